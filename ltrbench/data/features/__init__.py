@@ -22,7 +22,7 @@ from ltrbench.data.features.matrix import (
     row_parts,
     rows_of_block,
 )
-from ltrbench.data.features.sparse import SparseRows, csr_of, is_sparse
+from ltrbench.data.features.sparse import SparseRows, csr_of, is_sparse, joined_rows
 from ltrbench.data.features.stacked import StackedRows
 from ltrbench.data.features.views import RowRanges, RowView, take_rows
 
@@ -42,6 +42,7 @@ __all__ = [
     "gather_rows",
     "is_mapped",
     "is_sparse",
+    "joined_rows",
     "read_rows",
     "require_memory",
     "row_blocks",

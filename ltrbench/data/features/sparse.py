@@ -15,7 +15,7 @@ Shapes: D documents (rows), F features, n stored values.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ from ltrbench.shapes import Features
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-_CHECKED = 1 << 22
+_CHECKED = 1 << 18
 """Number of columns that are checked at a time."""
 
 
@@ -279,10 +279,22 @@ def is_sparse(features: AnyFeatures) -> bool:
 
 def _stacked(parts: list[SparseRows]) -> SparseRows:
     """Returns a copy of sparse matrices with the same `absent`, one below the other."""
+    columns = np.concatenate([part.columns for part in parts])
+    return joined_rows(parts, columns, np.concatenate([part.values for part in parts]))
+
+
+def joined_rows(
+    parts: Sequence[SparseRows], columns: NDArray[np.int32], values: NDArray[np.float32]
+) -> SparseRows:
+    """Returns sparse matrices with the same `absent`, one below the other.
+
+    Args:
+        columns: columns of all parts, in order.
+        values: values of all parts, in order.
+    """
     sizes = np.concatenate([np.diff(part.row_start) for part in parts])
     row_start = np.concatenate([[0], np.cumsum(sizes)])
-    columns = np.concatenate([part.columns for part in parts])
-    return parts[0]._sharing_checks(row_start, columns, np.concatenate([part.values for part in parts]))
+    return parts[0]._sharing_checks(row_start, columns, values)
 
 
 def _taken(stored: NDArray[Any], ranges: NDArray[np.int64]) -> NDArray[Any]:
@@ -340,14 +352,15 @@ def _check_columns(
     """Raises DataError if one of the columns from `first` on is out of bounds or not ascending in its row."""
     part = columns[max(first - 1, 0) : first + _CHECKED]
     begin = max(first - 1, 0)
-    wrong = (part < 0) | (part >= num_features)
-    repeated = np.zeros(len(part), dtype=np.bool_)
-    repeated[1:] = part[1:] <= part[:-1]
+    wrong = part.view(np.uint32) >= num_features  # negative numbers as well
+    repeated = np.empty(len(part), dtype=np.bool_)
+    repeated[0] = False
+    np.less_equal(part[1:], part[:-1], out=repeated[1:])
     starts = row_start[np.searchsorted(row_start, begin) : np.searchsorted(row_start, begin + len(part))]
     repeated[starts - begin] = False
-    places = np.flatnonzero(wrong | repeated)
-    if places.size:
-        place = begin + int(places[0])
+    wrong |= repeated
+    if wrong.any():
+        place = begin + int(wrong.argmax())
         row = int(np.searchsorted(row_start, place, side="right")) - 1
         raise DataError(
             f"columns[{place}] is {columns[place]}, in row {row}; the columns of a row must be ascending, "

@@ -65,6 +65,24 @@ def map_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArr
         raise unreadable(path, error) from None
 
 
+def read_values(path: Path, values: NDArray[Any]) -> None:
+    """Reads all values of a file into an array, faster than a copy of a mapped file.
+
+    Raises:
+        DataError: The file cannot be read, or has fewer values.
+    """
+    left = values.view(np.uint8).data
+    try:
+        with path.open("rb", buffering=0) as file:
+            file.seek(HEADER_BYTES)
+            while left and (count := file.readinto(left)):
+                left = left[count:]
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if left:
+        raise DataError(f"{path}: the file has become shorter since it was checked. {REBUILD}.")
+
+
 def check_values(
     path: Path, checksum: str, check: Callable[[int, memoryview], None] = lambda _, part: None
 ) -> None:

@@ -18,11 +18,11 @@ from ltrbench.data.features import (
     CheckedFeatures,
     SparseRows,
     StackedRows,
-    csr_of,
+    joined_rows,
     row_blocks,
     take_rows,
 )
-from ltrbench.data.store.arrays import REBUILD, check_values, map_array
+from ltrbench.data.store.arrays import REBUILD, check_values, map_array, read_values
 from ltrbench.data.store.ids import BYTES_PER_CHARACTER, decoded
 from ltrbench.data.store.manifest import (
     ARRAY_DTYPES,
@@ -92,9 +92,17 @@ class Shard:
         """
         if self.absent is None:
             return StoredRows(self.path("features"), (self.record["documents"], self.num_features))
-        row_start, columns, values = (self.array(name) for name in SPARSE_ARRAYS)
+        return self.sparse_rows([self.array(name) for name in SPARSE_ARRAYS], self.absent)
+
+    def sparse_rows(self, arrays: Sequence[NDArray[Any]], absent: float) -> SparseRows:
+        """Returns the features of the shard, given the values of SPARSE_ARRAYS.
+
+        Raises:
+            DataError: They do not form rows.
+        """
+        row_start, columns, values = arrays
         try:
-            return SparseRows(row_start, columns, values, self.num_features, self.absent)
+            return SparseRows(row_start, columns, values, self.num_features, absent)
         except DataError as error:
             raise DataError(f"{self.folder}: {error} {REBUILD}.") from None
 
@@ -214,7 +222,19 @@ def dataset_of(
 def _joined(shards: Sequence[Shard], name: str) -> NDArray[Any] | None:
     if name not in shards[0].record["arrays"]:
         return None
-    return np.concatenate([shard.array(name) for shard in shards])
+    if ARRAY_DTYPES[name] == "bytes":  # of the width of the longest id of each shard
+        return np.concatenate([shard.array(name) for shard in shards])
+    return _read_together(shards, name)[0]
+
+
+def _read_together(shards: Sequence[Shard], name: str) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+    """Returns the values of an array of all shards in memory, and the views that belong to each shard."""
+    sizes = [shape_of(name, shard.record, shard.num_features)[0] for shard in shards]
+    values = np.empty(sum(sizes), dtype=ARRAY_DTYPES[name])
+    views = np.split(values, np.cumsum(sizes)[:-1])
+    for shard, view in zip(shards, views, strict=True):
+        read_values(shard.path(name), view)
+    return values, views
 
 
 def _ids(shards: Sequence[Shard], name: str, where: str) -> NDArray[np.str_] | None:
@@ -223,14 +243,21 @@ def _ids(shards: Sequence[Shard], name: str, where: str) -> NDArray[np.str_] | N
 
 
 def _features(shards: Sequence[Shard], columns: Sequence[int] | None, in_memory: bool) -> AnyFeatures:
+    absent = shards[0].absent
+    if in_memory and absent is not None:
+        sparse = _sparse_in_memory(shards, absent)
+        return sparse if columns is None else SparseRows.from_scipy(sparse.to_scipy()[:, columns], absent)
     parts: list[AnyFeatures] = [shard.features() for shard in shards]
-    if in_memory and (sparse := csr_of(StackedRows(parts))) is not None:
-        if columns is None:
-            return sparse
-        return SparseRows.from_scipy(sparse.to_scipy()[:, columns], sparse.absent)
     if columns is not None:
         parts = [np.concatenate([block[:, columns] for _, block in row_blocks(part)]) for part in parts]
     return parts[0] if len(parts) == 1 else StackedRows(parts)
+
+
+def _sparse_in_memory(shards: Sequence[Shard], absent: float) -> SparseRows:
+    arrays = {name: _read_together(shards, name) for name in SPARSE_ARRAYS}
+    views = zip(*(arrays[name][1] for name in SPARSE_ARRAYS), strict=True)
+    parts = [shard.sparse_rows(of_shard, absent) for shard, of_shard in zip(shards, views, strict=True)]
+    return joined_rows(parts, arrays["columns"][0], arrays["values"][0])
 
 
 def _query_start(shards: Sequence[Shard]) -> QueryStart:
