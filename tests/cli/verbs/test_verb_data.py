@@ -94,21 +94,25 @@ def printed_by(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         ("explain", ["--query", "3"]),
     ],
 )
+@pytest.mark.parametrize("sparse", ["false", "true"])
 def test_a_verb_prints_the_same_for_text_and_store(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, words: list[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, words: list[str], sparse: str
 ) -> None:
     (tmp_path / "s.txt").write_text("".join(f"{row % 7}\n" for row in range(100)))
-    printed_by(capsys, "data", "build", "train.txt", "--output", "train.store", "--shard-mb", "0.0003")
+    build = ["data", "build", "train.txt", "--output", "train.store", "--shard-mb", "0.0003"]
+    printed_by(capsys, *build, "--read", f"sparse={sparse}")
     of_text, of_store = (printed_by(capsys, verb, f"train.{kind}", *words) for kind in ("txt", "store"))
     assert of_text.replace("train.txt", "") == of_store.replace("train.store", "")
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("text")
+@pytest.mark.parametrize("sparse", ["false", "true"])
 def test_a_run_on_a_store_gives_the_scores_of_its_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sparse: str
 ) -> None:
-    printed_by(capsys, "data", "build", "train.txt", "--output", "train.store", "--shard-mb", "0.0003")
+    build = ["data", "build", "train.txt", "--output", "train.store", "--shard-mb", "0.0003"]
+    printed_by(capsys, *build, "--read", f"sparse={sparse}")
     settings = ["model=single_feature", *(word for word in TINY if not word.startswith(("data.", "params.")))]
     for data, train in (("letor", "train.txt"), ("store", "train.store")):
         run(f"data={data}", f"data.train={train}", *settings, f"hydra.run.dir={data}", folder=tmp_path)
