@@ -186,6 +186,23 @@ def test_each_one_hot_group_becomes_one_lane_and_rare_columns_are_listed() -> No
     assert len(sparse.layout.cells) == rare[:, listed].sum()
 
 
+def test_a_million_features_take_memory_in_proportion_to_the_stored_values() -> None:
+    num_documents, per_document, num_features = 3_000, 30, 1_000_000
+    rng = np.random.default_rng(0)
+    shares = rng.random((num_documents, per_document)) ** 4 + np.arange(per_document)
+    columns = (shares * (num_features // per_document)).astype(np.int32)
+    row_start = per_document * np.arange(num_documents + 1)
+    stored = SparseRows(row_start, columns.ravel(), np.ones(columns.size, dtype=np.float32), num_features)
+    sparse = bin_sparse(stored, 255, rng, min_docs=20)
+    counts = np.bincount(stored.columns, minlength=num_features)
+    np.testing.assert_array_equal(sparse.feature_of_column, np.flatnonzero(counts >= 20))
+    assert sparse.words.nbytes + sparse.layout.cells.nbytes <= 4 * columns.size + 8 * num_documents
+    for feature in sparse.feature_of_column[:: len(sparse.feature_of_column) // 20]:
+        column = int(np.searchsorted(sparse.feature_of_column, feature))
+        expected = (columns == feature).any(axis=1)
+        np.testing.assert_array_equal(sparse.bins_of(column, everyone(sparse)), expected)
+
+
 def test_a_feature_of_many_bins_has_the_columns_of_an_array() -> None:
     features = features_of(0, (3000, 4), 0.5, 0.0)
     dense = bin_features(features, 1000, np.random.default_rng(0))
