@@ -604,6 +604,38 @@ def test_an_index_for_which_there_is_no_memory_is_named_before_any_is_taken(
     assert read_letor(file).features.shape == (2, 10**6)
 
 
+@pytest.mark.parametrize("before", [b"", b"0 qid:1 3:1\n\n"])
+def test_an_index_that_is_implausible_for_the_text_is_refused(write: Write, before: bytes) -> None:
+    file = write(before + b"1 qid:1 1:1 16777216:3\n")
+    line = 1 + before.count(b"\n")
+    parts = (
+        f"train.txt:{line}:",
+        "16777216 features",
+        "GB",
+        f"{len(before) + 23} bytes",
+        "Check that index",
+        "num_features=16777216",
+        "data.sparse=true",
+    )
+    with pytest.raises(DataError, match=naming(*parts)):
+        read_letor(file)
+    with pytest.raises(DataError, match=naming(*parts)):
+        read_letor_features(file)
+
+
+def test_an_implausible_number_of_features_is_accepted_if_it_is_chosen(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(letor_rows, "_IMPLAUSIBLE_BYTES", 100_000)
+    file = write(b"1 qid:1 1:1 2000:3\n")
+    with pytest.raises(DataError, match=naming("train.txt:1:", "2000 features", "num_features=2000")):
+        read_letor(file)
+    assert read_letor(file, 2000).features.shape == (1, 2000)
+    assert read_letor(file, sparse=True).features.shape == (1, 2000)
+    many = write(b"1 qid:1 1:1 2000:3\n" * 60)
+    assert read_letor(many).features.shape == (60, 2000)
+
+
 def test_the_remedy_for_large_data_is_not_to_check_one_index(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

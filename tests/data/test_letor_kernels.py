@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from ltrbench.compilation import config
 from ltrbench.data import read_letor
 from ltrbench.data.formats import units
-from ltrbench.data.formats.letor import blocks, kernels
+from ltrbench.data.formats.letor import blocks
+from ltrbench.data.formats.letor.kernels import parsing
 from ltrbench.data.formats.letor.line import OVERFLOWS, Line, LineFormat, parse_line
 from ltrbench.data.formats.letor.reader import read_letor_features
 from ltrbench.data.formats.letor.rows import DocumentRows
@@ -198,10 +199,10 @@ def by_specification() -> Iterator[None]:
     """Leaves every line to the specification."""
 
     def leave(text: NDArray[np.uint8], cursor: NDArray[np.int64], *_: object) -> int:
-        return kernels.ODD_LINE if cursor[0] < len(text) else kernels.BLOCK_END
+        return parsing.ODD_LINE if cursor[0] < len(text) else parsing.BLOCK_END
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "parse_lines", leave)
+        patch.setattr(parsing, "parse_lines", leave)
         yield
 
 

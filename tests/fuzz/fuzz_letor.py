@@ -150,18 +150,18 @@ def _of_features(paths: list[Path], options: dict[str, Any]) -> object:
 
 def by_specification(case: Case, folder: Path) -> list[object]:
     """Returns the outcomes if the kernel accepts no line."""
-    from ltrbench.data.formats.letor import kernels
+    from ltrbench.data.formats.letor.kernels import parsing
 
-    parse_lines = kernels.parse_lines
+    parse_lines = parsing.parse_lines
 
     def leave(text: Any, cursor: Any, *_: object) -> int:
-        return kernels.ODD_LINE if cursor[0] < len(text) else kernels.BLOCK_END
+        return parsing.ODD_LINE if cursor[0] < len(text) else parsing.BLOCK_END
 
-    kernels.parse_lines = leave  # type: ignore[assignment]
+    parsing.parse_lines = leave  # type: ignore[assignment]
     try:
         return outcomes(replace(case, options={**case.options, "sparse": False}), folder)
     finally:
-        kernels.parse_lines = parse_lines
+        parsing.parse_lines = parse_lines
 
 
 def main() -> int:

@@ -75,18 +75,18 @@ def fill_block(
         DataError: as `parse_line`; the lines are not the ones that were counted.
     """
     # Imported here, because `--help` reads no data and should not wait for numba.
-    from ltrbench.data.formats.letor import kernels
+    from ltrbench.data.formats.letor.kernels import parsing
 
     content, rules = unit.content, _rules(form, rows)
     stored = rows.stored or Stored.allocate(0, 0)
-    cursor = np.zeros(kernels.CURSOR, dtype=np.int64)
-    cursor[kernels.LINE_NUMBER] = first_line
+    cursor = np.zeros(parsing.CURSOR, dtype=np.int64)
+    cursor[parsing.LINE_NUMBER] = first_line
     places = np.empty((len(rows.labels), 3), dtype=np.int64)
     runs: list[QueryRun] = []
-    reason = kernels.ODD_LINE
-    while reason != kernels.BLOCK_END:
-        cursor[kernels.NUM_RUNS] = 0
-        reason = kernels.parse_lines(
+    reason = parsing.ODD_LINE
+    while reason != parsing.BLOCK_END:
+        cursor[parsing.NUM_RUNS] = 0
+        reason = parsing.parse_lines(
             content,
             cursor,
             rules,
@@ -100,14 +100,14 @@ def fill_block(
             rows.documents,
             places,
         )
-        new = places[: cursor[kernels.NUM_RUNS]].tolist()
+        new = places[: cursor[parsing.NUM_RUNS]].tolist()
         runs += [(row, unit.memory[start:stop].decode()) for row, start, stop in new]
-        if reason == kernels.ODD_LINE:
+        if reason == parsing.ODD_LINE:
             runs += _fill_odd_line(unit, cursor, form, absent, path, rows)
-        elif reason == kernels.ODD_ID:
+        elif reason == parsing.ODD_ID:
             _fill_odd_id(unit, cursor, path, rows)
     expected = len(rows.labels), len(stored.values), len(rows.skipped)
-    if cursor[[kernels.ROW, kernels.NUM_STORED, kernels.NUM_SKIPPED]].tolist() != list(expected):
+    if cursor[[parsing.ROW, parsing.NUM_STORED, parsing.NUM_SKIPPED]].tolist() != list(expected):
         raise changed_between_passes(path)
     stored.row_stop[:] += stored.first
     return runs

@@ -92,7 +92,8 @@ def read_letor(
     Args:
         path: the file, or several files that form one split; a query may continue in the next file.
         num_features: F, the number of features; the last ones need not occur in the file. Default: the
-            largest index in the file.
+            largest index in the file, which is refused if a dense matrix of this width takes more than 1 GB
+            and more than 1000 times the memory of the text: the index is probably wrong.
         first_index: index of the first feature, 1 or 0; the default feature names start with it.
         absent: value of a feature that a line omits, 0 or NaN.
         overflow: treatment of values beyond float32: "refuse" (an error), "cap" (largest float32 of the same

@@ -79,24 +79,24 @@ def count_files(texts: Sequence[Text]) -> list[FileSize]:
 def count_unit(unit: Unit) -> Counts:
     """Returns the size of whole lines; the first has the number 1."""
     # Imported here, because `--help` reads no data and should not wait for numba.
-    from ltrbench.data.formats.letor import kernels
+    from ltrbench.data.formats.letor.kernels import counting
 
-    counts = kernels.count_lines(unit.content).tolist()
-    start, longest_id = counts[kernels.PLACE], counts[kernels.LONGEST_DOCUMENT_ID]
+    counts = counting.count_lines(unit.content).tolist()
+    start, longest_id = counts[counting.PLACE], counts[counting.LONGEST_DOCUMENT_ID]
     if longest_id < 0:  # only Python decodes ids that are not ASCII
         parts = [line.partition(b"#") for line in unit.memory[: unit.size].split(b"\n")]
         longest_id = max(len(document_id(bytes(comment))) for content, _, comment in parts if content.strip())
     return Counts(
-        num_documents=counts[kernels.DOCUMENTS],
-        num_lines=counts[kernels.LINES],
+        num_documents=counts[counting.DOCUMENTS],
+        num_lines=counts[counting.LINES],
         num_bytes=unit.size,
-        largest=counts[kernels.LARGEST_INDEX],
-        line=counts[kernels.LINE] + 1,
+        largest=counts[counting.LARGEST_INDEX],
+        line=counts[counting.LINE] + 1,
         text=bytes(unit.memory[start : unit.memory.index(b"\n", start)]),
-        second=counts[kernels.SECOND_INDEX],
+        second=counts[counting.SECOND_INDEX],
         longest_id=longest_id,
-        num_weights=counts[kernels.WEIGHTS],
-        num_values=counts[kernels.VALUES],
+        num_weights=counts[counting.WEIGHTS],
+        num_values=counts[counting.VALUES],
     )
 
 
