@@ -51,7 +51,7 @@ from ltrbench.native.tree.constrained import monotone_signs, prepare_constrained
 from ltrbench.native.tree.grower import ORDERS, Grower, GrownTree
 from ltrbench.native.tree.histogram import quantise
 from ltrbench.native.tree.nodes import Tree
-from ltrbench.native.tree.sparse.bins import bin_sparse
+from ltrbench.native.tree.sparse.bins import bin_sparse, takes_less_memory
 from ltrbench.native.tree.sparse.layout import AnyBins
 from ltrbench.native.tree.splitting import PrepareSearch, SplitSettings, newton_step
 from ltrbench.shapes import Gradients, Hessians, Values
@@ -161,7 +161,7 @@ def _stored_or_same(features: AnyFeatures) -> AnyFeatures:
 
 def _binned(features: AnyFeatures, settings: BoostingSettings, rng: np.random.Generator) -> AnyBins:
     rule = BINNINGS[settings.binning]
-    if not isinstance(features, SparseRows):
+    if not isinstance(features, SparseRows) or not takes_less_memory(features):
         return bin_features(features, settings.max_bins, rng, rule)
     # Estimated counts may exceed the true number of documents, so that every column may be split.
     min_docs = 1 if settings.splits.counts_by_hessian else max(1, settings.splits.min_docs_in_leaf)

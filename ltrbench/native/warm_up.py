@@ -46,6 +46,13 @@ def four_documents() -> RankingDataset:
     )
 
 
+def four_sparse_documents() -> RankingDataset:
+    """Returns four documents with one stored value; with more, they would be binned like dense features."""
+    data = four_documents()
+    sparse: Any = SparseRows.of(data.features * np.array([1, 0, 0], dtype=np.float32))
+    return replace(data, features=sparse)
+
+
 def compile_engine(objective: ObjectiveSettings, correction: Objective | None, num_threads: int) -> None:
     """Compiles the engine, or loads the machine code from the cache.
 
@@ -64,13 +71,12 @@ def compile_engine(objective: ObjectiveSettings, correction: Objective | None, n
 
 
 def _fit(settings: BoostingSettings, correction: Objective | None) -> None:
-    data = four_documents()
+    data, sparse = four_documents(), four_sparse_documents()
     boost(data, settings, objective=correction)
-    sparse: Any = SparseRows.of(data.features)
     # With a sample, scores are computed from bins or stored values, as those of validation documents.
     sampled = replace(settings, sampling=SamplingSettings(documents_per_tree=0.5))
-    boost(replace(data, features=sparse), settings, objective=correction)
-    boost(replace(data, features=sparse), sampled, objective=correction)
+    boost(sparse, settings, objective=correction)
+    boost(sparse, sampled, objective=correction)
     forest = boost(data, sampled).forest
     add_scores(forest, data.features, np.zeros(4))
     replaced_scores(forest, data.features, np.arange(1), np.zeros((1, 1, 4), dtype=np.float32))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, RowView, SparseRows
 from ltrbench.native.forest.scoring import plant
 from ltrbench.native.forest.stored import add_stored_scores
+from ltrbench.native.tree.sparse.bins import takes_less_memory
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.native import NativeRanker
 
@@ -161,6 +162,15 @@ def test_a_view_of_sparse_rows_has_the_model_of_its_rows(tmp_path: Path) -> None
     stored = SparseRows.of(np.concatenate([data.features[30:], data.features[:30]]))
     view = RowView(stored, [[NUM_DOCUMENTS - 30, NUM_DOCUMENTS], [0, NUM_DOCUMENTS - 30]])
     assert_same_fit(fit(with_features(data, view)), fit(data), tmp_path)
+
+
+def test_features_with_many_stored_values_are_binned_like_an_array(tmp_path: Path) -> None:
+    train, valid = dataset(0, 0.0), dataset(1, 0.0)
+    rare, frequent = sparse_of(train, 0.0), SparseRows.of(train.features, np.nan)
+    assert takes_less_memory(cast(SparseRows, rare.features))
+    assert not takes_less_memory(frequent)
+    sparse = fit(with_features(train, frequent), with_features(valid, SparseRows.of(valid.features, np.nan)))
+    assert_same_fit(sparse, fit(train, valid), tmp_path)
 
 
 def test_features_of_which_none_can_be_split_give_a_tree_of_one_leaf() -> None:

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 from typing import Any
 
 import numba
 import pytest
 
-from ltrbench.data.features import SparseRows
 from ltrbench.native import warm_up as warming
 from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.objectives.dialects import NATIVE
-from ltrbench.native.warm_up import compile_engine, compile_growth, four_documents
+from ltrbench.native.warm_up import compile_engine, compile_growth, four_documents, four_sparse_documents
 
 
 @pytest.fixture
@@ -30,10 +28,8 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
 
 def test_the_other_process_compiles_what_a_fit_grows_its_trees_by() -> None:
     settings = BoostingSettings(num_trees=1, num_leaves=3, splits=warming.LOOSE_SPLITS)
-    data = four_documents()
-    sparse: Any = SparseRows.of(data.features)
-    for features in (data.features, sparse):
-        boost(replace(data, features=features), settings)
+    for data in (four_documents(), four_sparse_documents()):
+        boost(data, settings)
     with numba.core.event.install_recorder("numba:compile") as recorder:
         grown = compile_growth()
     assert recorder.buffer == []

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.data.features import SparseRows, require_memory
 from ltrbench.native.tree.binning import DOCUMENTS_BINNED, QUANTILE, ThresholdRule
-from ltrbench.native.tree.sparse.bundling import Bundles, OtherBins, bin_of, bundle
+from ltrbench.native.tree.sparse.bundling import DOCUMENTS_PER_LISTED, Bundles, OtherBins, bin_of, bundle
 from ltrbench.native.tree.sparse.layout import IN_LISTS, NO_CELL, SparseBins, SparseLayout
 from ltrbench.native.tree.sparse.thresholds import SparseColumns, StoredColumns, columns_of, take_columns
 
@@ -34,6 +34,15 @@ class _StoredRows(NamedTuple):
     row_start: NDArray[np.int64]
     columns: NDArray[np.int32]
     values: NDArray[np.float32]
+
+
+def takes_less_memory(sparse: SparseRows) -> bool:
+    """Returns whether the bins of sparse features take less memory in lists than one byte per cell.
+
+    Others are binned like dense features, which takes less time.
+    """
+    num_documents, num_features = sparse.shape
+    return DOCUMENTS_PER_LISTED * len(sparse.values) < num_documents * num_features
 
 
 def bin_sparse(

@@ -117,13 +117,12 @@ def bin_of(columns: SparseColumns, column: np.uint64, value: np.float32) -> np.u
     first, num_bins = np.uint64(columns.bin_start[column]), np.uint64(columns.num_bins[column])
     if value != value:
         return num_bins - np.uint64(1)
-    low, high = np.uint64(0), num_bins - np.uint64(2)
-    while low < high:
-        middle = (low + high) >> np.uint64(1)
-        if value > columns.edges[first + middle]:
-            low = middle + np.uint64(1)
-        else:
-            high = middle
+    # Without branches that depend on the value, which the processor could not predict.
+    low, rest = np.uint64(0), num_bins - np.uint64(2)
+    while rest > np.uint64(0):
+        half = (rest + np.uint64(1)) >> np.uint64(1)
+        low += half * np.uint64(value > columns.edges[first + low + half - np.uint64(1)])
+        rest -= half
     return low
 
 
@@ -138,35 +137,52 @@ def _bundle_greedily(
     first_byte: NDArray[np.int64],
 ) -> None:
     """Writes the lane and the first byte of each column; bitsets, (M, D / 64), are zeros."""
-    used = np.zeros(len(bitsets), dtype=np.int64)
+    used, sizes = np.zeros((2, len(bitsets)), dtype=np.int64)
     documents, num_open = np.empty(stored.num_documents, dtype=np.int64), 0
+    fewest, least_bytes = _smallest(others, order)
     for k in range(len(order)):
         column = order[k]
-        num_bytes = others.num_bytes[column]
-        num_others = _documents_of(columns, stored, column, documents)
-        for bundle_number in range(min(num_open + 1, len(bitsets))):
-            fits = used[bundle_number] + num_bytes <= LANE_BYTES
-            if fits and _is_exclusive(bitsets[bundle_number], documents[:num_others]):
-                _join(bitsets[bundle_number], documents[:num_others])
-                lane[column], first_byte[column] = bundle_number, 1 + used[bundle_number]
-                used[bundle_number] += num_bytes
-                num_open = max(num_open, bundle_number + 1)
-                break
+        size, num_bytes, is_read = others.num_documents[column], others.num_bytes[column], False
+        # No column joins a lane without room for the smallest one; then its documents need not be known.
+        may_share = size + fewest <= stored.num_documents and num_bytes + least_bytes <= LANE_BYTES
+        for number in range(min(num_open + 1, len(bitsets))):
+            if used[number] + num_bytes > LANE_BYTES or sizes[number] + size > stored.num_documents:
+                continue
+            if may_share and not is_read:
+                _read_documents(columns, stored, column, documents)
+                is_read = True
+            if may_share and not _is_exclusive(bitsets[number], documents[:size]):
+                continue
+            if may_share:
+                _join(bitsets[number], documents[:size])
+            lane[column], first_byte[column] = number, 1 + used[number]
+            used[number] += num_bytes
+            sizes[number] += size
+            num_open = max(num_open, number + 1)
+            break
 
 
 @kernel
-def _documents_of(
+def _smallest(others: OtherBins, order: NDArray[np.int64]) -> tuple[int, int]:
+    """Returns the smallest numbers of documents and of bytes of these columns."""
+    fewest, least_bytes = 0, 0
+    for k in range(len(order)):
+        size, num_bytes = others.num_documents[order[k]], others.num_bytes[order[k]]
+        fewest = size if k == 0 else min(fewest, size)
+        least_bytes = num_bytes if k == 0 else min(least_bytes, num_bytes)
+    return fewest, least_bytes
+
+
+@kernel
+def _read_documents(
     columns: SparseColumns, stored: StoredColumns, column: int, documents: NDArray[np.int64]
-) -> int:
-    """Writes the documents outside the default bin of a column; returns their number."""
+) -> None:
+    """Writes the documents outside the default bin of a column."""
     feature, count = columns.feature[column], 0
     for i in range(stored.start[feature], stored.start[feature + 1]):
         documents[count] = stored.rows[i]
-        is_other = bin_of(columns, np.uint64(column), stored.values[i]) != np.uint64(
-            columns.default_bin[column]
-        )
-        count += int(is_other)
-    return count
+        value_bin = bin_of(columns, np.uint64(column), stored.values[i])
+        count += int(value_bin != np.uint64(columns.default_bin[column]))
 
 
 @kernel
