@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -19,6 +20,8 @@ from messages import naming
 from one_frame import read_in_one_frame
 
 from ltrbench.data import RankingDataset, read_table
+from ltrbench.data.features import is_mapped
+from ltrbench.data.features.matrix import arrays_of
 from ltrbench.data.formats import compression
 from ltrbench.data.formats.table import csv_files, csv_text, filling, frame, parquet_files
 from ltrbench.data.formats.table.split_columns import SplitColumns
@@ -263,24 +266,24 @@ def test_the_features_of_documents_for_prediction_are_those_of_the_data_set(
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_features_are_read_into_an_array_that_the_caller_allocates(tmp_path: Path, ending: str) -> None:
-    path = write_csv(tmp_path / "t.csv", 9)
-    expected = read_table(path)
-    if ending == "parquet":
-        path = tmp_path / "t.parquet"
-        pyarrow.parquet.write_table(pyarrow.Table.from_pandas(expected.to_frame()), path, row_group_size=2)
-    shapes: list[tuple[int, int]] = []
-
-    def allocate(shape: tuple[int, int]) -> np.memmap[Any, np.dtype[np.float32]]:
-        shapes.append(shape)
-        return np.memmap(tmp_path / "features", np.float32, mode="w+", shape=shape)
-
-    dataset, _ = read_table_to_split(path, ROLES, allocate=allocate)
+@pytest.mark.parametrize("scattered", [False, True])
+def test_features_in_a_temporary_file_are_the_same(
+    tmp_path: Path, ending: str, scattered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    queries = rng.integers(4, size=50) if scattered else np.arange(50) // 5
+    frame = pd.DataFrame(
+        {"label": rng.integers(3, size=50), "query_id": queries, "a": rng.random(50), "b": 1.5}
+    )
+    path = tmp_path / f"t.{ending}"
+    frame.to_parquet(path) if ending == "parquet" else frame.to_csv(path, index=False)
+    expected = read_table(path, sort_queries=scattered)
+    monkeypatch.setattr(filling, "available_bytes", lambda: 100)
+    dataset = read_table(path, sort_queries=scattered, scratch=tmp_path / "scratch")
+    (array,) = arrays_of(dataset.features)
+    assert is_mapped(array)
     assert dataset.fingerprint == expected.fingerprint
-    # Blank lines are counted as rows.
-    assert shapes == [(18 if ending == "csv" else 9, 2)]
-    in_file = np.fromfile(tmp_path / "features", np.float32).reshape(shapes[0])
-    np.testing.assert_array_equal(in_file[:9], expected.features)
+    assert list((tmp_path / "scratch").iterdir()) == []
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

@@ -7,7 +7,7 @@ mapped    arrays in temporary files, for features that do not fit into memory
 sparse    features of which most cells have one value, which are not stored (CSR)
 """
 
-from ltrbench.data.features.mapped import array_in_file, free_disk_bytes
+from ltrbench.data.features.mapped import array_in_file, fits_on_disk, free_disk_bytes
 from ltrbench.data.features.matrix import (
     AnyFeatures,
     CheckedFeatures,
@@ -38,6 +38,7 @@ __all__ = [
     "arrays_of",
     "as_array",
     "csr_of",
+    "fits_on_disk",
     "free_disk_bytes",
     "gather_rows",
     "is_mapped",

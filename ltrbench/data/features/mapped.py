@@ -27,6 +27,11 @@ def free_disk_bytes(folder: Path) -> int:
     return shutil.disk_usage(existing).free
 
 
+def fits_on_disk(folder: Path, shape: tuple[int, int]) -> bool:
+    """Returns whether float32 features and a store of them fit on the disk of a folder."""
+    return free_disk_bytes(folder) > 2 * 4 * math.prod(shape)
+
+
 def array_in_file(folder: Path, shape: tuple[int, int], value: float) -> Features:
     """Returns a writable float32 array in a temporary file.
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.data.features import AnyFeatures, SparseRows, is_mapped, take_rows
 from ltrbench.errors import DataError
-from ltrbench.shapes import QueryStart
+from ltrbench.shapes import Features, QueryStart
 
 _Column = TypeVar("_Column", bound=NDArray[Any])
 PlaceOfRow = Callable[[int], str]  # row in the source, 0 to D - 1 -> `path:line`
@@ -30,6 +31,16 @@ class Gathered:
     def take(self, column: _Column) -> _Column:
         """Reorders (D, ...) values from source order to query order, without a copy if the orders agree."""
         return column if self.file_rows is None else column[self.file_rows]  # type: ignore[return-value]
+
+    def take_features(self, features: AnyFeatures) -> AnyFeatures:
+        """Reorders (D, F) features likewise; features in a file stay there, and become read-only."""
+        in_file = isinstance(features, np.ndarray) and is_mapped(features)
+        if isinstance(features, np.ndarray) and in_file:
+            features.flags.writeable = False  # so that blocks which were read need no memory
+        if self.file_rows is None or not (in_file or isinstance(features, SparseRows)):
+            return self.take(cast(Features, features))
+        ranges = np.stack([self.file_rows, self.file_rows + 1], axis=1)
+        return features.slice(ranges) if isinstance(features, SparseRows) else take_rows(features, ranges)
 
 
 def gather(queries: Sequence[str], sort_queries: bool, place: PlaceOfRow) -> Gathered:

@@ -164,9 +164,7 @@ class FileSource(SplitSource):
         if folder is None:
             return read(files, **options, **named)
         key = {"reader": read.__name__, **options}
-        if read is read_letor:
-            named["scratch"] = folder
-        return read_cached(folder, used, key, lambda: read(files, **options, **named))
+        return read_cached(folder, used, key, lambda: read(files, **options, **named, scratch=folder))
 
 
 def _check_paths(key: str, given: Any) -> None:

@@ -14,7 +14,7 @@ from store_cases import content
 
 from ltrbench.cli import main
 from ltrbench.data import read_data, read_letor
-from ltrbench.data.features import array_in_file, is_mapped
+from ltrbench.data.features import array_in_file, is_mapped, mapped
 from ltrbench.data.features.matrix import arrays_of
 from ltrbench.data.formats.letor import rows
 from ltrbench.data.sources import LetorFiles
@@ -104,7 +104,8 @@ def test_text_beyond_memory_is_refused_with_the_commands_that_take_it(text: Path
 def test_text_beyond_memory_and_disk_is_refused_before_it_is_parsed(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "free_disk_bytes", lambda folder: 2 * FEATURE_BYTES)
+    for module in (mapped, rows):
+        monkeypatch.setattr(module, "free_disk_bytes", lambda folder: 2 * FEATURE_BYTES)
     with pytest.raises(DataError, match=naming(text, tmp_path / "scratch", "free", "GB", "disk")):
         read_letor(text, sort_queries=True, scratch=tmp_path / "scratch")
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.features import AnyFeatures, CheckedFeatures, SparseRows, is_mapped, take_rows
+from ltrbench.data.features import CheckedFeatures
 from ltrbench.data.formats.compression import Text, read_twice
 from ltrbench.data.formats.gathering import Gathered, check_some_weight, gather_runs
 from ltrbench.data.formats.letor.blocks import QueryRun, changed_between_passes, fill_block
@@ -353,7 +353,7 @@ def _join(
     positions = [name for file in files for name in file.beside.positions or ()]
     _check_width(rows, sizes)
     # The parser refuses infinite values.
-    features = CheckedFeatures(_taken_features(rows.matrix(absent), gathered))
+    features = CheckedFeatures(gathered.take_features(rows.matrix(absent)))
     try:
         return RankingDataset(
             features=cast(Features, features),
@@ -369,16 +369,6 @@ def _join(
     except DataError as error:
         # Errors that involve several lines, such as weights of too different magnitude.
         raise DataError(f"{', '.join(str(file.path) for file in files)}: {error}") from None
-
-
-def _taken_features(features: AnyFeatures, gathered: Gathered) -> AnyFeatures:
-    in_file = isinstance(features, np.ndarray) and is_mapped(features)
-    if isinstance(features, np.ndarray) and in_file:
-        features.flags.writeable = False  # so that blocks which were read need no memory
-    if gathered.file_rows is None or not (in_file or isinstance(features, SparseRows)):
-        return gathered.take(cast(Features, features))
-    ranges = np.stack([gathered.file_rows, gathered.file_rows + 1], axis=1)
-    return features.slice(ranges) if isinstance(features, SparseRows) else take_rows(features, ranges)
 
 
 def _taken_ids(rows: DocumentRows, gathered: Gathered) -> NDArray[np.str_] | None:

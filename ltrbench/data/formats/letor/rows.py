@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.features import AnyFeatures, SparseRows, array_in_file, free_disk_bytes
+from ltrbench.data.features import AnyFeatures, SparseRows, array_in_file, fits_on_disk, free_disk_bytes
 from ltrbench.data.formats.letor.line import MAX_FEATURES, LineFormat, parse_line
 from ltrbench.data.formats.letor.sizes import Counts, FileSize
 from ltrbench.errors import DataError
@@ -155,7 +155,7 @@ def allocate(
             f"data.num_features={width}) to accept the size."
         )
     available, shape = available_bytes(), (total.num_documents, width)
-    in_file = scratch is not None and not sparse and num_bytes > available and _fits(scratch, shape)
+    in_file = scratch is not None and not sparse and num_bytes > available and fits_on_disk(scratch, shape)
     if num_bytes - in_file * 4 * math.prod(shape) > available:
         raise DataError(
             f"{_need(sizes, total, width, num_bytes, form, sparse)}, but only {available / 1e9:.1f} GB are "
@@ -163,11 +163,6 @@ def allocate(
         )
     features = array_in_file(scratch, shape, absent) if in_file and scratch else None
     return DocumentRows.allocate(total, width, absent, sparse, features)
-
-
-def _fits(scratch: Path, shape: tuple[int, int]) -> bool:
-    """Returns whether the features and a store of them fit on the disk."""
-    return free_disk_bytes(scratch) > 2 * 4 * math.prod(shape)
 
 
 def _need(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.data.features import array_in_file, fits_on_disk, free_disk_bytes
 from ltrbench.data.formats.letor.blocks import changed_between_passes
 from ltrbench.errors import DataError
 from ltrbench.measure.available import available_bytes
@@ -16,9 +18,6 @@ from ltrbench.shapes import Features
 
 TABLE_BLOCK_BYTES = 1 << 22
 """Approximate memory of a block: small beside a large table, and large beside the overhead of a call."""
-
-Allocate = Callable[[tuple[int, int]], NDArray[np.float32]]
-"""Returns an array, in memory or in a file, of a shape (rows, features); its values are arbitrary."""
 
 _REMEDY = "encode it as a number, or exclude the column from `features`"
 
@@ -40,25 +39,38 @@ class TableBlock(Protocol):
     def numbers(self, column: str, remedy: str) -> NDArray[np.float64]: ...
 
 
-def allocate_in_memory(names: Sequence[str], shape: tuple[int, int]) -> NDArray[np.float32]:
+def allocate_features(names: Sequence[str], shape: tuple[int, int], scratch: Path | None) -> Features:
     """Returns an array for the features of tables.
 
     Args:
         names: names of the tables.
         shape: maximum number of rows of all tables, and number of features.
+        scratch: folder of a temporary file for features that do not fit into memory; None: they are refused.
 
     Raises:
-        DataError: The features, with a label and a query of each row, do not fit into memory.
+        DataError: The features, with a label and a query of each row, do not fit into memory, or the features
+            do not fit on the disk of `scratch`.
     """
-    num_bytes = shape[0] * (4 * shape[1] + 16)
-    available = available_bytes()
-    if num_bytes > available:
-        raise DataError(
-            f"{', '.join(names)}: {shape[0]} rows with {shape[1]} features need {num_bytes / 1e9:.1f} GB of "
-            f"memory as float32, but only {available / 1e9:.1f} GB are available. Use a machine or a "
-            "container with more memory, fewer rows, or fewer features (in a run data.features)."
+    num_bytes, available = shape[0] * (4 * shape[1] + 16), available_bytes()
+    if num_bytes <= available:
+        return np.empty(shape, dtype=np.float32)
+    if scratch is not None and fits_on_disk(scratch, shape):
+        return array_in_file(scratch, shape, 0.0)
+    if scratch is None:
+        on_disk = (
+            "Build a store with `python -m ltrbench data build`, or set data.cache=DIR in a run, which keep "
+            "the features on the disk"
         )
-    return np.empty(shape, dtype=np.float32)
+    else:
+        on_disk = (
+            f"Free {8 * math.prod(shape) / 1e9:.1f} GB on the disk of {scratch} for the features, where "
+            f"{free_disk_bytes(scratch) / 1e9:.1f} GB are free"
+        )
+    raise DataError(
+        f"{', '.join(names)}: {shape[0]} rows with {shape[1]} features need {num_bytes / 1e9:.1f} GB of "
+        f"memory as float32, but only {available / 1e9:.1f} GB are available. {on_disk}; or use a machine or "
+        "a container with more memory, fewer rows, or fewer features (in a run data.features)."
+    )
 
 
 class FeatureRows:

@@ -24,14 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.features import CheckedFeatures, as_array
+from ltrbench.data.features import AnyFeatures, CheckedFeatures, as_array, is_mapped
 from ltrbench.data.formats.compression import read_twice, write_whole
 from ltrbench.data.formats.gathering import Gathered, PlaceOfRow, check_some_weight, gather_runs
 from ltrbench.data.formats.letor.line import UNLABELLED, check_label, check_weight
 from ltrbench.data.formats.options import as_paths, check_names, check_switch, check_whole
 from ltrbench.data.formats.table.cells import check_no_repeat
 from ltrbench.data.formats.table.csv_files import CsvFile, CsvTable
-from ltrbench.data.formats.table.filling import Allocate, FeatureRows, allocate_in_memory, order_rows
+from ltrbench.data.formats.table.filling import FeatureRows, allocate_features, order_rows
 from ltrbench.data.formats.table.frame import FrameTable
 from ltrbench.data.formats.table.parquet_files import ParquetFile, is_parquet, open_parquet
 from ltrbench.data.formats.table.split_columns import SPLIT_ROLES, SplitColumns, split_columns
@@ -76,6 +76,7 @@ def read_table(
     feature_names: Sequence[str] | None = None,
     sort_queries: bool = False,
     whole_labels: bool = False,
+    scratch: str | Path | None = None,
 ) -> RankingDataset:
     """Reads a table into a RankingDataset.
 
@@ -93,6 +94,7 @@ def read_table(
         sort_queries: group scattered rows by query, in the order of each query's first row; `file_rows` of
             the data set then has the original row of each document.
         whole_labels: reject labels that are not whole numbers.
+        scratch: folder of a temporary file for features that do not fit into memory; None: they are an error.
 
     Raises:
         DataError: The file cannot be read, a row has too few or too many cells, a column is missing, repeated
@@ -109,6 +111,7 @@ def read_table(
         feature_names=feature_names,
         sort_queries=sort_queries,
         whole_labels=whole_labels,
+        scratch=scratch,
     )
     return dataset
 
@@ -122,16 +125,13 @@ def read_table_to_split(
     feature_names: Sequence[str] | None = None,
     sort_queries: bool = False,
     whole_labels: bool = False,
-    allocate: Allocate | None = None,
+    scratch: str | Path | None = None,
 ) -> tuple[RankingDataset, SplitColumns]:
     """Reads a table, and the columns by which its queries are split.
 
     Args:
         given: role -> column, for the roles and split columns of `read_table`; the other arguments are those
             of `read_table`.
-        allocate: returns the array for the features, such as one in a file, given the maximum number of rows
-            and the number of features. The features of the data set are its first rows, because blank lines
-            of a CSV file are counted as rows; the other rows stay as they are. None: an array in memory.
 
     Raises:
         DataError, ConfigError: as `read_table`.
@@ -144,7 +144,9 @@ def read_table_to_split(
             _check_there(tables[0], role, given[role], features or ())
         columns = _find_columns(tables[0], given, features or ())
         chosen = _find_features(tables[0], columns, features, feature_names, num_features)
-        loaded, filled = _read(tables, {*columns.values()}, chosen, allocate)
+        loaded, filled = _read(
+            tables, {*columns.values()}, chosen, None if scratch is None else Path(scratch)
+        )
     dataset = _join(loaded, columns, chosen, filled, sort_queries, whole_labels)
     return dataset, split_columns(loaded, columns)
 
@@ -290,12 +292,13 @@ def _check_rows(name: str, num_rows: int) -> None:
 
 
 def _read(
-    tables: Sequence[AnyFile], roles: Set[str], chosen: Sequence[str], allocate: Allocate | None
+    tables: Sequence[AnyFile], roles: Set[str], chosen: Sequence[str], scratch: str | Path | None
 ) -> tuple[list[AnyTable], FeatureRows]:
     """Returns the columns of roles of each table, and the features of all tables."""
     shape = sum(table.max_rows for table in tables), len(chosen)
     names = [table.name for table in tables]
-    filled = FeatureRows(chosen, allocate_in_memory(names, shape) if allocate is None else allocate(shape))
+    folder = None if scratch is None else Path(scratch)
+    filled = FeatureRows(chosen, allocate_features(names, shape, folder))
     loaded: list[AnyTable] = []
     for table in tables:
         loaded.append(table.read(sorted(roles), list(dict.fromkeys(chosen)), filled.take))
@@ -452,8 +455,12 @@ def _join(
         "document_weights": weights,
         "positions": of_role("position", _positions),
     }
-    features = filled.complete()
-    order_rows(features, gathered.file_rows)
+    array = filled.complete()
+    features: AnyFeatures = array
+    if is_mapped(array):
+        features = gathered.take_features(array)
+    else:
+        order_rows(array, gathered.file_rows)
     try:
         return RankingDataset(
             query_start=gathered.query_start,
