@@ -339,7 +339,7 @@ def test_importances_are_one_number_per_feature_and_0_for_a_constant_feature(
         assert kind in ("split", "gain")
         assert values.shape == (TRAIN.num_features,)
         assert (values >= 0).all()
-        assert values.sum() > 0
+        assert values.any() == (model != "random")  # the only model that needs no feature
         assert values[3] == 0
 
 
