@@ -76,8 +76,11 @@ def everything_cached() -> None:
         query_start=train.query_start,
         positions=np.concatenate([np.arange(size) for size in train.query_sizes]),
     )
-    sparse: Any = SparseRows.of(train.features)
-    NativeRanker(num_trees=1).fit(replace(train, features=sparse))
+    # One stored value per document: with more, they would be binned like dense features.
+    sparse: Any = SparseRows.of(np.where(np.arange(train.num_features) == 0, train.features, np.float32(0)))
+    for features_per_split in (1.0, 0.5):
+        ranker = NativeRanker(num_trees=1, features_per_split=features_per_split)
+        ranker.fit(replace(train, features=sparse))
     for settings in FITS:
         data = positioned if "position_bias" in settings else train
         ranker = NativeRanker(num_trees=3, min_docs_in_leaf=5, **settings).fit(data)

@@ -263,13 +263,11 @@ def _permutation(
         return _with_interval(kind, falls, test.query_weights)
     # (F, Q) values would take gigabytes, so only those of the features in use are kept.
     used = np.flatnonzero(_used(ranker, test.num_features))
-    features = used if used.size else np.zeros(1, dtype=np.intp)
-    of_used = _with_interval(
-        kind, _falls_of(features, ranker, test, shuffle, settings, seed), test.query_weights
-    )
-    values = {name: np.zeros(test.num_features) for name in of_used}
-    for name, each in of_used.items():
-        values[name][features] = each
+    values = {name: np.zeros(test.num_features) for name in (kind, kind + LOW, kind + HIGH)}
+    if used.size:
+        falls, _ = _falls_of(used, ranker, test, shuffle, settings, seed)
+        for name, each in _with_interval(kind, falls, test.query_weights).items():
+            values[name][used] = each
     return values
 
 
@@ -278,10 +276,9 @@ def permutation_falls(
 ) -> Falls:
     """Computes the metric on the test set minus the metric with a feature shuffled, averaged over repeats."""
     used = np.flatnonzero(_used(ranker, test.num_features))
-    features = used if used.size else np.zeros(1, dtype=np.intp)
-    of_used = _falls_of(features, ranker, test, shuffle, settings, seed)
-    falls = np.where(np.isnan(of_used[0]), np.nan, np.zeros((test.num_features, 1)))
-    falls[features] = of_used
+    of_used, whole = _falls_of(used, ranker, test, shuffle, settings, seed)
+    falls = np.where(np.isnan(whole), np.nan, np.zeros((test.num_features, 1)))
+    falls[used] = of_used
     return falls
 
 
@@ -292,15 +289,15 @@ def _falls_of(
     shuffle: Shuffle,
     settings: ImportanceSettings,
     seed: int,
-) -> Falls:
-    """Returns the rows of `permutation_falls` of some features."""
+) -> tuple[Falls, PerQuery]:
+    """Returns the rows of `permutation_falls` of some features, and the (Q,) metric without shuffles."""
     # A sample of queries, whose columns are read one after another.
     test = test.in_memory(keep_sparse=True)
     scores = ranker.predict(test.features)
     whole = _per_query(test, scores, settings.metric)
     falls = np.where(np.isnan(whole), np.nan, np.zeros((len(features), 1)))
     if np.isnan(whole).all():
-        return falls
+        return falls, whole
 
     def shuffle_into(values_of_repeats: NDArray[np.float32], feature: np.intp) -> None:
         # One generator per feature, so that its result does not depend on the other features in use.
@@ -322,7 +319,7 @@ def _falls_of(
             list(pool.map(shuffle_into, values, group))
             new_scores = scores_with(ranker, test.features, scores, group, values)
             list(pool.map(add_falls, range(first, first + len(group)), new_scores))
-    return falls
+    return falls, whole
 
 
 def _num_threads(ranker: Ranker, metric: str) -> int:
