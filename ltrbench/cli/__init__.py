@@ -22,14 +22,14 @@ import traceback
 
 import click
 
-from ltrbench.cli.errors import as_paragraph, exit_code
+from ltrbench.cli.errors import RUN_INTERRUPTED, as_paragraph, exit_code
 from ltrbench.cli.program import COMPLETING, as_called, program
 from ltrbench.errors import ConfigError, debugging, did_you_mean
 from ltrbench.user_modules import search_current_folder
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one command line and returns its exit code: 0, 1 for a failed run, 2 for a user error."""
+    """Runs a command line and returns 0; 1 for a failed run, 2 for a user error, 130 for Ctrl-C."""
     words = sys.argv[1:] if arguments is None else arguments
     if COMPLETING in os.environ:
         from ltrbench.cli.help.completion import complete
@@ -43,6 +43,9 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     try:
         return _dispatch(words)
+    except click.Abort:  # Ctrl-C during a verb
+        click.echo("interrupted", err=True)
+        return RUN_INTERRUPTED
     except Exception as error:
         if debugging():
             click.echo("".join(traceback.format_exception(error)), err=True)

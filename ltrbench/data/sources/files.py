@@ -31,8 +31,9 @@ class FileSource(SplitSource):
             test set after those for validation. None: random queries are held out.
         group_by: column of the group of a query, for tables: the queries of a group, such as near-duplicates,
             are all in the same split. None: no groups.
-        cache: keeps what was parsed, so that it need not be parsed again: none; a folder; or auto, the folder
-            of the environment variable LTRBENCH_CACHE, or else of the user, for files of 50 MB or more.
+        cache: folder of parsed files, so that the next run need not parse them: none, no cache; a path; or
+            auto, for files of 50 MB or more, the folder of the environment variable LTRBENCH_CACHE, or else
+            of the user.
         sort_queries: group scattered documents by query.
         whole_labels: reject labels that are not whole numbers.
         root: folder of the published data, used in the paths of the YAML; not used here.

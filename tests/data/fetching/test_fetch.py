@@ -133,6 +133,26 @@ def test_an_interrupted_download_is_continued_by_the_next_command(
     assert below(tmp_path / "data/FOLDS") == FOLDS
 
 
+def test_after_ctrl_c_the_next_command_continues(
+    fetch: Fetch,
+    server: Loopback,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    server.breaks = [300]
+    with monkeypatch.context() as patched:
+        patched.setattr(transfer.download, "__defaults__", (interrupt,))
+        assert fetch() == 130
+    assert refuses(capsys, "interrupted")
+    assert below(tmp_path / "data") == {"folds.zip.part": server.content[:300]}
+    assert fetch() == 0
+    assert server.ranges[-1] == "bytes=300-"
+
+
 def test_a_wrong_checksum_leaves_nothing_that_looks_finished(
     fetch: Fetch, server: Loopback, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
