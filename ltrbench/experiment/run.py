@@ -480,7 +480,7 @@ def _describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
 
 
 def _has_many_numbered(train: RankingDataset) -> bool:
-    """Returns whether more than MOST_LISTED features have their numbers as names, which are not recorded."""
+    """Returns whether more than MOST_LISTED features have the names 1, 2, ..., which are not recorded."""
     if train.num_features <= MOST_LISTED:
         return False
     return all(name == str(number) for number, name in enumerate(train.feature_names, start=1))
@@ -495,7 +495,7 @@ def _check_recordable(train: RankingDataset) -> None:
         raise DataError(
             f"the names of the {train.num_features} features take {num_bytes / 1e6:.1f} MB in result.json, "
             f"but at most {MOST_JSON_BYTES / 2e6:.1f} MB can be recorded. Leave the features numbered "
-            "(without data.feature_names), or use shorter names."
+            "from 1 (without data.feature_names), or use shorter names."
         )
 
 

@@ -213,9 +213,9 @@ class RunResult:
         own_settings: settings that replace the shared parameters; all settings of the ranker if its class
             lacks any shared parameter.
         data: name and fold; for each split its fingerprint, documents, queries, features, and the share of
-            queries without a relevant document; for train also feature_names, unless they are the numbers of
-            more than 10,000 features. If the run trained on a
-            resample of the training queries, train describes the resample, and "resample" identifies it.
+            queries without a relevant document; for train also feature_names, unless more than 10,000
+            features have the names 1, 2, ... If the run trained on a resample of the training queries, train
+            describes the resample, and "resample" identifies it.
         metrics: "test/ndcg@10" -> mean over the queries that count; None if no query counts.
         convention: the convention of the metrics.
         seconds: wall time of load (a process loads the same data once; its other runs have the same time),

@@ -7,7 +7,7 @@ mapped    arrays in temporary files, for features that do not fit into memory
 sparse    features of which most cells have one value, which are not stored (CSR)
 """
 
-from ltrbench.data.features.mapped import array_in_file, fits_on_disk, free_disk_bytes
+from ltrbench.data.features.mapped import array_in_file, fits_on_disk, on_disk_remedy
 from ltrbench.data.features.matrix import (
     AnyFeatures,
     CheckedFeatures,
@@ -22,7 +22,7 @@ from ltrbench.data.features.matrix import (
     row_parts,
     rows_of_block,
 )
-from ltrbench.data.features.sparse import SparseRows, csr_of, is_sparse, joined_rows
+from ltrbench.data.features.sparse import SparseRows, csr_of, is_sparse, joined_rows, rows_in_order
 from ltrbench.data.features.stacked import StackedRows
 from ltrbench.data.features.views import RowRanges, RowView, take_rows
 
@@ -39,15 +39,16 @@ __all__ = [
     "as_array",
     "csr_of",
     "fits_on_disk",
-    "free_disk_bytes",
     "gather_rows",
     "is_mapped",
     "is_sparse",
     "joined_rows",
+    "on_disk_remedy",
     "read_rows",
     "require_memory",
     "row_blocks",
     "row_parts",
+    "rows_in_order",
     "rows_of_block",
     "take_rows",
 ]

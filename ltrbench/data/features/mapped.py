@@ -32,6 +32,23 @@ def fits_on_disk(folder: Path, shape: tuple[int, int]) -> bool:
     return free_disk_bytes(folder) > 2 * 4 * math.prod(shape)
 
 
+def on_disk_remedy(shape: tuple[int, int], scratch: Path | None) -> str:
+    """Returns how features that do not fit into memory can be on the disk; begins in lower case.
+
+    Args:
+        scratch: folder whose disk has too little space; None: none was given.
+    """
+    if scratch is None:
+        return (
+            "build a store with `python -m ltrbench data build`, or set data.cache=DIR in a run, which keep "
+            "the features on the disk"
+        )
+    return (
+        f"free {8 * math.prod(shape) / 1e9:.1f} GB on the disk of {scratch} for the features, where "
+        f"{free_disk_bytes(scratch) / 1e9:.1f} GB are free"
+    )
+
+
 def array_in_file(folder: Path, shape: tuple[int, int], value: float) -> Features:
     """Returns a writable float32 array in a temporary file.
 

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ltrbench.data.features.matrix import FEWER_OR_FREE, AnyFeatures, FeatureMatrix, read_only, row_blocks
 from ltrbench.data.features.stacked import StackedRows
-from ltrbench.data.features.views import RowView, checked_ranges, merged_ranges, row_numbers
+from ltrbench.data.features.views import RowView, checked_ranges, merged_ranges, row_numbers, take_rows
 from ltrbench.errors import DataError
 from ltrbench.shapes import Features
 
@@ -110,7 +110,7 @@ class SparseRows(FeatureMatrix):
     def memory_remedy(self) -> str:
         # The other of the two libraries reads sparse features by dense blocks.
         library = "xgboost" if math.isnan(self.absent) else "lightgbm"
-        return f"Use model={library}, which reads the stored values, {FEWER_OR_FREE}"
+        return f"Use model=native or {library}, which read the stored values, {FEWER_OR_FREE}"
 
     @property
     def stored_bytes(self) -> int:
@@ -275,6 +275,12 @@ def is_sparse(features: AnyFeatures) -> bool:
         parts = [part for part in features.parts if isinstance(part, SparseRows)]
         return len(parts) == len(features.parts) and len({repr(part.absent) for part in parts}) == 1
     return isinstance(features, SparseRows)
+
+
+def rows_in_order(features: AnyFeatures, rows: NDArray[np.int64]) -> AnyFeatures:
+    """Returns rows of features in another order: a copy of sparse rows, otherwise a view."""
+    ranges = np.stack([rows, rows + 1], axis=1)
+    return features.slice(ranges) if isinstance(features, SparseRows) else take_rows(features, ranges)
 
 
 def _stacked(parts: list[SparseRows]) -> SparseRows:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.features import AnyFeatures, SparseRows, is_mapped, take_rows
+from ltrbench.data.features import AnyFeatures, SparseRows, is_mapped, rows_in_order
 from ltrbench.errors import DataError
 from ltrbench.shapes import Features, QueryStart
 
@@ -39,8 +39,7 @@ class Gathered:
             features.flags.writeable = False  # so that blocks which were read need no memory
         if self.file_rows is None or not (in_file or isinstance(features, SparseRows)):
             return self.take(cast(Features, features))
-        ranges = np.stack([self.file_rows, self.file_rows + 1], axis=1)
-        return features.slice(ranges) if isinstance(features, SparseRows) else take_rows(features, ranges)
+        return rows_in_order(features, self.file_rows)
 
 
 def gather(queries: Sequence[str], sort_queries: bool, place: PlaceOfRow) -> Gathered:

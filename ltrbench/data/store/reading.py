@@ -20,7 +20,7 @@ from ltrbench.data.features import (
     StackedRows,
     joined_rows,
     row_blocks,
-    take_rows,
+    rows_in_order,
 )
 from ltrbench.data.store.arrays import REBUILD, check_values, map_array, read_values
 from ltrbench.data.store.ids import BYTES_PER_CHARACTER, decoded
@@ -167,11 +167,10 @@ def read_store_features(
         DataError: as `read_store`.
     """
     dataset = read_store(path, num_features, feature_names=feature_names)
-    features = cast(AnyFeatures, dataset.features)
+    if dataset.file_rows is None:
+        return dataset.features
     rows = dataset.to_file_order(np.arange(dataset.num_documents))
-    ranges = np.stack([rows, rows + 1], axis=1)
-    ordered = features.slice(ranges) if isinstance(features, SparseRows) else take_rows(features, ranges)
-    return cast(Features, ordered)
+    return cast(Features, rows_in_order(dataset.features, rows))
 
 
 def shards_of(store: Path, manifest: Manifest) -> list[Shard]:

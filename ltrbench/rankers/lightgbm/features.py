@@ -42,7 +42,7 @@ _DEFAULT_LEAVES = 31
 """LightGBM's default of num_leaves."""
 _STORED_BYTES, _FEATURE_BYTES, _HISTOGRAM_BYTES = 24, 1500, 16
 """Bytes of sparse features: of a stored value and of a feature [measured, 4 million values of 2,000 to
-1,000,000 features, LightGBM 4.6], and of a bin of a leaf's histogram (two sums in float64)."""
+1,000,000 features, LightGBM 4.7], and of a bin of a leaf's histogram (two sums in float64)."""
 
 _SAMPLE_BYTES = 12
 """Bytes of a sampled value: float64, and the row number."""

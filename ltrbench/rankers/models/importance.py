@@ -65,7 +65,7 @@ MOST_LISTED = 10_000
 importances of a model that does not say which features it uses."""
 
 YARDSTICKS = ("random", "single_feature")
-"""Models that are left out of comparisons of features: importances of a random ranker are noise, and a
+"""Models that are left out of comparisons of features: a random ranker uses no feature, and a
 single-feature ranker ignores all other features by design."""
 
 Falls = NDArray[np.float64]

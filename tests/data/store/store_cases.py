@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,16 @@ from hypothesis import strategies as st
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
+from ltrbench.data.store.writing import write_store
 
 IDS = st.text(string.ascii_letters + "0 ä語\U0001f600", max_size=5)
 FEATURES = st.floats(width=32, allow_infinity=False) | st.sampled_from([0.0, -0.0, float("nan")])
+
+
+def store_of(dataset: RankingDataset, folder: Path, shard_bytes: int = 10**6) -> Path:
+    """Writes a store, and returns its folder."""
+    write_store(folder, [dataset], shard_bytes=shard_bytes)
+    return folder
 
 
 def dataset_with(**arrays: Any) -> RankingDataset:

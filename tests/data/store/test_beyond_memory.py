@@ -104,8 +104,7 @@ def test_text_beyond_memory_is_refused_with_the_commands_that_take_it(text: Path
 def test_text_beyond_memory_and_disk_is_refused_before_it_is_parsed(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (mapped, rows):
-        monkeypatch.setattr(module, "free_disk_bytes", lambda folder: 2 * FEATURE_BYTES)
+    monkeypatch.setattr(mapped, "free_disk_bytes", lambda folder: 2 * FEATURE_BYTES)
     with pytest.raises(DataError, match=naming(text, tmp_path / "scratch", "free", "GB", "disk")):
         read_letor(text, sort_queries=True, scratch=tmp_path / "scratch")
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
-from store_cases import content, data_sets, dataset_with
+from store_cases import content, data_sets, dataset_with, store_of
 
 from ltrbench.cli import main
 from ltrbench.data import RankingDataset, read_data, read_features
@@ -37,11 +37,6 @@ def without_waiting_for_the_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ltrbench.data.store.writing.flush", lambda folder: None)
         yield
-
-
-def store_of(dataset: RankingDataset, folder: Path, shard_bytes: int = 10**6) -> Path:
-    write_store(folder, [dataset], shard_bytes=shard_bytes)
-    return folder
 
 
 def stored(dataset: RankingDataset) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
-from store_cases import content, data_sets, dataset_with
+from store_cases import content, data_sets, dataset_with, store_of
 
 from ltrbench.data import RankingDataset, read_data, read_features, write_letor, write_table
 from ltrbench.data.formats.reading import files_of, reading_options
@@ -38,11 +38,6 @@ def without_waiting_for_the_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ltrbench.data.store.writing.flush", lambda folder: None)
         yield
-
-
-def store_of(dataset: RankingDataset, folder: Path, shard_bytes: int = 10**6) -> Path:
-    write_store(folder, [dataset], shard_bytes=shard_bytes)
-    return folder
 
 
 def in_blocks(dataset: RankingDataset, sizes: list[int]) -> list[RankingDataset]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.features import AnyFeatures, SparseRows, array_in_file, fits_on_disk, free_disk_bytes
+from ltrbench.data.features import AnyFeatures, SparseRows, array_in_file, fits_on_disk, on_disk_remedy
 from ltrbench.data.formats.letor.line import MAX_FEATURES, LineFormat, parse_line
 from ltrbench.data.formats.letor.sizes import Counts, FileSize
 from ltrbench.errors import DataError
@@ -200,23 +200,9 @@ def _remedy(total: Counts, width: int, form: LineFormat, sparse: bool, scratch: 
     )
     only_stored = "" if sparse else only_stored
     smaller = "use a machine or a container with more memory, fewer documents or fewer features."
-    remedy = f"{only_stored}{_on_disk(total, width, sparse, scratch)}{smaller}"
+    on_disk = "" if sparse else f"{on_disk_remedy((total.num_documents, width), scratch)}; or "
+    remedy = f"{only_stored}{on_disk}{smaller}"
     return f"The indices of other lines are of the same size. {remedy[0].upper()}{remedy[1:]}"
-
-
-def _on_disk(total: Counts, width: int, sparse: bool, scratch: Path | None) -> str:
-    """Returns how dense features can be on the disk instead."""
-    if sparse:
-        return ""
-    if scratch is None:
-        return (
-            "build a store with `python -m ltrbench data build`, or set data.cache=DIR in a run, which keep "
-            "the features on the disk; or "
-        )
-    return (
-        f"free {8 * total.num_documents * width / 1e9:.1f} GB on the disk of {scratch} for the features, "
-        f"where {free_disk_bytes(scratch) / 1e9:.1f} GB are free; or "
-    )
 
 
 def _others(total: Counts) -> str:

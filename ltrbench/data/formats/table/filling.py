@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -10,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.features import array_in_file, fits_on_disk, free_disk_bytes
+from ltrbench.data.features import array_in_file, fits_on_disk, on_disk_remedy
 from ltrbench.data.formats.letor.blocks import changed_between_passes
 from ltrbench.errors import DataError
 from ltrbench.measure.available import available_bytes
@@ -56,20 +55,11 @@ def allocate_features(names: Sequence[str], shape: tuple[int, int], scratch: Pat
         return np.empty(shape, dtype=np.float32)
     if scratch is not None and fits_on_disk(scratch, shape):
         return array_in_file(scratch, shape, 0.0)
-    if scratch is None:
-        on_disk = (
-            "Build a store with `python -m ltrbench data build`, or set data.cache=DIR in a run, which keep "
-            "the features on the disk"
-        )
-    else:
-        on_disk = (
-            f"Free {8 * math.prod(shape) / 1e9:.1f} GB on the disk of {scratch} for the features, where "
-            f"{free_disk_bytes(scratch) / 1e9:.1f} GB are free"
-        )
+    remedy = f"{on_disk_remedy(shape, scratch)}; or use a machine or a container with more memory, fewer "
     raise DataError(
         f"{', '.join(names)}: {shape[0]} rows with {shape[1]} features need {num_bytes / 1e9:.1f} GB of "
-        f"memory as float32, but only {available / 1e9:.1f} GB are available. {on_disk}; or use a machine or "
-        "a container with more memory, fewer rows, or fewer features (in a run data.features)."
+        f"memory as float32, but only {available / 1e9:.1f} GB are available. {remedy[0].upper()}"
+        f"{remedy[1:]}rows, or fewer features (in a run data.features)."
     )
 
 
