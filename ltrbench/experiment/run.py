@@ -516,7 +516,15 @@ def outcome_in_words(result: RunResult, metrics: tuple[str, ...]) -> str:
 def _describe(error: BaseException) -> str:
     if isinstance(error, LtrbenchError):
         return str(error)
-    if isinstance(error, KeyboardInterrupt):
+    if _is_interruption(error):
         return INTERRUPTED
     summary = f"{type(error).__name__}: {error}"
     return f"{summary}\n\n{''.join(traceback.format_exception(error)).strip()}"
+
+
+def _is_interruption(error: BaseException) -> bool:
+    """Returns whether Ctrl-C caused an error: compiled code turns it into a SystemError."""
+    if isinstance(error, KeyboardInterrupt):
+        return True
+    cause = error.__cause__
+    return isinstance(error, SystemError) and cause is not None and _is_interruption(cause)

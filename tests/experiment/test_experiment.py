@@ -34,7 +34,7 @@ from ltrbench.rankers.models.saved import SavedModelError
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
-from ltrbench.results import FAILED, FINISHED, Run, read_run
+from ltrbench.results import FAILED, FINISHED, INTERRUPTED, Run, read_run
 from ltrbench.tracking import Tracker
 from ltrbench.untrusted.unpickling import pickles_in
 
@@ -131,6 +131,21 @@ def test_a_failure_is_recorded_with_its_reason_and_raised(tmp_path: Path) -> Non
     result = read_run(tmp_path).result
     assert (result.status, result.error) == (FAILED, "toy.txt:3: no label.")
     assert tracker.seen[0].result.status == FAILED
+
+
+@pytest.mark.parametrize("in_compiled_code", [False, True])
+def test_a_run_that_ctrl_c_ends_is_interrupted(
+    in_compiled_code: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(ranker: RandomRanker, *_: object) -> None:
+        if in_compiled_code:  # as numba raises it
+            raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RandomRanker, "fit", interrupt)
+    with pytest.raises((KeyboardInterrupt, SystemError)):
+        run(Experiment(model="random", ranker=RandomRanker(), source=Toy()), tmp_path)
+    assert read_run(tmp_path).result.error == INTERRUPTED
 
 
 @pytest.mark.parametrize("kind", PICKLING)
