@@ -13,8 +13,10 @@ from messages import naming
 from scipy.sparse import csr_matrix
 
 from ltrbench.data import RankingDataset, Splits, split_queries
-from ltrbench.data.features import AnyFeatures, SparseRows, take_rows
+from ltrbench.data import dataset as dataset_module
+from ltrbench.data.features import AnyFeatures, SparseRows, StackedRows, take_rows
 from ltrbench.data.features import matrix as matrix_module
+from ltrbench.data.features import segments as segments_module
 from ltrbench.errors import DataError
 from ltrbench.shapes import Features
 
@@ -22,6 +24,14 @@ from ltrbench.shapes import Features
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix_module, "BLOCK_BYTES", 24)
+    monkeypatch.setattr(segments_module, "_STORED", 3)
+
+
+@pytest.fixture(params=["by cell", "by segment"])
+def hashed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests take the fingerprint of few features as that of few and as that of many features."""
+    if request.param == "by segment":
+        monkeypatch.setattr(dataset_module, "_HASHED_BY_CELL", 0)
 
 
 def with_features(dataset: RankingDataset, features: AnyFeatures) -> RankingDataset:
@@ -52,10 +62,11 @@ def pairs(draw: st.DrawFn) -> tuple[RankingDataset, RankingDataset]:
         labels=rng.integers(0, 2, shape[0]).astype(np.float64),
         query_start=np.cumsum([0, *sizes]),
     )
-    absent = draw(st.sampled_from([0.0, np.nan]))
+    absent = draw(st.sampled_from([0.0, -0.0, np.nan]))
     return dense, with_features(dense, stored_with_zeros(features, absent, rng))
 
 
+@pytest.mark.usefixtures("hashed")
 @given(pair=pairs(), data=st.data())
 def test_fingerprints_and_query_keys_are_those_of_the_array(
     pair: tuple[RankingDataset, RankingDataset], data: st.DataObject
@@ -68,6 +79,27 @@ def test_fingerprints_and_query_keys_are_those_of_the_array(
     assert taken.fingerprint == expected.fingerprint
     assert taken.query_keys.tolist() == expected.query_keys.tolist()
     assert taken.in_memory().fingerprint == expected.fingerprint
+    half = data.draw(st.integers(0, dense.num_documents))
+    for lower in (sparse.features, dense.features):
+        upper = take_rows(sparse.features, [[0, half]])
+        stacked = StackedRows([upper, take_rows(lower, [[half, dense.num_documents]])])
+        assert with_features(dense, stacked).fingerprint == dense.fingerprint
+        assert with_features(dense, stacked).take_queries(queries).fingerprint == expected.fingerprint
+
+
+@pytest.mark.usefixtures("hashed")
+@given(pair=pairs(), data=st.data(), value=st.sampled_from([0.0, -0.0, 1.0, 2.0, np.nan]))
+def test_one_changed_cell_changes_the_fingerprint(
+    pair: tuple[RankingDataset, RankingDataset], data: st.DataObject, value: float
+) -> None:
+    dense, sparse = pair
+    row = data.draw(st.integers(0, dense.num_documents - 1))
+    column = data.draw(st.integers(0, dense.num_features - 1))
+    features = dense.features.copy()
+    features[row, column] = value
+    is_same = features.tobytes() == dense.features.tobytes()
+    for changed in (features, SparseRows.of(features), SparseRows.of(features, np.nan)):
+        assert (with_features(dense, changed).fingerprint == sparse.fingerprint) == is_same
 
 
 @given(pair=pairs(), seed=st.integers(0, 100))

@@ -5,6 +5,7 @@ views     rows of an array or of another matrix, without a copy
 stacked   arrays or matrices one below the other, such as the shards of a store
 mapped    arrays in temporary files, for features that do not fit into memory
 sparse    features of which most cells have one value, which are not stored (CSR)
+segments  rows as segments of equal adjacent cells, the same for an array and for CSR
 """
 
 from ltrbench.data.features.mapped import array_in_file, fits_on_disk, on_disk_remedy
@@ -22,6 +23,7 @@ from ltrbench.data.features.matrix import (
     row_parts,
     rows_of_block,
 )
+from ltrbench.data.features.segments import row_segments
 from ltrbench.data.features.sparse import SparseRows, csr_of, is_sparse, joined_rows, rows_in_order
 from ltrbench.data.features.stacked import StackedRows
 from ltrbench.data.features.views import RowRanges, RowView, take_rows
@@ -48,6 +50,7 @@ __all__ = [
     "require_memory",
     "row_blocks",
     "row_parts",
+    "row_segments",
     "rows_in_order",
     "rows_of_block",
     "take_rows",

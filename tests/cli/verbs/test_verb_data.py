@@ -11,6 +11,7 @@ from command_line import TINY, run
 
 from ltrbench.cli import main
 from ltrbench.data import read_data
+from ltrbench.data.store.manifest import STORE_FORMAT
 
 
 @pytest.fixture
@@ -42,7 +43,16 @@ def test_info_describes_a_store(capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert main(["data", "info", "train.store"]) == 0
     printed = capsys.readouterr().out
-    for part in ("100", "20", "document_ids", "1 shard", "train.txt", "SHA-256", "first_index=1", "format 2"):
+    for part in (
+        "100",
+        "20",
+        "document_ids",
+        "1 shard",
+        "train.txt",
+        "SHA-256",
+        "first_index=1",
+        f"format {STORE_FORMAT}",
+    ):
         assert part in printed
     assert main(["data", "info", "train.store", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)

@@ -324,7 +324,11 @@ def test_a_manifest_that_was_edited_is_refused(store: Path) -> None:
 def test_the_fingerprint_of_a_store_is_that_of_its_format() -> None:
     """Stores keep the fingerprint: whoever changes its definition must also increase STORE_FORMAT."""
     dataset = dataset_with(features=FEATURES, labels=[0, 1, 2, 0, 1, 0, 0, 1], query_start=[0, 3, 5, 8])
-    assert (STORE_FORMAT, dataset.fingerprint) == (2, "8d56f2f42f6c00e777ea78644d95d1ba")
+    assert (STORE_FORMAT, dataset.fingerprint) == (3, "8d56f2f42f6c00e777ea78644d95d1ba")
+    wide = dataset_with(
+        features=np.eye(8, 20_000, dtype=np.float32), labels=dataset.labels, query_start=[0, 8]
+    )
+    assert (STORE_FORMAT, wide.fingerprint) == (3, "fdffec6cc61670df20fc37840226f3fd")
 
 
 def test_a_folder_without_a_manifest_is_no_store(tmp_path: Path) -> None:
