@@ -474,28 +474,34 @@ def _describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
             "features": split.num_features,
             "queries_without_relevant_document": float(np.mean(~has_relevant_document(split))),
         }
-    if not _has_many_numbered(splits.train):
-        described["train"]["feature_names"] = list(splits.train.feature_names)
+    first = _first_of_many(splits.train)
+    names = {"feature_names": list(splits.train.feature_names)} if first is None else {"first_feature": first}
+    described["train"] |= names
     return described
 
 
-def _has_many_numbered(train: RankingDataset) -> bool:
-    """Returns whether more than MOST_LISTED features have the names 1, 2, ..., which are not recorded."""
-    if train.num_features <= MOST_LISTED:
-        return False
-    return all(name == str(number) for number, name in enumerate(train.feature_names, start=1))
+def _first_of_many(train: RankingDataset) -> int | None:
+    """Returns the first number if more than MOST_LISTED features are numbered from 0 or 1, otherwise None.
+
+    Only this number is recorded instead of the names.
+    """
+    if train.num_features <= MOST_LISTED or train.feature_names[0] not in ("0", "1"):
+        return None
+    first = int(train.feature_names[0])
+    is_numbered = all(name == str(number) for number, name in enumerate(train.feature_names, first))
+    return first if is_numbered else None
 
 
 def _check_recordable(train: RankingDataset) -> None:
     """Raises DataError if result.json, which has the names of the features, would be too large to be read."""
-    if train.num_features <= MOST_LISTED or _has_many_numbered(train):
+    if train.num_features <= MOST_LISTED or _first_of_many(train) is not None:
         return
     num_bytes = len(json.dumps(train.feature_names, indent=6))
     if num_bytes > MOST_JSON_BYTES // 2:
         raise DataError(
             f"the names of the {train.num_features} features take {num_bytes / 1e6:.1f} MB in result.json, "
             f"but at most {MOST_JSON_BYTES / 2e6:.1f} MB can be recorded. Leave the features numbered "
-            "from 1 (without data.feature_names), or use shorter names."
+            "from 0 or 1 (without data.feature_names), or use shorter names."
         )
 
 

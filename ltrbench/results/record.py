@@ -54,6 +54,7 @@ class SplitRecord(TypedDict, total=False):
     features: Count
     queries_without_relevant_document: Amount
     feature_names: Sequence[str]
+    first_feature: Annotated[int, Must("0 or 1", (0, 1).__contains__)]
 
 
 class ResampleRecord(TypedDict):
@@ -213,9 +214,9 @@ class RunResult:
         own_settings: settings that replace the shared parameters; all settings of the ranker if its class
             lacks any shared parameter.
         data: name and fold; for each split its fingerprint, documents, queries, features, and the share of
-            queries without a relevant document; for train also feature_names, unless more than 10,000
-            features have the names 1, 2, ... If the run trained on a resample of the training queries, train
-            describes the resample, and "resample" identifies it.
+            queries without a relevant document; for train also feature_names; instead of these,
+            first_feature (0 or 1) if more than 10,000 features are numbered from it. If the run trained on a
+            resample of the training queries, train describes the resample, and "resample" identifies it.
         metrics: "test/ndcg@10" -> mean over the queries that count; None if no query counts.
         convention: the convention of the metrics.
         seconds: wall time of load (a process loads the same data once; its other runs have the same time),
@@ -301,6 +302,16 @@ class RunResult:
     def command(self) -> tuple[str, ...] | None:
         """The words of the command that repeats the run; None if it was started from Python."""
         return None if self.overrides is None else ("python", "-m", "ltrbench", *self.overrides)
+
+    @property
+    def feature_names(self) -> Sequence[str] | None:
+        """(F,), names of the features of train; None if they were not recorded."""
+        train = self.data.get("train", {})
+        if "first_feature" in train:
+            first = train["first_feature"]
+            return tuple(str(number) for number in range(first, first + train["features"]))
+        names: Sequence[str] | None = train.get("feature_names")
+        return names
 
     @property
     def total_seconds(self) -> float:

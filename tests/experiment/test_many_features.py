@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 
 import mlflow
@@ -11,6 +12,7 @@ import pytest
 from messages import naming
 from numpy.typing import NDArray
 
+from ltrbench.cli import main
 from ltrbench.compare import compare_importances
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.data.sources import LetorFiles
@@ -46,8 +48,8 @@ def letor_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run_of(ranker: Ranker, letor_file: Path, folder: Path) -> Run:
-    source = LetorFiles(name="many", train=str(letor_file), sparse=True)
+def run_of(ranker: Ranker, letor_file: Path, folder: Path, first_index: int = 1) -> Run:
+    source = LetorFiles(name="many", train=str(letor_file), sparse=True, first_index=first_index)
     model = {"_target_": f"{type(ranker).__module__}.{type(ranker).__qualname__}"}
     return run(
         Experiment(ranker=ranker, source=source, model=type(ranker).__name__, config={"model": model}), folder
@@ -62,6 +64,9 @@ def test_the_files_of_a_run_list_the_features_in_use(letor_file: Path, tmp_path:
     finished = run_of(boosted(), letor_file, tmp_path)
     assert finished.result.data["train"]["features"] == NUM_FEATURES
     assert "feature_names" not in finished.result.data["train"]
+    names = read_run(tmp_path).result.feature_names
+    assert names is not None
+    assert (names[0], names[-1], len(names)) == ("1", str(NUM_FEATURES), NUM_FEATURES)
     importances = read_run(tmp_path).importances()
     assert importances.is_part
     assert 1 <= len(importances.feature_names) < 50
@@ -129,6 +134,29 @@ def test_mlflow_has_one_array_as_input(ranker: Ranker, letor_file: Path, tmp_pat
     expected = ranker.predict(features.astype(np.float32))
     np.testing.assert_allclose(loaded.predict(features), expected, rtol=1e-6)
     assert (tmp_path / "model" / "MLmodel").stat().st_size < 10_000
+
+
+def test_many_features_numbered_from_zero_are_recorded_by_the_first(
+    letor_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_of(LightGBMRanker(num_trees=3, num_leaves=4, min_docs_in_leaf=5), letor_file, tmp_path, first_index=0)
+    recorded = read_run(tmp_path)
+    train = recorded.result.data["train"]
+    assert ("feature_names" in train, train["first_feature"]) == (False, 0)
+    names = read_letor(letor_file, sparse=True, first_index=0).feature_names
+    assert recorded.result.feature_names == names
+    assert {"1", str(NUM_FEATURES)} <= set(recorded.importances().feature_names) < set(names)
+    assert main(["trees", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(rf"\b{NUM_FEATURES} <=", shown)
+
+
+@pytest.mark.parametrize("names", [["0", "2"], ["2", "3"], ["1", "02"], ["-1", "0"], ["1", "two"]])
+def test_other_names_of_many_features_are_recorded(names: list[str]) -> None:
+    names += [f"{number}" for number in range(4, NUM_FEATURES + 2)]
+    features = np.zeros((2, NUM_FEATURES), dtype=np.float32)
+    data = RankingDataset(features=features, labels=[0, 1], query_start=[0, 2])  # type: ignore[arg-type]
+    assert running._first_of_many(data.with_feature_names(names)) is None
 
 
 def test_names_that_result_json_cannot_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,7 +176,8 @@ def _on_all_queries(like: Run) -> Run:
     if "resample" not in data:
         return like
     resample = data["resample"]
-    features = {key: data["train"][key] for key in ("features", "feature_names") if key in data["train"]}
+    described = ("features", "feature_names", "first_feature")
+    features = {key: data["train"][key] for key in described if key in data["train"]}
     train = {**features, "fingerprint": resample["train"], "queries": resample["queries"]}
     whole = {key: value for key, value in data.items() if key != "resample"} | {"train": train}
     return replace(like, result=replace(like.result, data=whole))

@@ -35,7 +35,7 @@ def predict_verb(
     model = load_model(finished, ranker)
     train = finished.result.data["train"]
     # As in training, except that the columns of a table may be in another order; a LETOR file has no names.
-    as_trained = {"num_features": int(train["features"]), "feature_names": train.get("feature_names")}
+    as_trained = {"num_features": int(train["features"]), "feature_names": finished.result.feature_names}
     options = reading_options(data, finished.result.settings.get("data", {}))
     scores = model.predict(read_features(data, **{**as_trained, **options, **typed_options(reading)}))
     with opened(output) as file:

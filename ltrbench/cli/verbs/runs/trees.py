@@ -90,7 +90,7 @@ def _feature_names(run: Run, ensemble: Ensemble) -> Sequence[str]:
             f"{run.path / MODEL_FOLDER}: a tree uses feature {highest + 1}, but the data of the run has "
             f"{train['features']} features. Copy the run folder again from its source."
         )
-    return train.get("feature_names") or [str(number + 1) for number in range(train["features"])]
+    return run.result.feature_names or [str(number + 1) for number in range(train["features"])]
 
 
 def _highest_feature(node: Node) -> int:
