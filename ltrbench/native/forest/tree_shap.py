@@ -27,7 +27,7 @@ equals that of Algorithm 2 at the same cost, without cancellation: the integral 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from itertools import combinations
 from math import factorial
 from typing import NamedTuple
@@ -86,15 +86,17 @@ def tree_shap(forest: Forest, features: Features) -> Contributions:
     """Returns the contributions for documents with features (D, F) in C order.
 
     The result has the same bits in every batch and on any number of threads: contributions of a document are
-    added path by path.
+    added path by path. Features that no tree uses take memory in the result only.
     """
-    paths = _paths(forest)
+    paths, used = _paths(forest)
     contributions = np.zeros((len(features), features.shape[1] + 1))
     longest = int(np.diff(paths.first).max())
     # Always read-only, so that one compilation serves read-only and writable arrays.
-    features = features.view()
-    features.flags.writeable = False
-    _all_blocks(paths, *_rules((longest + 1) // 2), features, contributions)
+    of_used = features.take(used, axis=1)
+    of_used.flags.writeable = False
+    sums = np.zeros((len(features), len(used) + 1))
+    _all_blocks(paths, *_rules((longest + 1) // 2), of_used, sums)
+    contributions[:, [*used, -1]] = sums
     return contributions
 
 
@@ -105,7 +107,7 @@ class _Paths(NamedTuple):
 
     Attributes:
         first: (P + 1,), index of each path's first step, followed by E.
-        feature: (E,), feature of the step.
+        feature: (E,), place of the step's feature among the features in use.
         low: (E,), exclusive lower bound of x; NaN: no bound.
         high: (E,), inclusive upper bound of x.
         missing: (E,), whether a missing value follows the step.
@@ -129,7 +131,9 @@ class _Step(NamedTuple):
     share: float = 1.0
 
 
-def _paths(forest: Forest) -> _Paths:
+@lru_cache(maxsize=1)  # for consecutive blocks of documents
+def _paths(forest: Forest) -> tuple[_Paths, NDArray[np.intp]]:
+    """Returns the paths, and the features that they use in ascending order."""
     first, values = [0], []
     features: list[int] = []
     steps: list[_Step] = []
@@ -140,15 +144,17 @@ def _paths(forest: Forest) -> _Paths:
             first.append(len(steps))
             values.append(weight * value)
     low, high, missing, share = zip(*steps, strict=True) if steps else ((), (), (), ())
-    return _Paths(
+    used, places = np.unique(np.array(features, dtype=np.intp), return_inverse=True)
+    paths = _Paths(
         first=np.array(first, dtype=np.uint64),
-        feature=np.array(features, dtype=np.uint32),
+        feature=places.astype(np.uint32),
         low=np.array(low, dtype=np.float32),
         high=np.array(high, dtype=np.float32),
         missing=np.array(missing, dtype=np.bool_),
         share=np.array(share, dtype=np.float64),
         value=np.array(values, dtype=np.float64),
     )
+    return paths, used
 
 
 def _paths_below_root(tree: Tree) -> Iterator[tuple[dict[int, _Step], float]]:
