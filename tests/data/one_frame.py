@@ -21,6 +21,7 @@ from ltrbench.data.formats.letor.line import LONGEST_ID
 from ltrbench.data.formats.table import tables as package
 from ltrbench.data.formats.table.cells import not_a_number, number_of_text
 from ltrbench.data.formats.table.csv_files import _remedy
+from ltrbench.data.formats.table.filling import _REMEDY
 from ltrbench.data.formats.table.frame import FrameTable
 from ltrbench.data.formats.table.split_columns import SplitColumns, split_columns
 from ltrbench.errors import DataError
@@ -130,7 +131,7 @@ def read_in_one_frame(
 def features_of(table: WholeTable, chosen: Sequence[str]) -> NDArray[np.float32]:
     features = np.empty((table.num_rows, len(chosen)), dtype=np.float32)
     for number, column in enumerate(chosen):
-        values = table.numbers(column, "encode it as a number, or exclude the column from `features`")
+        values = table.numbers(column, _REMEDY)
         with np.errstate(over="ignore", invalid="ignore"):
             features[:, number] = values
         infinite = np.flatnonzero(np.isinf(features[:, number]))

@@ -278,7 +278,8 @@ def test_features_in_a_temporary_file_are_the_same(
     path = tmp_path / f"t.{ending}"
     frame.to_parquet(path) if ending == "parquet" else frame.to_csv(path, index=False)
     expected = read_table(path, sort_queries=scattered)
-    monkeypatch.setattr(filling, "available_bytes", lambda: 100)
+    # Memory for labels and ids: 16 bytes a row, and 17 for the one character of each of two text columns.
+    monkeypatch.setattr(filling, "available_bytes", lambda: 50 * (16 + 2 * 17))
     dataset = read_table(path, sort_queries=scattered, scratch=tmp_path / "scratch")
     (array,) = arrays_of(dataset.features)
     assert is_mapped(array)
@@ -295,13 +296,35 @@ def test_a_table_that_does_not_fit_into_memory_is_refused_before_it_is_read(
         frame_of_table = read_table(path).to_frame()
         path = tmp_path / "t.parquet"
         pyarrow.parquet.write_table(pyarrow.Table.from_pandas(frame_of_table), path)
-    monkeypatch.setattr(filling, "available_bytes", lambda: 100)
     rows = 18 if ending == "csv" else 9
+    # Memory for labels and queries of up to three characters, not for the features.
+    monkeypatch.setattr(filling, "available_bytes", lambda: rows * (16 + 2 * 19))
     with pytest.raises(
         DataError,
         match=naming(f"{path}:", f"{rows} rows", "2 features", "0.0 GB", "more memory", "data.features"),
     ):
         read_table(path)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", None])
+@pytest.mark.parametrize("with_scratch", [False, True])
+def test_ids_that_do_not_fit_into_memory_are_refused_before_they_are_read(
+    tmp_path: Path, ending: str | None, with_scratch: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [f"document {number:021}" for number in range(100)]
+    table: Any = pd.DataFrame({"label": 0, "query_id": "q", "document_id": ids, "a": range(100)})
+    source = table if ending is None else tmp_path / f"t.{ending}"
+    if ending is not None:
+        table.to_parquet(source) if ending == "parquet" else table.to_csv(source, index=False)
+    # A row: 16 bytes, 16 and the characters of each of three columns, and the document id in NumPy.
+    needed = 100 * (16 + 3 * 16 + 1 + 1 + 30 + 8 * 30)
+    scratch = tmp_path / "scratch" if with_scratch else None
+    monkeypatch.setattr(filling, "available_bytes", lambda: needed - 1)
+    parts = ("100 rows", "document of 30 characters", "0.0 GB", "shorter ids")
+    with pytest.raises(DataError, match=naming(*parts)):
+        read_table(source, scratch=scratch)
+    monkeypatch.setattr(filling, "available_bytes", lambda: needed + 4 * 100)
+    assert read_table(source, scratch=scratch).document_ids is not None
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.formats.table.tables import read_table, read_table_features, to_frame, write_table
 from ltrbench.errors import ConfigError, DataError
 
+DATES = pd.date_range("2026-01-31", periods=3)
+
 
 @pytest.fixture
 def dataset() -> RankingDataset:
@@ -195,7 +197,11 @@ def test_a_column_of_labels_may_be_empty_in_what_is_scored() -> None:
         ({"bm25": [0, 1, -np.inf]}, ["row 3:", "'bm25'", "-inf", "Rescale"]),
         ({"bm25": [1e39, 1, 0]}, ["row 1:", "'bm25'", "1e+39", "float32", "Rescale"]),
         ({"label": ["good", 1, 1]}, ["row 1:", "'label'", "'good'", "grades as numbers"]),
-        ({"query_id": [1, None, 2]}, ["row 2:", "'query_id'", "nan", "needs an id"]),
+        ({"query_id": [1, None, 2]}, ["row 2:", "'query_id'", "nan", "needs an id", "remove the row"]),
+        ({"query_id": [pd.NaT] * 3}, ["row 1:", "'query_id'", "NaT", "needs an id", "remove the row"]),
+        ({"query_id": list(DATES)}, ["row 1:", "'query_id'", "2026-01-31", "a date", "astype(str)"]),
+        ({"query_id": [day.date() for day in DATES]}, ["row 1:", "'query_id'", "(2026, 1, 31)", "as text"]),
+        ({"document_id": list(DATES)}, ["row 1:", "'document_id'", "2026-01-31", "a date", "astype(str)"]),
         ({"query_id": ["", "a", "b"]}, ["row 1:", "'query_id'", "empty"]),
         ({"query_id": [(1, 2), "a", "b"]}, ["row 1:", "'query_id'", "(1, 2)", "needs an id"]),
         ({"query_id": ["a" * 1001, "a", "b"]}, ["row 1:", "'query_id'", "1001 characters", "1000"]),
@@ -206,7 +212,7 @@ def test_a_column_of_labels_may_be_empty_in_what_is_scored() -> None:
         ({"position": [1, 1e30, 2]}, ["row 2:", 1e30, "'position'", "rank"]),
         ({"bm25": [1, 10**400, 2]}, ["row 2:", "'bm25'", "inf", "Rescale"]),
         ({"bm25": [1j, 2, 3]}, ["row 1:", "'bm25'", "1j", "not a number"]),
-        ({"bm25": list(pd.date_range("2020", periods=3))}, ["row 1:", "'bm25'", "Timestamp"]),
+        ({"bm25": list(DATES)}, ["row 1:", "'bm25'", "2026-01-31", "data.features", "split_by"]),
         ({"bm25": list(pd.to_timedelta([1, 2, 3]))}, ["row 1:", "'bm25'", "Timedelta"]),
         ({"bm25": list(pd.period_range("2020", periods=3))}, ["row 1:", "'bm25'", "Period"]),
     ],

@@ -23,6 +23,9 @@ from ltrbench.errors import DataError
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "<na>", "null", "none"})
 
+# pandas' NA and NaT, recognized by name because pandas may not be imported.
+MISSING_TYPES = ("NAType", "NaTType")
+
 _NUMBER = re.compile(NUMBER.decode() + "|[+-]?inf(?:inity)?", re.IGNORECASE | re.ASCII)
 _SWITCHES = {"true": 1.0, "false": 0.0}
 
@@ -59,8 +62,7 @@ def number_of(cell: Any) -> float:
             return float(cell)
         except OverflowError:  # a whole number of hundreds of digits
             return math.inf
-    # pandas' NA and NaT, recognized by name because pandas may not be imported.
-    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
+    if cell is None or type(cell).__name__ in MISSING_TYPES:
         return math.nan
     raise ValueError
 

@@ -26,7 +26,7 @@ from ltrbench.data.formats.table.cells import (
     number_of_text,
 )
 from ltrbench.data.formats.table.csv_text import CsvText, checked_num_lines, num_lines
-from ltrbench.data.formats.table.filling import TableBlock
+from ltrbench.data.formats.table.filling import LENGTH_ROWS, TableBlock
 from ltrbench.errors import DataError
 
 # The pattern starts with the quote and looks back from there, so that the search skips unquoted text.
@@ -145,6 +145,7 @@ class CsvFile:
             )
         self.columns = tuple(header)
         self.max_rows = count - (self._text.line - 1)
+        self._first_rows = self._text.first_rows(LENGTH_ROWS)
         self._never_numbers: set[str] = set()  # columns with a cell that pyarrow does not read as a number
 
     def read(
@@ -175,6 +176,11 @@ class CsvFile:
             num_rows += block.num_rows
             parts.append(replace(block, cells=block.cells.select(list(roles))))
         return joined(parts, roles)
+
+    def id_length(self, column: str) -> int:
+        """Returns the number of characters of the longest cell of a column in the first rows."""
+        number = self.columns.index(column)
+        return max((len(row[number]) for row in self._first_rows if number < len(row)), default=0)
 
     def _block(self, text: bytes, roles: Sequence[str], features: Sequence[str], first_row: int) -> CsvTable:
         first_line = self._text.line - num_lines(text)

@@ -5,7 +5,10 @@ Python's csv module is the specification of a row. A row starts on a new line, a
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
+import itertools
 import re
 from collections import deque
 from collections.abc import Iterator
@@ -89,6 +92,18 @@ class CsvText:
         """Returns to the first line of the last block, so that it is read by rows."""
         self.line -= num_lines(self._last)
         self._wait(self._last)
+
+    def first_rows(self, count: int) -> list[list[str]]:
+        """Returns the cells of the next rows, at most `count` of one block, without moving on.
+
+        A row that cannot be parsed ends them; `rows` reports it.
+        """
+        lines = io.StringIO(self.block().decode(errors="replace"), newline="")
+        self.unread()
+        rows: list[list[str]] = []
+        with contextlib.suppress(csv.Error):  # the rows before the error stay in the list
+            rows.extend(itertools.islice(csv.reader(lines, strict=True), count))
+        return rows
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yields the first line number and the cells of the next rows that are not blank.

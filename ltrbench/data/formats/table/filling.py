@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -18,7 +18,17 @@ from ltrbench.shapes import Features
 TABLE_BLOCK_BYTES = 1 << 22
 """Approximate memory of a block: small beside a large table, and large beside the overhead of a call."""
 
-_REMEDY = "encode it as a number, or exclude the column from `features`"
+LENGTH_ROWS = 1000
+"""Number of first rows that give an estimate of the length of ids."""
+
+_BYTES_PER_ROW = 16  # a label and the query of a row
+_BYTES_PER_TEXT = 16  # a text column of any length: offsets, and references to its texts
+_BYTES_PER_CHARACTER = 8  # of an id in NumPy, 4 bytes, twice while pieces are joined; all ids have one width
+
+_REMEDY = (
+    "encode it as a number, or list the features without it in `features` (in a run data.features); if it is "
+    "the time or the group of a query, set split_by or group_by to the column"
+)
 
 
 class TableBlock(Protocol):
@@ -38,29 +48,52 @@ class TableBlock(Protocol):
     def numbers(self, column: str, remedy: str) -> NDArray[np.float64]: ...
 
 
-def allocate_features(names: Sequence[str], shape: tuple[int, int], scratch: Path | None) -> Features:
+def allocate_features(
+    names: Sequence[str], shape: tuple[int, int], lengths: Mapping[str, int], scratch: Path | None
+) -> Features:
     """Returns an array for the features of tables.
 
     Args:
         names: names of the tables.
         shape: maximum number of rows of all tables, and number of features.
+        lengths: role -> estimated number of characters in a cell of its column, for roles that are read.
         scratch: folder of a temporary file for features that do not fit into memory; None: they are refused.
 
     Raises:
-        DataError: The features, with a label and a query of each row, do not fit into memory, or the features
-            do not fit on the disk of `scratch`.
+        DataError: The features, with the columns of roles, do not fit into memory; or the columns of roles do
+            not, or the features do not fit on the disk of `scratch`.
     """
-    num_bytes, available = shape[0] * (4 * shape[1] + 16), available_bytes()
+    of_roles = shape[0] * (_BYTES_PER_ROW + _text_bytes(lengths))
+    num_bytes, available = of_roles + 4 * shape[0] * shape[1], available_bytes()
     if num_bytes <= available:
         return np.empty(shape, dtype=np.float32)
+    need = f"{', '.join(names)}: {shape[0]} rows with {shape[1]} features"
+    if of_roles > available:
+        raise DataError(
+            f"{need} need {of_roles / 1e9:.1f} GB of memory for labels and ids (the first rows have "
+            f"{_shown_lengths(lengths)}), even if the features are on the disk, but only "
+            f"{available / 1e9:.1f} GB are available. Write shorter ids, remove the column of document ids, "
+            "or use a machine or a container with more memory, or fewer rows."
+        )
     if scratch is not None and fits_on_disk(scratch, shape):
         return array_in_file(scratch, shape, 0.0)
     remedy = f"{on_disk_remedy(shape, scratch)}; or use a machine or a container with more memory, fewer "
     raise DataError(
-        f"{', '.join(names)}: {shape[0]} rows with {shape[1]} features need {num_bytes / 1e9:.1f} GB of "
-        f"memory as float32, but only {available / 1e9:.1f} GB are available. {remedy[0].upper()}"
-        f"{remedy[1:]}rows, or fewer features (in a run data.features)."
+        f"{need} need {num_bytes / 1e9:.1f} GB of memory, {of_roles / 1e9:.1f} GB of it for labels and ids, "
+        f"but only {available / 1e9:.1f} GB are available. {remedy[0].upper()}{remedy[1:]}rows, or fewer "
+        "features (in a run data.features)."
     )
+
+
+def _text_bytes(lengths: Mapping[str, int]) -> int:
+    """Returns the memory of the text columns of a row; document ids also become an array of NumPy."""
+    of_texts = sum(_BYTES_PER_TEXT + length for length in lengths.values())
+    return of_texts + _BYTES_PER_CHARACTER * lengths.get("document", 0)
+
+
+def _shown_lengths(lengths: Mapping[str, int]) -> str:
+    columns = [f"{role} of {length} characters" for role, length in lengths.items() if role != "label"]
+    return ", ".join(columns) or "none"
 
 
 class FeatureRows:

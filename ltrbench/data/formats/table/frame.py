@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+import numbers
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import is_id
-from ltrbench.data.formats.table.cells import joined_ids, joined_texts, not_a_number, number_of
-from ltrbench.data.formats.table.filling import TABLE_BLOCK_BYTES, TableBlock
+from ltrbench.data.formats.table.cells import (
+    MISSING_TYPES,
+    joined_ids,
+    joined_texts,
+    not_a_number,
+    number_of,
+)
+from ltrbench.data.formats.table.filling import LENGTH_ROWS, TABLE_BLOCK_BYTES, TableBlock
 from ltrbench.errors import DataError
 
 if TYPE_CHECKING:
@@ -72,11 +81,13 @@ class FrameTable:
             cells = values.iloc[start : start + _ROWS_OF_PIECE].astype(object).tolist()
             odd = next((row for row, cell in enumerate(cells) if not is_id(cell)), None)
             if odd is not None:
-                raise DataError(
-                    f"{self.place(start + odd)}: column '{column}' is {cells[odd]!r}; every row needs an id, "
-                    "a string or a number."
-                )
+                raise _no_id(self.place(start + odd), column, cells[odd])
             yield [str(cell) for cell in cells]
+
+    def id_length(self, column: str) -> int:
+        """Returns the number of characters of the longest cell of a column in the first rows."""
+        cells = self._column(column).iloc[:LENGTH_ROWS].astype(object).tolist()
+        return max((len(str(cell)) for cell in cells), default=0)
 
     def numbers(self, column: str, remedy: str) -> NDArray[np.float64]:
         from pandas.api import types
@@ -109,3 +120,20 @@ class FrameTable:
 
     def _column(self, column: str) -> pd.Series[Any]:
         return self.frame.iloc[:, self._numbers_of_columns[column]]
+
+
+def _no_id(place: str, column: str, cell: object) -> DataError:
+    """Returns the error for a cell that cannot be an id."""
+    named = f"{place}: column '{column}' is {cell!r}"
+    # A number that is no id is NaN.
+    if cell is None or isinstance(cell, numbers.Real | Decimal) or type(cell).__name__ in MISSING_TYPES:
+        return DataError(f"{named}; every row needs an id, a string or a number. Add it, or remove the row.")
+    if isinstance(cell, datetime.date | datetime.time):
+        return DataError(
+            f"{named}, a date or time, whose text as an id would depend on the file format. Write the column "
+            "as text, for example in pandas with frame[column].astype(str), or choose another column."
+        )
+    return DataError(
+        f"{named}; every row needs an id, a string or a number. Write the column as text, or choose another "
+        "column."
+    )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ltrbench.data.formats.compression import without_compression_ending
 from ltrbench.data.formats.table.cells import check_no_repeat
-from ltrbench.data.formats.table.filling import TABLE_BLOCK_BYTES, TableBlock
+from ltrbench.data.formats.table.filling import LENGTH_ROWS, TABLE_BLOCK_BYTES, TableBlock
 from ltrbench.data.formats.table.frame import FrameTable
 from ltrbench.errors import DataError
 
@@ -90,6 +90,19 @@ class ParquetFile:
             frame = _frame(pa.concat_tables([self._table(part, roles) for part in self._row_groups]))
             # A DataFrame without columns has no rows.
             return FrameTable(self.name, frame if roles else frame.reindex(range(self.max_rows)))
+
+    def id_length(self, column: str) -> int:
+        """Returns the number of characters of the longest cell of a column in the first rows.
+
+        Raises:
+            DataError: The file cannot be read.
+        """
+        with _naming_damage(self.name):
+            first = self._row_groups[0]
+            scanner = first.scanner(schema=self._schema, columns=[column], batch_size=LENGTH_ROWS)
+            rows = scanner.head(LENGTH_ROWS)
+            rows.validate(full=True)  # see `_table`
+            return FrameTable(self.name, _frame(rows)).id_length(column)
 
     def _table(self, part: Any, columns: Sequence[str]) -> pa.Table:
         import pyarrow as pa

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -27,7 +27,7 @@ from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.features import AnyFeatures, CheckedFeatures, as_array, is_mapped
 from ltrbench.data.formats.compression import read_twice, write_whole
 from ltrbench.data.formats.gathering import Gathered, PlaceOfRow, check_some_weight, gather_runs
-from ltrbench.data.formats.letor.line import UNLABELLED, check_label, check_weight
+from ltrbench.data.formats.letor.line import LONGEST_ID, UNLABELLED, check_label, check_weight
 from ltrbench.data.formats.options import as_paths, check_names, check_switch, check_whole
 from ltrbench.data.formats.table.cells import check_no_repeat
 from ltrbench.data.formats.table.csv_files import CsvFile, CsvTable
@@ -144,9 +144,7 @@ def read_table_to_split(
             _check_there(tables[0], role, given[role], features or ())
         columns = _find_columns(tables[0], given, features or ())
         chosen = _find_features(tables[0], columns, features, feature_names, num_features)
-        loaded, filled = _read(
-            tables, {*columns.values()}, chosen, None if scratch is None else Path(scratch)
-        )
+        loaded, filled = _read(tables, columns, chosen, scratch)
     dataset = _join(loaded, columns, chosen, filled, sort_queries, whole_labels)
     return dataset, split_columns(loaded, columns)
 
@@ -189,10 +187,10 @@ def read_table_features(
         there = {role: column for role, column in given.items() if column in (None, *tables[0].columns)}
         columns = _find_columns(tables[0], there, features or ())
         chosen = _find_features(tables[0], columns, features, feature_names, num_features)
-        labels = [columns["label"]] if "label" in columns else []
-        loaded, filled = _read(tables, {*labels}, chosen, None)
+        labels = {role: column for role, column in columns.items() if role == "label"}
+        loaded, filled = _read(tables, labels, chosen, None)
     for table in loaded if labels else ():
-        _check_labels_if_any(table, labels[0])
+        _check_labels_if_any(table, labels["label"])
     return filled.complete()
 
 
@@ -292,16 +290,28 @@ def _check_rows(name: str, num_rows: int) -> None:
 
 
 def _read(
-    tables: Sequence[AnyFile], roles: Set[str], chosen: Sequence[str], scratch: str | Path | None
+    tables: Sequence[AnyFile],
+    columns: Mapping[str, str],
+    chosen: Sequence[str],
+    scratch: str | Path | None,
 ) -> tuple[list[AnyTable], FeatureRows]:
-    """Returns the columns of roles of each table, and the features of all tables."""
+    """Returns the columns of roles of each table, and the features of all tables.
+
+    Args:
+        columns: role -> column.
+    """
     shape = sum(table.max_rows for table in tables), len(chosen)
     names = [table.name for table in tables]
     folder = None if scratch is None else Path(scratch)
-    filled = FeatureRows(chosen, allocate_features(names, shape, folder))
+    lengths = {
+        role: min(max(table.id_length(column) for table in tables), LONGEST_ID)
+        for role, column in columns.items()
+    }
+    filled = FeatureRows(chosen, allocate_features(names, shape, lengths, folder))
+    roles = sorted({*columns.values()})
     loaded: list[AnyTable] = []
     for table in tables:
-        loaded.append(table.read(sorted(roles), list(dict.fromkeys(chosen)), filled.take))
+        loaded.append(table.read(roles, list(dict.fromkeys(chosen)), filled.take))
         _check_rows(table.name, loaded[-1].num_rows)
         filled.end_table(loaded[-1].num_rows)
     return loaded, filled
@@ -443,7 +453,10 @@ def _join(
     def of_role(role: str, read: Callable[[AnyTable, str], NDArray[Any]]) -> NDArray[Any] | None:
         if role not in columns:
             return None
-        return gathered.take(np.concatenate([read(table, columns[role]) for table in tables]))
+        parts = [read(table, columns[role]) for table in tables]
+        # Ids may take as much memory as the features; they are not copied, but numbers may be views.
+        whole = parts[0] if len(parts) == 1 and role == "document" else np.concatenate(parts)
+        return gathered.take(whole)
 
     gathered = _gather(tables, columns["query"], sort_queries, place)
     weights = of_role("weight", _weights)
