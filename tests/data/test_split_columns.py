@@ -364,6 +364,8 @@ def test_a_split_by_time_excludes_folds_and_files_of_other_splits() -> None:
 
     with pytest.raises(ConfigError, match=naming("cv is 5", "data.split_by=date", "remove data.split_by")):
         table(cv=5, fold=1)
+    with pytest.raises(ConfigError, match=naming("data.fold is 1", "split_by=date", "Remove data.fold")):
+        table(fold=1)
     for key in ("valid", "test"):
         with pytest.raises(
             ConfigError, match=naming(f"data.{key} is 'x.csv'", "split_by=date", f"{key}=null")

@@ -119,6 +119,11 @@ class FileSource(SplitSource):
                 )
 
     def _check_published_fold(self, fold: int) -> None:
+        if self.num_folds is None and self.split_by is not None:
+            raise ConfigError(
+                f"data.fold is {fold}, but data.split_by={self.split_by} splits by time, into one test set. "
+                "Remove data.fold; or remove data.split_by and set cv to cross-validate."
+            )
         if self.num_folds is None:
             raise ConfigError(
                 f"data.fold is {fold}, but {self.name} has no folds; remove data.fold, set cv to "
