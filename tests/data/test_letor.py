@@ -499,7 +499,7 @@ MISTAKES = {
     "the header of a CSV file": (b"label,qid,a", ["'label,qid,a'", "label", "data=table"]),
     "the header of a tab-separated file": (
         b"label\tqid\tbm25",
-        ["'label'", "tab-separated", "CSV", "data=table"],
+        ["'label'", "tab-separated", "CSV", "data=table", "read_csv(FILE, sep='\\t'"],
     ),
     "a row of a tab-separated file": (b"1\t7\t0.5", ["'1'", "tab-separated", "CSV", "data=table"]),
     "a Parquet file": (b"PAR1\x15\x04", ["byte 0x15", "not text", "data=table"]),

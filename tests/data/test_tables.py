@@ -294,11 +294,27 @@ def test_a_table_in_which_nothing_is_found_shows_its_columns(tmp_path: Path) -> 
     (tmp_path / "a.csv").write_text("label, query_id,bm25\n1,q,2\n")
     with pytest.raises(DataError, match=naming("a.csv:", "query_id or qid", "'label', ' query_id', 'bm25'")):
         read_table(tmp_path / "a.csv")
-    (tmp_path / "b.csv").write_text("label;query_id;bm25\n1;q;2\n")
-    with pytest.raises(DataError, match=naming("b.csv:", "'label;query_id;bm25'", "commas")):
+    (tmp_path / "b.csv").write_text("label query_id bm25\n1 q 2\n")
+    with pytest.raises(DataError, match=naming("b.csv:", "'label query_id bm25'", "commas")):
         read_table(tmp_path / "b.csv")
     with pytest.raises(DataError, match=naming("'label', 'f0', ", ", ....")):
         read_table(pd.DataFrame({"label": [1], **{f"f{number}": [0] for number in range(20)}}))
+
+
+@pytest.mark.parametrize("separator", ["\t", ";"])
+def test_a_table_with_another_separator_is_refused_with_a_command_that_converts_it(
+    tmp_path: Path, separator: str
+) -> None:
+    file, converted = tmp_path / "t.tsv", tmp_path / "FILE.csv"
+    file.write_text("label,query_id,bm25\n1,007,2\n0,NA,3\n".replace(",", separator))
+    command = f"pandas.read_csv(FILE, sep={separator!r}, dtype=str, keep_default_na=False)"
+    with pytest.raises(
+        DataError, match=naming("t.tsv:", repr(f"label{separator}query_id{separator}bm25"), "commas", command)
+    ):
+        read_table(file)
+    written = pd.read_csv(file, sep=separator, dtype=str, keep_default_na=False)
+    written.to_csv(converted, index=False)
+    assert read_table(converted).query_ids.tolist() == ["007", "NA"]
 
 
 def test_a_missing_or_further_column_is_named() -> None:

@@ -36,7 +36,17 @@ OVERFLOWS = ("refuse", "cap", "missing")
 NULLS = ("refuse", "missing")
 
 _TABLE = "Read a CSV or Parquet table with data=table, in Python with read_table."
-_TAB_SEPARATED = f"The file seems to be a tab-separated table: convert it to CSV. {_TABLE}"
+
+
+def conversion_to_csv(separator: str) -> str:
+    """Returns the remedy for a table whose cells are separated by another character than a comma."""
+    return (
+        f"Convert the file to CSV, for example with pandas.read_csv(FILE, sep={separator!r}, dtype=str, "
+        "keep_default_na=False).to_csv('FILE.csv', index=False)."
+    )
+
+
+_TAB_SEPARATED = "The file seems to be a tab-separated table. " + conversion_to_csv("\t") + f" {_TABLE}"
 _PARQUET = b"PAR1"  # magic bytes
 
 # The remedy if data for training or evaluation has no labels.

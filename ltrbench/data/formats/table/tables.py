@@ -27,7 +27,13 @@ from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.features import AnyFeatures, CheckedFeatures, as_array, is_mapped
 from ltrbench.data.formats.compression import read_twice, write_whole
 from ltrbench.data.formats.gathering import Gathered, PlaceOfRow, check_some_weight, gather_runs
-from ltrbench.data.formats.letor.line import LONGEST_ID, UNLABELLED, check_label, check_weight
+from ltrbench.data.formats.letor.line import (
+    LONGEST_ID,
+    UNLABELLED,
+    check_label,
+    check_weight,
+    conversion_to_csv,
+)
 from ltrbench.data.formats.options import as_paths, check_names, check_switch, check_whole
 from ltrbench.data.formats.table.cells import check_no_repeat
 from ltrbench.data.formats.table.csv_files import CsvFile, CsvTable
@@ -348,11 +354,24 @@ def _check_there(table: AnyFile, role: str, name: str | None, features: Sequence
     """Raises DataError if no column is assigned to a role and none has one of its default names."""
     usual = set(ROLES[role]) & set(table.columns) - set(map(str, features))
     if name is None and not usual:
+        if len(table.columns) == 1:
+            _check_separator(table)
         unlabelled = f" {UNLABELLED}" if role == "label" else ""
         raise DataError(
             f"{table.name}: the table has no column {' or '.join(ROLES[role])}; set the column of the {role} "
             f"with {role}=COLUMN. {_listed(table.columns)}{unlabelled}"
         )
+
+
+def _check_separator(table: AnyFile) -> None:
+    """Raises DataError if the name of the only column of a table has the separator of other tables."""
+    for separator, plural in (("\t", "tabs"), (";", "semicolons")):
+        if separator in table.columns[0]:
+            header = table.columns[0][:_SHOWN_CHARACTERS]
+            raise DataError(
+                f"{table.name}: the header {header!r} has {plural}, but cells of a CSV file are separated "
+                f"by commas. {conversion_to_csv(separator)}"
+            )
 
 
 def _listed(columns: Sequence[str]) -> str:
