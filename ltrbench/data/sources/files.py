@@ -14,7 +14,7 @@ from ltrbench.data.formats.table.split_columns import SplitColumns
 from ltrbench.data.formats.table.tables import read_table, read_table_to_split
 from ltrbench.data.sources.base import TEST, VALID, SplitSource
 from ltrbench.data.splits import Splits, check_no_shared_group
-from ltrbench.data.store.cache import NONE, cache_folder, read_cached
+from ltrbench.data.store.cache import AUTO, NONE, cache_folder, read_cached
 from ltrbench.errors import ConfigError, DataError, require_choice
 
 
@@ -44,7 +44,8 @@ class FileSource(SplitSource):
 
     Raises:
         ConfigError: A path is not text, a version or a fold does not exist, `cv` is combined with a test
-            set, `split_by` with `cv` or with files of other splits, or the files have no columns to split by.
+            set, `split_by` with `cv` or with files of other splits, the files have no columns to split by, or
+            `cache` is empty, true or false.
     """
 
     has_columns: ClassVar[bool] = False
@@ -76,6 +77,7 @@ class FileSource(SplitSource):
                 f"data.fold=1 to {self.num_folds}."
             )
         self._check_columns()
+        self._check_cache()
         published = {TEST: self.test, VALID: self.valid}.get(self.cv_split)
         if self.cv is not None and published is not None:
             raise ConfigError(
@@ -117,6 +119,13 @@ class FileSource(SplitSource):
                     f"test sets from data.train. Set data.{key}=null and add the file to data.train, as in "
                     "[a.csv,b.csv]; or remove data.split_by."
                 )
+
+    def _check_cache(self) -> None:
+        if self.cache is not None and self.cache.strip().lower() in ("", "true", "false"):
+            raise ConfigError(
+                f"data.cache is '{self.cache}'; set {NONE} for no cache, {AUTO}, or a folder (./true for a "
+                "folder with such a name)."
+            )
 
     def _check_published_fold(self, fold: int) -> None:
         if self.num_folds is None and self.split_by is not None:

@@ -43,6 +43,7 @@ CACHE_VARIABLE = "LTRBENCH_CACHE"
 AUTO_BYTES = 50 * 10**6
 """Size of the files of a split from which `auto` caches them; smaller files are parsed in a second or two."""
 
+_WITHOUT = "Set data.cache=none to read the files without a cache."
 _KNOWN = "known"
 _KEY = re.compile(r"[0-9a-f]{64}")
 _SETTLED_SECONDS = 2.0
@@ -92,6 +93,7 @@ def read_cached(
     dataset = _entry(folder / (key or _key(records, options)))
     if dataset is None:
         records = records or _records(files)
+        _require_writable(folder)
         dataset = read()
         if _stamps(files) != before:
             return dataset  # the files changed, so that what was read may not be what was hashed
@@ -110,13 +112,26 @@ def _entry(entry: Path) -> RankingDataset | None:
     except StoreMemoryError:
         raise
     except DataError as error:
-        log.warning(f"The cache has a damaged entry, which is built again from its source. {error}")
+        log.warning(f"{error} It is an entry of the cache: this run deletes it and reads its source again.")
     # Renamed first, so that no other process sees a part of it.
     rest = entry.with_name(f"{BUILDING}{secrets.token_hex(8)}")
     with contextlib.suppress(OSError):  # another process has done it
         entry.rename(rest)
     shutil.rmtree(rest, ignore_errors=True)
     return None
+
+
+def _require_writable(folder: Path) -> None:
+    """Raises DataError if a folder cannot be written or created, before parsing, which may take minutes."""
+    existing = folder.absolute()
+    while not os.path.lexists(existing):
+        existing = existing.parent
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        reason = "no permission to write" if existing.is_dir() else "not a folder"
+        raise DataError(
+            f"{folder}: the cache cannot be written ({existing}: {reason}). Choose another folder with "
+            f"data.cache=DIR, or for data.cache=auto with {CACHE_VARIABLE}. {_WITHOUT}"
+        )
 
 
 def _added(
@@ -128,7 +143,9 @@ def _added(
     except StoreExistsError:
         pass  # another process was faster
     except DataError as error:
-        raise DataError(f"{error} Set data.cache=none to read the files without a cache.") from None
+        raise DataError(f"{error} {_WITHOUT}") from None
+    else:
+        log.info(f"{', '.join(record['path'] for record in records.values())}: added to the cache as {entry}")
     if is_sparse(dataset.features):
         return dataset  # the entry would take the same memory again
     # Another process may have deleted the entry, which it saw in its damaged state.

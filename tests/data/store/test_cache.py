@@ -23,7 +23,7 @@ from ltrbench.data.store import cache as cache_module
 from ltrbench.data.store.cache import AUTO, AUTO_BYTES, cache_folder, read_cached
 from ltrbench.data.store.checking import problems_of
 from ltrbench.data.store.manifest import is_store
-from ltrbench.errors import DataError
+from ltrbench.errors import ConfigError, DataError
 
 TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 # docid = B\n1 qid:8 1:2 # docid = C\n1 qid:9 1:3\n"
 
@@ -209,6 +209,34 @@ def test_a_cache_that_cannot_be_written_is_named_with_the_remedy(reader: Reader,
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match=naming(tmp_path / "file", "cannot be written", "data.cache=none")):
         reader.cached(tmp_path / "file" / "cache")
+    assert reader.count == 0  # before minutes of parsing
+
+
+def test_a_folder_without_permission_to_write_is_refused_unless_the_entry_exists(
+    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    reader.cached(cache)
+    # Root may write everywhere.
+    monkeypatch.setattr(os, "access", lambda path, mode: path != cache)
+    reader.cached(cache)
+    append(reader.file)
+    parts = (cache, "permission to write", "data.cache=DIR", "data.cache=none", "LTRBENCH_CACHE")
+    with pytest.raises(DataError, match=naming(*parts)):
+        reader.cached(cache)
+    assert reader.count == 1
+
+
+def test_a_new_entry_is_logged_with_its_source_and_its_folder(
+    reader: Reader, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "ltrbench"):
+        reader.cached(tmp_path / "cache")
+        reader.cached(tmp_path / "cache")
+    (entry,) = entries(tmp_path / "cache")
+    assert len(caplog.messages) == 1
+    assert str(entry) in caplog.text
+    assert str(reader.file) in caplog.text
 
 
 def test_two_processes_build_one_entry(reader: Reader, tmp_path: Path) -> None:
@@ -236,6 +264,12 @@ def test_two_processes_build_one_entry(reader: Reader, tmp_path: Path) -> None:
 
 
 # data.cache
+
+
+@pytest.mark.parametrize("setting", ["", " ", "true", "False"])
+def test_a_setting_that_is_no_folder_is_refused(setting: str) -> None:
+    with pytest.raises(ConfigError, match=naming(f"data.cache is '{setting}'", "none", "auto", "./true")):
+        LetorFiles(name="mine", train="train.txt", cache=setting)
 
 
 def test_auto_caches_large_regular_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
