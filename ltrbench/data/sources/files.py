@@ -155,9 +155,17 @@ class FileSource(SplitSource):
             if not file.exists():
                 raise DataError(
                     f"data={self.name}: {file.absolute()} does not exist. "
-                    + (self.obtain.strip() or f"Check the path in data.{key}.")
+                    + (self.obtain.strip() or self._remedy_of_absence(key))
                 )
         return files
+
+    def _remedy_of_absence(self, key: str) -> str:
+        if self.fetch is None:
+            return f"Check the path in data.{key}."
+        return (
+            f"`python -m ltrbench data fetch {self.name}` downloads it; add --config-dir DIR if the YAML is "
+            f"in a folder of your own. Otherwise check the path in data.{key}."
+        )
 
     def read_through_cache(
         self,

@@ -22,7 +22,7 @@ from ltrbench.config import build, register_schema
 from ltrbench.data.fetching import transfer
 from ltrbench.data.fetching.archive import PublishedArchive
 from ltrbench.data.fetching.fetch import address_of
-from ltrbench.data.sources import DataSource, FileSource
+from ltrbench.data.sources import DataSource, FileSource, LetorFiles
 from ltrbench.errors import ConfigError, DataError
 
 FOLDS = {
@@ -99,7 +99,8 @@ def test_a_data_set_arrives_in_its_folder_and_is_not_fetched_again(
     assert fetch() == 0
     assert below(tmp_path / "data/FOLDS") == FOLDS
     assert {path.name for path in (tmp_path / "data").iterdir()} == {"FOLDS", "folds.zip"}
-    out = capsys.readouterr().out
+    out, progress = capsys.readouterr()
+    assert progress.count(" MB") == 1  # a line for each megabyte at most
     assert all(
         part in out for part in ("Free of any terms.", "https://example.com/folds", server.url("file"))
     )
@@ -107,6 +108,17 @@ def test_a_data_set_arrives_in_its_folder_and_is_not_fetched_again(
     out = capsys.readouterr().out
     assert all(part in out for part in ("data=folds", "4 files", str(tmp_path / "data")))
     assert server.ranges == [None]
+
+
+def test_a_run_without_the_files_points_to_data_fetch(tmp_path: Path) -> None:
+    archive = PublishedArchive(
+        file="a.zip", size=1, sha256="0" * 64, into="a", max_unpacked_gb=1.0, licence="Free.", page="p"
+    )
+    source = LetorFiles(name="folds", train=f"{tmp_path}/train.txt", fetch=archive)
+    with pytest.raises(
+        DataError, match=naming("train.txt", "data fetch folds", "--config-dir", "data.train")
+    ):
+        source.load()
 
 
 def test_files_that_exist_are_kept_and_named(

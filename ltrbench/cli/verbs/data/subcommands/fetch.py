@@ -54,7 +54,7 @@ def fetch_command(
     archive, folder = _archive(name, sources[0]), Path(getattr(sources[0], "root", "") or ".").expanduser()
     expected = [path for source in sources for path in _files(source)]
     if expected and all(path.exists() for path in expected):
-        echo(f"data={name} is complete: all of its {len(expected)} files are in {folder.absolute()}.")
+        echo(f"data={name} is complete: {_counted(len(expected))} in {folder.absolute()}.")
         return
     echo(_terms(archive))
     file = find_archive(archive, folder)
@@ -67,7 +67,7 @@ def fetch_command(
     for path in unpacked.kept:
         echo(f"{path} exists, and was kept", err=True)
     echo(
-        f"data={name} is complete: {len(unpacked.written)} files were written below "
+        f"data={name} is complete: wrote {_counted(len(unpacked.written))} below "
         f"{(folder / archive.into).absolute()}. {file} is no longer needed."
     )
 
@@ -88,7 +88,8 @@ def _sources(name: str, root: Path | None, config_dir: Path | None) -> Iterator[
     known = sorted(path.stem for folder in folders for path in folder.glob("[!_]*.yaml"))
     if name not in known:
         raise ConfigError(
-            f"data={name} does not exist{did_you_mean(name, known)} The data sets are {', '.join(known)}."
+            f"data={name} does not exist{did_you_mean(name, known)} The data sets are {', '.join(known)}. "
+            "For a YAML of your own, pass the folder that contains data/NAME.yaml with --config-dir."
         )
     register_schema()
     search = [] if config_dir is None else [f"hydra.searchpath=[file://{config_dir.expanduser().absolute()}]"]
@@ -124,6 +125,10 @@ def _files(source: DataSource) -> list[Path]:
     return [Path(path).expanduser() for path in paths]
 
 
+def _counted(num_files: int) -> str:
+    return f"{num_files} file{'' if num_files == 1 else 's'}"
+
+
 def _terms(archive: PublishedArchive) -> str:
     """Returns the licence and what identifies the archive."""
     from ltrbench.measure.provenance import without_password
@@ -139,13 +144,13 @@ def _terms(archive: PublishedArchive) -> str:
 
 
 class _Progress:
-    """Prints a line to standard error whenever another twentieth of the file has arrived."""
+    """Prints a line to standard error whenever another twentieth of the file, or megabyte, has arrived."""
 
     def __init__(self) -> None:
-        self._shown = -1
+        self._step, self._line = -1, ""
 
     def __call__(self, arrived: int, size: int) -> None:
-        step = arrived * _STEPS // size
-        if step != self._shown:
-            self._shown = step
-            echo(f"{arrived / 1e6:.0f} of {size / 1e6:.0f} MB", err=True)
+        step, line = arrived * _STEPS // size, f"{arrived / 1e6:.0f} of {size / 1e6:.0f} MB"
+        if step != self._step and line != self._line:
+            self._step, self._line = step, line
+            echo(line, err=True)
