@@ -378,8 +378,9 @@ def test_text_without_columns_points_to_tables(key: str, tmp_path: Path) -> None
     column: dict[str, Any] = {key: "date"}
     with pytest.raises(ConfigError, match=naming(f"data.{key} is 'date'", "mine", "data=table")):
         LetorFiles(name="mine", train="train.txt", **column)
-    done = run("data=letor", "data.train=train.txt", f"data.{key}=date", folder=tmp_path, check=2)
-    assert "data=table" in done.stderr
+    for kind in ("letor", "store"):
+        done = run(f"data={kind}", "data.train=train", f"data.{key}=date", folder=tmp_path, check=2)
+        assert all(part in done.stderr for part in (f"data.{key} is 'date'", "data=table"))
 
 
 def test_a_run_on_a_table_is_split_by_time_and_predicts_a_table_with_the_same_columns(
