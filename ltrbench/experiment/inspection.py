@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import row_blocks
+from ltrbench.data.features import SparseRows, csr_of, row_blocks
 from ltrbench.metrics import DEFAULT, has_relevant_document
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.capabilities import concerns_of
@@ -33,6 +33,10 @@ class FeatureFaults:
     missing: Mapping[str, int]
     constant: tuple[str, ...]
     constant_within_queries: tuple[str, ...]
+
+
+_Variation = tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]
+"""(F,) each: missing values, whether a feature varies, and whether it varies within a query."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +175,19 @@ def _ascend(query_ids: NDArray[np.str_]) -> bool:
 def _feature_faults(dataset: RankingDataset) -> FeatureFaults:
     """Finds missing and constant features. A missing value counts as a value of its own: a feature without
     any value is constant, a feature with values in some documents is not."""
+    sparse = csr_of(dataset.features)
+    missing, varies, varies_in_a_query = (
+        _variation(dataset) if sparse is None else _variation_of_sparse(sparse, dataset)
+    )
+    names = np.array(dataset.feature_names)
+    return FeatureFaults(
+        missing={str(names[column]): int(missing[column]) for column in np.flatnonzero(missing)},
+        constant=tuple(names[~varies].tolist()),
+        constant_within_queries=tuple(names[varies & ~varies_in_a_query].tolist()),
+    )
+
+
+def _variation(dataset: RankingDataset) -> _Variation:
     missing = np.zeros(dataset.num_features, dtype=np.int64)
     varies_in_a_query = np.zeros(dataset.num_features, dtype=np.bool_)
     varies = np.zeros(dataset.num_features, dtype=np.bool_)
@@ -184,12 +201,37 @@ def _feature_faults(dataset: RankingDataset) -> FeatureFaults:
         features = np.concatenate([last, block]) if start else block
         varies_in_a_query |= _differ(features[1:], features[:-1])[inside].any(axis=0)
         last = block[-1:]
-    names = np.array(dataset.feature_names)
-    return FeatureFaults(
-        missing={str(names[column]): int(missing[column]) for column in np.flatnonzero(missing)},
-        constant=tuple(names[~varies].tolist()),
-        constant_within_queries=tuple(names[varies & ~varies_in_a_query].tolist()),
-    )
+    return missing, varies, varies_in_a_query
+
+
+def _variation_of_sparse(sparse: SparseRows, dataset: RankingDataset) -> _Variation:
+    """Returns `_variation` from the stored values."""
+    num_documents, num_features = sparse.shape
+    missing = np.bincount(sparse.columns[np.isnan(sparse.values)], minlength=num_features)
+    if np.isnan(sparse.absent):
+        missing += num_documents - np.bincount(sparse.columns, minlength=num_features)
+    columns = sparse.columns.astype(np.int64)
+    queries = np.repeat(dataset.query_of_document, np.diff(sparse.row_start))
+    of_query = _varying(sparse, queries * num_features + columns, dataset.query_sizes[queries])
+    varies, varies_in_a_query = np.zeros((2, num_features), dtype=np.bool_)
+    varies[columns[_varying(sparse, columns, np.full(len(columns), num_documents))]] = True
+    varies_in_a_query[columns[of_query]] = True
+    return missing, varies, varies_in_a_query
+
+
+def _varying(sparse: SparseRows, group: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the position of one stored value of each group of cells that are not all equal.
+
+    Args:
+        group: (n,) group of each stored value; equal for stored values of one group.
+        size: (n,) number of cells in this group, stored or not.
+    """
+    _, first, place, stored = np.unique(group, return_index=True, return_inverse=True, return_counts=True)
+    absent = np.full(len(first), sparse.absent, dtype=np.float32)
+    expected = np.where(stored < size[first], absent, sparse.values[first])
+    varies = np.zeros(len(first), dtype=np.bool_)
+    varies[place[_differ(sparse.values, expected[place])]] = True
+    return first[varies]
 
 
 def _differ(features: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.bool_]:

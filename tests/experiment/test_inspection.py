@@ -9,15 +9,19 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from messages import naming
 
 from ltrbench.cli import main
 from ltrbench.conf_folder import conf_dir
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import matrix
+from ltrbench.data.features import SparseRows, matrix
 from ltrbench.experiment.inspection import inspect_data
 from ltrbench.rankers.capabilities import Finding, Severity
 from ltrbench.rankers.random import RandomRanker
@@ -86,6 +90,27 @@ def test_looking_at_the_features_in_parts_finds_what_looking_at_all_at_once_find
     for rows in (1, 2, 4, 5):
         monkeypatch.setattr(matrix, "BLOCK_BYTES", rows * DATA.num_features * 4)
         assert inspect_data(DATA, {}).feature_faults == whole
+
+
+@given(
+    sizes=st.lists(st.integers(1, 3), min_size=1, max_size=4),
+    data=st.data(),
+    absent=st.sampled_from([0.0, -0.0, np.nan]),
+)
+def test_sparse_features_have_the_faults_of_the_array(
+    sizes: list[int], data: st.DataObject, absent: float
+) -> None:
+    values = st.sampled_from([0.0, 0.0, -0.0, 1.0, np.nan])
+    features = data.draw(arrays(np.float32, (sum(sizes), 3), elements=values))
+    # Cells with a value that equals `absent` may be stored as well.
+    stored = features.view(np.uint32) != np.float32(absent).view(np.uint32)
+    stored |= data.draw(arrays(np.bool_, features.shape))
+    row_start = np.concatenate([[0], np.cumsum(stored.sum(axis=1))])
+    sparse: Any = SparseRows(row_start, np.nonzero(stored)[1].astype(np.int32), features[stored], 3, absent)
+    query_start = np.cumsum([0, *sizes])
+    dense = RankingDataset(features=features, labels=np.zeros(sum(sizes)), query_start=query_start)
+    expected = inspect_data(dense, {}).feature_faults
+    assert inspect_data(replace(dense, features=sparse), {}).feature_faults == expected
 
 
 @pytest.mark.parametrize(
