@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from ltrbench.data import RankingDataset
@@ -16,6 +17,17 @@ from ltrbench.data.store.writing import write_store
 
 IDS = st.text(string.ascii_letters + "0 ä語\U0001f600", max_size=5)
 FEATURES = st.floats(width=32, allow_infinity=False) | st.sampled_from([0.0, -0.0, float("nan")])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def without_waiting_for_the_disk() -> Iterator[None]:
+    """Leaves out the flush at the end of a store, which takes most of the time of a small one.
+
+    It applies to the modules that import it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ltrbench.data.store.writing.flush", lambda folder: None)
+        yield
 
 
 def store_of(dataset: RankingDataset, folder: Path, shard_bytes: int = 10**6) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
 from store_cases import content, data_sets, dataset_with, store_of
+from store_cases import without_waiting_for_the_disk as without_waiting_for_the_disk
 
 from ltrbench.cli import main
 from ltrbench.data import RankingDataset, read_data, read_features
@@ -29,14 +29,6 @@ from ltrbench.measure.memory import MemoryMeter
 from ltrbench.shapes import Features
 
 TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 4:0 # docid = B\n1 qid:8 1:2 # docid = C\n0 qid:9\n"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def without_waiting_for_the_disk() -> Iterator[None]:
-    """Leaves out the flush at the end of a store, which takes most of the time of a small one."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ltrbench.data.store.writing.flush", lambda folder: None)
-        yield
 
 
 def stored(dataset: RankingDataset) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import itertools
 import os
 import pickle
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
 from store_cases import content, data_sets, dataset_with, store_of
+from store_cases import without_waiting_for_the_disk as without_waiting_for_the_disk
 
 from ltrbench.data import RankingDataset, read_data, read_features, write_letor, write_table
 from ltrbench.data.formats.reading import files_of, reading_options
@@ -30,14 +30,6 @@ from ltrbench.errors import ConfigError, DataError
 from ltrbench.measure.memory import MemoryMeter
 
 TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 # docid = B\n1 qid:8 1:2 # docid = C\n"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def without_waiting_for_the_disk() -> Iterator[None]:
-    """Leaves out the flush at the end of a store, which takes most of the time of a small one."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ltrbench.data.store.writing.flush", lambda folder: None)
-        yield
 
 
 def in_blocks(dataset: RankingDataset, sizes: list[int]) -> list[RankingDataset]:
