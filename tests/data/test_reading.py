@@ -10,6 +10,7 @@ from messages import naming
 
 from ltrbench.data.formats.reading import read_data, read_features, reading_options
 from ltrbench.data.formats.table.tables import write_table
+from ltrbench.data.store.writing import write_store
 from ltrbench.errors import ConfigError, DataError
 
 
@@ -26,6 +27,13 @@ def test_an_option_that_the_reader_does_not_have_is_named(tmp_path: Path) -> Non
         read_data(tmp_path / "data.csv", lable="grade")
     with pytest.raises(ConfigError, match=naming("data.txt:", "read_letor", "'label'")):
         read_data((tmp_path / "data.txt", tmp_path / "more.txt"), label="grade")
+    (tmp_path / "data.txt").write_text("0 qid:a 1:0.5 2:1\n")
+    write_store(tmp_path / "store", [read_data(tmp_path / "data.txt")])
+    remedy = "data build SOURCE --output STORE --read first_index=VALUE"
+    with pytest.raises(ConfigError, match=naming("store:", "read_store", "'first_index'", remedy)):
+        read_data(tmp_path / "store", first_index=0)
+    with pytest.raises(ConfigError, match=naming("store:", "read_store", "'first_indx'")):
+        read_data(tmp_path / "store", first_indx=0)
     with pytest.raises(ConfigError, match=naming("data.csv:", "feature_names=names.txt", "header", "Remove")):
         read_data(tmp_path / "data.csv", feature_names="names.txt")
 

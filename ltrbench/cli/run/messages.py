@@ -126,15 +126,20 @@ def _missing_key(error: BaseException, text: str) -> str | None:
     # The key itself may be correct, and a key above it misspelt.
     missing = re.search(r"Key '([^']+)' (?:not in|is not in)", str(error.__cause__))
     wrong = name if missing is None else missing[1]
-    return f"there is no key {key}{did_you_mean(wrong, known)}{_whose_keys(error)}{hint}"
+    from ltrbench.data.formats.reading import remedy_of_store  # takes a quarter of a second
+
+    owner = _owner_of_keys(error)
+    of_store = remedy_of_store(name) if owner == "StoreFiles" else ""
+    # A sweep over models sets the key in all of them.
+    lacking = f" {owner} has no such setting." if owner and not of_store else ""
+    return f"there is no key {key}{of_store or did_you_mean(wrong, known)}{lacking}{hint}"
 
 
-def _whose_keys(error: BaseException) -> str:
-    """Returns a sentence with the class that lacks the key: a sweep over models sets the key in all of
-    them."""
+def _owner_of_keys(error: BaseException) -> str | None:
+    """Returns the name of the class that lacks the key; None if it is not a class."""
     node = getattr(error.__cause__, "parent_node", None)
     target = node.get("_target_") if isinstance(node, DictConfig) else None
-    return "" if target is None else f" {str(target).rpartition('.')[2]} has no such setting."
+    return None if target is None else str(target).rpartition(".")[2]
 
 
 def _known_keys(error: BaseException, parent: str) -> Iterable[str]:

@@ -100,7 +100,10 @@ def _checked(
     known = _options(reader)
     for name in options:
         if name not in known:
-            raise ConfigError(f"{first}: {reader.__name__} has no option '{name}'{did_you_mean(name, known)}")
+            meant = remedy_of_store(name) if reader is read_store else ""
+            raise ConfigError(
+                f"{first}: {reader.__name__} has no option '{name}'{meant or did_you_mean(name, known)}"
+            )
     has_names = reader is not read_letor
     if has_names and isinstance(feature_names, (str, Path)):
         place = "manifest" if reader is read_store else "header"
@@ -111,6 +114,16 @@ def _checked(
     takes_names = has_names or isinstance(feature_names, (str, Path))
     named = {"feature_names": feature_names} if takes_names and feature_names is not None else {}
     return {**options, **named}
+
+
+def remedy_of_store(name: str) -> str:
+    """Returns the remedy for an option of text or tables that is set for a store; empty for other names."""
+    if name not in {*_options(read_letor), *_options(read_table)}:
+        return ""
+    return (
+        "; options of text and tables are set when the store is built: `python -m ltrbench data build SOURCE "
+        f"--output STORE --read {name}=VALUE`."
+    )
 
 
 def files_of(path: Path) -> list[Path]:

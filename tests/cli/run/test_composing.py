@@ -231,6 +231,9 @@ def test_one_metric_needs_no_brackets(loader: ConfigLoader) -> None:
         (["+params.num_leaves=3"], ["leave out the +", "params.num_leaves=VALUE"]),
         (["seed=many"], ["seed=many", "'many'", "Integer"]),
         (["early_stopping=5"], ["early_stopping.KEY=VALUE", "early_stopping=null"]),
+        (["data=store", "data.absent=nan"], ["data.absent", "data build SOURCE", "--read absent="]),
+        (["data=store", "data.sort_queries=true"], ["data.sort_queries", "--read sort_queries="]),
+        (["data=store", "data.colour=red"], ["data.colour", "StoreFiles"]),
     ],
 )
 def test_a_mistake_in_composing_is_one_paragraph_with_the_remedy(
