@@ -18,7 +18,8 @@ code without docstrings and comments. Each file imports only from files above it
     boosting            the loop over trees
 
 There are three folders, each of which lists its files in reading order. `objectives` and `tree` do not import
-from each other, and `forest` imports from `tree`. From the files here, they import only `settings`:
+from each other, and `forest` imports from `tree`. From the files here, they import only `settings`, `sums`
+and `team`:
 
     objectives     gradients and hessians of every objective, in the dialect of every library
     tree           binning of features, and growing one tree
@@ -30,6 +31,8 @@ Other files that the loop uses:
     sampling       samples of queries, documents and features for each tree
     dart           DART: earlier trees dropped while a new one is fitted
     ensemble       the trees so far, their weights and their scores
+    sums           sums over documents that do not depend on the order of documents
+    team           the members of a fit, among which the queries are divided
 
 Before timing starts:
 
@@ -37,6 +40,6 @@ Before timing starts:
 
 A file with a compiled loop contains, in this order, the formula, the plain NumPy reference, the public
 function and the loop. A test compares reference and loop. Stored results have the same bits on any number of
-threads: threads only compute independent outputs, and sums over documents are sums of integers or have a
-fixed order.
+threads: threads only compute independent outputs. Sums over the documents of several queries are sums of
+integers, so that they do not depend on the order of queries; sums over a query have a fixed order.
 """

@@ -24,11 +24,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import parallel_kernel
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, SparseRows, csr_of
 from ltrbench.native.dart import DartSettings, choose_dropped, rescale
@@ -38,6 +36,7 @@ from ltrbench.native.objectives import Objective, ObjectiveSettings, prepare
 from ltrbench.native.objectives.dialects import PairSettings
 from ltrbench.native.sampling import Sampler, SamplingSettings, one_side_sample
 from ltrbench.native.settings import setting
+from ltrbench.native.sums import parts_by_leaf, units_of
 from ltrbench.native.tree.binning import (
     EQUAL_WIDTH,
     QUANTILE,
@@ -210,27 +209,14 @@ def _ends(ensemble: BoostedTrees, sampler: Sampler, on_iteration: WatchIteration
 
 def _with_values(grown: GrownTree, gradients: Gradients, hessians: Hessians, settings: SplitSettings) -> Tree:
     """Returns the tree with leaf values: the Newton step of each leaf, clipped to the leaf's bounds."""
-    g, h = np.empty(len(grown.leaf_node)), np.empty(len(grown.leaf_node))
-    _sum_by_leaf(grown.rows, grown.leaf_start, gradients, hessians, g, h)
+    g, h = (_sum_by_leaf(grown, values) for values in (gradients, hessians))
     value = grown.tree.value.copy()
     low, high = grown.leaf_bounds.T
     value[grown.leaf_node] = np.clip(newton_step(g, h, settings), low, high)
     return grown.tree._replace(value=value)
 
 
-@parallel_kernel
-def _sum_by_leaf(
-    rows: Rows,
-    leaf_start: NDArray[np.int64],
-    gradients: Gradients,
-    hessians: Hessians,
-    g: NDArray[np.float64],
-    h: NDArray[np.float64],
-) -> None:
-    """Writes the (L,) sums of the unrounded gradients and hessians per leaf, added in the order of rows."""
-    for leaf in numba.prange(len(g)):
-        sum_g, sum_h = 0.0, 0.0
-        for row in rows[leaf_start[leaf] : leaf_start[leaf + 1]]:
-            sum_g += gradients[row]
-            sum_h += hessians[row]
-        g[leaf], h[leaf] = sum_g, sum_h
+def _sum_by_leaf(grown: GrownTree, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the (L,) sums of the unrounded gradients or hessians per leaf."""
+    units = units_of(values)
+    return units.value(parts_by_leaf(grown.rows, grown.leaf_start, values, units))

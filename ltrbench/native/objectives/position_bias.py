@@ -47,6 +47,7 @@ from ltrbench.native.objectives.pairs import logistic, pair_lambdas
 from ltrbench.native.objectives.pairwise import LEAST_RATIO, PairCorrection
 from ltrbench.native.objectives.preparation import Objective, ObjectiveSettings, Queries, prepare_pairs
 from ltrbench.native.settings import setting
+from ltrbench.native.sums import sum_by_group
 from ltrbench.shapes import Gradients, Hessians, Labels, Values
 
 Factors = dict[str, NDArray[np.float64]]  # "position" (P,), and by name the estimates per position, (P,)
@@ -123,8 +124,7 @@ class AdditiveBias:
 
     def _step(self, gradients: Gradients, hessians: Hessians, places: NDArray[np.int64]) -> None:
         num_positions = len(self.positions)
-        g = np.bincount(self._place, gradients, num_positions)
-        h = np.bincount(self._place, hessians, num_positions)
+        g, h = (sum_by_group(self._place, values, num_positions) for values in (gradients, hessians))
         penalty = self._l2 * np.bincount(places, minlength=num_positions)
         step = (-g - penalty * self.biases[-1]) / (np.abs(-h - penalty) + LEAST_DIVISOR)
         self.biases.append(self.biases[-1] + self._learning_rate * step)
@@ -201,7 +201,7 @@ class UnbiasedPairs:
         return lambdas
 
     def _learned(self, t: Values, costs: Values) -> Values:
-        by_position = np.bincount(self._place, costs, len(t) + 1)[:-1]
+        by_position = sum_by_group(self._place, costs, len(t) + 1)[:-1]
         if by_position[0] < LEAST_RATIO:
             return t
         learned: Values = (by_position / by_position[0]) ** self._exponent

@@ -73,10 +73,15 @@ def best_first(leaf: OpenLeaf, quantised: Quantised) -> tuple[float, int]:
 
 
 def by_deviance(leaf: OpenLeaf, quantised: Quantised) -> tuple[float, int]:
-    gradients = (quantised.packed[leaf.rows] >> 32) * quantised.gradient_unit
-    # Around the mean, because the difference of two large sums would mostly be rounding error.
-    deviance = np.square(gradients - gradients.mean()).sum()
-    return -float(deviance), -leaf.node
+    gradients = quantised.packed[leaf.rows] >> 32
+    # Squares of 16-bit halves, whose sums fit into 64 bits. Python's integers have no limit: the difference
+    # of the two large sums below is exact.
+    high, low = gradients >> 16, gradients & 0xFFFF
+    sums = np.array([gradients.sum(), (high * high).sum(), (high * low).sum(), (low * low).sum()])
+    total, high_high, high_low, low_low = map(int, sums)
+    squares = (high_high << 32) + (high_low << 17) + low_low
+    deviance = (len(gradients) * squares - total * total) / len(gradients)
+    return -deviance * quantised.gradient_unit**2, -leaf.node
 
 
 def depth_wise(leaf: OpenLeaf, quantised: Quantised) -> tuple[float, int]:

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
+from ltrbench.native.sums import sum_all
 from ltrbench.native.tree.binning import BinnedFeatures, Rows, read_words
 from ltrbench.native.tree.sparse.layout import AnyBins
 from ltrbench.shapes import Gradients, Hessians
@@ -49,19 +50,43 @@ class Quantised(NamedTuple):
     hessian_unit: float
 
 
+def reference_packed(
+    gradients: Gradients, hessians: Hessians, gradient_unit: float, hessian_unit: float
+) -> Packed:
+    """Specification: returns the (D,) packed gradients and hessians."""
+    whole_hessians = np.rint(hessians / hessian_unit).astype(np.int64)
+    packed: Packed = (np.rint(gradients / gradient_unit).astype(np.int64) << 32) + whole_hessians
+    return packed
+
+
 def quantise(gradients: Gradients, hessians: Hessians) -> Quantised:
     """Rounds gradients and hessians to multiples of the smallest units whose sums fit into 32 bits."""
     gradient_unit = _unit(np.abs(gradients), 2**31)
     hessian_unit = _unit(hessians, 2**32)
-    whole_hessians = np.rint(hessians / hessian_unit).astype(np.int64)
-    packed = (np.rint(gradients / gradient_unit).astype(np.int64) << 32) + whole_hessians
+    packed = np.empty(len(gradients), dtype=np.int64)
+    _pack_all(gradients, hessians, gradient_unit, hessian_unit, packed)
     return Quantised(packed, gradient_unit, hessian_unit)
 
 
 def _unit(sizes: NDArray[np.float64], limit: int) -> float:
-    unit = float(sizes.sum()) / (limit - 1 - len(sizes))
+    unit = sum_all(sizes) / (limit - 1 - len(sizes))
     # If all sizes are 0, or too small to divide by, any unit is valid.
     return unit if unit >= np.finfo(np.float64).tiny else 1.0
+
+
+DOCUMENTS_PACKED = 8192
+"""Number of documents per block that a thread packs."""
+
+
+@parallel_kernel
+def _pack_all(
+    gradients: Gradients, hessians: Hessians, gradient_unit: float, hessian_unit: float, packed: Packed
+) -> None:
+    for block in numba.prange((len(packed) + DOCUMENTS_PACKED - 1) // DOCUMENTS_PACKED):
+        first, end = block * DOCUMENTS_PACKED, min((block + 1) * DOCUMENTS_PACKED, len(packed))
+        for d in range(first, end):
+            gradient = np.int64(np.rint(gradients[d] / gradient_unit))
+            packed[d] = (gradient << 32) + np.int64(np.rint(hessians[d] / hessian_unit))
 
 
 def bin_starts(binned: AnyBins) -> NDArray[np.int64]:
