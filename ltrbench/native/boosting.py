@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, SparseRows, csr_of
+from ltrbench.data.features import AnyFeatures, SparseRows, csr_of, require_memory
 from ltrbench.native.dart import DartSettings, choose_dropped, rescale
 from ltrbench.native.ensemble import BoostedTrees, Documents
 from ltrbench.native.forest.scoring import Forest
@@ -37,6 +37,7 @@ from ltrbench.native.objectives.dialects import PairSettings
 from ltrbench.native.sampling import Sampler, SamplingSettings, one_side_sample
 from ltrbench.native.settings import setting
 from ltrbench.native.sums import parts_by_leaf, units_of
+from ltrbench.native.team import Placement
 from ltrbench.native.tree.binning import (
     EQUAL_WIDTH,
     QUANTILE,
@@ -105,26 +106,42 @@ def boost(
     on_iteration: WatchIteration | None = None,
     start: Forest | None = None,
     objective: Objective | None = None,
+    placement: Placement | None = None,
 ) -> BoostedTrees:
     """Fits the trees of a LambdaMART model, one per iteration, up to `num_trees`.
 
+    Several members that call this at the same time, each with its part of the queries, get the same trees as
+    one process with all queries.
+
     Args:
-        train: training data.
+        train: training data of this member.
         settings: settings of the engine.
         valid_features: (V, F), features of the validation documents; `on_iteration` receives their scores.
-        on_iteration: callback; it receives copies of the scores and may keep them.
+        on_iteration: callback; it receives copies of the scores of this member and may keep them. It must
+            return the same on every member.
         start: initial trees, fitted to the same features; they count towards `num_trees`.
         objective: replaces the objective of the settings, for example one that also learns position bias.
+        placement: where the queries are in the whole training set; None: they are all.
+
+    Raises:
+        DataError: The bins do not fit into memory.
     """
     rng = np.random.default_rng(settings.seed)
+    placement = placement or Placement.alone(train.query_sizes)
+    draws = placement.draws(rng)
     features = _stored_or_same(train.features)
-    binned = _binned(features, settings, rng)
+    binned = _binned(features, settings, rng, placement)
     objective = objective or prepare(train, settings.objective)
     grower = Grower(
-        binned, settings.num_leaves, settings.splits, settings.growth, _constrained_search(train, settings)
+        binned,
+        settings.num_leaves,
+        settings.splits,
+        settings.growth,
+        _constrained_search(train, settings),
+        placement.team,
     )
     document_weights = train.weight_of_document.copy()
-    sampler = Sampler(train, settings.sampling, rng)
+    sampler = Sampler(train, settings.sampling, rng, placement)
     features_of_leaf = None if settings.sampling.features_per_split == 1 else sampler.features_of_leaf
     goss_rates = settings.sampling.goss_rates
     num_unsampled = int(1.0 / settings.learning_rate)
@@ -137,15 +154,15 @@ def boost(
         dropped = choose_dropped(ensemble.weights, settings.dart, rng)
         ensemble.drop(dropped)
         sample = sampler.draw()
-        gradients, hessians = objective(ensemble.train_scores, sample.queries, rng)
+        gradients, hessians = objective(ensemble.train_scores, sample.queries, draws)
         task = _Task(sample.rows, gradients, hessians, document_weights)
         if goss_rates is not None and ensemble.num_trees >= num_unsampled:
-            task = _one_sided(task, goss_rates, rng)
+            task = _one_sided(task, goss_rates, rng, placement)
         split_hessians = task.hessians if settings.split_criterion == "newton" else task.weights
-        quantised = quantise(task.gradients, split_hessians)
+        quantised = quantise(task.gradients, split_hessians, placement.team, placement.num_documents)
         grown = grower.grow(quantised, task.rows, sample.features, features_of_leaf)
         leaf_hessians = task.hessians if settings.leaf_value == "newton" else task.weights
-        tree = _with_values(grown, task.gradients, leaf_hessians, settings.splits)
+        tree = _with_values(grown, task.gradients, leaf_hessians, settings.splits, placement)
         ensemble.add(tree, grown, rescale(len(dropped), settings.learning_rate, settings.dart.drop_normalize))
         if on_iteration is not None and _ends(ensemble, sampler, on_iteration):
             break
@@ -158,13 +175,32 @@ def _stored_or_same(features: AnyFeatures) -> AnyFeatures:
     return features if sparse is None else sparse
 
 
-def _binned(features: AnyFeatures, settings: BoostingSettings, rng: np.random.Generator) -> AnyBins:
+def _binned(
+    features: AnyFeatures, settings: BoostingSettings, rng: np.random.Generator, placement: Placement
+) -> AnyBins:
     rule = BINNINGS[settings.binning]
+    if not placement.is_alone:
+        _require_dense_bins(features, rule)
+        return bin_features(features, settings.max_bins, rng, rule, placement)
     if not isinstance(features, SparseRows) or not takes_less_memory(features):
         return bin_features(features, settings.max_bins, rng, rule)
     # Estimated counts may exceed the true number of documents, so that every column may be split.
     min_docs = 1 if settings.splits.counts_by_hessian else max(1, settings.splits.min_docs_in_leaf)
     return bin_sparse(features, settings.max_bins, rng, rule, min_docs)
+
+
+def _require_dense_bins(features: AnyFeatures, rule: ThresholdRule) -> None:
+    """Raises DataError if the dense bins of sparse features, and their sampled values, do not fit into
+    memory."""
+    if isinstance(features, SparseRows):
+        num_documents, num_features = features.shape
+        num_sampled = min(num_documents, rule.sample_size or 0)
+        require_memory(
+            f"the dense bins of {num_documents} documents with {num_features} sparse features",
+            (num_documents + 4 * num_sampled) * num_features,
+            "A fit of several members stores a byte per document and feature even if most values are 0. Use "
+            "more members or fewer features, or fit in one process.",
+        )
 
 
 def _valid_documents(features: AnyFeatures, binned: AnyBins) -> Documents:
@@ -197,8 +233,12 @@ class _Task(NamedTuple):
     weights: NDArray[np.float64]
 
 
-def _one_sided(task: _Task, rates: tuple[float, float], rng: np.random.Generator) -> _Task:
-    rows, factors = one_side_sample(task.gradients, task.hessians, *rates, rng)
+def _one_sided(
+    task: _Task, rates: tuple[float, float], rng: np.random.Generator, placement: Placement
+) -> _Task:
+    sizes = placement.in_order(np.abs(task.gradients * task.hessians))
+    all_rows, all_factors = one_side_sample(sizes, *rates, rng)
+    rows, factors = placement.rows_here(all_rows), all_factors[placement.rows]
     return _Task(rows, factors * task.gradients, factors * task.hessians, factors * task.weights)
 
 
@@ -207,16 +247,18 @@ def _ends(ensemble: BoostedTrees, sampler: Sampler, on_iteration: WatchIteration
     return on_iteration(ensemble.num_trees, ensemble.train_scores.copy(), valid_scores, sampler.left_out())
 
 
-def _with_values(grown: GrownTree, gradients: Gradients, hessians: Hessians, settings: SplitSettings) -> Tree:
+def _with_values(
+    grown: GrownTree, gradients: Gradients, hessians: Hessians, settings: SplitSettings, placement: Placement
+) -> Tree:
     """Returns the tree with leaf values: the Newton step of each leaf, clipped to the leaf's bounds."""
-    g, h = (_sum_by_leaf(grown, values) for values in (gradients, hessians))
+    g, h = (_sum_by_leaf(grown, values, placement) for values in (gradients, hessians))
     value = grown.tree.value.copy()
     low, high = grown.leaf_bounds.T
     value[grown.leaf_node] = np.clip(newton_step(g, h, settings), low, high)
     return grown.tree._replace(value=value)
 
 
-def _sum_by_leaf(grown: GrownTree, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the (L,) sums of the unrounded gradients or hessians per leaf."""
-    units = units_of(values)
-    return units.value(parts_by_leaf(grown.rows, grown.leaf_start, values, units))
+def _sum_by_leaf(grown: GrownTree, values: NDArray[np.float64], placement: Placement) -> NDArray[np.float64]:
+    """Returns the (L,) sums of the unrounded gradients or hessians of all members per leaf."""
+    units = units_of(values, placement.team, placement.num_documents)
+    return units.value(placement.team.total(parts_by_leaf(grown.rows, grown.leaf_start, values, units)))

@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.native.settings import setting
+from ltrbench.native.team import Placement
 from ltrbench.native.tree.binning import Rows
-from ltrbench.shapes import Gradients, Hessians
 
 SampleSize = int | float | str
 """A share (at most 1), a count (above 1), or "sqrt" or "log2" of the total number."""
@@ -106,22 +106,39 @@ class Sample:
 
 
 class Sampler:
-    """Draws a sample for each tree."""
+    """Draws a sample for each tree.
 
-    def __init__(self, train: RankingDataset, settings: SamplingSettings, rng: np.random.Generator) -> None:
-        self._train = train
+    The sample is drawn from the whole training set; `draw` and `left_out` return the part of this member.
+
+    Args:
+        train: queries of this member.
+        settings: sizes of the samples.
+        rng: generator of the draws, the same one for every member.
+        placement: where the queries are in the whole training set; None: they are all.
+    """
+
+    def __init__(
+        self,
+        train: RankingDataset,
+        settings: SamplingSettings,
+        rng: np.random.Generator,
+        placement: Placement | None = None,
+    ) -> None:
+        self._num_features = train.num_features
         self._settings = settings
         self._rng = rng
+        self._placement = placement or Placement.alone(train.query_sizes)
         self._queries: NDArray[np.int64] | None = None
-        self._rows = np.arange(train.num_documents, dtype=np.uint32)
+        self._rows = np.arange(self._placement.num_documents, dtype=np.uint32)
         self._num_drawn = 0
 
     def draw(self) -> Sample:
         if self._num_drawn % self._settings.resample_every == 0:
             self._queries, self._rows = self._draw_rows()
         self._num_drawn += 1
+        queries = None if self._queries is None else self._placement.queries_here(self._queries)
         # A copy, because growing a tree reorders its rows.
-        return Sample(self._queries, self._rows.copy(), self._draw_features())
+        return Sample(queries, self._placement.rows_here(self._rows).copy(), self._draw_features())
 
     def features_of_leaf(self, features: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Returns the (F,) mask of the features that one leaf may be split on, drawn from a tree's features.
@@ -136,20 +153,23 @@ class Sampler:
         If queries are sampled, these are the documents of the queries outside the sample; otherwise the
         documents outside the sample.
         """
-        if len(self._rows) == self._train.num_documents:
+        num_documents = self._placement.num_documents
+        if len(self._rows) == num_documents:
             return None
-        is_in = np.zeros(self._train.num_documents, dtype=np.bool_)
+        is_in = np.zeros(num_documents, dtype=np.bool_)
         if self._queries is None:
             is_in[self._rows] = True
         else:
             is_in = self._of_queries(self._queries)
-        return np.flatnonzero(~is_in)
+        return self._placement.rows_here(np.flatnonzero(~is_in))
 
     def _draw_rows(self) -> tuple[NDArray[np.int64] | None, Rows]:
-        queries, rows = None, np.arange(self._train.num_documents, dtype=np.uint32)
-        num_queries = sample_size(self._settings.queries_per_tree, self._train.num_queries)
-        if num_queries < self._train.num_queries:
-            queries = self._choose(self._train.num_queries, num_queries)
+        """Returns queries, None for all, and rows of the whole training set."""
+        all_queries = self._placement.num_queries
+        queries, rows = None, np.arange(self._placement.num_documents, dtype=np.uint32)
+        num_queries = sample_size(self._settings.queries_per_tree, all_queries)
+        if num_queries < all_queries:
+            queries = self._choose(all_queries, num_queries)
             rows = rows[self._of_queries(queries)]
         num_rows = sample_size(self._settings.documents_per_tree, len(rows))
         if num_rows < len(rows):
@@ -157,7 +177,7 @@ class Sampler:
         return queries, rows
 
     def _draw_features(self) -> NDArray[np.bool_]:
-        features = np.ones(self._train.num_features, dtype=np.bool_)
+        features = np.ones(self._num_features, dtype=np.bool_)
         return self._draw_from(features, self._settings.features_per_tree)
 
     def _draw_from(self, features: NDArray[np.bool_], size: SampleSize) -> NDArray[np.bool_]:
@@ -174,9 +194,9 @@ class Sampler:
 
     def _of_queries(self, queries: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Returns the (D,) mask of the documents of these queries."""
-        is_chosen = np.zeros(self._train.num_queries, dtype=np.bool_)
+        is_chosen = np.zeros(self._placement.num_queries, dtype=np.bool_)
         is_chosen[queries] = True
-        return np.repeat(is_chosen, self._train.query_sizes)
+        return np.repeat(is_chosen, self._placement.query_sizes)
 
     def _choose(self, count: int, size: int) -> NDArray[np.int64]:
         """Returns `size` different numbers out of 0, ..., count - 1, ascending."""
@@ -195,21 +215,20 @@ def sample_size(size: SampleSize, count: int) -> int:
 
 
 def one_side_sample(
-    gradients: Gradients, hessians: Hessians, top_rate: float, other_rate: float, rng: np.random.Generator
+    sizes: NDArray[np.float64], top_rate: float, other_rate: float, rng: np.random.Generator
 ) -> tuple[Rows, NDArray[np.float64]]:
     """Returns the sampled rows of GOSS, ascending, and the (D,) factors of all gradients and hessians.
 
     Args:
-        gradients: (D,).
-        hessians: (D,).
+        sizes: (D,), |g h|.
         top_rate: a, share of the documents that is kept because of large gradients.
         other_rate: b, share of the documents that is drawn from the others.
         rng: generator of the draws.
     """
-    num_documents = len(gradients)
+    num_documents = len(sizes)
     num_top = max(1, int(top_rate * num_documents))
     num_other = min(max(1, int(other_rate * num_documents)), num_documents - num_top)
-    is_in = _largest(np.abs(gradients * hessians), num_top)
+    is_in = _largest(sizes, num_top)
     others = rng.choice(np.flatnonzero(~is_in), num_other, replace=False)
     is_in[others] = True
     factors = np.ones(num_documents)

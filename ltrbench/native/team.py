@@ -1,14 +1,23 @@
 """The members of a fit: the processes that fit one model together, each with a part of the training queries.
 
-A fit in one process has one member, `ALONE`.
+Every member grows the same trees. It computes the gradients of its queries and the histograms of its
+documents; the members then add up their histograms. Random numbers are drawn for the whole training set, by
+the number of the query or of the document in it, and each member takes its part. The model has the same bits
+as that of a fit in one process, which has one member, `ALONE`.
+
+Shapes: Q queries and D documents of the whole training set; q queries and d documents of this member.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ltrbench.errors import DataError
 
 
 class Team(Protocol):
@@ -49,3 +58,120 @@ class Alone:
 
 
 ALONE = Alone()
+
+
+class Draws(Protocol):
+    """Random numbers of documents: a `np.random.Generator`, or the part of this member."""
+
+    def random(self, size: Any, /) -> Any:
+        """Returns uniform random numbers in [0, 1); the first dimension is that of documents."""
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """The numbers of this member's queries and documents within the whole training set.
+
+    Attributes:
+        team: the members.
+        queries: (q,), numbers of this member's queries, ascending.
+        query_sizes: (Q,), number of documents of every query of the whole set.
+    """
+
+    team: Team
+    queries: NDArray[np.int64]
+    query_sizes: NDArray[np.int64]
+
+    @classmethod
+    def alone(cls, query_sizes: NDArray[np.int64]) -> Self:
+        """Returns the placement of a fit in one process."""
+        return cls(ALONE, np.arange(len(query_sizes)), query_sizes)
+
+    @classmethod
+    def among(cls, team: Team, queries: NDArray[np.int64], query_sizes: NDArray[np.int64]) -> Self:
+        """Returns the placement of a member; every member must call this.
+
+        Args:
+            team: the members.
+            queries: (q,), numbers of this member's queries, ascending.
+            query_sizes: (q,), number of documents of these queries.
+
+        Raises:
+            DataError: The queries are not ascending, or not every query belongs to one member.
+        """
+        all_queries, all_sizes = (np.concatenate(team.joined(part)) for part in (queries, query_sizes))
+        order = np.argsort(all_queries)
+        wrong = np.flatnonzero(all_queries[order] != np.arange(len(order)))
+        if wrong.size or (np.diff(queries) <= 0).any():
+            number = int(all_queries[order][wrong[0]]) if wrong.size else int(queries[0])
+            raise DataError(
+                f"query {number} of the training set is not at its place among the queries of the "
+                f"{team.size} members; deal each query from 0 to {len(order) - 1} to one member, in "
+                "ascending order."
+            )
+        return cls(team, queries, all_sizes[order])
+
+    @property
+    def is_alone(self) -> bool:
+        return self.team.size == 1
+
+    @property
+    def num_queries(self) -> int:
+        return len(self.query_sizes)
+
+    @cached_property
+    def num_documents(self) -> int:
+        return int(self.query_sizes.sum())
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """(d,), numbers of this member's documents in the whole set, ascending."""
+        is_here = np.zeros(self.num_queries, dtype=np.bool_)
+        is_here[self.queries] = True
+        return np.flatnonzero(np.repeat(is_here, self.query_sizes))
+
+    def queries_here(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the indices, among this member's queries, of queries of the whole set."""
+        return queries if self.is_alone else _places(self.queries, queries, self.num_queries)
+
+    def rows_here(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Returns the indices, among this member's documents, of documents of the whole set."""
+        if self.is_alone:
+            return rows
+        return _places(self.rows, rows, self.num_documents).astype(rows.dtype)
+
+    def in_order(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Returns the (D,) values of all documents, given the (d,) values of this member's documents."""
+        if self.is_alone:
+            return values
+        joined = np.concatenate(self.team.joined(values))
+        ordered = np.empty_like(joined)
+        ordered[self._all_rows] = joined
+        return ordered
+
+    @cached_property
+    def _all_rows(self) -> NDArray[np.int64]:
+        """(D,), the rows of all members by rank."""
+        return np.concatenate(self.team.joined(self.rows))
+
+    def draws(self, rng: np.random.Generator) -> Draws:
+        """Returns the random numbers of this member's documents."""
+        return rng if self.is_alone else _DrawsHere(self, rng)
+
+
+def _places(here: NDArray[np.int64], numbers: NDArray[Any], count: int) -> NDArray[np.int64]:
+    """Returns the ascending indices of `here` whose elements are in `numbers`, all below `count`."""
+    is_in = np.zeros(count, dtype=np.bool_)
+    is_in[numbers] = True
+    return np.flatnonzero(is_in[here])
+
+
+class _DrawsHere:
+    """Draws for the whole training set, of which the rows of this member are returned."""
+
+    def __init__(self, placement: Placement, rng: np.random.Generator) -> None:
+        self._placement = placement
+        self._rng = rng
+
+    def random(self, size: int | tuple[int, ...], /) -> NDArray[np.float64]:
+        further = () if isinstance(size, int) else size[1:]
+        return self._rng.random((self._placement.num_documents, *further))[self._placement.rows]

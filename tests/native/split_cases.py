@@ -9,6 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ltrbench.native.team import ALONE
 from ltrbench.native.tree import splitting
 from ltrbench.native.tree.binning import BinnedFeatures, bin_features, reference_bins
 from ltrbench.native.tree.histogram import Quantised, bin_starts, build_histogram, quantise
@@ -46,7 +47,7 @@ class Leaf(NamedTuple):
         if not may_be_cut(settings, self.quantised, self.rows, depth=0):
             return None
         leaf = splitting.LeafToCut(histogram, self.rows, used, bounds)
-        return prepare(self.binned, bin_start, self.quantised, settings)(leaf)
+        return prepare(self.binned, bin_start, self.quantised, settings, ALONE)(leaf)
 
     def find_by_reference(
         self, settings: SplitSettings, signs: NDArray[np.int8] | None = None, bounds: Bounds = UNBOUNDED

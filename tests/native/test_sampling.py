@@ -18,6 +18,7 @@ from ltrbench.native.sampling import (
 DATA = make_dataset(0)
 RNG = np.random.default_rng(0)
 GRADIENTS, HESSIANS = RNG.normal(size=1000), RNG.uniform(0.1, 1.0, size=1000)
+SIZES = np.abs(GRADIENTS * HESSIANS)
 GOSS_RATES = (0.2, 0.1)
 
 
@@ -99,7 +100,7 @@ def test_left_out_are_whole_queries_where_queries_are_drawn_and_else_documents()
 
 
 def test_the_largest_are_kept_as_they_are_and_the_drawn_amplified() -> None:
-    rows, factors = one_side_sample(GRADIENTS, HESSIANS, *GOSS_RATES, np.random.default_rng(1))
+    rows, factors = one_side_sample(SIZES, *GOSS_RATES, np.random.default_rng(1))
     largest = np.argsort(-np.abs(GRADIENTS * HESSIANS))[:200]
     drawn = np.setdiff1d(rows, largest)
     assert len(rows) == 200 + 100
@@ -112,7 +113,7 @@ def test_sums_over_the_sample_are_in_the_mean_those_over_all() -> None:
     rng = np.random.default_rng(2)
     sums = []
     for _ in range(400):
-        rows, factors = one_side_sample(GRADIENTS, HESSIANS, *GOSS_RATES, rng)
+        rows, factors = one_side_sample(SIZES, *GOSS_RATES, rng)
         sums.append([(factors * values)[rows].sum() for values in (GRADIENTS, HESSIANS)])
     mean, error = np.mean(sums, axis=0), np.std(sums, axis=0) / np.sqrt(len(sums))
     assert (np.abs(mean - [GRADIENTS.sum(), HESSIANS.sum()]) < 4 * error).all()
@@ -127,7 +128,7 @@ def test_of_equal_gradients_no_more_are_taken_than_asked_for(
     sizes: list[float], top_rate: float, other_rate: float
 ) -> None:
     g = np.array(sizes)
-    rows, _ = one_side_sample(g, np.ones(len(g)), top_rate, other_rate, np.random.default_rng(0))
+    rows, _ = one_side_sample(np.abs(g), top_rate, other_rate, np.random.default_rng(0))
     num_top = max(1, int(top_rate * len(g)))
     assert len(rows) == min(len(g), num_top + max(1, int(other_rate * len(g))))
     # No document that was left out is larger than the smallest of those kept for their size.

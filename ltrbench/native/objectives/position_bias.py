@@ -48,6 +48,7 @@ from ltrbench.native.objectives.pairwise import LEAST_RATIO, PairCorrection
 from ltrbench.native.objectives.preparation import Objective, ObjectiveSettings, Queries, prepare_pairs
 from ltrbench.native.settings import setting
 from ltrbench.native.sums import sum_by_group
+from ltrbench.native.team import Draws, Placement
 from ltrbench.shapes import Gradients, Hessians, Labels, Values
 
 Factors = dict[str, NDArray[np.float64]]  # "position" (P,), and by name the estimates per position, (P,)
@@ -77,9 +78,7 @@ class PositionBiasSettings:
 class BiasCorrection(Protocol):
     """An `Objective` that also estimates position bias; each call is one iteration."""
 
-    def __call__(
-        self, scores: Values, queries: Queries, rng: np.random.Generator
-    ) -> tuple[Gradients, Hessians]: ...
+    def __call__(self, scores: Values, queries: Queries, rng: Draws) -> tuple[Gradients, Hessians]: ...
 
     def factors(self, num_iterations: int) -> Factors:
         """Returns the estimates after `num_iterations`, for models that keep only their first trees."""
@@ -100,32 +99,44 @@ class AdditiveBias:
         train: data set with positions.
         learning_rate: eta.
         l2: L2 penalty on biases.
+        placement: where the queries are in the whole training set; None: they are all.
 
     Attributes:
         positions: (P,), distinct positions, ascending.
         biases: list of (P,) biases, initially (all 0) and after each iteration.
     """
 
-    def __init__(self, objective: Objective, train: RankingDataset, learning_rate: float, l2: float) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        train: RankingDataset,
+        learning_rate: float,
+        l2: float,
+        placement: Placement | None = None,
+    ) -> None:
         assert train.positions is not None  # checked by the caller
+        self._placement = placement or Placement.alone(train.query_sizes)
         self._objective = objective
         self._learning_rate = learning_rate
         self._l2 = l2
         self._query_of_document = train.query_of_document
-        self.positions, self._place = np.unique(train.positions, return_inverse=True)
+        positions = self._placement.team.joined(np.unique(train.positions))
+        self.positions = np.unique(np.concatenate(positions))
+        self._place = np.searchsorted(self.positions, train.positions)
         self.biases = [np.zeros(len(self.positions))]
 
-    def __call__(
-        self, scores: Values, queries: Queries, rng: np.random.Generator
-    ) -> tuple[Gradients, Hessians]:
+    def __call__(self, scores: Values, queries: Queries, rng: Draws) -> tuple[Gradients, Hessians]:
         gradients, hessians = self._objective(scores + self.biases[-1][self._place], queries, rng)
         self._step(gradients, hessians, self._place if queries is None else self._places_of(queries))
         return gradients, hessians
 
     def _step(self, gradients: Gradients, hessians: Hessians, places: NDArray[np.int64]) -> None:
         num_positions = len(self.positions)
-        g, h = (sum_by_group(self._place, values, num_positions) for values in (gradients, hessians))
-        penalty = self._l2 * np.bincount(places, minlength=num_positions)
+        team, count = self._placement.team, self._placement.num_documents
+        g, h = (
+            sum_by_group(self._place, values, num_positions, team, count) for values in (gradients, hessians)
+        )
+        penalty = self._l2 * team.total(np.bincount(places, minlength=num_positions))
         step = (-g - penalty * self.biases[-1]) / (np.abs(-h - penalty) + LEAST_DIVISOR)
         self.biases.append(self.biases[-1] + self._learning_rate * step)
 
@@ -161,6 +172,7 @@ class UnbiasedPairs:
         settings: pair settings with metric ndcg. p and all sums are float64 in every dialect.
         norm: a larger value moves all t closer to 1.
         mirrored: whether t is estimated from the mirrored cost instead of the logistic cost.
+        placement: where the queries are in the whole training set; None: they are all.
 
     Attributes:
         propensities: list of propensities, initially and after each iteration.
@@ -170,11 +182,17 @@ class UnbiasedPairs:
     """
 
     def __init__(
-        self, train: RankingDataset, settings: ObjectiveSettings, norm: float, mirrored: bool
+        self,
+        train: RankingDataset,
+        settings: ObjectiveSettings,
+        norm: float,
+        mirrored: bool,
+        placement: Placement | None = None,
     ) -> None:
         settings = correctable(settings)
         assert train.positions is not None  # checked by the caller
-        depth = settings.truncation or int(train.query_sizes.max())
+        self._placement = placement or Placement.alone(train.query_sizes)
+        depth = settings.truncation or int(self._placement.query_sizes.max())
         exact = replace(
             settings, sigmoid="exact", float32_scores=False, float32_sums=False, float32_norm=False
         )
@@ -185,9 +203,7 @@ class UnbiasedPairs:
         self._exponent = 1.0 / (1.0 + norm)
         self.propensities = [Propensities(np.ones(depth), np.ones(depth))]
 
-    def __call__(
-        self, scores: Values, queries: Queries, rng: np.random.Generator
-    ) -> tuple[Gradients, Hessians]:
+    def __call__(self, scores: Values, queries: Queries, rng: Draws) -> tuple[Gradients, Hessians]:
         del rng
         scores = scores.astype(self._score_dtype).astype(np.float64)
         before = self.propensities[-1]
@@ -201,7 +217,9 @@ class UnbiasedPairs:
         return lambdas
 
     def _learned(self, t: Values, costs: Values) -> Values:
-        by_position = sum_by_group(self._place, costs, len(t) + 1)[:-1]
+        by_position = sum_by_group(
+            self._place, costs, len(t) + 1, self._placement.team, self._placement.num_documents
+        )[:-1]
         if by_position[0] < LEAST_RATIO:
             return t
         learned: Values = (by_position / by_position[0]) ** self._exponent

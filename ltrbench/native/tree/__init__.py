@@ -12,6 +12,7 @@ In reading order, the core first:
 and then variants that depend on settings:
 
     constrained    splitting with monotone constraints and an l1 penalty
+    joint          the split of a leaf whose documents several members have
     fast_growth    the steps of `grower` for best-first growth, in one compiled loop
     sparse         bins of sparse features, with one byte for several features
 """

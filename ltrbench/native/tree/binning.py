@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.data.features import AnyFeatures, as_array, gather_rows, require_memory, row_blocks
+from ltrbench.native.team import Placement
 from ltrbench.shapes import Features
 
 COLUMN_BINS = 255
@@ -208,7 +209,11 @@ EQUAL_WIDTH = ThresholdRule(equal_width_cuts, sample_size=None, halfway=False)
 
 
 def bin_features(
-    features: AnyFeatures, max_bins: int, rng: np.random.Generator, rule: ThresholdRule = QUANTILE
+    features: AnyFeatures,
+    max_bins: int,
+    rng: np.random.Generator,
+    rule: ThresholdRule = QUANTILE,
+    placement: Placement | None = None,
 ) -> BinnedFeatures:
     """Chooses the thresholds of every feature and bins all documents, a block of rows at a time.
 
@@ -217,7 +222,20 @@ def bin_features(
         max_bins: maximum number of bins per feature, without the bin of missing values.
         rng: generator for the sample of documents.
         rule: rule that chooses the thresholds.
+        placement: where the documents are in the whole training set, from which thresholds are chosen; None:
+            they are all.
     """
+    if placement is None or placement.is_alone:
+        cuts = _cuts(features, max_bins, rng, rule)
+    else:
+        cuts = _joint_cuts(features, max_bins, rng, rule, placement)
+    return _binned(features, *_columns(cuts))
+
+
+def _cuts(
+    features: AnyFeatures, max_bins: int, rng: np.random.Generator, rule: ThresholdRule
+) -> list[NDArray[np.float32]]:
+    """Returns the thresholds of every feature."""
     sample = features
     if (rows := rule.sample(len(features), rng)) is not None:
         sample = gather_rows(features, rows)
@@ -232,9 +250,37 @@ def bin_features(
     # NumPy's sort releases the global interpreter lock.
     with ThreadPoolExecutor(numba.get_num_threads()) as pool:
         groups = pool.map(choose, range(0, features.shape[1], 8))
-        cuts = [cuts_of_feature for group in groups for cuts_of_feature in group]
-    feature_of_column, thresholds, num_bins = _columns(cuts)
-    return _binned(features, feature_of_column, thresholds, num_bins)
+        return [cuts_of_feature for group in groups for cuts_of_feature in group]
+
+
+VALUES_JOINED = 1 << 24
+"""Maximum number of values that members exchange at a time, unless one feature has more: 64 MB."""
+
+
+def _joint_cuts(
+    features: AnyFeatures,
+    max_bins: int,
+    rng: np.random.Generator,
+    rule: ThresholdRule,
+    placement: Placement,
+) -> list[NDArray[np.float32]]:
+    """Returns the thresholds of every feature; every member gets the sampled values of all members, a few
+    features at a time, and chooses the same thresholds."""
+    rows = rule.sample(placement.num_documents, rng)
+    sampled = np.arange(placement.num_documents) if rows is None else rows
+    rows_here = placement.rows_here(sampled)
+    sample = features if rule.sample_size is None else gather_rows(features, rows_here)
+    order = np.argsort(np.concatenate(placement.team.joined(placement.rows[rows_here])))
+    width = max(1, min(8 * numba.get_num_threads(), VALUES_JOINED // len(sampled)))
+    cuts: list[NDArray[np.float32]] = []
+    with ThreadPoolExecutor(numba.get_num_threads()) as pool:
+        for first in range(0, features.shape[1], width):
+            columns = np.ascontiguousarray(sample[:, first : first + width].T)
+            parts = placement.team.joined(columns.ravel())
+            # In the order of rows, because zeros of both signs are equal but may become a threshold.
+            joined = np.concatenate([part.reshape(len(columns), -1) for part in parts], axis=1)[:, order]
+            cuts += pool.map(rule.cut_points, joined, [max_bins] * len(joined))
+    return cuts
 
 
 def bin_alike(features: AnyFeatures, binned: BinnedFeatures) -> BinnedFeatures:

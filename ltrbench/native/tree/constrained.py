@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError, did_you_mean
+from ltrbench.native.team import ALONE, Team
 from ltrbench.native.tree.histogram import Histogram, Quantised
 from ltrbench.native.tree.sparse.layout import AnyBins
 from ltrbench.native.tree.splitting import (
@@ -66,9 +67,13 @@ def prepare_constrained(signs: Signs) -> PrepareSearch:
     """Returns the search for splits with the (F,) signs and l1."""
 
     def prepare(
-        binned: AnyBins, bin_start: NDArray[np.int64], quantised: Quantised, settings: SplitSettings
+        binned: AnyBins,
+        bin_start: NDArray[np.int64],
+        quantised: Quantised,
+        settings: SplitSettings,
+        team: Team = ALONE,
     ) -> FindSplit:
-        search = _Search(binned, bin_start, quantised, settings, signs[binned.feature_of_column])
+        search = _Search(binned, bin_start, quantised, settings, signs[binned.feature_of_column], team)
         return partial(_find_split, search)
 
     return prepare
@@ -82,6 +87,7 @@ class _Search(NamedTuple):
     quantised: Quantised
     settings: SplitSettings
     signs: Signs
+    team: Team
 
 
 class _Cuts(NamedTuple):
@@ -169,9 +175,10 @@ def _unpack(
 def _too_few(search: _Search, leaf: LeafToCut, column: int, sums: Histogram) -> NDArray[np.bool_]:
     """Returns the (bins, 2) mask of a column's splits that leave a side fewer than min_docs_in_leaf."""
     if search.settings.counts_by_hessian:
-        counts = estimated_counts(sums, len(leaf.rows))
+        counts = estimated_counts(sums, leaf.size)
     else:
-        counts = np.bincount(search.binned.bins_of(column, leaf.rows), minlength=len(sums))
+        bins = search.binned.bins_of(column, leaf.rows)
+        counts = search.team.total(np.bincount(bins, minlength=len(sums)))
     left = np.cumsum(counts)[:, None] + np.array([0, counts[-1]])
-    too_few: NDArray[np.bool_] = np.minimum(left, len(leaf.rows) - left) < search.settings.min_docs_in_leaf
+    too_few: NDArray[np.bool_] = np.minimum(left, leaf.size - left) < search.settings.min_docs_in_leaf
     return too_few

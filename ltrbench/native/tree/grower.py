@@ -13,8 +13,10 @@ open leaf with the smallest key is split next:
 
 The order only matters if num_leaves ends the growth. To add an order, write a function and add it to ORDERS.
 
-The steps in this file support every order and every search. Most trees are grown best-first with the default
-search; for these, `fast_growth` runs the same steps in one compiled loop.
+The steps in this file support every order and every search, and several members, of which each has a part of
+the documents: they add up the histogram of the smaller child, and all search the same histograms. Most trees
+are grown in one process, best-first, with the default search; for these, `fast_growth` runs the same steps in
+one compiled loop.
 """
 
 from __future__ import annotations
@@ -29,9 +31,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.features import require_memory
+from ltrbench.native.team import ALONE, Team
 from ltrbench.native.tree.binning import BinnedFeatures, Rows
 from ltrbench.native.tree.fast_growth import Limits, Nodes, Task, grow_best_first, seed_of_tree
 from ltrbench.native.tree.histogram import Histogram, Quantised, bin_starts, build_histogram
+from ltrbench.native.tree.joint import prepare_joint_search
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.native.tree.partition import partition
 from ltrbench.native.tree.sparse.layout import AnyBins
@@ -55,7 +59,7 @@ class OpenLeaf(NamedTuple):
 
     Attributes:
         node: index of the node, in the order of creation; a left child comes before the right child.
-        rows: (n,), documents of the leaf.
+        rows: (n,), this member's documents in the leaf.
         split: best split of the leaf.
     """
 
@@ -64,28 +68,29 @@ class OpenLeaf(NamedTuple):
     split: Split
 
 
-CuttingOrder = Callable[[OpenLeaf, Quantised], tuple[float, int]]
+CuttingOrder = Callable[[OpenLeaf, Quantised, Team], tuple[float, int]]
+"""(leaf, gradients of the tree, members of the fit) -> key of the leaf."""
 
 
-def best_first(leaf: OpenLeaf, quantised: Quantised) -> tuple[float, int]:
-    del quantised
+def best_first(leaf: OpenLeaf, quantised: Quantised, team: Team = ALONE) -> tuple[float, int]:
+    del quantised, team
     return -leaf.split.gain, leaf.node
 
 
-def by_deviance(leaf: OpenLeaf, quantised: Quantised) -> tuple[float, int]:
+def by_deviance(leaf: OpenLeaf, quantised: Quantised, team: Team = ALONE) -> tuple[float, int]:
     gradients = quantised.packed[leaf.rows] >> 32
     # Squares of 16-bit halves, whose sums fit into 64 bits. Python's integers have no limit: the difference
     # of the two large sums below is exact.
     high, low = gradients >> 16, gradients & 0xFFFF
-    sums = np.array([gradients.sum(), (high * high).sum(), (high * low).sum(), (low * low).sum()])
-    total, high_high, high_low, low_low = map(int, sums)
+    sums = [len(gradients), gradients.sum(), (high * high).sum(), (high * low).sum(), (low * low).sum()]
+    count, total, high_high, high_low, low_low = map(int, team.total(np.array(sums)))
     squares = (high_high << 32) + (high_low << 17) + low_low
-    deviance = (len(gradients) * squares - total * total) / len(gradients)
+    deviance = (count * squares - total * total) / count
     return -deviance * quantised.gradient_unit**2, -leaf.node
 
 
-def depth_wise(leaf: OpenLeaf, quantised: Quantised) -> tuple[float, int]:
-    del quantised
+def depth_wise(leaf: OpenLeaf, quantised: Quantised, team: Team = ALONE) -> tuple[float, int]:
+    del quantised, team
     # All nodes of a level are created before those of the next level.
     return 0.0, leaf.node
 
@@ -103,7 +108,7 @@ class GrownTree:
 
     Attributes:
         tree: structure of the tree; all values are 0.
-        rows: (n,), documents, grouped by leaf and ascending within each leaf.
+        rows: (n,), this member's documents, grouped by leaf and ascending within each leaf.
         leaf_start: (L + 1,), start of each leaf's documents in `rows`, followed by n.
         leaf_node: (L,), node of each leaf.
         leaf_bounds: (L, 2), minimum and maximum step of each leaf.
@@ -121,7 +126,7 @@ FeatureDraw = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
 
 
 def fast_growth_computes(
-    settings: SplitSettings, growth: str, is_constrained: bool, draws_features: bool
+    settings: SplitSettings, growth: str, is_constrained: bool, draws_features: bool, is_alone: bool = True
 ) -> bool:
     """Returns whether the compiled loop of `fast_growth` supports these settings; the steps here support all.
 
@@ -130,10 +135,10 @@ def fast_growth_computes(
         growth: a name in ORDERS.
         is_constrained: whether the search has constraints.
         draws_features: whether features are sampled for each leaf.
+        is_alone: whether the fit has one member.
     """
-    return (
-        growth == "best_first" and not settings.cut_without_gain and not is_constrained and not draws_features
-    )
+    is_default = growth == "best_first" and not settings.cut_without_gain
+    return is_default and not is_constrained and not draws_features and is_alone
 
 
 class Grower:
@@ -144,7 +149,9 @@ class Grower:
         num_leaves: maximum number of leaves per tree.
         settings: requirements of a split.
         growth: order in which leaves are split, a name in ORDERS.
-        constrained_search: search for splits with constraints; None: the search of `splitting`.
+        constrained_search: search for splits with constraints; None: the search of `splitting`, or of `joint`
+            with several members.
+        team: the members of the fit, of which each has a part of the documents.
     """
 
     def __init__(
@@ -154,12 +161,14 @@ class Grower:
         settings: SplitSettings,
         growth: str = "best_first",
         constrained_search: PrepareSearch | None = None,
+        team: Team = ALONE,
     ) -> None:
         self.binned = binned
         self.num_leaves = num_leaves
         self.settings = settings
         self.growth = growth
         self.constrained_search = constrained_search
+        self.team = team
         self.bin_start = bin_starts(binned)
         histogram_bytes = 8 * num_leaves * int(self.bin_start[-1])
         if histogram_bytes > LARGE_HISTOGRAMS:
@@ -186,42 +195,54 @@ class Grower:
             features: (F,), mask of the features that may be used.
             features_of_leaf: sampler of the features for a leaf, called once per leaf; None: all features.
         """
-        nodes = seed_of_tree(self.num_leaves, len(rows))
+        nodes = whole = seed_of_tree(self.num_leaves, len(rows))
+        if self.team.size > 1:
+            num_rows = self.team.total(np.array([len(rows)]))
+            whole = seed_of_tree(self.num_leaves, int(num_rows[0]))
         if self.num_leaves == 1:
-            return _grown(self.binned, nodes, 0, rows)
-        growth = _Growth(self, quantised, nodes, rows, features, features_of_leaf)
+            return _grown(self.binned, nodes, whole, 0, rows)
+        growth = _Growth(self, quantised, nodes, whole, rows, features, features_of_leaf)
         is_compiled = fast_growth_computes(
             self.settings,
             self.growth,
             is_constrained=self.constrained_search is not None,
             draws_features=features_of_leaf is not None,
+            is_alone=self.team.size == 1,
         )
         num_cuts = growth.cut_compiled() if is_compiled else growth.cut_by_steps()
-        return _grown(self.binned, nodes, num_cuts, rows)
+        return _grown(self.binned, nodes, whole, num_cuts, rows)
 
 
 class _Growth:
-    """A tree during growth: its nodes, a priority queue of open leaves, and unused histograms."""
+    """A tree during growth: its nodes, a priority queue of open leaves, and unused histograms.
+
+    `nodes` has the parts of this member's rows. `whole` has the parts of the rows of all members, as if they
+    were in one array, for the numbers of documents; it is the same object if the fit has one member.
+    """
 
     def __init__(
         self,
         grower: Grower,
         quantised: Quantised,
         nodes: Nodes,
+        whole: Nodes,
         rows: Rows,
         features: NDArray[np.bool_],
         features_of_leaf: FeatureDraw | None,
     ) -> None:
         self.grower = grower
+        self.team = grower.team
         self.quantised = quantised
         self.nodes = nodes
+        self.whole = whole
         self.rows = rows
         self.features = features
         self.features_of_leaf = features_of_leaf
         self.columns = features[grower.binned.feature_of_column]
         self.order = ORDERS[grower.growth]
-        prepare = grower.constrained_search or prepare_search
-        self.find_split = prepare(grower.binned, grower.bin_start, quantised, grower.settings)
+        search = prepare_search if self.team.size == 1 else prepare_joint_search
+        prepare = grower.constrained_search or search
+        self.find_split = prepare(grower.binned, grower.bin_start, quantised, grower.settings, self.team)
         self.unused = list(grower.histograms)
         self.open_leaves: list[tuple[tuple[float, int], OpenLeaf, Histogram]] = []
 
@@ -268,7 +289,7 @@ class _Growth:
         left = 2 * number + 1
         self.cut(leaf, left)
         # If both have the same size, the left one counts as the smaller.
-        smaller, larger = sorted((left, left + 1), key=lambda node: len(self.rows_of(node)))
+        smaller, larger = sorted((left, left + 1), key=self.size)
         candidates = [node for node in (smaller, larger) if self.may_cut(node)]
         histograms = {larger: histogram}
         if candidates and number + 2 < self.grower.num_leaves:
@@ -286,34 +307,56 @@ class _Growth:
         task = words, layout, self.grower.binned.num_bins, *cut, rows, self.grower.scratch
         num_left = partition(*task, numba.get_num_threads())
         nodes.cut[node], nodes.gain[node] = cut, split.gain
-        nodes.first[left] = nodes.first[node]
-        nodes.end[left] = nodes.first[left + 1] = nodes.first[node] + num_left
-        nodes.end[left + 1] = nodes.end[node]
+        _divide(nodes, node, left, num_left)
+        if self.whole is not nodes:
+            counted = split.num_left
+            _divide(self.whole, node, left, self.total(num_left) if counted is None else counted)
         nodes.depth[left : left + 2] = nodes.depth[node] + 1
         nodes.bounds[left : left + 2] = split.left_bounds, split.right_bounds
 
     def build(self, node: int, *histograms: Histogram) -> None:
         """Builds the first histogram, and subtracts it from the second, the parent's, if one is given."""
         binned, rows, packed = self.grower.binned, self.rows_of(node), self.quantised.packed
-        if isinstance(binned, BinnedFeatures):
+        if self.team.size > 1:
+            self.build_together(node, *histograms)
+        elif isinstance(binned, BinnedFeatures):
             build_histogram(binned, self.grower.bin_start, rows, packed, *histograms)
         else:
             build_sparse_histogram(binned, rows, packed, *histograms)
+
+    def build_together(self, node: int, histogram: Histogram, *parents: Histogram) -> None:
+        """Runs `build` with several members, who have dense bins."""
+        grower = self.grower
+        assert isinstance(grower.binned, BinnedFeatures)
+        build_histogram(grower.binned, grower.bin_start, self.rows_of(node), self.quantised.packed, histogram)
+        histogram[:] = self.team.total(histogram)
+        for parent in parents:
+            parent -= histogram
 
     def open(self, node: int, histogram: Histogram) -> None:
         """Searches for the best split of a leaf; a leaf without a split is not opened."""
         low, high = self.nodes.bounds[node]
         rows = self.rows_of(node)
-        split = self.find_split(LeafToCut(histogram, rows, self.columns_of_leaf(), (low, high)))
+        leaf_to_cut = LeafToCut(histogram, rows, self.columns_of_leaf(), (low, high), self.size(node))
+        split = self.find_split(leaf_to_cut)
         if split is None:
             self.unused.append(histogram)
         else:
             leaf = OpenLeaf(node, rows, split)
-            heapq.heappush(self.open_leaves, (self.order(leaf, self.quantised), leaf, histogram))
+            key = self.order(leaf, self.quantised, self.team)
+            heapq.heappush(self.open_leaves, (key, leaf, histogram))
 
     def may_cut(self, node: int) -> bool:
-        depth = int(self.nodes.depth[node])
-        return may_be_cut(self.grower.settings, self.quantised, self.rows_of(node), depth)
+        depth, rows = int(self.nodes.depth[node]), self.rows_of(node)
+        settings = self.grower.settings
+        return may_be_cut(settings, self.quantised, rows, depth, self.size(node), self.team)
+
+    def size(self, node: int) -> int:
+        """Returns the number of documents of all members in a node."""
+        return int(self.whole.end[node] - self.whole.first[node])
+
+    def total(self, count: int) -> int:
+        return int(self.team.total(np.array([count]))[0])
 
     def rows_of(self, node: int) -> Rows:
         return self.rows[self.nodes.first[node] : self.nodes.end[node]]
@@ -323,9 +366,17 @@ class _Growth:
         return self.columns if drawn is self.features else drawn[self.grower.binned.feature_of_column]
 
 
-def _grown(binned: AnyBins, nodes: Nodes, num_cuts: int, rows: Rows) -> GrownTree:
+def _divide(nodes: Nodes, node: int, left: int, num_left: int) -> None:
+    """Divides the part of a node between the nodes left and left + 1."""
+    middle = nodes.first[node] + num_left
+    nodes.first[left], nodes.end[left] = nodes.first[node], middle
+    nodes.first[left + 1], nodes.end[left + 1] = middle, nodes.end[node]
+
+
+def _grown(binned: AnyBins, nodes: Nodes, whole: Nodes, num_cuts: int, rows: Rows) -> GrownTree:
     num_nodes, cut_nodes = 2 * num_cuts + 1, nodes.order[:num_cuts]
-    first, end = nodes.first[:num_nodes], nodes.end[:num_nodes]
+    # This member's part of a leaf may be empty: only the parts of all members define the order of leaves.
+    first, end = whole.first[:num_nodes], whole.end[:num_nodes]
     column, last_bin, missing_left = nodes.cut[cut_nodes].T
     tree = Tree(
         feature=np.full(num_nodes, NO_FEATURE, dtype=np.int32),
@@ -345,4 +396,5 @@ def _grown(binned: AnyBins, nodes: Nodes, num_cuts: int, rows: Rows) -> GrownTre
     tree.gain[cut_nodes] = nodes.gain[cut_nodes]
     leaves = np.flatnonzero(tree.feature == NO_FEATURE)
     leaves = leaves[np.argsort(first[leaves])]
-    return GrownTree(tree, rows, np.append(first[leaves], len(rows)), leaves, nodes.bounds[leaves])
+    leaf_start = np.append(nodes.first[leaves], len(rows))
+    return GrownTree(tree, rows, leaf_start, leaves, nodes.bounds[leaves])

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.native.sums import sum_all
+from ltrbench.native.team import ALONE, Team
 from ltrbench.native.tree.binning import BinnedFeatures, Rows, read_words
 from ltrbench.native.tree.sparse.layout import AnyBins
 from ltrbench.shapes import Gradients, Hessians
@@ -59,17 +60,27 @@ def reference_packed(
     return packed
 
 
-def quantise(gradients: Gradients, hessians: Hessians) -> Quantised:
-    """Rounds gradients and hessians to multiples of the smallest units whose sums fit into 32 bits."""
-    gradient_unit = _unit(np.abs(gradients), 2**31)
-    hessian_unit = _unit(hessians, 2**32)
+def quantise(
+    gradients: Gradients, hessians: Hessians, team: Team = ALONE, num_documents: int | None = None
+) -> Quantised:
+    """Rounds gradients and hessians to multiples of the smallest units whose sums fit into 32 bits.
+
+    Args:
+        gradients: (D,), of this member's documents.
+        hessians: (D,).
+        team: the members of the fit.
+        num_documents: number of documents of all members; None: those of this member are all.
+    """
+    count = len(gradients) if num_documents is None else num_documents
+    gradient_unit = _unit(np.abs(gradients), 2**31, team, count)
+    hessian_unit = _unit(hessians, 2**32, team, count)
     packed = np.empty(len(gradients), dtype=np.int64)
     _pack_all(gradients, hessians, gradient_unit, hessian_unit, packed)
     return Quantised(packed, gradient_unit, hessian_unit)
 
 
-def _unit(sizes: NDArray[np.float64], limit: int) -> float:
-    unit = sum_all(sizes) / (limit - 1 - len(sizes))
+def _unit(sizes: NDArray[np.float64], limit: int, team: Team, count: int) -> float:
+    unit = sum_all(sizes, team, count) / (limit - 1 - count)
     # If all sizes are 0, or too small to divide by, any unit is valid.
     return unit if unit >= np.finfo(np.float64).tiny else 1.0
 

@@ -46,6 +46,7 @@ from numpy.typing import NDArray
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.errors import ConfigError
 from ltrbench.native.settings import setting
+from ltrbench.native.team import ALONE, Team
 from ltrbench.native.tree.binning import Rows
 from ltrbench.native.tree.histogram import Histogram, Quantised
 from ltrbench.native.tree.sparse.layout import AnyBins, SparseLayout, read_column
@@ -129,7 +130,10 @@ UNBOUNDED: Bounds = (-np.inf, np.inf)
 
 
 class Split(NamedTuple):
-    """A split: documents in bins up to `bin` go left; missing values go left if `missing_left`."""
+    """A split: documents in bins up to `bin` go left; missing values go left if `missing_left`.
+
+    `num_left` is the number of documents of all members that go left; None: the search did not count them.
+    """
 
     gain: float
     column: int
@@ -137,6 +141,7 @@ class Split(NamedTuple):
     missing_left: bool
     left_bounds: Bounds = UNBOUNDED
     right_bounds: Bounds = UNBOUNDED
+    num_left: int | None = None
 
 
 class SplitTerms(NamedTuple):
@@ -272,43 +277,82 @@ def _all_cuts(num_bins: NDArray[np.int64]) -> Iterator[tuple[int, int, bool]]:
             yield c, b, True
 
 
-def may_be_cut(settings: SplitSettings, quantised: Quantised, rows: Rows, depth: int) -> bool:
-    """Returns whether a leaf with these documents, at this depth, may be split."""
-    if len(rows) < settings.least_docs:
+def may_be_cut(
+    settings: SplitSettings,
+    quantised: Quantised,
+    rows: Rows,
+    depth: int,
+    num_documents: int | None = None,
+    team: Team = ALONE,
+) -> bool:
+    """Returns whether a leaf may be split.
+
+    Args:
+        settings: requirements of a split.
+        quantised: gradients of this member's documents.
+        rows: this member's documents in the leaf.
+        depth: depth of the leaf.
+        num_documents: number of documents of all members in the leaf; None: `rows` are all.
+        team: the members of the fit.
+    """
+    if (len(rows) if num_documents is None else num_documents) < settings.least_docs:
         return False
     if 0 < settings.max_depth <= depth:
         return False
-    return not (settings.cut_without_gain and _is_pure(quantised.packed[rows] >> 32))
+    return not (settings.cut_without_gain and _all_are_equal(quantised.packed[rows] >> 32, team))
+
+
+def _all_are_equal(gradients: NDArray[np.int64], team: Team) -> bool:
+    """Returns whether the gradients of all members are equal; a member may have none."""
+    if len(gradients):
+        extremes = np.array([-gradients.min(), gradients.max()], dtype=np.float64)
+    else:
+        extremes = np.full(2, -np.inf)
+    lowest, highest = team.largest(extremes)
+    return bool(-lowest == highest)
 
 
 class LeafToCut(NamedTuple):
     """A leaf to search for a split.
 
     Attributes:
-        histogram: (B,).
-        rows: (n,), documents of the leaf.
+        histogram: (B,), sums over the documents of all members.
+        rows: (n,), this member's documents in the leaf.
         columns: (C,), mask of the columns that may be used.
         bounds: bounds of the step; only `constrained` uses them.
+        num_documents: number of documents of all members in the leaf; None: `rows` are all.
     """
 
     histogram: Histogram
     rows: Rows
     columns: NDArray[np.bool_]
     bounds: Bounds = UNBOUNDED
+    num_documents: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of documents of all members in the leaf."""
+        return len(self.rows) if self.num_documents is None else self.num_documents
 
 
 BestCut = tuple[float, int, int, int]
 """Gain of a split, its column, its bin, and whether missing values go left."""
 FindSplit = Callable[[LeafToCut], Split | None]
 """Returns the best split of a leaf, or None if no split is allowed; callers check `may_be_cut` first."""
-PrepareSearch = Callable[[AnyBins, NDArray[np.int64], Quantised, SplitSettings], FindSplit]
-"""(binned features, (C + 1,) starts of bins, gradients of the tree, settings) -> search for splits."""
+PrepareSearch = Callable[[AnyBins, NDArray[np.int64], Quantised, SplitSettings, Team], FindSplit]
+"""(binned features, (C + 1,) starts of bins, gradients of the tree, settings, members of the fit) -> search
+for splits."""
 
 
 def prepare_search(
-    binned: AnyBins, bin_start: NDArray[np.int64], quantised: Quantised, settings: SplitSettings
+    binned: AnyBins,
+    bin_start: NDArray[np.int64],
+    quantised: Quantised,
+    settings: SplitSettings,
+    team: Team = ALONE,
 ) -> FindSplit:
-    """Returns the search for splits of one tree."""
+    """Returns the search for splits of one tree in one process; `joint` has that of several members."""
+    del team
     return partial(find_split, binned, bin_start, split_terms(settings, quantised))
 
 
@@ -394,16 +438,24 @@ def choose(
             counts = estimated_counts(sums, len(rows))
         else:
             counts = _count(words, layout, c, rows, len(sums), cuts[c], terms.min_docs)
-        if _docs_of_smaller(counts, cuts[c]) >= terms.min_docs:
+        if docs_of_smaller(counts, cuts[c]) >= terms.min_docs:
             break
         gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(histogram, bins, _docs_left(counts), terms, space)
         is_counted[c] = True
-    missing_left = _left_is_larger(sums, cuts[c, 0]) if sums[-1] == 0 else cuts[c, 1]
+    missing_left = left_is_larger(sums, cuts[c, 0]) if sums[-1] == 0 else cuts[c, 1]
     return gains[c], c, cuts[c, 0], missing_left
 
 
+@kernel
+def best_cut_counted(
+    histogram: Histogram, bins: tuple[int, int], counts: NDArray[np.int64], terms: SplitTerms
+) -> tuple[float, int, int]:
+    """Returns the best split of a column with enough documents on both sides."""
+    return _best_cut(histogram, bins, _docs_left(counts), terms, _space())
+
+
 @inlined_kernel
-def _left_is_larger(sums: Histogram, last_bin: int) -> int:
+def left_is_larger(sums: Histogram, last_bin: int) -> int:
     return int(2 * (_sum(sums[: last_bin + 1]) & 0xFFFFFFFF) >= (_sum(sums) & 0xFFFFFFFF))
 
 
@@ -437,13 +489,13 @@ def _count(
         shift = read_column(words, layout, column, block, ahead)
         for i in range(len(block)):
             counts[(ahead[i] >> shift) & np.uint64(255)] += 1
-        if _docs_of_smaller(counts, cut) >= min_docs:
+        if docs_of_smaller(counts, cut) >= min_docs:
             break
     return counts
 
 
 @kernel
-def _docs_of_smaller(counts: NDArray[np.int64], cut: NDArray[np.int64]) -> int:
+def docs_of_smaller(counts: NDArray[np.int64], cut: NDArray[np.int64]) -> int:
     """Returns the number of documents on the smaller side of a split."""
     left = _sum(counts[: cut[0] + 1]) + cut[1] * counts[-1]
     return int(min(left, _sum(counts) - left))

@@ -31,11 +31,12 @@ from ltrbench.native.forest.stored import add_stored_scores
 from ltrbench.native.forest.tree_shap import tree_shap
 from ltrbench.native.objectives import check_labels, prepare
 from ltrbench.native.objectives.position_bias import AdditiveBias, BiasCorrection, Factors, UnbiasedPairs
+from ltrbench.native.team import Placement
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.native.warm_up import compile_engine, four_documents
 from ltrbench.rankers.base import FitSummary, check_blocks, check_features, check_fitted, resolve_threads
 from ltrbench.rankers.capabilities import Finding, Severity
-from ltrbench.rankers.early_stopping import OnIteration
+from ltrbench.rankers.early_stopping import Monitor, OnIteration
 from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, SETTINGS_FILE, read_model, write_model
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
 from ltrbench.rankers.native.departures import departures
@@ -107,12 +108,39 @@ class NativeRanker(NativeSettings):
         valid: RankingDataset | None = None,
         on_iteration: OnIteration | None = None,
     ) -> Self:
-        monitor = self.monitor(valid, on_iteration)
+        return self._fit(train, valid, self.monitor(valid, on_iteration), None)
+
+    def fit_member(
+        self,
+        train: RankingDataset,
+        placement: Placement,
+        valid: RankingDataset | None,
+        monitor: Monitor,
+    ) -> Self:
+        """Fits the ranker as one member of several, who all call this at the same time.
+
+        Every member gets the model that `fit` returns in one process for all queries.
+
+        Args:
+            train: training queries of this member.
+            placement: their numbers in the whole training set.
+            valid: validation queries of this member, whose scores the monitor gets.
+            monitor: the monitor of this member, which must decide like those of all members.
+        """
+        return self._fit(train, valid, monitor, placement)
+
+    def _fit(
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None,
+        monitor: Monitor,
+        placement: Placement | None,
+    ) -> Self:
         valid_features = None
         if monitor.wants_scores and valid is not None:
             valid_features = check_blocks(valid.features, train.num_features)
         start = self._model_to_continue(train)
-        correction = self._correction(train)
+        correction = self._correction(train, placement)
         if correction is not None and start is not None and start.position_factors:
             self._refuse_other_factors(start.position_factors, correction.factors(0))
             correction.resume(start.position_factors)
@@ -124,6 +152,7 @@ class NativeRanker(NativeSettings):
                 monitor.should_stop if monitor.wants_scores else None,
                 None if start is None else start._forest,
                 correction,
+                placement,
             )
         kept = monitor.best_iteration or ensemble.num_trees
         self._forest = ensemble.first(kept)
@@ -132,16 +161,17 @@ class NativeRanker(NativeSettings):
         self.summary = FitSummary(kept, ensemble.num_trees, monitor.seconds)
         return self
 
-    def _correction(self, train: RankingDataset) -> BiasCorrection | None:
+    def _correction(self, train: RankingDataset, placement: Placement | None = None) -> BiasCorrection | None:
         if self.position_bias is None:
             return None
         for refusal in self._refused_positions(train):
             raise DataError(refusal.sentence)
         if self.position_bias == "propensity":
             mirrored = self.position_bias_cost == "mirrored"
-            return UnbiasedPairs(train, objective_of(self), float(self.position_bias_norm), mirrored)
-        objective = prepare(train, objective_of(self))
-        return AdditiveBias(objective, train, engine_settings(self).learning_rate, self.position_bias_l2)
+            norm = float(self.position_bias_norm)
+            return UnbiasedPairs(train, objective_of(self), norm, mirrored, placement)
+        objective, learning_rate = prepare(train, objective_of(self)), engine_settings(self).learning_rate
+        return AdditiveBias(objective, train, learning_rate, self.position_bias_l2, placement)
 
     def _model_to_continue(self, train: RankingDataset) -> Self | None:
         """Returns the model of `warm_start`; None without one.

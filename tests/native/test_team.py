@@ -1,0 +1,219 @@
+"""A fit of several members gives the model of one process, byte for byte."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_cases import COMPILED, make_dataset
+from local_team import LocalMembers, local_members
+from messages import naming
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.data.features import SparseRows
+from ltrbench.errors import DataError
+from ltrbench.native.boosting import boost
+from ltrbench.native.team import ALONE, Placement, Team
+from ltrbench.native.tree.binning import QUANTILE, bin_features
+from ltrbench.native.tree.sparse.bins import takes_less_memory
+from ltrbench.rankers.early_stopping import Monitor
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.native.settings import engine_settings
+
+pytestmark = COMPILED
+
+Deal = list[NDArray[np.int64]]
+
+
+@pytest.fixture(scope="module")
+def members() -> Iterator[LocalMembers]:
+    with local_members(3) as started:
+        yield started
+
+
+def with_positions(data: RankingDataset) -> RankingDataset:
+    positions = np.arange(data.num_documents) - np.repeat(data.query_start[:-1], data.query_sizes)
+    return replace(data, positions=positions)
+
+
+DATA = with_positions(make_dataset(0, weighted=True))
+
+
+def contiguous(num_queries: int, size: int) -> Deal:
+    return np.array_split(np.arange(num_queries), size)
+
+
+def round_robin(num_queries: int, size: int) -> Deal:
+    return [np.arange(rank, num_queries, size) for rank in range(size)]
+
+
+def uneven(num_queries: int, size: int) -> Deal:
+    """Returns the queries of members of whom all but the first have one query."""
+    single = [np.array([3 * rank]) for rank in range(1, size)]
+    return [np.setdiff1d(np.arange(num_queries), np.concatenate([[], *single])), *single]
+
+
+def saved(ranker: NativeRanker) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        ranker.save(Path(folder))
+        return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+
+
+def make_ranker(settings: dict[str, Any]) -> NativeRanker:
+    small = {"num_trees": 5, "num_leaves": 7, "min_docs_in_leaf": 5, "learning_rate": 0.3}
+    return NativeRanker(**{**small, "early_stopping": None, "num_threads": 1, **settings})
+
+
+def fit_together(
+    team: Team, settings: dict[str, Any], shard: RankingDataset, queries: NDArray[np.int64]
+) -> dict[str, bytes]:
+    placement = Placement.among(team, queries, shard.query_sizes)
+    return saved(make_ranker(settings).fit_member(shard, placement, None, Monitor(None, None)))
+
+
+def shards_of(data: RankingDataset, deal: Deal) -> list[tuple[RankingDataset, NDArray[np.int64]]]:
+    return [(data.take_queries(queries), queries) for queries in deal]
+
+
+def assert_same_models(
+    members: LocalMembers, settings: dict[str, Any], deal: Deal, data: RankingDataset = DATA
+) -> None:
+    alone = saved(make_ranker(settings).fit(data))
+    fits = [(settings, *shard) for shard in shards_of(data, deal)]
+    for model in members.run(fit_together, fits):
+        assert model == alone
+
+
+@pytest.mark.parametrize("deal", [contiguous, round_robin, uneven])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_plain_fit_is_the_same_on_any_number_of_members(
+    members: LocalMembers, size: int, deal: Any
+) -> None:
+    assert_same_models(members, {}, deal(DATA.num_queries, size))
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {"growth": "by_deviance"},
+    {"growth": "depth_wise", "max_depth": 3},
+    {"cut_without_gain": True, "num_leaves": 31},
+    {"document_counts": "by_hessian"},
+    {"equal_cuts": "highest"},
+    {"min_docs_in_leaf": 60},
+    {"min_docs_in_leaf": 1, "num_leaves": 64},
+    {"binning": "equal_width", "max_bins": 20},
+    {"max_bins": 1000},
+    {"split_criterion": "least_squares", "leaf_value": "mean"},
+    {"monotone": {"1": 1, "2": -1}},
+    {"l1": 0.5, "l2": 1.0, "max_delta_step": 0.5},
+    {"queries_per_tree": 0.5, "resample_every": 2},
+    {"documents_per_tree": 0.5},
+    {"queries_per_tree": 0.5, "documents_per_tree": 0.5},
+    {"features_per_tree": 0.5, "features_per_split": 0.5},
+    {"goss_top_rate": 0.2, "goss_other_rate": 0.1},
+    {"drop_rate": 0.5, "drop_by_weight": True},
+    {"objective": "xendcg", "truncation": None},
+    {"objective": "mart", "truncation": None},
+    {"objective": "ranknet", "pairs_per_document": 2, "truncation": None},
+    {"metric": "map@5", "truncation": None, "relevance_threshold": 2},
+    {"metric": "err"},
+    {"ties": "worst", "float32_scores": True, "float32_sums": True, "float32_norm": True},
+    {"position_bias": "additive", "position_bias_l2": 0.1},
+    {"position_bias": "additive", "queries_per_tree": 0.5},
+    {"position_bias": "propensity"},
+    {"position_bias": "propensity", "truncation": 3},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_a_fit_of_several_members_supports_a_setting(members: LocalMembers, settings: dict[str, Any]) -> None:
+    for deal in (round_robin(DATA.num_queries, 2), uneven(DATA.num_queries, 3)):
+        assert_same_models(members, settings, deal)
+
+
+@pytest.mark.parametrize("bias", [{}, {"position_bias": "additive"}, {"position_bias": "propensity"}])
+def test_members_continue_a_saved_model(members: LocalMembers, bias: dict[str, Any], tmp_path: Path) -> None:
+    make_ranker({"num_trees": 2, "truncation": 4, **bias}).fit(DATA).save(tmp_path)
+    settings = {"warm_start": str(tmp_path), "truncation": 4, **bias}
+    assert_same_models(members, settings, round_robin(DATA.num_queries, 3))
+
+
+def test_members_with_sparse_features_fit_the_model_of_sparse_bins(members: LocalMembers) -> None:
+    rng = np.random.default_rng(0)
+    features = np.where(
+        rng.random((DATA.num_documents, 40)) < 0.03, rng.normal(size=(DATA.num_documents, 40)), 0
+    )
+    sparse: Any = SparseRows.of(features.astype(np.float32))
+    assert takes_less_memory(sparse)  # a fit in one process has sparse bins
+    data = replace(DATA, features=sparse, feature_names=tuple(f"f{i}" for i in range(40)))
+    assert_same_models(members, {}, round_robin(data.num_queries, 2), data)
+
+
+def bins_together(
+    team: Team, sample_size: int | None, shard: RankingDataset, queries: NDArray[np.int64]
+) -> tuple[bytes, NDArray[np.uint64], NDArray[np.int64]]:
+    placement = Placement.among(team, queries, shard.query_sizes)
+    rule, rng = QUANTILE._replace(sample_size=sample_size), np.random.default_rng(1)
+    binned = bin_features(shard.features, 20, rng, rule, placement)
+    return binned.thresholds.tobytes(), binned.words, placement.rows
+
+
+@pytest.mark.parametrize("sample_size", [None, 50, 100_000])
+def test_bins_are_chosen_from_the_same_sample(members: LocalMembers, sample_size: int | None) -> None:
+    features = np.asarray(DATA.features).copy()
+    features[:, 6] = np.where(features[:, 6] > 0, -0.0, np.where(features[:, 6] > -1, 0.0, 1.0))
+    data = replace(DATA, features=features)
+    thresholds, words, _ = bins_together(ALONE, sample_size, data, np.arange(data.num_queries))
+    shards = shards_of(data, round_robin(data.num_queries, 3))
+    for of_member, words_here, rows in members.run(
+        bins_together, [(sample_size, *shard) for shard in shards]
+    ):
+        assert of_member == thresholds
+        np.testing.assert_array_equal(words_here, words[rows])
+
+
+def watched(
+    team: Team,
+    settings: dict[str, Any],
+    shard: RankingDataset,
+    queries: NDArray[np.int64],
+    valid: NDArray[np.float32],
+) -> list[Any]:
+    """Returns, for every iteration, the training scores in order, the validation scores, and the documents
+    left out."""
+    placement = Placement.among(team, queries, shard.query_sizes)
+    seen: list[Any] = []
+
+    def watch(number: int, train_scores: Any, valid_scores: Any, left_out: Any) -> bool:
+        is_left_out = np.zeros(shard.num_documents)
+        if left_out is not None:
+            is_left_out[left_out] = 1
+        scores = [placement.in_order(values).tobytes() for values in (train_scores, is_left_out)]
+        seen.append((number, *scores, valid_scores.tobytes(), left_out is None))
+        return number == 3
+
+    boost(shard, engine_settings(make_ranker(settings)), valid, watch, placement=placement)
+    return seen
+
+
+@pytest.mark.parametrize("settings", [{}, {"queries_per_tree": 0.9}, {"drop_rate": 0.5}], ids=str)
+def test_every_member_sees_its_scores_and_the_documents_left_out(
+    members: LocalMembers, settings: dict[str, Any]
+) -> None:
+    valid = np.asarray(make_dataset(1).features)
+    alone = watched(ALONE, settings, DATA, np.arange(DATA.num_queries), valid)
+    assert len(alone) == 3
+    shards = shards_of(DATA, uneven(DATA.num_queries, 3))
+    for seen in members.run(watched, [(settings, *shard, valid) for shard in shards]):
+        assert seen == alone
+
+
+@pytest.mark.parametrize("queries", [[0, 2], [1, 0], [0, 0]])
+def test_queries_that_are_not_dealt_to_one_member_each_are_refused(queries: list[int]) -> None:
+    with pytest.raises(DataError, match=naming("query", "0 to 1")):
+        Placement.among(ALONE, np.array(queries), np.array([3, 4]))
