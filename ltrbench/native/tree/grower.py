@@ -35,7 +35,7 @@ from ltrbench.native.team import ALONE, Team
 from ltrbench.native.tree.binning import BinnedFeatures, Rows
 from ltrbench.native.tree.fast_growth import Limits, Nodes, Task, grow_best_first, seed_of_tree
 from ltrbench.native.tree.histogram import Histogram, Quantised, bin_starts, build_histogram
-from ltrbench.native.tree.joint import prepare_joint_search
+from ltrbench.native.tree.joint import FindSplits, prepare_joint_search
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.native.tree.partition import partition
 from ltrbench.native.tree.sparse.layout import AnyBins
@@ -240,9 +240,7 @@ class _Growth:
         self.features_of_leaf = features_of_leaf
         self.columns = features[grower.binned.feature_of_column]
         self.order = ORDERS[grower.growth]
-        search = prepare_search if self.team.size == 1 else prepare_joint_search
-        prepare = grower.constrained_search or search
-        self.find_split = prepare(grower.binned, grower.bin_start, quantised, grower.settings, self.team)
+        self.find_splits = self.search()
         self.unused = list(grower.histograms)
         self.open_leaves: list[tuple[tuple[float, int], OpenLeaf, Histogram]] = []
 
@@ -275,7 +273,7 @@ class _Growth:
         if self.may_cut(0):
             root = self.unused.pop()
             self.build(0, root)
-            self.open(0, root)
+            self.open({0: root})
         num_cuts = 0
         while self.open_leaves and num_cuts + 1 < self.grower.num_leaves:
             self.cut_next(num_cuts)
@@ -295,8 +293,7 @@ class _Growth:
         if candidates and number + 2 < self.grower.num_leaves:
             histograms[smaller] = self.unused.pop()
             self.build(smaller, histograms[smaller], histogram)
-            for node in candidates:
-                self.open(node, histograms.pop(node))
+            self.open({node: histograms.pop(node) for node in candidates})
         self.unused.extend(histograms.values())
 
     def cut(self, leaf: OpenLeaf, left: int) -> None:
@@ -333,18 +330,31 @@ class _Growth:
         for parent in parents:
             parent -= histogram
 
-    def open(self, node: int, histogram: Histogram) -> None:
-        """Searches for the best split of a leaf; a leaf without a split is not opened."""
+    def open(self, histograms: dict[int, Histogram]) -> None:
+        """Searches for the best splits of leaves; a leaf without a split is not opened."""
+        leaves = [self.leaf_to_cut(node, histogram) for node, histogram in histograms.items()]
+        splits = self.find_splits(leaves)
+        for (node, histogram), split in zip(histograms.items(), splits, strict=True):
+            if split is None:
+                self.unused.append(histogram)
+            else:
+                leaf = OpenLeaf(node, self.rows_of(node), split)
+                key = self.order(leaf, self.quantised, self.team)
+                heapq.heappush(self.open_leaves, (key, leaf, histogram))
+
+    def leaf_to_cut(self, node: int, histogram: Histogram) -> LeafToCut:
         low, high = self.nodes.bounds[node]
-        rows = self.rows_of(node)
-        leaf_to_cut = LeafToCut(histogram, rows, self.columns_of_leaf(), (low, high), self.size(node))
-        split = self.find_split(leaf_to_cut)
-        if split is None:
-            self.unused.append(histogram)
-        else:
-            leaf = OpenLeaf(node, rows, split)
-            key = self.order(leaf, self.quantised, self.team)
-            heapq.heappush(self.open_leaves, (key, leaf, histogram))
+        columns = self.columns_of_leaf()
+        return LeafToCut(histogram, self.rows_of(node), columns, (low, high), self.size(node))
+
+    def search(self) -> FindSplits:
+        """Returns the search for the splits of leaves."""
+        grower = self.grower
+        task = grower.binned, grower.bin_start, self.quantised, grower.settings, self.team
+        if grower.constrained_search is None and self.team.size > 1:
+            return prepare_joint_search(*task)
+        find_split = (grower.constrained_search or prepare_search)(*task)
+        return lambda leaves: [find_split(leaf) for leaf in leaves]
 
     def may_cut(self, node: int) -> bool:
         depth, rows = int(self.nodes.depth[node]), self.rows_of(node)
