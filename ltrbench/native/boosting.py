@@ -36,7 +36,7 @@ from ltrbench.native.objectives import Objective, ObjectiveSettings, prepare
 from ltrbench.native.objectives.dialects import PairSettings
 from ltrbench.native.sampling import Sampler, SamplingSettings, one_side_sample
 from ltrbench.native.settings import setting
-from ltrbench.native.sums import parts_by_leaf, units_of
+from ltrbench.native.sums import sums_by_leaf
 from ltrbench.native.team import Placement
 from ltrbench.native.tree.binning import (
     EQUAL_WIDTH,
@@ -251,14 +251,9 @@ def _with_values(
     grown: GrownTree, gradients: Gradients, hessians: Hessians, settings: SplitSettings, placement: Placement
 ) -> Tree:
     """Returns the tree with leaf values: the Newton step of each leaf, clipped to the leaf's bounds."""
-    g, h = (_sum_by_leaf(grown, values, placement) for values in (gradients, hessians))
+    team, count = placement.team, placement.num_documents
+    g, h = sums_by_leaf(grown.rows, grown.leaf_start, [gradients, hessians], team, count)
     value = grown.tree.value.copy()
     low, high = grown.leaf_bounds.T
     value[grown.leaf_node] = np.clip(newton_step(g, h, settings), low, high)
     return grown.tree._replace(value=value)
-
-
-def _sum_by_leaf(grown: GrownTree, values: NDArray[np.float64], placement: Placement) -> NDArray[np.float64]:
-    """Returns the (L,) sums of the unrounded gradients or hessians of all members per leaf."""
-    units = units_of(values, placement.team, placement.num_documents)
-    return units.value(placement.team.total(parts_by_leaf(grown.rows, grown.leaf_start, values, units)))

@@ -17,6 +17,7 @@ for sums over some of the documents.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numba
@@ -60,16 +61,18 @@ def units(max_abs: float, count: int) -> Units:
     return Units(math.frexp(max_abs)[1], 62 - (count - 1).bit_length())
 
 
-def units_of(values: Values, team: Team = ALONE, count: int | None = None) -> Units:
-    """Returns the units for these values of a member.
+def units_of(arrays: Sequence[Values], team: Team = ALONE, count: int | None = None) -> list[Units]:
+    """Returns the units for each array of this member's values; members exchange them at once.
 
     Args:
-        values: (n,).
+        arrays: (n,) each.
         team: the members.
-        count: number of values of all members together; None: those of this member are all.
+        count: number of values of all members in an array; None: those of this member are all.
     """
-    max_abs = max(values.max(initial=0.0), -values.min(initial=0.0))
-    return units(float(team.largest(np.array([max_abs]))[0]), len(values) if count is None else count)
+    sizes = [max(values.max(initial=0.0), -values.min(initial=0.0)) for values in arrays]
+    largest = team.largest(np.array(sizes)).tolist()
+    counts = [len(values) if count is None else count for values in arrays]
+    return [units(*pair) for pair in zip(largest, counts, strict=True)]
 
 
 def reference_parts(values: Values, units: Units) -> SumParts:
@@ -85,12 +88,15 @@ VALUES_SUMMED = 8192
 """Number of values per block of a sum."""
 
 
-def sum_all(values: Values, team: Team = ALONE, count: int | None = None) -> float:
-    """Returns the sum of the values of all members; arguments as in `units_of`."""
-    units = units_of(values, team, count)
-    parts = np.empty((-(-len(values) // VALUES_SUMMED), 2), dtype=np.int64)
-    _sum_blocks(values, units.scales, parts)
-    return float(units.value(team.total(parts.sum(axis=0))))
+def sums_of(arrays: Sequence[Values], team: Team = ALONE, count: int | None = None) -> list[float]:
+    """Returns the sum over the values of all members in each array; arguments as in `units_of`."""
+    units = units_of(arrays, team, count)
+    parts = np.empty((len(arrays), 2), dtype=np.int64)
+    for i, values in enumerate(arrays):
+        of_blocks = np.empty((-(-len(values) // VALUES_SUMMED), 2), dtype=np.int64)
+        _sum_blocks(values, units[i].scales, of_blocks)
+        parts[i] = of_blocks.sum(axis=0)
+    return [float(each.value(part)) for each, part in zip(units, team.total(parts), strict=True)]
 
 
 def sum_by_group(
@@ -101,26 +107,33 @@ def sum_by_group(
     count: int | None = None,
 ) -> NDArray[np.float64]:
     """Returns the (num_groups,) sums of the values of each group, for the (n,) groups of the values."""
-    units = units_of(values, team, count)
+    (units,) = units_of([values], team, count)
     parts = np.zeros((2, num_groups), dtype=np.int64)
     _sum_groups(groups, values, units.scales, parts)
     return units.value(team.total(parts))
 
 
-def parts_by_leaf(
-    rows: NDArray[np.uint32], leaf_start: NDArray[np.int64], values: Values, units: Units
-) -> SumParts:
-    """Returns the (2, L) parts of this member's sum over each leaf's documents.
+def sums_by_leaf(
+    rows: NDArray[np.uint32],
+    leaf_start: NDArray[np.int64],
+    arrays: Sequence[Values],
+    team: Team = ALONE,
+    count: int | None = None,
+) -> list[NDArray[np.float64]]:
+    """Returns the (L,) sums over the documents of all members in each leaf, for each array of values.
 
     Args:
-        rows: (n,), documents, grouped by leaf.
+        rows: (n,), documents of this member, grouped by leaf.
         leaf_start: (L + 1,), start of each leaf's documents in `rows`, followed by n.
-        values: (D,).
-        units: units of the values.
+        arrays: (D,) each.
+        team: the members.
+        count: as in `units_of`.
     """
-    parts = np.empty((2, len(leaf_start) - 1), dtype=np.int64)
-    _sum_leaves(rows, leaf_start, values, units.scales, parts)
-    return parts
+    units = units_of(arrays, team, count)
+    parts = np.empty((len(arrays), 2, len(leaf_start) - 1), dtype=np.int64)
+    for values, each, part in zip(arrays, units, parts, strict=True):
+        _sum_leaves(rows, leaf_start, values, each.scales, part)
+    return [each.value(part) for each, part in zip(units, team.total(parts), strict=True)]
 
 
 @inlined_kernel

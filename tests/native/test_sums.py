@@ -18,10 +18,10 @@ from ltrbench.data import RankingDataset
 from ltrbench.native.sums import (
     VALUES_SUMMED,
     Units,
-    parts_by_leaf,
     reference_parts,
-    sum_all,
     sum_by_group,
+    sums_by_leaf,
+    sums_of,
     units,
     units_of,
 )
@@ -34,6 +34,11 @@ values_of_any_size = arrays(
     st.integers(1, 60),
     elements=st.tuples(sizes, st.sampled_from([-1.0, 1.0])).map(lambda pair: pair[0] * pair[1]),
 )
+
+
+def sum_all(values: Values) -> float:
+    (total,) = sums_of([values])
+    return total
 
 
 def exact_sum(values: Values) -> Fraction:
@@ -92,12 +97,12 @@ def test_a_long_sum_is_closer_to_the_exact_sum_than_a_float64_sum() -> None:
 @given(values_of_any_size)
 @MAY_COMPILE
 def test_the_kernels_do_what_the_reference_says(values: Values) -> None:
-    both, zeros = units_of(values), np.zeros(len(values), dtype=np.int64)
+    (both,), zeros = units_of([values]), np.zeros(len(values), dtype=np.int64)
     parts = reference_parts(values, both)
     assert sum_all(values) == sum_by_group(zeros, values, 1)[0] == both.value(parts)
     rows = np.arange(len(values), dtype=np.uint32)
-    of_leaf = parts_by_leaf(rows, np.array([0, len(values)]), values, both)
-    np.testing.assert_array_equal(of_leaf[:, 0], parts)
+    (of_leaf,) = sums_by_leaf(rows, np.array([0, len(values)]), [values])
+    assert of_leaf[0] == both.value(parts)
 
 
 @given(st.integers(1, 2**32), sizes)
@@ -113,7 +118,7 @@ def test_neither_the_order_nor_the_division_of_values_changes_a_sum(values: Valu
     random.shuffle(order)
     shuffled = values[order]
     assert sum_all(shuffled) == sum_all(values)
-    both, cut = units_of(values), random.randint(0, len(values))
+    (both,), cut = units_of([values]), random.randint(0, len(values))
     parts = reference_parts(shuffled[:cut], both) + reference_parts(shuffled[cut:], both)
     assert both.value(parts) == sum_all(values)
 
@@ -122,13 +127,14 @@ def test_neither_the_order_nor_the_division_of_values_changes_a_sum(values: Valu
 @MAY_COMPILE
 def test_sums_by_group_are_the_sums_of_the_groups(values: Values, seed: int) -> None:
     groups = np.random.default_rng(seed).integers(0, 4, len(values))
-    both = units_of(values)
+    (both,) = units_of([values])
     expected = [both.value(reference_parts(values[groups == group], both)) for group in range(5)]
     np.testing.assert_array_equal(sum_by_group(groups, values, 5), expected)
 
 
 def test_units_are_the_same_for_values_in_another_order() -> None:
-    assert units_of(np.array([1.0, -4.0, 2.0])) == units_of(np.array([2.0, 1.0, -4.0])) == Units(3, 60)
+    one, other = units_of([np.array([1.0, -4.0, 2.0]), np.array([2.0, 1.0, -4.0])])
+    assert one == other == Units(3, 60)
 
 
 def with_queries_in_order(data: RankingDataset, order: NDArray[np.int64]) -> RankingDataset:

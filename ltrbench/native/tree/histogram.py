@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
-from ltrbench.native.sums import sum_all
+from ltrbench.native.sums import sums_of
 from ltrbench.native.team import ALONE, Team
 from ltrbench.native.tree.binning import BinnedFeatures, Rows, read_words
 from ltrbench.native.tree.sparse.layout import AnyBins
@@ -72,15 +72,15 @@ def quantise(
         num_documents: number of documents of all members; None: those of this member are all.
     """
     count = len(gradients) if num_documents is None else num_documents
-    gradient_unit = _unit(np.abs(gradients), 2**31, team, count)
-    hessian_unit = _unit(hessians, 2**32, team, count)
+    sum_gradients, sum_hessians = sums_of([np.abs(gradients), hessians], team, count)
+    gradient_unit, hessian_unit = _unit(sum_gradients, 2**31, count), _unit(sum_hessians, 2**32, count)
     packed = np.empty(len(gradients), dtype=np.int64)
     _pack_all(gradients, hessians, gradient_unit, hessian_unit, packed)
     return Quantised(packed, gradient_unit, hessian_unit)
 
 
-def _unit(sizes: NDArray[np.float64], limit: int, team: Team, count: int) -> float:
-    unit = sum_all(sizes, team, count) / (limit - 1 - count)
+def _unit(sum_of_sizes: float, limit: int, count: int) -> float:
+    unit = sum_of_sizes / (limit - 1 - count)
     # If all sizes are 0, or too small to divide by, any unit is valid.
     return unit if unit >= np.finfo(np.float64).tiny else 1.0
 
