@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.data.features import AnyFeatures, as_array, gather_rows, require_memory, row_blocks
-from ltrbench.native.team import Placement
+from ltrbench.native.team import Placement, Team
 from ltrbench.shapes import Features
 
 COLUMN_BINS = 255
@@ -264,23 +264,38 @@ def _joint_cuts(
     rule: ThresholdRule,
     placement: Placement,
 ) -> list[NDArray[np.float32]]:
-    """Returns the thresholds of every feature; every member gets the sampled values of all members, a few
-    features at a time, and chooses the same thresholds."""
-    rows = rule.sample(placement.num_documents, rng)
+    """Returns the thresholds of every feature.
+
+    Every member gets the sampled values of all members, a few features at a time, and chooses the thresholds
+    of its share of the features.
+    """
+    rows, team = rule.sample(placement.num_documents, rng), placement.team
     sampled = np.arange(placement.num_documents) if rows is None else rows
     rows_here = placement.rows_here(sampled)
     sample = features if rule.sample_size is None else gather_rows(features, rows_here)
-    order = np.argsort(np.concatenate(placement.team.joined(placement.rows[rows_here])))
-    width = max(1, min(8 * numba.get_num_threads(), VALUES_JOINED // len(sampled)))
+    order = np.argsort(np.concatenate(team.joined(placement.rows[rows_here])))
+    width = max(1, min(8 * team.size, VALUES_JOINED // len(sampled)))
     cuts: list[NDArray[np.float32]] = []
     with ThreadPoolExecutor(numba.get_num_threads()) as pool:
         for first in range(0, features.shape[1], width):
             columns = np.ascontiguousarray(sample[:, first : first + width].T)
-            parts = placement.team.joined(columns.ravel())
+            of_members = [part.reshape(len(columns), -1) for part in team.joined(columns.ravel())]
+            chosen = slice((team.rank - first) % team.size, None, team.size)
             # In the order of rows, because zeros of both signs are equal but may become a threshold.
-            joined = np.concatenate([part.reshape(len(columns), -1) for part in parts], axis=1)[:, order]
+            joined = np.concatenate([part[chosen] for part in of_members], axis=1)[:, order]
             cuts += pool.map(rule.cut_points, joined, [max_bins] * len(joined))
-    return cuts
+    return _dealt_out(cuts, features.shape[1], team)
+
+
+def _dealt_out(
+    cuts: Sequence[NDArray[np.float32]], num_features: int, team: Team
+) -> list[NDArray[np.float32]]:
+    """Returns the thresholds of every feature, given those of this member's features, which are rank,
+    rank + size, ..."""
+    counts = team.joined(np.array([len(cuts_of_feature) for cuts_of_feature in cuts], dtype=np.int64))
+    values = team.joined(np.concatenate([np.empty(0, dtype=np.float32), *cuts]))
+    split = [np.split(part, np.cumsum(count)[:-1]) for part, count in zip(values, counts, strict=True)]
+    return [split[f % team.size][f // team.size] for f in range(num_features)]
 
 
 def bin_alike(features: AnyFeatures, binned: BinnedFeatures) -> BinnedFeatures:
