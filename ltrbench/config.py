@@ -22,6 +22,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from ltrbench.data import TrainingResample
 from ltrbench.data.sources import DataSource
 from ltrbench.data.training_resamples import BOOTSTRAP
+from ltrbench.distributed.base import OneProcess
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.experiment.run import Experiment
 from ltrbench.measure.provenance import without_password
@@ -36,6 +37,7 @@ from ltrbench.user_modules import import_user_module
 Built = TypeVar("Built")
 
 _NO_SEARCH = f"{NoSearch.__module__}.{NoSearch.__qualname__}"
+_ONE_PROCESS = f"{OneProcess.__module__}.{OneProcess.__qualname__}"
 
 PROGRESS = ("auto", "plain", "none")
 """Ways to show the progress of a fit; conf/config.yaml explains each."""
@@ -78,6 +80,7 @@ class Config:
     data: dict[str, Any] = MISSING
     tracking: dict[str, Any] = MISSING
     executor: dict[str, Any] = MISSING
+    distributed: dict[str, Any] = MISSING
     search: dict[str, Any] = MISSING
     register: str | None = None
     early_stopping: EarlyStopping | None = field(default_factory=EarlyStopping)
@@ -109,6 +112,8 @@ def resolved(config: DictConfig) -> dict[str, Any]:
     settings = {str(key): value for key, value in _resolved(config, "the configuration").items()}
     if settings["search"]["_target_"] == _NO_SEARCH:
         settings["search"] = None
+    if settings["distributed"]["_target_"] == _ONE_PROCESS:
+        settings["distributed"] = None
     if "metrics" in settings:
         settings["metrics"] = _metrics(settings["metrics"])
     return settings

@@ -16,7 +16,9 @@ from ltrbench.sweep.plan import Plan
 
 SETTINGS: dict[str, Any] = {
     **{name: {} for name in ("model", "params", "data", "tracking", "executor")},
-    **dict.fromkeys(("search", "register", "early_stopping", "importance", "cv", "replicates", "study")),
+    **dict.fromkeys(
+        ("search", "distributed", "register", "early_stopping", "importance", "cv", "replicates", "study")
+    ),
     **{"plugins": [], "metrics": ["ndcg@10"], "timing": "monitored", "progress": "none"},
     **{"seed": 0, "num_threads": 1},
 }

@@ -66,7 +66,7 @@ _PATH = re.compile(r"(ltrbench|tests|conf|results|docs)/[\w./-]+")
 
 
 KEYS = {key.name for item in config_files() for key in item.keys}
-GROUPS = ("params", "model", "data", "tracking", "executor", "experiment")
+GROUPS = ("params", "model", "data", "tracking", "executor", "distributed", "experiment")
 # Without Hydra's own keys, which are more than those that ours set.
 TOP_LEVEL = {*GROUPS, *(key.partition(".")[0] for key in KEYS)} - {"hydra"}
 

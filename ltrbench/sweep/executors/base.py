@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import pickle
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
+
+from ltrbench.distributed.failures import portable
 
 Work = Callable[[Any], Any]
 """A function of a module that computes the result of a job. The job and the result can be pickled."""
@@ -117,7 +118,7 @@ def reply_to(work: Work, job: bytes) -> bytes:
     try:
         return pickle.dumps((work(pickle.loads(job)), None))
     except Exception as error:
-        return pickle.dumps((None, _portable(error)))
+        return pickle.dumps((None, portable(error)))
 
 
 def settle(future: Future[Any], reply: bytes) -> None:
@@ -125,20 +126,8 @@ def settle(future: Future[Any], reply: bytes) -> None:
     try:
         result, error = pickle.loads(reply)
     except Exception as problem:
-        result, error = None, _portable(problem)
+        result, error = None, portable(problem)
     if error is None:
         future.set_result(result)
     else:
         future.set_exception(error)
-
-
-def _portable(error: Exception) -> Exception:
-    """Returns an exception that can be pickled, with the traceback of this process as a note."""
-    trace = "".join(traceback.format_exception(error)).rstrip()
-    try:
-        portable: Exception = pickle.loads(pickle.dumps(error))
-    # Whatever the methods of a foreign exception raise, its text can be kept.
-    except Exception:
-        portable = RuntimeError(f"{type(error).__name__}: {error}")
-    portable.add_note(f"In the worker process {os.getpid()}:\n{trace}")
-    return portable

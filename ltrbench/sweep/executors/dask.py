@@ -15,12 +15,10 @@ import logging
 import os
 import pickle
 import queue
-import signal
 import socket
 import threading
 import time
 import uuid
-import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -28,6 +26,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+try:
+    import distributed
+    from distributed.deploy.cluster import Cluster
+except ImportError as error:
+    raise ImportError("executor=dask needs Dask: pip install 'ltrbench[dask]'") from error
+
+from ltrbench.distributed.connecting import (
+    STOP_SECONDS,
+    connected,
+    disconnect,
+    end_processes,
+    ignore_interrupts,
+    present_workers,
+    silence_dask,
+    without_warnings,
+)
 from ltrbench.errors import ConfigError, require
 from ltrbench.sweep.executors.base import (
     Executor,
@@ -41,22 +55,12 @@ from ltrbench.sweep.executors.base import (
 )
 from ltrbench.user_modules import import_user_module
 
-try:
-    import distributed
-    from distributed.deploy.cluster import Cluster
-except ImportError as error:
-    raise ImportError("executor=dask needs Dask: pip install 'ltrbench[dask]'") from error
-
 CONNECT_SECONDS = 30.0
 """Limit for the connection to a scheduler, and for the arrival of the first worker."""
 PATIENCE_SECONDS = 60.0
 """How long jobs wait while there is no worker, except for a queue system, which may start workers later."""
 LOOK_SECONDS = 0.5
 """Time between two looks at the workers of the cluster."""
-RESTART_SECONDS = 0.5
-"""Time that a worker process has to end by itself before its nanny kills it."""
-STOP_SECONDS = 10.0
-"""Limit for the end of workers and of the dispatcher."""
 
 _one_job = threading.Lock()
 """Held by the job of this worker process; a job of another client waits for it."""
@@ -93,12 +97,8 @@ class DaskExecutor(Executor):
             )
 
     def open(self, work: Work, num_threads: int) -> None:
-        # Only errors of Dask reach the terminal of the user, not its reports of restarted workers.
-        logging.getLogger("distributed").setLevel(logging.ERROR)
-        # A lost connection is reported by the futures of the jobs.
-        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        silence_dask()
+        with without_warnings():
             try:
                 self._client = self._connect()
                 self._dispatcher = _Dispatcher(self, self._client, pickle.dumps(work), num_threads)
@@ -125,15 +125,7 @@ class DaskExecutor(Executor):
         started, self._started = self._started, None
         if dispatcher is not None:
             dispatcher.stop()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            # What fails here is a cluster or a connection that is gone already.
-            if client is not None:
-                with contextlib.suppress(OSError, TimeoutError):
-                    client.close(timeout=STOP_SECONDS)
-            if started is not None:
-                with contextlib.suppress(OSError, TimeoutError):
-                    started.close()
+        disconnect(client, started)
 
     @property
     def num_workers(self) -> int:
@@ -164,14 +156,8 @@ class DaskExecutor(Executor):
     def _connect(self) -> distributed.Client:
         if self.cluster is not None:
             self._started = _start_cluster(self.cluster)
-        address = self.scheduler if self._started is None else self._started
-        try:
-            return distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise ConfigError(
-                f"{self.place}: no Dask scheduler answered within {CONNECT_SECONDS:g} s ({error}). Start one "
-                "with `dask scheduler`, and set executor.scheduler to the address that it shows."
-            ) from error
+        target = self.scheduler if self._started is None else self._started
+        return connected(target, CONNECT_SECONDS, self.place, "executor.scheduler")
 
 
 def _start_cluster(settings: Mapping[str, Any]) -> Cluster:
@@ -464,9 +450,7 @@ class _Dispatcher:
         if self.client.status != "running":
             raise WorkerLostError(f"{self.executor.place} does not answer any more; start it, and resume")
         present = {
-            (address, info["local_directory"]): info
-            for address, info in self.client.scheduler_info()["workers"].items()
-            if info["status"] in ("running", "paused")
+            (address, info["local_directory"]): info for address, info in present_workers(self.client).items()
         }
         for key in set(self.workers) - set(present):
             worker = self.workers.pop(key)
@@ -518,12 +502,7 @@ class _Dispatcher:
                     f"{reason}Dask cannot end because it has no nanny: the job still runs there, and the "
                     "worker gets no other job until it ends. Start workers without --no-nanny",
                 )
-        self.restart(ended)
-
-    def restart(self, addresses: list[str]) -> None:
-        """Ends worker processes; their nannies start new ones."""
-        if addresses:
-            self.client.run(_restart_worker, workers=addresses, nanny=True, on_error="ignore")
+        end_processes(self.client, ended)
 
     def stop(self) -> None:
         """Ends this thread, and the running jobs with their processes."""
@@ -535,7 +514,7 @@ class _Dispatcher:
             for reply in running.values():
                 reply.cancel()
             with contextlib.suppress(OSError, TimeoutError):
-                self.restart([worker.address for worker in running if worker.has_nanny])
+                end_processes(self.client, [worker.address for worker in running if worker.has_nanny])
 
 
 def _reason_of_loss(worker: _DaskWorker) -> str:
@@ -547,17 +526,11 @@ def _reason_of_loss(worker: _DaskWorker) -> str:
 
 def _prepare(pickled_work: bytes, is_child: bool) -> _Machine:
     """Runs in the main thread of a worker process, before its first job: imports the work."""
-    if is_child and threading.current_thread() is threading.main_thread():
-        # Ctrl-C reaches every process of the terminal; the process that submits the jobs decides.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if is_child:
+        ignore_interrupts()
     pickle.loads(pickled_work)
     cores = tuple(usable_cores())
     return _Machine(socket.gethostname(), cores, len(cores) or os.cpu_count() or 1)
-
-
-async def _restart_worker(dask_worker: distributed.Nanny) -> None:
-    """Runs in the nanny of a worker process. A job cannot be stopped by asking: SIGKILL follows at once."""
-    await dask_worker.kill(timeout=RESTART_SECONDS)
 
 
 def _run_job(pickled_work: bytes, job: bytes, cores: list[int]) -> bytes:

@@ -29,6 +29,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
+from ltrbench.distributed.failures import exit_in_words
 from ltrbench.errors import require
 from ltrbench.sweep.executors.base import (
     Executor,
@@ -235,7 +236,7 @@ class _Slot:
     def loss(self) -> str:
         """Returns how the worker process ended."""
         exit_code = None if self.process is None else self.process.exitcode
-        return f"the worker process {_in_words(exit_code or 0)}"
+        return f"the worker process {exit_in_words(exit_code or 0)}"
 
     def interrupt(self) -> None:
         """Sends SIGTERM to the worker, and prevents another one."""
@@ -249,22 +250,6 @@ class _Slot:
         with self.lock:
             if self.process is not None:
                 self.process.kill()
-
-
-def _in_words(exit_code: int) -> str:
-    """Returns the end of a process in words.
-
-    >>> _in_words(3), _in_words(-signal.SIGSEGV)
-    ('ended with exit code 3', 'was killed by SIGSEGV')
-    """
-    if exit_code >= 0:
-        return f"ended with exit code {exit_code}"
-    try:
-        name = signal.Signals(-exit_code).name
-    except ValueError:  # a real-time signal
-        name = f"signal {-exit_code}"
-    cause = ", as the system does when memory runs out" if name == "SIGKILL" else ""
-    return f"was killed by {name}{cause}"
 
 
 def _serve(connection: Connection, folder: Path, pickled_work: bytes) -> None:
