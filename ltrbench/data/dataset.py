@@ -99,6 +99,11 @@ class Judgments:
         read_only = _read_only(value.view()) if isinstance(value, np.ndarray) else value
         object.__setattr__(self, name, read_only)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Arrays are writable after unpickling; their values were checked before.
+        for name, value in state.items():
+            self._set(name, value)
+
     def __repr__(self) -> str:
         return one_line(type(self).__name__, self._facts())
 

@@ -91,7 +91,8 @@ class Shard:
             DataError: The arrays of sparse features do not form rows.
         """
         if self.absent is None:
-            return StoredRows(self.path("features"), (self.record["documents"], self.num_features))
+            shape = self.record["documents"], self.num_features
+            return StoredRows(self.path("features"), shape, self.record["arrays"]["features"]["sha256"])
         return self.sparse_rows([self.array(name) for name in SPARSE_ARRAYS], self.absent)
 
     def sparse_rows(self, arrays: Sequence[NDArray[Any]], absent: float) -> SparseRows:

@@ -1,0 +1,193 @@
+"""Divides a data set among workers, by query, and holds the parts on the workers.
+
+A shard consists of whole queries. It travels pickled, and unpickling neither checks nor reads the values
+again: the features of a store travel as references to its files, which every worker must find under the same
+path; other features travel as the values of the rows of the shard.
+
+    placed = place(workers, divide_queries(dataset, len(workers.addresses)))
+    workers.run(function, [(key,) for key in placed.keys])    # function(key) reads held(key) on its worker
+    drop(workers, placed)
+
+To deal queries in another way, pass a function like `contiguous`. Shapes: D documents, Q queries.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.data.features import AnyFeatures, RowView, StackedRows, as_array, csr_of
+from ltrbench.data.store.rows import StoredRows
+from ltrbench.errors import ConfigError, DataError
+
+Deal = Callable[[NDArray[np.int64], int], Sequence[NDArray[np.int64]]]
+"""Returns the ascending numbers of the queries of each shard, given the documents of each query, (Q,), and
+the number of shards."""
+
+
+class RunsFunctions(Protocol):
+    """The workers, as far as this module uses them."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]: ...
+
+    def run(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class QueryShard:
+    """The part of a data set that one worker holds.
+
+    Attributes:
+        queries: (n,), numbers of its queries in the whole data set, ascending.
+        dataset: these queries.
+    """
+
+    queries: NDArray[np.int64]
+    dataset: RankingDataset
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return QueryShard, (self.queries, _portable(self.dataset))
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedShards:
+    """The shards of a data set that workers hold.
+
+    Attributes:
+        keys: the key of each shard on its worker, by rank; `held` returns the shard.
+        shards: the shards in this process, by rank.
+    """
+
+    keys: tuple[str, ...]
+    shards: tuple[QueryShard, ...]
+
+    def in_order(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Returns the values of all queries in the order of the whole data set.
+
+        Args:
+            parts: values of the queries of each shard, by rank.
+        """
+        queries = np.concatenate([shard.queries for shard in self.shards])
+        return np.concatenate(parts)[np.argsort(queries)]
+
+    def documents_in_order(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Returns the values of all documents in the order of the whole data set.
+
+        Args:
+            parts: values of the documents of each shard, by rank.
+        """
+        queries = np.concatenate(
+            [np.repeat(shard.queries, shard.dataset.query_sizes) for shard in self.shards]
+        )
+        return np.concatenate(parts)[np.argsort(queries, kind="stable")]
+
+
+def contiguous(query_sizes: NDArray[np.int64], num_shards: int) -> list[NDArray[np.int64]]:
+    """Deals consecutive queries to each shard, with about equal numbers of documents: a worker then reads one
+    part of a file from its beginning to its end.
+
+    >>> [queries.tolist() for queries in contiguous(np.array([1, 1, 1, 3, 4, 2]), 3)]
+    [[0, 1, 2], [3], [4, 5]]
+    """
+    num_queries, ends = len(query_sizes), np.cumsum(query_sizes)
+    wanted = ends[-1] * np.arange(1, num_shards) / num_shards
+    after = np.searchsorted(ends, wanted)
+    # The cut before or after the query in which the wanted number of documents is reached.
+    cuts = after + (ends[after] - wanted <= wanted - (ends[after] - query_sizes[after]))
+    ranks = np.arange(num_shards - 1)
+    cuts = np.maximum.accumulate(np.maximum(cuts - ranks, 1)) + ranks  # no shard is empty
+    cuts = np.minimum(cuts, num_queries - num_shards + 1 + ranks)
+    return np.split(np.arange(num_queries), cuts)
+
+
+def divide_queries(dataset: RankingDataset, num_shards: int, deal: Deal = contiguous) -> list[QueryShard]:
+    """Divides a data set into shards.
+
+    Raises:
+        ConfigError: There are fewer queries than shards.
+    """
+    if dataset.num_queries < num_shards:
+        raise ConfigError(
+            f"distributed.workers is {num_shards}, but a split of the data has {dataset.num_queries} "
+            "queries, and a query is not divided among workers. Set distributed.workers to at most that "
+            "number."
+        )
+    dealt = [np.asarray(queries, dtype=np.int64) for queries in deal(dataset.query_sizes, num_shards)]
+    if not np.array_equal(np.sort(np.concatenate(dealt)), np.arange(dataset.num_queries)):
+        raise DataError("the dealt queries are not all queries of the data set, each once; correct `deal`.")
+    return [QueryShard(queries, dataset.take_queries(queries)) for queries in dealt]
+
+
+def place(workers: RunsFunctions, shards: Sequence[QueryShard]) -> PlacedShards:
+    """Sends one shard to each worker, which holds it until `drop`.
+
+    Raises:
+        DataError: A worker cannot open the files of the features, or finds others there.
+    """
+    name = uuid.uuid4().hex
+    keys = tuple(f"{name}-{rank}" for rank in range(len(shards)))
+    workers.run(_hold, [(key, pickle.dumps(shard)) for key, shard in zip(keys, shards, strict=True)])
+    return PlacedShards(keys, tuple(shards))
+
+
+def drop(workers: RunsFunctions, placed: PlacedShards) -> None:
+    """Releases the shards that the workers hold."""
+    workers.run(_drop, [(key,) for key in placed.keys])
+
+
+_held: dict[str, QueryShard] = {}
+"""The shards that this process holds."""
+
+
+def held(key: str) -> QueryShard:
+    """Returns a shard that this worker holds.
+
+    Raises:
+        DataError: It holds no shard with this key, because its process was started again.
+    """
+    if key not in _held:
+        raise DataError(
+            "the worker has lost its shard of the data, because its process was started again. Run the job "
+            "again; if it happens again, the worker needs more memory, or more workers are needed "
+            "(distributed.workers)."
+        )
+    return _held[key]
+
+
+def _hold(key: str, pickled: bytes) -> None:
+    shard = pickle.loads(pickled)
+    assert isinstance(shard, QueryShard)
+    _held[key] = shard
+
+
+def _drop(key: str) -> None:
+    _held.pop(key, None)
+
+
+def _portable(dataset: RankingDataset) -> RankingDataset:
+    """Returns the data set without cached values, and with features that hold no other rows."""
+    features: AnyFeatures = dataset.features
+    if isinstance(features, RowView) and not _is_reference(features):
+        sparse = csr_of(features)
+        features = as_array(features) if sparse is None else sparse
+    portable = object.__new__(RankingDataset)
+    values = {item.name: getattr(dataset, item.name) for item in fields(RankingDataset)}
+    portable.__setstate__({**values, "features": features})
+    return portable
+
+
+def _is_reference(features: AnyFeatures) -> bool:
+    """Returns whether pickled features are references to files."""
+    if isinstance(features, RowView):
+        return _is_reference(features.base)
+    if isinstance(features, StackedRows):
+        return all(_is_reference(part) for part in features.parts)
+    return isinstance(features, StoredRows)
