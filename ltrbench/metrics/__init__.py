@@ -19,7 +19,7 @@ from ltrbench.metrics.evaluation import (
     warm_up_metrics,
 )
 from ltrbench.metrics.functions import first_k, metric
-from ltrbench.metrics.out_of_bag import improvement
+from ltrbench.metrics.out_of_bag import improvement, left_out_judgments
 from ltrbench.metrics.plugins import load_plugins
 from ltrbench.metrics.presets import PRESETS, preset
 from ltrbench.metrics.ranking import Ranking, rank
@@ -34,6 +34,7 @@ __all__ = [
     "first_k",
     "has_relevant_document",
     "improvement",
+    "left_out_judgments",
     "load_plugins",
     "metric",
     "parse_metric",

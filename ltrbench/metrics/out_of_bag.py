@@ -24,11 +24,21 @@ def improvement(
     Args:
         left_out: (n,), rows in ascending order.
     """
+    _, judgments = left_out_judgments(train, left_out)
+    old, new = (evaluate(judgments, scores[left_out], names).means for scores in (before, after))
+    return {name: new[name] - old[name] for name in names}
+
+
+def left_out_judgments(train: Judgments, left_out: NDArray[np.int64]) -> tuple[NDArray[np.int64], Judgments]:
+    """Returns the queries with left-out documents, and the judgments of these documents.
+
+    Args:
+        left_out: (n,), rows in ascending order, at least one.
+    """
     queries, sizes = np.unique(train.query_of_document[left_out], return_counts=True)
     judgments = Judgments(
         labels=train.labels[left_out],
         query_start=np.concatenate([[0], np.cumsum(sizes)]),
         query_weights=None if train.query_weights is None else train.query_weights[queries],
     )
-    old, new = (evaluate(judgments, scores[left_out], names).means for scores in (before, after))
-    return {name: new[name] - old[name] for name in names}
+    return queries, judgments

@@ -27,7 +27,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array
 from ltrbench.errors import ConfigError, DataError, ResultError, require
 from ltrbench.measure.available import available_cores
-from ltrbench.rankers.capabilities import Finding, Severity
+from ltrbench.rankers.capabilities import Finding, FitsTogether, Severity
 from ltrbench.rankers.early_stopping import EarlyStopping, Monitor, OnIteration
 from ltrbench.shapes import Features
 from ltrbench.untrusted.reading import read_json
@@ -218,6 +218,13 @@ def resolve_threads(num_threads: int) -> int:
     True
     """
     return min(num_threads or available_cores(), available_cores())
+
+
+def threads_of_workers(workers: FitsTogether, num_threads: int) -> list[int]:
+    """Returns the number of threads of the fit of each worker, by rank: `num_threads`, but at most as many as
+    Dask gave the worker, because several workers may share a machine; 0: that many."""
+    available = workers.client.nthreads()
+    return [min(num_threads or available[address], available[address]) for address in workers.addresses]
 
 
 def check_features(features: object, num_features: int) -> Features:

@@ -15,13 +15,14 @@ A caller checks with `isinstance(ranker, SupportsTrees)`. Effect of a missing me
     library_model        MLflow keeps the model as ltrbench saved it
     library_metrics      a run does not compare the library's metrics with ltrbench's
     library_parameters   the documentation does not show the translation of the shared parameters
+    fit_distributed      a run with workers (distributed=dask) is refused
 
 Shapes: D documents, F features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
@@ -31,7 +32,9 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows, rows_of_block
+from ltrbench.distributed.shards import PlacedShards, RunsFunctions
 from ltrbench.errors import ConfigError, DataError
+from ltrbench.rankers.early_stopping import Curve
 from ltrbench.rankers.models.trees import Ensemble
 from ltrbench.shapes import Features
 
@@ -153,6 +156,57 @@ class SupportsLibraryParameters(Protocol):
         """
 
 
+class FitsTogether(RunsFunctions, Protocol):
+    """The workers of a distributed fit, as far as rankers use them.
+
+    The lists of arguments and of results are by rank, in the order of `addresses`.
+    """
+
+    @property
+    def client(self) -> Any:
+        """The `distributed.Client` of the cluster."""
+
+    def run_team(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Calls function(team, *arguments) on all workers at the same time, inside a collective.
+
+        Raises:
+            LtrbenchError: A member failed or ended.
+        """
+
+
+@runtime_checkable
+class SupportsDistributedFit(Protocol):
+    is_repeatable_on_workers: ClassVar[bool]
+    """Whether two distributed fits of the same data give the same bits, on any number of workers."""
+
+    def check_distributed(self) -> None:
+        """Checks the settings before any data is read.
+
+        Raises:
+            ConfigError: A setting is not available in a distributed fit.
+        """
+
+    def fit_distributed(
+        self,
+        workers: FitsTogether,
+        train: PlacedShards,
+        valid: PlacedShards | None = None,
+        metrics: Sequence[str] = (),
+    ) -> Curve:
+        """Fits this ranker to the shards that the workers hold; afterwards it is as after `fit`.
+
+        The caller has refused training sets that `findings` refuses. The functions that run on the workers
+        get their shards with `held(key)`.
+
+        Args:
+            valid: validation set, used for early stopping and the learning curve.
+            metrics: metrics of the learning curve; empty: no scores are computed for it.
+
+        Returns:
+            The learning curve; empty without `metrics`.
+        """
+
+
 class Severity(Enum):
     """Effect of a finding on a run."""
 
@@ -206,6 +260,25 @@ def departures_of(ranker: Ranker) -> tuple[str, ...]:
 def _sentences(ranker: Ranker, train: RankingDataset | None, severity: Severity) -> Iterator[str]:
     findings = ranker.findings(train) if isinstance(ranker, SupportsFindings) else ()
     return (finding.sentence for finding in findings if finding.severity is severity)
+
+
+def check_distributed(ranker: Ranker) -> SupportsDistributedFit:
+    """Returns a ranker that can be fitted on workers.
+
+    Raises:
+        ConfigError: It has no distributed fit, or not with its settings.
+    """
+    if not isinstance(ranker, SupportsDistributedFit):
+        raise ConfigError(
+            f"distributed is set, but {type(ranker).__name__} has no distributed fit. Choose "
+            f"{_WITH_DISTRIBUTED_FIT}, or fit in one process with distributed=none."
+        )
+    ranker.check_distributed()
+    return ranker
+
+
+_WITH_DISTRIBUTED_FIT = "model=lightgbm or model=xgboost"
+"""The models in conf/model with `fit_distributed`."""
 
 
 def importance_of(ranker: Ranker) -> dict[str, NDArray[np.float64]]:

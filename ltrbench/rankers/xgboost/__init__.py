@@ -9,6 +9,10 @@ XGBoost's metrics are off. Early stopping uses XGBoost's scores (float32) of a v
 booster's cache, so that a prediction evaluates the newest tree only: 1.7 ms per iteration for 10,000 x 136
 [measured; the update takes 42 ms; a validation matrix of bins instead of values takes ten times as long].
 
+A distributed fit is the same code in every member of a team: inside a collective XGBoost chooses its bins
+and adds its histograms over all members. No query is divided among members, so that queries need not be
+regrouped as `xgboost.dask.DaskXGBRanker` does by default. Two distributed fits may differ in the last bits.
+
     blocks    features that are not one array, with the same models and scores
 """
 
@@ -16,20 +20,21 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, is_sparse
+from ltrbench.distributed.shards import PlacedShards, held
 from ltrbench.errors import ConfigError, require, require_choice
-from ltrbench.rankers.base import check_fitted
-from ltrbench.rankers.capabilities import Finding, Severity
-from ltrbench.rankers.early_stopping import Monitor
+from ltrbench.rankers.base import FitSummary, check_fitted, threads_of_workers
+from ltrbench.rankers.capabilities import Finding, FitsTogether, Severity
+from ltrbench.rankers.early_stopping import Curve, JoinsArrays, MemberMonitor, Monitor
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
     LibraryRanker,
@@ -146,6 +151,7 @@ class XGBoostRanker(LibraryRanker):
     refused_names = _REFUSED_NAMES
     shares = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
     score_dtype = np.float32
+    is_repeatable_on_workers: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -202,16 +208,60 @@ class XGBoostRanker(LibraryRanker):
         if ignored:
             raise ConfigError(f"extra.{ignored[0]} has no effect in XGBoost; correct or remove it.")
 
+    def check_distributed(self) -> None:
+        """Every setting of a local fit is available."""
+
+    def fit_distributed(
+        self,
+        workers: FitsTogether,
+        train: PlacedShards,
+        valid: PlacedShards | None = None,
+        metrics: Sequence[str] = (),
+    ) -> Curve:
+        keys_of_valid = (None,) * len(train.keys) if valid is None else valid.keys
+        threads = threads_of_workers(workers, self.num_threads)
+        scale = _weight_scale_of(train)
+        arguments = [
+            (replace(self, num_threads=count), *keys, scale, tuple(metrics))
+            for count, *keys in zip(threads, train.keys, keys_of_valid, strict=True)
+        ]
+        curve: Curve
+        content, self.summary, curve = workers.run_team(_fit_member, arguments)[0]
+        self._model, self._is_deep = self._from_bytes(content)[0], False
+        return curve
+
+    def fit_shards(
+        self, train: RankingDataset, valid: RankingDataset | None, monitor: MemberMonitor, weight_scale: float
+    ) -> bytes:
+        """Fits together with the other members of a collective, and returns the content of the model file.
+
+        Args:
+            weight_scale: factor of the whole training set, as `_weight_scale` returns it.
+        """
+        model, num_trees, num_iterations = self._boosted(train, valid, monitor, weight_scale)
+        self.summary = FitSummary(num_trees, num_iterations, monitor.seconds)
+        return self._to_bytes(model)
+
     def _boosted(
-        self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None,
+        monitor: Monitor,
+        weight_scale: float | None = None,
     ) -> tuple[xgb.Booster, int, int]:
         if "tree_method" in self.extra:  # such a matrix needs the features as one array
             train = train.in_memory()
+        scale = _weight_scale(train) if weight_scale is None else weight_scale
         with bins_folder(train.features, self.max_bins, self.num_leaves) as folder:
-            return self._boosted_in(folder, train, valid, monitor)
+            return self._boosted_in(folder, train, valid, monitor, scale)
 
     def _boosted_in(
-        self, folder: Path | None, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
+        self,
+        folder: Path | None,
+        train: RankingDataset,
+        valid: RankingDataset | None,
+        monitor: Monitor,
+        weight_scale: float,
     ) -> tuple[xgb.Booster, int, int]:
         """Fits as `_boosted`; a folder for the bins is no longer in use after the return."""
         train_matrix, valid_matrix = self._train_matrix(train, folder), None
@@ -219,7 +269,7 @@ class XGBoostRanker(LibraryRanker):
             valid_matrix = self._valid_matrix(valid.features)
         # For a matrix in the booster's cache, a prediction evaluates only the newest tree.
         cached = [matrix for matrix in (train_matrix, valid_matrix) if isinstance(matrix, xgb.DMatrix)]
-        booster = xgb.Booster(self._parameters(_weight_scale(train)), cached)
+        booster = xgb.Booster(self._parameters(weight_scale), cached)
 
         def grow(iteration: int) -> int:
             booster.update(train_matrix, iteration - 1)
@@ -452,6 +502,32 @@ def _times(factor: float, value: float | None) -> float | None:
 def _weight_scale(data: RankingDataset) -> float:
     """Returns XGBoost's factor on all weights: the number of queries divided by the sum of the weights."""
     return 1.0 if data.query_weights is None else data.num_queries / float(data.query_weights.sum())
+
+
+def _weight_scale_of(train: PlacedShards) -> float:
+    """Returns the factor of `_weight_scale` for the whole training set."""
+    weights = [shard.dataset.query_weights for shard in train.shards]
+    given_weights = [each for each in weights if each is not None]
+    if len(given_weights) < len(weights):
+        return 1.0
+    whole = train.in_order(given_weights)
+    return len(whole) / float(whole.sum())
+
+
+def _fit_member(
+    team: JoinsArrays,
+    ranker: XGBoostRanker,
+    key_of_train: str,
+    key_of_valid: str | None,
+    weight_scale: float,
+    metrics: tuple[str, ...],
+) -> tuple[bytes, FitSummary | None, Curve]:
+    """Fits on a worker, inside a collective; every member returns the same model and the same curve."""
+    train, valid = held(key_of_train), None if key_of_valid is None else held(key_of_valid)
+    monitor = MemberMonitor(ranker.early_stopping, team, train, valid, metrics)
+    of_valid = None if valid is None else valid.dataset
+    content = ranker.fit_shards(train.dataset, of_valid, monitor, weight_scale)
+    return content, ranker.summary, monitor.curve
 
 
 def _absent_zeros(features: AnyFeatures) -> Iterator[Finding]:
