@@ -222,9 +222,9 @@ def resolve_threads(num_threads: int) -> int:
 
 def threads_of_workers(workers: FitsTogether, num_threads: int) -> list[int]:
     """Returns the number of threads of the fit of each worker, by rank: `num_threads`, but at most as many as
-    Dask gave the worker, because several workers may share a machine; 0: that many."""
-    available = workers.client.nthreads()
-    return [min(num_threads or available[address], available[address]) for address in workers.addresses]
+    the worker has, because several workers may share a machine; 0: that many."""
+    available = [member.num_threads for member in workers.members]
+    return [min(num_threads or most, most) for most in available]
 
 
 def check_features(features: object, num_features: int) -> Features:

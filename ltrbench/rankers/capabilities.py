@@ -166,6 +166,10 @@ class FitsTogether(RunsFunctions, Protocol):
     def client(self) -> Any:
         """The `distributed.Client` of the cluster."""
 
+    @property
+    def members(self) -> Sequence[Any]:
+        """The workers by rank, each with its `num_threads`."""
+
     def run_team(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Calls function(team, *arguments) on all workers at the same time, inside a collective.
 

@@ -39,9 +39,15 @@ def in_team(place: dict[str, Any], function: Callable[..., Any], arguments: tupl
 
 
 @dataclass(frozen=True)
+class LocalMember:
+    num_threads: int
+
+
+@dataclass(frozen=True)
 class LocalWorkers:
     client: Any
     addresses: tuple[str, ...]
+    members: tuple[LocalMember, ...]
 
     def run(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         tasks = [
@@ -72,4 +78,6 @@ def local_workers(num_workers: int) -> Iterator[LocalWorkers]:
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         client.wait_for_workers(num_workers)
-        yield LocalWorkers(client, tuple(sorted(client.nthreads())))
+        threads = client.nthreads()
+        members = tuple(LocalMember(threads[address]) for address in sorted(threads))
+        yield LocalWorkers(client, tuple(sorted(threads)), members)

@@ -17,12 +17,13 @@ from ltrbench.errors import ConfigError
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.capabilities import SupportsDistributedFit, check_distributed
-from ltrbench.rankers.early_stopping import Iteration, JoinsArrays, MemberMonitor, joined_means
+from ltrbench.rankers.early_stopping import Iteration
+from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 
 pytest.importorskip("distributed", reason="needs Dask")
-from local_workers import LocalWorkers, local_workers  # noqa: E402
+from local_workers import LocalWorkers, local_workers
 
 SETTINGS: dict[str, Any] = {"num_trees": 12, "num_leaves": 15, "learning_rate": 0.1, "num_threads": 1}
 METRIC = "ndcg@10"
@@ -86,7 +87,8 @@ def test_xgboost_on_two_workers_is_as_good_as_a_local_fit(workers: LocalWorkers,
     assert ranker.fit_distributed(workers, train) == ([], {})
     drop(workers, train)
     assert abs(ndcg(ranker, splits.test) - ndcg(local, splits.test)) < 0.02
-    assert ranker.summary is not None and ranker.summary.num_trees == 12
+    assert ranker.summary is not None
+    assert ranker.summary.num_trees == 12
     assert len(ranker.trees().trees) == 12
 
 
@@ -104,3 +106,67 @@ def test_xgboost_stops_early_on_all_members_at_once(workers: LocalWorkers, split
     assert ranker.summary.num_iterations == len(of_valid) == best + 1 + 3
     scores = ranker.predict(splits.valid.features)
     assert evaluate(splits.valid, scores, [METRIC]).means[METRIC] == pytest.approx(of_valid[best], abs=1e-12)
+
+
+def test_lightgbm_on_one_worker_gives_the_local_model(
+    one_worker: LocalWorkers, splits: Splits, tmp_path: Path
+) -> None:
+    settings = {**SETTINGS, "min_docs_in_leaf": 7, "l2": 0.3, "max_bins": 63, "truncation": 10}
+    ranker, local = LightGBMRanker(**settings), LightGBMRanker(**settings)
+    of_train: list[float] = []
+
+    def record(iteration: Iteration) -> None:
+        of_train.append(evaluate(splits.train, iteration.train_scores, [METRIC]).means[METRIC])
+
+    numbers, values = ranker.fit_distributed(one_worker, placed(one_worker, splits.train), None, [METRIC])
+    local.fit(splits.train, None, record)
+    assert numbers == list(range(1, 13))
+    assert values == {f"train/{METRIC}": pytest.approx(of_train, abs=1e-12)}
+    scores = local.predict(splits.test.features)
+    np.testing.assert_array_equal(ranker.predict(splits.test.features), scores)
+    ranker.save(tmp_path)
+    np.testing.assert_array_equal(LightGBMRanker.load(tmp_path).predict(splits.test.features), scores)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_lightgbm_on_two_workers_is_as_good_as_a_local_fit(
+    workers: LocalWorkers, splits: Splits, weighted: bool
+) -> None:
+    train = splits.train
+    if weighted:
+        train = train._with(document_weights=np.linspace(0.5, 1.5, train.num_documents))
+    ranker, local = LightGBMRanker(**SETTINGS), LightGBMRanker(**SETTINGS).fit(train)
+    assert ranker.fit_distributed(workers, placed(workers, train)) == ([], {})
+    assert abs(ndcg(ranker, splits.test) - ndcg(local, splits.test)) < 0.02
+    assert len(ranker.trees().trees) == 12
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"early_stopping": EarlyStopping()}, ("early_stopping", "3712", "early_stopping=null")),
+        (
+            {"lambdarank_position_bias_regularization": 0.1},
+            ("lambdarank_position_bias_regularization is 0.1", "to null"),
+        ),
+        ({"extra": {"linear_tree": True}}, ("extra.linear_tree is True", "Remove extra.linear_tree")),
+    ],
+)
+def test_settings_that_lightgbm_cannot_distribute_are_refused(
+    settings: dict[str, Any], named: tuple[str, ...]
+) -> None:
+    with pytest.raises(ConfigError, match=naming("LightGBM", *named, "distributed=none")):
+        check_distributed(LightGBMRanker(**settings))
+
+
+def test_a_ranker_without_a_distributed_fit_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=naming("RandomRanker", "model=lightgbm", "model=xgboost", "distributed=none")
+    ):
+        check_distributed(RandomRanker())
+
+
+def test_the_libraries_have_the_capability() -> None:
+    for ranker in (LightGBMRanker(), XGBoostRanker()):
+        assert isinstance(ranker, SupportsDistributedFit)
+        assert not ranker.is_repeatable_on_workers

@@ -11,26 +11,28 @@ they wait for each other. With another process on one of the two cores, 40 itera
 of 0.9 s, monitored or not, and 1.0 s with OMP_WAIT_POLICY=passive. That variable must be set before LightGBM
 is imported, and costs up to 10 % on idle cores.
 
-    features    features that are not one array, in forms that LightGBM takes
+    features      features that are not one array, in forms that LightGBM takes
+    on_workers    the fit on the workers of a Dask cluster
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import FeatureMatrix
+from ltrbench.distributed.shards import PlacedShards
 from ltrbench.errors import ConfigError, require, require_choice
-from ltrbench.rankers.base import check_fitted
-from ltrbench.rankers.capabilities import Finding, Severity
-from ltrbench.rankers.early_stopping import Monitor
+from ltrbench.rankers.base import FitSummary, check_fitted
+from ltrbench.rankers.capabilities import Finding, FitsTogether, Severity
+from ltrbench.rankers.early_stopping import Curve, Monitor
 from ltrbench.rankers.library import (
     LibraryRanker,
     metrics_are_off,
@@ -57,6 +59,7 @@ except OSError as error:
     ) from error
 
 from ltrbench.rankers.lightgbm.features import MOST_DOCUMENTS_BINNED, csr_of_zeros, make_lightgbm_dataset
+from ltrbench.rankers.lightgbm.on_workers import curve_of, fit_on_workers
 
 HIGHEST_GRADE = 30
 """Highest label in LightGBM's default gains, 2^l - 1."""
@@ -98,6 +101,9 @@ _REFUSED_NAMES = set_instead(
 
 _WITHOUT_SEED = {"lambda_l1", "max_depth", "min_data_in_bin", "path_smooth"}
 """Parameters of `extra` that are known not to draw random numbers."""
+
+_NOT_DISTRIBUTED = {"linear_tree", "tree_learner", "forcedsplits_filename", "num_machines", "machines"}
+"""Parameters of `extra` that a distributed fit does not support or sets itself."""
 
 _OF_FILES = {
     "categorical_feature",
@@ -154,6 +160,7 @@ class LightGBMRanker(LibraryRanker):
     library_convention = "lightgbm"
     packages = ("lightgbm",)
     reads_blocks = True
+    is_repeatable_on_workers: ClassVar[bool] = False
     model_file = "model.txt"
     names = _NAMES
     refused_names = _REFUSED_NAMES
@@ -193,6 +200,39 @@ class LightGBMRanker(LibraryRanker):
                 "extra.boosting is dart, which rescales earlier trees, so early stopping cannot return to an "
                 "earlier iteration. Set early_stopping=null."
             )
+
+    def check_distributed(self) -> None:
+        alone = "or fit in one process with distributed=none"
+        if self.early_stopping is not None:
+            raise ConfigError(
+                "early_stopping is set, but LightGBM's distributed fit (lightgbm.dask) has no early stopping "
+                f"(issue 3712 of LightGBM). Set early_stopping=null, {alone}."
+            )
+        if self.lambdarank_position_bias_regularization is not None:
+            raise ConfigError(
+                "lambdarank_position_bias_regularization is "
+                f"{self.lambdarank_position_bias_regularization}, but LightGBM's distributed fit "
+                f"(lightgbm.dask) takes no positions. Set the parameter to null, {alone}."
+            )
+        for name in _NOT_DISTRIBUTED & self.extra.keys():
+            raise ConfigError(
+                f"extra.{name} is {self.extra[name]}, which LightGBM does not support in a distributed fit. "
+                f"Remove extra.{name}, {alone}."
+            )
+
+    def fit_distributed(
+        self,
+        workers: FitsTogether,
+        train: PlacedShards,
+        valid: PlacedShards | None = None,
+        metrics: Sequence[str] = (),
+    ) -> Curve:
+        with self._refusing_extra():
+            model = fit_on_workers(workers, train, self.num_trees, self.library_parameters())
+        curve, seconds = curve_of(workers, train, valid, model, tuple(metrics))
+        self._model, self._is_deep = lgb.Booster(model_str=model), False
+        self.summary = FitSummary(self._model.current_iteration(), self.num_trees, seconds)
+        return curve
 
     def _boosted(
         self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
