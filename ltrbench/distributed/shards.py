@@ -84,10 +84,19 @@ class PlacedShards:
         Args:
             parts: values of the documents of each shard, by rank.
         """
-        queries = np.concatenate(
-            [np.repeat(shard.queries, shard.dataset.query_sizes) for shard in self.shards]
-        )
-        return np.concatenate(parts)[np.argsort(queries, kind="stable")]
+        return np.concatenate(parts)[np.argsort(self._query_of_document(), kind="stable")]
+
+    def documents_by_shard(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """Returns the values of the documents of each shard, by rank: the inverse of `documents_in_order`."""
+        order = np.argsort(self._query_of_document(), kind="stable")
+        by_rank = np.empty_like(values)
+        by_rank[order] = values
+        ends = np.cumsum([shard.dataset.num_documents for shard in self.shards])
+        return np.split(by_rank, ends[:-1])
+
+    def _query_of_document(self) -> NDArray[np.int64]:
+        """Returns the number of the query of each document, in the order of the shards."""
+        return np.concatenate([np.repeat(shard.queries, shard.dataset.query_sizes) for shard in self.shards])
 
 
 def contiguous(query_sizes: NDArray[np.int64], num_shards: int) -> list[NDArray[np.int64]]:
@@ -115,10 +124,10 @@ def divide_queries(dataset: RankingDataset, num_shards: int, deal: Deal = contig
         ConfigError: There are fewer queries than shards.
     """
     if dataset.num_queries < num_shards:
+        count = f"{dataset.num_queries} {'query' if dataset.num_queries == 1 else 'queries'}"
         raise ConfigError(
-            f"distributed.workers is {num_shards}, but a split of the data has {dataset.num_queries} "
-            "queries, and a query is not divided among workers. Set distributed.workers to at most that "
-            "number."
+            f"distributed.workers is {num_shards}, but a split of the data has {count}, and a query is not "
+            "divided among workers. Set distributed.workers to at most that number."
         )
     dealt = [np.asarray(queries, dtype=np.int64) for queries in deal(dataset.query_sizes, num_shards)]
     if not np.array_equal(np.sort(np.concatenate(dealt)), np.arange(dataset.num_queries)):

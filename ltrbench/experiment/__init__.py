@@ -2,6 +2,7 @@
 
 loading      loads each data set once per process
 run          load, warm up, timed fit, timed predict, evaluate, write, track
+places       where a run works: in this process, or on several workers together
 watching     the learning curve and the progress of a fit
 parameters   the shared parameters of a ranker, and the settings that replace them
 drift        compares the metrics of a library with those of ltrbench

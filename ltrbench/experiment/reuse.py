@@ -20,9 +20,9 @@ from ltrbench.results import Run, RunResult, TrialRow, copy_run
 if TYPE_CHECKING:
     from ltrbench.experiment.run import Experiment
 
-_MEASURED = ("metrics", "importance", "timing", "plugins")
-"""Keys of `Experiment.config` that determine the measurements; ranker and data source are described
-separately."""
+_MEASURED = ("metrics", "importance", "timing", "plugins", "distributed")
+"""Keys of `Experiment.config` that determine the model and the measurements; ranker and data source are
+described separately."""
 
 
 def settings_without_seed(experiment: Experiment) -> list[Any]:

@@ -23,24 +23,18 @@ from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError
 from ltrbench.experiment.drift import check_drift
 from ltrbench.experiment.loading import load_once
 from ltrbench.experiment.parameters import parameters_and_settings
+from ltrbench.experiment.places import OpensWorkers, Place, place_of_run
 from ltrbench.experiment.reuse import copy_training
-from ltrbench.experiment.watching import CurveRecorder, OnProgress, ProgressReporter
+from ltrbench.experiment.watching import OnProgress
 from ltrbench.measure import provenance
 from ltrbench.measure.clock import Stopwatch, now
-from ltrbench.measure.memory import MemoryMeter, spare_imports
+from ltrbench.measure.memory import spare_imports
 from ltrbench.measure.neighbours import Neighbours
-from ltrbench.metrics import (
-    DEFAULT,
-    Evaluation,
-    evaluate,
-    has_relevant_document,
-    parse_metric,
-    warm_up_metrics,
-)
+from ltrbench.metrics import DEFAULT, Evaluation, has_relevant_document, parse_metric
 from ltrbench.metrics.plugins import plugin_versions
 from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.base import resolve_threads
-from ltrbench.rankers.capabilities import SupportsWarmUp, clean_copy_of, departures_of
+from ltrbench.rankers.capabilities import check_distributed, departures_of
 from ltrbench.rankers.models.importance import MOST_LISTED, ImportanceSettings, importances
 from ltrbench.rankers.models.saved import SavedModelError, check_saved
 from ltrbench.results import (
@@ -95,9 +89,11 @@ class Experiment:
         is_trial: whether this is a trial of a search, which is evaluated on the validation set only.
         search: the search that chose the settings, as in `RunResult.search`; empty without one.
         trials: the trials of that search.
+        distributed: the workers that fit together; None: this process fits alone.
 
     Raises:
-        ConfigError: metrics is empty, or a metric or the timing is unknown.
+        ConfigError: metrics is empty, a metric or the timing is unknown, or the ranker cannot be fitted on
+            workers.
     """
 
     model: str
@@ -117,6 +113,7 @@ class Experiment:
     is_trial: bool = False
     search: Mapping[str, Any] = field(default_factory=dict)
     trials: Sequence[TrialRow] = ()
+    distributed: OpensWorkers | None = None
 
     def __post_init__(self) -> None:
         if not self.metrics:
@@ -125,6 +122,13 @@ class Experiment:
             parse_metric(name)
         if self.timing not in (MONITORED, CLEAN):
             raise ConfigError(f"timing is '{self.timing}'; it must be '{MONITORED}' or '{CLEAN}'.")
+        if self.distributed is not None:
+            check_distributed(self.ranker)
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether another run gives the same scores: some libraries give others on workers."""
+        return self.distributed is None or check_distributed(self.ranker).is_repeatable_on_workers
 
 
 def run(
@@ -191,8 +195,9 @@ def _trained_or_copied(
 ) -> Run:
     if trained is None:
         measure = _measure_trial if experiment.is_trial else _measure
-        with Neighbours() as neighbours:
-            return measure(experiment, begun, folder, on_progress, neighbours)
+        at_work = place_of_run(experiment.distributed, experiment.config.get("plugins", ()))
+        with Neighbours() as neighbours, at_work as place:
+            return measure(experiment, begun, folder, on_progress, neighbours, place)
     name, earlier = trained
     log.info("%s: the seed has no effect; the training of job %s is reused", experiment.model, name)
     return copy_training(name, earlier, begun, folder, experiment.trials)
@@ -212,6 +217,8 @@ def _begin(experiment: Experiment) -> RunResult:
     record = provenance.described(ranker)
     given = experiment.config.get("params", {})
     params, own_settings = parameters_and_settings(ranker, experiment.params, given, record["fields"])
+    distributed = experiment.distributed
+    packages = ranker.packages if distributed is None else (*ranker.packages, "dask", "distributed")
     return RunResult(
         status=FAILED,
         model=experiment.model,
@@ -234,12 +241,13 @@ def _begin(experiment: Experiment) -> RunResult:
         started_in=str(Path.cwd()),
         started=now(),
         commit=provenance.commit(),
-        versions=provenance.versions(ranker.packages) | plugin_versions(),
+        versions=provenance.versions(packages) | plugin_versions(),
         machine=provenance.machine(),
         config={
             "metrics": list(experiment.metrics),
             "importance": provenance.plain(experiment.importance),
             "timing": experiment.timing,
+            **({} if distributed is None else {"distributed": provenance.plain(distributed)}),
             **experiment.config,
         },
     )
@@ -279,23 +287,25 @@ def _measure(
     folder: Path,
     on_progress: OnProgress | None,
     neighbours: Neighbours,
+    place: Place,
 ) -> Run:
-    ranker, fit = experiment.ranker, _load_and_fit(experiment, begun, on_progress)
+    ranker, fit = experiment.ranker, _load_and_fit(experiment, begun, on_progress, place)
     splits, seconds = fit.splits, fit.seconds
     with seconds.taking("predict"):
-        test_scores = ranker.predict(splits.test.features)
+        test_scores = place.predict(ranker, "test")
     if experiment.timing == CLEAN:
-        seconds["fit_clean"] = _fit_clean(ranker, splits)
+        with seconds.taking("fit_clean"):
+            place.fit_clean(ranker)
     test = splits.test
     scored = {
         "test": ScoredSplit(test, test_scores, test.query_keys, test.file_rows),
-        **_scored_valid(ranker, splits),
+        **_scored_valid(ranker, place),
     }
-    evaluations = _evaluated(scored, experiment.metrics)
+    evaluations = _evaluated(scored, experiment.metrics, place)
     with seconds.taking("importances"):
         of_features = importances(ranker, splits, experiment.importance, ranker.seed)
     drift = check_drift(ranker, scored["test"], test, experiment.metrics)
-    result = replace(_finished(experiment, begun, fit, evaluations, neighbours), drift=drift)
+    result = replace(_finished(experiment, begun, fit, evaluations, neighbours, place), drift=drift)
     per_query: Mapping[str, PerQuery] = evaluations["test"].per_query
     parts = (scored, per_query, fit.curve, of_features, test, experiment.trials)
     try:
@@ -318,17 +328,20 @@ def _measure_trial(
     folder: Path,
     on_progress: OnProgress | None,
     neighbours: Neighbours,
+    place: Place,
 ) -> Run:
     """Runs a trial of a search. Of the test set only the description is recorded: no score of it may
     influence the choice."""
-    fit = _load_and_fit(experiment, begun, on_progress)
-    scored = _scored_valid(experiment.ranker, fit.splits)
-    evaluations = _evaluated(scored, experiment.metrics)
-    result = _finished(experiment, begun, fit, evaluations, neighbours)
+    fit = _load_and_fit(experiment, begun, on_progress, place)
+    scored = _scored_valid(experiment.ranker, place)
+    evaluations = _evaluated(scored, experiment.metrics, place)
+    result = _finished(experiment, begun, fit, evaluations, neighbours, place)
     return write_run(folder, result, scored=scored, curve=fit.curve)
 
 
-def _load_and_fit(experiment: Experiment, begun: RunResult, on_progress: OnProgress | None) -> _Fitted:
+def _load_and_fit(
+    experiment: Experiment, begun: RunResult, on_progress: OnProgress | None, place: Place
+) -> _Fitted:
     ranker, seconds = experiment.ranker, _Seconds()
     splits, drawn = _load(experiment, seconds)
     if experiment.is_trial:
@@ -339,17 +352,19 @@ def _load_and_fit(experiment: Experiment, begun: RunResult, on_progress: OnProgr
     level = logging.DEBUG if experiment.is_trial else logging.INFO
     threads = f"{begun.threads} {'thread' if begun.threads == 1 else 'threads'}"
     log.log(level, "%s: fitting on %s, %s", experiment.model, _size(splits.train), threads)
+    place.prepare(ranker, splits, ("train", "valid") if experiment.is_trial else ("train", "valid", "test"))
     with seconds.taking("warm_up"):
-        warm_up_metrics(experiment.metrics)
-        if isinstance(ranker, SupportsWarmUp):
-            ranker.warm_up()
-    curve, peak_memory_mb = _fit(experiment, splits, seconds, on_progress)
+        place.warm_up(ranker, experiment.metrics)
+    metrics, timing = _of_curve(experiment.metrics), seconds.taking("fit")
+    curve, peak_memory_mb = place.fit(ranker, metrics, on_progress, timing)
     seconds["monitor"] = ranker.summary.monitor_seconds if ranker.summary else 0.0
     return _Fitted(splits, _describe_data(experiment.source, splits) | drawn, seconds, curve, peak_memory_mb)
 
 
-def _evaluated(scored: Mapping[str, ScoredSplit], metrics: tuple[str, ...]) -> dict[str, Evaluation]:
-    return {split: evaluate(item.judgments, item.scores, metrics) for split, item in scored.items()}
+def _evaluated(
+    scored: Mapping[str, ScoredSplit], metrics: tuple[str, ...], place: Place
+) -> dict[str, Evaluation]:
+    return {split: place.evaluate(split, item.scores, metrics) for split, item in scored.items()}
 
 
 def _finished(
@@ -358,6 +373,7 @@ def _finished(
     fit: _Fitted,
     evaluations: Mapping[str, Evaluation],
     neighbours: Neighbours,
+    place: Place,
 ) -> RunResult:
     summary = experiment.ranker.summary
     return replace(
@@ -368,6 +384,7 @@ def _finished(
         seconds=fit.seconds,
         shared_machine=neighbours.seen,
         peak_memory_mb=fit.peak_memory_mb,
+        distributed=place.record,
         best_iteration=summary.num_trees if summary else None,
         finished=now(),
     )
@@ -394,26 +411,12 @@ def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, 
     return resampled, {"resample": drawn}
 
 
-def _fit(
-    experiment: Experiment, splits: Splits, seconds: _Seconds, on_progress: OnProgress | None
-) -> tuple[LearningCurve, float | None]:
-    """Runs the timed fit; returns the learning curve and the peak increase of memory in MB."""
-    ranker, memory = experiment.ranker, MemoryMeter()
-    recorder = CurveRecorder(splits, _of_curve(experiment.metrics))
-    watcher = recorder if on_progress is None else ProgressReporter(recorder, ranker, on_progress)
-    with memory, seconds.taking("fit"):
-        ranker.fit(splits.train, splits.valid, watcher)
-    if isinstance(watcher, ProgressReporter):
-        watcher.finish()
-    return recorder.curve, memory.rise_mb
-
-
-def _scored_valid(ranker: Ranker, splits: Splits) -> dict[str, ScoredSplit]:
+def _scored_valid(ranker: Ranker, place: Place) -> dict[str, ScoredSplit]:
     """Returns "valid" -> its scores; empty without a validation set."""
-    valid = splits.valid
+    valid = place.splits.valid
     if valid is None:
         return {}
-    scores = ranker.predict(valid.features)
+    scores = place.predict(ranker, "valid")
     return {"valid": ScoredSplit(valid, scores, valid.query_keys, valid.file_rows)}
 
 
@@ -445,13 +448,6 @@ def _check_validation(purpose: str, alternative: str, splits: Splits) -> None:
 def _of_curve(metrics: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the metrics of the learning curve; not all, because each is evaluated at every iteration."""
     return tuple(name for name in metrics if name.startswith("ndcg")) or metrics[:1]
-
-
-def _fit_clean(ranker: Ranker, splits: Splits) -> float:
-    clean, watch = clean_copy_of(ranker), Stopwatch()
-    with watch:
-        clean.fit(splits.train)
-    return watch.seconds
 
 
 def _flatten(evaluations: Mapping[str, Evaluation]) -> dict[str, float | None]:

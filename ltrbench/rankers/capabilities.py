@@ -34,7 +34,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows, rows_of_block
 from ltrbench.distributed.shards import PlacedShards, RunsFunctions
 from ltrbench.errors import ConfigError, DataError
-from ltrbench.rankers.early_stopping import Curve
+from ltrbench.rankers.early_stopping import FitCurve
 from ltrbench.rankers.models.trees import Ensemble
 from ltrbench.shapes import Features
 
@@ -196,7 +196,7 @@ class SupportsDistributedFit(Protocol):
         train: PlacedShards,
         valid: PlacedShards | None = None,
         metrics: Sequence[str] = (),
-    ) -> Curve:
+    ) -> FitCurve:
         """Fits this ranker to the shards that the workers hold; afterwards it is as after `fit`.
 
         The caller has refused training sets that `findings` refuses. The functions that run on the workers

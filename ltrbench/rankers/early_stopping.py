@@ -182,7 +182,7 @@ class JoinsArrays(Protocol):
         """Returns the one-dimensional arrays of all members, by rank."""
 
 
-Curve = tuple[list[int], dict[str, list[float]]]
+FitCurve = tuple[list[int], dict[str, list[float]]]
 """Number of trees of each recorded iteration; and "train/ndcg@10", "valid/ndcg@10", ... -> its values."""
 
 
@@ -210,7 +210,7 @@ class MemberMonitor(Monitor):
         metrics: Sequence[str],
     ) -> None:
         super().__init__(rule, None if valid is None else valid.dataset, self._record if metrics else None)
-        self.curve: Curve = ([], {})
+        self.curve: FitCurve = ([], {})
         self._team, self._train_shard, self._valid_shard = team, train, valid
         self._metrics = tuple(metrics)
         self._before: Scores | None = None

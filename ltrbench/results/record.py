@@ -6,7 +6,7 @@ tests/results/released has a run of each older format.
 
     1   first format
     2   adds the fields `key` and `shared_machine`
-    3   adds the fields `trial` and `search`, and trials.csv
+    3   adds the fields `trial`, `search` and `distributed`, and trials.csv
 """
 
 from __future__ import annotations
@@ -107,6 +107,29 @@ class DriftRecord(TypedDict, total=False):
     unchecked: Sequence[str]
     drifted: bool
     error: str
+
+
+class ShardSizes(TypedDict):
+    """Sizes of the part of a split that one worker holds."""
+
+    queries: Count
+    documents: Count
+
+
+class DistributedRecord(TypedDict, total=False):
+    """`RunResult.distributed`: the workers that fitted together.
+
+    Attributes:
+        workers: number of workers.
+        threads: number of threads of the fit of each worker.
+        shards: split -> sizes of the part that each worker held.
+        deterministic: whether another fit gives the same scores.
+    """
+
+    workers: Count
+    threads: Sequence[Count]
+    shards: Mapping[str, Sequence[ShardSizes]]
+    deterministic: bool
 
 
 class SearchRecord(TypedDict, total=False):
@@ -225,7 +248,7 @@ class RunResult:
         shared_machine: whether another job of ltrbench ran on the machine during these times. A comparison
             leaves them out.
         peak_memory_mb: peak increase of resident memory during fit, MB; None if the system does not report
-            it.
+            it, or if several workers fitted together.
         best_iteration: number of trees kept; None for a model without trees.
         threads: number of threads of the ranker.
         unmatched: sentences on the differences between the backend and the shared parameters.
@@ -242,6 +265,7 @@ class RunResult:
         trial: whether the run is a trial of a search: it has no metrics and scores of test, no importances
             and no model.
         search: the search that chose the settings; empty without one. Its trials are in trials.csv.
+        distributed: the workers that fitted together; empty if one process fitted alone.
         versions: package -> version, for the packages of the run. For a plug-in: module name -> its version,
             if it has one, and the hash of its source file.
         started_in: folder in which the command was started; relative paths in `settings` are relative to it.
@@ -278,6 +302,7 @@ class RunResult:
     reused: str | None = None
     trial: bool = False
     search: Annotated[Mapping[str, Any], SearchRecord] = field(default_factory=dict)
+    distributed: Annotated[Mapping[str, Any], DistributedRecord] = field(default_factory=dict)
     started_in: str = ""
     started: Moment = ""
     finished: Moment = ""

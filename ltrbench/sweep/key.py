@@ -44,6 +44,7 @@ _COMPUTING = (
         "compilation.py",
         "shapes.py",
         "data",
+        "distributed",
         "experiment",
         "measure",
         "metrics",

@@ -76,7 +76,9 @@ def _training(experiment: Experiment, key: JobKey, splits: Splits) -> str:
     """Returns `Job.training`; empty if every seed is trained."""
     drawn = experiment.resample
     num_documents = splits.train.num_documents if drawn is None else drawn.num_documents(splits.train)
-    return "" if seed_matters(experiment.ranker, num_documents) else training_digest(experiment, key)
+    if not experiment.is_repeatable or seed_matters(experiment.ranker, num_documents):
+        return ""
+    return training_digest(experiment, key)
 
 
 def with_shared_choices(drafts: Sequence[Job]) -> list[Job]:

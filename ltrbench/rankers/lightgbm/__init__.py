@@ -32,7 +32,7 @@ from ltrbench.distributed.shards import PlacedShards
 from ltrbench.errors import ConfigError, require, require_choice
 from ltrbench.rankers.base import FitSummary, check_fitted
 from ltrbench.rankers.capabilities import Finding, FitsTogether, Severity
-from ltrbench.rankers.early_stopping import Curve, Monitor
+from ltrbench.rankers.early_stopping import FitCurve, Monitor
 from ltrbench.rankers.library import (
     LibraryRanker,
     metrics_are_off,
@@ -59,7 +59,7 @@ except OSError as error:
     ) from error
 
 from ltrbench.rankers.lightgbm.features import MOST_DOCUMENTS_BINNED, csr_of_zeros, make_lightgbm_dataset
-from ltrbench.rankers.lightgbm.on_workers import curve_of, fit_on_workers
+from ltrbench.rankers.lightgbm.on_workers import fit_on_workers, replayed_curve
 
 HIGHEST_GRADE = 30
 """Highest label in LightGBM's default gains, 2^l - 1."""
@@ -226,10 +226,10 @@ class LightGBMRanker(LibraryRanker):
         train: PlacedShards,
         valid: PlacedShards | None = None,
         metrics: Sequence[str] = (),
-    ) -> Curve:
+    ) -> FitCurve:
         with self._refusing_extra():
             model = fit_on_workers(workers, train, self.num_trees, self.library_parameters())
-        curve, seconds = curve_of(workers, train, valid, model, tuple(metrics))
+        curve, seconds = replayed_curve(workers, train, valid, model, tuple(metrics))
         self._model, self._is_deep = lgb.Booster(model_str=model), False
         self.summary = FitSummary(self._model.current_iteration(), self.num_trees, seconds)
         return curve

@@ -23,7 +23,7 @@ from ltrbench.data.features import FeatureMatrix, as_array
 from ltrbench.distributed.shards import PlacedShards, QueryShard, held
 from ltrbench.errors import LtrbenchError
 from ltrbench.rankers.capabilities import FitsTogether
-from ltrbench.rankers.early_stopping import Curve, JoinsArrays, MemberMonitor
+from ltrbench.rankers.early_stopping import FitCurve, JoinsArrays, MemberMonitor
 from ltrbench.rankers.library import weights_of_documents
 from ltrbench.rankers.lightgbm.features import csr_of_zeros
 
@@ -160,13 +160,13 @@ def _end_others(workers: FitsTogether, addresses: list[str]) -> None:
         workers.client.restart_workers(addresses, timeout=10, raise_for_error=False)
 
 
-def curve_of(
+def replayed_curve(
     workers: FitsTogether,
     train: PlacedShards,
     valid: PlacedShards | None,
     model: str,
     metrics: tuple[str, ...],
-) -> tuple[Curve, float]:
+) -> tuple[FitCurve, float]:
     """Returns the learning curve of a model, and the seconds that it took.
 
     `lightgbm.dask` reports no scores during a fit. The workers compute those of each tree afterwards.
@@ -176,13 +176,13 @@ def curve_of(
     began = time.perf_counter()
     keys_of_valid = (None,) * len(train.keys) if valid is None else valid.keys
     arguments = [(*keys, model, metrics) for keys in zip(train.keys, keys_of_valid, strict=True)]
-    curve: Curve = workers.run_team(_member_curve, arguments)[0]
+    curve: FitCurve = workers.run_team(_member_curve, arguments)[0]
     return curve, time.perf_counter() - began
 
 
 def _member_curve(
     team: JoinsArrays, key_of_train: str, key_of_valid: str | None, model: str, metrics: tuple[str, ...]
-) -> Curve:
+) -> FitCurve:
     shards = [held(key) for key in (key_of_train, key_of_valid) if key is not None]
     booster, features = lgb.Booster(model_str=model), [_features(shard) for shard in shards]
     scores = [np.zeros(shard.dataset.num_documents) for shard in shards]

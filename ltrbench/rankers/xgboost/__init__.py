@@ -34,7 +34,7 @@ from ltrbench.distributed.shards import PlacedShards, held
 from ltrbench.errors import ConfigError, require, require_choice
 from ltrbench.rankers.base import FitSummary, check_fitted, threads_of_workers
 from ltrbench.rankers.capabilities import Finding, FitsTogether, Severity
-from ltrbench.rankers.early_stopping import Curve, JoinsArrays, MemberMonitor, Monitor
+from ltrbench.rankers.early_stopping import FitCurve, JoinsArrays, MemberMonitor, Monitor
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
     LibraryRanker,
@@ -217,7 +217,7 @@ class XGBoostRanker(LibraryRanker):
         train: PlacedShards,
         valid: PlacedShards | None = None,
         metrics: Sequence[str] = (),
-    ) -> Curve:
+    ) -> FitCurve:
         keys_of_valid = (None,) * len(train.keys) if valid is None else valid.keys
         threads = threads_of_workers(workers, self.num_threads)
         scale = _weight_scale_of(train)
@@ -225,7 +225,7 @@ class XGBoostRanker(LibraryRanker):
             (replace(self, num_threads=count), *keys, scale, tuple(metrics))
             for count, *keys in zip(threads, train.keys, keys_of_valid, strict=True)
         ]
-        curve: Curve
+        curve: FitCurve
         content, self.summary, curve = workers.run_team(_fit_member, arguments)[0]
         self._model, self._is_deep = self._from_bytes(content)[0], False
         return curve
@@ -521,7 +521,7 @@ def _fit_member(
     key_of_valid: str | None,
     weight_scale: float,
     metrics: tuple[str, ...],
-) -> tuple[bytes, FitSummary | None, Curve]:
+) -> tuple[bytes, FitSummary | None, FitCurve]:
     """Fits on a worker, inside a collective; every member returns the same model and the same curve."""
     train, valid = held(key_of_train), None if key_of_valid is None else held(key_of_valid)
     monitor = MemberMonitor(ranker.early_stopping, team, train, valid, metrics)
