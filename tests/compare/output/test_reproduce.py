@@ -10,7 +10,7 @@ import pytest
 from messages import naming
 from toy_runs import mentions
 
-from ltrbench.compare.output.reproduce import TOLERANCE, reproduce
+from ltrbench.compare.output.reproduce import TOLERANCE, TOLERANCE_NOT_REPEATABLE, reproduce
 from ltrbench.errors import ResultError
 
 FIGURE = 0.6896
@@ -58,6 +58,23 @@ def test_elsewhere_a_metric_may_differ_a_little(
     assert mentions(near.reason, *reason)
     far = reproduce(committed, write(tmp_path / "far", FIGURE + 1.1 * TOLERANCE, **changes))
     assert len(far.differences) == 1
+
+
+def test_a_run_that_is_not_repeatable_may_differ_on_the_same_machine(tmp_path: Path) -> None:
+    loose = {"command": "python -m ltrbench model=xgboost distributed=dask", "deterministic": False}
+    exact = {"command": "python -m ltrbench model=native distributed=dask"}
+
+    def written(name: str, of_loose: float, of_exact: float) -> Path:
+        runs = [{**loose, "metrics": {"map": of_loose}}, {**exact, "metrics": {"map": of_exact}}]
+        return write(tmp_path / name, per_query=name, runs=runs)
+
+    committed = written("committed", 0.5, 0.6)
+    near = reproduce(committed, written("near", 0.5 + 0.9 * TOLERANCE_NOT_REPEATABLE, 0.6))
+    assert (near.exact, near.differences, near.num_not_repeatable) == (True, (), 1)
+    (far,) = reproduce(committed, written("far", 0.5 + 1.1 * TOLERANCE_NOT_REPEATABLE, 0.6)).differences
+    assert mentions(far, "model=xgboost", "map", 0.5)
+    (other,) = reproduce(committed, written("other", 0.5, 0.6 + 1e-12)).differences
+    assert mentions(other, "model=native", "map", 0.6)
 
 
 def test_a_figure_or_a_run_that_is_missing_is_a_difference(tmp_path: Path) -> None:
