@@ -1,4 +1,4 @@
-"""One fit by several processes: the workers of a Dask cluster, their parts of the data, and what they exchange.
+"""One fit by several processes: the workers of a Dask cluster, their data, and what they exchange.
 
 base         the contract of a place where a fit runs; one process
 cluster      the settings of a Dask cluster, which starts or is connected to; needs the extra dask

@@ -281,7 +281,7 @@ def check_distributed(ranker: Ranker) -> SupportsDistributedFit:
     return ranker
 
 
-_WITH_DISTRIBUTED_FIT = "model=lightgbm or model=xgboost"
+_WITH_DISTRIBUTED_FIT = "model=native, model=lightgbm or model=xgboost"
 """The models in conf/model with `fit_distributed`."""
 
 

@@ -2,6 +2,7 @@
 
     settings        all settings, their checks, and their translation to the engine's settings
     departures      the sentences about parameters that are not matched with other backends
+    together        one fit by several workers
 
 This file: fitting, predicting, saving and loading.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -22,6 +23,7 @@ from ltrbench.compilation import announcing_compilation, threads
 from ltrbench.conf_folder import conf_dir, settings_in
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import csr_of, row_blocks
+from ltrbench.distributed.shards import PlacedShards
 from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError, did_you_mean
 from ltrbench.native.boosting import boost
 from ltrbench.native.forest.checks import first_flaw
@@ -35,8 +37,8 @@ from ltrbench.native.team import Placement
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.native.warm_up import compile_engine, four_documents
 from ltrbench.rankers.base import FitSummary, check_blocks, check_features, check_fitted, resolve_threads
-from ltrbench.rankers.capabilities import Finding, Severity
-from ltrbench.rankers.early_stopping import Monitor, OnIteration
+from ltrbench.rankers.capabilities import Finding, FitsTogether, Severity
+from ltrbench.rankers.early_stopping import FitCurve, Monitor, OnIteration
 from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, SETTINGS_FILE, read_model, write_model
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
 from ltrbench.rankers.native.departures import departures
@@ -48,6 +50,7 @@ from ltrbench.rankers.native.settings import (
     flat_settings,
     objective_of,
 )
+from ltrbench.rankers.native.together import fit_together
 from ltrbench.shapes import Features, Scores
 from ltrbench.untrusted.reading import load_npz
 
@@ -68,6 +71,7 @@ class NativeRanker(NativeSettings):
     """Boosted trees of the native engine: LambdaMART on NDCG, or another objective."""
 
     reads_blocks: ClassVar[bool] = True
+    is_repeatable_on_workers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -128,6 +132,21 @@ class NativeRanker(NativeSettings):
             monitor: the monitor of this member, which must decide like those of all members.
         """
         return self._fit(train, valid, monitor, placement)
+
+    def check_distributed(self) -> None:
+        """Every setting of a local fit is available."""
+
+    def fit_distributed(
+        self,
+        workers: FitsTogether,
+        train: PlacedShards,
+        valid: PlacedShards | None = None,
+        metrics: Sequence[str] = (),
+    ) -> FitCurve:
+        fitted = fit_together(self, workers, train, valid, metrics)
+        self._forest, self.position_factors, self.summary, curve = fitted
+        self.feature_names = train.shards[0].dataset.feature_names
+        return curve
 
     def _fit(
         self,
