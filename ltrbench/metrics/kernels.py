@@ -18,6 +18,7 @@ from ltrbench.shapes import PerQuery, QueryStart, Values
 
 _RUN = 16  # length of the runs of insertion sort before merging; 8 and 32 were not faster
 _MOST_SELECTED = 64  # largest depth for selection, which moves up to this many keys per document
+_FEWEST_GROUPS = 4  # smallest depth for which a bound is computed before selection; below, it takes longer
 
 
 def reference_order(
@@ -42,7 +43,8 @@ def reference_order(
 def order_within_queries(
     keys: Values, query_start: QueryStart, depth: int
 ) -> tuple[NDArray[np.int64], QueryStart]:
-    """As `reference_order`; in a long query only rows at or above the `depth`-th key are sorted."""
+    """As `reference_order`; in a long query only the rows of the `depth` largest keys are sorted, and those
+    that tie with the last one if there are any."""
     order = np.empty(len(keys), dtype=np.int64)
     place_start = np.zeros(len(query_start), dtype=np.int64)
     largest = 0
@@ -52,9 +54,16 @@ def order_within_queries(
     row, row_aside = np.empty(largest, dtype=np.int64), np.empty(largest, dtype=np.int64)
     for query in range(len(query_start) - 1):
         first, n = query_start[query], query_start[query + 1] - query_start[query]
+        start, lowest = place_start[query], -np.inf
         # Beyond a quarter of the documents, sorting all of them was faster.
-        selects = depth <= min(n // 4, _MOST_SELECTED)
-        lowest = _largest_key(keys[first : first + n], depth, best) if selects else -np.inf
+        if depth <= min(n // 4, _MOST_SELECTED):
+            # Into `order`, which the query fills from `start` on.
+            num_kept = _select_largest(keys[first : first + n], depth, best, order[start:], key, row)
+            lowest = best[depth - 1]
+            if num_kept == depth:
+                order[start : start + depth] += first
+                place_start[query + 1] = start + depth
+                continue
         num_sorted = 0
         for i in range(first, first + n):
             # Writes always and advances conditionally: the branch would be mispredicted often.
@@ -66,25 +75,63 @@ def order_within_queries(
             num_kept = depth
             while num_kept < num_sorted and sorted_key[num_kept] == sorted_key[depth - 1]:
                 num_kept += 1
-        start = place_start[query]
         order[start : start + num_kept] = sorted_row[:num_kept]
         place_start[query + 1] = start + num_kept
     return order[: place_start[-1]], place_start
 
 
 @kernel
-def _largest_key(keys: Values, k: int, best: Values) -> float:
-    """Returns the k-th largest key. `best` is scratch: the k largest keys so far, descending."""
+def _select_largest(
+    keys: Values,
+    k: int,
+    best: Values,
+    rows: NDArray[np.int64],
+    key_aside: Values,
+    row_aside: NDArray[np.int64],
+) -> int:
+    """Selects the k largest keys, in descending order: `best` becomes the keys and `rows` their indices; of
+    equal keys the first ones come first. `key_aside` and `row_aside` are scratch.
+
+    Returns:
+        The number of keys that are not below the k-th largest one: more than k if keys tie with it.
+    """
+    bound = _bound_of_largest(keys, k, best) if k >= _FEWEST_GROUPS else -np.inf
+    num_aside = 0
+    for i in range(len(keys)):
+        # Writes always and advances conditionally: the branch would be mispredicted often.
+        key_aside[num_aside], row_aside[num_aside] = keys[i], i
+        num_aside += keys[i] >= bound
     num_best = 0
-    for key in keys:
+    for i in range(num_aside):
+        key = key_aside[i]
         if num_best < k or key > best[k - 1]:
             num_best = min(num_best + 1, k)
             place = num_best - 1
             while place > 0 and best[place - 1] < key:
-                best[place] = best[place - 1]
+                best[place], rows[place] = best[place - 1], rows[place - 1]
                 place -= 1
-            best[place] = key
-    return float(best[k - 1])
+            best[place], rows[place] = key, row_aside[i]
+    num_kept = 0
+    for i in range(num_aside):
+        num_kept += key_aside[i] >= best[k - 1]
+    return num_kept
+
+
+@kernel
+def _bound_of_largest(keys: Values, k: int, largest: Values) -> float:
+    """Returns a number that at least k keys are not below: the lowest of the maxima of k groups of keys.
+
+    Key i is in group i modulo k; the keys after the last whole round are in no group. `largest` is scratch.
+    """
+    for group in range(k):
+        largest[group] = keys[group]
+    for start in range(k, len(keys) - k + 1, k):
+        for group in range(k):
+            largest[group] = max(largest[group], keys[start + group])
+    bound = largest[0]
+    for group in range(1, k):
+        bound = min(bound, largest[group])
+    return float(bound)
 
 
 @kernel

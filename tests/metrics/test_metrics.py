@@ -301,6 +301,25 @@ def test_the_cached_ideal_ranking_is_not_shared_between_conventions() -> None:
         assert evaluate(judgments, scores, ["ndcg@2"], convention).means == fresh.means
 
 
+@pytest.mark.parametrize("depth", [1, 3, 4, 10, 64])
+@pytest.mark.parametrize("kind", ["distinct", "few", "one", "ascending", "infinite"])
+def test_a_selection_of_a_long_query_is_the_sorted_one(depth: int, kind: str) -> None:
+    rng = np.random.default_rng(depth)
+    sizes = np.array([4 * depth - 1, 4 * depth, 4 * depth + 1, 7 * depth + 3, 1, 300])
+    query_start = np.concatenate([[0], np.cumsum(sizes)])
+    keys = {
+        "distinct": rng.normal(size=query_start[-1]),
+        "few": rng.integers(0, 4, query_start[-1]).astype(np.float64),
+        "one": np.zeros(query_start[-1]),
+        "ascending": np.arange(query_start[-1], dtype=np.float64),
+        "infinite": rng.choice([-np.inf, 0.0, np.inf], query_start[-1]),
+    }[kind]
+    order, place_start = kernels.reference_order(keys, query_start, depth)
+    fast_order, fast_start = kernels.order_within_queries(keys, query_start, depth)
+    np.testing.assert_array_equal(fast_order, order)
+    np.testing.assert_array_equal(fast_start, place_start)
+
+
 @given(
     sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6),
     seed=st.integers(0, 10**6),
