@@ -294,6 +294,13 @@ def test_many_queries_are_sampled(splits: Splits) -> None:
     assert max(ranker.batch_sizes) == 300
 
 
+def test_the_documents_are_scored_once_for_all_kinds_of_shuffles(splits: Splits) -> None:
+    ranker, test = WeighedSum(), splits.test
+    alike = replace(test, features=np.zeros_like(test.features))  # shuffles change no value
+    importances(ranker, replace(splits, test=alike), ImportanceSettings(kinds=[WITHIN, ACROSS]), 0)
+    assert ranker.batch_sizes == [test.num_documents]
+
+
 def test_a_document_with_an_unchanged_value_is_not_scored_again(judged: RankingDataset) -> None:
     features = judged.features.copy()
     features[:, [NONE, OF_QUERY]] = 1.0

@@ -186,8 +186,9 @@ def importances(
     kinds = _shuffled_kinds(ranker, splits.test, settings)
     if kinds:
         sample = sample.in_memory(keep_sparse=True)
+        scores = ranker.predict(sample.features)
     for kind in kinds:
-        values |= _permutation(kind, ranker, sample, settings, seed)
+        values |= _permutation(kind, ranker, sample, scores, settings, seed)
     if DROP_COLUMN in settings.kinds:
         falls = drop_column_falls(ranker, splits, settings)
         values |= _with_interval(DROP_COLUMN, falls, splits.test.query_weights)
@@ -254,29 +255,50 @@ SHUFFLES: Mapping[str, Shuffle] = {WITHIN: within_queries, ACROSS: across_querie
 
 
 def _permutation(
-    kind: str, ranker: Ranker, test: RankingDataset, settings: ImportanceSettings, seed: int
+    kind: str,
+    ranker: Ranker,
+    test: RankingDataset,
+    scores: Scores,
+    settings: ImportanceSettings,
+    seed: int,
 ) -> dict[str, NDArray[np.float64]]:
-    """Returns the permutation importances under their kind, with their interval."""
+    """Returns the permutation importances under their kind, with their interval.
+
+    Args:
+        scores: (D,), scores of the test documents without shuffles.
+    """
     shuffle = SHUFFLES[kind]
     if test.num_features <= MOST_LISTED:
-        falls = permutation_falls(ranker, test, shuffle, settings, seed)
+        falls = permutation_falls(ranker, test, shuffle, settings, seed, scores)
         return _with_interval(kind, falls, test.query_weights)
     # (F, Q) values would take gigabytes, so only those of the features in use are kept.
     used = np.flatnonzero(_used(ranker, test.num_features))
     values = {name: np.zeros(test.num_features) for name in (kind, kind + LOW, kind + HIGH)}
     if used.size:
-        falls, _ = _falls_of(used, ranker, test, shuffle, settings, seed)
+        falls, _ = _falls_of(used, ranker, test, scores, shuffle, settings, seed)
         for name, each in _with_interval(kind, falls, test.query_weights).items():
             values[name][used] = each
     return values
 
 
 def permutation_falls(
-    ranker: Ranker, test: RankingDataset, shuffle: Shuffle, settings: ImportanceSettings, seed: int
+    ranker: Ranker,
+    test: RankingDataset,
+    shuffle: Shuffle,
+    settings: ImportanceSettings,
+    seed: int,
+    scores: Scores | None = None,
 ) -> Falls:
-    """Computes the metric on the test set minus the metric with a feature shuffled, averaged over repeats."""
+    """Computes the metric on the test set minus the metric with a feature shuffled, averaged over repeats.
+
+    Args:
+        scores: (D,), scores of the test documents without shuffles; None: they are predicted.
+    """
+    # A sample of queries, whose columns are read one after another.
+    test = test.in_memory(keep_sparse=True)
+    scores = ranker.predict(test.features) if scores is None else scores
     used = np.flatnonzero(_used(ranker, test.num_features))
-    of_used, whole = _falls_of(used, ranker, test, shuffle, settings, seed)
+    of_used, whole = _falls_of(used, ranker, test, scores, shuffle, settings, seed)
     falls = np.where(np.isnan(whole), np.nan, np.zeros((test.num_features, 1)))
     falls[used] = of_used
     return falls
@@ -286,14 +308,12 @@ def _falls_of(
     features: NDArray[np.intp],
     ranker: Ranker,
     test: RankingDataset,
+    scores: Scores,
     shuffle: Shuffle,
     settings: ImportanceSettings,
     seed: int,
 ) -> tuple[Falls, PerQuery]:
     """Returns the rows of `permutation_falls` of some features, and the (Q,) metric without shuffles."""
-    # A sample of queries, whose columns are read one after another.
-    test = test.in_memory(keep_sparse=True)
-    scores = ranker.predict(test.features)
     whole = _per_query(test, scores, settings.metric)
     falls = np.where(np.isnan(whole), np.nan, np.zeros((len(features), 1)))
     if np.isnan(whole).all():
