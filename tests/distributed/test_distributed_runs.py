@@ -32,7 +32,9 @@ from ltrbench.sweep.executors.inline import InlineExecutor
 from ltrbench.sweep.executors.processes import ProcessExecutor
 
 pytest.importorskip("distributed", reason="needs Dask")
-from local_workers import LocalWorkers, local_workers
+from local_workers import local_workers
+
+from ltrbench.distributed.workers import Workers
 
 SETTINGS: dict[str, Any] = {"num_trees": 8, "num_leaves": 15, "learning_rate": 0.1, "num_threads": 1}
 METRICS = ("ndcg@10", "map", "mrr")
@@ -45,11 +47,11 @@ class OpenWorkers:
 
     number: int
 
-    def open(self) -> contextlib.AbstractContextManager[LocalWorkers]:
+    def open(self) -> contextlib.AbstractContextManager[Workers]:
         return contextlib.nullcontext(_open[self.number])
 
 
-_open: dict[int, LocalWorkers] = {}
+_open: dict[int, Workers] = {}
 
 
 @pytest.fixture(scope="module", autouse=True)

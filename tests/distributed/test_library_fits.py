@@ -27,7 +27,9 @@ from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 
 pytest.importorskip("distributed", reason="needs Dask")
-from local_workers import LocalWorkers, local_workers
+from local_workers import local_workers
+
+from ltrbench.distributed.workers import Workers
 
 SETTINGS: dict[str, Any] = {"num_trees": 12, "num_leaves": 15, "learning_rate": 0.1, "num_threads": 1}
 METRIC = "ndcg@10"
@@ -39,18 +41,18 @@ def splits() -> Splits:
 
 
 @pytest.fixture(scope="module")
-def workers() -> Iterator[LocalWorkers]:
+def workers() -> Iterator[Workers]:
     with local_workers(2) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def one_worker() -> Iterator[LocalWorkers]:
+def one_worker() -> Iterator[Workers]:
     with local_workers(1) as opened:
         yield opened
 
 
-def placed(workers: LocalWorkers, dataset: RankingDataset) -> PlacedShards:
+def placed(workers: Workers, dataset: RankingDataset) -> PlacedShards:
     return place(workers, divide_queries(dataset, len(workers.addresses)))
 
 
@@ -59,7 +61,7 @@ def ndcg(ranker: Any, test: RankingDataset) -> float:
 
 
 def test_xgboost_on_one_worker_gives_the_local_model_and_curve(
-    one_worker: LocalWorkers, splits: Splits, tmp_path: Path
+    one_worker: Workers, splits: Splits, tmp_path: Path
 ) -> None:
     ranker, local = XGBoostRanker(**SETTINGS), XGBoostRanker(**SETTINGS)
     assert splits.valid is not None
@@ -85,7 +87,7 @@ def test_xgboost_on_one_worker_gives_the_local_model_and_curve(
     np.testing.assert_array_equal(again.predict(splits.test.features), ranker.predict(splits.test.features))
 
 
-def test_xgboost_on_two_workers_is_as_good_as_a_local_fit(workers: LocalWorkers, splits: Splits) -> None:
+def test_xgboost_on_two_workers_is_as_good_as_a_local_fit(workers: Workers, splits: Splits) -> None:
     ranker, local = XGBoostRanker(**SETTINGS), XGBoostRanker(**SETTINGS).fit(splits.train)
     train = placed(workers, splits.train)
     assert ranker.fit_distributed(workers, train) == ([], {})
@@ -96,7 +98,7 @@ def test_xgboost_on_two_workers_is_as_good_as_a_local_fit(workers: LocalWorkers,
     assert len(ranker.trees().trees) == 12
 
 
-def test_xgboost_stops_early_on_all_members_at_once(workers: LocalWorkers, splits: Splits) -> None:
+def test_xgboost_stops_early_on_all_members_at_once(workers: Workers, splits: Splits) -> None:
     rule = EarlyStopping(metric=METRIC, patience=3)
     ranker = XGBoostRanker(**{**SETTINGS, "num_trees": 200, "learning_rate": 0.5}, early_stopping=rule)
     assert splits.valid is not None
@@ -113,7 +115,7 @@ def test_xgboost_stops_early_on_all_members_at_once(workers: LocalWorkers, split
 
 
 def test_lightgbm_on_one_worker_gives_the_local_model(
-    one_worker: LocalWorkers, splits: Splits, tmp_path: Path
+    one_worker: Workers, splits: Splits, tmp_path: Path
 ) -> None:
     settings = {**SETTINGS, "min_docs_in_leaf": 7, "l2": 0.3, "max_bins": 63, "truncation": 10}
     ranker, local = LightGBMRanker(**settings), LightGBMRanker(**settings)
@@ -134,7 +136,7 @@ def test_lightgbm_on_one_worker_gives_the_local_model(
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_lightgbm_on_two_workers_is_as_good_as_a_local_fit(
-    workers: LocalWorkers, splits: Splits, weighted: bool
+    workers: Workers, splits: Splits, weighted: bool
 ) -> None:
     train = splits.train
     if weighted:
