@@ -124,12 +124,12 @@ class Sampler:
         rng: np.random.Generator,
         placement: Placement | None = None,
     ) -> None:
-        self._num_features = train.num_features
+        self._train = train
         self._settings = settings
         self._rng = rng
         self._placement = placement or Placement.alone(train.query_sizes)
         self._queries: NDArray[np.int64] | None = None
-        self._rows = np.arange(self._placement.num_documents, dtype=np.uint32)
+        self._rows: Rows | None = None
         self._num_drawn = 0
 
     def draw(self) -> Sample:
@@ -137,8 +137,12 @@ class Sampler:
             self._queries, self._rows = self._draw_rows()
         self._num_drawn += 1
         queries = None if self._queries is None else self._placement.queries_here(self._queries)
-        # A copy, because growing a tree reorders its rows.
-        return Sample(queries, self._placement.rows_here(self._rows).copy(), self._draw_features())
+        # A new array, because growing a tree reorders its rows.
+        if self._rows is None:
+            rows = np.arange(self._train.num_documents, dtype=np.uint32)
+        else:
+            rows = self._placement.rows_here(self._rows).copy()
+        return Sample(queries, rows, self._draw_features())
 
     def features_of_leaf(self, features: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Returns the (F,) mask of the features that one leaf may be split on, drawn from a tree's features.
@@ -153,31 +157,32 @@ class Sampler:
         If queries are sampled, these are the documents of the queries outside the sample; otherwise the
         documents outside the sample.
         """
-        num_documents = self._placement.num_documents
-        if len(self._rows) == num_documents:
+        if self._rows is None:
             return None
-        is_in = np.zeros(num_documents, dtype=np.bool_)
+        is_in = np.zeros(self._placement.num_documents, dtype=np.bool_)
         if self._queries is None:
             is_in[self._rows] = True
         else:
             is_in = self._of_queries(self._queries)
         return self._placement.rows_here(np.flatnonzero(~is_in))
 
-    def _draw_rows(self) -> tuple[NDArray[np.int64] | None, Rows]:
-        """Returns queries, None for all, and rows of the whole training set."""
-        all_queries = self._placement.num_queries
-        queries, rows = None, np.arange(self._placement.num_documents, dtype=np.uint32)
-        num_queries = sample_size(self._settings.queries_per_tree, all_queries)
-        if num_queries < all_queries:
-            queries = self._choose(all_queries, num_queries)
-            rows = rows[self._of_queries(queries)]
-        num_rows = sample_size(self._settings.documents_per_tree, len(rows))
-        if num_rows < len(rows):
-            rows = rows[self._choose(len(rows), num_rows)]
+    def _draw_rows(self) -> tuple[NDArray[np.int64] | None, Rows | None]:
+        """Returns the queries and the rows of the whole training set; None: all."""
+        queries, rows = None, None
+        count, num_documents = self._placement.num_queries, self._placement.num_documents
+        num_queries = sample_size(self._settings.queries_per_tree, count)
+        if num_queries < count:
+            queries = self._choose(count, num_queries)
+            rows = np.flatnonzero(self._of_queries(queries)).astype(np.uint32)
+            num_documents = len(rows)
+        num_rows = sample_size(self._settings.documents_per_tree, num_documents)
+        if num_rows < num_documents:
+            places = self._choose(num_documents, num_rows)
+            rows = places.astype(np.uint32) if rows is None else rows[places]
         return queries, rows
 
     def _draw_features(self) -> NDArray[np.bool_]:
-        features = np.ones(self._num_features, dtype=np.bool_)
+        features = np.ones(self._train.num_features, dtype=np.bool_)
         return self._draw_from(features, self._settings.features_per_tree)
 
     def _draw_from(self, features: NDArray[np.bool_], size: SampleSize) -> NDArray[np.bool_]:

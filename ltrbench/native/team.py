@@ -60,7 +60,7 @@ class Alone:
 ALONE = Alone()
 
 
-class Draws(Protocol):
+class DocumentDraws(Protocol):
     """Random numbers of documents: a `np.random.Generator`, or the part of this member."""
 
     def random(self, size: Any, /) -> Any:
@@ -153,7 +153,7 @@ class Placement:
         """(D,), the rows of all members by rank."""
         return np.concatenate(self.team.joined(self.rows))
 
-    def draws(self, rng: np.random.Generator) -> Draws:
+    def draws(self, rng: np.random.Generator) -> DocumentDraws:
         """Returns the random numbers of this member's documents."""
         return rng if self.is_alone else _DrawsHere(self, rng)
 

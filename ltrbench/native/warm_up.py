@@ -25,13 +25,15 @@ from ltrbench.native.forest.replaced import replaced_scores
 from ltrbench.native.forest.scoring import add_scores
 from ltrbench.native.objectives import Objective, ObjectiveSettings
 from ltrbench.native.sampling import SamplingSettings
+from ltrbench.native.team import ALONE
 from ltrbench.native.tree.binning import COLUMN_BINS, BinnedFeatures
 from ltrbench.native.tree.fast_growth import grow_best_first
 from ltrbench.native.tree.grower import Grower, GrownTree
-from ltrbench.native.tree.histogram import quantise
+from ltrbench.native.tree.histogram import bin_starts, build_histogram, quantise
+from ltrbench.native.tree.joint import prepare_joint_search
 from ltrbench.native.tree.partition import partition
 from ltrbench.native.tree.sparse.layout import NO_CELL, SparseBins, SparseLayout
-from ltrbench.native.tree.splitting import SplitSettings
+from ltrbench.native.tree.splitting import LeafToCut, SplitSettings
 
 LOOSE_SPLITS = SplitSettings(min_docs_in_leaf=1)
 
@@ -106,6 +108,18 @@ def compile_growth() -> list[GrownTree]:
         Grower(binned, 3, LOOSE_SPLITS).grow(quantised, np.arange(4, dtype=np.uint32), features)
         for binned in (_two_bins(), _two_sparse_bins())
     ]
+
+
+def compile_joint_growth() -> None:
+    """Compiles the kernels that grow a tree whose documents several members have."""
+    quantised, features = quantise(np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4)), np.ones(1, dtype=np.bool_)
+    rows, binned = np.arange(4, dtype=np.uint32), _two_bins()
+    for settings in (LOOSE_SPLITS, replace(LOOSE_SPLITS, min_docs_in_leaf=3)):
+        task = binned, bin_starts(binned), quantised, settings, ALONE
+        histogram = np.empty(3, dtype=np.int64)
+        build_histogram(binned, bin_starts(binned), rows, quantised.packed, histogram)
+        prepare_joint_search(*task)([LeafToCut(histogram, rows, features)])
+        partition(binned.words, None, binned.num_bins, 0, 0, False, rows, rows.copy(), 1)
 
 
 def _two_bins() -> BinnedFeatures:

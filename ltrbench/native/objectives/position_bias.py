@@ -48,7 +48,7 @@ from ltrbench.native.objectives.pairwise import LEAST_RATIO, PairCorrection
 from ltrbench.native.objectives.preparation import Objective, ObjectiveSettings, Queries, prepare_pairs
 from ltrbench.native.settings import setting
 from ltrbench.native.sums import sum_by_group
-from ltrbench.native.team import Draws, Placement
+from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.shapes import Gradients, Hessians, Labels, Values
 
 Factors = dict[str, NDArray[np.float64]]  # "position" (P,), and by name the estimates per position, (P,)
@@ -78,7 +78,9 @@ class PositionBiasSettings:
 class BiasCorrection(Protocol):
     """An `Objective` that also estimates position bias; each call is one iteration."""
 
-    def __call__(self, scores: Values, queries: Queries, rng: Draws) -> tuple[Gradients, Hessians]: ...
+    def __call__(
+        self, scores: Values, queries: Queries, rng: DocumentDraws
+    ) -> tuple[Gradients, Hessians]: ...
 
     def factors(self, num_iterations: int) -> Factors:
         """Returns the estimates after `num_iterations`, for models that keep only their first trees."""
@@ -125,7 +127,7 @@ class AdditiveBias:
         self._place = np.searchsorted(self.positions, train.positions)
         self.biases = [np.zeros(len(self.positions))]
 
-    def __call__(self, scores: Values, queries: Queries, rng: Draws) -> tuple[Gradients, Hessians]:
+    def __call__(self, scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
         gradients, hessians = self._objective(scores + self.biases[-1][self._place], queries, rng)
         self._step(gradients, hessians, self._place if queries is None else self._places_of(queries))
         return gradients, hessians
@@ -203,7 +205,7 @@ class UnbiasedPairs:
         self._exponent = 1.0 / (1.0 + norm)
         self.propensities = [Propensities(np.ones(depth), np.ones(depth))]
 
-    def __call__(self, scores: Values, queries: Queries, rng: Draws) -> tuple[Gradients, Hessians]:
+    def __call__(self, scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
         del rng
         scores = scores.astype(self._score_dtype).astype(np.float64)
         before = self.propensities[-1]

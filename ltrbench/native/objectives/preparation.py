@@ -36,12 +36,12 @@ from ltrbench.native.objectives.pairwise import (
 from ltrbench.native.objectives.swaps import Swaps, lay_out, parse_layout
 from ltrbench.native.objectives.xendcg import xendcg
 from ltrbench.native.settings import changed, part
-from ltrbench.native.team import Draws
+from ltrbench.native.team import DocumentDraws
 from ltrbench.shapes import Gradients, Hessians, Values
 
 Queries = NDArray[np.int64] | None  # indices of the queries to compute, ascending; None: all
 
-Objective = Callable[[Values, Queries, Draws], tuple[Gradients, Hessians]]
+Objective = Callable[[Values, Queries, DocumentDraws], tuple[Gradients, Hessians]]
 """((D,) scores, queries to compute, random numbers) -> (D,) gradients and (D,) hessians, 0 outside these
 queries."""
 
@@ -110,7 +110,7 @@ def _fast_pairs(train: RankingDataset, settings: PairSettings) -> Objective:
     data = ndcg_data(train, fast.truncation, settings.convention.of("ndcg").gain)
     order = any_order(data)
 
-    def objective(scores: Values, queries: Queries, rng: Draws) -> tuple[Gradients, Hessians]:
+    def objective(scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
         return lambdas(data, scores, fast, queries, order)
 
     return objective
@@ -119,7 +119,7 @@ def _fast_pairs(train: RankingDataset, settings: PairSettings) -> Objective:
 def _all_pairs(train: RankingDataset, settings: PairSettings) -> Objective:
     pairs, num_draws = prepare_pairs(train, settings), settings.pairs_per_document or 0
 
-    def objective(scores: Values, queries: Queries, rng: Draws) -> tuple[Gradients, Hessians]:
+    def objective(scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
         return pairs(scores, queries, rng.random((len(scores), num_draws)), None)
 
     return objective
@@ -182,7 +182,7 @@ def _cross_entropy(train: RankingDataset) -> Objective:
     query_start, grades = train.query_start.copy(), np.exp2(train.labels)
     weights = train.weight_of_document.copy()
 
-    def objective(scores: Values, queries: Queries, rng: Draws) -> tuple[Gradients, Hessians]:
+    def objective(scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
         draws = rng.random(len(scores))
         return xendcg(query_start, grades, weights, scores, draws, _numbers(train, queries))
 
@@ -192,7 +192,7 @@ def _cross_entropy(train: RankingDataset) -> Objective:
 def _squared_error(train: RankingDataset) -> Objective:
     labels, weights = train.labels, train.weight_of_document
 
-    def objective(scores: Values, queries: Queries, rng: Draws) -> tuple[Gradients, Hessians]:
+    def objective(scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
         counts = np.ones(len(scores))
         if queries is not None:
             counts = np.isin(train.query_of_document, queries).astype(np.float64)

@@ -35,7 +35,7 @@ from ltrbench.native.objectives import check_labels, prepare
 from ltrbench.native.objectives.position_bias import AdditiveBias, BiasCorrection, Factors, UnbiasedPairs
 from ltrbench.native.team import Placement
 from ltrbench.native.tree.nodes import NO_FEATURE, Tree
-from ltrbench.native.warm_up import compile_engine, four_documents
+from ltrbench.native.warm_up import compile_engine, compile_joint_growth, four_documents
 from ltrbench.rankers.base import FitSummary, check_blocks, check_features, check_fitted, resolve_threads
 from ltrbench.rankers.capabilities import Finding, FitsTogether, Severity
 from ltrbench.rankers.early_stopping import FitCurve, Monitor, OnIteration
@@ -305,6 +305,12 @@ class NativeRanker(NativeSettings):
         num_threads = resolve_threads(self.num_threads)
         with announcing_compilation(_announce), threads(num_threads):
             compile_engine(objective_of(self), self._correction(four_documents()), num_threads)
+
+    def warm_up_member(self) -> None:
+        """Compiles what `fit_member` needs: the engine, and the kernels that only several members use."""
+        self.warm_up()
+        with announcing_compilation(_announce), threads(resolve_threads(self.num_threads)):
+            compile_joint_growth()
 
     def seed_matters(self, num_documents: int) -> bool:
         return draws_at_random(self, num_documents)
