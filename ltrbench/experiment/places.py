@@ -35,6 +35,7 @@ from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import threads_of_workers
 from ltrbench.rankers.capabilities import (
     FitsTogether,
+    SupportsMemberWarmUp,
     SupportsWarmUp,
     check_distributed,
     clean_copy_of,
@@ -169,7 +170,7 @@ class OnWorkers(Place):
         self._everywhere(_drop_ranker, self._key_of_ranker)
 
     def warm_up(self, ranker: Ranker, metrics: Sequence[str]) -> None:
-        self._everywhere(_warm_up, ranker, tuple(metrics), self._plugins)
+        self._everywhere(_warm_up_member, ranker, tuple(metrics), self._plugins)
 
     def fit(
         self,
@@ -232,11 +233,17 @@ def _sizes(placed: PlacedShards) -> list[dict[str, int]]:
     return [{"queries": each.num_queries, "documents": each.num_documents} for each in datasets]
 
 
-def _warm_up(ranker: Ranker, metrics: Sequence[str], plugins: Sequence[str] = ()) -> None:
-    load_plugins(list(plugins), "plugins")
+def _warm_up(ranker: Ranker, metrics: Sequence[str]) -> None:
     warm_up_metrics(metrics)
     if isinstance(ranker, SupportsWarmUp):
         ranker.warm_up()
+
+
+def _warm_up_member(ranker: Ranker, metrics: Sequence[str], plugins: Sequence[str]) -> None:
+    load_plugins(list(plugins), "plugins")
+    _warm_up(ranker, metrics)
+    if isinstance(ranker, SupportsMemberWarmUp):
+        ranker.warm_up_member()
 
 
 _rankers: dict[str, Ranker] = {}

@@ -16,6 +16,7 @@ A caller checks with `isinstance(ranker, SupportsTrees)`. Effect of a missing me
     library_metrics      a run does not compare the library's metrics with ltrbench's
     library_parameters   the documentation does not show the translation of the shared parameters
     fit_distributed      a run with workers (distributed=dask) is refused
+    warm_up_member       the compilation for several workers counts in the time of their fit
 
 Shapes: D documents, F features.
 """
@@ -46,6 +47,12 @@ if TYPE_CHECKING:
 class SupportsWarmUp(Protocol):
     def warm_up(self) -> None:
         """Compiles and imports everything that `fit` and `predict` need, before the clock starts."""
+
+
+@runtime_checkable
+class SupportsMemberWarmUp(Protocol):
+    def warm_up_member(self) -> None:
+        """Compiles what a fit on several workers needs in addition to `warm_up`."""
 
 
 @runtime_checkable

@@ -307,8 +307,7 @@ class NativeRanker(NativeSettings):
             compile_engine(objective_of(self), self._correction(four_documents()), num_threads)
 
     def warm_up_member(self) -> None:
-        """Compiles what `fit_member` needs: the engine, and the kernels that only several members use."""
-        self.warm_up()
+        """Compiles the kernels that only several members use."""
         with announcing_compilation(_announce), threads(resolve_threads(self.num_threads)):
             compile_joint_growth()
 
