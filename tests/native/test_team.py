@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from engine_cases import COMPILED, make_dataset
@@ -217,3 +218,17 @@ def test_every_member_sees_its_scores_and_the_documents_left_out(
 def test_queries_that_are_not_dealt_to_one_member_each_are_refused(queries: list[int]) -> None:
     with pytest.raises(DataError, match=naming("query", "0 to 1")):
         Placement.among(ALONE, np.array(queries), np.array([3, 4]))
+
+
+def compiled_in_fit(team: Team, shard: RankingDataset, queries: NDArray[np.int64]) -> list[str]:
+    """Returns the engine's kernels that a fit compiles after the warm-up of a member."""
+    ranker, placement = make_ranker({}), Placement.among(team, queries, shard.query_sizes)
+    ranker.warm_up_member()
+    with numba.core.event.install_recorder("numba:compile") as recorder:
+        ranker.fit_member(shard, placement, None, Monitor(None, None))
+    functions = [event.data["dispatcher"].py_func for _, event in recorder.buffer]
+    return [function.__name__ for function in functions if function.__module__.startswith("ltrbench.native")]
+
+
+def test_the_warm_up_of_a_member_compiles_the_engine(members: LocalMembers) -> None:
+    assert members.run(compiled_in_fit, shards_of(DATA, round_robin(DATA.num_queries, 2))) == [[], []]
