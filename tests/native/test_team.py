@@ -21,7 +21,7 @@ from ltrbench.data.features import SparseRows
 from ltrbench.errors import DataError
 from ltrbench.native.boosting import boost
 from ltrbench.native.team import ALONE, Placement, Team
-from ltrbench.native.tree.binning import QUANTILE, bin_features
+from ltrbench.native.tree.binning import EQUAL_WIDTH, QUANTILE, ThresholdRule, bin_features
 from ltrbench.native.tree.sparse.bins import takes_less_memory
 from ltrbench.rankers.early_stopping import Monitor
 from ltrbench.rankers.native import NativeRanker
@@ -156,24 +156,25 @@ def test_members_with_sparse_features_fit_the_model_of_sparse_bins(members: Loca
 
 
 def bins_together(
-    team: Team, sample_size: int | None, shard: RankingDataset, queries: NDArray[np.int64]
+    team: Team, rule: ThresholdRule, shard: RankingDataset, queries: NDArray[np.int64]
 ) -> tuple[bytes, NDArray[np.uint64], NDArray[np.int64]]:
     placement = Placement.among(team, queries, shard.query_sizes)
-    rule, rng = QUANTILE._replace(sample_size=sample_size), np.random.default_rng(1)
-    binned = bin_features(shard.features, 20, rng, rule, placement)
+    binned = bin_features(shard.features, 20, np.random.default_rng(1), rule, placement)
     return binned.thresholds.tobytes(), binned.words, placement.rows
 
 
-@pytest.mark.parametrize("sample_size", [None, 50, 100_000])
-def test_bins_are_chosen_from_the_same_sample(members: LocalMembers, sample_size: int | None) -> None:
-    features = np.asarray(DATA.features).copy()
-    features[:, 6] = np.where(features[:, 6] > 0, -0.0, np.where(features[:, 6] > -1, 0.0, 1.0))
+RULES = [*(QUANTILE._replace(sample_size=size) for size in (None, 50, 100_000)), EQUAL_WIDTH]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=["all", "50", "100000", "equal_width"])
+def test_bins_are_chosen_from_the_same_sample(members: LocalMembers, rule: ThresholdRule) -> None:
+    features, rng = np.asarray(DATA.features).copy(), np.random.default_rng(0)
+    # The threshold of equal widths is the zero that comes first, of either sign.
+    features[:, 6:] = rng.choice([-0.0, 0.0, 1.0], size=features[:, 6:].shape)
     data = replace(DATA, features=features)
-    thresholds, words, _ = bins_together(ALONE, sample_size, data, np.arange(data.num_queries))
-    shards = shards_of(data, round_robin(data.num_queries, 3))
-    for of_member, words_here, rows in members.run(
-        bins_together, [(sample_size, *shard) for shard in shards]
-    ):
+    thresholds, words, _ = bins_together(ALONE, rule, data, np.arange(data.num_queries))
+    tasks = [(rule, *shard) for shard in shards_of(data, round_robin(data.num_queries, 3))]
+    for of_member, words_here, rows in members.run(bins_together, tasks):
         assert of_member == thresholds
         np.testing.assert_array_equal(words_here, words[rows])
 
