@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+import dask
 import distributed
 
 from ltrbench.distributed.base import Distribution
@@ -18,6 +19,9 @@ from ltrbench.measure.available import available_cores
 
 _CONNECT_SECONDS = 30.0
 """Limit for the connection to a scheduler."""
+_RETURN_TIME = "10 minutes"
+"""How long a cluster that is started here waits for a worker process that is started again. Dask's default of
+15 seconds is too short on a busy machine."""
 
 
 @dataclass(kw_only=True)
@@ -55,7 +59,8 @@ class DaskWorkers(Distribution):
     @contextlib.contextmanager
     def _opened(self) -> Iterator[Workers]:
         silence_dask()
-        cluster, client, workers = None, None, None
+        cluster, client = None, None
+        dask.config.set({"distributed.deploy.lost-worker-timeout": _RETURN_TIME})
         try:
             with without_warnings():
                 cluster = self._started() if self.scheduler is None else None
@@ -90,7 +95,9 @@ class DaskWorkers(Distribution):
             threads_per_worker=self.threads_per_worker or max(available_cores() // self.workers, 1),
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            # A free port for requests by HTTP, which answers without the pages of the dashboard.
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
             # Dask would pause a worker whose data fill most of its share, and the fit would wait for it.
             memory_limit=0,
             silence_logs=logging.ERROR,

@@ -6,10 +6,12 @@ import asyncio
 import concurrent.futures
 import contextlib
 import logging
+import os
 import signal
 import threading
+import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 try:
@@ -20,8 +22,8 @@ except ImportError as error:
 
 from ltrbench.errors import ConfigError
 
-RESTART_SECONDS = 0.5
-"""Time that a worker process has to end by itself before its nanny kills it."""
+ANSWER_SECONDS = 4.0
+"""Limit for the answer of a worker, or of its nanny, to a short question."""
 STOP_SECONDS = 10.0
 """Limit for the end of a connection and of a cluster."""
 
@@ -29,8 +31,9 @@ STOP_SECONDS = 10.0
 def silence_dask() -> None:
     """Keeps Dask's reports of restarted workers and lost connections out of the terminal: errors say them."""
     logging.getLogger("distributed").setLevel(logging.ERROR)
-    # A lost connection is reported by the futures of the tasks.
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+    # A lost connection is reported by the futures of the tasks. The scheduler of a LocalCluster runs here.
+    for name in ("distributed.client", "distributed.scheduler"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 @contextlib.contextmanager
@@ -87,15 +90,23 @@ def ignore_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def end_processes(client: distributed.Client, addresses: Sequence[str]) -> None:
-    """Ends worker processes that have a nanny, whatever they do; their nannies start new ones."""
-    if addresses:
-        client.run(_kill_worker, workers=list(addresses), nanny=True, on_error="ignore")
+def end_processes(client: distributed.Client, addresses: Iterable[str]) -> None:
+    """Ends worker processes that have a nanny, whatever they do; their nannies start new ones.
+
+    Returns when the scheduler has noticed it, within a few seconds.
+    """
+    ended = set(addresses)
+    answers(client, ended, ANSWER_SECONDS, _kill_worker, nanny=True)
+    end = time.monotonic() + ANSWER_SECONDS
+    with contextlib.suppress(OSError, TimeoutError):  # of a scheduler that is gone too
+        while time.monotonic() < end and not ended.isdisjoint(present_workers(client)):
+            time.sleep(0.05)
 
 
-async def _kill_worker(dask_worker: distributed.Nanny) -> None:
-    """Runs in the nanny of a worker process. A task cannot be stopped by asking: SIGKILL follows at once."""
-    await dask_worker.kill(timeout=RESTART_SECONDS)
+def _kill_worker(dask_worker: distributed.Nanny) -> None:
+    """Runs in the nanny of a worker process. A task cannot be stopped by asking."""
+    if dask_worker.pid is not None:
+        os.kill(dask_worker.pid, signal.SIGKILL)
 
 
 def answers(

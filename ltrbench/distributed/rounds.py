@@ -26,7 +26,7 @@ from distributed.utils import get_ip
 from xgboost.core import XGBoostError
 from xgboost.tracker import RabitTracker
 
-from ltrbench.distributed.connecting import answers, end_processes, present_workers
+from ltrbench.distributed.connecting import ANSWER_SECONDS, answers, end_processes, present_workers
 from ltrbench.distributed.failures import MemberError, exit_in_words
 from ltrbench.distributed.members import (
     Member,
@@ -45,9 +45,7 @@ SILENCE_SECONDS = 10.0
 """How long the connection to the scheduler may be interrupted."""
 CAUSE_SECONDS = 3.0
 """How long the first cause is looked for when a member reports that another one left."""
-ANSWER_SECONDS = 2.0
-"""Limit for the answer of a worker's event loop."""
-STOPPING_SECONDS = 4.0
+STOPPING_SECONDS = 6.0
 """How long members may take to end after they were stopped, before their processes are ended."""
 EXIT_SECONDS = 5.0
 """How long to wait for the nanny of a lost worker, which knows how its process ended."""
@@ -187,9 +185,9 @@ class Round:
                 num_present = len(self.members) - len(absent)
                 raise MemberError(
                     f"{self.at.place}: {num_present} of {len(self.members)} workers began their part within "
-                    f"{limit:g} s, and all must run at the same time. {_capital(str(first))}, did not begin: "
-                    "it is occupied by another task, or paused for lack of memory. Wait until it is free, "
-                    "add workers, or set distributed.wait to more seconds."
+                    f"{limit:g} s, and all must run at the same time; {first}, did not begin. It is occupied "
+                    "by another task, or paused for lack of memory. Wait until it is free, add workers, or "
+                    "set distributed.wait to more seconds."
                 )
 
     def give_start_signal(self) -> None:
@@ -314,8 +312,7 @@ class Round:
         if running and self.tracker_was_used:
             running = self.still_running(ANSWER_SECONDS)
         if self.client.status == "running":
-            with contextlib.suppress(OSError, TimeoutError):
-                end_processes(self.client, [member.address for member in running if member.nanny])
+            end_processes(self.client, [member.address for member in running if member.nanny])
 
     @property
     def tracker_was_used(self) -> bool:
@@ -366,7 +363,3 @@ def _degree(failure: _Failure) -> int:
     if failure.error is None:
         return 0
     return 2 if _is_consequence(failure) else 1
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

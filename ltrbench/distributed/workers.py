@@ -13,9 +13,9 @@ from typing import Any
 
 import distributed
 
-from ltrbench.distributed.connecting import answers, present_workers, without_warnings
+from ltrbench.distributed.connecting import ANSWER_SECONDS, answers, present_workers, without_warnings
 from ltrbench.distributed.members import LIBRARIES, Member, introduce, remember_process
-from ltrbench.distributed.rounds import ANSWER_SECONDS, Circumstances, Round
+from ltrbench.distributed.rounds import Circumstances, Round
 from ltrbench.errors import ConfigError
 from ltrbench.measure.provenance import versions
 
@@ -127,7 +127,8 @@ class Workers:
     def _chosen(self) -> tuple[Member, ...]:
         """Waits for the workers; returns the least occupied ones, sorted by address."""
         infos = self._present()
-        addresses = sorted(infos, key=lambda address: (_num_tasks(infos[address]), _order(address)))
+        tasks = self.client.processing(list(infos))
+        addresses = sorted(infos, key=lambda address: (len(tasks.get(address, ())), _order(address)))
         addresses = sorted(addresses[: self._number], key=_order)
         introductions = answers(self.client, addresses, _INTRODUCTION_SECONDS, introduce, self._is_local)
         for address in addresses:
@@ -182,12 +183,6 @@ class Workers:
                 f"{self._place}: the worker {address} on {introduction[0]} has {', '.join(different)}, and "
                 f"the members of a fit need the same versions. {remedy}"
             )
-
-
-def _num_tasks(info: dict[str, Any]) -> int:
-    """Returns the number of tasks that a worker had at its last report."""
-    metrics = info.get("metrics", {})
-    return int(metrics.get("executing", 0)) + int(metrics.get("ready", 0))
 
 
 def _order(address: str) -> tuple[str, int, str]:

@@ -513,8 +513,7 @@ class _Dispatcher:
         if self.client.status == "running":
             for reply in running.values():
                 reply.cancel()
-            with contextlib.suppress(OSError, TimeoutError):
-                end_processes(self.client, [worker.address for worker in running if worker.has_nanny])
+            end_processes(self.client, [worker.address for worker in running if worker.has_nanny])
 
 
 def _reason_of_loss(worker: _DaskWorker) -> str:

@@ -1,0 +1,130 @@
+"""The functions that tests run on workers. Worker processes import them from here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.distributed.team import CollectiveTeam
+from ltrbench.errors import DataError
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def process() -> int:
+    return os.getpid()
+
+
+def report(*arguments: str) -> tuple[str, ...]:
+    return arguments
+
+
+def meet(folder: str, num_members: int) -> bool:
+    """Returns whether as many processes as members are here at the same time."""
+    Path(folder, str(os.getpid())).touch()
+    end = time.monotonic() + 20
+    while len(list(Path(folder).iterdir())) < num_members and time.monotonic() < end:
+        time.sleep(0.02)
+    return len(list(Path(folder).iterdir())) == num_members
+
+
+def refuse(number: int) -> None:
+    """One member cannot open its data; the others would take long."""
+    if number == 1:
+        raise DataError(f"{socket.gethostname()}: no file train.npy; copy it there")
+    time.sleep(600)
+
+
+def raise_unpicklable(number: int) -> None:
+    class LocalError(Exception):
+        pass
+
+    if number == 0:
+        raise LocalError("of a class that only this process has")
+
+
+def exit_process(number: int) -> None:
+    if number == 0:
+        raise SystemExit(3)
+
+
+def exchange(
+    team: CollectiveTeam,
+    integers: NDArray[np.int64],
+    floats: NDArray[np.float64],
+    arrays: list[NDArray[Any]],
+) -> tuple[Any, ...]:
+    """Returns rank, size, and the results of each exchange."""
+    return (
+        team.rank,
+        team.size,
+        team.total(integers),
+        team.largest(floats),
+        [team.joined(array) for array in arrays],
+    )
+
+
+def exchange_wrong_values(team: CollectiveTeam, values: NDArray[Any], name: str) -> str:
+    """Returns the error about values that cannot be exchanged."""
+    try:
+        getattr(team, name)(values)
+    except (TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def rank_after(team: CollectiveTeam, seconds: float) -> tuple[int, int]:
+    """Returns the rank, and how many members have a lower one; members arrive at different times."""
+    time.sleep(seconds)
+    marks = np.zeros(team.size, dtype=np.int64)
+    marks[team.rank] = 1
+    return team.rank, int(team.total(marks)[: team.rank].sum())
+
+
+def fail_in_loop(team: CollectiveTeam, rank: int, how: str) -> None:
+    """All members add arrays without end; one of them fails after a while."""
+    for step in range(10**9):
+        team.total(np.ones(1000, dtype=np.int64))
+        if step == 100 and team.rank == rank:
+            fail(how)
+
+
+def fail(how: str) -> None:
+    if how == "SIGKILL":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "exception":
+        raise ValueError("7 is not a label")
+    time.sleep(600)
+
+
+def loop(team: CollectiveTeam, file: str) -> None:
+    """Adds arrays without end; the file says that it began."""
+    Path(file).touch()
+    while True:
+        team.total(np.ones(1000, dtype=np.int64))
+
+
+def num_sockets() -> int:
+    """Returns the number of sockets of this process."""
+    links = (str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink())
+    return sum(link.startswith("socket:") for link in links)
+
+
+def num_threads() -> int:
+    """Returns the number of threads of this process, of Python and of libraries."""
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def occupy(file: str, seconds: float) -> None:
+    """The task of somebody else; the file says that it began."""
+    Path(file).touch()
+    time.sleep(seconds)

@@ -1,0 +1,340 @@
+"""Functions on all workers at the same time: exchanges, and failures of one member."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import member_functions
+import numpy as np
+import pytest
+from messages import naming
+from numpy.typing import NDArray
+
+distributed = pytest.importorskip("distributed", reason="needs Dask")
+import dask  # noqa: E402
+
+from ltrbench.distributed.cluster import DaskWorkers  # noqa: E402
+from ltrbench.distributed.failures import MemberError  # noqa: E402
+from ltrbench.distributed.workers import Workers  # noqa: E402
+from ltrbench.errors import ConfigError  # noqa: E402
+
+pytestmark = pytest.mark.slow
+
+LIMIT = 30.0
+"""Maximum seconds until a failure is an error."""
+
+
+def started_cluster(num_workers: int) -> Any:
+    return distributed.LocalCluster(
+        n_workers=num_workers,
+        threads_per_worker=1,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.ERROR,
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A cluster of somebody else, with three workers, which waits for a lost one on a busy machine."""
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"})
+    with started_cluster(3) as started:
+        yield started
+
+
+@pytest.fixture(params=[1, 2, 3])
+def workers(request: pytest.FixtureRequest, cluster: Any) -> Iterator[Workers]:
+    settings = DaskWorkers(workers=request.param, scheduler=cluster.scheduler_address)
+    with settings.open() as opened:
+        yield opened
+
+
+@pytest.fixture
+def three(cluster: Any) -> Iterator[Workers]:
+    settings = DaskWorkers(workers=3, scheduler=cluster.scheduler_address, wait=120)
+    with settings.open() as opened:
+        yield opened
+
+
+def is_usable(workers: Workers) -> bool:
+    """Whether all members take part in the next call."""
+    size = len(workers.members)
+    totals = workers.run_team(
+        member_functions.exchange, [(np.array([1]), np.zeros(1), []) for _ in range(size)]
+    )
+    return [int(total[2][0]) for total in totals] == [size] * size
+
+
+def test_results_are_in_the_order_of_the_ranks(workers: Workers) -> None:
+    size = len(workers.addresses)
+    assert workers.run(member_functions.add, [(rank, 10) for rank in range(size)]) == [
+        rank + 10 for rank in range(size)
+    ]
+    assert workers.run(member_functions.process, [()] * size) == [member.pid for member in workers.members]
+
+
+def test_all_members_run_at_the_same_time(workers: Workers, tmp_path: Path) -> None:
+    size = len(workers.addresses)
+    assert workers.run(member_functions.meet, [(str(tmp_path), size)] * size) == [True] * size
+
+
+def test_exchanges_are_exact_and_the_same_on_each_member(workers: Workers) -> None:
+    size = len(workers.addresses)
+    rng = np.random.default_rng(size)
+    integers = rng.integers(-(2**60), 2**60, (size, 3, 1000))
+    floats = rng.normal(size=(size, 50)) * 10.0 ** rng.integers(-300, 300, (size, 50))
+    floats[0, 0], floats[-1, 0] = -0.0, 0.0
+    # Any bits: NaNs with payloads, denormal numbers; and no values at all.
+    bits = [rng.integers(0, 256, 8 * (3 * rank), dtype=np.uint8).view(np.float64) for rank in range(size)]
+    odd = [np.arange(5 * rank + 3, dtype=np.uint8) for rank in range(size)]
+    types = [np.ones(4, dtype=kind) for kind in (np.int16, np.float32, np.bool_)][:size]
+    arguments = [(integers[rank], floats[rank], [bits[rank], odd[rank], types[rank]]) for rank in range(size)]
+    for rank, result in enumerate(workers.run_team(member_functions.exchange, arguments)):
+        assert result[:2] == (rank, size)
+        np.testing.assert_array_equal(result[2], integers.sum(axis=0))
+        assert result[3].tobytes() == (floats.max(axis=0) + 0.0).tobytes()
+        kinds: list[list[NDArray[Any]]] = [bits, odd, types]
+        for parts, expected in zip(result[4], kinds, strict=True):
+            assert [part.tobytes() for part in parts] == [part.tobytes() for part in expected]
+            assert [part.dtype for part in parts] == [part.dtype for part in expected]
+
+
+def test_empty_and_large_arrays_are_exchanged(three: Workers) -> None:
+    large = np.arange(2**20, dtype=np.int64)
+    for result in three.run_team(
+        member_functions.exchange, [(large[:0], np.zeros(0), []), *[(large[:0], np.zeros(0), [])] * 2]
+    ):
+        assert result[2].shape == result[3].shape == (0,)
+    for result in three.run_team(member_functions.exchange, [(large, np.zeros(1), [])] * 3):
+        np.testing.assert_array_equal(result[2], 3 * large)
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "parts"),
+    [
+        (np.zeros(2), "total", ("TypeError", "float64", "int64")),
+        (np.zeros(2, dtype=np.int64), "largest", ("TypeError", "int64", "float64")),
+        (np.array([np.nan]), "largest", ("ValueError", "NaN")),
+        (np.zeros((2, 2)), "joined", ("TypeError", "(2, 2)")),
+        (np.array(["x"], dtype=object), "joined", ("TypeError", "object")),
+    ],
+)
+def test_values_that_cannot_be_exchanged_are_refused(
+    three: Workers, values: Any, name: str, parts: tuple[str, ...]
+) -> None:
+    for message in three.run_team(member_functions.exchange_wrong_values, [(values, name)] * 3):
+        assert all(part in message for part in parts)
+
+
+def test_ranks_do_not_depend_on_the_order_of_arrival(three: Workers, cluster: Any) -> None:
+    for seconds in ([0.0, 0.2, 0.4], [0.4, 0.2, 0.0]):
+        assert three.run_team(member_functions.rank_after, [(each,) for each in seconds]) == [
+            (0, 0),
+            (1, 1),
+            (2, 2),
+        ]
+    with DaskWorkers(workers=3, scheduler=cluster.scheduler_address).open() as again:
+        assert again.addresses == three.addresses
+
+
+def test_no_socket_and_no_thread_is_left_behind(three: Workers) -> None:
+    def succeed_and_fail() -> None:
+        assert is_usable(three)
+        with pytest.raises(MemberError):
+            three.run_team(member_functions.fail_in_loop, [(1, "exception")] * 3)
+
+    def counts() -> list[int]:
+        there = three.run(member_functions.num_sockets, [()] * 3)
+        return [*there, member_functions.num_sockets(), member_functions.num_threads()]
+
+    succeed_and_fail()
+    before = counts()
+    for _ in range(5):
+        succeed_and_fail()
+    # Ten calls. Dask itself keeps a few connections to use again.
+    assert all(after < count + 10 for after, count in zip(counts(), before, strict=True))
+
+
+def test_the_error_names_a_member_that_raised_and_the_others_go_on(three: Workers) -> None:
+    processes = three.run(member_functions.process, [()] * 3)
+    member = three.members[2]
+    begin = time.monotonic()
+    with pytest.raises(
+        MemberError, match=naming("member 2", member.address, member.host, member.pid, "7 is not a label")
+    ) as raised:
+        three.run_team(member_functions.fail_in_loop, [(2, "exception")] * 3)
+    assert time.monotonic() - begin < LIMIT
+    assert "fail_in_loop" in "".join(raised.value.__cause__.__notes__)  # type: ignore[union-attr]
+    # Their exchanges failed at once, so no process had to be ended.
+    assert three.run(member_functions.process, [()] * 3) == processes
+    assert is_usable(three)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_the_error_names_a_member_that_was_killed(three: Workers, rank: int) -> None:
+    member = three.members[rank]
+    begin = time.monotonic()
+    with pytest.raises(
+        MemberError, match=naming(f"member {rank}", member.address, member.host, member.pid, "SIGKILL")
+    ):
+        three.run_team(member_functions.fail_in_loop, [(rank, "SIGKILL")] * 3)
+    assert time.monotonic() - begin < LIMIT
+    # A nanny has replaced it.
+    assert is_usable(three)
+    assert member.pid not in [other.pid for other in three.members]
+
+
+def test_members_that_do_not_react_are_replaced(three: Workers) -> None:
+    before = three.members
+    begin = time.monotonic()
+    with pytest.raises(MemberError, match=naming("member 1", before[1].address, "train.npy", "copy it")):
+        three.run(member_functions.refuse, [(0,), (1,), (2,)])
+    assert time.monotonic() - begin < LIMIT
+    processes = three.run(member_functions.process, [()] * 3)
+    # The other two slept; the one that failed is still there.
+    assert {member.pid for member in before} & set(processes) == {before[1].pid}
+
+
+@pytest.mark.parametrize(
+    ("function", "parts"),
+    [
+        (member_functions.raise_unpicklable, ("LocalError", "only this process")),
+        (member_functions.exit_process, ("SystemExit", 3)),
+    ],
+)
+def test_any_exception_of_a_member_is_reported(three: Workers, function: Any, parts: tuple[Any, ...]) -> None:
+    with pytest.raises(MemberError, match=naming("member 0", *parts)):
+        three.run(function, [(0,), (1,), (2,)])
+    assert is_usable(three)
+
+
+@contextlib.contextmanager
+def occupied(cluster: Any, address: str, file: Path) -> Iterator[None]:
+    """A worker that somebody else uses for some seconds, which this context lets pass."""
+    with distributed.Client(cluster, set_as_default=False) as client:
+        task = client.submit(member_functions.occupy, str(file), 8, workers=[address], pure=False)
+        while not file.exists():
+            time.sleep(0.02)
+        yield
+        task.result(timeout=30)
+
+
+def test_a_worker_with_a_task_of_somebody_else_is_named(cluster: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "members"
+    folder.mkdir()
+    settings = DaskWorkers(workers=3, scheduler=cluster.scheduler_address, wait=4)
+    with settings.open() as workers:
+        member = workers.members[1]
+        parts = ("2 of 3", "4 s", "member 1", member.address, "distributed.wait")
+        with occupied(cluster, member.address, tmp_path / "occupied"):
+            with pytest.raises(MemberError, match=naming(*parts)):
+                workers.run(member_functions.meet, [(str(folder), 3)] * 3)
+            assert list(folder.iterdir()) == []  # no function began
+        assert is_usable(workers)
+
+
+def test_workers_that_are_free_are_preferred(three: Workers, cluster: Any, tmp_path: Path) -> None:
+    with (
+        occupied(cluster, three.addresses[0], tmp_path / "occupied"),
+        DaskWorkers(workers=2, scheduler=cluster.scheduler_address).open() as workers,
+    ):
+        assert workers.addresses == three.addresses[1:]
+
+
+def test_too_few_workers_are_an_error(cluster: Any) -> None:
+    begin = time.monotonic()
+    with (
+        pytest.raises(
+            ConfigError,
+            match=naming(
+                "distributed.workers is 5", cluster.scheduler_address, "3 workers", "dask worker tcp://"
+            ),
+        ),
+        DaskWorkers(workers=5, scheduler=cluster.scheduler_address, wait=1).open(),
+    ):
+        pass
+    assert time.monotonic() - begin < LIMIT
+
+
+def test_without_a_number_all_workers_fit_together(cluster: Any) -> None:
+    with DaskWorkers(workers=None, scheduler=cluster.scheduler_address).open() as workers:
+        assert len(workers.addresses) == 3
+
+
+def test_a_cluster_of_others_stays_after_ctrl_c(three: Workers, tmp_path: Path) -> None:
+    processes = three.run(member_functions.process, [()] * 3)
+    interrupt_when(tmp_path, 3)
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        three.run_team(member_functions.loop, [(str(tmp_path / str(rank)),) for rank in range(3)])
+    assert time.monotonic() - begin < LIMIT
+    assert three.run(member_functions.process, [()] * 3) == processes
+
+
+def interrupt_when(folder: Path, num_files: int) -> None:
+    """Sends SIGINT to this process when a folder has so many files."""
+
+    def watch() -> None:
+        while len(list(folder.iterdir())) < num_files:
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def test_a_worker_without_a_nanny_is_named_when_it_dies(tmp_path: Path) -> None:
+    """Nobody knows how its process ended, and nobody starts another one."""
+    with (
+        started_cluster(0) as cluster,
+        worker_processes(cluster.scheduler_address, 2),
+        DaskWorkers(workers=2, scheduler=cluster.scheduler_address, wait=20).open() as workers,
+    ):
+        member = workers.members[0]
+        assert member.nanny is None
+        begin = time.monotonic()
+        with pytest.raises(MemberError, match=naming("member 0", member.address, member.pid, "ended")):
+            workers.run_team(member_functions.fail_in_loop, [(0, "SIGKILL")] * 2)
+        assert time.monotonic() - begin < LIMIT
+        workers._wait = 1
+        with pytest.raises(ConfigError, match=naming("distributed.workers is 2", "1 worker")):
+            workers.run(member_functions.process, [()] * 2)
+
+
+@contextlib.contextmanager
+def worker_processes(scheduler: str, number: int) -> Iterator[None]:
+    """Workers without a nanny, which a user started."""
+    command = [
+        sys.executable,
+        "-m",
+        "distributed.cli.dask_worker",
+        scheduler,
+        "--no-nanny",
+        "--nthreads",
+        "1",
+    ]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    processes = [
+        subprocess.Popen(
+            [*command, "--no-dashboard"],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for _ in range(number)
+    ]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
