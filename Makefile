@@ -85,6 +85,7 @@ bench: setup ## benchmark time and memory of readers, engine and evaluator (rela
 	$(BIN)/python tests/bench/bench_memory.py
 	$(BIN)/python tests/bench/bench_fit.py
 	$(BIN)/python tests/bench/bench_sparse.py
+	$(BIN)/python tests/bench/bench_distributed.py
 	$(BIN)/python tests/bench/bench_full_size.py --documents 1000000
 	$(BIN)/python tests/bench/bench_full_size.py
 	$(BIN)/python tests/bench/bench_full_size.py --documents 10454629 --features 220 --trees 10
