@@ -7,6 +7,7 @@ begins unless all do.
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import threading
 import time
@@ -112,11 +113,16 @@ def start(round_id: str, contact: Mapping[str, Any]) -> None:
         presence.has_started.set()
 
 
-def take_part(order: Order, function: Callable[..., Any], *arguments: Any) -> MemberOutcome:
-    """The task of a member. It returns an exception, because Dask would print one that it raised."""
+def take_part(order: Order, call: bytes) -> MemberOutcome:
+    """The task of a member. It returns an exception, because Dask would print one that it raised.
+
+    Args:
+        call: the pickled function and its arguments.
+    """
     is_cancelled = _cancellation_of_this_task()
     presence = _present[order.round_id] = _Presence()
     try:
+        function, arguments = pickle.loads(call)
         _wait_for_start(presence, order, is_cancelled)
         if not order.in_team:
             return MemberOutcome(function(*arguments))

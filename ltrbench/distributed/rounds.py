@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import pickle
 import queue
 import time
 import uuid
@@ -41,6 +42,8 @@ from ltrbench.errors import LtrbenchError
 
 _LOOK_SECONDS = 0.3
 """Time between two looks at the workers of the cluster."""
+_POLL_SECONDS = 0.05
+"""Time between two questions whether all members are present."""
 SILENCE_SECONDS = 10.0
 """How long the connection to the scheduler may be interrupted."""
 CAUSE_SECONDS = 3.0
@@ -98,8 +101,8 @@ class Round:
         self.at = circumstances
         self.client = circumstances.client
         self.members = circumstances.members
-        self.function = function
-        self.arguments = arguments
+        # Pickled here, because Dask closes the connection to a worker that cannot import a function.
+        self.calls = [pickle.dumps((function, values)) for values in arguments]
         self.in_team = in_team
         self.round_id = uuid.uuid4().hex
         self.tasks: list[Any] = []
@@ -137,15 +140,14 @@ class Round:
         """Submits the tasks, each bound to its worker, and begins to receive their outcomes."""
         size = len(self.members)
         loop = self.client.loop.asyncio_loop
-        for member, values in zip(self.members, self.arguments, strict=True):
+        for member, call in zip(self.members, self.calls, strict=True):
             order = Order(
                 self.round_id, member.rank, size, self.in_team, self.limit_of_start(), self.at.timeout
             )
             task = self.client.submit(
                 take_part,
                 order,
-                self.function,
-                *values,
+                call,
                 key=f"ltrbench-{self.round_id}-{member.rank}",
                 workers=[member.address],
                 allow_other_workers=False,
@@ -163,13 +165,12 @@ class Round:
 
     def limit_of_start(self) -> float:
         """Returns the maximum seconds until all members are present, with the time that arguments travel."""
-        sizes = [len(value) for values in self.arguments for value in values if isinstance(value, bytes)]
-        return self.at.patience + sum(sizes) / BYTES_PER_SECOND
+        return self.at.patience + sum(map(len, self.calls)) / BYTES_PER_SECOND
 
     def wait_until_present(self) -> None:
         """
         Raises:
-            MemberError: A member did not begin within the limit, or was lost.
+            MemberError: A member did not begin within the limit, failed, or was lost.
         """
         limit = self.limit_of_start()
         end = time.monotonic() + limit
@@ -177,7 +178,8 @@ class Round:
         while absent:
             replies = answers(self.client, absent, ANSWER_SECONDS, is_present, self.round_id)
             absent = {address: absent[address] for address in absent if replies[address] is not True}
-            failure = self.look()
+            # An outcome before the start signal: a worker cannot import the function, for example.
+            failure = (self.receive(_POLL_SECONDS) or self.look()) if absent else None
             if failure is not None:
                 raise self.described(failure) from failure.error
             if absent and time.monotonic() > end:
