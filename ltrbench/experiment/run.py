@@ -350,9 +350,9 @@ def _load_and_fit(
     _check_recordable(splits.train)
     # A search has hundreds of trials on the same data.
     level = logging.DEBUG if experiment.is_trial else logging.INFO
-    threads = f"{begun.threads} {'thread' if begun.threads == 1 else 'threads'}"
-    log.log(level, "%s: fitting on %s, %s", experiment.model, _size(splits.train), threads)
     place.prepare(ranker, splits, ("train", "valid") if experiment.is_trial else ("train", "valid", "test"))
+    by = _threads_in_words(begun.threads, place)
+    log.log(level, "%s: fitting on %s, %s", experiment.model, _size(splits.train), by)
     with seconds.taking("warm_up"):
         place.warm_up(ranker, experiment.metrics)
     metrics, timing = _of_curve(experiment.metrics), seconds.taking("fit")
@@ -385,9 +385,28 @@ def _finished(
         shared_machine=neighbours.seen,
         peak_memory_mb=fit.peak_memory_mb,
         distributed=place.record,
+        threads=sum(place.record["threads"]) if place.record else begun.threads,
+        notes=(*begun.notes, *_notes(experiment, place)),
         best_iteration=summary.num_trees if summary else None,
         finished=now(),
     )
+
+
+def _threads_in_words(num_threads: int, place: Place) -> str:
+    if not place.record:
+        return f"{num_threads} {'thread' if num_threads == 1 else 'threads'}"
+    count, threads = place.record["workers"], sum(place.record["threads"])
+    workers = "1 worker" if count == 1 else f"{count} workers"
+    return f"{workers} with {threads} {'thread' if threads == 1 else 'threads'} in total"
+
+
+def _notes(experiment: Experiment, place: Place) -> Iterator[str]:
+    """Yields a note if several workers fitted a model that another fit need not give again."""
+    if place.record and not experiment.is_repeatable:
+        yield (
+            f"Fitted by {place.record['workers']} workers together, which is not repeatable: another fit may "
+            "give other scores."
+        )
 
 
 def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, Any]]:

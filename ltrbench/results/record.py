@@ -250,7 +250,7 @@ class RunResult:
         peak_memory_mb: peak increase of resident memory during fit, MB; None if the system does not report
             it, or if several workers fitted together.
         best_iteration: number of trees kept; None for a model without trees.
-        threads: number of threads of the ranker.
+        threads: number of threads of the ranker, on all workers together.
         unmatched: sentences on the differences between the backend and the shared parameters.
         notes: sentences on the interpretation of the metrics, such as the source of imported scores.
         overrides: the overrides of the command; None if the run was started from Python.

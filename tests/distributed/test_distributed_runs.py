@@ -113,6 +113,9 @@ def test_result_json_records_the_workers(tmp_path: Path) -> None:
     assert distributed["workers"] == 2
     assert distributed["threads"] == [1, 1]
     assert distributed["deterministic"] is False
+    assert record["threads"] == 2
+    (note,) = record["notes"]
+    assert all(part in note for part in ("2 workers", "not repeatable"))
     assert record["versions"].keys() >= {"dask", "distributed", "xgboost"}
     assert distributed["shards"].keys() == {"train", "valid", "test"}
     for name, sizes in distributed["shards"].items():
