@@ -17,7 +17,7 @@ from messages import naming
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.distributed.shards import PlacedShards, divide_queries, drop, place
-from ltrbench.errors import ConfigError, LtrbenchError
+from ltrbench.errors import ConfigError, DataError, LtrbenchError
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.capabilities import SupportsDistributedFit, check_distributed
@@ -112,6 +112,18 @@ def test_xgboost_stops_early_on_all_members_at_once(workers: Workers, splits: Sp
     assert ranker.summary.num_iterations == len(of_valid) == best + 1 + 3
     scores = ranker.predict(splits.valid.features)
     assert evaluate(splits.valid, scores, [METRIC]).means[METRIC] == pytest.approx(of_valid[best], abs=1e-12)
+
+
+def test_xgboost_refuses_shards_with_different_mean_weights(workers: LocalWorkers, splits: Splits) -> None:
+    number = splits.train.num_queries
+    rising = splits.train._with(query_weights=np.linspace(1.0, 3.0, number))
+    with pytest.raises(DataError, match=naming("1.48", "2.49", "model=lightgbm", "distributed=none")):
+        XGBoostRanker(**SETTINGS).fit_distributed(workers, placed(workers, rising))
+    alternating = splits.train._with(query_weights=np.where(np.arange(number) % 2, 1.0, 3.0))
+    ranker, local = XGBoostRanker(**SETTINGS), XGBoostRanker(**SETTINGS).fit(alternating)
+    ranker.fit_distributed(workers, placed(workers, alternating))
+    scores, expected = ranker.predict(splits.test.features), local.predict(splits.test.features)
+    assert np.corrcoef(scores, expected)[0, 1] > 0.9
 
 
 def test_lightgbm_on_one_worker_gives_the_local_model(

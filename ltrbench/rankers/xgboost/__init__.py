@@ -12,6 +12,8 @@ booster's cache, so that a prediction evaluates the newest tree only: 1.7 ms per
 A distributed fit is the same code in every member of a team: inside a collective XGBoost chooses its bins
 and adds its histograms over all members. No query is divided among members, so that queries need not be
 regrouped as `xgboost.dask.DaskXGBRanker` does by default. Two distributed fits may differ in the last bits.
+Each member scales its query weights to a mean of 1 [observed, XGBoost 3.2], so shards whose mean weights
+differ are refused.
 
     blocks    features that are not one array, with the same models and scores
 """
@@ -31,7 +33,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, is_sparse
 from ltrbench.distributed.shards import PlacedShards, held
-from ltrbench.errors import ConfigError, require, require_choice
+from ltrbench.errors import ConfigError, DataError, require, require_choice
 from ltrbench.rankers.base import FitSummary, check_fitted, threads_of_workers
 from ltrbench.rankers.capabilities import Finding, FitsTogether, Severity
 from ltrbench.rankers.early_stopping import FitCurve, JoinsArrays, MemberMonitor, Monitor
@@ -64,6 +66,8 @@ _Matrix = xgb.DMatrix | RunningScores
 DEFAULT_ETA = 0.3
 """XGBoost's default learning rate."""
 NO_CHILD = -1
+MOST_UNEQUAL = 1.02
+"""Largest quotient of the mean query weights of two shards of a distributed fit."""
 HIGHEST_GRADE_OF_GAIN = 31
 """Highest label for XGBoost's exponential gain, 2^l - 1."""
 
@@ -505,11 +509,23 @@ def _weight_scale(data: RankingDataset) -> float:
 
 
 def _weight_scale_of(train: PlacedShards) -> float:
-    """Returns the factor of `_weight_scale` for the whole training set."""
+    """Returns the factor of `_weight_scale` for the whole training set.
+
+    Raises:
+        DataError: The shards have different mean weights.
+    """
     weights = [shard.dataset.query_weights for shard in train.shards]
     given_weights = [each for each in weights if each is not None]
     if len(given_weights) < len(weights):
         return 1.0
+    means = [float(each.mean()) for each in given_weights]
+    if max(means) > MOST_UNEQUAL * min(means):
+        raise DataError(
+            f"the mean query weight of the shards is between {min(means):.4g} and {max(means):.4g}, "
+            "but every worker of XGBoost scales its weights to a mean of 1, so that queries on different workers "
+            f"would not have the weights that were set; a factor of at most {MOST_UNEQUAL} is accepted. Put the "
+            "queries into random order, use model=lightgbm, or fit in one process with distributed=none."
+        )
     whole = train.in_order(given_weights)
     return len(whole) / float(whole.sum())
 
