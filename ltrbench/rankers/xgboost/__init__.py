@@ -521,9 +521,9 @@ def _weight_scale_of(train: PlacedShards) -> float:
     means = [float(each.mean()) for each in given_weights]
     if max(means) > MOST_UNEQUAL * min(means):
         raise DataError(
-            f"the mean query weight of the shards is between {min(means):.4g} and {max(means):.4g}, but every "
+            f"the mean query weight of the shards is between {min(means):.4g} and {max(means):.4g}, but each "
             "worker of XGBoost scales its weights to a mean of 1, so queries on different workers would not "
-            f"have the weights that were set; a factor of at most {MOST_UNEQUAL} is accepted. Put the queries "
+            f"have the weights that were set; a factor of at most {MOST_UNEQUAL} is accepted. Put queries "
             "into random order, use model=lightgbm, or fit in one process with distributed=none."
         )
     whole = train.in_order(given_weights)
