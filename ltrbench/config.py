@@ -22,7 +22,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from ltrbench.data import TrainingResample
 from ltrbench.data.sources import DataSource
 from ltrbench.data.training_resamples import BOOTSTRAP
-from ltrbench.distributed.base import OneProcess
+from ltrbench.distributed.base import Distribution, OneProcess
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.experiment.run import Experiment
 from ltrbench.measure.provenance import without_password
@@ -168,6 +168,8 @@ def build_experiment(
         sweep=sweep,
         swept={key: tuple(map(without_password, values)) for key, values in (swept or {}).items()},
         config=to_record(settings),
+        # Plans of earlier versions do not have this setting.
+        distributed=build(settings, "distributed", Distribution) if settings.get("distributed") else None,
     )
 
 

@@ -114,7 +114,7 @@ def test_xgboost_stops_early_on_all_members_at_once(workers: Workers, splits: Sp
     assert evaluate(splits.valid, scores, [METRIC]).means[METRIC] == pytest.approx(of_valid[best], abs=1e-12)
 
 
-def test_xgboost_refuses_shards_with_different_mean_weights(workers: LocalWorkers, splits: Splits) -> None:
+def test_xgboost_refuses_shards_with_different_mean_weights(workers: Workers, splits: Splits) -> None:
     number = splits.train.num_queries
     rising = splits.train._with(query_weights=np.linspace(1.0, 3.0, number))
     with pytest.raises(DataError, match=naming("1.48", "2.49", "model=lightgbm", "distributed=none")):

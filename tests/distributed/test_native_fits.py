@@ -90,10 +90,12 @@ def test_workers_fit_the_model_of_one_process(
         curve.append(evaluate(valid, iteration.valid_scores, [METRIC]).means[METRIC])
 
     local.fit(train, valid, record)
-    placed = [place(workers, divide_queries(part, len(workers.addresses), deal)) for part in (train, valid)]
-    numbers, values = ranker.fit_distributed(workers, *placed, [METRIC])
-    for each in placed:
-        drop(workers, each)
+    of_train, of_valid = (
+        place(workers, divide_queries(part, len(workers.addresses), deal)) for part in (train, valid)
+    )
+    numbers, values = ranker.fit_distributed(workers, of_train, of_valid, [METRIC])
+    drop(workers, of_train)
+    drop(workers, of_valid)
     assert numbers == list(range(1, len(curve) + 1))
     assert values[f"valid/{METRIC}"] == curve
     assert model_file(ranker, tmp_path / "workers") == model_file(local, tmp_path / "local")
