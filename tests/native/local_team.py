@@ -59,7 +59,9 @@ class LocalMembers:
             pipe.send((function, rank, len(pipes), arguments[rank]))
         while True:
             messages = [pipe.recv() for pipe in pipes]
-            (kind,) = {kind for kind, _ in messages}  # every member is at the same call
+            kinds = {kind for kind, _ in messages}
+            assert len(kinds) == 1 and kinds <= COMBINE.keys(), kinds  # an error, or different calls
+            (kind,) = kinds
             values = [value for _, value in messages]
             if kind == "result":
                 return values
