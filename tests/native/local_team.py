@@ -60,7 +60,8 @@ class LocalMembers:
         while True:
             messages = [pipe.recv() for pipe in pipes]
             kinds = {kind for kind, _ in messages}
-            assert len(kinds) == 1 and kinds <= COMBINE.keys(), kinds  # an error, or different calls
+            assert len(kinds) == 1, kinds  # the members made different calls, or one had an error
+            assert kinds <= COMBINE.keys(), kinds
             (kind,) = kinds
             values = [value for _, value in messages]
             if kind == "result":
