@@ -306,9 +306,10 @@ class XGBoostRanker(LibraryRanker):
         return xgb.QuantileDMatrix(train.features, **content, **given({"max_bin": self.max_bins}))
 
     def _valid_matrix(self, features: AnyFeatures) -> _Matrix:
-        if isinstance(features, FeatureMatrix):
+        sparse = csr_of_missing(features)
+        if sparse is None and isinstance(features, FeatureMatrix):
             return RunningScores(features)  # a matrix would hold twice the bytes of the values
-        return xgb.DMatrix(features, nthread=self._threads)
+        return xgb.DMatrix(features if sparse is None else sparse, nthread=self._threads)
 
     def _with_threads(self, booster: xgb.Booster) -> xgb.Booster:
         # Neither a slice nor a saved model keeps the number of threads.
@@ -322,8 +323,11 @@ class XGBoostRanker(LibraryRanker):
         return csr_of_missing(features)
 
     def _scores(self, model: xgb.Booster, features: Any) -> NDArray[np.float32]:
-        scores: NDArray[np.float32] = model.inplace_predict(features, predict_type="margin")
-        return scores
+        if isinstance(features, np.ndarray):
+            scores: NDArray[np.float32] = model.inplace_predict(features, predict_type="margin")
+            return scores
+        # In place, XGBoost visits every cell of a sparse row: 20 times slower with 10^6 features [measured].
+        return model.predict(xgb.DMatrix(features, nthread=self._threads), output_margin=True)
 
     def _shap_values(self, model: xgb.Booster, features: Features) -> NDArray[np.float64]:
         """Returns XGBoost's TreeSHAP values, whose expected scores weight the branches of a tree by sums of

@@ -228,15 +228,15 @@ class RunningScores:
     """
 
     def __init__(self, features: FeatureMatrix) -> None:
-        self._features, self._sparse = features, csr_of_missing(features)
+        self._features = features
         self._scores = np.zeros(len(features), dtype=np.float32)
         self._num_trees = 0
 
     def after(self, booster: xgb.Booster) -> NDArray[np.float32]:
         """Adds the trees since the last call, and returns a copy of the scores."""
         num_trees = booster.num_boosted_rounds()
-        for start, block in row_blocks(self._features) if self._sparse is None else [(0, self._sparse)]:
-            rows = slice(start, start + block.shape[0])
+        for start, block in row_blocks(self._features):
+            rows = slice(start, start + len(block))
             self._scores[rows] = booster.inplace_predict(
                 block,
                 iteration_range=(self._num_trees, num_trees),
