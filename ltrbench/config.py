@@ -168,8 +168,7 @@ def build_experiment(
         sweep=sweep,
         swept={key: tuple(map(without_password, values)) for key, values in (swept or {}).items()},
         config=to_record(settings),
-        # Plans of earlier versions do not have this setting.
-        distributed=build(settings, "distributed", Distribution) if settings.get("distributed") else None,
+        distributed=None if settings["distributed"] is None else build(settings, "distributed", Distribution),
     )
 
 

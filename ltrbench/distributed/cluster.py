@@ -17,6 +17,8 @@ from ltrbench.distributed.workers import Workers
 from ltrbench.errors import ConfigError, require
 from ltrbench.measure.available import available_cores
 
+_MOST_PER_CORE = 4
+"""Most workers per core that are started on this machine; each is a process with its own libraries."""
 _CONNECT_SECONDS = 30.0
 """Limit for the connection to a scheduler."""
 _RETURN_TIME = "10 minutes"
@@ -51,6 +53,13 @@ class DaskWorkers(Distribution):
                 "distributed.workers is null, but distributed.scheduler is null too, so the workers are "
                 "started here. Set their number, as in distributed.workers=2, or the address of a running "
                 "scheduler, as in distributed.scheduler=tcp://HOST:8786."
+            )
+        most = max(_MOST_PER_CORE * available_cores(), _MOST_PER_CORE**2)
+        if self.scheduler is None and self.workers is not None and self.workers > most:
+            raise ConfigError(
+                f"distributed.workers is {self.workers}, but the workers are started on this machine, which "
+                f"has {available_cores()} cores. Set it to at most {most}, or name a cluster of several "
+                "machines with distributed.scheduler=tcp://HOST:8786."
             )
 
     def open(self) -> AbstractContextManager[Workers]:

@@ -77,9 +77,15 @@ def disconnect(client: distributed.Client | None, cluster: Cluster | None) -> No
 
 
 def present_workers(client: distributed.Client) -> dict[str, dict[str, Any]]:
-    """Returns address -> description by the scheduler, of the workers that can run tasks."""
+    """Returns address -> description by the scheduler, of the workers that can run tasks.
+
+    Raises:
+        OSError: The scheduler is gone.
+    """
     # Newer versions describe five workers unless told otherwise; older ones ignore the argument.
-    workers = client.scheduler_info(n_workers=-1)["workers"]
+    workers = client.scheduler_info(n_workers=-1).get("workers")
+    if workers is None:
+        raise OSError("the scheduler is gone")
     return {address: info for address, info in workers.items() if info["status"] in ("running", "paused")}
 
 

@@ -104,7 +104,7 @@ def contiguous(query_sizes: NDArray[np.int64], num_shards: int) -> list[NDArray[
     part of a file from its beginning to its end.
 
     >>> [queries.tolist() for queries in contiguous(np.array([1, 1, 1, 3, 4, 2]), 3)]
-    [[0, 1, 2], [3], [4, 5]]
+    [[0, 1, 2], [3, 4], [5]]
     """
     num_queries, ends = len(query_sizes), np.cumsum(query_sizes)
     wanted = ends[-1] * np.arange(1, num_shards) / num_shards

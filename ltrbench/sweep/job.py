@@ -43,6 +43,7 @@ class SettingsRecord(TypedDict):
     data: Mapping[str, Any]
     tracking: Mapping[str, Any]
     executor: Mapping[str, Any]
+    distributed: Mapping[str, Any] | None
     search: Mapping[str, Any] | None
     register: str | None
     early_stopping: Mapping[str, Any] | None

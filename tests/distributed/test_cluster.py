@@ -75,6 +75,7 @@ def test_one_process_has_no_workers() -> None:
             {"workers": None},
             ("distributed.workers is null", "distributed.workers=2", "distributed.scheduler=tcp"),
         ),
+        ({"workers": 5000}, ("distributed.workers is 5000", "cores", "distributed.scheduler=tcp")),
         ({"workers": "many"}, ("distributed.workers", "many")),
         ({"nodes": 3}, ("distributed.nodes", "DaskWorkers")),
     ],

@@ -438,7 +438,7 @@ def check_executor_of_distributed(settings: Iterable[Mapping[str, Any]], executo
     """
     if isinstance(executor, InlineExecutor):
         return
-    if any(of_job.get("distributed") is not None for of_job in settings):
+    if any(of_job["distributed"] is not None for of_job in settings):
         raise ConfigError(
             f"distributed is set and executor is {type(executor).__name__}, but jobs that run at the same "
             "time would share the cores and the memory of the workers that fit together. Set "

@@ -15,7 +15,7 @@ from hydra.errors import OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from ltrbench.conf_folder import conf_dir
+from ltrbench.conf_folder import conf_dir, settings_in
 from ltrbench.config import Config
 from ltrbench.errors import did_you_mean
 
@@ -132,7 +132,21 @@ def _missing_key(error: BaseException, text: str) -> str | None:
     of_store = remedy_of_store(name) if owner == "StoreFiles" else ""
     # A sweep over models sets the key in all of them.
     lacking = f" {owner} has no such setting." if owner and not of_store else ""
-    return f"there is no key {key}{of_store or did_you_mean(wrong, known)}{lacking}{hint}"
+    of_others = _choices_with(parent, name) if owner and not of_store else ""
+    return f"there is no key {key}{of_store or did_you_mean(wrong, known)}{lacking}{of_others}{hint}"
+
+
+_PLACES = ("distributed", "executor", "tracking")
+"""Groups that a user may set a key of before choosing another file than the default."""
+
+
+def _choices_with(group: str, name: str) -> str:
+    """Returns a sentence with the choices of a group that have a key; empty if there are none."""
+    if group not in _PLACES:
+        return ""
+    paths = sorted(conf_dir().glob(f"{group}/[!_]*.yaml"))
+    choices = [f"{group}={path.stem}" for path in paths if name in settings_in(group, path.stem)]
+    return f" It belongs to {' and '.join(choices)}." if choices else ""
 
 
 def _owner_of_keys(error: BaseException) -> str | None:

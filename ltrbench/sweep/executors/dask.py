@@ -449,9 +449,11 @@ class _Dispatcher:
             return  # it tries again for CONNECT_SECONDS
         if self.client.status != "running":
             raise WorkerLostError(f"{self.executor.place} does not answer any more; start it, and resume")
-        present = {
-            (address, info["local_directory"]): info for address, info in present_workers(self.client).items()
-        }
+        try:
+            workers = present_workers(self.client)
+        except OSError:
+            return  # the next look finds the connection closed
+        present = {(address, info["local_directory"]): info for address, info in workers.items()}
         for key in set(self.workers) - set(present):
             worker = self.workers.pop(key)
             self.release(worker, _reason_of_loss(worker))

@@ -25,7 +25,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-import ltrbench.experiment.run
+import ltrbench.experiment.places
+import ltrbench.experiment.watching
 from ltrbench.cli import main
 from ltrbench.cli.jobs.progress import Bar, Lines, counting, figures, fitting, showing
 from ltrbench.data.synthetic import Synthetic
@@ -87,7 +88,8 @@ def test_progress_evaluates_nothing_a_second_time(tmp_path: Path, monkeypatch: p
         calls.append(arguments)
         return evaluate(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(ltrbench.experiment.run, "evaluate", counted)
+    for module in (ltrbench.experiment.places, ltrbench.experiment.watching):
+        monkeypatch.setattr(module, "evaluate", counted)
     run(experiment(), tmp_path / "unseen")
     unseen = len(calls)
     run(experiment(), tmp_path / "seen", on_progress=lambda _: None)
