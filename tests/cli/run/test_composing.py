@@ -233,6 +233,8 @@ def test_one_metric_needs_no_brackets(loader: ConfigLoader) -> None:
         (["early_stopping=5"], ["early_stopping.KEY=VALUE", "early_stopping=null"]),
         (["data=store", "data.absent=nan"], ["data.absent", "data build SOURCE", "--read absent="]),
         (["data=store", "data.sort_queries=true"], ["data.sort_queries", "--read sort_queries="]),
+        (["distributed.scheduler=tcp://a:1"], ["distributed.scheduler", "distributed=dask"]),
+        (["executor.workers=4"], ["executor.workers", "executor=processes"]),
         (["data=store", "data.colour=red"], ["data.colour", "StoreFiles"]),
     ],
 )
