@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import Splits
 from ltrbench.distributed.shards import PlacedShards, divide_queries, drop, held, place
+from ltrbench.errors import LtrbenchError
 from ltrbench.experiment.watching import CurveRecorder, OnProgress, ProgressReporter
 from ltrbench.measure.memory import MemoryMeter
 from ltrbench.metrics import (
@@ -224,8 +225,10 @@ def place_of_run(distributed: OpensWorkers | None, plugins: Sequence[str] = ()) 
             return
         on_workers = OnWorkers(workers, plugins)
         yield on_workers
-        # Not after an error: workers may be lost, and their cluster usually ends.
-        on_workers.close()
+        # Not after an error: workers may be lost, and their cluster usually ends. The run is written by now: a
+        # worker that is lost here must not turn it into a failed one, and holds nothing any more.
+        with contextlib.suppress(LtrbenchError, OSError):
+            on_workers.close()
 
 
 def _sizes(placed: PlacedShards) -> list[dict[str, int]]:
@@ -280,7 +283,9 @@ def _drop_ranker(key: str) -> None:
 
 
 def _predict(key_of_ranker: str, key: str) -> NDArray[np.floating[Any]]:
-    return _rankers[key_of_ranker].predict(held(key).dataset.features)
+    # First, because its error names the cause if the process was started again, without shard and ranker.
+    features = held(key).dataset.features
+    return _rankers[key_of_ranker].predict(features)
 
 
 _OfShard = tuple[dict[str, PerQuery], dict[str, Weighting]]
