@@ -103,7 +103,7 @@ _WITHOUT_SEED = {"lambda_l1", "max_depth", "min_data_in_bin", "path_smooth"}
 """Parameters of `extra` that are known not to draw random numbers."""
 
 _NOT_DISTRIBUTED = {"linear_tree", "tree_learner", "forcedsplits_filename", "num_machines", "machines"}
-"""Parameters of `extra` that a distributed fit does not support or sets itself."""
+"""Parameters of `extra` that a distributed fit does not support, or that `lightgbm.dask` sets."""
 
 _OF_FILES = {
     "categorical_feature",
@@ -214,10 +214,10 @@ class LightGBMRanker(LibraryRanker):
                 f"{self.lambdarank_position_bias_regularization}, but LightGBM's distributed fit "
                 f"(lightgbm.dask) takes no positions. Set the parameter to null, {alone}."
             )
-        for name in _NOT_DISTRIBUTED & self.extra.keys():
+        for name in sorted(_NOT_DISTRIBUTED & self.extra.keys()):
             raise ConfigError(
-                f"extra.{name} is {self.extra[name]}, which LightGBM does not support in a distributed fit. "
-                f"Remove extra.{name}, {alone}."
+                f"extra.{name} is {self.extra[name]}, but cannot be set in a distributed fit of LightGBM "
+                f"(lightgbm.dask). Remove extra.{name}, {alone}."
             )
 
     def fit_distributed(

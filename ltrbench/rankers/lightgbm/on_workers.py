@@ -57,14 +57,15 @@ def fit_on_workers(
         del arrays["sample_weight"]
 
     def fit() -> str:
-        # lightgbm.dask prints how it chooses ports, and always warns of n_jobs, which has a default.
-        quiet = contextlib.redirect_stdout(io.StringIO())
-        with workers.client.as_current(), quiet, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Parameter .* will be ignored")
+        with workers.client.as_current():
             ranker.fit(arrays.pop("X"), arrays.pop("y"), **arrays)
         return str(ranker.booster_.model_to_string())
 
-    return _watched(workers, fit)
+    # lightgbm.dask prints how it chooses ports, and always warns of n_jobs, which has a default. Both apply to
+    # all threads, and the thread of a fit whose worker has ended may never restore them.
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Parameter .* will be ignored")
+        return _watched(workers, fit)
 
 
 _NEEDS = (
@@ -169,7 +170,8 @@ def replayed_curve(
 ) -> tuple[FitCurve, float]:
     """Returns the learning curve of a model, and the seconds that it took.
 
-    `lightgbm.dask` reports no scores during a fit. The workers compute those of each tree afterwards.
+    `lightgbm.dask` reports no scores during a fit. The workers compute those of each tree afterwards, with
+    the final weights of the trees (extra.boosting=dart changes the weights during a fit).
     """
     if not metrics:
         return ([], {}), 0.0
