@@ -30,7 +30,7 @@ class Distribution(ABC):
 
 @dataclass(kw_only=True)
 class OneProcess(Distribution):
-    """This process fits alone: `resolved` of the configuration turns it into null."""
+    """This process fits alone. `ltrbench.config.resolved` replaces it by null."""
 
     def open(self) -> AbstractContextManager[Workers | None]:
         return nullcontext()

@@ -17,8 +17,9 @@ from ltrbench.distributed.workers import Workers
 from ltrbench.errors import ConfigError, require
 from ltrbench.measure.available import available_cores
 
-_MOST_PER_CORE = 4
-"""Most workers per core that are started on this machine; each is a process with its own libraries."""
+_MOST_PER_CORE, _MOST_ON_FEW_CORES = 4, 16
+"""Maximum number of workers that are started on this machine: per core, and in any case. Each is a process
+with its own libraries."""
 _CONNECT_SECONDS = 30.0
 """Limit for the connection to a scheduler."""
 _RETURN_TIME = "10 minutes"
@@ -54,7 +55,7 @@ class DaskWorkers(Distribution):
                 "started here. Set their number, as in distributed.workers=2, or the address of a running "
                 "scheduler, as in distributed.scheduler=tcp://HOST:8786."
             )
-        most = max(_MOST_PER_CORE * available_cores(), _MOST_PER_CORE**2)
+        most = max(_MOST_PER_CORE * available_cores(), _MOST_ON_FEW_CORES)
         if self.scheduler is None and self.workers is not None and self.workers > most:
             raise ConfigError(
                 f"distributed.workers is {self.workers}, but the workers are started on this machine, which "

@@ -56,8 +56,8 @@ BYTES_PER_SECOND = 10e6
 """The slowest rate at which arguments reach the workers, by which the limit for the start is extended."""
 
 _CONSEQUENCES = ("LostContactError", "StoppedError", "XGBoostError", "LightGBMError")
-"""Exceptions that members raise when another one has left, from the most certain; none of them if it is the
-only one that was raised."""
+"""Exceptions that members raise when another member has left. They are reported only if no other cause is
+noticed."""
 
 
 @dataclass(frozen=True)
@@ -340,9 +340,12 @@ class Round:
         return running
 
     def release(self) -> None:
-        """Frees the tracker, and ends the waits for outcomes. A second call has no effect."""
+        """Frees the tracker and the tasks, and ends the waits for outcomes. A second call has no effect."""
         for reply in self.replies:
             reply.cancel()
+        # The callbacks of the replies refer to this round, which has all arguments: without this, they would
+        # stay in memory until Python looks for cycles.
+        self.replies, self.tasks = [], []
         tracker, self.tracker = self.tracker, None
         if tracker is not None:
             # It complains if members left before it was done.
@@ -355,13 +358,13 @@ def _is_consequence(failure: _Failure) -> bool:
 
 
 def _is_dask_error(error: BaseException | None) -> bool:
-    """Whether Dask lost the task of a member, as with its worker."""
+    """Returns whether Dask lost the task of a member, for example with its worker."""
     lost = (concurrent.futures.CancelledError, distributed.CancelledError, distributed.KilledWorker)
     return isinstance(error, lost)
 
 
 def _degree(failure: _Failure) -> int:
-    """Returns 0 for a process that ended, 1 for a cause, and more for a consequence."""
+    """Returns 0 for a process that ended, 1 for another cause, and 2 for a consequence."""
     if failure.error is None:
         return 0
     return 2 if _is_consequence(failure) else 1

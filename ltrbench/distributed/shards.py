@@ -122,6 +122,7 @@ def divide_queries(dataset: RankingDataset, num_shards: int, deal: Deal = contig
 
     Raises:
         ConfigError: There are fewer queries than shards.
+        DataError: `deal` leaves out a query, or deals one twice.
     """
     if dataset.num_queries < num_shards:
         count = f"{dataset.num_queries} {'query' if dataset.num_queries == 1 else 'queries'}"
@@ -139,7 +140,7 @@ def place(workers: RunsFunctions, shards: Sequence[QueryShard]) -> PlacedShards:
     """Sends one shard to each worker, which holds it until `drop`.
 
     Raises:
-        DataError: A worker cannot open the files of the features, or finds others there.
+        MemberError: A worker cannot open the files of the features, or finds other files there.
     """
     name = uuid.uuid4().hex
     keys = tuple(f"{name}-{rank}" for rank in range(len(shards)))

@@ -1,6 +1,6 @@
 """Where a run fits, predicts and evaluates: in this process, or on several workers together.
 
-Both places take the same steps with the same results: on workers every shard is predicted and evaluated where
+A model has the same scores and metrics in both places: on workers every shard is predicted and evaluated where
 it is held, and the values are joined in the order of the whole data set.
 """
 

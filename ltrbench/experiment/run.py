@@ -395,17 +395,21 @@ def _finished(
 def _threads_in_words(num_threads: int, place: Place) -> str:
     if not place.record:
         return f"{num_threads} {'thread' if num_threads == 1 else 'threads'}"
-    count, threads = place.record["workers"], sum(place.record["threads"])
-    workers = "1 worker" if count == 1 else f"{count} workers"
-    return f"{workers} with {threads} {'thread' if threads == 1 else 'threads'} in total"
+    threads = sum(place.record["threads"])
+    return f"{_workers_in_words(place)} with {threads} {'thread' if threads == 1 else 'threads'} in total"
+
+
+def _workers_in_words(place: Place) -> str:
+    count = place.record["workers"]
+    return "1 worker" if count == 1 else f"{count} workers"
 
 
 def _notes(experiment: Experiment, place: Place) -> Iterator[str]:
-    """Yields a note if several workers fitted a model that another fit need not give again."""
+    """Yields a note if workers fitted a model that another fit need not give again."""
     if place.record and not experiment.is_repeatable:
         yield (
-            f"Fitted by {place.record['workers']} workers together, which is not repeatable: another fit may "
-            "give other scores."
+            f"Fitted on {_workers_in_words(place)}, which is not repeatable: another fit may give "
+            "other scores."
         )
 
 

@@ -54,7 +54,7 @@ def seconds_of_total(team: CollectiveTeam, num_bytes: int, repeats: int) -> floa
 
 
 def nothing(*arguments: object) -> None:
-    """What a call on the workers costs by itself."""
+    """Does nothing: the time of a call on the workers."""
 
 
 def bench_exchanges(workers: Workers, repeats: int) -> None:
