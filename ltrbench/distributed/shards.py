@@ -172,6 +172,22 @@ def held(key: str) -> QueryShard:
     return _held[key]
 
 
+MemberKeys = tuple[str, str | None]
+"""Keys of the training and the validation shard of one worker; None: there is no validation set."""
+
+
+def keys_of_members(train: PlacedShards, valid: PlacedShards | None) -> list[MemberKeys]:
+    """Returns the keys of each worker, by rank."""
+    keys_of_valid: Sequence[str | None] = (None,) * len(train.keys) if valid is None else valid.keys
+    return list(zip(train.keys, keys_of_valid, strict=True))
+
+
+def held_by_member(keys: MemberKeys) -> tuple[QueryShard, QueryShard | None]:
+    """Returns the training and the validation shard that this worker holds; raises DataError as `held`."""
+    key_of_train, key_of_valid = keys
+    return held(key_of_train), None if key_of_valid is None else held(key_of_valid)
+
+
 def _hold(key: str, pickled: bytes) -> None:
     shard = pickle.loads(pickled)
     assert isinstance(shard, QueryShard)

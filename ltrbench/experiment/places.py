@@ -1,7 +1,7 @@
 """Where a run fits, predicts and evaluates: in this process, or on several workers together.
 
-A model has the same scores and metrics in both places: on workers every shard is predicted and evaluated where
-it is held, and the values are joined in the order of the whole data set.
+A model has the same scores and metrics in both places: on workers every shard is predicted and evaluated
+where it is held, and the values are joined in the order of the whole data set.
 """
 
 from __future__ import annotations
@@ -225,8 +225,8 @@ def place_of_run(distributed: OpensWorkers | None, plugins: Sequence[str] = ()) 
             return
         on_workers = OnWorkers(workers, plugins)
         yield on_workers
-        # Not after an error: workers may be lost, and their cluster usually ends. The run is written by now: a
-        # worker that is lost here must not turn it into a failed one, and holds nothing any more.
+        # Not after an error: workers may be lost, and their cluster usually ends. The run is written by now,
+        # and a worker that is lost only here, with what it held, must not turn it into a failed run.
         with contextlib.suppress(LtrbenchError, OSError):
             on_workers.close()
 

@@ -408,8 +408,8 @@ def _notes(experiment: Experiment, place: Place) -> Iterator[str]:
     """Yields a note if workers fitted a model that another fit need not give again."""
     if place.record and not experiment.is_repeatable:
         yield (
-            f"Fitted on {_workers_in_words(place)}, which is not repeatable: another fit may give "
-            "other scores."
+            f"Fitted on {_workers_in_words(place)}, which is not repeatable: another fit may give other "
+            "scores."
         )
 
 

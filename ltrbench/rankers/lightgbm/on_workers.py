@@ -20,7 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.features import FeatureMatrix, as_array
-from ltrbench.distributed.shards import PlacedShards, QueryShard, held
+from ltrbench.distributed.shards import (
+    MemberKeys,
+    PlacedShards,
+    QueryShard,
+    held,
+    held_by_member,
+    keys_of_members,
+)
 from ltrbench.errors import LtrbenchError
 from ltrbench.rankers.capabilities import FitsTogether
 from ltrbench.rankers.early_stopping import FitCurve, JoinsArrays, MemberMonitor
@@ -61,8 +68,8 @@ def fit_on_workers(
             ranker.fit(arrays.pop("X"), arrays.pop("y"), **arrays)
         return str(ranker.booster_.model_to_string())
 
-    # lightgbm.dask prints how it chooses ports, and always warns of n_jobs, which has a default. Both apply to
-    # all threads, and the thread of a fit whose worker has ended may never restore them.
+    # lightgbm.dask prints how it chooses ports, and always warns of n_jobs, which has a default. Output and
+    # warnings belong to all threads, and the thread of a fit whose worker has ended may never restore them.
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Parameter .* will be ignored")
         return _watched(workers, fit)
@@ -176,21 +183,19 @@ def replayed_curve(
     if not metrics:
         return ([], {}), 0.0
     began = time.perf_counter()
-    keys_of_valid = (None,) * len(train.keys) if valid is None else valid.keys
-    arguments = [(*keys, model, metrics) for keys in zip(train.keys, keys_of_valid, strict=True)]
+    arguments = [(keys, model, metrics) for keys in keys_of_members(train, valid)]
     curve: FitCurve = workers.run_team(_member_curve, arguments)[0]
     return curve, time.perf_counter() - began
 
 
-def _member_curve(
-    team: JoinsArrays, key_of_train: str, key_of_valid: str | None, model: str, metrics: tuple[str, ...]
-) -> FitCurve:
-    shards = [held(key) for key in (key_of_train, key_of_valid) if key is not None]
+def _member_curve(team: JoinsArrays, keys: MemberKeys, model: str, metrics: tuple[str, ...]) -> FitCurve:
+    train, valid = held_by_member(keys)
+    shards = [train] if valid is None else [train, valid]
     booster, features = lgb.Booster(model_str=model), [_features(shard) for shard in shards]
     scores = [np.zeros(shard.dataset.num_documents) for shard in shards]
-    monitor = MemberMonitor(None, team, shards[0], shards[1] if len(shards) > 1 else None, metrics)
+    monitor = MemberMonitor(None, team, train, valid, metrics)
     for tree in range(booster.num_trees()):
         for of_split, values in zip(scores, features, strict=True):
             of_split += np.asarray(booster.predict(values, start_iteration=tree, num_iteration=1))
-        monitor.should_stop(tree + 1, scores[0].copy(), scores[1] if len(scores) > 1 else None)
+        monitor.should_stop(tree + 1, scores[0].copy(), None if valid is None else scores[1])
     return monitor.curve

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ltrbench.distributed.shards import PlacedShards, held
+from ltrbench.distributed.shards import MemberKeys, PlacedShards, held_by_member, keys_of_members
 from ltrbench.native.forest.scoring import Forest
 from ltrbench.native.objectives.position_bias import Factors
 from ltrbench.native.team import Placement, Team
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FittedTogether(NamedTuple):
-    """What a fit gives."""
+    """Result of a fit on workers."""
 
     forest: Forest
     position_factors: Factors
@@ -34,13 +34,14 @@ def fit_together(
     valid: PlacedShards | None,
     metrics: Sequence[str],
 ) -> FittedTogether:
-    """Fits copies of the ranker on all workers, and returns what each of them has: the arguments are those of
-    `fit_distributed`."""
-    keys_of_valid = (None,) * len(train.keys) if valid is None else valid.keys
+    """Fits a copy of the ranker on every worker, and returns the result, which is the same for all of them.
+
+    The arguments are those of `fit_distributed`.
+    """
     threads = threads_of_workers(workers, ranker.num_threads)
     arguments = [
-        (replace(ranker, num_threads=count), *keys, tuple(metrics))
-        for count, *keys in zip(threads, train.keys, keys_of_valid, strict=True)
+        (replace(ranker, num_threads=count), keys, tuple(metrics))
+        for count, keys in zip(threads, keys_of_members(train, valid), strict=True)
     ]
     fitted = workers.run_team(_fit_member, arguments)[0]
     assert isinstance(fitted, FittedTogether)  # member 0 returns it
@@ -48,10 +49,10 @@ def fit_together(
 
 
 def _fit_member(
-    team: Team, ranker: NativeRanker, key_of_train: str, key_of_valid: str | None, metrics: tuple[str, ...]
+    team: Team, ranker: NativeRanker, keys: MemberKeys, metrics: tuple[str, ...]
 ) -> FittedTogether | None:
     """Fits on a worker; every member has the same model, and member 0 returns it."""
-    train, valid = held(key_of_train), None if key_of_valid is None else held(key_of_valid)
+    train, valid = held_by_member(keys)
     placement = Placement.among(team, train.queries, train.dataset.query_sizes)
     monitor = MemberMonitor(ranker.early_stopping, team, train, valid, metrics)
     ranker.fit_member(train.dataset, placement, None if valid is None else valid.dataset, monitor)

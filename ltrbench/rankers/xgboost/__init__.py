@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, is_sparse
-from ltrbench.distributed.shards import PlacedShards, held
+from ltrbench.distributed.shards import MemberKeys, PlacedShards, held_by_member, keys_of_members
 from ltrbench.errors import ConfigError, DataError, require, require_choice
 from ltrbench.rankers.base import FitSummary, check_fitted, threads_of_workers
 from ltrbench.rankers.capabilities import Finding, FitsTogether, Severity
@@ -222,12 +222,11 @@ class XGBoostRanker(LibraryRanker):
         valid: PlacedShards | None = None,
         metrics: Sequence[str] = (),
     ) -> FitCurve:
-        keys_of_valid = (None,) * len(train.keys) if valid is None else valid.keys
         threads = threads_of_workers(workers, self.num_threads)
         scale = _weight_scale_of(train)
         arguments = [
-            (replace(self, num_threads=count), *keys, scale, tuple(metrics))
-            for count, *keys in zip(threads, train.keys, keys_of_valid, strict=True)
+            (replace(self, num_threads=count), keys, scale, tuple(metrics))
+            for count, keys in zip(threads, keys_of_members(train, valid), strict=True)
         ]
         curve: FitCurve
         content, self.summary, curve = workers.run_team(_fit_member, arguments)[0]
@@ -535,15 +534,10 @@ def _weight_scale_of(train: PlacedShards) -> float:
 
 
 def _fit_member(
-    team: JoinsArrays,
-    ranker: XGBoostRanker,
-    key_of_train: str,
-    key_of_valid: str | None,
-    weight_scale: float,
-    metrics: tuple[str, ...],
+    team: JoinsArrays, ranker: XGBoostRanker, keys: MemberKeys, weight_scale: float, metrics: tuple[str, ...]
 ) -> tuple[bytes, FitSummary | None, FitCurve]:
     """Fits on a worker, inside a collective; every member returns the same model and the same curve."""
-    train, valid = held(key_of_train), None if key_of_valid is None else held(key_of_valid)
+    train, valid = held_by_member(keys)
     monitor = MemberMonitor(ranker.early_stopping, team, train, valid, metrics)
     of_valid = None if valid is None else valid.dataset
     content = ranker.fit_shards(train.dataset, of_valid, monitor, weight_scale)
