@@ -176,7 +176,13 @@ class Monitor:
 
 
 class JoinsArrays(Protocol):
-    """The members of a fit, as far as a monitor uses them."""
+    """The members of a fit, as far as backends and monitors use them.
+
+    Attributes:
+        rank: number of this member, from 0.
+    """
+
+    rank: int
 
     def joined(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Returns the one-dimensional arrays of all members, by rank."""

@@ -183,12 +183,17 @@ def replayed_curve(
     if not metrics:
         return ([], {}), 0.0
     began = time.perf_counter()
-    arguments = [(keys, model, metrics) for keys in keys_of_members(train, valid)]
+    arguments = [
+        (keys, model, metrics, member.num_threads)
+        for keys, member in zip(keys_of_members(train, valid), workers.members, strict=True)
+    ]
     curve: FitCurve = workers.run_team(_member_curve, arguments)[0]
     return curve, time.perf_counter() - began
 
 
-def _member_curve(team: JoinsArrays, keys: MemberKeys, model: str, metrics: tuple[str, ...]) -> FitCurve:
+def _member_curve(
+    team: JoinsArrays, keys: MemberKeys, model: str, metrics: tuple[str, ...], num_threads: int
+) -> FitCurve:
     train, valid = held_by_member(keys)
     shards = [train] if valid is None else [train, valid]
     booster, features = lgb.Booster(model_str=model), [_features(shard) for shard in shards]
@@ -196,6 +201,8 @@ def _member_curve(team: JoinsArrays, keys: MemberKeys, model: str, metrics: tupl
     monitor = MemberMonitor(None, team, train, valid, metrics)
     for tree in range(booster.num_trees()):
         for of_split, values in zip(scores, features, strict=True):
-            of_split += np.asarray(booster.predict(values, start_iteration=tree, num_iteration=1))
+            of_split += np.asarray(
+                booster.predict(values, start_iteration=tree, num_iteration=1, num_threads=num_threads)
+            )
         monitor.should_stop(tree + 1, scores[0].copy(), None if valid is None else scores[1])
     return monitor.curve

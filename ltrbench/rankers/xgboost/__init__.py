@@ -535,13 +535,13 @@ def _weight_scale_of(train: PlacedShards) -> float:
 
 def _fit_member(
     team: JoinsArrays, ranker: XGBoostRanker, keys: MemberKeys, weight_scale: float, metrics: tuple[str, ...]
-) -> tuple[bytes, FitSummary | None, FitCurve]:
-    """Fits on a worker, inside a collective; every member returns the same model and the same curve."""
+) -> tuple[bytes, FitSummary | None, FitCurve] | None:
+    """Fits on a worker, inside a collective; every member has the same model, and member 0 returns it."""
     train, valid = held_by_member(keys)
     monitor = MemberMonitor(ranker.early_stopping, team, train, valid, metrics)
     of_valid = None if valid is None else valid.dataset
     content = ranker.fit_shards(train.dataset, of_valid, monitor, weight_scale)
-    return content, ranker.summary, monitor.curve
+    return (content, ranker.summary, monitor.curve) if team.rank == 0 else None
 
 
 def _absent_zeros(features: AnyFeatures) -> Iterator[Finding]:
