@@ -29,7 +29,7 @@ STOP_SECONDS = 10.0
 
 
 def silence_dask() -> None:
-    """Keeps Dask's reports of restarted workers and lost connections out of the terminal: errors say them."""
+    """Hides Dask's reports of restarted workers and lost connections: ltrbench's own errors name them."""
     logging.getLogger("distributed").setLevel(logging.ERROR)
     # A lost connection is reported by the futures of the tasks. The scheduler of a LocalCluster runs here.
     for name in ("distributed.client", "distributed.scheduler"):

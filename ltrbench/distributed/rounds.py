@@ -306,8 +306,10 @@ class Round:
 
     def stop(self) -> None:
         """Cancels the tasks, and ends the processes of members that do not react. Takes a few seconds."""
-        with contextlib.suppress(OSError, TimeoutError, distributed.CancelledError):
-            self.client.cancel(self.tasks, force=True)
+        # A closed client has lost its scheduler; `cancel` would raise an error that hides the one about it.
+        if self.client.status != "closed":
+            with contextlib.suppress(OSError, TimeoutError, distributed.CancelledError):
+                self.client.cancel(self.tasks, force=True)
         # Blocked members are released by those that leave; those that still join, by the end of the tracker.
         running = self.still_running(STOPPING_SECONDS)
         self.release()

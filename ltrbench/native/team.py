@@ -61,7 +61,7 @@ ALONE = Alone()
 
 
 class DocumentDraws(Protocol):
-    """Random numbers of documents: a `np.random.Generator`, or the part of this member."""
+    """Random numbers for the documents of this member; a `np.random.Generator` if it is the only one."""
 
     def random(self, size: Any, /) -> Any:
         """Returns uniform random numbers in [0, 1); the first dimension is that of documents."""

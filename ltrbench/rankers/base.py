@@ -221,8 +221,13 @@ def resolve_threads(num_threads: int) -> int:
 
 
 def threads_of_workers(workers: FitsTogether, num_threads: int) -> list[int]:
-    """Returns the number of threads of the fit of each worker, by rank: `num_threads`, but at most as many as
-    the worker has, because several workers may share a machine; 0: that many."""
+    """Returns the number of threads of the fit on each worker, by rank.
+
+    Several workers may share a machine, so no worker uses more threads than it has.
+
+    Args:
+        num_threads: number of threads of a ranker; 0: all that each worker has.
+    """
     available = [member.num_threads for member in workers.members]
     return [min(num_threads or most, most) for most in available]
 
