@@ -150,7 +150,7 @@ def place(workers: RunsFunctions, shards: Sequence[QueryShard]) -> PlacedShards:
 
 def drop(workers: RunsFunctions, placed: PlacedShards) -> None:
     """Releases the shards that the workers hold."""
-    workers.run(_drop, [(key,) for key in placed.keys])
+    workers.run(release, [(key,) for key in placed.keys])
 
 
 _held: dict[str, QueryShard] = {}
@@ -194,7 +194,8 @@ def _hold(key: str, pickled: bytes) -> None:
     _held[key] = shard
 
 
-def _drop(key: str) -> None:
+def release(key: str) -> None:
+    """Releases a shard, if this worker holds it."""
     _held.pop(key, None)
 
 

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Splits
-from ltrbench.distributed.shards import PlacedShards, divide_queries, drop, held, place
-from ltrbench.errors import LtrbenchError
+from ltrbench.distributed.shards import PlacedShards, divide_queries, held, place, release
 from ltrbench.experiment.watching import CurveRecorder, OnProgress, ProgressReporter
 from ltrbench.measure.memory import MemoryMeter
 from ltrbench.metrics import (
@@ -165,10 +164,13 @@ class OnWorkers(Place):
         }
 
     def close(self) -> None:
-        """Releases what the workers hold."""
-        for placed in self._placed.values():
-            drop(self._workers, placed)
-        self._everywhere(_drop_ranker, self._key_of_ranker)
+        """Releases what the workers hold, as far as they answer; a cluster of the user may run for months."""
+        # Imported here, because it needs Dask.
+        from ltrbench.distributed.connecting import ANSWER_SECONDS, answers
+
+        keys = [key for placed in self._placed.values() for key in placed.keys]
+        arguments = (keys, self._key_of_ranker)
+        answers(self._workers.client, self._workers.addresses, ANSWER_SECONDS, _release, *arguments)
 
     def warm_up(self, ranker: Ranker, metrics: Sequence[str]) -> None:
         self._everywhere(_warm_up_member, ranker, tuple(metrics), self._plugins)
@@ -224,11 +226,13 @@ def place_of_run(distributed: OpensWorkers | None, plugins: Sequence[str] = ()) 
             yield ThisProcess()
             return
         on_workers = OnWorkers(workers, plugins)
-        yield on_workers
-        # Not after an error: workers may be lost, and their cluster usually ends. The run is written by now,
-        # and a worker that is lost only here, with what it held, must not turn it into a failed run.
-        with contextlib.suppress(LtrbenchError, OSError):
-            on_workers.close()
+        try:
+            yield on_workers
+        finally:
+            # A worker that is lost only here must neither turn a finished run into a failed one nor hide an
+            # error.
+            with contextlib.suppress(Exception):
+                on_workers.close()
 
 
 def _sizes(placed: PlacedShards) -> list[dict[str, int]]:
@@ -278,8 +282,11 @@ def _hold_ranker(key: str, kind: type[Ranker], files: Mapping[str, bytes]) -> No
         _rankers[key] = kind.load(Path(folder))
 
 
-def _drop_ranker(key: str) -> None:
-    _rankers.pop(key, None)
+def _release(keys_of_shards: Sequence[str], key_of_ranker: str) -> None:
+    """Runs in the event loop of a worker, also beside a function that does not end."""
+    for key in keys_of_shards:
+        release(key)
+    _rankers.pop(key_of_ranker, None)
 
 
 def _predict(key_of_ranker: str, key: str) -> NDArray[np.floating[Any]]:

@@ -29,6 +29,7 @@ from ltrbench.rankers.xgboost import XGBoostRanker
 pytest.importorskip("distributed", reason="needs Dask")
 from local_workers import local_workers
 
+from ltrbench.distributed.cluster import DaskWorkers
 from ltrbench.distributed.workers import Workers
 
 SETTINGS: dict[str, Any] = {"num_trees": 12, "num_leaves": 15, "learning_rate": 0.1, "num_threads": 1}
@@ -175,6 +176,14 @@ def test_settings_that_lightgbm_cannot_distribute_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=naming("LightGBM", *named, "distributed=none")):
         check_distributed(LightGBMRanker(**settings))
+
+
+def test_lightgbm_refuses_another_number_of_threads_than_dask_gives_its_workers(splits: Splits) -> None:
+    with (
+        DaskWorkers(workers=1, threads_per_worker=2).open() as opened,
+        pytest.raises(ConfigError, match=naming("2 threads", "use 1", "num_threads=0")),
+    ):
+        LightGBMRanker(**SETTINGS).fit_distributed(opened, placed(opened, splits.train))
 
 
 def test_a_worker_that_ends_ends_the_fit_of_lightgbm(splits: Splits) -> None:

@@ -59,7 +59,7 @@ except OSError as error:
     ) from error
 
 from ltrbench.rankers.lightgbm.features import MOST_DOCUMENTS_BINNED, csr_of_zeros, make_lightgbm_dataset
-from ltrbench.rankers.lightgbm.on_workers import fit_on_workers, replayed_curve
+from ltrbench.rankers.lightgbm.on_workers import check_threads, fit_on_workers, replayed_curve
 
 HIGHEST_GRADE = 30
 """Highest label in LightGBM's default gains, 2^l - 1."""
@@ -227,6 +227,7 @@ class LightGBMRanker(LibraryRanker):
         valid: PlacedShards | None = None,
         metrics: Sequence[str] = (),
     ) -> FitCurve:
+        check_threads(workers, self.num_threads)
         with self._refusing_extra():
             model = fit_on_workers(workers, train, self.num_trees, self.library_parameters())
         curve, seconds = replayed_curve(workers, train, valid, model, tuple(metrics))

@@ -28,7 +28,8 @@ from ltrbench.distributed.shards import (
     held_by_member,
     keys_of_members,
 )
-from ltrbench.errors import LtrbenchError
+from ltrbench.errors import ConfigError, LtrbenchError
+from ltrbench.rankers.base import threads_of_workers
 from ltrbench.rankers.capabilities import FitsTogether
 from ltrbench.rankers.early_stopping import FitCurve, JoinsArrays, MemberMonitor
 from ltrbench.rankers.library import weights_of_documents
@@ -73,6 +74,19 @@ def fit_on_workers(
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Parameter .* will be ignored")
         return _watched(workers, fit)
+
+
+def check_threads(workers: FitsTogether, num_threads: int) -> None:
+    """Raises ConfigError if the recorded number of threads would not be that of `lightgbm.dask`."""
+    of_dask = workers.client.nthreads()
+    wanted = threads_of_workers(workers, num_threads)
+    for address, count in zip(workers.addresses, wanted, strict=True):
+        if of_dask.get(address, count) != count:
+            raise ConfigError(
+                f"the Dask worker {address} has {of_dask[address]} threads, which lightgbm.dask uses, but "
+                f"this fit is to use {count}. Set num_threads=0, and distributed.threads_per_worker=null for "
+                "a running scheduler."
+            )
 
 
 _NEEDS = (
