@@ -54,9 +54,9 @@ EXIT_SECONDS = 5.0
 """How long to wait for the nanny of a lost worker, which knows how its process ended."""
 BYTES_PER_SECOND = 10e6
 """The slowest rate at which arguments reach the workers, by which the limit for the start is extended."""
-GRACE_SECONDS = 30.0
-"""How much longer than this process a member waits for the others. This process knows who is absent, but may be
-late on a busy machine."""
+EXTRA_SECONDS = 30.0
+"""How much longer than this process a member waits for the others. This process knows who is absent, but may
+be late on a busy machine."""
 
 _CONSEQUENCES = ("LostContactError", "StoppedError", "XGBoostError", "LightGBMError")
 """Exceptions that members raise when another member has left. They are reported only if no other cause is
@@ -144,7 +144,7 @@ class Round:
         size = len(self.members)
         loop = self.client.loop.asyncio_loop
         for member, call in zip(self.members, self.calls, strict=True):
-            patience = self.limit_of_start() + GRACE_SECONDS
+            patience = self.limit_of_start() + EXTRA_SECONDS
             order = Order(self.round_id, member.rank, size, self.in_team, patience, self.at.timeout)
             task = self.client.submit(
                 take_part,

@@ -150,7 +150,7 @@ def place(workers: RunsFunctions, shards: Sequence[QueryShard]) -> PlacedShards:
 
 def drop(workers: RunsFunctions, placed: PlacedShards) -> None:
     """Releases the shards that the workers hold."""
-    workers.run(release, [(key,) for key in placed.keys])
+    workers.run(release_shard, [(key,) for key in placed.keys])
 
 
 _held: dict[str, QueryShard] = {}
@@ -194,7 +194,7 @@ def _hold(key: str, pickled: bytes) -> None:
     _held[key] = shard
 
 
-def release(key: str) -> None:
+def release_shard(key: str) -> None:
     """Releases a shard, if this worker holds it."""
     _held.pop(key, None)
 

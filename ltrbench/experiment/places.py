@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Splits
-from ltrbench.distributed.shards import PlacedShards, divide_queries, held, place, release
+from ltrbench.distributed.shards import PlacedShards, divide_queries, held, place, release_shard
 from ltrbench.experiment.watching import CurveRecorder, OnProgress, ProgressReporter
 from ltrbench.measure.memory import MemoryMeter
 from ltrbench.metrics import (
@@ -285,7 +285,7 @@ def _hold_ranker(key: str, kind: type[Ranker], files: Mapping[str, bytes]) -> No
 def _release(keys_of_shards: Sequence[str], key_of_ranker: str) -> None:
     """Runs in the event loop of a worker, also beside a function that does not end."""
     for key in keys_of_shards:
-        release(key)
+        release_shard(key)
     _rankers.pop(key_of_ranker, None)
 
 
