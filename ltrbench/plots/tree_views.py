@@ -41,6 +41,7 @@ def _record(node: Node) -> dict[str, Any]:
         "feature": node.feature,
         "threshold": node.threshold,
         "missing": "left" if node.missing_left else "right",
+        **({"zero": "missing"} if node.zero_missing else {}),
         "left": _record(node.left),
         "right": _record(node.right),
     }
@@ -85,9 +86,12 @@ def _words(node: Node, feature_names: Sequence[str]) -> str:
         return _number(node.value)
     name = feature_names[node.feature]
     name = f"feature {name}" if name.isdigit() else name  # LETOR features have only numbers
-    if node.threshold == _LARGEST:
+    if node.threshold == _LARGEST and not node.zero_missing:
         return f"{name} is not missing"
-    return f"{name} <= {node.threshold:.6g}{' or missing' if node.missing_left else ''}"
+    words = f"{name} <= {node.threshold:.6g}"
+    if node.zero_missing:
+        return f"{words} or 0 or missing" if node.missing_left else f"{words} and not 0"
+    return f"{words} or missing" if node.missing_left else words
 
 
 def _number(value: float) -> str:

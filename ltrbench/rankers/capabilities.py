@@ -36,7 +36,7 @@ from ltrbench.data.features import SparseRows, rows_of_block
 from ltrbench.distributed.shards import PlacedShards, RunsFunctions
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.rankers.early_stopping import FitCurve
-from ltrbench.rankers.models.trees import Ensemble
+from ltrbench.rankers.models.trees import Ensemble, uniform
 from ltrbench.shapes import Features
 
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ class SupportsScoresWith(Protocol):
 @runtime_checkable
 class SupportsTrees(Protocol):
     def trees(self) -> Ensemble:
-        """Returns the fitted trees; their weighted leaf values sum to the scores of `predict`.
+        """Returns the fitted trees in the arithmetic of the library; their weighted leaf values sum to the
+        scores of `predict`.
 
         Raises:
             ConfigError: the ranker is not fitted, or a node of its trees does not split on a single feature.
@@ -362,7 +363,16 @@ def library_parameters_of(ranker: Ranker) -> dict[str, Any]:
 
 
 def trees_of(ranker: Ranker) -> Ensemble:
-    """Returns the fitted trees.
+    """Returns the fitted trees in one form for all backends, see `uniform`.
+
+    Raises:
+        ConfigError: the ranker has no trees.
+    """
+    return uniform(exact_trees_of(ranker))
+
+
+def exact_trees_of(ranker: Ranker) -> Ensemble:
+    """Returns the fitted trees in the arithmetic of their library.
 
     Raises:
         ConfigError: the ranker has no trees.

@@ -323,12 +323,12 @@ class CatBoostRanker(LibraryRanker):
         features, rate = content["features_info"]["float_features"], float(model.learning_rate_)
         roots = [
             *(
-                _symmetric(tree["splits"] or [], tree["leaf_values"], features, rate)
+                _symmetric(tree["splits"] or [], tree["leaf_values"], features)
                 for tree in content.get("oblivious_trees", ())
             ),
-            *(_subtree(tree, features, rate) for tree in content.get("trees", ())),
+            *(_subtree(tree, features) for tree in content.get("trees", ())),
         ]
-        return Ensemble(tuple(WeightedTree(scale * rate, root) for root in roots), float(bias))
+        return Ensemble(tuple(WeightedTree(scale, root, shrinkage=rate) for root in roots), float(bias))
 
     def _departure_from_defaults(self) -> str:
         reason = "because CatBoost's LambdaMart subtracts l2 from the sum of hessians"
@@ -544,32 +544,30 @@ def _split_features(content: dict[str, Any]) -> Iterator[int]:
             nodes += [node["left"], node["right"]]
 
 
-def _symmetric(
-    splits: list[dict[str, Any]], values: list[float], features: list[dict[str, Any]], rate: float
-) -> Node:
+def _symmetric(splits: list[dict[str, Any]], values: list[float], features: list[dict[str, Any]]) -> Node:
     """Returns a symmetric tree, in which leaf values include shrinkage. The index of a leaf is the sum of 2^i
     over the splits i where a document goes right."""
     if not splits:
-        return Leaf(values[0] / rate)
+        return Leaf(values[0])
     *others, last = splits
     half = len(values) // 2
     return _inner_node(
         last,
         features,
-        left=_symmetric(others, values[:half], features, rate),
-        right=_symmetric(others, values[half:], features, rate),
+        left=_symmetric(others, values[:half], features),
+        right=_symmetric(others, values[half:], features),
     )
 
 
-def _subtree(node: dict[str, Any], features: list[dict[str, Any]], rate: float) -> Node:
+def _subtree(node: dict[str, Any], features: list[dict[str, Any]]) -> Node:
     """Returns a node of a tree that is not symmetric, with its subtree."""
     if "split" not in node:
-        return Leaf(node["value"] / rate)
+        return Leaf(node["value"])
     return _inner_node(
         node["split"],
         features,
-        left=_subtree(node["left"], features, rate),
-        right=_subtree(node["right"], features, rate),
+        left=_subtree(node["left"], features),
+        right=_subtree(node["right"], features),
     )
 
 

@@ -43,11 +43,13 @@ from ltrbench.rankers.capabilities import (
     concerns_of,
     contributions_of,
     departures_of,
+    exact_trees_of,
     importance_of,
     library_model_of,
     refuse,
     trees_of,
 )
+from ltrbench.rankers.models.scoring import reference_scores
 from ltrbench.rankers.models.trees import InnerNode, Node
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.results import ScoredSplit
@@ -350,8 +352,9 @@ def test_the_trees_sum_up_to_its_scores(model: str, fitted: dict[str, Ranker]) -
         with pytest.raises(ConfigError, match=naming(type(fitted[model]).__name__, "trees", "model=native")):
             trees_of(fitted[model])
         return
-    ensemble = trees_of(fitted[model])
     expected = fitted[model].predict(features)
+    np.testing.assert_array_equal(reference_scores(exact_trees_of(fitted[model]), features), expected)
+    ensemble = trees_of(fitted[model])
     summed = [
         ensemble.base_score + sum(tree.weight * leaf_value(tree.root, document) for tree in ensemble.trees)
         for document in features

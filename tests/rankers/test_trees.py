@@ -18,6 +18,7 @@ from ltrbench.errors import ConfigError
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.plots.tree_views import as_lines, as_nested, draw_trees
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
+from ltrbench.rankers.capabilities import trees_of
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
@@ -102,7 +103,9 @@ def test_leaf_values_are_those_before_shrinkage() -> None:
     train = Synthetic(name="synthetic", num_queries=20).load().train
     shared: dict[str, Any] = {"num_trees": 1, "num_leaves": 5, "seed": 1}
     for kind in (NativeRanker, LightGBMRanker, XGBoostRanker, CatBoostRanker):
-        slow, fast = (kind(learning_rate=rate, **shared).fit(train).trees().trees[0] for rate in (0.05, 0.5))
+        slow, fast = (
+            trees_of(kind(learning_rate=rate, **shared).fit(train)).trees[0] for rate in (0.05, 0.5)
+        )
         assert fast.weight == pytest.approx(10 * slow.weight, rel=1e-6)
         slow_values, fast_values = list(leaf_values(slow.root)), list(leaf_values(fast.root))
         assert len(slow_values) == 5
@@ -113,13 +116,19 @@ def leaf_values(node: InnerNode | Leaf) -> list[float]:
     return [node.value] if isinstance(node, Leaf) else leaf_values(node.left) + leaf_values(node.right)
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"), [("zero_as_missing", "threshold"), ("linear_tree", "linear models")]
-)
-def test_trees_that_thresholds_and_values_do_not_describe_are_refused(name: str, reason: str) -> None:
+def test_trees_with_linear_models_in_their_leaves_are_refused() -> None:
     train = Synthetic(name="synthetic", num_queries=20).load().train
-    with pytest.raises(ConfigError, match=naming(reason, f"Fit without extra.{name}")):
-        LightGBMRanker(num_trees=3, extra={name: True}).fit(train).trees()
+    with pytest.raises(ConfigError, match=naming("linear models", "Fit without extra.linear_tree")):
+        LightGBMRanker(num_trees=3, extra={"linear_tree": True}).fit(train).trees()
+
+
+def test_zeros_that_count_as_missing_are_shown() -> None:
+    cut = replace(STUMP, zero_missing=True)
+    trees = (WeightedTree(1.0, cut), WeightedTree(1.0, replace(cut, missing_left=True)))
+    lines = list(as_lines(Ensemble(trees), ["a", "b"]))
+    assert "b <= 0.5 and not 0" in lines
+    assert "b <= 0.5 or 0 or missing" in lines
+    assert [record["zero"] for record in as_nested(Ensemble(trees))] == ["missing", "missing"]
 
 
 def test_the_first_trees_are_the_first(native_run: Path, trees: Callable[..., str]) -> None:

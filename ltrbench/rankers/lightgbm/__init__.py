@@ -45,7 +45,7 @@ from ltrbench.rankers.library import (
     weights_of_documents,
 )
 from ltrbench.rankers.models.lightgbm_text import check_text
-from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
+from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
 from ltrbench.shapes import Features, Scores
 
 try:
@@ -316,9 +316,10 @@ class LightGBMRanker(LibraryRanker):
         divisor = len(model["tree_info"]) if model["average_output"] else 1
         return Ensemble(
             tuple(
-                WeightedTree(tree["shrinkage"] / divisor, _subtree(tree["tree_structure"], tree["shrinkage"]))
+                WeightedTree(1 / divisor, _subtree(tree["tree_structure"]), tree["shrinkage"])
                 for tree in model["tree_info"]
-            )
+            ),
+            threshold_dtype="float64",
         )
 
     def seed_matters(self, num_documents: int) -> bool:
@@ -414,7 +415,7 @@ class LightGBMRanker(LibraryRanker):
         }
 
 
-def _subtree(node: dict[str, Any], shrinkage: float) -> Node:
+def _subtree(node: dict[str, Any]) -> Node:
     """Returns a node of LightGBM's dump, in which leaf values include shrinkage, with its subtree."""
     if "leaf_value" in node:
         # A leaf of a linear tree adds a sum over features to its constant.
@@ -423,20 +424,16 @@ def _subtree(node: dict[str, Any], shrinkage: float) -> Node:
                 "trees with extra.linear_tree have linear models in their leaves, which cannot be shown. Fit "
                 "without extra.linear_tree."
             )
-        return Leaf(node["leaf_value"] / shrinkage)
-    if node["missing_type"] == "Zero":
-        raise ConfigError(
-            "trees with extra.zero_as_missing cannot be shown, because one threshold does not describe a "
-            "split that treats 0 as missing. Fit without extra.zero_as_missing."
-        )
+        return Leaf(node["leaf_value"])
     # Without missing values in training, LightGBM reads a missing value as 0.
     zero_left = node["threshold"] >= 0
     return InnerNode(
         node["split_feature"],
-        threshold_at_most(node["threshold"]),
+        node["threshold"],
         missing_left=zero_left if node["missing_type"] == "None" else node["default_left"],
-        left=_subtree(node["left_child"], shrinkage),
-        right=_subtree(node["right_child"], shrinkage),
+        left=_subtree(node["left_child"]),
+        right=_subtree(node["right_child"]),
+        zero_missing=node["missing_type"] == "Zero",
     )
 
 

@@ -1,6 +1,7 @@
 """Trained models: trees, feature importances, and model files.
 
     trees             one representation of trees for all backends
+    scoring           scores of that representation
     importance        feature importances that can be compared across backends
     shuffling         shuffles of the values of a feature
     loading           loads a saved model by the name of its class

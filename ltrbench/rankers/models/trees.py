@@ -4,17 +4,24 @@ The score of a document x is, with leaf_t(x) the value of its leaf in tree t,
 
     base_score + sum over t of weight_t leaf_t(x)
 
-An adapter's `trees` translates its library's model; tests/rankers/test_conformance.py compares the sum with
-`predict`.
+The representation is exact: it states which comparison a split makes, where missing values and zeros go, and
+in which dtype thresholds are compared and values are summed. An adapter's `trees` translates its library's
+model; `scoring.reference_scores` computes the scores, and tests/rankers/test_conformance.py compares them
+with `predict`. `uniform` converts trees to the form in which they are shown and compared.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 import numpy as np
 
 _LARGEST = np.finfo(np.float32).max
+
+LARGEST_ZERO: Final = float(np.float32(1e-35))
+"""Largest absolute value that counts as 0 in a split with `zero_missing`, as in LightGBM (kZeroThreshold)."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +37,10 @@ class InnerNode:
 
     Attributes:
         feature: index of the feature, from 0.
-        threshold: largest value that goes left; a finite float32, like the features.
+        threshold: a value goes left if it is at most the threshold or, with the comparison `<` of the
+            ensemble, if it is smaller.
         missing_left: whether a missing value goes left.
+        zero_missing: whether a value of at most `LARGEST_ZERO` in absolute value counts as missing.
     """
 
     feature: int
@@ -39,6 +48,7 @@ class InnerNode:
     missing_left: bool
     left: Node
     right: Node
+    zero_missing: bool = False
 
 
 Node = Leaf | InnerNode
@@ -46,18 +56,91 @@ Node = Leaf | InnerNode
 
 @dataclass(frozen=True)
 class WeightedTree:
-    """A tree with the factor on its leaf values: the learning rate in most models."""
+    """A tree with the factor on its leaf values.
+
+    Attributes:
+        weight: factor on each leaf value when scores are computed.
+        shrinkage: factor that the leaf values already contain, such as the learning rate.
+    """
 
     weight: float
     root: Node
+    shrinkage: float = 1.0
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """The trees in the order of training, and the initial score of all documents."""
+    """The trees in the order of training, and the initial score of all documents.
+
+    Attributes:
+        base_score: the sum starts with it.
+        comparison: how a value is compared with a threshold to go left.
+        threshold_dtype: dtype in which values and thresholds are compared; thresholds are numbers of it.
+        score_dtype: dtype of the weighted leaf values and of their sum.
+    """
 
     trees: tuple[WeightedTree, ...]
     base_score: float = 0.0
+    comparison: Literal["<=", "<"] = "<="
+    threshold_dtype: Literal["float32", "float64"] = "float32"
+    score_dtype: Literal["float32", "float64"] = "float64"
+
+
+def uniform(ensemble: Ensemble) -> Ensemble:
+    """Returns the trees in one form for all backends, to be shown and compared.
+
+    Thresholds are the largest float32 that goes left, so that float32 features go where they went before, and
+    leaf values are those before shrinkage. Rounding may change the last bits of a score.
+
+    >>> stump = InnerNode(0, 0.5, True, left=Leaf(-0.2), right=Leaf(0.4))
+    >>> (tree,) = uniform(Ensemble((WeightedTree(1.0, stump, shrinkage=0.1),), comparison="<")).trees
+    >>> tree.weight, tree.root.left.value, tree.root.threshold < 0.5
+    (0.1, -2.0, True)
+    """
+    largest_left = threshold_below if ensemble.comparison == "<" else threshold_at_most
+    trees = tuple(
+        WeightedTree(
+            tree.weight * tree.shrinkage,
+            rebuilt(
+                tree.root,
+                lambda node: {"threshold": largest_left(node.threshold)},
+                lambda value, shrinkage=tree.shrinkage: value / shrinkage,  # type: ignore[misc]
+            ),
+        )
+        for tree in ensemble.trees
+    )
+    return replace(ensemble, trees=trees, comparison="<=", threshold_dtype="float32")
+
+
+def rebuilt(
+    root: Node, changes: Callable[[InnerNode], dict[str, object]], value_of: Callable[[float], float]
+) -> Node:
+    """Returns a tree with other values in its nodes.
+
+    Args:
+        changes: returns field -> new value of an inner node.
+        value_of: returns the new value of a leaf.
+    """
+    done: dict[int, Node] = {}
+    for node in reversed(nodes_of(root)):  # children come before their parent
+        if isinstance(node, Leaf):
+            done[id(node)] = Leaf(value_of(node.value))
+        else:
+            children = {"left": done[id(node.left)], "right": done[id(node.right)]}
+            done[id(node)] = replace(node, **children, **changes(node))  # type: ignore[arg-type]
+    return done[id(root)]
+
+
+def nodes_of(root: Node) -> list[Node]:
+    """Returns the nodes of a tree: each before its children, and the left subtree before the right one."""
+    nodes: list[Node] = []
+    waiting = [root]  # recursion would limit the depth
+    while waiting:
+        node = waiting.pop()
+        nodes.append(node)
+        if isinstance(node, InnerNode):
+            waiting += [node.right, node.left]
+    return nodes
 
 
 def threshold_at_most(bound: float) -> float:

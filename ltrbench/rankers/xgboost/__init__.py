@@ -49,7 +49,7 @@ from ltrbench.rankers.library import (
     under_same_name,
     unset_fields,
 )
-from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_below
+from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
 from ltrbench.rankers.models.xgboost_ubjson import check_ubjson
 from ltrbench.shapes import Features, Labels, Scores
 
@@ -360,10 +360,12 @@ class XGBoostRanker(LibraryRanker):
         eta = _times(2.0, self.learning_rate) or DEFAULT_ETA
         return Ensemble(
             tuple(
-                WeightedTree(eta, _subtree(tree, 0, eta))
+                WeightedTree(1.0, _subtree(tree, 0), shrinkage=eta)
                 for tree in learner["gradient_booster"]["model"]["trees"]
             ),
             base_score,
+            comparison="<",
+            score_dtype="float32",
         )
 
     def seed_matters(self, num_documents: int) -> bool:
@@ -488,17 +490,17 @@ class XGBoostRanker(LibraryRanker):
         return {**self._under_library_names(converted), **start, **no_metrics, **self.extra}
 
 
-def _subtree(tree: dict[str, Any], node: int, eta: float) -> Node:
+def _subtree(tree: dict[str, Any], node: int) -> Node:
     """Returns a node of XGBoost's saved arrays, in which leaf values include shrinkage, with its subtree."""
-    left, bound = tree["left_children"][node], tree["split_conditions"][node]
+    left, bound = tree["left_children"][node], float(np.float32(tree["split_conditions"][node]))
     if left == NO_CHILD:
-        return Leaf(bound / eta)
+        return Leaf(bound)
     return InnerNode(
         tree["split_indices"][node],
-        threshold_below(bound),
+        bound,
         bool(tree["default_left"][node]),
-        left=_subtree(tree, left, eta),
-        right=_subtree(tree, tree["right_children"][node], eta),
+        left=_subtree(tree, left),
+        right=_subtree(tree, tree["right_children"][node]),
     )
 
 

@@ -38,8 +38,8 @@ def trees_verb(run: Path, first: int | None, as_list: bool, output: Path | None,
     The score of a document is the sum of its leaf values, each multiplied by the weight of its tree, which is
     the learning rate in most models. Values up to the threshold go left. In JSON a tree is its root node and
     a "weight"; a node is {"feature", "threshold", "missing", "left", "right"}, or {"value"} if it is a leaf.
-    Features are counted from 0, and "missing" is the direction of missing values. An initial score of all
-    documents is shown as a last tree with one leaf.
+    Features are counted from 0, and "missing" is the direction of missing values; with "zero": "missing" the
+    value 0 counts as missing. An initial score of all documents is shown as a last tree with one leaf.
 
     \b
         python -m ltrbench trees outputs/2026-01-31/12-00-00 --first 3 --output trees.png

@@ -1,0 +1,1 @@
+"""Certificates: comparison of a converted model with the original."""
