@@ -1,4 +1,6 @@
-"""Checks of XGBoost's UBJSON model files: parameters as texts, and trees as arrays over their nodes.
+"""XGBoost's UBJSON model files: the parser, and the checks of files of our own runs.
+
+A model has parameters as texts, and trees as arrays over their nodes.
 
 XGBoost refuses invalid UBJSON, but does not check the indices of children and features. This file checks what
 XGBoost's reader relies on: the lengths of a tree's arrays, child and feature indices, and finite numbers.
@@ -44,11 +46,7 @@ def check_ubjson(content: bytes) -> bool:
     Raises:
         ValueError: the content is not such a model.
     """
-    reader = _Reader(content)
-    model = reader.value(reader.marker(), _DEPTH)
-    if reader.place != len(content):
-        raise ValueError("the file has further content after the model")
-    learner = _part(model, "learner", dict)
+    learner = _part(parse_ubjson(content), "learner", dict)
     parameters = _part(learner, "learner_model_param", dict)
     num_features = _whole(parameters, "num_feature")
     if _whole(parameters, "num_class") not in (0, 1) or _whole(parameters, "num_target") != 1:
@@ -70,6 +68,19 @@ def check_ubjson(content: bytes) -> bool:
     if not largest < np.finfo(np.float32).max:
         raise ValueError("the sum of the largest value of each tree is not finite")
     return any(is_deep(tree["left_children"], tree["right_children"]) for tree in trees)
+
+
+def parse_ubjson(content: bytes) -> Any:
+    """Returns the value of a UBJSON file: dictionaries, lists, texts, numbers, and arrays of numbers.
+
+    Raises:
+        ValueError: the content is not UBJSON, or is nested too deeply.
+    """
+    reader = _Reader(content)
+    value = reader.value(reader.marker(), _DEPTH)
+    if reader.place != len(content):
+        raise ValueError("the file has further content after the model")
+    return value
 
 
 def _check_rounds(forest: Mapping[str, Any], num_trees: int) -> None:

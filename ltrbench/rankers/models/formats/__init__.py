@@ -4,6 +4,8 @@ A module has a function that writes an `Ensemble`, and a reader if the format ha
 features: a threshold is written so that every float32 value goes where it went before, whatever comparison
 and dtype the format has. Readers check everything, because model files are not trusted.
 
+    xgboost_json    XGBoost's model files, JSON and UBJSON
+    xgboost_dump    XGBoost's dump, which search engines read
 """
 
 from __future__ import annotations

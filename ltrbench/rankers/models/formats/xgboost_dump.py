@@ -1,0 +1,147 @@
+"""XGBoost's dump: the JSON of `Booster.dump_model`, which search engines read.
+
+A file is a list of trees, and a tree is its root:
+
+    {"nodeid", "depth", "split": feature name, "split_condition", "yes", "no", "missing", "children"}
+    {"nodeid", "leaf"}
+
+A value goes to `yes` if it is smaller than `split_condition`, and a missing value to `missing`. The dump has
+neither a base score nor tree weights. Here leaf values contain the weights, and `base_score_as_tree` turns
+the base score into a tree. N nodes of a tree.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.errors import ConfigError
+from ltrbench.rankers.models.scoring import FlatTree, flat
+from ltrbench.rankers.models.trees import Ensemble, Leaf, WeightedTree
+
+_LARGEST = np.finfo(np.float32).max
+
+
+def write_xgboost_dump(ensemble: Ensemble, feature_names: Sequence[str]) -> bytes:
+    """Returns the trees as XGBoost dumps them, with numbers that are exact as float32.
+
+    Args:
+        feature_names: F names of the features.
+
+    Raises:
+        ConfigError: A leaf value is beyond float32.
+    """
+    names = [json.dumps(name) for name in feature_names]
+    return ("[" + ",\n".join(_nested(tree, names) for tree in float32_trees(ensemble)) + "]\n").encode()
+
+
+def base_score_as_tree(ensemble: Ensemble) -> Ensemble:
+    """Returns the same model with base score 0, for formats without one: the first tree is one leaf.
+
+    A sum that starts with 0 then has the same rounding as before.
+
+    >>> base_score_as_tree(Ensemble((WeightedTree(0.1, Leaf(2.0)),), base_score=0.5)).trees[0]
+    WeightedTree(weight=1.0, root=Leaf(value=0.5), shrinkage=1.0)
+    """
+    if ensemble.base_score == 0 and ensemble.trees:
+        return ensemble
+    first = WeightedTree(1.0, Leaf(ensemble.base_score))
+    return replace(ensemble, trees=(first, *ensemble.trees), base_score=0.0)
+
+
+def float32_trees(ensemble: Ensemble) -> Iterator[FlatTree]:
+    """Yields the trees in XGBoost's arithmetic: `<`, float32 thresholds, float32 leaf values with weights.
+
+    A float32 value goes where it went before, for any comparison and dtype of the ensemble. There is one
+    exception: a split that sends every finite value left gets the largest float32 as its threshold, because
+    JSON has no infinity, and so sends this one value right.
+
+    Raises:
+        ConfigError: A leaf value is beyond float32.
+    """
+    dtype = np.dtype(ensemble.score_dtype)
+    for number, weighted in enumerate(ensemble.trees):
+        tree = flat(weighted.root)
+        with np.errstate(over="ignore"):
+            values = (tree.value.astype(dtype) * dtype.type(weighted.weight)).astype(np.float32)
+        if not np.isfinite(values).all():
+            raise ConfigError(
+                f"tree {number} has a leaf value that is not finite as float32, but the format has float32 "
+                "numbers only. Train the model again with labels or weights of a smaller scale."
+            )
+        thresholds = _smallest_right(tree.threshold, ensemble.comparison)
+        yield tree._replace(
+            threshold=np.where(tree.is_leaf, 0.0, thresholds), value=values.astype(np.float64)
+        )
+
+
+def exact_text(values: NDArray[np.floating]) -> list[str]:
+    """Returns the shortest decimal numbers that every reader turns into the same float32.
+
+    A reader may parse float32 at once, or float64 first. The two differ for a few numbers, which get more
+    digits.
+
+    >>> exact_text(np.array([0.1, 1.0, 1e-45], dtype=np.float32))
+    ['0.1', '1.0', '1e-45']
+    """
+    rounded = values.astype(np.float32)
+    texts: list[str] = rounded.astype(str).tolist()
+    with np.errstate(over="ignore"):
+        through_float64 = np.array(texts, dtype=np.float64).astype(np.float32)
+    for place in np.flatnonzero(through_float64 != rounded).tolist():
+        texts[place] = repr(float(rounded[place]))
+    return texts
+
+
+def breadth_first(tree: FlatTree) -> NDArray[np.int64]:
+    """Returns the (N,) nodes level by level, as XGBoost numbers them: a right child follows the left one."""
+    levels, level = [], np.zeros(1, dtype=np.int64)
+    while len(level):
+        levels.append(level)
+        inner = level[~tree.is_leaf[level]]
+        level = np.stack([tree.left[inner], tree.right[inner]], axis=1).ravel()
+    return np.concatenate(levels)
+
+
+def _smallest_right(bounds: NDArray[np.float64], comparison: str) -> NDArray[np.float32]:
+    """Returns the smallest float32 that goes right, at most the largest finite one, (N,)."""
+    with np.errstate(over="ignore"):
+        rounded = bounds.astype(np.float32)
+        above = np.nextafter(rounded, np.float32(np.inf))
+    stays_left = rounded <= bounds if comparison == "<=" else rounded < bounds
+    return np.clip(np.where(stays_left, above, rounded), -_LARGEST, _LARGEST)
+
+
+def _nested(tree: FlatTree, names: Sequence[str]) -> str:
+    """Returns the JSON of a tree, written from left to right, so that its depth is not limited."""
+    order = breadth_first(tree)
+    ids = np.empty_like(order)
+    ids[order] = np.arange(len(order))
+    numbers = exact_text(np.where(tree.is_leaf, tree.value, tree.threshold))
+    is_leaf = tree.is_leaf.tolist()
+    feature, left, right = tree.feature.tolist(), ids[tree.left].tolist(), ids[tree.right].tolist()
+    missing = ids[np.where(tree.missing_left, tree.left, tree.right)].tolist()
+    parts: list[str] = []
+    children_to_come: list[int] = []  # of each split above the node
+    for node, (nodeid, number) in enumerate(zip(ids.tolist(), numbers, strict=True)):
+        if not is_leaf[node]:
+            parts.append(
+                f'{{"nodeid":{nodeid},"depth":{len(children_to_come)},"split":{names[feature[node]]},'
+                f'"split_condition":{number},"yes":{left[node]},"no":{right[node]},'
+                f'"missing":{missing[node]},"children":['
+            )
+            children_to_come.append(2)
+            continue
+        parts.append(f'{{"nodeid":{nodeid},"leaf":{number}}}')
+        while children_to_come:
+            children_to_come[-1] -= 1
+            if children_to_come[-1]:
+                parts.append(",")
+                break
+            children_to_come.pop()
+            parts.append("]}")
+    return "".join(parts)

@@ -1,0 +1,299 @@
+"""What the Learning to Rank plug-ins of Elasticsearch and OpenSearch have in common.
+
+The plug-in of OpenSearch is a fork of the one of Elasticsearch: they have the same REST API and model
+formats, and differ in what an absent feature counts as. A feature is the score of a query; it is absent if
+the query does not match the document. Scores are float32 and must not be negative, as all scores in Lucene.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+
+from ltrbench.errors import ConfigError, require_choice
+from ltrbench.rankers.models.formats.xgboost_dump import (
+    base_score_as_tree,
+    exact_text,
+    float32_trees,
+    write_xgboost_dump,
+)
+from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, WeightedTree, rebuilt
+from ltrbench.shipping.model import Linear, ShippedModel
+from ltrbench.shipping.plugin_definitions import MOST_TREE_LEVELS, parse_forest, parse_linear
+from ltrbench.shipping.target import MISSING, ZERO, Engine, Export, Rule, Target
+
+FORMS: Final = ("xgboost", "linear")
+MOST_FEATURES_OF_SET: Final = 10_000
+"""Maximum number of features of a feature set (StoredFeatureSet.MAX_FEATURES)."""
+SAFE_LEVELS: Final = 45
+"""Maximum depth of a tree for versions that read 100 levels of JSON; a level of a tree is two of JSON."""
+
+_TYPES = {"xgboost": "model/xgboost+json", "linear": "model/linear"}
+_FLOAT32_ROUNDING = 2.0**-24
+"""Largest relative rounding error of a float32 operation."""
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+@dataclass
+class LearningToRankPlugin(Target):
+    """A search engine with a Learning to Rank plug-in.
+
+    Attributes:
+        form: format of the model: "xgboost" for trees, "linear" for weights; None: the one that fits the
+            model.
+    """
+
+    form: str | None = None
+
+    engine_name: ClassVar[str]
+    """Name of the engine in sentences."""
+    address: ClassVar[str]
+    """Variable with the address of the cluster in the curl line."""
+    objectives: ClassVar[tuple[str, ...]]
+    """Objectives that the plug-in knows and that do not transform the score."""
+    rules_of_forms: ClassVar[Mapping[str, tuple[Rule, ...]]]
+    """Form -> rules that its simulator follows."""
+
+    def __post_init__(self) -> None:
+        require_choice("form", self.form, FORMS)
+
+    @property
+    @abstractmethod
+    def absent_features(self) -> Literal["zero", "right", "missing"]:
+        """What trees do with an absent feature, as in `PluginForest`."""
+
+    def export(self, model: ShippedModel) -> Export:
+        self._check_names(model)
+        form = self._form_of(model)
+        definition, converted = self._linear(model) if form == "linear" else self._forest(model)
+        upload = {"model": {"name": model.name, "model": {"type": _TYPES[form], "definition": definition}}}
+        files = {
+            "model.json": definition.encode(),
+            "upload.json": _json_file(upload),
+            "featureset.json": _json_file(_feature_set(model)),
+        }
+        return replace(
+            converted,
+            files=files,
+            request=_curl("POST", self.address, f"{_set_name(model)}/_createmodel", "upload.json"),
+            notes=(*converted.notes, *self._notes_on_features(model)),
+        )
+
+    def engine(self, model: ShippedModel, export: Export) -> Engine:
+        names = [
+            each["name"] for each in json.loads(export.files["featureset.json"])["featureset"]["features"]
+        ]
+        record = json.loads(export.files["upload.json"])["model"]["model"]
+        if record["type"] == _TYPES["linear"]:
+            form, scores = "linear", parse_linear(record["definition"], names).scores
+        else:
+            form = "xgboost"
+            scores = parse_forest(record["definition"], names, self.objectives, self.absent_features).scores
+        return Engine(
+            scores,
+            f"Learning to Rank plug-in of {self.engine_name}",
+            rules=self.rules_of_forms[form],
+            score_dtype="float32",
+        )
+
+    def answered_scores(self, answers: Any) -> Mapping[str, float]:
+        """Returns document id -> score of a search whose only scoring query is `sltr`, or of an object."""
+        if isinstance(answers, dict) and isinstance(answers.get("hits"), dict):
+            hits = answers["hits"].get("hits")
+            if not isinstance(hits, list) or not all(map(_is_hit, hits)):
+                raise ValueError("expected hits.hits with _id and a number as _score of each hit")
+            answers = {hit["_id"]: hit["_score"] for hit in hits}
+        return super().answered_scores(answers)
+
+    def prepared(self, trees: Ensemble) -> Ensemble:
+        """Returns the trees as they are written; the directions of missing values may differ."""
+        return trees
+
+    def _form_of(self, model: ShippedModel) -> str:
+        is_linear = isinstance(model.scorer, Linear)
+        form = self.form or ("linear" if is_linear else "xgboost")
+        if is_linear != (form == "linear"):
+            kind = "linear model" if is_linear else "model of trees"
+            raise ConfigError(f"form is '{form}', but {model.name} is a {kind}. Remove the option form.")
+        return form
+
+    def _check_names(self, model: ShippedModel) -> None:
+        names = model.feature_names
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ConfigError(
+                f"the feature name '{twice}' is given twice, but names in a feature set of "
+                f"{self.engine_name} must be unique. Rename one of the features."
+            )
+        if len(names) > MOST_FEATURES_OF_SET:
+            raise ConfigError(
+                f"{model.name} has {len(names):,} features, but a feature set of {self.engine_name} has at "
+                f"most {MOST_FEATURES_OF_SET:,}. Train with fewer features."
+            )
+        if not _NAME.fullmatch(model.name):
+            raise ConfigError(
+                f"the model's name is '{model.name}', but it becomes part of an address. Use letters, "
+                "digits, '_', '.' and '-' only."
+            )
+
+    def _forest(self, model: ShippedModel) -> tuple[str, Export]:
+        """Returns the definition of trees, and the offset, notes and limits of the export."""
+        original = model.trees(self.name)
+        written = base_score_as_tree(self.prepared(original))
+        offset = offset_above_zero(written)
+        notes = []
+        if offset:
+            # Last, so that it rounds whole scores: rounding may make scores equal, but does not swap them.
+            written = replace(written, trees=(*written.trees, WeightedTree(1.0, Leaf(offset))))
+            notes.append(
+                f"The last tree adds {offset!r} to all scores, because {self.engine_name} does not allow "
+                "negative scores. The order of documents is the same; close scores may become equal."
+            )
+        definition = write_xgboost_dump(written, model.feature_names).decode()
+        notes += self._notes_on_depth(model.name, definition)
+        return definition, Export({}, "", offset, tuple(notes), self._limits(original))
+
+    def _linear(self, model: ShippedModel) -> tuple[str, Export]:
+        """Returns the definition of a linear model, and the notes and limits of the export."""
+        weights = model.scorer.weights if isinstance(model.scorer, Linear) else np.zeros(0)
+        with np.errstate(over="ignore"):
+            rounded = weights.astype(np.float32)
+        if not np.isfinite(rounded).all():
+            raise ConfigError(f"{model.name} has a weight that is not finite as float32. Scale the features.")
+        named = zip(model.feature_names, exact_text(rounded), strict=True)
+        definition = "{" + ",\n".join(f"{json.dumps(name)}:{weight}" for name, weight in named) + "}"
+        notes: tuple[str, ...] = ()
+        if (rounded < 0).any():
+            notes = (
+                f"Weights are negative, so scores may be, which {self.engine_name} does not allow, and the "
+                "format has no constant. Add a feature with a constant_score query and a large weight.",
+            )
+        limit = "An absent feature counts as 0 in a linear model, but a missing value has no score."
+        return definition, Export({}, "", 0.0, notes, {MISSING: limit})
+
+    def _limits(self, original: Ensemble) -> dict[str, str]:
+        limits = {}
+        prepared = self.prepared(original)
+        trees = [*zip(float32_trees(original), float32_trees(prepared), strict=True)]
+        zero_left = [model.threshold > 0 for model, _ in trees]
+        sides = {"zero": zero_left, "right": [np.zeros_like(left) for left in zero_left]}
+        sides["missing"] = [written.missing_left for _, written in trees]
+        if any(
+            (~model.is_leaf & (side != model.missing_left)).any()
+            for (model, _), side in zip(trees, sides[self.absent_features], strict=True)
+        ):
+            limits[MISSING] = self.sentence_on_missing()
+        if any(
+            (model.zero_missing & (zero != model.missing_left)).any()
+            for (model, _), zero in zip(trees, zero_left, strict=True)
+        ):
+            limits[ZERO] = (
+                "The model treats zeros as missing, which the format cannot express. Train it without "
+                "zero_as_missing."
+            )
+        return limits
+
+    @abstractmethod
+    def sentence_on_missing(self) -> str:
+        """Returns what the engine does with an absent feature that the model does not."""
+
+    def _notes_on_depth(self, name: str, definition: str) -> list[str]:
+        levels = 1 + max(map(int, re.findall(r'"depth":(\d+),"split":', definition)), default=-1)
+        if levels > MOST_TREE_LEVELS:
+            raise ConfigError(
+                f"a tree of {name} has {levels} levels, but {self.engine_name} reads at most 1,000 nested "
+                f"levels of JSON. Limit the depth to {MOST_TREE_LEVELS} levels, for example with max_depth."
+            )
+        if levels > SAFE_LEVELS:
+            return [
+                f"A tree has {levels} levels, which are {2 * levels} levels of JSON. Versions of the engine "
+                "that read only 100 refuse the model."
+            ]
+        return []
+
+    def _notes_on_features(self, model: ShippedModel) -> tuple[str, ...]:
+        upload = _curl("PUT", self.address, _set_name(model), "featureset.json")
+        return (
+            f'Create the feature store once: curl -X PUT "${self.address}/_ltr"',
+            "featureset.json is an example: write the template of each feature, the query whose score was "
+            f"the feature in training, then upload it before the model: {upload}",
+            "Models cannot be changed after the upload; export another one under another name.",
+            "Do not set a boost on the query sltr: the plug-in multiplies the features by it.",
+            f"{self.engine_name} does not allow negative scores of queries, so a feature with negative "
+            "values needs a script of the plug-in.",
+        )
+
+
+def offset_above_zero(trees: Ensemble) -> float:
+    """Returns a constant that makes every float32 score non-negative when it is added last; 0 if all are.
+
+    The bound is the sum of the smallest leaf value of each tree, minus the largest rounding error of a
+    float32 sum. It is rounded up to five binary digits.
+    """
+    smallest = magnitude = 0.0
+    for tree in float32_trees(trees):
+        values = tree.value[tree.is_leaf]
+        smallest += float(values.min())
+        magnitude += float(np.abs(values).max())
+    needed = (len(trees.trees) + 1) * _FLOAT32_ROUNDING * magnitude - smallest
+    if smallest >= 0:
+        return 0.0
+    unit = 2.0 ** (math.frexp(needed)[1] - 5)
+    return math.ceil(needed / unit) * unit
+
+
+def with_absent_as_zero(trees: Ensemble) -> Ensemble:
+    """Returns trees in which a missing value goes where 0 goes."""
+
+    def as_zero(node: InnerNode) -> dict[str, object]:
+        return {"missing_left": node.threshold >= 0 if trees.comparison == "<=" else node.threshold > 0}
+
+    return replace(
+        trees,
+        trees=tuple(
+            replace(tree, root=rebuilt(tree.root, as_zero, lambda value: value)) for tree in trees.trees
+        ),
+    )
+
+
+def _feature_set(model: ShippedModel) -> dict[str, Any]:
+    # The engine refuses this query, so that a template that was forgotten cannot go unnoticed.
+    return {
+        "featureset": {
+            "name": _set_name(model),
+            "features": [
+                {
+                    "name": name,
+                    "params": ["keywords"],
+                    "template_language": "mustache",
+                    "template": {"write_here_the_query_of_this_feature": {"query": "{{keywords}}"}},
+                }
+                for name in model.feature_names
+            ],
+        }
+    }
+
+
+def _set_name(model: ShippedModel) -> str:
+    return f"{model.name}_features"
+
+
+def _curl(method: str, address: str, path: str, file: str) -> str:
+    header = "-H 'Content-Type: application/json'"
+    url = f"${address}/_ltr/_featureset/{path}"
+    return f'curl --fail-with-body -X {method} "{url}" {header} --data-binary @{file}'
+
+
+def _json_file(record: Any) -> bytes:
+    return (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _is_hit(hit: Any) -> bool:
+    return isinstance(hit, dict) and "_id" in hit and type(hit.get("_score")) in (int, float)

@@ -1,0 +1,127 @@
+"""OpenSearch with its Learning to Rank plug-in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from ltrbench.errors import ConfigError, require_choice
+from ltrbench.rankers.models.trees import Ensemble
+from ltrbench.shipping.learning_to_rank_plugins import LearningToRankPlugin, with_absent_as_zero
+from ltrbench.shipping.model import Linear, ShippedModel
+from ltrbench.shipping.target import Export, Rule
+
+_FILES = "opensearch-project/opensearch-learning-to-rank-base, src/main/java/com/o19s/es/ltr/"
+_UPLOAD = Rule(
+    "The upload is an object with the model's name, type and definition; the definition may be a text.",
+    f"{_FILES}rest/RestCreateModelFromSet.java, commit 41442a3ab63934e4bae1af022a710feef3b3d4ff",
+)
+_PARSER = f"{_FILES}ranker/parser/XGBoostJsonParser.java, commit 3ebd19ae44748a0c4249781e16e89305f039d13a"
+_TREES = (
+    f"{_FILES}ranker/dectree/NaiveAdditiveDecisionTree.java, commit 090f77e7bed904ae861f5a69d8e718419574ae0e"
+)
+_RELEASE = (
+    "opensearch-project/opensearch-learning-to-rank-base, release-notes/"
+    "opensearch-opensearch-learning-to-rank-base.release-notes-3.8.0.0.md, "
+    "commit bbc3e7e7b7b1a82c240633dfcb51925fc90ebf77"
+)
+
+
+@dataclass
+class OpenSearchTarget(LearningToRankPlugin):
+    """OpenSearch with its Learning to Rank plug-in.
+
+    Attributes:
+        version: version of OpenSearch. An absent feature is missing from 3.8 on, goes right in every split
+            from 3.2 to 3.7, and is 0 in older versions.
+        absent: what an absent feature counts as: "missing", or "zero" if training data have 0 for it.
+    """
+
+    version: str = "3.8"
+    absent: str = "missing"
+
+    name = "opensearch"
+    engine_name = "OpenSearch"
+    address = "OPENSEARCH"
+    objectives = ("binary:logitraw", "rank:ndcg", "rank:map", "rank:pairwise", "reg:linear")
+    rules_of_forms: ClassVar[Mapping[str, tuple[Rule, ...]]] = {
+        "xgboost": (
+            _UPLOAD,
+            Rule("A model is a list of trees, or an object with objective and splits.", _PARSER),
+            Rule("Thresholds and leaf values are float32; a field that is not known is refused.", _PARSER),
+            Rule("missing must be yes or no. A base score is not read.", _PARSER),
+            Rule("A value goes left if the threshold is above it, in float32.", _TREES),
+            Rule("The score is a float32 sum of the leaf values, in the order of the trees.", _TREES),
+            Rule(
+                "A feature whose query does not match the document is NaN.",
+                f"{_FILES}ranker/SparseFeatureVector.java, commit 3d01de4d587ad49b609d142fa2aeea7c4a8402e0",
+            ),
+            Rule("From 3.8 on, NaN goes left if missing is yes, otherwise right.", f"{_TREES}; {_RELEASE}"),
+            Rule(
+                "In 3.2 to 3.7, NaN goes right; before, an absent feature is 0.",
+                "opensearch-project/opensearch-learning-to-rank-base, pull requests 206, 379 and 392",
+            ),
+        ),
+        "linear": (
+            _UPLOAD,
+            Rule(
+                "Weights are float32; a feature without a weight has weight 0.",
+                f"{_FILES}ranker/parser/LinearRankerParser.java, "
+                "commit 598e97e682d0f13a5438a32518193fc6626bcc93",
+            ),
+            Rule(
+                "The score is a float32 sum of weights times features, in the order of the feature set; an "
+                "absent feature is 0.",
+                f"{_FILES}ranker/linear/LinearRanker.java, commit 948a2559a90df4fe27bde4ad937bb2d814873702",
+            ),
+        ),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice("absent", self.absent, ("missing", "zero"))
+        if not re.fullmatch(r"\d{1,3}\.\d{1,3}(\.\d{1,3})?", self.version):
+            raise ConfigError(f"version is '{self.version}', not a version of OpenSearch such as 3.8.")
+        if self.absent == "zero" and self.absent_features == "right":
+            raise ConfigError(
+                f"absent is 'zero', but OpenSearch {self.version} sends absent features right in every "
+                "split. Use OpenSearch 3.8 or newer, or give each feature a value for every document."
+            )
+
+    @property
+    def absent_features(self) -> Literal["zero", "right", "missing"]:
+        numbers = tuple(map(int, self.version.split(".")[:2]))
+        return "zero" if numbers < (3, 2) else "right" if numbers < (3, 8) else "missing"
+
+    def prepared(self, trees: Ensemble) -> Ensemble:
+        return with_absent_as_zero(trees) if self.absent == "zero" else trees
+
+    def export(self, model: ShippedModel) -> Export:
+        export = super().export(model)
+        if isinstance(model.scorer, Linear) or self.absent_features == "zero" or self.absent == "zero":
+            return export
+        note = (
+            "OpenSearch counts a feature as missing, not as 0, if its query does not match the document. If "
+            "such features are 0 in the training data, export again with absent=zero."
+        )
+        if self.absent_features == "right":
+            note = (
+                f"OpenSearch {self.version} sends a feature whose query does not match the document to the "
+                "right in every split; reports differ on whether 3.2 or 3.3 was the first to do so. Give "
+                "each feature a value for every document, or use OpenSearch 3.8 or newer."
+            )
+        return replace(export, notes=(*export.notes, note))
+
+    def sentence_on_missing(self) -> str:
+        if self.absent_features == "right":
+            remedy = "Use OpenSearch 3.8 or newer, or train with another value for missing values."
+            return (
+                f"OpenSearch {self.version} sends absent features right, but the model sends missing values "
+                f"left in a split. {remedy}"
+            )
+        return (
+            "OpenSearch would count an absent feature as 0 here, but the model sends missing values "
+            "elsewhere. Export with version=3.8 and absent=missing for OpenSearch 3.8 or newer."
+        )

@@ -1,0 +1,61 @@
+"""XGBoost itself, as a library for serving: a file of `Booster.save_model`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.rankers.models.formats.xgboost_dump import float32_trees
+from ltrbench.rankers.models.formats.xgboost_json import write_xgboost_json
+from ltrbench.shapes import Features
+from ltrbench.shipping.model import ShippedModel
+from ltrbench.shipping.target import ZERO, Engine, Export, Target
+
+try:
+    import xgboost as xgb
+except ImportError as error:
+    raise ImportError("--to xgboost needs XGBoost: pip install xgboost") from error
+
+_FILE = "model.json"
+
+
+@dataclass
+class XGBoostTarget(Target):
+    """XGBoost 2.0 and newer reads the file; scores are float32."""
+
+    name = "xgboost"
+
+    def export(self, model: ShippedModel) -> Export:
+        trees = model.trees(self.name)
+        content = write_xgboost_json(trees, model.feature_names)
+        limits = {}
+        # The format sends 0 to one side by the threshold.
+        if any(
+            (tree.zero_missing & (tree.missing_left != (tree.threshold > 0))).any()
+            for tree in float32_trees(trees)
+        ):
+            limits[ZERO] = "The model treats zeros as missing, which XGBoost does not. Train it without."
+        return Export(
+            {_FILE: content},
+            f'xgboost.Booster(model_file="{_FILE}").inplace_predict(features, predict_type="margin")',
+            notes=(
+                "features are float32, a row per document, in the order of feature_names in the file; NaN is "
+                "missing.",
+                "The file has no gains and no hessians, so importances and SHAP values are not available.",
+            ),
+            limits=limits,
+        )
+
+    def engine(self, model: ShippedModel, export: Export) -> Engine:
+        booster = xgb.Booster(model_file=bytearray(export.files[_FILE]))
+
+        def scores(features: Features) -> NDArray[np.floating[Any]]:
+            predicted: NDArray[np.float32] = booster.inplace_predict(
+                np.ascontiguousarray(features), predict_type="margin"
+            )
+            return predicted
+
+        return Engine(scores, "XGBoost", xgb.__version__, score_dtype="float32")

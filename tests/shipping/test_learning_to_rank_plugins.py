@@ -1,0 +1,446 @@
+"""Elasticsearch and OpenSearch: the uploaded models, read and scored as their plug-ins do."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from messages import naming
+from xgboost_cases import (
+    BACKENDS,
+    KINDS,
+    LARGEST,
+    around_thresholds,
+    deep,
+    fitted,
+    leaf_values_of,
+    random_ensemble,
+)
+
+from ltrbench.errors import ConfigError, ResultError
+from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
+from ltrbench.rankers.models.scoring import reference_scores
+from ltrbench.rankers.models.trees import LARGEST_ZERO, Node
+from ltrbench.shapes import Features
+from ltrbench.shipping.learning_to_rank_plugins import (
+    LearningToRankPlugin,
+    offset_above_zero,
+    with_absent_as_zero,
+)
+from ltrbench.shipping.model import Linear, ShippedModel
+from ltrbench.shipping.plugin_definitions import MOST_TREE_LEVELS, parse_forest, parse_linear
+from ltrbench.shipping.target import MISSING, ZERO, Export
+from ltrbench.shipping.targets.elasticsearch import ElasticsearchTarget
+from ltrbench.shipping.targets.opensearch import OpenSearchTarget
+
+TARGETS: tuple[LearningToRankPlugin, ...] = (
+    ElasticsearchTarget(),
+    OpenSearchTarget(),
+    OpenSearchTarget(version="3.5"),
+    OpenSearchTarget(version="2.19"),
+)
+every_target = pytest.mark.parametrize("target", TARGETS, ids=["es", "os", "os 3.5", "os 2.19"])
+
+
+def shipped(scorer: Ensemble | Linear, num_features: int = 3) -> ShippedModel:
+    return ShippedModel("a_model", tuple(f"feature {number}" for number in range(num_features)), scorer)
+
+
+def of_one(root: Node, **options: Any) -> Ensemble:
+    return Ensemble((WeightedTree(1.0, root),), **options)
+
+
+def scores_of(target: LearningToRankPlugin, model: ShippedModel, features: Features) -> np.ndarray:
+    return target.engine(model, target.export(model)).scores(features)
+
+
+def check_scores(target: LearningToRankPlugin, ensemble: Ensemble, features: Features) -> None:
+    """Checks the leaf of each tree, and that the scores are the reference plus the offset."""
+    model = shipped(ensemble, features.shape[1])
+    export = target.export(model)
+    forest = parse_forest(
+        export.files["model.json"].decode(), model.feature_names, target.objectives, target.absent_features
+    )
+    before = len(forest.trees) - len(ensemble.trees) - (export.offset != 0)  # the base score is a tree
+    leaves = list(forest.leaves(features))
+    for number in range(len(ensemble.trees)):
+        values = forest.trees[before + number].value.astype(np.float32)[leaves[before + number]]
+        np.testing.assert_array_equal(values, leaf_values_of(ensemble, number, features))
+    scores = target.engine(model, export).scores(features)
+    assert scores.dtype == np.float32
+    assert (scores >= 0).all()
+    reference = reference_scores(ensemble, features)
+    if ensemble.score_dtype == "float32":
+        np.testing.assert_array_equal(scores, reference + np.float32(export.offset))
+    largest = max(export.offset, float(np.abs(scores).max()))
+    rounding = (len(ensemble.trees) + 2) * 2.0**-24 * largest
+    np.testing.assert_allclose(scores - export.offset, reference, rtol=0, atol=rounding)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("backend", BACKENDS)
+@every_target
+def test_documents_reach_the_leaves_of_the_backend(
+    target: LearningToRankPlugin, backend: str, kind: str
+) -> None:
+    ensemble, features = fitted(backend, kind)
+    if kind == "missing" and MISSING in target.export(shipped(ensemble, features.shape[1])).limits:
+        pytest.skip("the export refuses data with missing values")
+    check_scores(target, ensemble, features)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_only_opensearch_3_8_and_newer_sends_missing_values_where_trained_trees_do(backend: str) -> None:
+    ensemble, features = fitted(backend, "missing")
+    model = shipped(ensemble, features.shape[1])
+    limited = [MISSING in target.export(model).limits for target in TARGETS]
+    assert limited == [True, False, True, True]
+    for target in TARGETS:
+        wrong = scores_of(target, model, features) - target.export(model).offset
+        differs = not np.allclose(wrong, reference_scores(ensemble, features), rtol=0, atol=1e-3)
+        assert differs == (MISSING in target.export(model).limits)
+
+
+@every_target
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("comparison", ["<=", "<"])
+def test_values_next_to_thresholds_reach_their_leaves(
+    target: LearningToRankPlugin, comparison: str, dtype: str
+) -> None:
+    ensemble = random_ensemble(comparison=comparison, dtype=dtype)
+    features = around_thresholds(ensemble, 3)
+    if target.absent_features != "missing":
+        features = np.where(np.isnan(features), np.float32(0.5), features)
+    check_scores(target, ensemble, features)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.1, 1e-45, -1e300])
+def test_a_threshold_between_two_float32_stays_between_them(threshold: float) -> None:
+    ensemble = of_one(InnerNode(0, threshold, False, Leaf(-1.0), Leaf(1.0)), threshold_dtype="float64")
+    check_scores(OpenSearchTarget(), ensemble, around_thresholds(ensemble, 1))
+
+
+def test_a_threshold_above_every_float32_is_the_largest_one() -> None:
+    ensemble = of_one(InnerNode(0, 1e300, False, Leaf(-1.0), Leaf(1.0)), threshold_dtype="float64")
+    values = np.array([[0.0], [np.nextafter(np.float32(LARGEST), np.float32(0))]], dtype=np.float32)
+    check_scores(ElasticsearchTarget(), ensemble, values)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 60, MOST_TREE_LEVELS])
+def test_deep_trees_reach_their_leaves(depth: int) -> None:
+    ensemble = of_one(deep(depth))
+    check_scores(OpenSearchTarget(), ensemble, around_thresholds(ensemble, 3))
+
+
+def test_trees_deeper_than_the_json_of_the_engine_are_refused() -> None:
+    with pytest.raises(ConfigError, match=naming(MOST_TREE_LEVELS + 1, MOST_TREE_LEVELS, "max_depth")):
+        ElasticsearchTarget().export(shipped(of_one(deep(MOST_TREE_LEVELS + 1))))
+
+
+def test_a_note_names_the_levels_of_deep_trees() -> None:
+    def notes(depth: int) -> str:
+        return " ".join(OpenSearchTarget().export(shipped(of_one(deep(depth)))).notes)
+
+    assert "60 levels" in notes(60)
+    assert "levels" not in notes(20)
+
+
+@pytest.mark.slow
+def test_ten_thousand_trees_have_the_scores_of_the_reference() -> None:
+    ensemble = random_ensemble(10_000, "<", "float32", num_leaves=4)
+    features = np.random.default_rng(3).normal(size=(50, 3)).astype(np.float32)
+    check_scores(OpenSearchTarget(), ensemble, features)
+
+
+def test_a_model_without_trees_is_one_leaf() -> None:
+    features = np.zeros((2, 3), dtype=np.float32)
+    check_scores(ElasticsearchTarget(), Ensemble((), base_score=0.5), features)
+    np.testing.assert_array_equal(scores_of(ElasticsearchTarget(), shipped(Ensemble(())), features), [0, 0])
+
+
+def test_the_offset_does_not_swap_documents() -> None:
+    ensemble = random_ensemble(50, "<", "float32")
+    features = np.random.default_rng(5).normal(size=(2000, 3)).astype(np.float32)
+    model = shipped(ensemble)
+    assert OpenSearchTarget().export(model).offset > 0
+    scores = scores_of(OpenSearchTarget(), model, features)
+    order = np.argsort(reference_scores(ensemble, features), kind="stable")
+    assert (np.diff(scores[order]) >= 0).all()
+
+
+def test_the_offset_is_above_the_smallest_sum_and_at_most_an_eighth_larger() -> None:
+    trees = random_ensemble(30)
+    smallest = -sum(float((np.array(list(values_of(tree.root))) * tree.weight).min()) for tree in trees.trees)
+    assert smallest < offset_above_zero(trees) < smallest * 1.125
+    assert offset_above_zero(of_one(Leaf(0.0))) == offset_above_zero(of_one(Leaf(2.0))) == 0
+
+
+def values_of(root: Node) -> list[float]:
+    return [root.value] if isinstance(root, Leaf) else values_of(root.left) + values_of(root.right)
+
+
+def test_models_without_negative_scores_have_no_offset() -> None:
+    stump = of_one(InnerNode(0, 0.5, False, Leaf(0.0), Leaf(1.0)), base_score=0.25)
+    export = ElasticsearchTarget().export(shipped(stump))
+    assert export.offset == 0
+    assert [tree["nodeid"] for tree in json.loads(export.files["model.json"])] == [0, 0]
+
+
+# Missing values and zeros
+
+
+def limits_of(target: LearningToRankPlugin, node: InnerNode, **options: Any) -> set[str]:
+    return set(target.export(shipped(of_one(node, **options))).limits)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "missing_left", "limited"),
+    [  # Elasticsearch, OpenSearch 3.8, 3.5, 2.19: does a missing value go elsewhere?
+        (0.5, True, (False, False, True, False)),
+        (0.5, False, (True, False, False, True)),
+        (-0.5, True, (True, False, True, True)),
+        (-0.5, False, (False, False, False, False)),
+        (0.0, True, (False, False, True, False)),
+    ],
+)
+def test_a_limit_names_missing_values_that_go_elsewhere(
+    threshold: float, missing_left: bool, limited: tuple[bool, ...]
+) -> None:
+    node = InnerNode(0, threshold, missing_left, Leaf(1.0), Leaf(2.0))
+    assert tuple(MISSING in limits_of(target, node) for target in TARGETS) == limited
+    absent = np.full((1, 3), np.nan, dtype=np.float32)
+    right = 1.0 if missing_left else 2.0
+    scores = [float(scores_of(target, shipped(of_one(node)), absent)[0]) for target in TARGETS]
+    assert [score != right for score in scores] == list(limited)
+
+
+def test_zeros_that_count_as_missing_are_a_limit_where_they_go_elsewhere() -> None:
+    for threshold, missing_left, limited in ((0.5, False, True), (0.5, True, False), (-0.5, False, False)):
+        node = InnerNode(0, threshold, missing_left, Leaf(1.0), Leaf(2.0), zero_missing=True)
+        for target in TARGETS:
+            assert (ZERO in limits_of(target, node)) == limited
+    assert LARGEST_ZERO < 1e-30
+
+
+def test_absent_features_are_zeros_if_the_training_data_have_zeros_for_them() -> None:
+    ensemble = random_ensemble()
+    target = OpenSearchTarget(absent="zero")
+    features = np.random.default_rng(6).normal(size=(200, 3)).astype(np.float32)
+    zeros = np.random.default_rng(7).random(features.shape) < 0.4
+    with_zeros, absent = (
+        np.where(zeros, np.float32(0), features),
+        np.where(zeros, np.float32("nan"), features),
+    )
+    expected = scores_of(target, shipped(ensemble), with_zeros)
+    np.testing.assert_array_equal(scores_of(target, shipped(ensemble), absent), expected)
+    check_scores(target, ensemble, with_zeros)
+    assert MISSING in target.export(shipped(ensemble)).limits
+
+
+@pytest.mark.parametrize("comparison", ["<=", "<"])
+def test_a_missing_value_goes_where_zero_goes(comparison: str) -> None:
+    for threshold in (-1.0, 0.0, 1.0):
+        trees = of_one(InnerNode(0, threshold, True, Leaf(1.0), Leaf(2.0)), comparison=comparison)
+        values = np.array([[0.0], [np.nan]], dtype=np.float32)
+        zero, missing = reference_scores(with_absent_as_zero(trees), values)
+        assert zero == missing == reference_scores(trees, values)[0]
+
+
+def test_features_that_were_never_missing_in_lightgbm_have_no_limit() -> None:
+    ensemble, features = fitted("lightgbm", "dense")
+    assert MISSING not in ElasticsearchTarget().export(shipped(ensemble, features.shape[1])).limits
+
+
+def test_versions_of_opensearch_differ_in_absent_features() -> None:
+    versions = ("2.19", "3.1.0", "3.2", "3.7", "3.8", "3.10", "4.0")
+    meanings = [OpenSearchTarget(version=version).absent_features for version in versions]
+    assert meanings == ["zero", "zero", "right", "right", "missing", "missing", "missing"]
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ({"version": "latest"}, ("latest", 3.8)),
+        ({"absent": "zero", "version": "3.5"}, ("zero", 3.5, 3.8)),
+        ({"absent": "nan"}, ("nan", "missing", "zero")),
+        ({"form": "onnx"}, ("onnx", "xgboost", "linear")),
+    ],
+)
+def test_options_of_opensearch_are_checked(options: dict[str, str], parts: tuple[object, ...]) -> None:
+    with pytest.raises(ConfigError, match=naming(*parts)):
+        OpenSearchTarget(**options)
+
+
+# Linear models
+
+
+@every_target
+def test_linear_models_sum_weights_times_features_in_float32(target: LearningToRankPlugin) -> None:
+    weights = np.array([0.1, 0.0, 1e-3])
+    features = np.random.default_rng(8).random((50, 3)).astype(np.float32)
+    model = shipped(Linear(weights))
+    expected = np.zeros(50, dtype=np.float32)
+    for feature, weight in enumerate(weights.astype(np.float32)):
+        expected += weight * features[:, feature]
+    np.testing.assert_array_equal(scores_of(target, model, features), expected)
+    features[0] = np.nan
+    assert scores_of(target, model, features)[0] == 0
+    export = target.export(model)
+    assert MISSING in export.limits
+    assert json.loads(export.files["upload.json"])["model"]["model"]["type"] == "model/linear"
+
+
+def test_a_note_says_that_negative_weights_may_give_negative_scores() -> None:
+    def notes(weight: float) -> str:
+        return " ".join(ElasticsearchTarget().export(shipped(Linear(np.array([weight, 1.0, 1.0])))).notes)
+
+    assert "constant_score" in notes(-1.0)
+    assert "constant_score" not in notes(1.0)
+
+
+def test_a_form_that_does_not_fit_the_model_is_refused() -> None:
+    with pytest.raises(ConfigError, match=naming("xgboost", "a_model", "form")):
+        ElasticsearchTarget(form="xgboost").export(shipped(Linear(np.zeros(3))))
+    with pytest.raises(ConfigError, match=naming("linear", "a_model", "form")):
+        ElasticsearchTarget(form="linear").export(shipped(of_one(Leaf(1.0))))
+    with pytest.raises(ConfigError, match=naming("a_model", "float32")):
+        ElasticsearchTarget().export(shipped(Linear(np.array([1e39, 0, 0]))))
+
+
+# Uploads
+
+
+@every_target
+def test_the_upload_has_the_definition_as_text_and_the_feature_set_its_names(
+    target: LearningToRankPlugin,
+) -> None:
+    model = replace(
+        shipped(of_one(InnerNode(1, 0.5, True, Leaf(-1.0), Leaf(1.0)))), feature_names=("ü", '"', "c d")
+    )
+    export = target.export(model)
+    assert list(export.files) == ["model.json", "upload.json", "featureset.json"]
+    upload = json.loads(export.files["upload.json"])
+    definition = export.files["model.json"].decode()
+    assert upload == {
+        "model": {"name": "a_model", "model": {"type": "model/xgboost+json", "definition": definition}}
+    }
+    feature_set = json.loads(export.files["featureset.json"])["featureset"]
+    assert [feature["name"] for feature in feature_set["features"]] == list(model.feature_names)
+    assert export.request.startswith("curl ")
+    assert f"/_ltr/_featureset/{feature_set['name']}/_createmodel" in export.request
+    assert "@upload.json" in export.request
+    assert any("@featureset.json" in note and "template" in note for note in export.notes)
+    assert all(rule.source for rules in target.rules_of_forms.values() for rule in rules)
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"feature_names": ("a", "b", "a")}, ("'a'", "unique")),
+        ({"feature_names": tuple(map(str, range(10_001)))}, ("10,001", "10,000")),
+        ({"name": "a/b"}, ("a/b", "letters")),
+    ],
+)
+def test_names_that_the_engine_cannot_hold_are_refused(
+    changes: dict[str, Any], parts: tuple[object, ...]
+) -> None:
+    with pytest.raises(ConfigError, match=naming(*parts)):
+        ElasticsearchTarget().export(replace(shipped(of_one(Leaf(1.0))), **changes))
+
+
+def test_scores_are_read_from_the_answer_of_a_search() -> None:
+    hits = [{"_id": "d1", "_score": 1.5, "_source": {}}, {"_id": "d2", "_score": 2}]
+    target = ElasticsearchTarget()
+    assert target.answered_scores({"took": 1, "hits": {"hits": hits}}) == {"d1": 1.5, "d2": 2.0}
+    assert target.answered_scores({"d1": 1.5}) == {"d1": 1.5}
+    answers: list[Any] = [{"hits": {"hits": [{"_id": "d1", "_score": None}]}}, {"hits": {}}, [], {"a": "b"}]
+    for answer in answers:
+        with pytest.raises(ValueError, match="expected"):
+            target.answered_scores(answer)
+
+
+# What the plug-ins refuse
+
+TREE = {
+    "nodeid": 0,
+    "depth": 0,
+    "split": "a",
+    "split_condition": 0.5,
+    "yes": 1,
+    "no": 2,
+    "missing": 1,
+    "children": [{"nodeid": 1, "leaf": 1.0}, {"nodeid": 2, "leaf": 2.0}],
+}
+CHANGES: dict[str, tuple[Callable[[dict[str, Any]], Any], tuple[object, ...]]] = {
+    "unknown field": (lambda tree: tree.update(gain=1.0), ("gain",)),
+    "unknown feature": (lambda tree: tree.update(split="z"), ("'z'", "feature set")),
+    "one child": (lambda tree: tree["children"].pop(), ("two children",)),
+    "other children": (lambda tree: tree["children"].reverse(), ("[2, 1]",)),
+    "other missing": (lambda tree: tree.update(missing=7), ("missing",)),
+    "text": (lambda tree: tree.update(yes="1"), ("yes", "'1'")),
+    "infinite": (lambda tree: tree.update(split_condition=1e39), ("1e+39",)),
+    "leaf without a number": (lambda tree: tree["children"][0].pop("nodeid"), ("node 0", "[None, 2]")),
+    "child that is no object": (lambda tree: tree.update(children=[1, 2]), ("node 0",)),
+}
+
+
+def parsed(definition: Any) -> Any:
+    text = definition if isinstance(definition, str) else json.dumps(definition)
+    return parse_forest(text, ["a"], ("rank:pairwise",), "missing")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_trees_that_the_plugins_refuse_are_refused(change: str) -> None:
+    tree = copy.deepcopy(TREE)
+    CHANGES[change][0](tree)
+    with pytest.raises(ResultError, match=naming("tree 0", *CHANGES[change][1])):
+        parsed([tree])
+
+
+@pytest.mark.parametrize("name", ["nodeid", "depth", "split", "split_condition", "yes", "no", "children"])
+def test_a_split_without_a_field_is_refused(name: str) -> None:
+    tree = {field: value for field, value in TREE.items() if field != name}
+    with pytest.raises(ResultError, match=naming("tree 0", name)):
+        parsed([tree])
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        *([], {}, 7, {"splits": []}, {"objective": "rank:pairwise"}, {"splits": [TREE], "extra": 1}),
+        {"splits": [TREE], "objective": "binary:logistic"},
+        *("", "[", "[NaN]", '[{"nodeid":0,"leaf":NaN}]', '[{"nodeid":0,"nodeid":0,"leaf":1.0}]', "[" * 10**6),
+    ],
+)
+def test_definitions_that_the_plugins_refuse_are_refused(definition: Any) -> None:
+    with pytest.raises(ResultError, match=naming("plug-in")):
+        parsed(definition)
+
+
+def test_both_forms_of_a_definition_are_read() -> None:
+    values = np.array([[0.0], [1.0], [np.nan]], dtype=np.float32)
+    for definition in ([TREE], {"splits": [TREE]}, {"objective": "rank:pairwise", "splits": [TREE]}):
+        np.testing.assert_array_equal(parsed(definition).scores(values), [1.0, 2.0, 1.0])
+
+
+@pytest.mark.parametrize("definition", ["[]", '{"z": 1.0}', '{"a": "1"}', '{"a": 1e39}', '{"a": true}'])
+def test_weights_that_the_plugins_refuse_are_refused(definition: str) -> None:
+    with pytest.raises(ResultError, match=naming("plug-in")):
+        parse_linear(definition, ["a"])
+
+
+def test_the_engine_reads_the_written_files() -> None:
+    model = shipped(of_one(Leaf(1.0)))
+    export = ElasticsearchTarget().export(model)
+    upload = json.loads(export.files["upload.json"])
+    upload["model"]["model"]["definition"] = '[{"nodeid":0,"leaf":3.0}]'
+    other = Export({**export.files, "upload.json": json.dumps(upload).encode()}, export.request)
+    scores = ElasticsearchTarget().engine(model, other).scores(np.zeros((1, 3), dtype=np.float32))
+    assert scores.tolist() == [3.0]

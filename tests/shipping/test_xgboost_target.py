@@ -1,0 +1,57 @@
+"""XGBoost as a target: XGBoost scores the written file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from messages import naming
+from xgboost_cases import BACKENDS, KINDS, fitted, random_ensemble
+
+from ltrbench.errors import ConfigError
+from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
+from ltrbench.rankers.models.scoring import reference_scores
+from ltrbench.shipping.model import Linear, ShippedModel
+from ltrbench.shipping.target import ZERO
+from ltrbench.shipping.targets.xgboost import XGBoostTarget
+
+TARGET = XGBoostTarget()
+
+
+def shipped(scorer: Ensemble | Linear, num_features: int) -> ShippedModel:
+    return ShippedModel("a_model", tuple(f"f[{number}]" for number in range(num_features)), scorer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_xgboost_gives_the_scores_of_the_backend(backend: str, kind: str) -> None:
+    ensemble, features = fitted(backend, kind)
+    model = shipped(ensemble, features.shape[1])
+    scores = TARGET.engine(model, TARGET.export(model)).scores(features)
+    expected = reference_scores(ensemble, features)
+    if ensemble.score_dtype == "float32":
+        np.testing.assert_array_equal(scores, expected)
+    else:
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=len(ensemble.trees) * 2.0**-22)
+
+
+def test_the_engine_is_the_installed_package() -> None:
+    model = shipped(random_ensemble(), 3)
+    export = TARGET.export(model)
+    engine = TARGET.engine(model, export)
+    assert not engine.is_simulated
+    assert export.offset == 0
+    assert list(export.files) == ["model.json"]
+    assert "model.json" in export.request
+
+
+def test_linear_models_are_refused() -> None:
+    with pytest.raises(ConfigError, match=naming("a_model", "xgboost", "--to")):
+        TARGET.export(shipped(Linear(np.zeros(2)), 2))
+
+
+def test_zeros_that_count_as_missing_are_a_limit_where_they_go_elsewhere() -> None:
+    for missing_left in (False, True):
+        node = InnerNode(0, 0.5, missing_left, Leaf(1.0), Leaf(2.0), zero_missing=True)
+        limits = TARGET.export(shipped(Ensemble((WeightedTree(1.0, node),)), 1)).limits
+        assert (ZERO in limits) == (not missing_left)

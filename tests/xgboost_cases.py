@@ -1,0 +1,129 @@
+"""Trees of every backend and of every convention, with features that reach their special cases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from ltrbench.data.synthetic import Synthetic
+from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
+from ltrbench.rankers.capabilities import exact_trees_of
+from ltrbench.rankers.catboost import CatBoostRanker
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.models.scoring import flat, leaves_of
+from ltrbench.rankers.models.trees import Node, rebuilt
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.xgboost import XGBoostRanker
+from ltrbench.shapes import Features
+
+BACKENDS = ("native", "lightgbm", "xgboost", "catboost")
+KINDS = ("dense", "missing", "zeros", "ties")
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def ranker_of(backend: str) -> Ranker:
+    rankers = {
+        "native": NativeRanker(num_trees=8),
+        "lightgbm": LightGBMRanker(num_trees=8),
+        "xgboost": XGBoostRanker(num_trees=8),
+        "catboost": CatBoostRanker(num_trees=8),
+    }
+    return rankers[backend]
+
+
+@cache
+def fitted(backend: str, kind: str) -> tuple[Ensemble, Features]:
+    """Returns the trees of a model, and the features of its training data.
+
+    Args:
+        kind: "dense", "missing" (NaN), "zeros", or "ties" (few values, which are thresholds too).
+    """
+    train = Synthetic(name="synthetic", num_queries=12).load().train
+    features = np.array(train.features)
+    chosen = np.random.default_rng(0).random(features.shape) < 0.3
+    if kind == "missing":
+        features[chosen] = np.nan
+    elif kind == "zeros":
+        features[chosen] = 0
+    elif kind == "ties":
+        features = np.round(features).astype(np.float32)
+    return exact_trees_of(ranker_of(backend).fit(replace(train, features=features))), features
+
+
+def leaf_values_of(ensemble: Ensemble, number: int, features: Features) -> np.ndarray:
+    """Returns the float32 weighted leaf values of a tree by the meaning of the ensemble, (D,)."""
+    tree, dtype = flat(ensemble.trees[number].root), np.dtype(ensemble.score_dtype)
+    leaves = leaves_of(tree, features, ensemble.comparison, ensemble.threshold_dtype)
+    weighted = tree.value.astype(dtype) * dtype.type(ensemble.trees[number].weight)
+    return np.asarray(weighted[leaves], dtype=np.float32)
+
+
+def deep(depth: int) -> Node:
+    """Returns a tree whose left branch has `depth` splits, with another leaf value for each level."""
+    root: Node = Leaf(-1.0)
+    for level in range(depth):
+        root = InnerNode(level % 3, float(level), level % 2 == 0, left=root, right=Leaf(float(level)))
+    return root
+
+
+def around_thresholds(ensemble: Ensemble, num_features: int) -> Features:
+    """Returns features whose values are every threshold and its float32 neighbours, 0, and NaN."""
+    thresholds = [flat(tree.root).threshold for tree in ensemble.trees]
+    with np.errstate(over="ignore"):
+        values = np.unique(np.concatenate(thresholds)).astype(np.float32)
+        below, above = np.nextafter(values, np.float32(-np.inf)), np.nextafter(values, np.float32(np.inf))
+    every = np.concatenate([values, below, above, np.array([0, -1, 1, np.nan], dtype=np.float32)])
+    rng = np.random.default_rng(1)
+    return np.stack([rng.permutation(np.clip(every, -LARGEST, LARGEST)) for _ in range(num_features)], axis=1)
+
+
+def random_tree(rng: np.random.Generator, num_leaves: int, num_features: int) -> Node:
+    """Returns a tree with random splits, thresholds and directions of missing values."""
+    nodes: list[Node] = [Leaf(float(value)) for value in rng.normal(size=num_leaves)]
+    while len(nodes) > 1:
+        place = int(rng.integers(len(nodes) - 1))
+        left, right = nodes[place : place + 2]
+        threshold = float(rng.normal())
+        nodes[place : place + 2] = [
+            InnerNode(int(rng.integers(num_features)), threshold, bool(rng.integers(2)), left, right)
+        ]
+    return nodes[0]
+
+
+def random_ensemble(
+    num_trees: int = 20, comparison: str = "<=", dtype: str = "float64", num_leaves: int = 8
+) -> Ensemble:
+    """Returns random trees on three features, of which the second is never used, with weights."""
+    rng = np.random.default_rng(2)
+    ensemble = Ensemble(
+        tuple(
+            WeightedTree(float(rng.random()), random_tree(rng, num_leaves, 2), shrinkage=1.0)
+            for _ in range(num_trees)
+        ),
+        base_score=0.25,
+        comparison=comparison,  # type: ignore[arg-type]
+        threshold_dtype=dtype,  # type: ignore[arg-type]
+        score_dtype=dtype,  # type: ignore[arg-type]
+    )
+    return rounded(ensemble) if dtype == "float32" else ensemble
+
+
+def rounded(ensemble: Ensemble) -> Ensemble:
+    """Returns the trees with float32 thresholds and values."""
+
+    def as_float32(value: float) -> float:
+        return float(np.float32(value))
+
+    return replace(
+        ensemble,
+        trees=tuple(
+            replace(
+                tree,
+                weight=as_float32(tree.weight),
+                root=rebuilt(tree.root, lambda node: {"threshold": as_float32(node.threshold)}, as_float32),
+            )
+            for tree in ensemble.trees
+        ),
+    )
