@@ -1,8 +1,9 @@
 """What the Learning to Rank plug-ins of Elasticsearch and OpenSearch have in common.
 
 The plug-in of OpenSearch is a fork of the one of Elasticsearch: they have the same REST API and model
-formats, and differ in what an absent feature counts as. A feature is the score of a query; it is absent if
-the query does not match the document. Scores are float32 and must not be negative, as all scores in Lucene.
+formats, and differ in the versions from which on an absent feature is a missing value. A feature is the
+score of a query; it is absent if the query does not match the document. Scores are float32 and must not be
+negative, as all scores in Lucene.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
@@ -41,6 +41,10 @@ _FLOAT32_ROUNDING = 2.0**-24
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
+AbsentFeatures = Literal["zero", "right", "missing"]
+"""What trees do with an absent feature, as in `PluginForest`."""
+
+
 @dataclass
 class LearningToRankPlugin(Target):
     """A search engine with a Learning to Rank plug-in.
@@ -48,9 +52,16 @@ class LearningToRankPlugin(Target):
     Attributes:
         form: format of the model: "xgboost" for trees, "linear" for weights; None: the one that fits the
             model.
+        version: version of the engine, such as "8.17".
+        absent: what an absent feature stands for: "missing", or "zero" if the training data have 0 for it.
+        offset: constant added to the scores of trees; None: a bound below which no score can be. A smaller
+            one keeps more digits of float32, but must make the scores of all documents non-negative.
     """
 
     form: str | None = None
+    version: str = ""
+    absent: str = "missing"
+    offset: float | None = None
 
     engine_name: ClassVar[str]
     """Name of the engine in sentences."""
@@ -58,16 +69,37 @@ class LearningToRankPlugin(Target):
     """Variable with the address of the cluster in the curl line."""
     objectives: ClassVar[tuple[str, ...]]
     """Objectives that the plug-in knows and that do not transform the score."""
+    absent_since: ClassVar[Mapping[tuple[int, int], AbsentFeatures]]
+    """First version -> what trees do with absent features from it on, in ascending order."""
     rules_of_forms: ClassVar[Mapping[str, tuple[Rule, ...]]]
     """Form -> rules that its simulator follows."""
 
     def __post_init__(self) -> None:
         require_choice("form", self.form, FORMS)
+        require_choice("absent", self.absent, ("missing", "zero"))
+        if not re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?", self.version):
+            raise ConfigError(
+                f"version is '{self.version}', not a version of {self.engine_name} such as "
+                f"{self._first_with_missing}."
+            )
+        if self.offset is not None and not (0 <= self.offset < float(np.finfo(np.float32).max)):
+            raise ConfigError(f"offset is {self.offset}; it must be at least 0 and finite as float32.")
+        if self.absent == "zero" and self.absent_features == "right":
+            raise ConfigError(
+                f"absent is 'zero', but {self.engine_name} {self.version} sends absent features right in "
+                f"every split. Use {self.engine_name} {self._first_with_missing} or newer, or give each "
+                "feature a value for every document."
+            )
 
     @property
-    @abstractmethod
-    def absent_features(self) -> Literal["zero", "right", "missing"]:
-        """What trees do with an absent feature, as in `PluginForest`."""
+    def absent_features(self) -> AbsentFeatures:
+        """What trees do with an absent feature in this version."""
+        numbers = tuple(map(int, self.version.split(".")[:2]))
+        return [meaning for first, meaning in self.absent_since.items() if first <= numbers][-1]
+
+    @property
+    def _first_with_missing(self) -> str:
+        return ".".join(map(str, next(v for v, meaning in self.absent_since.items() if meaning == "missing")))
 
     def export(self, model: ShippedModel) -> Export:
         self._check_names(model)
@@ -112,9 +144,9 @@ class LearningToRankPlugin(Target):
             answers = {hit["_id"]: hit["_score"] for hit in hits}
         return super().answered_scores(answers)
 
-    def prepared(self, trees: Ensemble) -> Ensemble:
-        """Returns the trees as they are written; the directions of missing values may differ."""
-        return trees
+    def _prepared(self, trees: Ensemble) -> Ensemble:
+        """Returns the trees as they are written, which may send missing values elsewhere."""
+        return with_absent_as_zero(trees) if self.absent == "zero" else trees
 
     def _form_of(self, model: ShippedModel) -> str:
         is_linear = isinstance(model.scorer, Linear)
@@ -146,18 +178,25 @@ class LearningToRankPlugin(Target):
     def _forest(self, model: ShippedModel) -> tuple[str, Export]:
         """Returns the definition of trees, and the offset, notes and limits of the export."""
         original = model.trees(self.name)
-        written = base_score_as_tree(self.prepared(original))
-        offset = offset_above_zero(written)
+        written = base_score_as_tree(self._prepared(original))
+        bound = offset_above_zero(written)
+        offset = bound if self.offset is None else float(np.float32(self.offset))
         notes = []
         if offset:
             # Last, so that it rounds whole scores: rounding may make scores equal, but does not swap them.
             written = replace(written, trees=(*written.trees, WeightedTree(1.0, Leaf(offset))))
             notes.append(
                 f"The last tree adds {offset!r} to all scores, because {self.engine_name} does not allow "
-                "negative scores. The order of documents is the same; close scores may become equal."
+                "negative scores. The order of documents is the same; close scores may become equal, fewer "
+                "with a smaller offset."
+            )
+        if offset < bound:
+            notes.append(
+                f"The offset is {offset!r}, so documents whose score by the model is below {-offset!r} get a "
+                f"negative score. No score can be negative with an offset of {bound!r}."
             )
         definition = write_xgboost_dump(written, model.feature_names).decode()
-        notes += self._notes_on_depth(model.name, definition)
+        notes += [*self._notes_on_depth(model.name, definition), *self._notes_on_absent_features()]
         return definition, Export({}, "", offset, tuple(notes), self._limits(original))
 
     def _linear(self, model: ShippedModel) -> tuple[str, Export]:
@@ -180,7 +219,7 @@ class LearningToRankPlugin(Target):
 
     def _limits(self, original: Ensemble) -> dict[str, str]:
         limits = {}
-        prepared = self.prepared(original)
+        prepared = self._prepared(original)
         trees = [*zip(float32_trees(original), float32_trees(prepared), strict=True)]
         zero_left = [model.threshold > 0 for model, _ in trees]
         sides = {"zero": zero_left, "right": [np.zeros_like(left) for left in zero_left]}
@@ -189,7 +228,7 @@ class LearningToRankPlugin(Target):
             (~model.is_leaf & (side != model.missing_left)).any()
             for (model, _), side in zip(trees, sides[self.absent_features], strict=True)
         ):
-            limits[MISSING] = self.sentence_on_missing()
+            limits[MISSING] = self._sentence_on_missing()
         if any(
             (model.zero_missing & (zero != model.missing_left)).any()
             for (model, _), zero in zip(trees, zero_left, strict=True)
@@ -200,9 +239,31 @@ class LearningToRankPlugin(Target):
             )
         return limits
 
-    @abstractmethod
-    def sentence_on_missing(self) -> str:
-        """Returns what the engine does with an absent feature that the model does not."""
+    def _sentence_on_missing(self) -> str:
+        newer = f"{self.engine_name} {self._first_with_missing} or newer"
+        if self.absent_features == "right":
+            return (
+                f"{self.engine_name} {self.version} sends absent features right, but the model sends missing "
+                f"values left in a split. Use {newer}, or train with 0 for missing values."
+            )
+        return (
+            "An absent feature would count as 0, but the model sends missing values elsewhere. Export with "
+            f"absent=missing for {newer}, or train with 0 for missing values."
+        )
+
+    def _notes_on_absent_features(self) -> list[str]:
+        if self.absent_features == "zero" or self.absent == "zero":
+            return []
+        if self.absent_features == "right":
+            return [
+                f"{self.engine_name} {self.version} sends a feature whose query does not match the document "
+                "to the right in every split. Give each feature a value for every document, or use "
+                f"{self.engine_name} {self._first_with_missing} or newer."
+            ]
+        return [
+            "A feature counts as missing, not as 0, if its query does not match the document. If such "
+            "features are 0 in the training data, export again with absent=zero."
+        ]
 
     def _notes_on_depth(self, name: str, definition: str) -> list[str]:
         levels = 1 + max(map(int, re.findall(r'"depth":(\d+),"split":', definition)), default=-1)

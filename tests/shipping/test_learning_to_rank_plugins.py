@@ -42,9 +42,9 @@ TARGETS: tuple[LearningToRankPlugin, ...] = (
     ElasticsearchTarget(),
     OpenSearchTarget(),
     OpenSearchTarget(version="3.5"),
-    OpenSearchTarget(version="2.19"),
+    ElasticsearchTarget(version="8.9.2"),
 )
-every_target = pytest.mark.parametrize("target", TARGETS, ids=["es", "os", "os 3.5", "os 2.19"])
+every_target = pytest.mark.parametrize("target", TARGETS, ids=["es", "os", "os 3.5", "es 8.9"])
 
 
 def shipped(scorer: Ensemble | Linear, num_features: int = 3) -> ShippedModel:
@@ -97,11 +97,11 @@ def test_documents_reach_the_leaves_of_the_backend(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_only_opensearch_3_8_and_newer_sends_missing_values_where_trained_trees_do(backend: str) -> None:
+def test_only_new_versions_send_missing_values_where_trained_trees_do(backend: str) -> None:
     ensemble, features = fitted(backend, "missing")
     model = shipped(ensemble, features.shape[1])
     limited = [MISSING in target.export(model).limits for target in TARGETS]
-    assert limited == [True, False, True, True]
+    assert limited == [False, False, True, True]
     for target in TARGETS:
         wrong = scores_of(target, model, features) - target.export(model).offset
         differs = not np.allclose(wrong, reference_scores(ensemble, features), rtol=0, atol=1e-3)
@@ -186,6 +186,18 @@ def values_of(root: Node) -> list[float]:
     return [root.value] if isinstance(root, Leaf) else values_of(root.left) + values_of(root.right)
 
 
+def test_a_given_offset_replaces_the_bound_and_a_note_names_both() -> None:
+    ensemble = random_ensemble(30, "<", "float32")
+    features = np.random.default_rng(5).normal(size=(100, 3)).astype(np.float32)
+    target, bound = OpenSearchTarget(offset=5.5), OpenSearchTarget().export(shipped(ensemble)).offset
+    export = target.export(shipped(ensemble))
+    assert export.offset == 5.5 < bound
+    scores = scores_of(target, shipped(ensemble), features)
+    np.testing.assert_array_equal(scores, reference_scores(ensemble, features) + np.float32(5.5))
+    assert any("5.5" in note and repr(bound) in note for note in export.notes)
+    assert OpenSearchTarget(offset=0.0).export(shipped(ensemble)).offset == 0
+
+
 def test_models_without_negative_scores_have_no_offset() -> None:
     stump = of_one(InnerNode(0, 0.5, False, Leaf(0.0), Leaf(1.0)), base_score=0.25)
     export = ElasticsearchTarget().export(shipped(stump))
@@ -202,10 +214,10 @@ def limits_of(target: LearningToRankPlugin, node: InnerNode, **options: Any) -> 
 
 @pytest.mark.parametrize(
     ("threshold", "missing_left", "limited"),
-    [  # Elasticsearch, OpenSearch 3.8, 3.5, 2.19: does a missing value go elsewhere?
+    [  # the targets of TARGETS: does a missing value go elsewhere?
         (0.5, True, (False, False, True, False)),
-        (0.5, False, (True, False, False, True)),
-        (-0.5, True, (True, False, True, True)),
+        (0.5, False, (False, False, False, True)),
+        (-0.5, True, (False, False, True, True)),
         (-0.5, False, (False, False, False, False)),
         (0.0, True, (False, False, True, False)),
     ],
@@ -255,13 +267,31 @@ def test_a_missing_value_goes_where_zero_goes(comparison: str) -> None:
 
 def test_features_that_were_never_missing_in_lightgbm_have_no_limit() -> None:
     ensemble, features = fitted("lightgbm", "dense")
-    assert MISSING not in ElasticsearchTarget().export(shipped(ensemble, features.shape[1])).limits
+    assert (
+        MISSING not in ElasticsearchTarget(version="8.9").export(shipped(ensemble, features.shape[1])).limits
+    )
 
 
 def test_versions_of_opensearch_differ_in_absent_features() -> None:
     versions = ("2.19", "3.1.0", "3.2", "3.7", "3.8", "3.10", "4.0")
     meanings = [OpenSearchTarget(version=version).absent_features for version in versions]
     assert meanings == ["zero", "zero", "right", "right", "missing", "missing", "missing"]
+
+
+def test_versions_of_elasticsearch_differ_in_absent_features() -> None:
+    versions = ("7.17.10", "8.9.2", "8.11.4", "8.18", "9.0.3")
+    meanings = [ElasticsearchTarget(version=version).absent_features for version in versions]
+    assert meanings == ["zero", "zero", "missing", "missing", "missing"]
+
+
+def test_notes_say_what_absent_features_are() -> None:
+    def notes(target: LearningToRankPlugin) -> str:
+        return " ".join(target.export(shipped(of_one(Leaf(1.0)))).notes)
+
+    for target in TARGETS:
+        assert ("absent=zero" in notes(target)) == (target.absent_features == "missing")
+    assert "right in every split" in notes(OpenSearchTarget(version="3.5"))
+    assert "absent=zero" not in notes(OpenSearchTarget(absent="zero"))
 
 
 @pytest.mark.parametrize(
@@ -271,9 +301,11 @@ def test_versions_of_opensearch_differ_in_absent_features() -> None:
         ({"absent": "zero", "version": "3.5"}, ("zero", 3.5, 3.8)),
         ({"absent": "nan"}, ("nan", "missing", "zero")),
         ({"form": "onnx"}, ("onnx", "xgboost", "linear")),
+        ({"offset": -1.0}, ("offset", -1.0)),
+        ({"offset": float("nan")}, ("offset", "nan")),
     ],
 )
-def test_options_of_opensearch_are_checked(options: dict[str, str], parts: tuple[object, ...]) -> None:
+def test_options_are_checked(options: dict[str, Any], parts: tuple[object, ...]) -> None:
     with pytest.raises(ConfigError, match=naming(*parts)):
         OpenSearchTarget(**options)
 

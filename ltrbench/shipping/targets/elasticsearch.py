@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from ltrbench.shipping.learning_to_rank_plugins import LearningToRankPlugin
+from ltrbench.shipping.learning_to_rank_plugins import AbsentFeatures, LearningToRankPlugin
 from ltrbench.shipping.target import Rule
 
 _FILES = "o19s/elasticsearch-learning-to-rank, src/main/java/com/o19s/es/ltr/"
@@ -28,21 +28,36 @@ _TREES = (
 
 @dataclass
 class ElasticsearchTarget(LearningToRankPlugin):
-    """Elasticsearch with the Learning to Rank plug-in; an absent feature counts as 0."""
+    """Elasticsearch with the Learning to Rank plug-in.
+
+    An absent feature is missing from plug-in 1.5.9 on, whose first release is for Elasticsearch 8.11.4, and 0
+    in older versions.
+    """
+
+    version: str = "9.0"
 
     name = "elasticsearch"
     engine_name = "Elasticsearch"
     address = "ELASTICSEARCH"
+    absent_since: ClassVar[Mapping[tuple[int, int], AbsentFeatures]] = {(0, 0): "zero", (8, 11): "missing"}
     objectives = ("binary:logitraw", "rank:pairwise", "reg:linear")
     rules_of_forms: ClassVar[Mapping[str, tuple[Rule, ...]]] = {
         "xgboost": (
             _UPLOAD,
             Rule("A model is a list of trees, or an object with objective and splits.", _PARSER),
             Rule("Thresholds and leaf values are float32; a field that is not known is refused.", _PARSER),
-            Rule("A base score is not read, and neither is the direction of missing values.", _PARSER),
+            Rule("A base score is not read.", _PARSER),
             Rule("A value goes left if the threshold is above it, in float32.", _TREES),
             Rule("The score is a float32 sum of the leaf values, in the order of the trees.", _TREES),
-            _DENSE,
+            Rule(
+                "From plug-in 1.5.9 on, for Elasticsearch 8.11.4, a feature whose query does not match the "
+                "document is NaN, which goes left if missing is yes, otherwise right.",
+                f"{_FILES}ranker/SparseFeatureVector.java, commit da938c10bf9c45261fada123d4024c59a0f5d981, "
+                "pull requests 480 and 482; the evaluator in the fork cdmbr/elasticsearch-learning-to-rank, "
+                "ranker/dectree/NaiveAdditiveDecisionTree.java, commit "
+                "7f6f8b0a21a674e60b006b8bf2579d5d563421fe",
+            ),
+            Rule("Before, such a feature is 0, and missing is ignored.", _DENSE.source),
         ),
         "linear": (
             _UPLOAD,
@@ -58,13 +73,3 @@ class ElasticsearchTarget(LearningToRankPlugin):
             _DENSE,
         ),
     }
-
-    @property
-    def absent_features(self) -> Literal["zero", "right", "missing"]:
-        return "zero"
-
-    def sentence_on_missing(self) -> str:
-        return (
-            "Elasticsearch counts an absent feature as 0, but the model sends missing values elsewhere. "
-            "Train with 0 for missing values, or ship the model to OpenSearch 3.8 or newer."
-        )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
-from ltrbench.errors import ConfigError, require_choice
-from ltrbench.rankers.models.trees import Ensemble
-from ltrbench.shipping.learning_to_rank_plugins import LearningToRankPlugin, with_absent_as_zero
-from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.target import Export, Rule
+from ltrbench.shipping.learning_to_rank_plugins import AbsentFeatures, LearningToRankPlugin
+from ltrbench.shipping.target import Rule
 
 _FILES = "opensearch-project/opensearch-learning-to-rank-base, src/main/java/com/o19s/es/ltr/"
 _UPLOAD = Rule(
@@ -33,18 +29,20 @@ _RELEASE = (
 class OpenSearchTarget(LearningToRankPlugin):
     """OpenSearch with its Learning to Rank plug-in.
 
-    Attributes:
-        version: version of OpenSearch. An absent feature is missing from 3.8 on, goes right in every split
-            from 3.2 to 3.7, and is 0 in older versions.
-        absent: what an absent feature counts as: "missing", or "zero" if training data have 0 for it.
+    An absent feature is missing from 3.8 on, goes right in every split from 3.2 to 3.7, and is 0 in older
+    versions. Reports differ on whether 3.2 or 3.3 was the first that sent it right.
     """
 
     version: str = "3.8"
-    absent: str = "missing"
 
     name = "opensearch"
     engine_name = "OpenSearch"
     address = "OPENSEARCH"
+    absent_since: ClassVar[Mapping[tuple[int, int], AbsentFeatures]] = {
+        (0, 0): "zero",
+        (3, 2): "right",
+        (3, 8): "missing",
+    }
     objectives = ("binary:logitraw", "rank:ndcg", "rank:map", "rank:pairwise", "reg:linear")
     rules_of_forms: ClassVar[Mapping[str, tuple[Rule, ...]]] = {
         "xgboost": (
@@ -78,50 +76,3 @@ class OpenSearchTarget(LearningToRankPlugin):
             ),
         ),
     }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_choice("absent", self.absent, ("missing", "zero"))
-        if not re.fullmatch(r"\d{1,3}\.\d{1,3}(\.\d{1,3})?", self.version):
-            raise ConfigError(f"version is '{self.version}', not a version of OpenSearch such as 3.8.")
-        if self.absent == "zero" and self.absent_features == "right":
-            raise ConfigError(
-                f"absent is 'zero', but OpenSearch {self.version} sends absent features right in every "
-                "split. Use OpenSearch 3.8 or newer, or give each feature a value for every document."
-            )
-
-    @property
-    def absent_features(self) -> Literal["zero", "right", "missing"]:
-        numbers = tuple(map(int, self.version.split(".")[:2]))
-        return "zero" if numbers < (3, 2) else "right" if numbers < (3, 8) else "missing"
-
-    def prepared(self, trees: Ensemble) -> Ensemble:
-        return with_absent_as_zero(trees) if self.absent == "zero" else trees
-
-    def export(self, model: ShippedModel) -> Export:
-        export = super().export(model)
-        if isinstance(model.scorer, Linear) or self.absent_features == "zero" or self.absent == "zero":
-            return export
-        note = (
-            "OpenSearch counts a feature as missing, not as 0, if its query does not match the document. If "
-            "such features are 0 in the training data, export again with absent=zero."
-        )
-        if self.absent_features == "right":
-            note = (
-                f"OpenSearch {self.version} sends a feature whose query does not match the document to the "
-                "right in every split; reports differ on whether 3.2 or 3.3 was the first to do so. Give "
-                "each feature a value for every document, or use OpenSearch 3.8 or newer."
-            )
-        return replace(export, notes=(*export.notes, note))
-
-    def sentence_on_missing(self) -> str:
-        if self.absent_features == "right":
-            remedy = "Use OpenSearch 3.8 or newer, or train with another value for missing values."
-            return (
-                f"OpenSearch {self.version} sends absent features right, but the model sends missing values "
-                f"left in a split. {remedy}"
-            )
-        return (
-            "OpenSearch would count an absent feature as 0 here, but the model sends missing values "
-            "elsewhere. Export with version=3.8 and absent=missing for OpenSearch 3.8 or newer."
-        )

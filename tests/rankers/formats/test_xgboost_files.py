@@ -293,6 +293,10 @@ def changed(change: Callable[[dict[str, Any]], Any]) -> bytes:
     return json.dumps(record).encode()
 
 
+VALID = {
+    "json": json.dumps(valid()).encode(),
+    "ubj": bytes(loaded(json.dumps(valid()).encode()).save_raw("ubj")),
+}
 DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], tuple[object, ...]]] = {
     "cycle": (lambda r: tree_of(r).update(left_children=[1, -1, 0, -1, -1]), ("tree 0", "child index")),
     "shared child": (lambda r: tree_of(r).update(left_children=[1, -1, 1, -1, -1]), ("tree 0", "two nodes")),
@@ -305,6 +309,7 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], tuple[object, ...]]] =
     "too many nodes": (lambda r: tree_of(r)["tree_param"].update(num_nodes="1" * 99), ("num_nodes",)),
     "NaN": (lambda r: tree_of(r).update(split_conditions=[float("nan"), 1, 1, 1, 1]), ("tree 0", "finite")),
     "infinite": (lambda r: tree_of(r).update(split_conditions=[1, 1e39, 1, 1, 1]), ("tree 0", "finite")),
+    "infinite sum": (lambda r: tree_of(r).update(split_conditions=[1, 3.4028235e38, 1, 1, 1]), ("sum",)),
     "huge integer": (lambda r: tree_of(r).update(split_conditions=[10**400, 1, 1, 1, 1]), ("split_cond",)),
     "nested values": (lambda r: tree_of(r).update(split_conditions=[[1]] * 5), ("split_conditions",)),
     "text": (lambda r: tree_of(r).update(left_children="12345"), ("left_children",)),
@@ -356,6 +361,21 @@ def test_damaged_files_are_refused_with_the_place(damage: str) -> None:
 def test_files_that_are_not_models_are_refused(content: bytes) -> None:
     with pytest.raises(ResultError, match=naming(PATH, "save_model")):
         read(content)
+
+
+@pytest.mark.parametrize("form", ["json", "ubj"])
+@given(data=st.data())
+def test_files_with_changed_bytes_are_read_or_refused(form: str, data: st.DataObject) -> None:
+    content = bytearray(VALID[form])
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place : place + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=3))
+    try:
+        model = read(bytes(content))
+    except ResultError:
+        return
+    scores = reference_scores(model.trees, np.zeros((1, model.num_features), dtype=np.float32))
+    assert np.isfinite(scores).all()
 
 
 def test_logistic_base_scores_outside_0_to_1_are_refused() -> None:

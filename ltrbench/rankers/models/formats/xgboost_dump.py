@@ -109,7 +109,7 @@ def breadth_first(tree: FlatTree) -> NDArray[np.int64]:
 
 def _smallest_right(bounds: NDArray[np.float64], comparison: str) -> NDArray[np.float32]:
     """Returns the smallest float32 that goes right, at most the largest finite one, (N,)."""
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         rounded = bounds.astype(np.float32)
         above = np.nextafter(rounded, np.float32(np.inf))
     stays_left = rounded <= bounds if comparison == "<=" else rounded < bounds

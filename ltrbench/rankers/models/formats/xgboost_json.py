@@ -36,7 +36,7 @@ _NO_PARENT = 2**31 - 1
 _NO_CHILD = -1
 _VERSION = [2, 1, 0]
 """Version in the written files, so that older versions read them without a warning."""
-_NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
+_NUMBER = r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
 _REMEDY = "Save the model again with Booster.save_model, as .json or .ubj"
 
 _LOGIT = ("binary:logistic", "reg:logistic")
@@ -168,11 +168,16 @@ def _read_model(model: Any) -> ReadModel:
     if len(trees) and np.any(_array(forest, "tree_info", len(trees))):
         raise ValueError("tree_info is not 0 for every tree: the model has more than one score per document")
     _check_iterations(learner, forest)
-    read = tuple(
-        WeightedTree(float(weight), _root(tree, number, num_features))
-        for number, (tree, weight) in enumerate(zip(trees, weights.tolist(), strict=True))
+    read, largest = [], abs(base_score)
+    for number, (tree, weight) in enumerate(zip(trees, weights.astype(np.float32).tolist(), strict=True)):
+        root, largest_leaf = _root(tree, number, num_features)
+        read.append(WeightedTree(weight, root))
+        largest += abs(weight) * largest_leaf
+    if not largest < np.finfo(np.float32).max:
+        raise ValueError("the sum of the largest value of each tree is not finite as float32")
+    return ReadModel(
+        Ensemble(tuple(read), base_score, comparison="<", score_dtype="float32"), names, num_features
     )
-    return ReadModel(Ensemble(read, base_score, comparison="<", score_dtype="float32"), names, num_features)
 
 
 def _feature_names(learner: Mapping[str, Any], num_features: int) -> tuple[str, ...]:
@@ -212,7 +217,7 @@ def _forest(booster: Mapping[str, Any]) -> tuple[dict[str, Any], NDArray[np.floa
     if name != "dart":
         raise ValueError(f"the booster is {str(name)[:50]!r}, but only gbtree and dart have trees")
     weights = _array(booster, "weight_drop")
-    if not np.isfinite(weights).all():
+    if not (np.abs(weights) < np.finfo(np.float32).max).all():
         raise ValueError("weight_drop has a weight that is not finite")
     return _part(_part(booster, "gbtree", dict), "model", dict), weights
 
@@ -224,7 +229,7 @@ def _check_iterations(learner: Mapping[str, Any], forest: Mapping[str, Any]) -> 
     rounds = forest.get("iteration_indptr")
     if best is None or rounds is None:
         return
-    if not re.fullmatch(r"\d{1,9}", str(best)):
+    if not re.fullmatch(r"[0-9]{1,9}", str(best)):
         raise ValueError(f"best_iteration is {str(best)[:50]!r}, not a non-negative integer")
     if int(best) + 1 < len(_array(forest, "iteration_indptr")) - 1:
         raise ValueError(
@@ -234,8 +239,12 @@ def _check_iterations(learner: Mapping[str, Any], forest: Mapping[str, Any]) -> 
         )
 
 
-def _root(tree: Any, number: int, num_features: int) -> Node:
-    """Checks the arrays of a tree and returns its root; nodes that pruning has removed are ignored."""
+def _root(tree: Any, number: int, num_features: int) -> tuple[Node, float]:
+    """Checks the arrays of a tree; nodes that pruning has removed are ignored.
+
+    Returns:
+        The root, and the largest absolute value of a leaf.
+    """
     num_nodes = _whole(_part(tree, "tree_param", dict), "num_nodes")
     if _whole(tree["tree_param"], "size_leaf_vector", 1) > 1:
         raise ValueError(f"tree {number} has more than one score per leaf")
@@ -266,7 +275,7 @@ def _root(tree: Any, number: int, num_features: int) -> Node:
         else:
             below = nodes.pop(int(left[node])), nodes.pop(int(right[node]))
             nodes[node] = InnerNode(int(feature[node]), value, bool(default_left[node]), *below)
-    return nodes[0]
+    return nodes[0], float(np.abs(numbers[order[left[order] == _NO_CHILD]]).max())
 
 
 def _from_the_root(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -301,7 +310,7 @@ def nearest_float32(values: NDArray[np.float64]) -> NDArray[np.float32]:
     A decimal number may be so close to the middle of two float32 that its float64 is the middle; the wrong
     one of them would be its rounded value.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         rounded = values.astype(np.float32)
         other = np.nextafter(rounded, np.where(values > rounded, np.inf, -np.inf).astype(np.float32))
         is_middle = (values - rounded) == (other.astype(np.float64) - values)
@@ -321,7 +330,7 @@ def _part(place: Any, name: str, kind: type[Any]) -> Any:
 def _whole(parameters: Mapping[str, Any], name: str, absent: int | None = None) -> int:
     """Returns a parameter, which older versions of XGBoost may not write."""
     value = parameters.get(name, absent)
-    if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value)):
+    if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,9}", str(value)):
         raise ValueError(f"{name} is {str(value)[:50]!r}, not a non-negative integer below 10^9")
     return int(value)
 
