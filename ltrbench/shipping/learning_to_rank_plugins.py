@@ -187,7 +187,7 @@ class LearningToRankPlugin(Target):
             written = replace(written, trees=(*written.trees, WeightedTree(1.0, Leaf(offset))))
             notes.append(
                 f"The last tree adds {offset!r} to all scores, because {self.engine_name} does not allow "
-                "negative scores. The order of documents is the same; close scores may become equal, fewer "
+                "negative scores. This swaps no documents, but close scores may become equal, fewer "
                 "with a smaller offset."
             )
         if offset < bound:
