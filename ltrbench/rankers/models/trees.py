@@ -18,6 +18,8 @@ from typing import Final, Literal
 
 import numpy as np
 
+from ltrbench.errors import ConfigError
+
 _LARGEST = np.finfo(np.float32).max
 
 LARGEST_ZERO: Final = float(np.float32(1e-35))
@@ -110,6 +112,91 @@ def uniform(ensemble: Ensemble) -> Ensemble:
         for tree in ensemble.trees
     )
     return replace(ensemble, trees=trees, comparison="<=", threshold_dtype="float32")
+
+
+def without_zero_missing(ensemble: Ensemble, max_nodes: int = 1_000_000) -> Ensemble:
+    """Returns the same ensemble without `zero_missing`: the scores are equal bit for bit.
+
+    The values that go left are those up to the threshold, with the zeros added or removed. If they are an
+    interval, the split gets another threshold. Otherwise there are four intervals, so three nested splits
+    with two copies of each subtree; missing values leave at the first of the three. The copies of a subtree
+    are the same object.
+
+    Args:
+        max_nodes: largest number of nodes of all trees; copies within copies can grow exponentially.
+
+    Raises:
+        ConfigError: There would be more nodes.
+
+    >>> clicked = InnerNode(0, 3.0, missing_left=True, left=Leaf(1.0), right=Leaf(2.0), zero_missing=True)
+    >>> (tree,) = without_zero_missing(Ensemble((WeightedTree(1.0, clicked),))).trees
+    >>> tree.root == replace(clicked, zero_missing=False)
+    True
+    """
+    zeros = _Zeros(ensemble)
+    trees, num_nodes = [], 0
+    for tree in ensemble.trees:
+        done: dict[int, tuple[Node, int]] = {}  # by node: the new node, and its number of nodes
+        for node in reversed(nodes_of(tree.root)):  # children come before their parent
+            done[id(node)] = (node, 1)
+            if isinstance(node, InnerNode):
+                (left, num_left), (right, num_right) = done[id(node.left)], done[id(node.right)]
+                copies = 2 if zeros.are_between(node) else 1
+                new = zeros.without(replace(node, left=left, right=right))
+                done[id(node)] = (new, 2 * copies - 1 + copies * (num_left + num_right))
+        root, num_nodes_of_tree = done[id(tree.root)]
+        num_nodes += num_nodes_of_tree
+        if num_nodes > max_nodes:
+            raise ConfigError(
+                "The model treats zeros as missing values. Written as splits without this rule, its trees "
+                f"have more than {max_nodes:,} nodes. Train with zero_as_missing=false or with fewer "
+                "leaves, or choose a target that has this rule, such as --to c."
+            )
+        trees.append(replace(tree, root=root))
+    return replace(ensemble, trees=tuple(trees))
+
+
+class _Zeros:
+    """Splits in the arithmetic of an ensemble, without `zero_missing`."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self.dtype = np.dtype(ensemble.threshold_dtype).type
+        self.is_strict = ensemble.comparison == "<"
+        self.largest_below = self._neighbour(-LARGEST_ZERO, -np.inf)
+
+    def are_between(self, node: InnerNode) -> bool:
+        """Whether zeros go to one side, and the values on both sides of them go to the other."""
+        if not node.zero_missing:
+            return False
+        largest_left = self._largest_left(node)
+        return largest_left < self.largest_below if node.missing_left else largest_left > LARGEST_ZERO
+
+    def without(self, node: InnerNode) -> InnerNode:
+        """Returns one split or three nested splits that send every value where `node` sends it."""
+        plain = replace(node, zero_missing=False)
+        if self.are_between(node) and node.missing_left:
+            zeros_left = self._split(plain, LARGEST_ZERO)
+            return replace(plain, right=self._split(plain, self.largest_below, node.right, zeros_left))
+        if self.are_between(node):
+            zeros_right = self._split(plain, self.largest_below)
+            return replace(plain, left=self._split(plain, LARGEST_ZERO, zeros_right, node.left))
+        if node.zero_missing and node.missing_left and self._largest_left(node) < LARGEST_ZERO:
+            return self._split(plain, LARGEST_ZERO)
+        if node.zero_missing and not node.missing_left and self._largest_left(node) > self.largest_below:
+            return self._split(plain, self.largest_below)
+        return plain
+
+    def _largest_left(self, node: InnerNode) -> float:
+        return self._neighbour(node.threshold, -np.inf) if self.is_strict else node.threshold
+
+    def _split(
+        self, node: InnerNode, largest_left: float, left: Node | None = None, right: Node | None = None
+    ) -> InnerNode:
+        threshold = self._neighbour(largest_left, np.inf) if self.is_strict else largest_left
+        return replace(node, threshold=threshold, left=left or node.left, right=right or node.right)
+
+    def _neighbour(self, value: float, direction: float) -> float:
+        return float(np.nextafter(self.dtype(value), self.dtype(direction)))
 
 
 def rebuilt(
