@@ -99,12 +99,33 @@ def leaves_of(
     return node
 
 
+def weighted_values(tree: FlatTree, weight: float, score_dtype: str) -> NDArray[np.floating[Any]]:
+    """Returns the (N,) numbers that leaves add to the score: the values times the tree's weight, in its
+    dtype."""
+    dtype = np.dtype(score_dtype)
+    values: NDArray[np.floating[Any]] = tree.value.astype(dtype) * dtype.type(weight)
+    return values
+
+
+def float32_thresholds(thresholds: NDArray[np.float64], comparison: str) -> NDArray[np.float32]:
+    """Returns the (N,) largest float32 that go left: splits `<=` of float32 values, for either comparison.
+
+    >>> below = float32_thresholds(np.array([0.5]), "<")
+    >>> bool(below[0] < 0.5), bool(np.nextafter(below, np.float32(1))[0] == 0.5)
+    (True, True)
+    """
+    largest = np.nextafter(thresholds, -np.inf) if comparison == "<" else thresholds
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = largest.astype(np.float32)
+    return np.where(rounded > largest, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+
+
 def reference_scores(ensemble: Ensemble, features: Features) -> NDArray[np.floating[Any]]:
     """Returns the (D,) scores of (D, F) features: the specification of what an ensemble means."""
     dtype = np.dtype(ensemble.score_dtype)
     scores = np.full(len(features), ensemble.base_score, dtype=dtype)
     for weighted in ensemble.trees:
         tree = flat(weighted.root)
-        values = tree.value.astype(dtype) * dtype.type(weighted.weight)
+        values = weighted_values(tree, weighted.weight, ensemble.score_dtype)
         scores += values[leaves_of(tree, features, ensemble.comparison, ensemble.threshold_dtype)]
     return scores
