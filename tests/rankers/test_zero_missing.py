@@ -26,6 +26,7 @@ from ltrbench.rankers.models.trees import (
 )
 
 BEYOND = float(np.nextafter(np.float32(LARGEST_ZERO), np.float32(1)))
+LOWEST = float(np.finfo(np.float32).min)
 EDGES = np.array([0.0, LARGEST_ZERO, BEYOND, 1e-45, 1.0, 3e38, np.inf], dtype=np.float32)
 VALUES = np.unique(np.concatenate([-EDGES, EDGES, [np.nan]])).astype(np.float32)
 VALUES = np.append(VALUES, np.float32(-0.0))
@@ -43,7 +44,7 @@ def stump(threshold: float, missing_left: bool) -> InnerNode:
 def test_every_value_goes_where_it_went(
     comparison: Literal["<=", "<"], dtype: Literal["float32", "float64"], missing_left: bool
 ) -> None:
-    for threshold in (*VALUES[np.isfinite(VALUES)].tolist(), 0.5e-35, -0.5e-35):
+    for threshold in (*VALUES[np.isfinite(VALUES)].tolist(), 0.5e-35, -0.5e-35, LOWEST, -LOWEST):
         root = stump(float(np.dtype(dtype).type(threshold)), missing_left)
         ensemble = Ensemble(
             (WeightedTree(1.0, root),), comparison=comparison, threshold_dtype=dtype, base_score=0.25

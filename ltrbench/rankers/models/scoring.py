@@ -114,10 +114,10 @@ def float32_thresholds(thresholds: NDArray[np.float64], comparison: str) -> NDAr
     >>> bool(below[0] < 0.5), bool(np.nextafter(below, np.float32(1))[0] == 0.5)
     (True, True)
     """
-    largest = np.nextafter(thresholds, -np.inf) if comparison == "<" else thresholds
     with np.errstate(over="ignore", under="ignore"):
+        largest = np.nextafter(thresholds, -np.inf) if comparison == "<" else thresholds
         rounded = largest.astype(np.float32)
-    return np.where(rounded > largest, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+        return np.where(rounded > largest, np.nextafter(rounded, np.float32(-np.inf)), rounded)
 
 
 def reference_scores(ensemble: Ensemble, features: Features) -> NDArray[np.floating[Any]]:

@@ -196,7 +196,8 @@ class _Zeros:
         return replace(node, threshold=threshold, left=left or node.left, right=right or node.right)
 
     def _neighbour(self, value: float, direction: float) -> float:
-        return float(np.nextafter(self.dtype(value), self.dtype(direction)))
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.nextafter(self.dtype(value), self.dtype(direction)))
 
 
 def rebuilt(

@@ -11,7 +11,7 @@ compiler could contract. `-ffast-math` would remove the test for NaN, and x87 re
 often; the file refuses to compile with either.
 
 Feature names and the name of the model are not trusted. In the file, names of features are JSON strings in a
-comment, with `*/` as `*\/` and characters outside ASCII escaped; the name of the function has only letters,
+comment, with `*/` and characters outside ASCII escaped; the name of the function has only letters,
 digits and underscores. All else is numbers, so compiling the file and calling it is as safe as ltrbench.
 """
 
@@ -175,9 +175,10 @@ def _in_comment(text: str) -> str:
     r"""Returns a JSON string that neither ends nor begins a comment.
 
     >>> print(_in_comment("clicks*/views"))
-    "clicks*\/views"
+    "clicks\u002a/views"
     """
-    return re.sub(r"(?<=\*)/|/(?=\*)", r"\\/", json.dumps(text)).replace("?", "\\u003f")  # no trigraphs
+    no_ends = re.sub(r"\*(?=/)|(?<=/)\*", r"\\u002a", json.dumps(text))
+    return re.sub(r"\?(?=\?)", r"\\u003f", no_ends)  # two question marks begin a trigraph
 
 
 _PREAMBLE = """\

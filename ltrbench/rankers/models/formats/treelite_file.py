@@ -45,6 +45,8 @@ def write_treelite(ensemble: Ensemble, feature_names: Sequence[str]) -> bytes:
     base = WeightedTree(1.0, Leaf(ensemble.base_score))
     has_base = ensemble.base_score != 0 or not ensemble.trees  # a model needs a tree
     trees = (base,) * has_base + ensemble.trees
+    # treelite's JSON parser refuses lone surrogates.
+    names = [name.encode("utf-8", "backslashreplace").decode() for name in feature_names]
     builder = ModelBuilder(
         threshold_type=ensemble.score_dtype,
         leaf_output_type=ensemble.score_dtype,
@@ -59,7 +61,7 @@ def write_treelite(ensemble: Ensemble, feature_names: Sequence[str]) -> bytes:
         tree_annotation=TreeAnnotation(len(trees), [0] * len(trees), [0] * len(trees)),
         postprocessor=PostProcessorFunc(name="identity"),
         base_scores=[0.0],
-        attributes={"feature_names": list(feature_names)},
+        attributes={"feature_names": names},
     )
     for tree in trees:
         _add_tree(builder, tree, ensemble)

@@ -1,0 +1,33 @@
+"""Checkpoints of treelite: what the file states, besides the scores."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tree_cases import XGBOOST, forest
+
+from ltrbench.rankers.models.formats.treelite_file import read_treelite, write_treelite
+from ltrbench.rankers.models.trees import Ensemble
+
+
+@pytest.mark.parametrize(
+    ("ensemble", "dtype"), [(forest(3), "float64"), (forest(3, **XGBOOST), "float32")], ids=["<=", "<"]
+)
+def test_the_checkpoint_states_features_comparison_and_dtype(ensemble: Ensemble, dtype: str) -> None:
+    names = ["a", "*/", "特徴", "\ud800", "", "f"]
+    model = read_treelite(write_treelite(ensemble, names))
+    dumped = json.loads(model.dump_as_json())
+    assert (model.num_feature, model.num_tree) == (len(names), len(ensemble.trees))
+    assert (model.input_type, model.output_type) == (dtype, dtype)
+    assert json.loads(dumped["attributes"])["feature_names"] == [*names[:3], "\\ud800", *names[4:]]
+    nodes = [node for tree in dumped["trees"] for node in tree["nodes"]]
+    comparisons = {node["comparison_op"] for node in nodes if "split_feature_id" in node}
+    assert comparisons == {ensemble.comparison}
+
+
+def test_the_base_score_is_a_first_tree_of_one_leaf() -> None:
+    """treelite adds its own base score at the end, which rounds otherwise."""
+    with_base = read_treelite(write_treelite(forest(3, base_score=0.3), list("abcdef")))
+    assert with_base.num_tree == 3 + 1
+    assert with_base.get_tree_depth().tolist()[0] == 0

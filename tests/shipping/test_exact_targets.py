@@ -1,0 +1,217 @@
+"""Targets whose engines give the scores of a model bit for bit: ONNX, treelite and C."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from messages import naming
+from tree_cases import CASES, NUM_FEATURES, XGBOOST, forest, timestamps, values_around, zeros_as_missing
+
+from ltrbench.data.synthetic import Synthetic
+from ltrbench.errors import ConfigError
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.capabilities import exact_trees_of
+from ltrbench.rankers.catboost import CatBoostRanker
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.models.scoring import flat as flat_tree
+from ltrbench.rankers.models.scoring import reference_scores, weighted_values
+from ltrbench.rankers.models.trees import Ensemble
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.xgboost import XGBoostRanker
+from ltrbench.shapes import Features
+from ltrbench.shipping.model import Linear, ShippedModel
+from ltrbench.shipping.target import Target
+from ltrbench.shipping.targets.c import CTarget
+from ltrbench.shipping.targets.onnx import OnnxTarget
+from ltrbench.shipping.targets.treelite import TreeliteTarget
+
+TARGETS: dict[str, Target] = {target.name: target for target in (OnnxTarget(), TreeliteTarget(), CTarget())}
+each_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS.keys())
+
+
+def shipped(ensemble: Ensemble, num_features: int = NUM_FEATURES) -> ShippedModel:
+    return ShippedModel("a model", tuple(f"feature {number}" for number in range(num_features)), ensemble)
+
+
+def engine_scores(target: Target, ensemble: Ensemble, features: Features) -> np.ndarray[Any, Any]:
+    model = shipped(ensemble, features.shape[1])
+    export = target.export(model)
+    engine = target.engine(model, export)
+    assert engine is not None
+    assert not export.limits
+    assert export.offset == 0
+    assert engine.version
+    scores = engine.scores(features)
+    assert scores.dtype == np.dtype(engine.score_dtype)
+    return scores
+
+
+def largest_leaves(ensemble: Ensemble) -> float:
+    """Returns the base score and the largest absolute leaf value of each tree, added up."""
+    leaves = (
+        np.abs(weighted_values(flat_tree(tree.root), tree.weight, ensemble.score_dtype)).max()
+        for tree in ensemble.trees
+    )
+    return abs(ensemble.base_score) + float(sum(leaves))
+
+
+@each_target
+@pytest.mark.parametrize("ensemble", CASES.values(), ids=CASES.keys())
+def test_scores_are_those_of_the_ensemble_bit_for_bit(target: Target, ensemble: Ensemble) -> None:
+    features = values_around(ensemble)
+    scores = engine_scores(target, ensemble, features)
+    np.testing.assert_array_equal(scores, reference_scores(ensemble, features), strict=True)
+
+
+BACKENDS: dict[str, Ranker] = {
+    "native": NativeRanker(num_trees=20),
+    "native dart": NativeRanker(num_trees=20, drop_rate=0.5, seed=1),
+    "lightgbm": LightGBMRanker(num_trees=20),
+    "lightgbm dart": LightGBMRanker(num_trees=20, extra={"boosting": "dart", "drop_rate": 0.5}, seed=1),
+    "lightgbm zeros": LightGBMRanker(num_trees=20, num_leaves=8, extra={"zero_as_missing": True}),
+    "xgboost": XGBoostRanker(num_trees=20),
+    "xgboost base score": XGBoostRanker(num_trees=20, extra={"base_score": 0.3}),
+    "catboost": CatBoostRanker(num_trees=20),
+}
+DATA = {"dense": 0.0, "missing": 0.3}
+
+
+@each_target
+@pytest.mark.parametrize(("backend", "data"), list(itertools.product(BACKENDS, DATA)))
+def test_scores_are_those_of_the_library_bit_for_bit(target: Target, backend: str, data: str) -> None:
+    ranker, features = fitted(backend, data)
+    scores = engine_scores(target, exact_trees_of(ranker), features)
+    np.testing.assert_array_equal(scores, ranker.predict(features))
+
+
+FITTED: dict[tuple[str, str], tuple[Ranker, Features]] = {}
+
+
+def fitted(backend: str, data: str) -> tuple[Ranker, Features]:
+    """Returns a fitted ranker and test features; the second half of the documents repeats the first."""
+    if (backend, data) not in FITTED:
+        splits = Synthetic(name="synthetic", num_queries=30).load()
+        ranker = replace(BACKENDS[backend])
+        ranker.fit(replace(splits.train, features=holed(np.asarray(splits.train.features), DATA[data])))
+        features = holed(np.asarray(splits.test.features), DATA[data])
+        FITTED[backend, data] = (ranker, np.concatenate([features, features]))
+    return FITTED[backend, data]
+
+
+def holed(features: Features, part: float) -> Features:
+    """Returns features of which a part is missing, and a part zero."""
+    draw = np.random.default_rng(0).random(features.shape)
+    zeros = np.where(draw > 1 - part, 0, features)
+    return np.where(draw < part, np.nan, zeros).astype(np.float32)
+
+
+@each_target
+def test_a_score_does_not_depend_on_the_batch(target: Target) -> None:
+    ensemble = forest(120, base_score=0.3)
+    features = values_around(ensemble, 1200)
+    expected = reference_scores(ensemble, features)
+    for size in (0, 1, 20, 51, 129, 1200):
+        np.testing.assert_array_equal(engine_scores(target, ensemble, features[:size]), expected[:size])
+
+
+@each_target
+@pytest.mark.parametrize("fields", [{}, XGBOOST], ids=["float64", "float32"])
+@pytest.mark.slow
+def test_10_000_trees_are_summed_in_order(target: Target, fields: dict[str, Any]) -> None:
+    ensemble = forest(10_000, num_leaves=3, **fields)
+    features = values_around(ensemble, 60)
+    np.testing.assert_array_equal(
+        engine_scores(target, ensemble, features), reference_scores(ensemble, features)
+    )
+
+
+@each_target
+def test_a_linear_model_is_refused(target: Target) -> None:
+    linear = ShippedModel("a model", ("a",), Linear(np.ones(1)))
+    with pytest.raises(ConfigError, match=naming("linear", target.name, "--to solr")):
+        target.export(linear)
+
+
+@each_target
+def test_a_model_gives_the_same_bytes_each_time(target: Target) -> None:
+    ensemble = forest(5)
+    assert target.export(shipped(ensemble)).files == target.export(shipped(ensemble)).files
+
+
+@pytest.mark.parametrize("scale", [1.6e9, 1.6e12])
+def test_the_float32_form_of_onnx_sends_every_time_where_it_went(scale: float) -> None:
+    """Its leaf values are exact here: the scores are counts."""
+    ensemble = timestamps(scale)
+    features = values_around(ensemble)
+    expected = reference_scores(ensemble, features)
+    np.testing.assert_array_equal(engine_scores(OnnxTarget(form="float32"), ensemble, features), expected)
+    nearest = replace(ensemble, threshold_dtype="float32")  # what a converter writes
+    assert np.any(reference_scores(nearest, features) != expected)
+
+
+def test_the_float32_form_of_onnx_differs_by_rounding_only() -> None:
+    """T + 1 leaf values and base score are rounded, and T sums: each by at most half a unit of 2^-23."""
+    ensemble = zeros_as_missing(forest(200, base_score=0.3))
+    features = values_around(ensemble)
+    scores = engine_scores(OnnxTarget(form="float32"), ensemble, features)
+    bound = (len(ensemble.trees) + 1) * 2.0**-24 * largest_leaves(ensemble)
+    errors = np.abs(scores - reference_scores(ensemble, features))
+    assert 0 < errors.max() <= bound
+
+
+def test_the_float64_form_of_xgboost_differs_by_the_rounding_of_its_float32_sum_only() -> None:
+    ensemble = forest(200, base_score=0.5, **XGBOOST)
+    features = values_around(ensemble)
+    scores = engine_scores(OnnxTarget(form="float64"), ensemble, features)
+    bound = (len(ensemble.trees) + 1) * 2.0**-24 * largest_leaves(ensemble)
+    errors = np.abs(scores - reference_scores(ensemble, features))
+    assert 0 < errors.max() <= bound
+
+
+def test_more_threads_of_onnxruntime_change_the_last_bits_only() -> None:
+    ensemble = forest(200, base_score=0.3)
+    features = values_around(ensemble)
+    content = OnnxTarget().export(shipped(ensemble)).files["model.onnx"]
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 4
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    (scores,) = session.run(["scores"], {"features": features})
+    bound = 2 * (len(ensemble.trees) + 1) * 2.0**-53 * largest_leaves(ensemble)  # both sums are rounded
+    np.testing.assert_allclose(scores, reference_scores(ensemble, features), rtol=0, atol=bound)
+
+
+def test_a_form_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ConfigError, match=naming("form", "float16", "float32, float64")):
+        OnnxTarget(form="float16")  # type: ignore[arg-type]
+
+
+def test_without_a_compiler_c_source_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    model = shipped(forest(1))
+    assert CTarget().engine(model, CTarget().export(model)) is None
+
+
+def test_c_source_that_ltrbench_does_not_write_is_not_compiled() -> None:
+    model = shipped(forest(1))
+    export = CTarget().export(model)
+    other = export.files["model.c"] + b"/* changed */\n"
+    with pytest.raises(ConfigError, match=naming("model.c", "Ship the model")):
+        CTarget().engine(model, replace(export, files={"model.c": other}))
+
+
+def test_a_compiler_that_fails_is_named_with_its_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text("#!/bin/sh\necho no such header >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    model = shipped(forest(1))
+    with pytest.raises(ConfigError, match=naming(str(compiler), "no such header", "PATH")):
+        CTarget().engine(model, CTarget().export(model))
