@@ -33,15 +33,21 @@ def forest(num_trees: int, num_leaves: int = 8, seed: int = 0, **fields: Any) ->
     return Ensemble(tuple(WeightedTree(0.1, tree) for tree in trees), **fields)
 
 
-def zeros_as_missing(ensemble: Ensemble) -> Ensemble:
-    """Returns the ensemble in whose splits zeros count as missing values."""
+def zeros_as_missing(ensemble: Ensemble, least_feature: int = 0) -> Ensemble:
+    """Returns the ensemble with zeros as missing values in the splits on features of at least this number,
+    and on feature 0 where it is the root."""
 
     def marked(node: Node) -> Node:
         if isinstance(node, Leaf):
             return node
-        return replace(node, zero_missing=True, left=marked(node.left), right=marked(node.right))
+        zero_missing = node.feature >= least_feature
+        return replace(node, zero_missing=zero_missing, left=marked(node.left), right=marked(node.right))
 
-    trees = tuple(replace(tree, root=marked(tree.root)) for tree in ensemble.trees)
+    def root_of(tree: WeightedTree) -> Node:
+        root = marked(tree.root)
+        return replace(root, zero_missing=True) if isinstance(root, InnerNode) and not root.feature else root
+
+    trees = tuple(replace(tree, root=root_of(tree)) for tree in ensemble.trees)
     return replace(ensemble, trees=trees)
 
 
@@ -111,6 +117,7 @@ CASES: dict[str, Ensemble] = {
     "float64 thresholds, float32 scores, <": forest(30, score_dtype="float32", comparison="<"),
     "zeros as missing values": zeros_as_missing(forest(30, num_leaves=5)),
     "zeros as missing values, <": zeros_as_missing(forest(30, num_leaves=5, **XGBOOST)),
+    "zeros as missing values in part of the splits": zeros_as_missing(forest(30, num_leaves=5), 2),
     "dart": dart(30),
     "symmetric": symmetric(6),
     "depth 60": deep(60),

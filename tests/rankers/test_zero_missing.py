@@ -93,5 +93,7 @@ def test_a_model_that_would_grow_too_large_is_refused() -> None:
     root: Node = Leaf(0.0)
     for feature in range(60):
         root = InnerNode(feature, 1.0, False, root, Leaf(1.0), zero_missing=True)
-    with pytest.raises(ConfigError, match=naming("1,000,000", "zero_as_missing=false", "--to c")):
+    with pytest.raises(
+        ConfigError, match=naming("1,000,000", "zero_as_missing=false", "--to onnx", "--to c")
+    ):
         without_zero_missing(Ensemble((WeightedTree(1.0, root),)))

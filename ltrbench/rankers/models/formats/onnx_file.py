@@ -17,7 +17,9 @@ the size of the batch.
 
 The base score is a first tree with equal leaves, because `TreeEnsemble` has no base score, and a sum that
 starts with it has the bits of the ensemble. The operator has no trees of a single leaf; they are written as
-a split with equal leaves. Nor has it zeros that count as missing; such splits are expanded.
+a split with equal leaves. Nor has it zeros that count as missing: where they count as missing in all splits
+on a feature, as in LightGBM, the graph replaces the zeros of this feature by NaN before the trees; other such
+splits are expanded.
 """
 
 from __future__ import annotations
@@ -25,13 +27,22 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.rankers.models.scoring import flat, float32_thresholds, weighted_values
-from ltrbench.rankers.models.trees import Ensemble, Leaf, WeightedTree, without_zero_missing
+from ltrbench.rankers.models.trees import (
+    LARGEST_ZERO,
+    Ensemble,
+    InnerNode,
+    Leaf,
+    WeightedTree,
+    rebuilt,
+    without_zero_missing,
+)
 
 try:
     import onnx
@@ -66,19 +77,22 @@ def write_onnx(
         ConfigError: Zeros count as missing values, and the expanded splits would be too many.
     """
     form = form or ensemble.score_dtype
-    ensemble = without_zero_missing(ensemble)
-    is_less = ensemble.comparison == "<" and (form == "float64" or ensemble.threshold_dtype == "float32")
-    columns = _columns(ensemble, form, is_less)
+    zeros_missing = _features_with_zeros_missing(ensemble, len(feature_names))
+    ensemble = without_zero_missing(_without_flags(ensemble, zeros_missing))
+    before, constants = _zeros_to_nan(zeros_missing)
     graph = helper.make_graph(
         [
-            helper.make_node("Cast", [INPUT], ["values"], to=_TYPES[form]),
-            _trees_node(columns, form, _LT if is_less else _LEQ),
+            *before,
+            helper.make_node(
+                "Cast", [before[-1].output[0] if before else INPUT], ["values"], to=_TYPES[form]
+            ),
+            _trees_node(ensemble, form),
             helper.make_node("Squeeze", ["column", "axes"], [OUTPUT]),
         ],
         "".join(letter if letter.isascii() and letter.isprintable() else "_" for letter in name),
         [helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, ["documents", len(feature_names)])],
         [helper.make_tensor_value_info(OUTPUT, _TYPES[form], ["documents"])],
-        [helper.make_tensor("axes", TensorProto.INT64, [1], [1])],
+        [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
     opsets = [helper.make_opsetid("ai.onnx.ml", _TREE_OPSET), helper.make_opsetid("", _OPSET)]
     model = helper.make_model(
@@ -92,6 +106,47 @@ def write_onnx(
     onnx.checker.check_model(model, full_check=True)
     content: bytes = model.SerializeToString(deterministic=True)
     return content
+
+
+def _features_with_zeros_missing(ensemble: Ensemble, num_features: int) -> NDArray[np.bool_]:
+    """Returns the (F,) features on which there are splits, in all of which zeros count as missing."""
+    with_rule, without = (np.zeros(num_features, dtype=np.bool_) for _ in range(2))
+    for weighted in ensemble.trees:
+        tree = flat(weighted.root)
+        with_rule[tree.feature[tree.zero_missing]] = True
+        without[tree.feature[~tree.is_leaf & ~tree.zero_missing]] = True
+    return with_rule & ~without
+
+
+def _without_flags(ensemble: Ensemble, zeros_missing: NDArray[np.bool_]) -> Ensemble:
+    """Returns the ensemble for features whose zeros are replaced by NaN."""
+
+    def rule(node: InnerNode) -> dict[str, object]:
+        return {"zero_missing": node.zero_missing and not zeros_missing[node.feature]}
+
+    if not zeros_missing.any():
+        return ensemble
+    trees = tuple(replace(tree, root=rebuilt(tree.root, rule, float)) for tree in ensemble.trees)
+    return replace(ensemble, trees=trees)
+
+
+def _zeros_to_nan(
+    zeros_missing: NDArray[np.bool_],
+) -> tuple[list[onnx.NodeProto], dict[str, NDArray[Any]]]:
+    """Returns the nodes that replace zeros by NaN in the features (F,), and all constants of the graph."""
+    constants: dict[str, NDArray[Any]] = {"axes": np.array([1])}
+    if not zeros_missing.any():
+        return [], constants
+    constants["largest_zero"] = np.array(LARGEST_ZERO, dtype=np.float32)
+    constants["nan"] = np.array(np.nan, dtype=np.float32)
+    constants["zeros_missing"] = zeros_missing
+    nodes = [
+        helper.make_node("Abs", [INPUT], ["size"]),
+        helper.make_node("LessOrEqual", ["size", "largest_zero"], ["is_zero"]),
+        helper.make_node("And", ["is_zero", "zeros_missing"], ["is_missing"]),
+        helper.make_node("Where", ["is_missing", "nan", INPUT], ["known"]),
+    ]
+    return nodes, constants
 
 
 class _Columns(NamedTuple):
@@ -115,7 +170,8 @@ class _Columns(NamedTuple):
     value: NDArray[np.floating[Any]]
 
 
-def _columns(ensemble: Ensemble, form: FloatForm, is_less: bool) -> _Columns:
+def _columns(ensemble: Ensemble) -> _Columns:
+    """Returns the attributes with thresholds as in the ensemble, and with the base score as the first tree."""
     base = WeightedTree(1.0, Leaf(ensemble.base_score))
     has_base = ensemble.base_score != 0 or not ensemble.trees  # the operator needs a tree
     trees = [_columns_of_tree(tree, ensemble) for tree in (base,) * has_base + ensemble.trees]
@@ -124,15 +180,10 @@ def _columns(ensemble: Ensemble, form: FloatForm, is_less: bool) -> _Columns:
     first_inner, first_leaf = np.cumsum(num_inner) - num_inner, np.cumsum(num_leaves) - num_leaves
     joined = _Columns(*(np.concatenate(parts) for parts in zip(*trees, strict=True)))
     inner, leaf = np.repeat(first_inner, num_inner), np.repeat(first_leaf, num_inner)
-    threshold: NDArray[Any] = joined.threshold
-    if form == "float32" and not is_less:
-        threshold = float32_thresholds(threshold, ensemble.comparison)
     return joined._replace(
         roots=first_inner,
-        threshold=threshold.astype(form),
         left=joined.left + np.where(joined.left_is_leaf, leaf, inner),
         right=joined.right + np.where(joined.right_is_leaf, leaf, inner),
-        value=joined.value.astype(form),
     )
 
 
@@ -164,8 +215,12 @@ def _equal_leaves(value: NDArray[np.floating[Any]]) -> _Columns:
     return _Columns(zero, zero, np.zeros(1), zero, zero, one, one, one, np.repeat(value, 2))
 
 
-def _trees_node(columns: _Columns, form: FloatForm, mode: int) -> onnx.NodeProto:
-    num_inner = len(columns.feature)
+def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
+    columns = _columns(ensemble)
+    is_exact = form == "float64" or ensemble.threshold_dtype == "float32"
+    threshold = columns.threshold if is_exact else float32_thresholds(columns.threshold, ensemble.comparison)
+    mode = _LT if is_exact and ensemble.comparison == "<" else _LEQ
+    modes = np.full(len(threshold), mode, dtype=np.uint8)
     return helper.make_node(
         "TreeEnsemble",
         ["values"],
@@ -175,13 +230,13 @@ def _trees_node(columns: _Columns, form: FloatForm, mode: int) -> onnx.NodeProto
         aggregate_function=_SUM,
         tree_roots=columns.roots.tolist(),
         nodes_featureids=columns.feature.tolist(),
-        nodes_modes=onnx.numpy_helper.from_array(np.full(num_inner, mode, dtype=np.uint8), "nodes_modes"),
-        nodes_splits=onnx.numpy_helper.from_array(columns.threshold, "nodes_splits"),
+        nodes_modes=onnx.numpy_helper.from_array(modes, "nodes_modes"),
+        nodes_splits=onnx.numpy_helper.from_array(threshold.astype(form), "nodes_splits"),
         nodes_missing_value_tracks_true=columns.missing_left.tolist(),
         nodes_truenodeids=columns.left.tolist(),
         nodes_trueleafs=columns.left_is_leaf.tolist(),
         nodes_falsenodeids=columns.right.tolist(),
         nodes_falseleafs=columns.right_is_leaf.tolist(),
         leaf_targetids=[0] * len(columns.value),
-        leaf_weights=onnx.numpy_helper.from_array(columns.value, "leaf_weights"),
+        leaf_weights=onnx.numpy_helper.from_array(columns.value.astype(form), "leaf_weights"),
     )
