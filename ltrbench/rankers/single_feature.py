@@ -87,6 +87,13 @@ class SingleFeatureRanker(Ranker):
         given = check_blocks(features, check_fitted(self._num_features))
         return _signed(given[:, self._feature], self._sign)
 
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """(F,), the sign of the chosen feature, and 0 for all others: scores are weights times features."""
+        weights = np.zeros(check_fitted(self._num_features))
+        weights[self._feature] = self._sign
+        return weights
+
     def importance(self) -> dict[str, NDArray[np.float64]]:
         used = np.zeros(check_fitted(self._num_features))
         used[self._feature] = 1.0

@@ -99,6 +99,15 @@ class Target(ABC):
             ImportError: The package that evaluates the files is not installed; the message names the extra.
         """
 
+    def document_request(self, model: ShippedModel, features: Mapping[str, float | None]) -> Any | None:
+        """Returns the request that scores one document, as JSON; None if there is no such request.
+
+        Args:
+            features: name -> value; None: missing.
+        """
+        del model, features
+        return None
+
     def answered_scores(self, answers: Any) -> Mapping[str, float]:
         """Returns document id -> score from the JSON with which the deployed engine answered.
 

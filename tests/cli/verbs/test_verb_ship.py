@@ -1,0 +1,280 @@
+"""The verb ship: a folder that appears whole, a refusal that leaves no model, and checks of answers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fake_targets
+import numpy as np
+import pytest
+from messages import naming
+
+from ltrbench.cli import main
+from ltrbench.data.synthetic import Synthetic
+from ltrbench.experiment.run import Experiment, run
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.random import RandomRanker
+from ltrbench.rankers.single_feature import SingleFeatureRanker
+from ltrbench.results import RESULT_FILE, Run
+from ltrbench.shipping import targets
+from ltrbench.shipping.folder import CERTIFICATE_FILE, CHECK_FILE, README_FILE, UPLOAD_FILE
+from ltrbench.shipping.from_run import file_digest
+
+WRITTEN = {"model.json", UPLOAD_FILE, README_FILE, CHECK_FILE}
+
+Ship = Callable[..., tuple[int, str]]
+
+
+def finished(folder: Path, ranker: Ranker, model: str) -> Run:
+    source = Synthetic(name="synthetic", num_queries=40)
+    return run(Experiment(model=model, ranker=ranker, source=source, importance=None), folder)
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finished(tmp_path_factory.mktemp("native"), NativeRanker(num_trees=5), "native").path
+
+
+@pytest.fixture
+def ship(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ship:
+    """Runs the verb with the targets of tests; returns the exit code and everything that was printed."""
+    paths = [*targets.__path__, *fake_targets.__path__]
+    monkeypatch.setattr(targets, "__path__", paths)
+    monkeypatch.chdir(tmp_path)
+
+    def ship(*words: object) -> tuple[int, str]:
+        code = main(["ship", *map(str, words)])
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    return ship
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def read(folder: Path, name: str) -> Any:
+    return json.loads((folder / name).read_text())
+
+
+def test_a_run_is_shipped_with_a_certificate_of_every_file(ship: Ship, native: Path, tmp_path: Path) -> None:
+    code, text = ship(
+        native, "--to", "faithful", "--output", "shipped", "--set", "offset=4", "--name", "shop"
+    )
+    assert code == 0, text
+    folder = tmp_path / "shipped"
+    assert names_in(folder) == {*WRITTEN, CERTIFICATE_FILE}
+    certificate = read(folder, CERTIFICATE_FILE)
+    assert (certificate["status"], certificate["offset"], certificate["model"]) == ("certified", 4, "shop")
+    assert certificate["verified_by"]["evaluator"] == "simulator of Faithful"
+    assert certificate["files"] == {
+        name: file_digest((folder / name).read_bytes()) for name in certificate["files"]
+    }
+    assert set(certificate["files"]) == WRITTEN
+    assert certificate["data"]["fingerprint"] == read(native, RESULT_FILE)["data"]["test"]["fingerprint"]
+    assert certificate["comparison"]["metric"]["loss"] == 0
+    assert "curl -T model.json" in (folder / README_FILE).read_text()
+    rows = read(folder, CHECK_FILE)["rows"]
+    assert len({row["id"] for row in rows}) == len(rows)
+    assert len({row["query"] for row in rows} - {None}) == 5
+    assert rows[0]["request"] == {"model": "shop", "features": rows[0]["features"]}
+
+
+def test_the_same_run_gives_the_same_bytes(ship: Ship, native: Path, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        assert ship(native, "--to", "faithful", "--output", name)[0] == 0
+    for path in (tmp_path / "first").iterdir():
+        assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
+
+
+def test_a_refusal_leaves_only_the_certificate(ship: Ship, native: Path, tmp_path: Path) -> None:
+    words = (native, "--to", "faithful", "--output", "shipped")
+    code, text = ship(*words, "--set", "fault=flip")
+    assert code == 1
+    assert "threshold" in text
+    assert names_in(tmp_path / "shipped") == {CERTIFICATE_FILE}
+    certificate = read(tmp_path / "shipped", CERTIFICATE_FILE)
+    assert (certificate["status"], certificate["files"]) == ("refused", {})
+    assert names_in(tmp_path) == {"shipped"}
+    # The certificate of a refused model makes way for the next attempt.
+    assert ship(*words)[0] == 0
+    assert names_in(tmp_path / "shipped") == {*WRITTEN, CERTIFICATE_FILE}
+
+
+def test_a_tolerance_lists_differences_instead(ship: Ship, native: Path, tmp_path: Path) -> None:
+    words = (native, "--to", "faithful", "--output", "shipped", "--set", "fault=flip")
+    code, text = ship(*words, "--tolerance", 40)
+    assert code == 0
+    assert "threshold" in text
+    assert read(tmp_path / "shipped", CERTIFICATE_FILE)["probes"]["kinds"]["threshold"]["differing"] > 0
+
+
+def test_a_folder_that_is_not_empty_is_refused(ship: Ship, native: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "mine.txt").write_text("mine")
+    code, text = ship(native, "--to", "faithful", "--output", "taken")
+    assert code == 2
+    assert "mine.txt" in text
+    assert names_in(tmp_path / "taken") == {"mine.txt"}
+
+
+def test_an_engine_without_evaluator_is_not_verified(ship: Ship, native: Path, tmp_path: Path) -> None:
+    code, text = ship(native, "--to", "faithful", "--output", "shipped", "--set", "is_verified=false")
+    assert (code, "not verified" in text) == (0, True)
+    assert read(tmp_path / "shipped", CERTIFICATE_FILE)["status"] == "not verified"
+    assert read(tmp_path / "shipped", CHECK_FILE)["rows"]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    words: tuple[str, ...]
+    parts: tuple[str, ...]
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        Mistake(("--to", "faithfull", "--output", "x"), ("faithfull", "'faithful'")),
+        Mistake(("--to", "faithful", "--output", "x", "--set", "offzet=1"), ("offzet", "'offset'")),
+        Mistake(("--to", "faithful", "--output", "x", "--name", "a/b"), ("--name", "a/b")),
+        Mistake(("--to", "faithful"), ("--output DIR",)),
+        Mistake(("--output", "x"), ("--to TARGET",)),
+        Mistake(
+            ("--to", "faithful", "--output", "x", "--split", "valid", "--data", "none.txt"), ("none.txt",)
+        ),
+        Mistake(("--to", "absent_package", "--output", "x"), ("pip install 'ltrbench[evaluator]'",)),
+    ],
+)
+def test_a_mistake_is_named_and_writes_nothing(
+    ship: Ship, native: Path, tmp_path: Path, mistake: Mistake
+) -> None:
+    code, text = ship(native, *mistake.words)
+    assert code == 2
+    assert all(part in text for part in mistake.parts), text
+    assert names_in(tmp_path) == set()
+
+
+def test_a_run_without_trees_is_refused(ship: Ship, tmp_path: Path) -> None:
+    random = finished(tmp_path / "random", RandomRanker(), "random").path
+    code, text = ship(random, "--to", "faithful", "--output", "shipped")
+    assert code == 2
+    assert "RandomRanker" in text
+    assert not (tmp_path / "shipped").exists()
+
+
+def test_a_single_feature_is_shipped_as_weights(ship: Ship, tmp_path: Path) -> None:
+    single = finished(tmp_path / "single", SingleFeatureRanker(), "single_feature").path
+    code, text = ship(single, "--to", "faithful", "--output", "shipped", "--tolerance", 1)
+    assert code == 0, text
+    weights = np.array(read(tmp_path / "shipped", "model.json")["weights"])
+    assert sorted(np.abs(weights))[-2:] == [0, 1]
+
+
+def test_data_that_changed_since_the_run_are_refused(ship: Ship, native: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "copied"
+    shutil.copytree(native, copied)
+    result = read(copied, RESULT_FILE)
+    result["data"]["test"]["fingerprint"] = "0" * 32
+    (copied / RESULT_FILE).write_text(json.dumps(result))
+    code, text = ship(copied, "--to", "faithful", "--output", "shipped")
+    assert code == 2
+    assert all(part in text for part in ("0" * 32, "--data FILE"))
+
+
+def test_code_that_a_run_folder_names_is_not_executed(ship: Ship, native: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "copied"
+    shutil.copytree(native, copied)
+    result = read(copied, RESULT_FILE)
+    result["source"]["class"] = "evil.Source"
+    (copied / RESULT_FILE).write_text(json.dumps(result))
+    (tmp_path / "evil.py").write_text("raise SystemExit('executed')")
+    code, text = ship(copied, "--to", "faithful", "--output", "shipped")
+    assert code == 2
+    assert all(part in text for part in ("evil.Source", "--data FILE"))
+
+
+def test_rankings_are_compared_on_a_file(ship: Ship, native: Path, tmp_path: Path) -> None:
+    from ltrbench.data.formats.letor.writer import write_letor
+
+    test = Synthetic(name="synthetic", num_queries=40).load().test
+    write_letor(test, tmp_path / "mine.txt")
+    code, text = ship(native, "--to", "faithful", "--output", "shipped", "--data", "mine.txt")
+    assert code == 0, text
+    about = read(tmp_path / "shipped", CERTIFICATE_FILE)["data"]
+    assert (about["name"], about["documents"]) == ("mine.txt", test.num_documents)
+
+
+def test_best_ships_the_best_run_by_validation_and_says_why(ship: Ship, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    finished(runs / "few", NativeRanker(num_trees=1, num_leaves=2), "few")
+    finished(runs / "many", NativeRanker(num_trees=8), "many")
+    code, text = ship(runs, "--best", "--to", "faithful", "--output", "shipped")
+    assert code == 0, text
+    chosen = read(tmp_path / "shipped", CERTIFICATE_FILE)["run"]
+    assert (chosen["model"], Path(chosen["path"]).name) == ("many", "many")
+    assert chosen["chosen"] in text
+    assert "validation" in chosen["chosen"]
+
+
+@pytest.fixture
+def shipped(ship: Ship, native: Path, tmp_path: Path) -> Path:
+    assert ship(native, "--to", "faithful", "--output", "shipped")[0] == 0
+    return tmp_path / "shipped"
+
+
+def expected_scores(shipped: Path) -> dict[str, float]:
+    return {row["id"]: row["score"] for row in read(shipped, CHECK_FILE)["rows"]}
+
+
+def test_good_answers_pass(ship: Ship, shipped: Path, tmp_path: Path) -> None:
+    (tmp_path / "answers.json").write_text(json.dumps(expected_scores(shipped)))
+    code, text = ship(shipped, "--check", "answers.json")
+    assert (code, text.startswith("equal")) == (0, True)
+
+
+def test_other_answers_fail_and_are_named(ship: Ship, shipped: Path, tmp_path: Path) -> None:
+    scores = expected_scores(shipped)
+    documents = [name for name in scores if name.startswith("q1-")]
+    best = max(documents, key=scores.__getitem__)
+    answers = tmp_path / "answers.json"
+    answers.write_text(json.dumps({**scores, best: min(scores.values()) - 1}))
+    code, text = ship(shipped, "--check", answers)
+    query = next(row["query"] for row in read(shipped, CHECK_FILE)["rows"] if row["id"] == best)
+    assert code == 1
+    assert all(part in text for part in ("different", best, f"Query {query}"))
+    del scores[best]
+    answers.write_text(json.dumps(scores))
+    code, text = ship(shipped, "--check", answers)
+    assert (code, best in text) == (1, True)
+
+
+@pytest.mark.parametrize("content", ["[1, 2]", '{"q1-d1": "high"}', "nothing"])
+def test_an_answer_that_is_none_is_refused(ship: Ship, shipped: Path, tmp_path: Path, content: str) -> None:
+    (tmp_path / "answers.json").write_text(content)
+    code, text = ship(shipped, "--check", "answers.json")
+    assert (code, "answers.json" in text) == (2, True)
+
+
+def test_a_folder_that_was_not_shipped_cannot_be_checked(ship: Ship, native: Path, tmp_path: Path) -> None:
+    (tmp_path / "answers.json").write_text("{}")
+    code, text = ship(native, "--check", "answers.json")
+    assert code == 2
+    assert CHECK_FILE in text
+
+
+def test_damaged_rows_are_named(ship: Ship, shipped: Path, tmp_path: Path) -> None:
+    rows = read(shipped, CHECK_FILE)
+    del rows["rows"][2]["score"]
+    (shipped / CHECK_FILE).write_text(json.dumps(rows))
+    (tmp_path / "answers.json").write_text("{}")
+    code, text = ship(shipped, "--check", "answers.json")
+    assert code == 2
+    assert re.search(naming(CHECK_FILE, "row 3", "score"), text)

@@ -1,0 +1,1 @@
+"""Targets of `ship` for tests; a file each, as in ltrbench/shipping/targets."""

@@ -1,0 +1,271 @@
+"""Certificates: a faithful engine always passes, and each error of conversion is caught and named."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_targets.faithful import FLIP, HALF, MISSING_RIGHT, NO_BASE, SHIFT, FaithfulTarget, broken
+from hypothesis import given
+from hypothesis import strategies as st
+from messages import naming
+from random_trees import NUM_FEATURES, random_documents, random_ensemble
+
+from ltrbench.data import Judgments, RankingDataset
+from ltrbench.metrics import DEFAULT
+from ltrbench.rankers.models.scoring import reference_scores
+from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
+from ltrbench.shapes import Features
+from ltrbench.shipping.certificate.certifying import certify
+from ltrbench.shipping.certificate.comparison import RankingComparison, compare_scores
+from ltrbench.shipping.certificate.probes import ABOVE, BELOW, MOST_ROWS, SPECIAL, THRESHOLD, make_probes
+from ltrbench.shipping.certificate.record import (
+    CERTIFIED,
+    NOT_VERIFIED,
+    REFUSED,
+    Certificate,
+    certificate_record,
+)
+from ltrbench.shipping.certificate.rounding import rounding_bounds
+from ltrbench.shipping.model import Linear, ShippedModel
+from ltrbench.shipping.target import MISSING, Engine
+
+COMPARISONS = ["<=", "<"]
+NAMES = tuple(f"f{number}" for number in range(NUM_FEATURES))
+
+
+def shipped(ensemble: Ensemble | Linear) -> ShippedModel:
+    return ShippedModel("toy", NAMES, ensemble)
+
+
+def certified(
+    ensemble: Ensemble, target: FaithfulTarget, data: RankingDataset, tolerance: int = 0
+) -> Certificate:
+    model = shipped(ensemble)
+    export = target.export(model)
+
+    def predict(features: Features) -> Any:
+        return reference_scores(ensemble, features)
+
+    return certify(model, predict, data, export, target.engine(model, export), DEFAULT, tolerance)
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(COMPARISONS),
+    st.sampled_from(["float32", "float64"]),
+    st.floats(0, 0.5),
+    st.sampled_from([0.0, 2.5, 1e4]),
+)
+def test_a_faithful_engine_always_passes(
+    seed: int, comparison: str, score_dtype: str, missing: float, offset: float
+) -> None:
+    ensemble = random_ensemble(seed, comparison, score_dtype=score_dtype)
+    certificate = certified(ensemble, FaithfulTarget(offset=offset), random_documents(seed, missing=missing))
+    assert (certificate.status, certificate.reason) == (CERTIFIED, "")
+    assert not any(rows.differing for rows in certificate.probes.values())
+
+
+@given(st.integers(0, 10**6), st.sampled_from(COMPARISONS))
+def test_an_engine_that_sums_in_another_order_passes(seed: int, comparison: str) -> None:
+    ensemble = random_ensemble(seed, comparison, num_trees=60)
+    turned = replace(ensemble, trees=ensemble.trees[::-1], score_dtype="float32")
+    engine = Engine(lambda features: reference_scores(turned, features), "Turned", score_dtype="float32")
+    model, export = shipped(ensemble), FaithfulTarget().export(shipped(ensemble))
+    data = random_documents(seed)
+    certificate = certify(model, lambda rows: reference_scores(ensemble, rows), data, export, engine)
+    assert certificate.status == CERTIFIED
+
+
+@given(st.integers(0, 10**6), st.sampled_from(COMPARISONS))
+@pytest.mark.parametrize(
+    ("fault", "kinds"),
+    [(FLIP, {THRESHOLD}), (SHIFT, {ABOVE, THRESHOLD}), (MISSING_RIGHT, {MISSING}), (HALF, set())],
+)
+def test_an_error_of_conversion_is_caught_and_named(
+    fault: str, kinds: set[str], seed: int, comparison: str
+) -> None:
+    ensemble = random_ensemble(seed, comparison, num_trees=3)
+    certificate = certified(ensemble, FaithfulTarget(fault=fault), random_documents(seed))
+    data = random_documents(seed).features
+    rows = np.concatenate([data, make_probes(shipped(ensemble), data).features])
+    given, changed = (reference_scores(each, rows) for each in (ensemble, broken(ensemble, fault)))
+    if np.abs(given - changed).max() < 1e-4:  # such as trees without any missing value on the left
+        return
+    assert certificate.status == REFUSED
+    if kinds:
+        assert {kind for kind, of_kind in certificate.probes.items() if of_kind.differing} & kinds
+        shown = next(kind for kind in certificate.probes if certificate.probes[kind].differing)
+        example = certificate.probes[shown].example
+        assert example is not None
+        assert re.search(naming("Faithful", example.feature, "--tolerance", "--to"), certificate.reason)
+    else:
+        assert certificate.unexplained.size or any(rows.differing for rows in certificate.probes.values())
+
+
+def test_a_dropped_initial_score_is_named_and_changes_nothing() -> None:
+    certificate = certified(random_ensemble(0), FaithfulTarget(fault=NO_BASE), random_documents(0))
+    assert certificate.status == CERTIFIED
+    assert certificate.constant == pytest.approx(-random_ensemble(0).base_score, abs=1e-5)
+    assert certificate_record(certificate)["constant_difference"] == certificate.constant
+
+
+def test_a_declared_offset_is_not_a_difference() -> None:
+    certificate = certified(random_ensemble(0), FaithfulTarget(offset=8.0), random_documents(0))
+    assert (certificate.constant, certificate.offset) == (0.0, 8.0)
+
+
+def test_a_limit_refuses_only_if_the_data_has_such_values_and_rankings_change() -> None:
+    ensemble = random_ensemble(3)
+    target = FaithfulTarget(fault=MISSING_RIGHT, limit=True)
+    without = certified(ensemble, target, random_documents(3))
+    assert without.status == CERTIFIED
+    assert without.limits[MISSING].documents == 0
+    assert without.limits[MISSING].differing > 0
+    with_missing = certified(ensemble, target, random_documents(3, missing=0.3))
+    assert with_missing.status == REFUSED
+    assert re.search(naming("Missing values go right.", "--to"), with_missing.reason)
+
+
+def test_the_tolerance_is_the_number_of_queries_whose_ranking_may_change() -> None:
+    ensemble, data = random_ensemble(3), random_documents(3, missing=0.3)
+    target = FaithfulTarget(fault=MISSING_RIGHT)
+    comparison = certified(ensemble, target, data).comparison
+    assert comparison is not None
+    changed = len(comparison.changed_queries)
+    assert changed > 0
+    assert certified(ensemble, target, data, changed).status == CERTIFIED
+    assert certified(ensemble, target, data, changed - 1).status == REFUSED
+
+
+def test_a_refusal_names_query_documents_and_scores() -> None:
+    ensemble, data = random_ensemble(3), random_documents(3, missing=0.3)
+    certificate = certified(ensemble, FaithfulTarget(fault=MISSING_RIGHT), data)
+    assert certificate.comparison is not None
+    pair = certificate.comparison.example
+    assert pair is not None
+    scores = reference_scores(ensemble, data.features)
+    assert data.document_ids is not None
+    parts = [data.query_ids[pair.query], data.document_ids[pair.first], data.document_ids[pair.second]]
+    parts += [repr(float(scores[pair.first])), repr(float(scores[pair.second])), "--tolerance"]
+    assert re.search(naming(*parts), certificate.reason)
+
+
+def test_without_an_evaluator_a_model_is_not_verified() -> None:
+    certificate = certified(random_ensemble(0), FaithfulTarget(is_verified=False), random_documents(0))
+    record = certificate_record(certificate)
+    assert certificate.status == NOT_VERIFIED
+    assert (record["verified_by"], record["comparison"], record["probes"]) == (None, None, None)
+
+
+def test_the_record_is_json_without_nan() -> None:
+    data = random_documents(3, missing=0.3)
+    certificate = certified(random_ensemble(3), FaithfulTarget(fault=MISSING_RIGHT), data)
+    json.dumps(certificate_record(certificate), allow_nan=False)
+
+
+def compared(original: list[float], converted: list[float], bound: float = 0.01) -> RankingComparison:
+    """One query with these scores."""
+    count = len(original)
+    labels = np.array([row % 3 for row in range(count)], dtype=np.float64)
+    judgments = Judgments(labels=labels, query_start=np.array([0, count]))
+    bounds = np.full(count, bound)
+    return compare_scores(judgments, np.array(original), np.array(converted), bounds, DEFAULT)
+
+
+def test_pairs_are_counted_by_what_happened_to_them() -> None:
+    # 3 and 2 swap; 1.01 and 1.00 swap within rounding; 0.51 and 0.50 become equal; 7 and 6 become equal.
+    comparison = compared([3, 2, 1.01, 1.0, 0.51, 0.5, 7, 6], [2, 3, 1.0, 1.01, 0.5, 0.5, 7, 7])
+    assert comparison.changed_queries == (0,)
+    assert (comparison.reversed_pairs, comparison.tied_pairs) == (1, 1)
+    assert (comparison.reversed_within_rounding, comparison.tied_within_rounding) == (1, 1)
+    assert comparison.largest_difference == 1
+
+
+@given(st.lists(st.floats(-100, 100), min_size=2, max_size=20), st.randoms())
+def test_equal_rankings_lose_exactly_nothing(scores: list[float], random: Any) -> None:
+    order = np.argsort(scores, kind="stable")
+    # Another scale with the same order and the same ties.
+    other = np.unique(scores, return_inverse=True)[1] * random.choice([1.0, 0.5])
+    comparison = compared(scores, other.tolist(), bound=0.0)
+    assert len(order) == len(scores)
+    assert comparison.changed_queries == ()
+    assert comparison.metric is None or comparison.metric.loss == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 2)), min_size=2, max_size=12))
+def test_changed_pairs_are_those_of_the_definition(rows: list[tuple[int, int, int]]) -> None:
+    original, converted, bounds = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
+    judgments = Judgments(labels=np.zeros(len(rows)), query_start=np.array([0, len(rows)]))
+    comparison = compare_scores(judgments, original, converted, bounds, DEFAULT)
+    pairs = [(i, j) for i in range(len(rows)) for j in range(len(rows))]
+    ordered = [(i, j) for i, j in pairs if original[i] - original[j] > bounds[i] + bounds[j]]
+    assert comparison.reversed_pairs == sum(converted[i] < converted[j] for i, j in ordered)
+    assert comparison.tied_pairs == sum(converted[i] == converted[j] for i, j in ordered)
+    assert bool(comparison.changed_queries) == any(converted[i] <= converted[j] for i, j in ordered)
+
+
+def test_a_score_that_is_no_number_changes_the_ranking() -> None:
+    comparison = compared([2, 1], [2, float("nan")])
+    assert (comparison.changed_queries, comparison.largest_difference) == ((0,), np.inf)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 400))
+def test_the_rounding_bound_holds_for_every_order_of_a_sum(seed: int, num_trees: int) -> None:
+    rng = np.random.default_rng(seed)
+    terms = rng.normal(size=num_trees) * 10.0 ** rng.integers(-6, 6, num_trees)
+    trees = tuple(WeightedTree(1.0, Leaf(float(term))) for term in terms)
+    document = np.zeros((1, NUM_FEATURES), dtype=np.float32)
+    bound = rounding_bounds(shipped(Ensemble(trees)), document, ("float64", "float32"))[0]
+    total = np.float32(0)
+    for term in rng.permutation(terms).astype(np.float32):
+        total += term
+    assert abs(float(total) - float(np.sum(terms))) <= bound
+
+
+def test_all_thresholds_are_tested_and_reached() -> None:
+    # No path splits twice on a feature, so that a value at a threshold reaches each node.
+    deep: Node = Leaf(1.0)
+    for feature, threshold in enumerate([0.9, 0.01, 0.02, 0.99]):
+        deep = InnerNode(feature, float(np.float32(threshold)), True, Leaf(0.0), deep)
+    ensemble = Ensemble((WeightedTree(1.0, deep),))
+    probes = make_probes(shipped(ensemble), random_documents(0).features)
+    assert probes.num_tested == probes.num_splits == probes.num_reached == NUM_FEATURES
+    thresholds = probes.values[probes.kinds == THRESHOLD]
+    np.testing.assert_array_equal(
+        probes.values[probes.kinds == ABOVE], np.nextafter(thresholds, np.float32(np.inf))
+    )
+    np.testing.assert_array_equal(
+        probes.values[probes.kinds == BELOW], np.nextafter(thresholds, np.float32(-np.inf))
+    )
+    assert set(probes.kinds.tolist()) == {THRESHOLD, ABOVE, BELOW, *SPECIAL}
+
+
+def test_a_split_that_no_document_reaches_is_reached_by_a_changed_document() -> None:
+    inner = InnerNode(1, 0.5, True, Leaf(1.0), Leaf(2.0))
+    root = InnerNode(0, 1000.0, True, Leaf(0.0), inner)
+    probes = make_probes(shipped(Ensemble((WeightedTree(1.0, root),))), random_documents(0).features)
+    assert (probes.num_splits, probes.num_reached) == (2, 2)
+
+
+def test_the_number_of_rows_is_bounded_and_the_sample_is_the_same_every_time() -> None:
+    thresholds = np.linspace(0, 1, 4000, dtype=np.float32).tolist()
+    trees = tuple(
+        WeightedTree(1.0, InnerNode(0, threshold, True, Leaf(0.0), Leaf(1.0))) for threshold in thresholds
+    )
+    model = shipped(Ensemble(trees))
+    first, second = (make_probes(model, random_documents(0).features) for _ in range(2))
+    assert len(first.features) <= MOST_ROWS
+    assert first.num_tested < first.num_splits == len(thresholds)
+    np.testing.assert_array_equal(first.features, second.features)
+
+
+def test_a_linear_model_is_tested_at_special_values() -> None:
+    model = shipped(Linear(np.array([0.0, 2.0, 0.0, 0.0])))
+    probes = make_probes(model, random_documents(0).features)
+    assert set(probes.kinds.tolist()) == set(SPECIAL)
+    assert set(probes.changed.tolist()) == {1}
