@@ -1,14 +1,18 @@
-"""Finds the target of a name: the class in the file of that name in `targets`."""
+"""Finds and builds the target of a name: the class in the file of that name in `targets`."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Literal, get_args, get_origin
 
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.shipping import targets
 from ltrbench.shipping.target import Target
+from ltrbench.untrusted.records import mistake, types_of
 
 
 def target_names() -> list[str]:
@@ -30,6 +34,8 @@ def find_target(name: str) -> type[Target]:
     try:
         module = importlib.import_module(f"{targets.__name__}.{name}")
     except ImportError as error:
+        if (error.name or "").startswith("ltrbench"):  # an error in the package, not a missing extra
+            raise
         raise ConfigError(f"--to {name}: {error}") from error
     classes = [
         item
@@ -45,3 +51,39 @@ def find_target(name: str) -> type[Target]:
             "targets has exactly one."
         )
     return classes[0]
+
+
+def takes_text(target_class: type[Target], option: str) -> bool:
+    """Returns whether the values of an option are texts, also those that look like numbers."""
+    declared = types_of(target_class).get(option)
+    return declared is str or get_origin(declared) is Literal
+
+
+def build_target(name: str, options: Mapping[str, Any]) -> Target:
+    """Returns a target with options: fields of its class.
+
+    Raises:
+        ConfigError: There is no such target or option, or a value has the wrong type.
+    """
+    target_class = find_target(name)
+    declared: Any = target_class  # a dataclass, by the contract
+    types = {item.name: types_of(target_class)[item.name] for item in fields(declared) if item.init}
+    for option, value in options.items():
+        if option not in types:
+            known = ", ".join(types) or "none"
+            raise ConfigError(
+                f"--set {option}: {name} has no such option{did_you_mean(option, types)} Options: {known}."
+            )
+        reason = _mistake(value, types[option], option)
+        if reason:
+            raise ConfigError(f"--set {reason}.")
+    built: Target = declared(**options)
+    return built
+
+
+def _mistake(value: Any, declared: Any, option: str) -> str | None:
+    if get_origin(declared) is not Literal:
+        return mistake(value, declared, option)
+    choices = get_args(declared)
+    listed_choices = ", ".join(map(str, choices))
+    return None if value in choices else f"{option} is {value!r}; one of {listed_choices} was expected"

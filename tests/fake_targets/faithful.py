@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
@@ -15,7 +15,11 @@ from ltrbench.shapes import Features
 from ltrbench.shipping.model import Linear, ShippedModel
 from ltrbench.shipping.target import MISSING, Engine, Export, Rule, Target
 
-FLIP, SHIFT, MISSING_RIGHT, NO_BASE, HALF = "flip", "shift", "missing_right", "no_base", "half"
+FLIP: Final = "flip"
+SHIFT: Final = "shift"
+MISSING_RIGHT: Final = "missing_right"
+NO_BASE: Final = "no_base"
+HALF: Final = "half"
 """Values of `fault`."""
 
 
@@ -33,7 +37,7 @@ class FaithfulTarget(Target):
     name: ClassVar[str] = "faithful"
 
     offset: float = 0.0
-    fault: str = ""
+    fault: Literal["", "flip", "shift", "missing_right", "no_base", "half"] = ""
     limit: bool = False
     is_verified: bool = True
 

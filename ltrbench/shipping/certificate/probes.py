@@ -1,15 +1,15 @@
 """Rows of features that test where conversions of trees break, made from the model. N rows, F features.
 
 A row is a document of the data (or zeros) with one other value. At a threshold t of a feature the values are
-the float32 closest to t, the next float32 below and above it, a missing value and 0: a document is
-chosen that reaches the split, or if none does, one that is changed so that it does. In addition, each used
-feature gets the values of `SPECIAL` in one document. All splits are tested if they fit into the number of
-rows, otherwise a sample drawn with a seed.
+the float32 closest to t, the next float32 below and above it, and as far as the number of rows allows a
+missing value and 0: a document is chosen that reaches the split, or if none does, one that is changed so
+that it does. In addition, each used feature gets the values of `SPECIAL` in one document. All splits are
+tested if they fit into the number of rows, otherwise a sample drawn with a seed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,8 +34,10 @@ _SHARE_OF_SPLITS = 0.75
 """Share of the rows for values at splits; the others are for SPECIAL."""
 
 THRESHOLD, BELOW, ABOVE = "threshold", "below threshold", "above threshold"
-AT_SPLITS: Final = (THRESHOLD, BELOW, ABOVE, MISSING, ZERO)
-"""Kinds of the rows of each split."""
+AT_THRESHOLD: Final = (THRESHOLD, BELOW, ABOVE)
+"""Kinds of the rows of each tested split."""
+BESIDES: Final = ((MISSING, np.nan), (ZERO, 0.0))
+"""Kinds and values of further rows of a split, as far as the number of rows allows."""
 
 SPECIAL: Final[dict[str, tuple[float, ...]]] = {
     MISSING: (np.nan,),
@@ -101,15 +103,17 @@ def make_probes(model: ShippedModel, documents: AnyFeatures | None, seed: int = 
     """
     rng = np.random.default_rng(seed)
     bases = _bases(documents, model.num_features, rng)
-    most = min(MOST_ROWS, max(_MOST_CELLS // max(model.num_features, 1), 10 * len(AT_SPLITS)))
+    most = min(MOST_ROWS, max(_MOST_CELLS // max(model.num_features, 1), 50))
     rows = _Rows(bases, [], [], [], [])
     num_splits = num_tested = num_reached = 0
     if isinstance(model.scorer, Ensemble):
         splits = _splits(model.scorer)
-        capacity = max(int(most * _SHARE_OF_SPLITS) // len(AT_SPLITS), 1)
-        chosen = _sample(len(splits), capacity, rng)
+        capacity = int(most * _SHARE_OF_SPLITS)
+        chosen = _sample(len(splits), capacity // len(AT_THRESHOLD), rng)
+        left = capacity - len(AT_THRESHOLD) * len(chosen)
+        besides = set(_sample(len(chosen), left // len(BESIDES), rng))
         num_splits, num_tested = len(splits), len(chosen)
-        num_reached = _add_splits(rows, model.scorer, [splits[place] for place in chosen])
+        num_reached = _add_splits(rows, model.scorer, [splits[place] for place in chosen], besides)
     _add_special(rows, used_features(model.scorer), most - len(rows.kinds), rng)
     return ProbeRows(
         features=rows.features(),
@@ -179,29 +183,33 @@ def _splits(ensemble: Ensemble) -> list[_Split]:
     return list(splits.values())
 
 
-def _add_splits(rows: _Rows, ensemble: Ensemble, splits: Sequence[_Split]) -> int:
-    """Adds the rows of splits, which are in the order of trees; returns how many reach their node."""
+def _add_splits(rows: _Rows, ensemble: Ensemble, splits: Sequence[_Split], besides: Set[int]) -> int:
+    """Adds the rows of splits, which are in the order of trees; returns how many reach their node.
+
+    Args:
+        besides: numbers of the splits that also get the rows of BESIDES.
+    """
     num_reached = 0
-    of_tree: dict[int, list[_Split]] = {}
-    for split in splits:
-        of_tree.setdefault(split.tree, []).append(split)
+    of_tree: dict[int, list[tuple[int, _Split]]] = {}
+    for place, split in enumerate(splits):
+        of_tree.setdefault(split.tree, []).append((place, split))
     for number, within in of_tree.items():
         tree = flat(ensemble.trees[number].root)
         document_of = _first_documents(tree, ensemble, rows.bases)
         end = _subtree_ends(tree)
         tested = []
-        for split in within:
+        for place, split in within:
             document = document_of[split.node]
             base = rows.bases[max(document, 0)].copy()
             if document < 0:
                 _force(base, tree, ensemble, split.node)
-            for kind, value in _values_at(split.threshold):
+            for kind, value in (*_values_at(split.threshold), *(BESIDES if place in besides else ())):
                 rows.add(kind, base, split.feature, value)
             at_threshold = base.copy()
             at_threshold[split.feature] = np.float32(split.threshold)
             tested.append(at_threshold)
         leaves = leaves_of(tree, np.stack(tested), ensemble.comparison, ensemble.threshold_dtype)
-        nodes = np.array([split.node for split in within])
+        nodes = np.array([split.node for _, split in within])
         num_reached += int(((nodes < leaves) & (leaves < end[nodes])).sum())
     return num_reached
 
@@ -210,10 +218,9 @@ def _values_at(threshold: float) -> Iterator[tuple[str, float]]:
     """Yields the kinds and values of the rows of a threshold."""
     with np.errstate(over="ignore"):
         at = np.float32(threshold)
-    values = (at, np.nextafter(at, np.float32(-np.inf)), np.nextafter(at, np.float32(np.inf)), np.nan, 0.0)
-    for kind, value in zip(AT_SPLITS, values, strict=True):
-        # The kind `infinite` tests infinities.
-        if kind in (MISSING, ZERO) or np.isfinite(value):
+    values = (at, np.nextafter(at, np.float32(-np.inf)), np.nextafter(at, np.float32(np.inf)))
+    for kind, value in zip(AT_THRESHOLD, values, strict=True):
+        if np.isfinite(value):  # the kind `infinite` tests infinities
             yield kind, float(value)
 
 

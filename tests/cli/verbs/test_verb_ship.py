@@ -144,6 +144,8 @@ class Mistake:
     [
         Mistake(("--to", "faithfull", "--output", "x"), ("faithfull", "'faithful'")),
         Mistake(("--to", "faithful", "--output", "x", "--set", "offzet=1"), ("offzet", "'offset'")),
+        Mistake(("--to", "faithful", "--output", "x", "--set", "offset=much"), ("offset", "much")),
+        Mistake(("--to", "faithful", "--output", "x", "--set", "fault=flop"), ("fault", "flop", "flip")),
         Mistake(("--to", "faithful", "--output", "x", "--name", "a/b"), ("--name", "a/b")),
         Mistake(("--to", "faithful"), ("--output DIR",)),
         Mistake(("--output", "x"), ("--to TARGET",)),

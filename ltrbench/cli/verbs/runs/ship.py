@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -126,19 +126,14 @@ def ship_verb(
 
 
 def _target(name: str, settings: Sequence[str]) -> Target:
-    options = {key: parse_value(text) for key, text in split_settings("--set", settings).items()}
-    return _built(name, options)
-
-
-def _built(name: str, options: dict[str, Any]) -> Target:
-    from ltrbench.config import build
-    from ltrbench.shipping.lookup import find_target
-    from ltrbench.shipping.target import Target
+    from ltrbench.shipping.lookup import build_target, find_target, takes_text
 
     target_class = find_target(name)
-    class_path = f"{target_class.__module__}.{target_class.__qualname__}"
-    target: Target = build({"--set": {"_target_": class_path, **options}}, "--set", Target)
-    return target
+    texts = split_settings("--set", settings)
+    return build_target(
+        name,
+        {key: text if takes_text(target_class, key) else parse_value(text) for key, text in texts.items()},
+    )
 
 
 def _best_run(folder: Path) -> tuple[Run, str]:
@@ -208,12 +203,13 @@ def _summary(certificate: Certificate, output: Path) -> list[str]:
 def _check(folder: Path, answers: Path, tolerance: int) -> int:
     from ltrbench.shipping.answers import check_answers, read_expected
     from ltrbench.shipping.folder import CERTIFICATE_FILE, read_shipped
+    from ltrbench.shipping.lookup import build_target
     from ltrbench.untrusted.reading import read_json
 
     expected = read_expected(folder)
     about = read_shipped(folder, CERTIFICATE_FILE).get("target")
     named = about if isinstance(about, dict) else {}
-    target = _built(str(named.get("name")), dict(named.get("options") or {}))
+    target = build_target(str(named.get("name")), dict(named.get("options") or {}))
     answered = read_json(answers, "Ask the engine again")
     try:
         scores = target.answered_scores(answered)
