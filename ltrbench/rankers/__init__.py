@@ -13,6 +13,7 @@ The backends, which do not import each other:
     xgboost          XGBoost
     catboost         CatBoost
     scikit_learn     base class of backends that wrap a scikit-learn regressor
+    imported         models of LightGBM, XGBoost and RankLib that were trained elsewhere
     random           random scores
     single_feature   the single feature that ranks the training set best
 

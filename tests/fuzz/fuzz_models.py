@@ -392,13 +392,14 @@ def work(folder: Path, seed: int, backend: str | None) -> None:
 
 
 def outcomes(
-    folder: Path, seed: int, numbers: list[int], backend: str | None
+    folder: Path, seed: int, numbers: list[int], backend: str | None, script: str = __file__
 ) -> Iterator[tuple[int, str, str, str]]:
-    """Yields the number, backend, change and outcome of each mutation; processes run one after another."""
+    """Yields the number, backend, change and outcome of each mutation; processes of a script run one after
+    another."""
     left = numbers
     while left:
         (folder / "numbers").write_text(" ".join(map(str, left[:BATCH])))
-        command = [sys.executable, __file__, "--seed", str(seed), "--work", str(folder)]
+        command = [sys.executable, script, "--seed", str(seed), "--work", str(folder)]
         done = subprocess.run(
             command + ([] if backend is None else ["--backend", backend]),
             capture_output=True,

@@ -74,7 +74,7 @@ def import_scores(system: Import, runs: Sequence[Run]) -> list[Run]:
         ResultError: No run is finished.
         DataError: No file exists, or a file does not match the documents of its split.
     """
-    places = _first_of_cells(runs, by_seed="seed" in system.placeholders)
+    places = first_runs_of_cells(runs, by_seed="seed" in system.placeholders)
     if not places:
         raise ResultError(
             f"{system}: there is no finished run, and so no judgments to evaluate the scores with."
@@ -167,10 +167,10 @@ def _imported(system: Import, like: Run, files: _Files, folder: Path) -> Run:
         notes=("Its scores were imported; it was not trained or timed here.", *notes),
         overrides=("import", system.name, system.pattern, "--like", str(like.path), "--output", str(folder)),
     )
-    return derived_run(origin, _on_all_queries(like), scored, seed=like.result.seed)
+    return derived_run(origin, on_all_queries(like), scored, seed=like.result.seed)
 
 
-def _on_all_queries(like: Run) -> Run:
+def on_all_queries(like: Run) -> Run:
     """Returns the run without its resample of the training queries, which a score file does not have."""
     data = like.result.data
     if "resample" not in data:
@@ -195,7 +195,7 @@ def _name_of(split: str, like: RunResult) -> str:
     return f"{split} of {like.data['name']}{'' if fold is None else f' fold {fold}'}"
 
 
-def _first_of_cells(runs: Sequence[Run], by_seed: bool) -> list[Run]:
+def first_runs_of_cells(runs: Sequence[Run], by_seed: bool) -> list[Run]:
     """Returns the first run of each cell, or of each seed in each cell."""
     finished = [run for run in runs if run.result.status == FINISHED]
     return [*first_by(finished, lambda run: (cell_of(run), by_seed and run.result.seed)).values()]

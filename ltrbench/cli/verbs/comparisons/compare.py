@@ -20,16 +20,18 @@ from ltrbench.cli.files import (
     terminal_width,
 )
 from ltrbench.cli.verbs.data.evaluate import CONVENTION_OPTION, ROPE_OPTION, SETTINGS_OPTION
+from ltrbench.cli.verbs.runs.datasets import load_splits
 from ltrbench.errors import ConfigError
 
 if TYPE_CHECKING:
     from ltrbench.compare import Comparison, Settings
     from ltrbench.compare.output.publish import Slices
+    from ltrbench.compare.scores.imported import Import
     from ltrbench.results import Run
 
 
 @click.command("compare")
-@click.argument("sources", metavar="DIR... [NAME=SCORES]...", nargs=-1, required=True)
+@click.argument("sources", metavar="DIR... [NAME=FILE]...", nargs=-1, required=True)
 @click.option(
     "--metric",
     help="Metric of the claims; may be a metric that the runs did not compute. Default: the ndcg with the "
@@ -129,9 +131,9 @@ def compare_verb(
 ) -> None:
     """Compares the finished runs in and below the folders DIR..., from their stored scores.
 
-    NAME=SCORES adds the scores of another system, evaluated like the runs. SCORES is a file with one score
-    per line in the order of the data rows, the output of RankLib's -score, or a TREC run. {fold}, {seed},
-    {data} and {split} in its name are filled in.
+    NAME=FILE adds another system, evaluated like the runs. FILE has one score per line in the order of the
+    data rows, the output of RankLib's -score, or a TREC run; or it is a model of LightGBM, XGBoost or RankLib
+    as in the verb import. {fold}, {seed}, {data} and {split} in its name are filled in.
 
     \b
         python -m ltrbench compare multirun --metric ndcg@5
@@ -206,12 +208,12 @@ def _make(output: Path) -> None:
 
 
 def _find(sources: Sequence[str]) -> list[Run]:
-    """Returns the runs in the folders, and the runs made from each NAME=SCORES.
+    """Returns the runs in the folders, and the runs made from each NAME=FILE.
 
     Raises:
         ConfigError: No folder of runs is given, or a NAME is used twice.
     """
-    from ltrbench.compare.scores.imported import Import, import_scores
+    from ltrbench.compare.scores.imported import Import
     from ltrbench.results import find_runs
 
     imports = [source for source in sources if _is_import(source)]
@@ -227,7 +229,23 @@ def _find(sources: Sequence[str]) -> list[Run]:
             raise ConfigError(f"'{name}' is the name of several score files; give each system its own name.")
     runs = find_runs(folders)
     wanted = [Import(name, file) for name, _, file in (source.partition("=") for source in imports)]
-    return [*runs, *(run for each in wanted for run in import_scores(each, runs))]
+    return [*runs, *(run for each in wanted for run in _imported(each, runs))]
+
+
+def _imported(system: Import, runs: Sequence[Run]) -> list[Run]:
+    """Returns the runs of a system: its scores are read, or its model is applied to the data of the runs."""
+    from ltrbench.compare.scores.imported import first_runs_of_cells, import_scores
+    from ltrbench.compare.scores.imported_models import ModelImport, apply_model
+    from ltrbench.rankers.models.formats.reading import is_model_file
+
+    files = [(like, system.file(like.result, "test")) for like in first_runs_of_cells(runs, by_seed=False)]
+    models = [(like, file) for like, file in files if is_model_file(file)]
+    if not models:
+        return import_scores(system, runs)
+    return [
+        apply_model(ModelImport(system.name, file), like, load_splits(like, named=None))
+        for like, file in models
+    ]
 
 
 def _is_import(source: str) -> bool:

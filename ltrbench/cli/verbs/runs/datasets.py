@@ -1,0 +1,63 @@
+"""Loads the data of a finished run again, for verbs that apply a model to them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ltrbench.errors import ConfigError, ResultError
+from ltrbench.results import Run
+
+if TYPE_CHECKING:
+    from ltrbench.data import Splits
+
+SOURCE_OPTION = click.option(
+    "--source", metavar="CLASS", help="Class of RUN's data if it is not part of ltrbench: my_module.MyData."
+)
+
+
+def load_splits(run: Run, named: str | None) -> Splits:
+    """Loads the data of a run with its settings. The class of the data source must be part of ltrbench, or be
+    given in `named`.
+
+    Relative paths begin in the folder in which the run was started, if it still exists.
+
+    Raises:
+        ResultError: The run was made from data in memory, or with settings that this version does not know.
+        ConfigError: The class is not part of ltrbench and `named` is None.
+        DataError: The files are absent or invalid.
+    """
+    from ltrbench.config import build, find_class
+    from ltrbench.data.sources import DataSource
+    from ltrbench.experiment.loading import load_once
+
+    settings = run.result.settings.get("data", {})
+    target = named or str(settings.get("_target_"))
+    if named is None and not target.startswith("ltrbench.data."):
+        raise ConfigError(
+            f"the data of {run.path} have the class '{target}', which is not part of ltrbench. Code named in "
+            f"a run folder is not executed by default; if you trust the class, add --source {target}."
+        )
+    find_class(target, DataSource, "--source" if named else "data")
+    try:
+        source = build({"data": {**settings, "_target_": target}}, "data", DataSource)
+    except (ConfigError, TypeError) as error:  # TypeError: a setting without default is missing
+        reason = str(error).rstrip(".")
+        raise ResultError(
+            f"the data of {run.path} cannot be loaded again from its settings: {reason}. Name a run whose "
+            "data are in files."
+        ) from None
+    with _in_folder(Path(run.result.started_in)):
+        splits, _ = load_once(source)
+    return splits
+
+
+@contextlib.contextmanager
+def _in_folder(folder: Path) -> Iterator[None]:
+    """Changes to a folder, if it is one."""
+    with contextlib.chdir(folder) if folder.is_dir() else contextlib.nullcontext():
+        yield

@@ -1,0 +1,106 @@
+"""The format of a model file is detected from its content, and everything else is refused by name."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from messages import naming
+from model_files import lightgbm_booster, ranklib_model, xgboost_booster
+
+from ltrbench.data.synthetic import make_synthetic
+from ltrbench.errors import ResultError
+from ltrbench.rankers.models.formats import reading
+from ltrbench.rankers.models.formats.reading import is_model_file, read_model_file
+from ltrbench.untrusted.unpickling import unpickling_raises
+
+
+def archive() -> bytes:
+    content = io.BytesIO()
+    np.savez(content, weights=np.zeros(3))
+    return content.getvalue()
+
+
+OTHERS = {
+    "pickle": pickle.dumps({"model": 1.0}),
+    "pickle of protocol 0": pickle.dumps(Path("x"), protocol=0),
+    "archive": archive(),
+    "CatBoost": b"CBM1\x00\x00\x00\x10",
+    "old binary": b"binf\x00\x00\x00?",
+    "dump": b'[\n  {"nodeid": 0, "leaf": 0.5}\n]',
+    "dump as text": b"booster[0]:\n0:[f1<0.5] yes=1,no=2\n",
+    "dump of LightGBM": b'{"name":"tree","version":"v4","tree_info":[]}',
+    "ONNX": b"\x08\x08\x12\x08skl2onnx\x1a\x061.16.0",
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_kinds_of_model_files_are_refused_with_what_is_supported(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(OTHERS[kind])
+    assert is_model_file(path)
+    with (
+        unpickling_raises() as tried,
+        pytest.raises(ResultError, match=naming(path, kind.split()[0], "LightGBM", "XGBoost", "RankLib")),
+    ):
+        read_model_file(path)
+    assert not tried()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "empty"), (b"0.5\n0.25\n", "unknown"), (b"tree of life\n", "unknown"), (b"\xff\xfe", "unknown")],
+)
+def test_files_that_are_no_models_are_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.txt"
+    path.write_bytes(content)
+    assert not is_model_file(path)
+    with pytest.raises(ResultError, match=naming(path, message, "save_model")):
+        read_model_file(path)
+
+
+def test_a_score_file_is_no_model_file(tmp_path: Path) -> None:
+    for name, content in {
+        "scores": b"-0.5\n1e-3\n",
+        "ranklib": b"10032\t0\t1.7064\n",
+        "trec": b"tree Q0 d1 1 0.5 tag\n",
+        "compressed": gzip.compress(b"0.5\n"),
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        assert not is_model_file(tmp_path / name)
+
+
+def test_a_folder_an_absent_file_and_a_large_file_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "model.txt"
+    for place in (tmp_path, path):
+        assert not is_model_file(place)
+        with pytest.raises(ResultError, match=naming(place, "Check the path")):
+            read_model_file(place)
+    path.write_text(ranklib_model([(1, 0.5)]))
+    monkeypatch.setattr(reading, "MOST_MODEL_BYTES", 10)
+    with pytest.raises(ResultError, match=naming(path, "maximum is 10")):
+        read_model_file(path)
+
+
+def test_every_supported_format_is_detected_from_its_content(tmp_path: Path) -> None:
+    data = make_synthetic(num_queries=10, seed=1)
+    path = tmp_path / "model"
+    booster = xgboost_booster(data)
+    contents = {
+        ("LightGBM", ".txt"): lightgbm_booster(data).model_to_string().encode(),
+        ("XGBoost", ".json"): bytes(booster.save_raw("json")),
+        ("XGBoost", ".ubj"): bytes(booster.save_raw("ubj")),
+        ("RankLib", ".txt"): ranklib_model([(2, 0.5), (5, 1.5)]).encode(),
+    }
+    for (library, ending), content in contents.items():
+        path.write_bytes(content)
+        assert is_model_file(path)
+        file = read_model_file(path)
+        assert (file.library, file.ending, file.content) == (library, ending, content)
+        assert len(file.model.trees.trees) == (2 if library == "RankLib" else 8)
