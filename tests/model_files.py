@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.rankers.models.formats import ReadModel
 from ltrbench.rankers.models.formats.reading import ModelFile
+from ltrbench.rankers.models.formats.xgboost_json import write_xgboost_json
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.shapes import Features
 
@@ -62,6 +63,15 @@ def ranklib_model(splits: Sequence[tuple[int, float]]) -> str:
         "## Learning rate = 0.1\n## Stop early = 100\n\n"
     )
     return f"{header}<ensemble>\n{trees}\n</ensemble>\n"
+
+
+def stumps_as_json(splits: Sequence[tuple[int, float]]) -> str:
+    """Returns the text of an XGBoost model: a stump per (feature, threshold), 40 features without names."""
+    trees = tuple(
+        WeightedTree(0.1, InnerNode(feature, threshold, False, left=Leaf(-1.5), right=Leaf(0.75)))
+        for feature, threshold in splits
+    )
+    return write_xgboost_json(Ensemble(trees), [f"f{feature}" for feature in range(40)]).decode()
 
 
 def model_file(

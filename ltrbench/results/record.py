@@ -31,7 +31,8 @@ INTERRUPTED = "interrupted"
 OWN, NO_PARAMETERS = "own", "none"
 """`RunResult.params` of a ranker without shared parameters, and of a baseline (`Ranker.is_yardstick`)."""
 IMPORTED, FUSED = "imported", "fused"
-"""`RunResult.params` of a run made from a score file, and of a run that fuses the scores of several runs."""
+"""`RunResult.params` of a run made from a score file or a model file, and of a run that fuses the scores of
+several runs."""
 
 TIMES = {
     "load": "load",
@@ -249,7 +250,7 @@ class RunResult:
             leaves them out.
         peak_memory_mb: peak increase of resident memory during fit, MB; None if the system does not report
             it, or if several workers fitted together.
-        best_iteration: number of trees kept; None for a model without trees.
+        best_iteration: number of trees kept, or of an imported model; None for a model without trees.
         threads: number of threads of the ranker, on all workers together.
         unmatched: sentences on the differences between the backend and the shared parameters.
         notes: sentences on the interpretation of the metrics, such as the source of imported scores.

@@ -276,11 +276,7 @@ def judge(place: Path, features: NDArray[np.float32]) -> str:
         importance_of(ranker)
         trees_of(ranker)
         expected = reference_scores(ranker.trees(), given)
-        used = used_features(ranker.trees())
-        if place.is_file() and len(used) == len(used_features(read_model_file(place).model.trees)):
-            again = saved_and_loaded(ranker).predict(given)
-        else:
-            again = scores
+        again = saved_and_loaded(ranker).predict(given)
     except LtrbenchError as error:
         return "refused" if "\n\n" not in str(error) else f"failed: more than a paragraph: {error}"
     except Exception as error:

@@ -175,7 +175,7 @@ def _checked_columns(path: Path, content: Mapping[str, Any], file: ModelFile) ->
     """Returns feature -> column from the JSON of a saved ranker.
 
     Raises:
-        ResultError: A used feature has no column, two have the same, or a column is out of range.
+        ResultError: A used feature has no column, or a column is out of range.
     """
     num_columns = content["num_columns"]
     if not 1 <= num_columns <= MOST_COLUMNS:
@@ -191,8 +191,6 @@ def _checked_columns(path: Path, content: Mapping[str, Any], file: ModelFile) ->
     wrong = next((column for column in columns.values() if not 0 <= column < num_columns), None)
     if wrong is not None:
         raise _damaged(path, f"columns has {wrong}, not a column from 0 to {num_columns - 1}")
-    if len(set(columns.values())) != len(columns):
-        raise _damaged(path, "columns has the same column for two features")
     return columns
 
 

@@ -24,8 +24,9 @@ WAYS = (BY_NAMES, BY_NUMBERS, BY_POSITIONS)
 
 _SHOWN = 10
 """Maximum number of features that a message lists."""
-_DEFAULT_NAME = re.compile(r"(?:Column_|f)(\d+)")
-"""Names that LightGBM and XGBoost give to features without names."""
+_DEFAULT_NAMES = ("Column_{}", "f{}", "{}")
+"""Names of features without names, by their index from 0: of LightGBM, of XGBoost, and of the columns of a
+DataFrame, whose "1" is the second one."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ def match_features(file: ModelFile, data_names: Sequence[str], way: str | None =
 
 def _has_names(file: ModelFile) -> bool:
     names = file.model.feature_names
-    return any(_DEFAULT_NAME.fullmatch(name) is None for name in names)
+    defaults = [[form.format(index) for index in range(len(names))] for form in _DEFAULT_NAMES]
+    return bool(names) and list(names) not in defaults
 
 
 def _are_numbers(names: Sequence[str]) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from messages import naming
-from model_files import lightgbm_booster, ranklib_model, xgboost_booster
+from model_files import stumps_as_json, xgboost_booster
 
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ResultError
@@ -82,7 +82,7 @@ def test_a_folder_an_absent_file_and_a_large_file_are_refused(
         assert not is_model_file(place)
         with pytest.raises(ResultError, match=naming(place, "Check the path")):
             read_model_file(place)
-    path.write_text(ranklib_model([(1, 0.5)]))
+    path.write_text(stumps_as_json([(0, 0.5)]))
     monkeypatch.setattr(reading, "MOST_MODEL_BYTES", 10)
     with pytest.raises(ResultError, match=naming(path, "maximum is 10")):
         read_model_file(path)
@@ -93,14 +93,12 @@ def test_every_supported_format_is_detected_from_its_content(tmp_path: Path) -> 
     path = tmp_path / "model"
     booster = xgboost_booster(data)
     contents = {
-        ("LightGBM", ".txt"): lightgbm_booster(data).model_to_string().encode(),
         ("XGBoost", ".json"): bytes(booster.save_raw("json")),
         ("XGBoost", ".ubj"): bytes(booster.save_raw("ubj")),
-        ("RankLib", ".txt"): ranklib_model([(2, 0.5), (5, 1.5)]).encode(),
     }
     for (library, ending), content in contents.items():
         path.write_bytes(content)
         assert is_model_file(path)
         file = read_model_file(path)
         assert (file.library, file.ending, file.content) == (library, ending, content)
-        assert len(file.model.trees.trees) == (2 if library == "RankLib" else 8)
+        assert len(file.model.trees.trees) == 8
