@@ -94,6 +94,7 @@ fuzz: setup ## fuzz the readers of data, archives, models and run folders with s
 	$(BIN)/python tests/fuzz/fuzz_letor.py --seed 1 --count 15000
 	$(BIN)/python tests/fuzz/fuzz_archives.py --seed 1 --count 5000
 	$(BIN)/python tests/fuzz/fuzz_models.py --seed 1 --count 5000
+	$(BIN)/python tests/fuzz/fuzz_formats.py --seed 1 --count 5000
 	$(BIN)/python tests/fuzz/fuzz_runs.py --seed 1 --count 5000
 
 STUDIES = smoke mq2008 mq2007 clueweb09 tuned native_best

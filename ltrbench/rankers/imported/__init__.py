@@ -3,8 +3,9 @@
     columns   which column of the data each feature of a model is
     scoring   the scores of many documents, in a compiled loop
 
-The file stays as it is. The trees are read from it, and scores are computed in the arithmetic of its library,
-so that they are those of the library bit for bit; the library is not needed.
+The file stays as it is. The trees are read from it, and scores are computed in the arithmetic of its library:
+those of LightGBM and XGBoost bit for bit, those of RankLib up to the last bits of float32. The library is not
+needed.
 """
 
 from __future__ import annotations

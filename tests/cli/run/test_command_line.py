@@ -359,7 +359,7 @@ def test_no_tracking_imports_no_mlflow(tmp_path: Path) -> None:
     ("words", "parts"),
     [
         (["predct"], ("'predct'", "'predict'", "aa, compare, completion,", "key=value")),
-        (["compare"], ("Missing argument", "'DIR... [NAME=SCORES]...'")),
+        (["compare"], ("Missing argument", "'DIR... [NAME=FILE]...'")),
         (["compare", "nowhere"], ("nowhere", "multirun/DATE/TIME")),
         (["compare", "multirun", "--metrc", "map"], ("No such option", "--metrc")),
         (["ui"], ("result.json", "--uri")),
