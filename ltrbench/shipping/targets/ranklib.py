@@ -1,0 +1,40 @@
+"""RankLib, on the command line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from ltrbench.rankers.models.formats.ranklib_xml import write_ranklib_xml
+from ltrbench.shipping.missing_as_zero import limits_with_missing_as_zero
+from ltrbench.shipping.model import ShippedModel
+from ltrbench.shipping.simulators.ranklib import RANKLIB_RULES, parse_ranklib
+from ltrbench.shipping.target import Engine, Export, Target
+
+
+@dataclass
+class RankLibTarget(Target):
+    """RankLib, which knows the model as LambdaMART."""
+
+    name = "ranklib"
+
+    def export(self, model: ShippedModel) -> Export:
+        trees = model.trees(self.name)
+        ids = {name: number for number, name in enumerate(model.feature_names, start=1)}
+        return Export(
+            {
+                "model.xml": write_ranklib_xml(trees),
+                "features.json": (json.dumps(ids, ensure_ascii=False, indent=1) + "\n").encode(),
+            },
+            request="java -jar RankLib.jar -load model.xml -rank test.txt -score scores.txt -missingZero",
+            notes=(
+                f"Features have the numbers 1 to {model.num_features} in the order of the training data; "
+                "features.json has the number of each name.",
+                "-missingZero lets a line of test.txt end before the last feature; a missing value is 0.",
+            ),
+            limits=limits_with_missing_as_zero(trees, "RankLib"),
+        )
+
+    def engine(self, model: ShippedModel, export: Export) -> Engine:
+        forest = parse_ranklib(export.files["model.xml"])
+        return Engine(forest.scores, "RankLib", rules=RANKLIB_RULES, score_dtype="float32")

@@ -1,0 +1,116 @@
+"""Float32 trees and numbers for engines in Java."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from java_engine_cases import around_thresholds, random_ensemble
+from messages import naming
+
+from ltrbench.errors import ConfigError
+from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
+from ltrbench.rankers.models.formats.java_float32 import (
+    LONGEST_NUMBER,
+    at_most_trees,
+    float32_texts,
+    parse_float32,
+)
+from ltrbench.rankers.models.scoring import flat, leaves_of
+
+LARGEST = float(np.finfo(np.float32).max)
+float32s = st.floats(width=32, allow_nan=False)
+
+
+@given(st.lists(float32s, min_size=1))
+def test_a_text_is_read_as_the_number_it_was_written_from(numbers: list[float]) -> None:
+    values = np.array(numbers, dtype=np.float32)
+    texts = float32_texts(values)
+    np.testing.assert_array_equal(parse_float32(texts), values)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(np.array(texts, dtype=np.float64).astype(np.float32), values)
+
+
+@given(float32s.filter(lambda number: abs(number) < LARGEST), st.sampled_from([-1, 0, 1]), st.booleans())
+def test_a_decimal_number_is_rounded_once(number: float, side: int, is_far: bool) -> None:
+    low = np.float32(number)
+    high = np.nextafter(low, np.float32(np.inf))
+    middle = (Fraction(float(low)) + Fraction(float(high))) / 2
+    numerator, exponent = middle.numerator, middle.denominator.bit_length() - 1
+    digits = str(numerator * 5**exponent)  # the middle is digits / 10^exponent
+    text = f"{digits}e-{exponent}" if side == 0 else f"{int(digits) * 1000 + side}e-{exponent + 3}"
+    if len(text) > LONGEST_NUMBER:
+        return
+    is_even = int(low.view(np.uint32)) % 2 == 0
+    expected = {-1: low, 0: low if is_even else high, 1: high}[side]
+    assert parse_float32([text])[0] == expected
+
+
+@pytest.mark.parametrize("text", ["", "one", "0x1p3", "1_0", "1e", ".", "inf", "nan", "\u0661", "1 2"])
+def test_what_is_no_decimal_number_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=naming(repr(text)[:20])):
+        parse_float32(["1.0", text])
+
+
+@pytest.mark.parametrize("text", ["0" * (LONGEST_NUMBER + 1), "1" * 10_000_000])
+def test_a_long_number_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=naming(LONGEST_NUMBER)):
+        parse_float32([text])
+
+
+def test_huge_exponents_are_zero_or_infinite() -> None:
+    texts = ["1e-999999999999", "1e999999999999", "-1e999999999999", "0e999999999999"]
+    np.testing.assert_array_equal(parse_float32(texts), np.array([0, np.inf, -np.inf, 0], dtype=np.float32))
+
+
+def test_special_numbers_are_those_of_java() -> None:
+    values = parse_float32(["NaN", "Infinity", "-Infinity", "\t3.4028235e39d ", "1f"])
+    np.testing.assert_array_equal(values, np.array([np.nan, np.inf, -np.inf, np.inf, 1], dtype=np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("comparison", ["<=", "<"])
+def test_float32_values_go_where_they_went(comparison: str, dtype: str) -> None:
+    ensemble = random_ensemble(comparison=comparison, dtype=dtype)  # type: ignore[arg-type]
+    features = around_thresholds(ensemble, 3)
+    trees = list(at_most_trees(ensemble, offset=2.0))
+    assert (float(trees[0].value[0]), float(trees[-1].value[0])) == (ensemble.base_score, 2.0)
+    for weighted, tree in zip(ensemble.trees, trees[1:-1], strict=True):
+        expected = leaves_of(flat(weighted.root), features, comparison, dtype)
+        np.testing.assert_array_equal(leaves_of(tree, features), expected)
+
+
+@pytest.mark.parametrize("threshold", [0.1, 1e-46, -1e-46, 1e300, -1e300, 0.0, LARGEST])
+@pytest.mark.parametrize("comparison", ["<=", "<"])
+def test_a_float64_threshold_collapses_to_the_largest_float32_that_goes_left(
+    comparison: str, threshold: float
+) -> None:
+    root = InnerNode(0, threshold, False, Leaf(0.0), Leaf(1.0))
+    trees = (WeightedTree(1.0, root),)
+    ensemble = Ensemble(trees, comparison=comparison, threshold_dtype="float64")  # type: ignore[arg-type]
+    with np.errstate(over="ignore"):
+        close = np.float32(threshold)
+        values = np.array([close, *(np.nextafter(close, np.float32(end)) for end in (-np.inf, np.inf))])
+    goes_left = values.astype(float) <= threshold if comparison == "<=" else values.astype(float) < threshold
+    (tree,) = at_most_trees(ensemble)
+    np.testing.assert_array_equal(values <= np.float32(tree.threshold[0]), goes_left)
+
+
+@pytest.mark.parametrize(
+    "ensemble",
+    [
+        Ensemble((WeightedTree(1.0, Leaf(1.0)), WeightedTree(1e30, Leaf(1e10)))),
+        Ensemble((WeightedTree(1.0, Leaf(np.inf)),)),
+    ],
+)
+def test_a_leaf_value_beyond_float32_is_refused(ensemble: Ensemble) -> None:
+    with pytest.raises(ConfigError, match=naming(f"tree {len(ensemble.trees) - 1}", "float32")):
+        list(at_most_trees(ensemble))
+
+
+def test_an_ensemble_without_trees_is_one_leaf() -> None:
+    (tree,) = at_most_trees(Ensemble(()))
+    assert tree.value.tolist() == [0.0]

@@ -1,0 +1,380 @@
+"""RankLib and Solr: the written files, read and scored as the engines do, have the scores of the model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from java_engine_cases import (
+    BACKENDS,
+    KINDS,
+    around_thresholds,
+    deep,
+    fitted,
+    random_ensemble,
+    without_missing,
+)
+from messages import naming
+
+from ltrbench.errors import ConfigError, ResultError
+from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
+from ltrbench.rankers.models.formats.java_float32 import float32_texts
+from ltrbench.rankers.models.formats.solr import LINEAR_CLASS, NORMALIZER_CLASS, SOLR_SLACK, TREES_CLASS
+from ltrbench.rankers.models.scoring import reference_scores
+from ltrbench.rankers.models.trees import LARGEST_ZERO, Node
+from ltrbench.shapes import Features
+from ltrbench.shipping.model import Linear, ShippedModel
+from ltrbench.shipping.simulators.solr import parse_solr
+from ltrbench.shipping.target import MISSING, ZERO, Target
+from ltrbench.shipping.targets.ranklib import RankLibTarget
+from ltrbench.shipping.targets.solr import SolrTarget
+
+TARGETS: tuple[Target, ...] = (RankLibTarget(), SolrTarget())
+every_target = pytest.mark.parametrize("target", TARGETS, ids=["ranklib", "solr"])
+
+
+def shipped(scorer: Ensemble | Linear, num_features: int = 3) -> ShippedModel:
+    return ShippedModel("a_model", tuple(f"feature {number}" for number in range(num_features)), scorer)
+
+
+def of_one(root: Node, **options: Any) -> Ensemble:
+    return Ensemble((WeightedTree(1.0, root),), **options)
+
+
+def scores_of(target: Target, model: ShippedModel, features: Features) -> np.ndarray:
+    engine = target.engine(model, target.export(model))
+    assert engine is not None
+    assert engine.is_simulated
+    assert all(rule.source for rule in engine.rules)
+    scores = engine.scores(features)
+    assert scores.dtype == np.dtype(engine.score_dtype) == np.float32
+    return np.asarray(scores)
+
+
+def check_scores(target: Target, ensemble: Ensemble, features: Features) -> None:
+    """Checks that float32 scores are equal bit for bit, and others but for the rounding of a float32 sum."""
+    expected = reference_scores(ensemble, without_missing(features))
+    scores = scores_of(target, shipped(ensemble, features.shape[1]), features)
+    if ensemble.score_dtype == "float32":
+        np.testing.assert_array_equal(scores, expected)
+    largest = sum(abs(tree.weight) * largest_leaf(tree.root) for tree in ensemble.trees)
+    steps = 2 * len(ensemble.trees) + 2
+    bound = steps * 2.0**-24 * (largest + abs(ensemble.base_score))
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=bound)
+
+
+def largest_leaf(root: Node) -> float:
+    waiting, largest = [root], 0.0
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Leaf):
+            largest = max(largest, abs(node.value))
+        else:
+            waiting += [node.left, node.right]
+    return largest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("backend", BACKENDS)
+@every_target
+def test_scores_are_those_of_the_backend(target: Target, backend: str, kind: str) -> None:
+    ensemble, features = fitted(backend, kind)
+    check_scores(target, ensemble, features)
+    check_scores(target, ensemble, around_thresholds(ensemble, features.shape[1]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("comparison", ["<=", "<"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("scale", [1e-12, 1e-5, 1.0, 1e9])
+@every_target
+def test_values_next_to_thresholds_reach_their_leaves(
+    target: Target, comparison: Any, dtype: Any, scale: float
+) -> None:
+    ensemble = random_ensemble(comparison=comparison, dtype=dtype, scale=scale)
+    check_scores(target, ensemble, around_thresholds(ensemble, 3))
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.1, 1e-45, 1e-46, -1e-46, 1e-35, 1e300, -1e300, 2.0**24 + 1])
+@every_target
+def test_a_threshold_between_two_float32_stays_between_them(target: Target, threshold: float) -> None:
+    root = InnerNode(0, threshold, threshold >= 0, Leaf(-1.0), Leaf(1.0))
+    ensemble = of_one(root, threshold_dtype="float64")
+    check_scores(target, ensemble, around_thresholds(ensemble, 1))
+
+
+@pytest.mark.parametrize("depth", [0, 1, 60])
+@every_target
+def test_deep_trees_and_single_leaves_are_scored(target: Target, depth: int) -> None:
+    ensemble = of_one(deep(depth))
+    features = np.arange(3.0 * depth + 3, dtype=np.float32).reshape(-1, 3) - 2
+    check_scores(target, ensemble, features)
+
+
+@every_target
+def test_a_symmetric_tree_is_scored(target: Target) -> None:
+    def level(feature: int, start: int) -> Node:
+        if feature == 3:
+            return Leaf(float(start))
+        left, right = (level(feature + 1, 2 * start + side) for side in (0, 1))
+        return InnerNode(feature, 0.5, True, left, right)
+
+    features = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)], dtype=np.float32)
+    scores = scores_of(target, shipped(of_one(level(0, 0))), features)
+    np.testing.assert_array_equal(scores, np.arange(8.0))
+
+
+@every_target
+def test_weights_and_the_base_score_are_rounded_as_in_a_float32_model(target: Target) -> None:
+    check_scores(target, random_ensemble(dtype="float32"), np.zeros((1, 3), dtype=np.float32))
+
+
+@pytest.mark.slow
+@every_target
+def test_ten_thousand_trees_are_scored(target: Target) -> None:
+    ensemble = random_ensemble(num_trees=10_000)
+    check_scores(target, ensemble, around_thresholds(random_ensemble(num_trees=1), 3))
+
+
+@every_target
+def test_a_linear_sum_of_leaves_may_be_negative_without_an_offset(target: Target) -> None:
+    model = shipped(of_one(Leaf(-120.0)))
+    assert target.export(model).offset == 0
+    assert scores_of(target, model, np.zeros((1, 3), dtype=np.float32)).tolist() == [-120.0]
+
+
+@every_target
+def test_missing_values_are_limited_only_if_the_model_sends_them_elsewhere_than_zero(target: Target) -> None:
+    for threshold in (-1.0, 0.0, 1.0):
+        for missing_left in (False, True):
+            model = shipped(of_one(InnerNode(0, threshold, missing_left, Leaf(1.0), Leaf(2.0))))
+            zero, missing = scores_of(target, model, np.array([[0, 0, 0], [np.nan, 0, 0]], dtype=np.float32))
+            assert zero == missing
+            wanted = reference_scores(model.trees("any"), np.array([[np.nan, 0, 0]], dtype=np.float32))[0]
+            assert (MISSING in target.export(model).limits) == (missing != wanted)
+
+
+@every_target
+def test_zeros_that_are_missing_are_limited_where_they_go_elsewhere(target: Target) -> None:
+    zeros_right = InnerNode(0, 1.0, False, Leaf(1.0), Leaf(2.0), zero_missing=True)
+    zeros_left = replace(zeros_right, missing_left=True)
+    limits = target.export(shipped(of_one(zeros_right))).limits
+    assert set(limits) == {MISSING, ZERO}
+    assert not target.export(shipped(of_one(zeros_left))).limits
+    assert float(np.float32(1e-35)) == LARGEST_ZERO
+
+
+def test_ranklib_refuses_a_linear_model() -> None:
+    with pytest.raises(ConfigError, match=naming("a_model", "ranklib", "--to solr")):
+        RankLibTarget().export(shipped(Linear(np.ones(3))))
+
+
+def test_ranklib_is_given_the_number_of_each_name() -> None:
+    export = RankLibTarget().export(shipped(random_ensemble()))
+    assert next(iter(export.files)) == "model.xml"
+    numbers = {f"feature {number}": number + 1 for number in range(3)}
+    assert json.loads(export.files["features.json"]) == numbers
+    assert export.request.startswith("java -jar RankLib.jar -load model.xml -rank test.txt -score scores.txt")
+
+
+def test_solr_is_given_both_files_in_the_order_of_the_upload() -> None:
+    export = SolrTarget(collection="shop").export(shipped(random_ensemble()))
+    first, second = export.request.splitlines()
+    assert "/solr/shop/schema/feature-store" in first
+    assert "@features.json" in first
+    assert "/solr/shop/schema/model-store" in second
+    assert "@model.json" in second
+    assert next(iter(export.files)) == "model.json"
+    listed = [feature["name"] for feature in json.loads(export.files["features.json"])]
+    assert listed == ["feature 0", "feature 1"]  # no tree uses the last one
+    assert any("1 of 3" in note for note in export.notes)
+
+
+def test_a_feature_store_is_named_in_both_files() -> None:
+    model, target = shipped(random_ensemble()), SolrTarget(store="shop")
+    files = target.export(model).files
+    assert json.loads(files["model.json"])["store"] == "shop"
+    assert {feature["store"] for feature in json.loads(files["features.json"])} == {"shop"}
+    check_scores(target, random_ensemble(), np.zeros((1, 3), dtype=np.float32))
+
+
+@pytest.mark.parametrize("field", ["collection", "store"])
+def test_names_of_solr_are_checked(field: str) -> None:
+    with pytest.raises(ConfigError, match=naming(field, "a b")):
+        SolrTarget(**{field: "a b"})
+
+
+def test_names_of_the_model_are_checked() -> None:
+    model = shipped(random_ensemble())
+    with pytest.raises(ConfigError, match=naming("a}b")):
+        SolrTarget().export(replace(model, name="a}b"))
+    with pytest.raises(ConfigError, match=naming("twice", "Rename")):
+        SolrTarget().export(replace(model, feature_names=("twice", "twice", "c")))
+
+
+def tiny_model() -> tuple[ShippedModel, Features]:
+    """Returns trees on features up to 2e-5, and 1,000 documents."""
+    rng = np.random.default_rng(3)
+    features = (rng.random((1000, 3)) * 2e-5).astype(np.float32)
+    trees = []
+    for _ in range(200):
+        thresholds = [float(value) for value in rng.choice(features[:, 0], 2)]
+        inner = InnerNode(1, thresholds[1], True, Leaf(rng.random()), Leaf(rng.random()))
+        trees.append(WeightedTree(1.0, InnerNode(0, thresholds[0], True, inner, Leaf(rng.random()))))
+    return shipped(Ensemble(tuple(trees), score_dtype="float32")), features
+
+
+def with_naive_thresholds(content: bytes, model: ShippedModel) -> bytes:
+    """Returns the model with its thresholds as they are, without correction and normalizers."""
+    record = json.loads(content)
+    for feature in record["features"]:
+        feature.pop("norm", None)
+    for tree, original in zip(record["params"]["trees"], model.trees("solr").trees, strict=True):
+        waiting = [(tree["root"], original.root)]
+        while waiting:
+            written, node = waiting.pop()
+            if isinstance(node, InnerNode):
+                (written["threshold"],) = float32_texts(np.array([node.threshold]))
+                waiting += [(written["left"], node.left), (written["right"], node.right)]
+    return json.dumps(record).encode()
+
+
+def test_features_near_1e_5_keep_their_scores_only_with_corrected_thresholds() -> None:
+    model, features = tiny_model()
+    target = SolrTarget()
+    files = target.export(model).files
+    expected = reference_scores(model.trees("solr"), features)
+    naive = parse_solr(
+        with_naive_thresholds(files["model.json"], model), files["features.json"], model.feature_names
+    )
+    changed = int((naive.scores(features) != expected).sum())
+    assert changed > len(features) // 2
+    np.testing.assert_array_equal(scores_of(target, model, features), expected)
+
+
+def test_a_note_names_the_features_that_solr_scales() -> None:
+    model, _ = tiny_model()
+    assert any("feature 0" in note and "norm" in note for note in SolrTarget().export(model).notes)
+    assert not any("norm" in note for note in SolrTarget().export(shipped(of_one(deep(3)))).notes)
+
+
+def test_a_note_names_the_features_with_lossy_thresholds() -> None:
+    root = InnerNode(0, 1.7e12, True, InnerNode(0, 1e-35, True, Leaf(1.0), Leaf(2.0)), Leaf(3.0))
+    notes = SolrTarget().export(shipped(of_one(root))).notes
+    assert any("feature 0" in note and "closest" in note for note in notes)
+
+
+@pytest.mark.slow
+def test_a_note_names_the_size_of_a_model_above_the_limit_of_zookeeper() -> None:
+    export = SolrTarget().export(shipped(random_ensemble(num_trees=5000)))
+    size = len(export.files["model.json"])
+    assert any(f"{size:,}" in note and "ZooKeeper" in note for note in export.notes)
+
+
+def test_a_linear_model_is_a_float32_sum_in_the_order_of_the_features() -> None:
+    weights = np.array([0.1, 0.0, -2.0])
+    features = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
+    features[0, 0] = np.nan
+    model = shipped(Linear(weights))
+    scores = scores_of(SolrTarget(), model, features)
+    known = without_missing(features)
+    expected = known[:, 0] * np.float32(0.1) + known[:, 2] * np.float32(-2)
+    np.testing.assert_array_equal(scores, expected)
+    assert set(SolrTarget().export(model).limits) == {MISSING}
+
+
+STORE = json.dumps([{"name": "a", "class": "C", "params": {}}, {"name": "b", "class": "C", "params": {}}])
+SPLIT = {"feature": "a", "threshold": "0.5", "left": {"value": "1"}, "right": {"value": "2"}}
+
+
+def record_of(root: Any = SPLIT, **changes: Any) -> dict[str, Any]:
+    record = {
+        "class": TREES_CLASS,
+        "name": "m",
+        "features": [{"name": "a"}],
+        "params": {"trees": [{"weight": "2", "root": root}]},
+    }
+    return record | changes
+
+
+def solr_scores(record: dict[str, Any], values: list[float]) -> list[float]:
+    model = parse_solr(json.dumps(record).encode(), STORE.encode(), ("a", "b"))
+    scores: list[float] = model.scores(np.array([[value, 0] for value in values], dtype=np.float32)).tolist()
+    return scores
+
+
+def test_solr_adds_its_slack_and_multiplies_by_the_weight() -> None:
+    bound = np.float32(0.5) + SOLR_SLACK
+    above = np.nextafter(bound, np.float32(1))
+    assert solr_scores(record_of(), [0, float(bound), float(above)]) == [2, 2, 4]
+
+
+def test_a_feature_that_is_not_listed_ends_the_tree_with_zero() -> None:
+    inner = SPLIT | {"feature": "b"}
+    assert solr_scores(record_of(SPLIT | {"left": inner}), [0, 1]) == [0, 4]
+
+
+def test_a_leaf_without_a_value_is_zero() -> None:
+    assert solr_scores(record_of({}), [0]) == [0]
+
+
+def test_a_normalizer_is_applied_to_the_value() -> None:
+    norm = {"class": NORMALIZER_CLASS, "params": {"avg": "1", "std": "0.5"}}
+    record = record_of(features=[{"name": "a", "norm": norm}])
+    assert solr_scores(record, [1, 1.25, 1.375]) == [2, 2, 4]
+
+
+LINEAR = {"class": LINEAR_CLASS, "params": {"weights": {"a": 1.5}}}
+REFUSED = {
+    "a number as threshold": record_of(SPLIT | {"threshold": 0.5}),
+    "a number as weight": record_of(params={"trees": [{"weight": 1.0, "root": SPLIT}]}),
+    "no weight": record_of(params={"trees": [{"root": SPLIT}]}),
+    "no root": record_of(params={"trees": [{"weight": "1"}]}),
+    "no trees": record_of(params={}),
+    "trees that are no list": record_of(params={"trees": {}}),
+    "no threshold": record_of({key: SPLIT[key] for key in ("feature", "left", "right")}),
+    "no right": record_of({key: SPLIT[key] for key in ("feature", "threshold", "left")}),
+    "a leaf with children": record_of({"value": "1", "left": {"value": "1"}}),
+    "an unknown key": record_of(SPLIT | {"gain": "1"}),
+    "no number": record_of(SPLIT | {"threshold": "half"}),
+    "no features": record_of(features=[]),
+    "a feature twice": record_of(features=[{"name": "a"}, {"name": "a"}]),
+    "a feature that is not in the store": record_of(features=[{"name": "c"}]),
+    "another store": record_of(store="shop"),
+    "an unknown class": record_of(**{"class": "org.apache.solr.ltr.model.Other"}),
+    "no name": record_of(name=None),
+    "a linear model without a weight": record_of(**LINEAR | {"params": {"weights": {}}}),
+    "a linear model with a text": record_of(**LINEAR | {"params": {"weights": {"a": "1"}}}),
+    "an unknown normalizer": record_of(features=[{"name": "a", "norm": {"class": "Other"}}]),
+    "no standard deviation": record_of(
+        features=[{"name": "a", "norm": {"class": NORMALIZER_CLASS, "params": {"avg": "0", "std": "0"}}}]
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_the_simulator_refuses_what_solr_cannot_load(case: str) -> None:
+    with pytest.raises(ResultError, match=naming("Solr", "Export")):
+        solr_scores(REFUSED[case], [0.0])
+
+
+def test_the_simulator_reads_what_solr_loads() -> None:
+    assert solr_scores(record_of(**LINEAR), [2.0]) == [3.0]
+
+
+def test_nesting_without_end_is_refused() -> None:
+    content = b'{"features":' + b"[" * 100_000
+    with pytest.raises(ResultError, match=naming("Solr", "nested")):
+        parse_solr(content, STORE.encode(), ("a",))
+
+
+def test_answers_of_solr_are_read() -> None:
+    answers = {"response": {"numFound": 2, "docs": [{"id": "1", "score": -1.5}, {"id": "2", "score": 3}]}}
+    assert SolrTarget().answered_scores(answers) == {"1": -1.5, "2": 3.0}
+    assert SolrTarget().answered_scores({"1": -1.5}) == {"1": -1.5}
+    with pytest.raises(ValueError, match=naming("fl=id,score")):
+        SolrTarget().answered_scores({"response": {"docs": [{"id": "1"}]}})
