@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ltrbench.shapes import Features
 from ltrbench.shipping.model import ShippedModel
 
-MISSING, ZERO, INFINITE = "missing", "zero", "infinite"
+MISSING_VALUES, ZERO_VALUES, INFINITE_VALUES = "missing", "zero", "infinite"
 """Kinds of values that an engine may treat in another way than the model, see `Export.limits`."""
 
 

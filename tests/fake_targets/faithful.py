@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
-from ltrbench.rankers.models.scoring import reference_scores
+from ltrbench.rankers.models.scoring import ensemble_scores
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, rebuilt
 from ltrbench.shapes import Features
 from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.target import MISSING, Engine, Export, Rule, Target
+from ltrbench.shipping.target import MISSING_VALUES, Engine, Export, Rule, Target
 
 FLIP: Final = "flip"
 SHIFT: Final = "shift"
@@ -51,7 +51,7 @@ class FaithfulTarget(Target):
             request="curl -T model.json http://localhost/",
             offset=self.offset,
             notes=("A note.",),
-            limits={MISSING: "Missing values go right."} if self.limit else {},
+            limits={MISSING_VALUES: "Missing values go right."} if self.limit else {},
         )
 
     def _content(self, ensemble: Ensemble) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class FaithfulTarget(Target):
         ensemble = broken(_ensemble(content), self.fault)
 
         def scores(features: Features) -> Any:
-            return reference_scores(ensemble, features)
+            return ensemble_scores(ensemble, features)
 
         return Engine(scores, "Faithful", rules=rules, score_dtype=ensemble.score_dtype)
 

@@ -40,7 +40,7 @@ from ltrbench.rankers.capabilities import importance_of, trees_of
 from ltrbench.rankers.imported import SETTINGS_FILE_OF_IMPORT, ImportedRanker
 from ltrbench.rankers.imported.columns import used_features
 from ltrbench.rankers.models.formats.reading import read_model_file
-from ltrbench.rankers.models.scoring import reference_scores
+from ltrbench.rankers.models.scoring import ensemble_scores
 
 Rng = np.random.Generator
 
@@ -275,7 +275,7 @@ def judge(place: Path, features: NDArray[np.float32]) -> str:
         scores = ranker.predict(given)
         importance_of(ranker)
         trees_of(ranker)
-        expected = reference_scores(ranker.trees(), given)
+        expected = ensemble_scores(ranker.trees(), given)
         again = saved_and_loaded(ranker).predict(given)
     except LtrbenchError as error:
         return "refused" if "\n\n" not in str(error) else f"failed: more than a paragraph: {error}"

@@ -49,7 +49,7 @@ from ltrbench.rankers.capabilities import (
     refuse,
     trees_of,
 )
-from ltrbench.rankers.models.scoring import reference_scores
+from ltrbench.rankers.models.scoring import ensemble_scores
 from ltrbench.rankers.models.trees import InnerNode, Node
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.results import ScoredSplit
@@ -353,7 +353,7 @@ def test_the_trees_sum_up_to_its_scores(model: str, fitted: dict[str, Ranker]) -
             trees_of(fitted[model])
         return
     expected = fitted[model].predict(features)
-    np.testing.assert_array_equal(reference_scores(exact_trees_of(fitted[model]), features), expected)
+    np.testing.assert_array_equal(ensemble_scores(exact_trees_of(fitted[model]), features), expected)
     ensemble = trees_of(fitted[model])
     summed = [
         ensemble.base_score + sum(tree.weight * leaf_value(tree.root, document) for tree in ensemble.trees)

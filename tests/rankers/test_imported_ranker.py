@@ -25,7 +25,7 @@ from ltrbench.rankers.imported.columns import match_features, used_features
 from ltrbench.rankers.imported.scoring import flat_trees, scores_of
 from ltrbench.rankers.models.formats.reading import ModelFile, read_model_file
 from ltrbench.rankers.models.loading import load_ranker
-from ltrbench.rankers.models.scoring import reference_scores
+from ltrbench.rankers.models.scoring import ensemble_scores
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
 
 NUM_FEATURES = 40  # of the synthetic set
@@ -80,7 +80,7 @@ def ensembles(draw: st.DrawFn) -> Ensemble:
 def test_the_compiled_scores_have_the_bits_of_the_reference(ensemble: Ensemble, seed: int) -> None:
     features = np.random.default_rng(seed).choice(np.array(VALUES, dtype=np.float32), (70, 3))
     scores = scores_of(flat_trees(ensemble), features)
-    np.testing.assert_array_equal(scores, reference_scores(ensemble, features))
+    np.testing.assert_array_equal(scores, ensemble_scores(ensemble, features))
     assert scores.dtype == ensemble.score_dtype
 
 

@@ -13,7 +13,7 @@ from messages import naming
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.models.scoring import reference_scores
+from ltrbench.rankers.models.scoring import ensemble_scores
 from ltrbench.rankers.models.trees import (
     LARGEST_ZERO,
     Ensemble,
@@ -54,7 +54,7 @@ def test_every_value_goes_where_it_went(
             node.zero_missing for node in nodes_of(written.trees[0].root) if isinstance(node, InnerNode)
         )
         np.testing.assert_array_equal(
-            reference_scores(written, VALUES[:, None]), reference_scores(ensemble, VALUES[:, None])
+            ensemble_scores(written, VALUES[:, None]), ensemble_scores(ensemble, VALUES[:, None])
         )
 
 
@@ -66,7 +66,7 @@ def test_scores_of_lightgbm_with_zeros_as_missing_are_equal_bit_for_bit(num_leav
     ensemble = ranker.fit(train).trees()
     features = with_zeros(np.asarray(data.test.features))
     written = without_zero_missing(ensemble)
-    np.testing.assert_array_equal(reference_scores(written, features), ranker.predict(features))
+    np.testing.assert_array_equal(ensemble_scores(written, features), ranker.predict(features))
 
 
 def with_zeros(features: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from random_trees import NUM_FEATURES, random_documents, random_ensemble
 
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.metrics import DEFAULT
-from ltrbench.rankers.models.scoring import reference_scores
+from ltrbench.rankers.models.scoring import ensemble_scores
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
 from ltrbench.shapes import Features
 from ltrbench.shipping.certificate.certifying import certify
@@ -32,7 +32,7 @@ from ltrbench.shipping.certificate.record import (
 )
 from ltrbench.shipping.certificate.rounding import rounding_bounds
 from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.target import MISSING, Engine
+from ltrbench.shipping.target import MISSING_VALUES, Engine
 
 COMPARISONS = ["<=", "<"]
 NAMES = tuple(f"f{number}" for number in range(NUM_FEATURES))
@@ -49,7 +49,7 @@ def certified(
     export = target.export(model)
 
     def predict(features: Features) -> Any:
-        return reference_scores(ensemble, features)
+        return ensemble_scores(ensemble, features)
 
     return certify(model, predict, data, export, target.engine(model, export), DEFAULT, tolerance)
 
@@ -74,17 +74,17 @@ def test_a_faithful_engine_always_passes(
 def test_an_engine_that_sums_in_another_order_passes(seed: int, comparison: str) -> None:
     ensemble = random_ensemble(seed, comparison, num_trees=60)
     turned = replace(ensemble, trees=ensemble.trees[::-1], score_dtype="float32")
-    engine = Engine(lambda features: reference_scores(turned, features), "Turned", score_dtype="float32")
+    engine = Engine(lambda features: ensemble_scores(turned, features), "Turned", score_dtype="float32")
     model, export = shipped(ensemble), FaithfulTarget().export(shipped(ensemble))
     data = random_documents(seed)
-    certificate = certify(model, lambda rows: reference_scores(ensemble, rows), data, export, engine)
+    certificate = certify(model, lambda rows: ensemble_scores(ensemble, rows), data, export, engine)
     assert certificate.status == CERTIFIED
 
 
 @given(st.integers(0, 10**6), st.sampled_from(COMPARISONS))
 @pytest.mark.parametrize(
     ("fault", "kinds"),
-    [(FLIP, {THRESHOLD}), (SHIFT, {ABOVE, THRESHOLD}), (MISSING_RIGHT, {MISSING}), (HALF, set())],
+    [(FLIP, {THRESHOLD}), (SHIFT, {ABOVE, THRESHOLD}), (MISSING_RIGHT, {MISSING_VALUES}), (HALF, set())],
 )
 def test_an_error_of_conversion_is_caught_and_named(
     fault: Any, kinds: set[str], seed: int, comparison: str
@@ -93,7 +93,7 @@ def test_an_error_of_conversion_is_caught_and_named(
     certificate = certified(ensemble, FaithfulTarget(fault=fault), random_documents(seed))
     data = random_documents(seed).features
     rows = np.concatenate([data, make_probes(shipped(ensemble), data).features])
-    given, changed = (reference_scores(each, rows) for each in (ensemble, broken(ensemble, fault)))
+    given, changed = (ensemble_scores(each, rows) for each in (ensemble, broken(ensemble, fault)))
     if np.abs(given - changed).max() < 1e-4:  # such as trees without any missing value on the left
         return
     assert certificate.status == REFUSED
@@ -124,8 +124,8 @@ def test_a_limit_refuses_only_if_the_data_has_such_values_and_rankings_change() 
     target = FaithfulTarget(fault=MISSING_RIGHT, limit=True)
     without = certified(ensemble, target, random_documents(3))
     assert without.status == CERTIFIED
-    assert without.limits[MISSING].documents == 0
-    assert without.limits[MISSING].differing > 0
+    assert without.limits[MISSING_VALUES].documents == 0
+    assert without.limits[MISSING_VALUES].differing > 0
     with_missing = certified(ensemble, target, random_documents(3, missing=0.3))
     assert with_missing.status == REFUSED
     assert re.search(naming("Missing values go right.", "--to"), with_missing.reason)
@@ -148,7 +148,7 @@ def test_a_refusal_names_query_documents_and_scores() -> None:
     assert certificate.comparison is not None
     pair = certificate.comparison.example
     assert pair is not None
-    scores = reference_scores(ensemble, data.features)
+    scores = ensemble_scores(ensemble, data.features)
     assert data.document_ids is not None
     parts = [data.query_ids[pair.query], data.document_ids[pair.first], data.document_ids[pair.second]]
     parts += [repr(float(scores[pair.first])), repr(float(scores[pair.second])), "--tolerance"]

@@ -19,8 +19,8 @@ from ltrbench.rankers import Ranker
 from ltrbench.rankers.capabilities import exact_trees_of
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.models.scoring import ensemble_scores, weighted_values
 from ltrbench.rankers.models.scoring import flat as flat_tree
-from ltrbench.rankers.models.scoring import reference_scores, weighted_values
 from ltrbench.rankers.models.trees import Ensemble
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
@@ -66,7 +66,7 @@ def largest_leaves(ensemble: Ensemble) -> float:
 def test_scores_are_those_of_the_ensemble_bit_for_bit(target: Target, ensemble: Ensemble) -> None:
     features = values_around(ensemble)
     scores = engine_scores(target, ensemble, features)
-    np.testing.assert_array_equal(scores, reference_scores(ensemble, features), strict=True)
+    np.testing.assert_array_equal(scores, ensemble_scores(ensemble, features), strict=True)
 
 
 BACKENDS: dict[str, Ranker] = {
@@ -115,7 +115,7 @@ def holed(features: Features, part: float) -> Features:
 def test_a_score_does_not_depend_on_the_batch(target: Target) -> None:
     ensemble = forest(120, base_score=0.3)
     features = values_around(ensemble, 1200)
-    expected = reference_scores(ensemble, features)
+    expected = ensemble_scores(ensemble, features)
     for size in (0, 1, 20, 51, 129, 1200):
         np.testing.assert_array_equal(engine_scores(target, ensemble, features[:size]), expected[:size])
 
@@ -127,7 +127,7 @@ def test_10_000_trees_are_summed_in_order(target: Target, fields: dict[str, Any]
     ensemble = forest(10_000, num_leaves=3, **fields)
     features = values_around(ensemble, 60)
     np.testing.assert_array_equal(
-        engine_scores(target, ensemble, features), reference_scores(ensemble, features)
+        engine_scores(target, ensemble, features), ensemble_scores(ensemble, features)
     )
 
 
@@ -137,7 +137,7 @@ def test_large_trees_with_zeros_as_missing_values_are_shipped_where_splits_are_n
     features = values_around(ensemble)
     for target in (OnnxTarget(), CTarget()):
         np.testing.assert_array_equal(
-            engine_scores(target, ensemble, features), reference_scores(ensemble, features)
+            engine_scores(target, ensemble, features), ensemble_scores(ensemble, features)
         )
     with pytest.raises(ConfigError, match=naming("zeros", "--to onnx", "--to c")):
         TreeliteTarget().export(shipped(ensemble))
@@ -161,10 +161,10 @@ def test_the_float32_form_of_onnx_sends_every_time_where_it_went(scale: float) -
     """Its leaf values are exact here: the scores are counts."""
     ensemble = timestamps(scale)
     features = values_around(ensemble)
-    expected = reference_scores(ensemble, features)
+    expected = ensemble_scores(ensemble, features)
     np.testing.assert_array_equal(engine_scores(OnnxTarget(form="float32"), ensemble, features), expected)
     nearest = replace(ensemble, threshold_dtype="float32")  # what a converter writes
-    assert np.any(reference_scores(nearest, features) != expected)
+    assert np.any(ensemble_scores(nearest, features) != expected)
 
 
 def test_the_float32_form_of_onnx_differs_by_rounding_only() -> None:
@@ -173,7 +173,7 @@ def test_the_float32_form_of_onnx_differs_by_rounding_only() -> None:
     features = values_around(ensemble)
     scores = engine_scores(OnnxTarget(form="float32"), ensemble, features)
     bound = (len(ensemble.trees) + 1) * 2.0**-24 * largest_leaves(ensemble)
-    errors = np.abs(scores - reference_scores(ensemble, features))
+    errors = np.abs(scores - ensemble_scores(ensemble, features))
     assert 0 < errors.max() <= bound
 
 
@@ -182,7 +182,7 @@ def test_the_float64_form_of_xgboost_differs_by_the_rounding_of_its_float32_sum_
     features = values_around(ensemble)
     scores = engine_scores(OnnxTarget(form="float64"), ensemble, features)
     bound = (len(ensemble.trees) + 1) * 2.0**-24 * largest_leaves(ensemble)
-    errors = np.abs(scores - reference_scores(ensemble, features))
+    errors = np.abs(scores - ensemble_scores(ensemble, features))
     assert 0 < errors.max() <= bound
 
 
@@ -195,7 +195,7 @@ def test_more_threads_of_onnxruntime_change_the_last_bits_only() -> None:
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     (scores,) = session.run(["scores"], {"features": features})
     bound = 2 * (len(ensemble.trees) + 1) * 2.0**-53 * largest_leaves(ensemble)  # both sums are rounded
-    np.testing.assert_allclose(scores, reference_scores(ensemble, features), rtol=0, atol=bound)
+    np.testing.assert_allclose(scores, ensemble_scores(ensemble, features), rtol=0, atol=bound)
 
 
 def test_a_form_that_does_not_exist_is_refused() -> None:

@@ -23,12 +23,12 @@ from ltrbench.errors import ConfigError, ResultError
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.rankers.models.formats.java_float32 import float32_texts
 from ltrbench.rankers.models.formats.solr import LINEAR_CLASS, NORMALIZER_CLASS, SOLR_SLACK, TREES_CLASS
-from ltrbench.rankers.models.scoring import reference_scores
+from ltrbench.rankers.models.scoring import ensemble_scores
 from ltrbench.rankers.models.trees import LARGEST_ZERO, Node
 from ltrbench.shapes import Features
 from ltrbench.shipping.model import Linear, ShippedModel
 from ltrbench.shipping.simulators.solr import parse_solr
-from ltrbench.shipping.target import MISSING, ZERO, Target
+from ltrbench.shipping.target import MISSING_VALUES, ZERO_VALUES, Target
 from ltrbench.shipping.targets.ranklib import RankLibTarget
 from ltrbench.shipping.targets.solr import SolrTarget
 
@@ -56,7 +56,7 @@ def scores_of(target: Target, model: ShippedModel, features: Features) -> np.nda
 
 def check_scores(target: Target, ensemble: Ensemble, features: Features) -> None:
     """Checks that float32 scores are equal bit for bit, and others but for the rounding of a float32 sum."""
-    expected = reference_scores(ensemble, without_missing(features))
+    expected = ensemble_scores(ensemble, without_missing(features))
     scores = scores_of(target, shipped(ensemble, features.shape[1]), features)
     if ensemble.score_dtype == "float32":
         np.testing.assert_array_equal(scores, expected)
@@ -154,8 +154,8 @@ def test_missing_values_are_limited_only_if_the_model_sends_them_elsewhere_than_
             model = shipped(of_one(InnerNode(0, threshold, missing_left, Leaf(1.0), Leaf(2.0))))
             zero, missing = scores_of(target, model, np.array([[0, 0, 0], [np.nan, 0, 0]], dtype=np.float32))
             assert zero == missing
-            wanted = reference_scores(model.trees("any"), np.array([[np.nan, 0, 0]], dtype=np.float32))[0]
-            assert (MISSING in target.export(model).limits) == (missing != wanted)
+            wanted = ensemble_scores(model.trees("any"), np.array([[np.nan, 0, 0]], dtype=np.float32))[0]
+            assert (MISSING_VALUES in target.export(model).limits) == (missing != wanted)
 
 
 @every_target
@@ -163,7 +163,7 @@ def test_zeros_that_are_missing_are_limited_where_they_go_elsewhere(target: Targ
     zeros_right = InnerNode(0, 1.0, False, Leaf(1.0), Leaf(2.0), zero_missing=True)
     zeros_left = replace(zeros_right, missing_left=True)
     limits = target.export(shipped(of_one(zeros_right))).limits
-    assert set(limits) == {MISSING, ZERO}
+    assert set(limits) == {MISSING_VALUES, ZERO_VALUES}
     assert not target.export(shipped(of_one(zeros_left))).limits
     assert float(np.float32(1e-35)) == LARGEST_ZERO
 
@@ -247,7 +247,7 @@ def test_features_near_1e_5_keep_their_scores_only_with_corrected_thresholds() -
     model, features = tiny_model()
     target = SolrTarget()
     files = target.export(model).files
-    expected = reference_scores(model.trees("solr"), features)
+    expected = ensemble_scores(model.trees("solr"), features)
     naive = parse_solr(
         with_naive_thresholds(files["model.json"], model), files["features.json"], model.feature_names
     )
@@ -284,7 +284,7 @@ def test_a_linear_model_is_a_float32_sum_in_the_order_of_the_features() -> None:
     known = without_missing(features)
     expected = known[:, 0] * np.float32(0.1) + known[:, 2] * np.float32(-2)
     np.testing.assert_array_equal(scores, expected)
-    assert set(SolrTarget().export(model).limits) == {MISSING}
+    assert set(SolrTarget().export(model).limits) == {MISSING_VALUES}
 
 
 STORE = json.dumps([{"name": "a", "class": "C", "params": {}}, {"name": "b", "class": "C", "params": {}}])

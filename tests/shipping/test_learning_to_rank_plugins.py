@@ -24,17 +24,17 @@ from xgboost_cases import (
 
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.models.scoring import reference_scores
+from ltrbench.rankers.models.scoring import ensemble_scores
 from ltrbench.rankers.models.trees import LARGEST_ZERO, Node
 from ltrbench.shapes import Features
-from ltrbench.shipping.learning_to_rank_plugins import (
+from ltrbench.shipping.model import Linear, ShippedModel
+from ltrbench.shipping.simulators.learning_to_rank_plugins import (
     LearningToRankPlugin,
     offset_above_zero,
     with_absent_as_zero,
 )
-from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.plugin_definitions import MOST_TREE_LEVELS, parse_forest, parse_linear
-from ltrbench.shipping.target import MISSING, ZERO, Export
+from ltrbench.shipping.simulators.plugin_definitions import MOST_TREE_LEVELS, parse_forest, parse_linear
+from ltrbench.shipping.target import MISSING_VALUES, ZERO_VALUES, Export
 from ltrbench.shipping.targets.elasticsearch import ElasticsearchTarget
 from ltrbench.shipping.targets.opensearch import OpenSearchTarget
 
@@ -74,7 +74,7 @@ def check_scores(target: LearningToRankPlugin, ensemble: Ensemble, features: Fea
     scores = target.engine(model, export).scores(features)
     assert scores.dtype == np.float32
     assert (scores >= 0).all()
-    reference = reference_scores(ensemble, features)
+    reference = ensemble_scores(ensemble, features)
     if ensemble.score_dtype == "float32":
         np.testing.assert_array_equal(scores, reference + np.float32(export.offset))
     largest = max(export.offset, float(np.abs(scores).max()))
@@ -90,7 +90,7 @@ def test_documents_reach_the_leaves_of_the_backend(
     target: LearningToRankPlugin, backend: str, kind: str
 ) -> None:
     ensemble, features = fitted(backend, kind)
-    if kind == "missing" and MISSING in target.export(shipped(ensemble, features.shape[1])).limits:
+    if kind == "missing" and MISSING_VALUES in target.export(shipped(ensemble, features.shape[1])).limits:
         pytest.skip("the export refuses data with missing values")
     check_scores(target, ensemble, features)
 
@@ -100,12 +100,12 @@ def test_documents_reach_the_leaves_of_the_backend(
 def test_only_new_versions_send_missing_values_where_trained_trees_do(backend: str) -> None:
     ensemble, features = fitted(backend, "missing")
     model = shipped(ensemble, features.shape[1])
-    limited = [MISSING in target.export(model).limits for target in TARGETS]
+    limited = [MISSING_VALUES in target.export(model).limits for target in TARGETS]
     assert limited == [False, False, True, True]
     for target in TARGETS:
         wrong = scores_of(target, model, features) - target.export(model).offset
-        differs = not np.allclose(wrong, reference_scores(ensemble, features), rtol=0, atol=1e-3)
-        assert differs == (MISSING in target.export(model).limits)
+        differs = not np.allclose(wrong, ensemble_scores(ensemble, features), rtol=0, atol=1e-3)
+        assert differs == (MISSING_VALUES in target.export(model).limits)
 
 
 @every_target
@@ -171,7 +171,7 @@ def test_the_offset_does_not_swap_documents() -> None:
     model = shipped(ensemble)
     assert OpenSearchTarget().export(model).offset > 0
     scores = scores_of(OpenSearchTarget(), model, features)
-    order = np.argsort(reference_scores(ensemble, features), kind="stable")
+    order = np.argsort(ensemble_scores(ensemble, features), kind="stable")
     assert (np.diff(scores[order]) >= 0).all()
 
 
@@ -193,7 +193,7 @@ def test_a_given_offset_replaces_the_bound_and_a_note_names_both() -> None:
     export = target.export(shipped(ensemble))
     assert export.offset == 5.5 < bound
     scores = scores_of(target, shipped(ensemble), features)
-    np.testing.assert_array_equal(scores, reference_scores(ensemble, features) + np.float32(5.5))
+    np.testing.assert_array_equal(scores, ensemble_scores(ensemble, features) + np.float32(5.5))
     assert any("5.5" in note and repr(bound) in note for note in export.notes)
     assert OpenSearchTarget(offset=0.0).export(shipped(ensemble)).offset == 0
 
@@ -226,7 +226,7 @@ def test_a_limit_names_missing_values_that_go_elsewhere(
     threshold: float, missing_left: bool, limited: tuple[bool, ...]
 ) -> None:
     node = InnerNode(0, threshold, missing_left, Leaf(1.0), Leaf(2.0))
-    assert tuple(MISSING in limits_of(target, node) for target in TARGETS) == limited
+    assert tuple(MISSING_VALUES in limits_of(target, node) for target in TARGETS) == limited
     absent = np.full((1, 3), np.nan, dtype=np.float32)
     right = 1.0 if missing_left else 2.0
     scores = [float(scores_of(target, shipped(of_one(node)), absent)[0]) for target in TARGETS]
@@ -237,7 +237,7 @@ def test_zeros_that_count_as_missing_are_a_limit_where_they_go_elsewhere() -> No
     for threshold, missing_left, limited in ((0.5, False, True), (0.5, True, False), (-0.5, False, False)):
         node = InnerNode(0, threshold, missing_left, Leaf(1.0), Leaf(2.0), zero_missing=True)
         for target in TARGETS:
-            assert (ZERO in limits_of(target, node)) == limited
+            assert (ZERO_VALUES in limits_of(target, node)) == limited
     assert LARGEST_ZERO < 1e-30
 
 
@@ -253,7 +253,7 @@ def test_absent_features_are_zeros_if_the_training_data_have_zeros_for_them() ->
     expected = scores_of(target, shipped(ensemble), with_zeros)
     np.testing.assert_array_equal(scores_of(target, shipped(ensemble), absent), expected)
     check_scores(target, ensemble, with_zeros)
-    assert MISSING in target.export(shipped(ensemble)).limits
+    assert MISSING_VALUES in target.export(shipped(ensemble)).limits
 
 
 @pytest.mark.parametrize("comparison", ["<=", "<"])
@@ -261,14 +261,15 @@ def test_a_missing_value_goes_where_zero_goes(comparison: str) -> None:
     for threshold in (-1.0, 0.0, 1.0):
         trees = of_one(InnerNode(0, threshold, True, Leaf(1.0), Leaf(2.0)), comparison=comparison)
         values = np.array([[0.0], [np.nan]], dtype=np.float32)
-        zero, missing = reference_scores(with_absent_as_zero(trees), values)
-        assert zero == missing == reference_scores(trees, values)[0]
+        zero, missing = ensemble_scores(with_absent_as_zero(trees), values)
+        assert zero == missing == ensemble_scores(trees, values)[0]
 
 
 def test_features_that_were_never_missing_in_lightgbm_have_no_limit() -> None:
     ensemble, features = fitted("lightgbm", "dense")
     assert (
-        MISSING not in ElasticsearchTarget(version="8.9").export(shipped(ensemble, features.shape[1])).limits
+        MISSING_VALUES
+        not in ElasticsearchTarget(version="8.9").export(shipped(ensemble, features.shape[1])).limits
     )
 
 
@@ -325,7 +326,7 @@ def test_linear_models_sum_weights_times_features_in_float32(target: LearningToR
     features[0] = np.nan
     assert scores_of(target, model, features)[0] == 0
     export = target.export(model)
-    assert MISSING in export.limits
+    assert MISSING_VALUES in export.limits
     assert json.loads(export.files["upload.json"])["model"]["model"]["type"] == "model/linear"
 
 

@@ -9,9 +9,9 @@ from xgboost_cases import BACKENDS, KINDS, fitted, random_ensemble
 
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.models.scoring import reference_scores
+from ltrbench.rankers.models.scoring import ensemble_scores
 from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.target import ZERO
+from ltrbench.shipping.target import ZERO_VALUES
 from ltrbench.shipping.targets.xgboost import XGBoostTarget
 
 TARGET = XGBoostTarget()
@@ -28,7 +28,7 @@ def test_xgboost_gives_the_scores_of_the_backend(backend: str, kind: str) -> Non
     ensemble, features = fitted(backend, kind)
     model = shipped(ensemble, features.shape[1])
     scores = TARGET.engine(model, TARGET.export(model)).scores(features)
-    expected = reference_scores(ensemble, features)
+    expected = ensemble_scores(ensemble, features)
     if ensemble.score_dtype == "float32":
         np.testing.assert_array_equal(scores, expected)
     else:
@@ -54,4 +54,4 @@ def test_zeros_that_count_as_missing_are_a_limit_where_they_go_elsewhere() -> No
     for missing_left in (False, True):
         node = InnerNode(0, 0.5, missing_left, Leaf(1.0), Leaf(2.0), zero_missing=True)
         limits = TARGET.export(shipped(Ensemble((WeightedTree(1.0, node),)), 1)).limits
-        assert (ZERO in limits) == (not missing_left)
+        assert (ZERO_VALUES in limits) == (not missing_left)

@@ -1,6 +1,6 @@
 """The scores of an `Ensemble` for many documents, in a compiled loop.
 
-`rankers.models.scoring.reference_scores` is the specification: the scores have the same bits.
+`rankers.models.scoring.ensemble_scores` is the specification: the scores have the same bits.
 
 D documents, F features, T trees, N nodes of all trees.
 """

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.native.tree.nodes import NO_FEATURE
 from ltrbench.rankers.models.trees import LARGEST_ZERO, Ensemble, InnerNode, Leaf, Node, nodes_of
 from ltrbench.shapes import Features
-
-NO_FEATURE = -1
 
 
 class FlatTree(NamedTuple):
@@ -120,7 +119,7 @@ def float32_thresholds(thresholds: NDArray[np.float64], comparison: str) -> NDAr
         return np.where(rounded > largest, np.nextafter(rounded, np.float32(-np.inf)), rounded)
 
 
-def reference_scores(ensemble: Ensemble, features: Features) -> NDArray[np.floating[Any]]:
+def ensemble_scores(ensemble: Ensemble, features: Features) -> NDArray[np.floating[Any]]:
     """Returns the (D,) scores of (D, F) features: the specification of what an ensemble means."""
     dtype = np.dtype(ensemble.score_dtype)
     scores = np.full(len(features), ensemble.base_score, dtype=dtype)

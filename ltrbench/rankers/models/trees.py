@@ -6,7 +6,7 @@ The score of a document x is, with leaf_t(x) the value of its leaf in tree t,
 
 The representation is exact: it states which comparison a split makes, where missing values and zeros go, and
 in which dtype thresholds are compared and values are summed. An adapter's `trees` translates its library's
-model; `scoring.reference_scores` computes the scores, and tests/rankers/test_conformance.py compares them
+model; `scoring.ensemble_scores` computes the scores, and tests/rankers/test_conformance.py compares them
 with `predict`. `uniform` converts trees to the form in which they are shown and compared.
 """
 

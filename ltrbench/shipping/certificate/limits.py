@@ -14,14 +14,14 @@ from ltrbench.rankers.models.scoring import NO_FEATURE, flat
 from ltrbench.rankers.models.trees import LARGEST_ZERO, Ensemble
 from ltrbench.shapes import Features
 from ltrbench.shipping.model import Linear
-from ltrbench.shipping.target import INFINITE, MISSING, ZERO
+from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, ZERO_VALUES
 
 _Values = NDArray[np.float32]
 
 _HAS: Final[Mapping[str, Callable[[_Values], NDArray[np.bool_]]]] = {
-    MISSING: np.isnan,
-    ZERO: lambda values: np.abs(values) <= LARGEST_ZERO,
-    INFINITE: np.isinf,
+    MISSING_VALUES: np.isnan,
+    ZERO_VALUES: lambda values: np.abs(values) <= LARGEST_ZERO,
+    INFINITE_VALUES: np.isinf,
 }
 
 

@@ -22,7 +22,7 @@ from ltrbench.rankers.models.trees import Ensemble, threshold_at_most, threshold
 from ltrbench.shapes import Features
 from ltrbench.shipping.certificate.limits import used_features
 from ltrbench.shipping.model import ShippedModel
-from ltrbench.shipping.target import INFINITE, MISSING, ZERO
+from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, ZERO_VALUES
 
 MOST_ROWS = 20_000
 """Maximum number of rows."""
@@ -36,14 +36,14 @@ _SHARE_OF_SPLITS = 0.75
 THRESHOLD, BELOW, ABOVE = "threshold", "below threshold", "above threshold"
 AT_THRESHOLD: Final = (THRESHOLD, BELOW, ABOVE)
 """Kinds of the rows of each tested split."""
-BESIDES: Final = ((MISSING, np.nan), (ZERO, 0.0))
+BESIDES: Final = ((MISSING_VALUES, np.nan), (ZERO_VALUES, 0.0))
 """Kinds and values of further rows of a split, as far as the number of rows allows."""
 
 SPECIAL: Final[dict[str, tuple[float, ...]]] = {
-    MISSING: (np.nan,),
-    ZERO: (0.0,),
+    MISSING_VALUES: (np.nan,),
+    ZERO_VALUES: (0.0,),
     "negative zero": (-0.0,),
-    INFINITE: (np.inf, -np.inf),
+    INFINITE_VALUES: (np.inf, -np.inf),
     "near zero": (1e-35, -1e-35, 1.1e-35, 1e-30, -1e-30),
     "subnormal": (1e-45, -1e-45, 1e-40, -1e-40),
     "largest float32": (float(np.finfo(np.float32).max), float(np.finfo(np.float32).min)),
@@ -56,10 +56,10 @@ IN_WORDS: Final[dict[str, str]] = {
     THRESHOLD: "a value equal to a threshold",
     BELOW: "a value one float32 step below a threshold",
     ABOVE: "a value one float32 step above a threshold",
-    MISSING: "a missing value",
-    ZERO: "the value 0",
+    MISSING_VALUES: "a missing value",
+    ZERO_VALUES: "the value 0",
     "negative zero": "the value -0",
-    INFINITE: "an infinite value",
+    INFINITE_VALUES: "an infinite value",
     "near zero": "a value close to 0",
     "subnormal": "a subnormal value",
     "largest float32": "the largest float32",

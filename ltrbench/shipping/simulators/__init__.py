@@ -1,5 +1,8 @@
-"""Evaluators of engines that do not run in Python: they parse a written file and score as the engine does.
+"""Evaluators of engines that are not Python packages: they parse a written file and score as the engine does.
 
-ranklib    RankLib's models of trees
-solr       models of Apache Solr's Learning to Rank module
+plugin_definitions          models as the plug-ins of Elasticsearch and OpenSearch read and score them
+learning_to_rank_plugins    the export to these plug-ins
+ranklib                     RankLib's models of trees
+solr                        models of Apache Solr's Learning to Rank module
+missing_as_zero             limits of engines in which a missing value is 0
 """

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ltrbench.shipping.learning_to_rank_plugins import AbsentFeatures, LearningToRankPlugin
+from ltrbench.shipping.simulators.learning_to_rank_plugins import AbsentFeatures, LearningToRankPlugin
 from ltrbench.shipping.target import Rule
 
 _FILES = "o19s/elasticsearch-learning-to-rank, src/main/java/com/o19s/es/ltr/"

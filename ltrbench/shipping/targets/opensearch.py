@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ltrbench.shipping.learning_to_rank_plugins import AbsentFeatures, LearningToRankPlugin
+from ltrbench.shipping.simulators.learning_to_rank_plugins import AbsentFeatures, LearningToRankPlugin
 from ltrbench.shipping.target import Rule
 
 _FILES = "opensearch-project/opensearch-learning-to-rank-base, src/main/java/com/o19s/es/ltr/"

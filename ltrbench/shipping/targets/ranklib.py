@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 
 from ltrbench.rankers.models.formats.ranklib_xml import write_ranklib_xml
-from ltrbench.shipping.missing_as_zero import limits_with_missing_as_zero
 from ltrbench.shipping.model import ShippedModel
+from ltrbench.shipping.simulators.missing_as_zero import limits_with_missing_as_zero
 from ltrbench.shipping.simulators.ranklib import RANKLIB_RULES, parse_ranklib
 from ltrbench.shipping.target import Engine, Export, Target
 

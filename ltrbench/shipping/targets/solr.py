@@ -10,10 +10,10 @@ from typing import Any
 
 from ltrbench.errors import ConfigError
 from ltrbench.rankers.models.formats.solr import lossy_features, write_solr_linear, write_solr_trees
-from ltrbench.shipping.missing_as_zero import limits_with_missing_as_zero
 from ltrbench.shipping.model import Linear, ShippedModel
+from ltrbench.shipping.simulators.missing_as_zero import limits_with_missing_as_zero
 from ltrbench.shipping.simulators.solr import parse_solr
-from ltrbench.shipping.target import MISSING, Engine, Export, Target
+from ltrbench.shipping.target import MISSING_VALUES, Engine, Export, Target
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _MOST_ZOOKEEPER_BYTES = 2**20
@@ -44,7 +44,7 @@ class SolrTarget(Target):
         if isinstance(model.scorer, Linear):
             weights = model.scorer.weights
             content = write_solr_linear(weights, model.name, model.feature_names, self.store)
-            limits = {MISSING: "A missing value is 0 in Solr, but has no score in a linear model."}
+            limits = {MISSING_VALUES: "A missing value is 0 in Solr, but has no score in a linear model."}
         else:
             content = write_solr_trees(model.scorer, model.name, model.feature_names, self.store)
             limits = limits_with_missing_as_zero(model.scorer, "Solr")

@@ -12,7 +12,7 @@ from ltrbench.rankers.models.formats.xgboost_dump import float32_trees
 from ltrbench.rankers.models.formats.xgboost_json import write_xgboost_json
 from ltrbench.shapes import Features
 from ltrbench.shipping.model import ShippedModel
-from ltrbench.shipping.target import ZERO, Engine, Export, Target
+from ltrbench.shipping.target import ZERO_VALUES, Engine, Export, Target
 
 try:
     import xgboost as xgb
@@ -37,7 +37,9 @@ class XGBoostTarget(Target):
             (tree.zero_missing & (tree.missing_left != (tree.threshold > 0))).any()
             for tree in float32_trees(trees)
         ):
-            limits[ZERO] = "The model treats zeros as missing, which XGBoost does not. Train it without."
+            limits[ZERO_VALUES] = (
+                "The model treats zeros as missing, but XGBoost does not. Train it without."
+            )
         return Export(
             {_FILE: content},
             f'xgboost.Booster(model_file="{_FILE}").inplace_predict(features, predict_type="margin")',

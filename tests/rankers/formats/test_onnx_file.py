@@ -12,7 +12,7 @@ from tree_cases import CASES, NUM_FEATURES, XGBOOST, forest, values_around
 
 import ltrbench
 from ltrbench.rankers.models.formats.onnx_file import write_onnx
-from ltrbench.rankers.models.scoring import reference_scores
+from ltrbench.rankers.models.scoring import ensemble_scores
 from ltrbench.rankers.models.trees import Ensemble
 
 NAMES = [f"feature {number}" for number in range(NUM_FEATURES)]
@@ -59,4 +59,4 @@ def test_the_reference_evaluator_of_onnx_reads_the_same_trees(name: str) -> None
     scores = np.asarray(evaluator.run(None, {"features": features})[0], dtype=np.float64)
     unit = float(np.finfo(ensemble.score_dtype).eps)
     bound = 2 * (len(ensemble.trees) + 1) * unit * max(1.0, float(np.abs(scores).max()))
-    assert np.abs(scores - reference_scores(ensemble, features)).max() <= bound
+    assert np.abs(scores - ensemble_scores(ensemble, features)).max() <= bound

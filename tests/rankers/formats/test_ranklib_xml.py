@@ -19,7 +19,7 @@ from ltrbench.rankers.models.formats.ranklib_xml import (
     read_ranklib_xml,
     write_ranklib_xml,
 )
-from ltrbench.rankers.models.scoring import reference_scores
+from ltrbench.rankers.models.scoring import ensemble_scores
 from ltrbench.rankers.models.splits import MOST_LEVELS
 from ltrbench.shapes import Features
 from ltrbench.shipping.simulators.ranklib import simulated_ranklib_scores
@@ -58,7 +58,7 @@ def test_the_reference_differs_from_ranklib_by_the_rounding_of_products() -> Non
     content, features = golden_file("ranklib_MQ2008_Fold1_model.xml").read_bytes(), golden_features()
     model = read_ranklib_xml(content, FILE)
     assert (len(model.trees.trees), model.num_features, model.feature_names) == (34, 46, ())
-    reference = reference_scores(model.trees, features)
+    reference = ensemble_scores(model.trees, features)
     scores = simulated_ranklib_scores(content, features)
     # Each product and each sum is rounded to float32; no partial sum is above 4.
     bound = len(model.trees.trees) * 2 * 2.0**-24 * 4
@@ -70,16 +70,14 @@ def test_a_model_that_was_read_is_written_with_the_scores_of_the_reference() -> 
     model = read_ranklib_xml(golden_file("ranklib_MQ2008_Fold1_model.xml").read_bytes(), FILE)
     features = golden_features()
     written = simulated_ranklib_scores(write_ranklib_xml(model.trees), features)
-    np.testing.assert_array_equal(written, reference_scores(model.trees, features))
+    np.testing.assert_array_equal(written, ensemble_scores(model.trees, features))
 
 
 def test_a_written_model_is_read_back() -> None:
     ensemble = random_ensemble()
     features = around_thresholds(ensemble, 3)
     model = read_ranklib_xml(write_ranklib_xml(ensemble), FILE)
-    np.testing.assert_array_equal(
-        reference_scores(model.trees, features), reference_scores(ensemble, features)
-    )
+    np.testing.assert_array_equal(ensemble_scores(model.trees, features), ensemble_scores(ensemble, features))
     assert model.num_features == 2
 
 
@@ -88,8 +86,8 @@ def test_deep_trees_are_written_and_read(depth: int) -> None:
     ensemble = Ensemble((WeightedTree(1.0, deep(depth)),), score_dtype="float32")
     features = np.arange(3.0 * depth + 3, dtype=np.float32).reshape(-1, 3)
     content = write_ranklib_xml(ensemble)
-    expected = reference_scores(ensemble, features)
-    np.testing.assert_array_equal(reference_scores(read_ranklib_xml(content, FILE).trees, features), expected)
+    expected = ensemble_scores(ensemble, features)
+    np.testing.assert_array_equal(ensemble_scores(read_ranklib_xml(content, FILE).trees, features), expected)
     np.testing.assert_array_equal(simulated_ranklib_scores(content, features), expected)
 
 
@@ -120,7 +118,7 @@ def test_models_of_mart_and_of_the_fork_with_statistics_are_read() -> None:
     content = model_of(split, header="## MART\r\n\r\n")
     features = np.array([[0, 0.5], [0, 1]], dtype=np.float32)
     expected = np.full(2, np.float32(0.1) * np.float32(1.5))
-    np.testing.assert_array_equal(reference_scores(read_ranklib_xml(content, FILE).trees, features), expected)
+    np.testing.assert_array_equal(ensemble_scores(read_ranklib_xml(content, FILE).trees, features), expected)
     np.testing.assert_array_equal(simulated_ranklib_scores(content, features), expected)
 
 
@@ -273,9 +271,9 @@ def test_ten_thousand_trees_are_written_and_read() -> None:
     ensemble = random_ensemble(num_trees=10_000)
     features = around_thresholds(random_ensemble(num_trees=2), 3)
     content = write_ranklib_xml(ensemble)
-    expected = reference_scores(ensemble, features)
+    expected = ensemble_scores(ensemble, features)
     np.testing.assert_array_equal(simulated_ranklib_scores(content, features), expected)
-    np.testing.assert_array_equal(reference_scores(read_ranklib_xml(content, FILE).trees, features), expected)
+    np.testing.assert_array_equal(ensemble_scores(read_ranklib_xml(content, FILE).trees, features), expected)
 
 
 def test_a_leaf_alone_is_a_tree() -> None:

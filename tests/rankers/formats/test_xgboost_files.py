@@ -34,7 +34,7 @@ from ltrbench.rankers.models.formats.xgboost_json import (
     read_xgboost_json,
     write_xgboost_json,
 )
-from ltrbench.rankers.models.scoring import reference_scores
+from ltrbench.rankers.models.scoring import ensemble_scores
 from ltrbench.rankers.models.trees import Node
 from ltrbench.shapes import Features
 
@@ -127,9 +127,9 @@ def test_trees_of_any_depth_are_written_and_read(depth: int) -> None:
     ensemble = of_one(deep(depth), score_dtype="float32")
     features = around_thresholds(ensemble, 3)
     content = write_xgboost_json(ensemble, names_of(features))
-    expected = reference_scores(ensemble, features)
+    expected = ensemble_scores(ensemble, features)
     np.testing.assert_array_equal(margin(loaded(content), features), expected)
-    np.testing.assert_array_equal(reference_scores(read(content).trees, features), expected)
+    np.testing.assert_array_equal(ensemble_scores(read(content).trees, features), expected)
 
 
 @pytest.mark.slow
@@ -137,9 +137,9 @@ def test_ten_thousand_trees_have_the_scores_of_the_reference() -> None:
     ensemble = random_ensemble(10_000, "<", "float32", num_leaves=4)
     features = np.random.default_rng(3).normal(size=(50, 3)).astype(np.float32)
     content = write_xgboost_json(ensemble, names_of(features))
-    expected = reference_scores(ensemble, features)
+    expected = ensemble_scores(ensemble, features)
     np.testing.assert_array_equal(margin(loaded(content), features), expected)
-    np.testing.assert_array_equal(reference_scores(read(content).trees, features), expected)
+    np.testing.assert_array_equal(ensemble_scores(read(content).trees, features), expected)
 
 
 def test_a_model_without_trees_is_its_base_score() -> None:
@@ -224,14 +224,14 @@ def test_the_margin_of_every_objective_is_read(objective: str, form: str) -> Non
     model = read(bytes(booster.save_raw(form)))
     assert model.feature_names == ("a", "b", "c")
     assert model.num_features == 3
-    scores = reference_scores(model.trees, features)
+    scores = ensemble_scores(model.trees, features)
     np.testing.assert_allclose(scores, margin(booster, features), rtol=0, atol=1e-6)
 
 
 def test_ranking_models_are_read_bit_for_bit() -> None:
     booster, features = trained(objective="rank:ndcg", num_parallel_tree=2, base_score=0.1)
     for form in ("json", "ubj"):
-        scores = reference_scores(read(bytes(booster.save_raw(form))).trees, features)
+        scores = ensemble_scores(read(bytes(booster.save_raw(form))).trees, features)
         np.testing.assert_array_equal(scores, margin(booster, features))
 
 
@@ -239,7 +239,7 @@ def test_weights_of_dropped_trees_are_read() -> None:
     booster, features = trained(objective="rank:ndcg", booster="dart", rate_drop=0.5)
     model = read(bytes(booster.save_raw("json")))
     assert {tree.weight for tree in model.trees.trees} != {1.0}
-    scores = reference_scores(model.trees, features)
+    scores = ensemble_scores(model.trees, features)
     np.testing.assert_allclose(scores, margin(booster, features), rtol=0, atol=1e-6)
     again = write_xgboost_json(model.trees, model.feature_names)
     np.testing.assert_array_equal(margin(loaded(again), features), scores)
@@ -257,7 +257,7 @@ def test_pruned_nodes_are_ignored() -> None:
     record = json.loads(bytes(booster.save_raw("json")))
     trees = record["learner"]["gradient_booster"]["model"]["trees"]
     assert any(tree["tree_param"]["num_deleted"] != "0" for tree in trees)
-    scores = reference_scores(read(bytes(booster.save_raw("json"))).trees, features)
+    scores = ensemble_scores(read(bytes(booster.save_raw("json"))).trees, features)
     np.testing.assert_array_equal(scores, margin(booster, features))
 
 
@@ -374,7 +374,7 @@ def test_files_with_changed_bytes_are_read_or_refused(form: str, data: st.DataOb
         model = read(bytes(content))
     except ResultError:
         return
-    scores = reference_scores(model.trees, np.zeros((1, model.num_features), dtype=np.float32))
+    scores = ensemble_scores(model.trees, np.zeros((1, model.num_features), dtype=np.float32))
     assert np.isfinite(scores).all()
 
 

@@ -8,5 +8,5 @@ import_   writes the scores of any system as a run folder
 ship      converts the model of a run for a search engine, with a certificate
 ui        opens the MLflow UI
 models    not a verb: loads the model of a run
-run_data  not a verb: reads the data of a run again
+datasets  not a verb: loads the data of a run again
 """

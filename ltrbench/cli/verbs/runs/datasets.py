@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_type_hints
 
 import click
 
-from ltrbench.errors import ConfigError, ResultError
+from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.results import Run
 
 if TYPE_CHECKING:
-    from ltrbench.data import Splits
+    from ltrbench.data import RankingDataset, Splits
+
+_FOR_TABLES_ONLY = ("published", "fetch")
 
 SOURCE_OPTION = click.option(
     "--source", metavar="CLASS", help="Class of RUN's data if it is not part of ltrbench: my_module.MyData."
@@ -42,9 +44,15 @@ def load_splits(run: Run, named: str | None) -> Splits:
             f"the data of {run.path} have the class '{target}', which is not part of ltrbench. Code named in "
             f"a run folder is not executed by default; if you trust the class, add --source {target}."
         )
-    find_class(target, DataSource, "--source" if named else "data")
+    types = get_type_hints(find_class(target, DataSource, "--source" if named else "data"))
+    # A result records NaN as null.
+    kept = {
+        name: float("nan") if value is None and types.get(name) is float else value
+        for name, value in settings.items()
+        if name not in _FOR_TABLES_ONLY
+    }
     try:
-        source = build({"data": {**settings, "_target_": target}}, "data", DataSource)
+        source = build({"data": {**kept, "_target_": target}}, "data", DataSource)
     except (ConfigError, TypeError) as error:  # TypeError: a setting without default is missing
         reason = str(error).rstrip(".")
         raise ResultError(
@@ -54,6 +62,32 @@ def load_splits(run: Run, named: str | None) -> Splits:
     with _in_folder(Path(run.result.started_in)):
         splits, _ = load_once(source)
     return splits
+
+
+def split_of_run(run: Run, split: str) -> RankingDataset:
+    """Returns "test" or "valid" of the data of a run.
+
+    Raises:
+        ConfigError: The class of the data source is not part of ltrbench.
+        DataError: The data cannot be read, the run has no such split, or it is not the split of the run.
+    """
+    try:
+        splits = load_splits(run, None)
+    except (DataError, ResultError) as error:
+        raise DataError(
+            f"{run.path}: its data cannot be read again. {error} Or name a data file with --data FILE."
+        ) from error
+    dataset: RankingDataset | None = getattr(splits, split)
+    if dataset is None:
+        raise DataError(f"{run.path} has no {split} split; choose --split test, or name a file with --data.")
+    recorded = run.result.data.get(split, {}).get("fingerprint")
+    if dataset.fingerprint != recorded:
+        raise DataError(
+            f"{run.path}: the {split} split of its data has the fingerprint {dataset.fingerprint}, but the "
+            f"run recorded {recorded}. The data have changed since the run: restore the files, run again, or "
+            "name a data file with --data FILE."
+        )
+    return dataset
 
 
 @contextlib.contextmanager

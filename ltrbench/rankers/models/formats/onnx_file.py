@@ -171,7 +171,7 @@ class _Columns(NamedTuple):
 
 
 def _columns(ensemble: Ensemble) -> _Columns:
-    """Returns the attributes with thresholds as in the ensemble, and with the base score as the first tree."""
+    """Returns the attributes with the thresholds of the ensemble; the base score is the first tree."""
     base = WeightedTree(1.0, Leaf(ensemble.base_score))
     has_base = ensemble.base_score != 0 or not ensemble.trees  # the operator needs a tree
     trees = [_columns_of_tree(tree, ensemble) for tree in (base,) * has_base + ensemble.trees]

@@ -39,7 +39,7 @@ from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, Weigh
 
 LARGEST_FEATURE_ID: Final = 1_000_000
 """Maximum feature id of a file, because memory for features is allocated up to it."""
-MOST_MODEL_BYTES: Final = 512 * 2**20
+_MOST_BYTES: Final = 512 * 2**20
 
 _HEADERS = ("LAMBDAMART", "MART")
 _SIDES = ("left", "right")
@@ -78,8 +78,8 @@ def read_ranklib_xml(content: bytes, path: Path) -> ReadModel:
     Raises:
         ResultError: The content is not such a model.
     """
-    if len(content) > MOST_MODEL_BYTES:
-        _refuse(path, f"it has {len(content):,} bytes; the maximum is {MOST_MODEL_BYTES:,}")
+    if len(content) > _MOST_BYTES:
+        _refuse(path, f"it has {len(content):,} bytes; the maximum is {_MOST_BYTES:,}")
     lines = re.split(rb"\r\n|\r|\n", content)
     _check_header(lines[0], path)
     reader = _Reader()

@@ -26,8 +26,8 @@ from ltrbench.rankers.models.formats.xgboost_dump import (
 )
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, WeightedTree, rebuilt
 from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.plugin_definitions import MOST_TREE_LEVELS, parse_forest, parse_linear
-from ltrbench.shipping.target import MISSING, ZERO, Engine, Export, Rule, Target
+from ltrbench.shipping.simulators.plugin_definitions import MOST_TREE_LEVELS, parse_forest, parse_linear
+from ltrbench.shipping.target import MISSING_VALUES, ZERO_VALUES, Engine, Export, Rule, Target
 
 FORMS: Final = ("xgboost", "linear")
 MOST_FEATURES_OF_SET: Final = 10_000
@@ -215,7 +215,7 @@ class LearningToRankPlugin(Target):
                 "format has no constant. Add a feature with a constant_score query and a large weight.",
             )
         limit = "An absent feature counts as 0 in a linear model, but a missing value has no score."
-        return definition, Export({}, "", 0.0, notes, {MISSING: limit})
+        return definition, Export({}, "", 0.0, notes, {MISSING_VALUES: limit})
 
     def _limits(self, original: Ensemble) -> dict[str, str]:
         limits = {}
@@ -228,12 +228,12 @@ class LearningToRankPlugin(Target):
             (~model.is_leaf & (side != model.missing_left)).any()
             for (model, _), side in zip(trees, sides[self.absent_features], strict=True)
         ):
-            limits[MISSING] = self._sentence_on_missing()
+            limits[MISSING_VALUES] = self._sentence_on_missing()
         if any(
             (model.zero_missing & (zero != model.missing_left)).any()
             for (model, _), zero in zip(trees, zero_left, strict=True)
         ):
-            limits[ZERO] = (
+            limits[ZERO_VALUES] = (
                 "The model treats zeros as missing, which the format cannot express. Train it without "
                 "zero_as_missing."
             )
