@@ -77,8 +77,8 @@ def around_thresholds(ensemble: Ensemble, num_features: int) -> Features:
     with np.errstate(over="ignore"):
         values = every.astype(np.float32)
         below, above = np.nextafter(values, np.float32(-np.inf)), np.nextafter(values, np.float32(np.inf))
-    special = np.array([0, -0.0, 1, -1, 1e-45, -1e-45, 1e-35, 3e38, -3e38, 1.7e12], dtype=np.float32)
-    candidates = np.concatenate([values, below, above, special])
+    special = [0, -0.0, 1, -1, 1e-45, -1e-45, 1e-35, -1e-35, 3e38, -3e38, 1.7e12, np.inf, -np.inf]
+    candidates = np.concatenate([values, below, above, np.array(special, dtype=np.float32)])
     rng = np.random.default_rng(1)
     return np.stack([rng.permutation(candidates) for _ in range(num_features)], axis=1)
 

@@ -132,7 +132,7 @@ def _joined_lines(text: str) -> str:
     return "".join(parts)
 
 
-@dataclass
+@dataclass(slots=True)
 class _DomNode:
     """A node of the document, as Java's DOM has it: text between elements is a node too."""
 

@@ -137,7 +137,7 @@ def _refuse(path: Path, reason: str, remedy: str = _REMEDY) -> NoReturn:
     raise ResultError(f"{path} cannot be read as a model of RankLib: {reason}. {remedy}.")
 
 
-@dataclass
+@dataclass(slots=True)
 class _Open:
     """An element whose end has not been read.
 
@@ -152,7 +152,7 @@ class _Open:
     children: list[str] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(slots=True)
 class _OpenTree:
     """The nodes of a tree so far, each before its children; a leaf has no children.
 
