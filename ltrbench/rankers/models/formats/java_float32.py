@@ -81,7 +81,7 @@ def parse_float32(texts: Sequence[str]) -> NDArray[np.float32]:
         ValueError: A text is not a decimal number, or is longer than `LONGEST_NUMBER`.
 
     >>> parse_float32([" 0.1 ", "1e39", "-Infinity", "2f"])
-    array([ 0.1,   inf,  -inf,  2. ], dtype=float32)
+    array([ 0.1,  inf, -inf,  2. ], dtype=float32)
     """
     doubles = np.array([_double(text) for text in texts], dtype=np.float64)
     with np.errstate(over="ignore"):
