@@ -12,7 +12,7 @@ from ltrbench.rankers.capabilities import SupportsTrees, exact_trees_of
 from ltrbench.rankers.models.trees import Ensemble
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.results import MODEL_FOLDER, RESULT_FILE, Run
-from ltrbench.shipping.certificate.limits import used_features
+from ltrbench.shipping.certificate.limits import features_read
 from ltrbench.shipping.model import Linear, ShippedModel
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
@@ -31,7 +31,7 @@ def shipped_model(run: Run, ranker: Ranker, name: str | None = None) -> ShippedM
     """
     scorer = _scorer(run, ranker)
     num_features = int(run.result.data["train"]["features"])
-    highest = max(used_features(scorer), default=-1)
+    highest = max(features_read(scorer), default=-1)
     if highest >= num_features:
         raise ResultError(
             f"{run.path / MODEL_FOLDER}: the model uses feature {highest + 1}, but {run.path / RESULT_FILE} "

@@ -22,7 +22,7 @@ from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.rankers.capabilities import exact_trees_of
 from ltrbench.rankers.imported import SETTINGS_FILE_OF_IMPORT, ImportedRanker
 from ltrbench.rankers.imported.columns import match_features, used_features
-from ltrbench.rankers.imported.scoring import flat_trees, scores_of
+from ltrbench.rankers.imported.scoring import flat_scores, flat_trees
 from ltrbench.rankers.models.formats.reading import ModelFile, read_model_file
 from ltrbench.rankers.models.loading import load_ranker
 from ltrbench.rankers.models.scoring import ensemble_scores
@@ -79,7 +79,7 @@ def ensembles(draw: st.DrawFn) -> Ensemble:
 @given(ensemble=ensembles(), seed=st.integers(0, 2**32 - 1))
 def test_the_compiled_scores_have_the_bits_of_the_reference(ensemble: Ensemble, seed: int) -> None:
     features = np.random.default_rng(seed).choice(np.array(VALUES, dtype=np.float32), (70, 3))
-    scores = scores_of(flat_trees(ensemble), features)
+    scores = flat_scores(flat_trees(ensemble), features)
     np.testing.assert_array_equal(scores, ensemble_scores(ensemble, features))
     assert scores.dtype == ensemble.score_dtype
 

@@ -267,10 +267,8 @@ def test_a_missing_value_goes_where_zero_goes(comparison: str) -> None:
 
 def test_features_that_were_never_missing_in_lightgbm_have_no_limit() -> None:
     ensemble, features = fitted("lightgbm", "dense")
-    assert (
-        MISSING_VALUES
-        not in ElasticsearchTarget(version="8.9").export(shipped(ensemble, features.shape[1])).limits
-    )
+    export = ElasticsearchTarget(version="8.9").export(shipped(ensemble, features.shape[1]))
+    assert MISSING_VALUES not in export.limits
 
 
 def test_versions_of_opensearch_differ_in_absent_features() -> None:

@@ -34,7 +34,7 @@ from ltrbench.rankers.base import (
 )
 from ltrbench.rankers.early_stopping import OnIteration
 from ltrbench.rankers.imported.columns import used_features
-from ltrbench.rankers.imported.scoring import FEW_VISITS, FlatTrees, flat_trees, scores_of
+from ltrbench.rankers.imported.scoring import FEW_VISITS, FlatTrees, flat_scores, flat_trees
 from ltrbench.rankers.library import model_digest
 from ltrbench.rankers.models.formats.reading import ModelFile, read_model_file
 from ltrbench.rankers.models.trees import Ensemble, Leaf, rebuilt
@@ -124,7 +124,7 @@ class ImportedRanker(Ranker):
         is_small = len(held.trees.trees) * given.shape[0] < FEW_VISITS
         with threads(1 if is_small else resolve_threads(self.num_threads)):
             for start, block in row_blocks(given):
-                scores[start : start + len(block)] = scores_of(held.flat, block)
+                scores[start : start + len(block)] = flat_scores(held.flat, block)
         return scores
 
     def warm_up(self) -> None:

@@ -82,7 +82,7 @@ def _joined(arrays: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
     return np.concatenate([np.empty(0, dtype=dtype), *arrays]).astype(dtype)
 
 
-def scores_of(trees: FlatTrees, features: Features) -> NDArray[np.floating[Any]]:
+def flat_scores(trees: FlatTrees, features: Features) -> NDArray[np.floating[Any]]:
     """Returns the (D,) scores of (D, F) features, in the dtype of the sum."""
     scores = np.full(len(features), trees.base_score[0])
     # Always read-only, so that one compilation serves read-only and writable arrays.

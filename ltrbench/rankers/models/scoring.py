@@ -106,7 +106,7 @@ def weighted_values(tree: FlatTree, weight: float, score_dtype: str) -> NDArray[
     return values
 
 
-def float32_thresholds(thresholds: NDArray[np.float64], comparison: str) -> NDArray[np.float32]:
+def float32_thresholds(thresholds: NDArray[np.floating[Any]], comparison: str) -> NDArray[np.float32]:
     """Returns the (N,) largest float32 that go left: splits `<=` of float32 values, for either comparison.
 
     >>> below = float32_thresholds(np.array([0.5]), "<")

@@ -13,7 +13,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.features import gather_rows
 from ltrbench.rankers.models.importance import MOST_LISTED
 from ltrbench.shapes import Features
-from ltrbench.shipping.certificate.limits import used_features
+from ltrbench.shipping.certificate.limits import features_read
 from ltrbench.shipping.certificate.probes import make_probes
 from ltrbench.shipping.certificate.rounding import rounding_bounds, score_dtype_of
 from ltrbench.shipping.model import ShippedModel
@@ -118,7 +118,7 @@ def _documents(data: RankingDataset, chosen: _Chosen) -> Iterator[int]:
 
 def _by_name(model: ShippedModel, values: NDArray[np.float32]) -> Mapping[str, float | None]:
     """Returns name -> value of a document; of very many features only those that the model uses."""
-    places = range(model.num_features) if model.num_features <= MOST_LISTED else used_features(model.scorer)
+    places = range(model.num_features) if model.num_features <= MOST_LISTED else features_read(model.scorer)
     return {
         model.feature_names[place]: None if np.isnan(values[place]) else float(values[place])
         for place in places

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.features import AnyFeatures, row_blocks
-from ltrbench.rankers.models.scoring import NO_FEATURE, flat
+from ltrbench.native.tree.nodes import NO_FEATURE
+from ltrbench.rankers.models.scoring import flat
 from ltrbench.rankers.models.trees import LARGEST_ZERO, Ensemble
 from ltrbench.shapes import Features
 from ltrbench.shipping.model import Linear
@@ -25,7 +26,7 @@ _HAS: Final[Mapping[str, Callable[[_Values], NDArray[np.bool_]]]] = {
 }
 
 
-def used_features(scorer: Ensemble | Linear) -> list[int]:
+def features_read(scorer: Ensemble | Linear) -> list[int]:
     """Returns the features that scores depend on, ascending."""
     if isinstance(scorer, Linear):
         return [int(feature) for feature in np.flatnonzero(scorer.weights)]
@@ -37,7 +38,7 @@ def documents_with(kind: str, scorer: Ensemble | Linear, features: AnyFeatures) 
     """Returns how many documents have a value of a kind in a used feature; None for an unknown kind."""
     if kind not in _HAS:
         return None
-    used = used_features(scorer)
+    used = features_read(scorer)
     return sum(int(_HAS[kind](block[:, used]).any(axis=1).sum()) for _, block in row_blocks(features))
 
 
@@ -57,7 +58,7 @@ def decided_by(kinds: Iterable[str], scorer: Ensemble | Linear, features: Featur
         return functools.reduce(np.logical_or, (condition(values) for condition in conditions))
 
     if isinstance(scorer, Linear):
-        return np.asarray(has(features[:, used_features(scorer)]).any(axis=1))
+        return np.asarray(has(features[:, features_read(scorer)]).any(axis=1))
     goes_left = np.less_equal if scorer.comparison == "<=" else np.less
     for weighted in scorer.trees:
         tree = flat(weighted.root)

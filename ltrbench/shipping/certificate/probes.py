@@ -20,7 +20,7 @@ from ltrbench.data.features import AnyFeatures, gather_rows
 from ltrbench.rankers.models.scoring import FlatTree, flat, leaves_of
 from ltrbench.rankers.models.trees import Ensemble, threshold_at_most, threshold_below
 from ltrbench.shapes import Features
-from ltrbench.shipping.certificate.limits import used_features
+from ltrbench.shipping.certificate.limits import features_read
 from ltrbench.shipping.model import ShippedModel
 from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, ZERO_VALUES
 
@@ -114,7 +114,7 @@ def make_probes(model: ShippedModel, documents: AnyFeatures | None, seed: int = 
         besides = set(_sample(len(chosen), left // len(BESIDES), rng))
         num_splits, num_tested = len(splits), len(chosen)
         num_reached = _add_splits(rows, model.scorer, [splits[place] for place in chosen], besides)
-    _add_special(rows, used_features(model.scorer), most - len(rows.kinds), rng)
+    _add_special(rows, features_read(model.scorer), most - len(rows.kinds), rng)
     return ProbeRows(
         features=rows.features(),
         kinds=np.array(rows.kinds, dtype=np.str_),

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.errors import ResultError
-from ltrbench.rankers.models.scoring import NO_FEATURE, FlatTree, leaves_of
+from ltrbench.native.tree.nodes import NO_FEATURE
+from ltrbench.rankers.models.scoring import FlatTree, leaves_of
 from ltrbench.shapes import Features
 
 MOST_TREE_LEVELS: Final = 400

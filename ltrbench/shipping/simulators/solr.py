@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.errors import ResultError
+from ltrbench.native.tree.nodes import NO_FEATURE
 from ltrbench.rankers.models.formats.java_float32 import parse_float32
 from ltrbench.rankers.models.formats.solr import (
     LINEAR_CLASS,
@@ -22,7 +23,7 @@ from ltrbench.rankers.models.formats.solr import (
     SOLR_SLACK,
     TREES_CLASS,
 )
-from ltrbench.rankers.models.scoring import NO_FEATURE, FlatTree, leaves_of
+from ltrbench.rankers.models.scoring import FlatTree, leaves_of
 from ltrbench.shapes import Features
 from ltrbench.shipping.target import Rule
 

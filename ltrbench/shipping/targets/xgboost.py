@@ -37,9 +37,7 @@ class XGBoostTarget(Target):
             (tree.zero_missing & (tree.missing_left != (tree.threshold > 0))).any()
             for tree in float32_trees(trees)
         ):
-            limits[ZERO_VALUES] = (
-                "The model treats zeros as missing, but XGBoost does not. Train it without."
-            )
+            limits[ZERO_VALUES] = "The model treats zeros as missing, but XGBoost does not. Train it without."
         return Export(
             {_FILE: content},
             f'xgboost.Booster(model_file="{_FILE}").inplace_predict(features, predict_type="margin")',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import onnx
@@ -56,7 +57,8 @@ def test_the_reference_evaluator_of_onnx_reads_the_same_trees(name: str) -> None
     ensemble = CASES[name]
     features = values_around(ensemble, 40)
     evaluator = onnx.reference.ReferenceEvaluator(read(write_onnx(ensemble, NAMES, "a")))
-    scores = np.asarray(evaluator.run(None, {"features": features})[0], dtype=np.float64)
+    outputs: Any = evaluator.run(None, {"features": features})
+    scores = np.asarray(outputs[0], dtype=np.float64)
     unit = float(np.finfo(ensemble.score_dtype).eps)
     bound = 2 * (len(ensemble.trees) + 1) * unit * max(1.0, float(np.abs(scores).max()))
     assert np.abs(scores - ensemble_scores(ensemble, features)).max() <= bound

@@ -21,6 +21,7 @@ import numpy as np
 
 from ltrbench.errors import ResultError
 from ltrbench.rankers.models.formats import ReadModel
+from ltrbench.rankers.models.formats.ranklib_xml import read_ranklib_xml
 from ltrbench.rankers.models.formats.xgboost_json import read_xgboost_json
 from ltrbench.rankers.models.trees import Ensemble, Leaf, nodes_of
 from ltrbench.untrusted.reading import check_regular, read_bytes
@@ -52,6 +53,7 @@ class _Format:
 
 
 _FORMATS = (
+    _Format(OF_RANKLIB, re.compile(rb"## |\s*<(?:\?xml|!|ensemble)"), ".txt", read_ranklib_xml),
     _Format(OF_XGBOOST, re.compile(rb"\{[\s\"}]"), ".json", read_xgboost_json),
     _Format(OF_XGBOOST, re.compile(rb"\{"), ".ubj", read_xgboost_json),
 )

@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError
+from ltrbench.native.tree.nodes import NO_FEATURE
 from ltrbench.rankers.models.formats.java_float32 import at_most_trees, float32_texts
-from ltrbench.rankers.models.scoring import NO_FEATURE, FlatTree
+from ltrbench.rankers.models.scoring import FlatTree
 from ltrbench.rankers.models.trees import Ensemble
 
 SOLR_SLACK: Final = np.float32(1e-6)
