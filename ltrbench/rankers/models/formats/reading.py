@@ -1,6 +1,5 @@
 """Reads a model file of another library, with the format detected from the content.
 
-    LightGBM   text of Booster.save_model: begins with the line `tree`
     RankLib    text of -save: begins with `## `, or with the XML itself
     XGBoost    JSON or UBJSON of Booster.save_model: begins with `{`
 
@@ -29,11 +28,11 @@ from ltrbench.untrusted.reading import check_regular, read_bytes
 MOST_MODEL_BYTES = 2**30
 """Maximum size of a model file."""
 
-OF_LIGHTGBM, OF_RANKLIB, OF_XGBOOST = "LightGBM", "RankLib", "XGBoost"
+OF_RANKLIB, OF_XGBOOST = "RankLib", "XGBoost"
 
 SUPPORTED = (
-    "Supported are LightGBM's text (booster.save_model('model.txt')), XGBoost's JSON and UBJSON "
-    "(booster.save_model('model.json') or 'model.ubj'), and RankLib's tree ensembles (-save model.txt)"
+    "Supported are XGBoost's JSON and UBJSON (booster.save_model('model.json') or 'model.ubj'), and RankLib's "
+    "tree ensembles (-save model.txt)"
 )
 
 _REMEDY = "Check the path of the model file"
@@ -77,7 +76,7 @@ class ModelFile:
 
     Attributes:
         path: for messages.
-        library: "LightGBM", "RankLib" or "XGBoost".
+        library: "RankLib" or "XGBoost".
         ending: usual ending of the names of such files.
         content: the bytes of the file.
         model: what it contains.
@@ -102,7 +101,7 @@ def is_model_file(path: Path) -> bool:
 
 
 def read_model_file(path: Path, remedy: str = _REMEDY) -> ModelFile:
-    """Reads a model file of LightGBM, XGBoost or RankLib.
+    """Reads a model file of XGBoost or RankLib.
 
     Args:
         remedy: what to do if the file cannot be read, for messages.
