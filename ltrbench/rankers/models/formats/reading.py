@@ -31,8 +31,8 @@ MOST_MODEL_BYTES = 2**30
 OF_RANKLIB, OF_XGBOOST = "RankLib", "XGBoost"
 
 SUPPORTED = (
-    "Supported are XGBoost's JSON and UBJSON (booster.save_model('model.json') or 'model.ubj'), and RankLib's "
-    "tree ensembles (-save model.txt)"
+    "Supported are XGBoost's JSON and UBJSON (booster.save_model('model.json') or 'model.ubj'), and "
+    "RankLib's tree ensembles (-save model.txt)"
 )
 
 _REMEDY = "Check the path of the model file"
