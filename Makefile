@@ -81,6 +81,7 @@ bench: setup ## benchmark time and memory of readers, engine and evaluator (rela
 	$(BIN)/python tests/bench/bench_compare.py --output
 	$(BIN)/python tests/bench/bench_sweep.py
 	$(BIN)/python tests/bench/bench_predict.py
+	$(BIN)/python tests/bench/bench_serve.py
 	$(BIN)/python tests/bench/bench_scaling.py
 	$(BIN)/python tests/bench/bench_memory.py
 	$(BIN)/python tests/bench/bench_fit.py

@@ -47,6 +47,7 @@ _NAMES_OF = {
     "ltrbench.rankers.xgboost": ("XGBoostRanker",),
     "ltrbench.results": ("Run", "find_runs", "read_run"),
     "ltrbench.experiment.run": ("Experiment", "run"),
+    "ltrbench.serving.loaded": ("LoadedModel", "load"),
     "ltrbench.compare": ("Comparison", "Settings", "render"),
     "ltrbench.errors": ("LtrbenchError",),
 }
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from ltrbench.rankers.single_feature import SingleFeatureRanker
     from ltrbench.rankers.xgboost import XGBoostRanker
     from ltrbench.results import Run, find_runs, read_run
+    from ltrbench.serving.loaded import LoadedModel, load
 
 __all__ = [
     "Comparison",
@@ -90,6 +92,7 @@ __all__ = [
     "Experiment",
     "LetorFiles",
     "LightGBMRanker",
+    "LoadedModel",
     "LtrbenchError",
     "NativeRanker",
     "RandomRanker",
@@ -104,6 +107,7 @@ __all__ = [
     "compare",
     "evaluate",
     "find_runs",
+    "load",
     "preset",
     "read_data",
     "read_features",

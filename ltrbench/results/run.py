@@ -29,13 +29,14 @@ from ltrbench.results.files import (
     CURVE_FILE,
     EXAMPLE_FILE,
     IMPORTANCES_FILE,
+    MODEL_FOLDER,
     PER_QUERY_FILE,
     RESULT_FILE,
     RUN_REMEDY,
     SCORES_FILE,
     TRIALS_FILE,
 )
-from ltrbench.results.record import RunResult
+from ltrbench.results.record import FINISHED, RunResult
 from ltrbench.shapes import Features
 from ltrbench.tables import Table, figure, one_line
 from ltrbench.untrusted.reading import load_npz
@@ -356,6 +357,23 @@ def refuse_trial(run: Run, needed: str) -> None:
             f"{run.path} is a trial of a search, which has no {needed}. Name the final run of the search, in "
             "the folder of its sweep."
         )
+
+
+def class_and_folder_of_model(run: Run) -> tuple[str, Path]:
+    """Returns the class of the model of a finished run, as its `_target_`, and the folder of its files.
+
+    Raises:
+        ResultError: The run failed, or has no model because its scores were imported or it is a trial.
+    """
+    if run.result.status != FINISHED:
+        raise ResultError(f"{run.path} failed and has no model; name a finished run.")
+    refuse_trial(run, "model")
+    folder = run.path / MODEL_FOLDER
+    if not folder.is_dir():
+        raise ResultError(
+            f"{run.path} has no model, only imported scores of {run.result.model}; name a trained run."
+        )
+    return str(run.result.settings.get("model", {}).get("_target_")), folder
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ is found without importing the other files. Files in a folder `subcommands` are 
 group that imports them, such as `data`.
 
     comparisons   several runs: compare, aa, reproduce
-    runs          one run: show, predict, trees, export, import, ship, ui
+    runs          one run: show, predict, serve, trees, export, import, ship, ui
     sweeps        sweeps: resume, status, sync
     data          files of data and scores: inspect, evaluate, conventions, explain, data
     walkthrough   LambdaMART on ten documents

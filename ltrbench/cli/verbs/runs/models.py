@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from ltrbench.errors import ConfigError, ResultError
+from ltrbench.errors import ConfigError
 from ltrbench.rankers import Ranker
-from ltrbench.results import FINISHED, MODEL_FOLDER, Run, refuse_trial
+from ltrbench.results import Run, class_and_folder_of_model
 
 RANKER_OPTION = click.option(
     "--ranker", help="Class of the model if it is not part of ltrbench: my_module.MyRanker."
@@ -22,18 +22,12 @@ def load_model(run: Run, named: str | None) -> Ranker:
     """
     from ltrbench.config import find_class
 
-    if run.result.status != FINISHED:
-        raise ResultError(f"{run.path} failed and has no model; name a finished run.")
-    refuse_trial(run, "model")
-    if not (run.path / MODEL_FOLDER).is_dir():
-        raise ResultError(
-            f"{run.path} has no model, only imported scores of {run.result.model}; name a trained run."
-        )
-    target = named or str(run.result.settings.get("model", {}).get("_target_"))
+    recorded, folder = class_and_folder_of_model(run)
+    target = named or recorded
     if named is None and not target.startswith("ltrbench.rankers."):
         raise ConfigError(
             f"the model of {run.path} has the class '{target}', which is not part of ltrbench. Code named in "
             f"a run folder is not executed by default; if you trust the class, add --ranker {target}."
         )
     ranker: type[Ranker] = find_class(target, Ranker, "--ranker" if named else "model")
-    return ranker.load(run.path / MODEL_FOLDER)
+    return ranker.load(folder)

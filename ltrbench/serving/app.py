@@ -1,0 +1,181 @@
+"""The service: its routes and its answers, all of them JSON.
+
+    POST /rank     {"query", "documents": [{"id", "features"}]} -> the documents with scores, the best first
+    GET /health    whether the service answers
+    GET /model     the model: its features, versions, and the metrics of its run with their convention
+
+An error is {"error": ..., "place": ...}, where `place` is the place in the request, such as
+documents[3].features.bm25: status 400 for a body that is not JSON, 408 for one that does not arrive in time,
+413 for one that is too large, and 422 for JSON that is not a valid request.
+
+Documents of equal scores are in the order of the request. Requests are scored one after the other, on one
+thread each: a list takes about a millisecond, less than to wake another thread of a busy machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench import __version__
+from ltrbench.errors import ConfigError
+from ltrbench.serving.loaded import LoadedModel
+from ltrbench.serving.requests import (
+    TOO_LARGE,
+    RankRequest,
+    RefusedRequestError,
+    RequestLimits,
+    RequestReader,
+)
+
+try:
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+except ImportError as error:
+    raise ConfigError("serve needs Starlette and uvicorn: pip install 'ltrbench[serve]'") from error
+
+_BODY_SECONDS = 30
+"""Maximum time in which the body of a request must arrive, s."""
+_MOST_DISCARDED = 4
+"""Size up to which a body that is too large is read and discarded, in units of the limit. A client that is
+still sending when the connection is closed would not read the answer."""
+_TIMED_OUT = 408
+
+
+def ranking_app(model: LoadedModel, limits: RequestLimits | None = None) -> Starlette:
+    """Returns the service of a model as an ASGI application.
+
+    Args:
+        limits: None: the defaults.
+    """
+    # The requests share one process, so that more threads would only wait for each other.
+    model.ranker.num_threads = 1
+    reader = RequestReader(model.feature_names, limits or RequestLimits())
+    health, description = (_as_json(value) for value in (_health_of(model), describe(model)))
+
+    async def rank(request: Request) -> Response:
+        parsed = reader.read(await _body(request, reader.limits.num_bytes))
+        return _answer(_ranked(model, parsed))
+
+    async def answer_health(_: Request) -> Response:
+        return Response(health, media_type="application/json")
+
+    async def answer_model(_: Request) -> Response:
+        return Response(description, media_type="application/json")
+
+    return Starlette(
+        routes=[
+            Route("/rank", rank, methods=["POST"]),
+            Route("/health", answer_health),
+            Route("/model", answer_model),
+        ],
+        exception_handlers={
+            RefusedRequestError: _refused,
+            HTTPException: _not_routed,
+            ClientDisconnect: _disconnected,
+            Exception: _failed,
+        },
+    )
+
+
+def describe(model: LoadedModel) -> dict[str, Any]:
+    """Returns the description of a model, the answer of GET /model."""
+    result = model.run.result
+    return {
+        "model": model.name,
+        "class": type(model.ranker).__name__,
+        "features": list(model.feature_names),
+        "data": {"name": result.data.get("name"), "fold": result.data.get("fold")},
+        "metrics": dict(result.metrics),
+        "convention": dict(result.convention),
+        "trees": result.best_iteration,
+        "finished": result.finished,
+        "versions": {"of_run": dict(result.versions), "of_service": {"ltrbench": __version__}},
+    }
+
+
+def _health_of(model: LoadedModel) -> dict[str, Any]:
+    return {"status": "ok", "model": model.name}
+
+
+def _ranked(model: LoadedModel, request: RankRequest) -> dict[str, Any]:
+    """Returns the answer: the documents by descending score."""
+    scores: NDArray[np.floating[Any]] = np.empty(0)
+    if request.ids:
+        scores = model.ranker.predict(request.features)
+    not_finite = np.flatnonzero(~np.isfinite(scores))
+    if not_finite.size:
+        raise RefusedRequestError(
+            422, f"documents[{not_finite[0]}].features", "the model has no finite score for these values"
+        )
+    # A stable sort, so that documents with equal scores stay in the order of the request.
+    order = np.argsort(-scores, kind="stable").tolist()
+    values = scores.tolist()
+    documents = [{"id": request.ids[d], "score": values[d]} for d in order]
+    return {"query": request.query, "model": model.name, "documents": documents}
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """Returns the body of a request; at most `most` bytes are held at any time.
+
+    Raises:
+        RefusedRequestError: the body is larger, or does not arrive in time.
+    """
+    size, parts = 0, []
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if size <= most:
+                    parts.append(part)
+                    continue
+                parts.clear()
+                if size > _MOST_DISCARDED * most:
+                    break
+    except TimeoutError:
+        raise RefusedRequestError(
+            _TIMED_OUT, "", f"the body did not arrive within {_BODY_SECONDS} s"
+        ) from None
+    if size > most:
+        raise RefusedRequestError(
+            TOO_LARGE, "", f"the body is larger than {most:,} bytes (--max-bytes); send fewer documents"
+        )
+    return b"".join(parts)
+
+
+def _as_json(value: Any) -> bytes:
+    # ASCII, because half a surrogate pair in an id, which JSON allows, has no UTF-8.
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def _answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(_as_json(value), status, headers, media_type="application/json")
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedRequestError)
+    # The rest of a body that was not read to its end would be taken for the next request.
+    headers = {"connection": "close"} if error.status in (TOO_LARGE, _TIMED_OUT) else None
+    return _answer({"error": str(error), "place": error.place}, error.status, headers)
+
+
+async def _not_routed(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = f"{error.detail}: the routes are POST /rank, GET /health and GET /model"
+    headers = dict(error.headers) if error.headers else None
+    return _answer({"error": message, "place": ""}, error.status_code, headers)
+
+
+async def _disconnected(_: Request, __: Exception) -> Response:
+    return Response(status_code=400)  # nobody receives it
+
+
+async def _failed(_: Request, __: Exception) -> Response:
+    return _answer({"error": "internal error; the service has logged it", "place": ""}, 500)

@@ -1,0 +1,199 @@
+"""The application, called through ASGI without a socket: answers, errors, and bodies that are too large."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from served_runs import NAMES, NamedFeatures, small_model
+
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.serving import app as app_module
+from ltrbench.serving.app import ranking_app
+from ltrbench.serving.requests import RequestLimits
+
+TEST = NamedFeatures().load().test
+HANGS = b"hangs"
+"""Part of a body after which the client sends nothing more."""
+
+
+def call(
+    app: Any, method: str, path: str, parts: Iterable[bytes] = (b"",), *, leaves: bool = False
+) -> tuple[int, dict[str, str], Any, int]:
+    """Returns status, headers and JSON of an answer, and the number of parts that were read of the body.
+
+    Args:
+        parts: parts of the body.
+        leaves: the client disconnects instead of ending its body.
+    """
+    left = iter(parts)
+    sent: list[dict[str, Any]] = []
+    num_read = 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal num_read
+        part = next(left, None)
+        if part is None:
+            return {"type": "http.disconnect"} if leaves else {"type": "http.request", "more_body": False}
+        if part == HANGS:
+            await asyncio.sleep(60)
+        num_read += 1
+        return {"type": "http.request", "body": part, "more_body": True}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "headers": [],
+        "query_string": b"",
+        "root_path": "",
+        "scheme": "http",
+        "http_version": "1.1",
+    }
+    asyncio.run(app(scope, receive, send))
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    content = b"".join(message.get("body", b"") for message in sent[1:])
+    return sent[0]["status"], headers, json.loads(content) if content else None, num_read
+
+
+def rank(app: Any, request: Any) -> Any:
+    status, _, answer, _ = call(app, "POST", "/rank", [json.dumps(request).encode()])
+    assert status == 200, answer
+    return answer
+
+
+def as_documents(features: Any) -> list[dict[str, Any]]:
+    rows = np.asarray(features, dtype=float).tolist()
+    values = [[None if math.isnan(value) else value for value in row] for row in rows]
+    return [{"id": d, "features": row} for d, row in enumerate(values)]
+
+
+def test_documents_are_answered_by_descending_score() -> None:
+    answer = rank(ranking_app(small_model()), {"query": "q7", "documents": as_documents(TEST.features)})
+    scores = small_model().ranker.predict(TEST.features)
+    order = np.argsort(-scores, kind="stable")
+    assert (answer["query"], answer["model"]) == ("q7", "small")
+    assert [document["id"] for document in answer["documents"]] == order.tolist()
+    assert [document["score"] for document in answer["documents"]] == scores[order].tolist()
+
+
+def test_documents_of_equal_scores_stay_in_the_order_of_the_request() -> None:
+    ids = ["z", "a", 5, "m", -1]
+    documents = [{"id": identifier, "features": [0.0] * 4} for identifier in ids]
+    answer = rank(ranking_app(small_model()), {"documents": documents})
+    assert [document["id"] for document in answer["documents"]] == ids
+    assert len({document["score"] for document in answer["documents"]}) == 1
+
+
+@pytest.mark.hypothesis
+@given(
+    st.lists(
+        st.lists(st.none() | st.floats(-5, 5, width=32) | st.integers(-9, 9), min_size=4, max_size=4),
+        min_size=1,
+        max_size=6,
+    ),
+    st.permutations(range(4)),
+)
+def test_any_list_has_the_scores_and_the_order_of_the_ranker(
+    rows: list[list[float | None]], order_of_names: list[int]
+) -> None:
+    documents = [
+        {"id": d, "features": {NAMES[f]: row[f] for f in order_of_names}} for d, row in enumerate(rows)
+    ]
+    answer = rank(ranking_app(small_model()), {"query": 1, "documents": documents})
+    features = np.array([[np.nan if value is None else value for value in row] for row in rows])
+    scores = small_model().ranker.predict(features.astype(np.float32))
+    expected = sorted(range(len(rows)), key=lambda d: -scores[d])  # sorted is stable
+    assert [(document["id"], document["score"]) for document in answer["documents"]] == [
+        (d, scores[d]) for d in expected
+    ]
+
+
+def test_a_list_without_documents_has_an_empty_answer() -> None:
+    assert rank(ranking_app(small_model()), {"query": 0, "documents": []}) == {
+        "query": 0,
+        "model": "small",
+        "documents": [],
+    }
+
+
+def test_half_a_surrogate_pair_in_an_id_is_answered_unchanged() -> None:
+    answer = rank(ranking_app(small_model()), {"documents": [{"id": "\ud800", "features": [0] * 4}]})
+    assert answer["documents"][0]["id"] == "\ud800"
+
+
+def test_an_error_is_json_with_its_place() -> None:
+    body = json.dumps({"documents": [{"id": 1, "features": {"bm25": 1}}]}).encode()
+    status, headers, answer, _ = call(ranking_app(small_model()), "POST", "/rank", [body])
+    assert (status, headers["content-type"]) == (422, "application/json")
+    assert answer["place"] == "documents[0].features.age"
+    assert answer["error"]
+
+
+def test_other_routes_and_methods_are_refused_with_the_routes() -> None:
+    app = ranking_app(small_model())
+    for method, path, expected in (("GET", "/rank", 405), ("POST", "/model", 405), ("GET", "/docs", 404)):
+        status, _, answer, _ = call(app, method, path)
+        assert status == expected
+        assert "POST /rank" in answer["error"]
+
+
+def test_the_model_is_described_with_features_versions_and_metrics() -> None:
+    status, _, described, _ = call(ranking_app(small_model()), "GET", "/model")
+    assert status == 200
+    assert described["features"] == list(NAMES)
+    assert described["metrics"] == dict(small_model().run.result.metrics)
+    assert described["convention"]["name"] == small_model().run.result.convention["name"]
+    assert described["versions"]["of_run"] == dict(small_model().run.result.versions)
+    assert call(ranking_app(small_model()), "GET", "/health")[2] == {"status": "ok", "model": "small"}
+
+
+def test_a_body_is_limited_while_it_arrives() -> None:
+    app = ranking_app(small_model(), RequestLimits(num_bytes=100))
+    status, headers, answer, _ = call(app, "POST", "/rank", [b" " * 60, b" " * 60])
+    assert status == 413
+    assert "100" in answer["error"]
+    assert headers["connection"] == "close"
+
+
+def test_a_body_without_end_is_not_read_to_its_end() -> None:
+    app = ranking_app(small_model(), RequestLimits(num_bytes=100))
+    status, _, _, num_read = call(app, "POST", "/rank", iter(lambda: b" " * 10, None))
+    assert status == 413
+    # Four times the limit is discarded, so that a client that still sends can read the answer.
+    assert num_read == 4 * 100 / 10 + 1
+
+
+def test_a_body_that_stops_arriving_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_module, "_BODY_SECONDS", 0.05)
+    status, headers, _, _ = call(ranking_app(small_model()), "POST", "/rank", [b"{", HANGS])
+    assert (status, headers["connection"]) == (408, "close")
+
+
+def test_a_client_that_leaves_is_no_error() -> None:
+    assert call(ranking_app(small_model()), "POST", "/rank", [b"{"], leaves=True)[0] == 400
+
+
+def test_a_body_in_many_parts_is_one_request() -> None:
+    body = json.dumps({"query": "q", "documents": as_documents(TEST.features[:3])}).encode()
+    parts = [body[i : i + 7] for i in range(0, len(body), 7)]
+    status, _, answer, _ = call(ranking_app(small_model()), "POST", "/rank", parts)
+    assert status == 200
+    assert len(answer["documents"]) == 3
+
+
+def test_a_score_that_is_not_finite_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NativeRanker, "predict", lambda self, features: np.array([0.0, np.nan]))
+    body = json.dumps({"documents": as_documents(np.zeros((2, 4)))}).encode()
+    status, _, answer, _ = call(ranking_app(small_model()), "POST", "/rank", [body])
+    assert (status, answer["place"]) == (422, "documents[1].features")
