@@ -20,7 +20,7 @@ from ltrbench.cli.files import (
     terminal_width,
 )
 from ltrbench.cli.verbs.data.evaluate import CONVENTION_OPTION, ROPE_OPTION, SETTINGS_OPTION
-from ltrbench.cli.verbs.runs.datasets import load_splits
+from ltrbench.cli.verbs.runs.models import load_splits
 from ltrbench.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -8,6 +8,5 @@ import_   writes the scores of any system as a run folder
 ship      converts the model of a run for a search engine, with a certificate
 serve     ranks documents over HTTP with the model of a run
 ui        opens the MLflow UI
-models    not a verb: loads the model of a run
-datasets  not a verb: loads the data of a run again
+models    not a verb: loads the model and the data of a run
 """

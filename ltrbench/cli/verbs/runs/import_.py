@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ltrbench.cli.files import PATH, PLUGIN_OPTION, echo
-from ltrbench.cli.verbs.runs.datasets import SOURCE_OPTION, load_splits
+from ltrbench.cli.verbs.runs.models import SOURCE_OPTION, load_splits
 from ltrbench.errors import ConfigError
 from ltrbench.results import Run, read_run
 

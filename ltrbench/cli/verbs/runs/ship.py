@@ -155,7 +155,7 @@ def _best_run(folder: Path) -> tuple[Run, str]:
 
 
 def _data(run: Run, split: str, file: Path | None, reading: Sequence[str]) -> ShippedData:
-    from ltrbench.cli.verbs.runs.datasets import split_of_run
+    from ltrbench.cli.verbs.runs.models import split_of_run
     from ltrbench.data.formats.reading import read_data, reading_options
     from ltrbench.shipping.shipment import ShippedData
 
