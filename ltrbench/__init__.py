@@ -1,7 +1,8 @@
 """ltrbench compares learning-to-rank backends on one split, with one evaluator and one clock.
 
 The packages, each of which imports only from the ones before it:
-`data -> metrics -> native -> rankers -> results -> plots -> tracking -> experiment -> compare -> cli`.
+`data -> metrics -> native -> rankers -> results -> plots -> tracking -> experiment -> compare | shipping |
+serving -> cli`.
 CONTRIBUTING.md has the map of all folders and files.
 
 The names that most users need are attributes of `ltrbench` itself. Each is imported on first use, so that

@@ -19,7 +19,7 @@ def test_every_float32_goes_where_it_went(comparison: str, threshold: float) -> 
     (rounded,) = float32_thresholds(np.array([threshold]), comparison)
     with np.errstate(over="ignore", under="ignore"):
         near = np.float32(threshold)
-    around = [near, *(np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf)), rounded]
+        around = [near, *(np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf)), rounded]
     for value in (*around, np.float32(np.inf), np.float32(-np.inf), np.float32(0), np.float32(-0.0)):
         goes_left = float(value) <= threshold if comparison == "<=" else float(value) < threshold
         assert (value <= rounded) == goes_left

@@ -241,12 +241,13 @@ def threshold_at_most(bound: float) -> float:
     """
     with np.errstate(over="ignore"):
         rounded = np.float32(bound)
-    if float(rounded) > bound:
-        rounded = np.nextafter(rounded, np.float32(-np.inf))
+        if float(rounded) > bound:
+            rounded = np.nextafter(rounded, np.float32(-np.inf))
     return float(min(rounded, _LARGEST))
 
 
 def threshold_below(bound: float) -> float:
     """Returns the largest float32 below a float32 bound, for splits where values equal to the bound go
     right."""
-    return float(np.nextafter(np.float32(bound), np.float32(-np.inf)))
+    with np.errstate(over="ignore"):
+        return float(np.nextafter(np.float32(bound), np.float32(-np.inf)))

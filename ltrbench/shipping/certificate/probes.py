@@ -218,7 +218,7 @@ def _values_at(threshold: float) -> Iterator[tuple[str, float]]:
     """Yields the kinds and values of the rows of a threshold."""
     with np.errstate(over="ignore"):
         at = np.float32(threshold)
-    values = (at, np.nextafter(at, np.float32(-np.inf)), np.nextafter(at, np.float32(np.inf)))
+        values = (at, np.nextafter(at, np.float32(-np.inf)), np.nextafter(at, np.float32(np.inf)))
     for kind, value in zip(AT_THRESHOLD, values, strict=True):
         if np.isfinite(value):  # the kind `infinite` tests infinities
             yield kind, float(value)

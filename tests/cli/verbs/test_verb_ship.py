@@ -200,7 +200,7 @@ def test_code_that_a_run_folder_names_is_not_executed(ship: Ship, native: Path, 
     (tmp_path / "evil.py").write_text("raise SystemExit('executed')")
     code, text = ship(copied, "--to", "faithful", "--output", "shipped")
     assert code == 2
-    assert all(part in text for part in ("evil.Source", "--data FILE"))
+    assert all(part in text for part in ("--source evil.Source", "--data FILE"))
 
 
 def test_rankings_are_compared_on_a_file(ship: Ship, native: Path, tmp_path: Path) -> None:

@@ -89,15 +89,17 @@ def load_splits(run: Run, named: str | None) -> Splits:
     return splits
 
 
-def split_of_run(run: Run, split: str) -> RankingDataset:
-    """Returns "test" or "valid" of the data of a run.
+def split_of_run(run: Run, split: str, named: str | None) -> RankingDataset:
+    """Returns "test" or "valid" of the data of a run; `named` as in `load_splits`.
 
     Raises:
-        ConfigError: The class of the data source is not part of ltrbench.
+        ConfigError: The class of the data source is not part of ltrbench and `named` is None.
         DataError: The data cannot be read, the run has no such split, or it is not the split of the run.
     """
     try:
-        splits = load_splits(run, None)
+        splits = load_splits(run, named)
+    except ConfigError as error:
+        raise ConfigError(f"{error} Or name a data file with --data FILE.") from error
     except (DataError, ResultError) as error:
         raise DataError(
             f"{run.path}: its data cannot be read again. {error} Or name a data file with --data FILE."

@@ -10,6 +10,7 @@ import click
 
 from ltrbench.cli.errors import OK, RUN_FAILED
 from ltrbench.cli.files import PATH, READ_OPTION, echo, parse_value, split_settings, typed_options, wrapped
+from ltrbench.cli.verbs.runs.models import RANKER_OPTION, SOURCE_OPTION
 from ltrbench.errors import ConfigError, ResultError
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def _complete_target(context: click.Context, parameter: click.Parameter, word: s
     metavar="ANSWERS",
     help="RUN is a shipped folder: compare this JSON of a deployed engine with the expected scores.",
 )
+@RANKER_OPTION
+@SOURCE_OPTION
 @READ_OPTION
 def ship_verb(
     place: Path,
@@ -82,6 +85,8 @@ def ship_verb(
     name: str | None,
     settings: Sequence[str],
     answers: Path | None,
+    ranker: str | None,
+    source: str | None,
     reading: Sequence[str],
 ) -> int:
     """Converts the model of the finished RUN for an engine, and certifies that it ranks as before.
@@ -111,11 +116,11 @@ def ship_verb(
     run, reason = _best_run(place) if best else (read_run(place), "")
     if reason:
         echo(f"{run.path}: {reason}")
-    ranker = load_model(run, None)
-    compared = _data(run, split, data, reading)
+    model = load_model(run, ranker)
+    compared = _data(run, split, source, data, reading)
     try:
         certificate = ship(
-            run, ranker, target, compared, output, name=name, tolerance=tolerance, reason=reason
+            run, model, target, compared, output, name=name, tolerance=tolerance, reason=reason
         )
     except RefusedModelError as error:
         echo(f"refused: {error}", err=True)
@@ -154,13 +159,13 @@ def _best_run(folder: Path) -> tuple[Run, str]:
     return best.run, best.reason
 
 
-def _data(run: Run, split: str, file: Path | None, reading: Sequence[str]) -> ShippedData:
+def _data(run: Run, split: str, source: str | None, file: Path | None, reading: Sequence[str]) -> ShippedData:
     from ltrbench.cli.verbs.runs.models import split_of_run
     from ltrbench.data.formats.reading import read_data, reading_options
     from ltrbench.shipping.shipment import ShippedData
 
     if file is None:
-        return ShippedData(str(run.result.data["name"]), split, split_of_run(run, split))
+        return ShippedData(str(run.result.data["name"]), split, split_of_run(run, split, source))
     train = run.result.data["train"]
     as_trained = {"num_features": int(train["features"]), "feature_names": run.result.feature_names}
     options = reading_options(file, run.result.settings.get("data", {}))
@@ -173,9 +178,9 @@ def _summary(certificate: Certificate, output: Path) -> list[str]:
     comparison, engine = certificate.comparison, certificate.engine
     if comparison is None or engine is None:
         return [wrapped(f"{output}: not verified, because there is no evaluator of this engine in Python.")]
-    how = "simulator of " if engine.is_simulated else ""
+    how = "the simulator of " if engine.is_simulated else ""
     lines = [
-        f"{output}: {certificate.status} with the {how}{engine.name}".rstrip()
+        f"{output}: {certificate.status} with {how}{engine.name}".rstrip()
         + f" {engine.version}".rstrip()
         + ".",
         f"Rankings changed: {len(comparison.changed_queries)} of {comparison.num_queries} queries. Largest "
