@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.rankers.models.formats import ReadModel
+from ltrbench.rankers.models.formats.boosters.xgboost_json import write_xgboost_json
 from ltrbench.rankers.models.formats.reading import ModelFile
-from ltrbench.rankers.models.formats.xgboost_json import write_xgboost_json
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.shapes import Features
 

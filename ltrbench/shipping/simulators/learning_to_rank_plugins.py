@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 
 from ltrbench.errors import ConfigError, require_choice
-from ltrbench.rankers.models.formats.xgboost_dump import (
+from ltrbench.rankers.models.formats.boosters.xgboost_dump import (
     base_score_as_tree,
     exact_text,
     float32_trees,

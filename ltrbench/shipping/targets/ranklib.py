@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from ltrbench.rankers.models.formats.ranklib_xml import write_ranklib_xml
+from ltrbench.rankers.models.formats.java.ranklib_xml import write_ranklib_xml
 from ltrbench.shipping.model import ShippedModel
 from ltrbench.shipping.simulators.missing_as_zero import limits_with_missing_as_zero
 from ltrbench.shipping.simulators.ranklib import RANKLIB_RULES, parse_ranklib

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ltrbench.errors import ConfigError
-from ltrbench.rankers.models.formats.solr import lossy_features, write_solr_linear, write_solr_trees
+from ltrbench.rankers.models.formats.java.solr import lossy_features, write_solr_linear, write_solr_trees
 from ltrbench.shipping.model import Linear, ShippedModel
 from ltrbench.shipping.simulators.missing_as_zero import limits_with_missing_as_zero
 from ltrbench.shipping.simulators.solr import parse_solr

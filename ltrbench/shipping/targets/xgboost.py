@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.rankers.models.formats.xgboost_dump import float32_trees
-from ltrbench.rankers.models.formats.xgboost_json import write_xgboost_json
+from ltrbench.rankers.models.formats.boosters.xgboost_dump import float32_trees
+from ltrbench.rankers.models.formats.boosters.xgboost_json import write_xgboost_json
 from ltrbench.shapes import Features
 from ltrbench.shipping.model import ShippedModel
 from ltrbench.shipping.target import ZERO_VALUES, Engine, Export, Target

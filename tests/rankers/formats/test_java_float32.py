@@ -13,7 +13,7 @@ from messages import naming
 
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.models.formats.java_float32 import (
+from ltrbench.rankers.models.formats.java.float32 import (
     LONGEST_NUMBER,
     at_most_trees,
     float32_texts,

@@ -14,7 +14,7 @@ from paths import ROOT
 
 from ltrbench.errors import ResultError
 from ltrbench.rankers import Ensemble, Leaf, WeightedTree
-from ltrbench.rankers.models.formats.ranklib_xml import (
+from ltrbench.rankers.models.formats.java.ranklib_xml import (
     LARGEST_FEATURE_ID,
     read_ranklib_xml,
     write_ranklib_xml,

@@ -14,7 +14,7 @@ from messages import naming
 
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.models.formats.solr import (
+from ltrbench.rankers.models.formats.java.solr import (
     MOST_SOLR_LEVELS,
     SOLR_SLACK,
     lossy_features,

@@ -28,8 +28,8 @@ from xgboost_cases import (
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.rankers.models.formats import ReadModel
-from ltrbench.rankers.models.formats.xgboost_dump import exact_text, write_xgboost_dump
-from ltrbench.rankers.models.formats.xgboost_json import (
+from ltrbench.rankers.models.formats.boosters.xgboost_dump import exact_text, write_xgboost_dump
+from ltrbench.rankers.models.formats.boosters.xgboost_json import (
     nearest_float32,
     read_xgboost_json,
     write_xgboost_json,

@@ -5,14 +5,11 @@ features: a threshold is written so that every float32 value goes where it went 
 and dtype the format has. Readers check everything, because model files are not trusted.
 
     reading          detects the format of a file
-    xgboost_json     XGBoost's model files, JSON and UBJSON
-    xgboost_dump     XGBoost's dump, which search engines read
-    ranklib_xml      RankLib's models of LambdaMART and MART
-    solr             models of Apache Solr's Learning to Rank module
+    boosters         LightGBM's and XGBoost's files
+    java             files of engines in Java: RankLib, Solr
     onnx_file        ONNX, with the operator TreeEnsemble
     treelite_file    checkpoints of treelite
     c_source         a C function
-    java_float32     float32 trees and numbers for engines in Java
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ import numpy as np
 
 from ltrbench.errors import ResultError
 from ltrbench.rankers.models.formats import ReadModel
-from ltrbench.rankers.models.formats.ranklib_xml import read_ranklib_xml
-from ltrbench.rankers.models.formats.xgboost_json import read_xgboost_json
+from ltrbench.rankers.models.formats.boosters.xgboost_json import read_xgboost_json
+from ltrbench.rankers.models.formats.java.ranklib_xml import read_ranklib_xml
 from ltrbench.rankers.models.trees import Ensemble, Leaf, nodes_of
 from ltrbench.untrusted.reading import check_regular, read_bytes
 

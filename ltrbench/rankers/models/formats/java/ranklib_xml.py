@@ -26,7 +26,7 @@ import numpy as np
 
 from ltrbench.errors import ResultError
 from ltrbench.rankers.models.formats import ReadModel
-from ltrbench.rankers.models.formats.java_float32 import (
+from ltrbench.rankers.models.formats.java.float32 import (
     LONGEST_NUMBER,
     at_most_trees,
     float32_texts,

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ltrbench.errors import ResultError
 from ltrbench.rankers.models.formats import ReadModel
-from ltrbench.rankers.models.formats.xgboost_dump import breadth_first, exact_text, float32_trees
+from ltrbench.rankers.models.formats.boosters.xgboost_dump import breadth_first, exact_text, float32_trees
 from ltrbench.rankers.models.scoring import FlatTree
 from ltrbench.rankers.models.splits import check_split_features
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
