@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from ltrbench.shapes import Features
 from ltrbench.shipping.model import ShippedModel
 
-MISSING_VALUES, ZERO_VALUES, INFINITE_VALUES = "missing", "zero", "infinite"
-"""Kinds of values that an engine may treat in another way than the model, see `Export.limits`."""
+MISSING_VALUES, ZERO_VALUES, TINY_VALUES, INFINITE_VALUES = "missing", "zero", "tiny", "infinite"
+"""Kinds of values that an engine may treat in another way than the model, see `Export.limits`. Tiny
+values are those beside 0 of at most `trees.LARGEST_ZERO` in absolute value."""
 
 
 @dataclass(frozen=True)

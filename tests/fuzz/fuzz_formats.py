@@ -45,7 +45,7 @@ from ltrbench.rankers.models.scoring import ensemble_scores
 Rng = np.random.Generator
 
 NUM_FEATURES = 40
-BACKENDS = ("xgboost_json", "xgboost_ubjson", "ranklib", "saved")
+BACKENDS = ("lightgbm", "xgboost_json", "xgboost_ubjson", "ranklib", "saved")
 SHARES = (0.3, 0.2, 0.2, 0.2, 0.1)
 NUMBERS = (
     *("-1", "0", "1", "-7", "46", "2000000000", "-2147483648", "99999999999", "1" * 400),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
-from model_files import model_file, stumps_as_json, with_missing, xgboost_booster
+from model_files import lightgbm_booster, model_file, stumps_as_json, with_missing, xgboost_booster
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
@@ -82,6 +82,16 @@ def test_the_compiled_scores_have_the_bits_of_the_reference(ensemble: Ensemble, 
     scores = flat_scores(flat_trees(ensemble), features)
     np.testing.assert_array_equal(scores, ensemble_scores(ensemble, features))
     assert scores.dtype == ensemble.score_dtype
+
+
+@pytest.mark.parametrize("parameters", [{}, {"zero_as_missing": True}, {"boosting": "dart"}], ids=str)
+def test_scores_are_those_of_lightgbm(
+    parameters: dict[str, Any], data: RankingDataset, tmp_path: Path
+) -> None:
+    features = with_missing(data.features, np.random.default_rng(0))
+    booster = lightgbm_booster(data, features=features, **parameters)
+    ranker = ranker_of(written(tmp_path / "model.txt", booster.model_to_string()))
+    np.testing.assert_array_equal(ranker.predict(features), booster.predict(features))
 
 
 @pytest.mark.parametrize("form", ["json", "ubj"])
@@ -188,6 +198,7 @@ def test_a_loaded_ranker_has_the_same_scores_and_the_file_is_unchanged(
     data: RankingDataset, tmp_path: Path
 ) -> None:
     contents = {
+        "model.txt": lightgbm_booster(data).model_to_string().encode(),
         "model.json": bytes(xgboost_booster(data).save_raw("json")),
         "model.ubj": bytes(xgboost_booster(data).save_raw("ubj")),
     }

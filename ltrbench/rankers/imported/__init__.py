@@ -1,10 +1,10 @@
-"""Models that were trained elsewhere: model files of XGBoost and RankLib as rankers.
+"""Models that were trained elsewhere: model files of LightGBM, XGBoost and RankLib as rankers.
 
     columns   which column of the data each feature of a model is
     scoring   the scores of many documents, in a compiled loop
 
 The file stays as it is. The trees are read from it, and scores are computed in the arithmetic of its library:
-those of XGBoost bit for bit, those of RankLib up to the last bits of float32. The library is not
+those of LightGBM and XGBoost bit for bit, those of RankLib up to the last bits of float32. The library is not
 needed.
 """
 
@@ -70,7 +70,7 @@ class _Held:
 
 @dataclass(kw_only=True)
 class ImportedRanker(Ranker):
-    """Scores documents with a model file of XGBoost or RankLib; it cannot be trained.
+    """Scores documents with a model file of LightGBM, XGBoost or RankLib; it cannot be trained.
 
     Scores are float64, also if the library sums in float32, so that no bit of them is lost.
     """

@@ -44,8 +44,12 @@ from ltrbench.rankers.library import (
     under_same_name,
     weights_of_documents,
 )
-from ltrbench.rankers.models.lightgbm_text import check_text
-from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
+from ltrbench.rankers.models.formats.boosters.lightgbm_trees import (
+    check_text,
+    parse_lightgbm_file,
+    tree_of_lightgbm,
+)
+from ltrbench.rankers.models.trees import Ensemble
 from ltrbench.shapes import Features, Scores
 
 try:
@@ -311,15 +315,16 @@ class LightGBMRanker(LibraryRanker):
     def trees(self) -> Ensemble:
         booster: lgb.Booster = check_fitted(self._model)
         refuse_deep(self._is_deep, "LightGBM")
-        model = booster.dump_model()
+        file = parse_lightgbm_file(booster.model_to_string().encode())
+        if any(tree.is_linear for tree in file.trees):
+            raise ConfigError(
+                "trees with extra.linear_tree have linear models in their leaves, which cannot be shown. Fit "
+                "without extra.linear_tree."
+            )
         # A random forest (extra.boosting=rf) predicts the mean of its trees.
-        divisor = len(model["tree_info"]) if model["average_output"] else 1
+        weight = 1 / len(file.trees) if "average_output" in file.head else 1.0
         return Ensemble(
-            tuple(
-                WeightedTree(1 / divisor, _subtree(tree["tree_structure"]), tree["shrinkage"])
-                for tree in model["tree_info"]
-            ),
-            threshold_dtype="float64",
+            tuple(tree_of_lightgbm(tree, weight) for tree in file.trees), threshold_dtype="float64"
         )
 
     def seed_matters(self, num_documents: int) -> bool:
@@ -413,28 +418,6 @@ class LightGBMRanker(LibraryRanker):
             "verbosity": -1,
             **self.extra,
         }
-
-
-def _subtree(node: dict[str, Any]) -> Node:
-    """Returns a node of LightGBM's dump, in which leaf values include shrinkage, with its subtree."""
-    if "leaf_value" in node:
-        # A leaf of a linear tree adds a sum over features to its constant.
-        if node.get("leaf_features"):
-            raise ConfigError(
-                "trees with extra.linear_tree have linear models in their leaves, which cannot be shown. Fit "
-                "without extra.linear_tree."
-            )
-        return Leaf(node["leaf_value"])
-    # Without missing values in training, LightGBM reads a missing value as 0.
-    zero_left = node["threshold"] >= 0
-    return InnerNode(
-        node["split_feature"],
-        node["threshold"],
-        missing_left=zero_left if node["missing_type"] == "None" else node["default_left"],
-        left=_subtree(node["left_child"]),
-        right=_subtree(node["right_child"]),
-        zero_missing=node["missing_type"] == "Zero",
-    )
 
 
 def _running_scores(booster: lgb.Booster, data: lgb.Dataset) -> Scores:

@@ -7,7 +7,6 @@
     loading           loads a saved model by the name of its class
     saved             checks the model that a run has saved
     formats           model files of other libraries and engines
-    lightgbm_text     checks LightGBM's model files
     xgboost_ubjson    checks XGBoost's model files
     splits            checks the nodes of trees, for every format
 

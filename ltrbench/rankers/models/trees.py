@@ -13,7 +13,7 @@ with `predict`. `uniform` converts trees to the form in which they are shown and
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -63,11 +63,14 @@ class WeightedTree:
     Attributes:
         weight: factor on each leaf value when scores are computed.
         shrinkage: factor that the leaf values already contain, such as the learning rate.
+        record: what the file of the tree has beside it, such as gains, for the writer of the same format,
+            which ignores a record that does not fit the tree.
     """
 
     weight: float
     root: Node
     shrinkage: float = 1.0
+    record: object | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,14 @@ from ltrbench.rankers.models.scoring import flat
 from ltrbench.rankers.models.trees import LARGEST_ZERO, Ensemble
 from ltrbench.shapes import Features
 from ltrbench.shipping.model import Linear
-from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, ZERO_VALUES
+from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, TINY_VALUES, ZERO_VALUES
 
 _Values = NDArray[np.float32]
 
 _HAS: Final[Mapping[str, Callable[[_Values], NDArray[np.bool_]]]] = {
     MISSING_VALUES: np.isnan,
     ZERO_VALUES: lambda values: np.abs(values) <= LARGEST_ZERO,
+    TINY_VALUES: lambda values: (np.abs(values) <= LARGEST_ZERO) & (values != 0),
     INFINITE_VALUES: np.isinf,
 }
 

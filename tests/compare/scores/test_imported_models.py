@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from golden_files import golden_file
 from messages import naming
-from model_files import stumps_as_json, with_missing, xgboost_booster
+from model_files import lightgbm_booster, stumps_as_json, with_missing, xgboost_booster
 from toy_runs import mentions
 
 from ltrbench.cli import main
@@ -22,7 +24,7 @@ from ltrbench.data.sources import LetorFiles, TableFiles
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import DataError, ResultError
 from ltrbench.experiment.run import Experiment, run
-from ltrbench.metrics import evaluate
+from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers.imported import ImportedRanker
 from ltrbench.rankers.models.importance import ImportanceSettings
 from ltrbench.rankers.single_feature import SingleFeatureRanker
@@ -57,6 +59,29 @@ def imported(*words: object, expected: int = 0) -> None:
     assert main(["import", *map(str, words)]) == expected
 
 
+def test_ranklibs_model_of_mq2008_gives_ranklibs_scores_and_its_figure(
+    letor_data: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """0.4891, as RankLib printed it, where a query without a relevant document counts 0."""
+    fold = letor_data("MQ2008") / "Fold1"
+    train, valid, test_file = (str(fold / name) for name in ("train.txt", "vali.txt", "test.txt"))
+    source = LetorFiles(name="mq2008", train=train, valid=valid, test=test_file)
+    like = finished(tmp_path / "like", source=source, importance=None)
+    model = golden_file("ranklib_MQ2008_Fold1_model.xml")
+    imported("ranklib", model, "--like", like.path, "--output", tmp_path / "ranklib")
+    made = read_run(tmp_path / "ranklib")
+    test = made.scored("test")
+    in_file = np.empty(len(test.scores))
+    in_file[slice(None) if test.file_rows is None else test.file_rows] = test.scores
+    lines = golden_file("ranklib_MQ2008_Fold1_test_scores.txt").read_text().splitlines()
+    expected = np.array([line.split()[-1] for line in lines], dtype=np.float64)
+    # RankLib rounds sums to float32, ltrbench also the products of 34 trees, each below 1.
+    np.testing.assert_allclose(in_file, expected, rtol=0, atol=34 * 2.0**-24)
+    mean = evaluate(test.judgments, test.scores, ["ndcg@10"], preset("ranklib")).means["ndcg@10"]
+    assert mean == pytest.approx(0.4891, abs=5e-5)
+    assert "valid/ndcg@10" in made.result.metrics
+
+
 def test_a_model_with_names_is_matched_by_them_in_any_order(
     like: Run, splits: Splits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,6 +97,16 @@ def test_a_model_with_names_is_matched_by_them_in_any_order(
     test = read_run(tmp_path / "made").scored("test")
     expected = booster.inplace_predict(np.asarray(splits.test.features)[:, order], validate_features=False)
     np.testing.assert_array_equal(test.scores, expected)
+
+
+def test_a_model_of_lightgbm_is_matched_by_names(like: Run, splits: Splits, tmp_path: Path) -> None:
+    features = np.asarray(splits.train.features)[:, ::-1]
+    booster = lightgbm_booster(splits.train, splits.train.feature_names[::-1], features)
+    booster.save_model(tmp_path / "model.txt")
+    made = import_model(ModelImport("x", tmp_path / "model.txt"), like, splits, tmp_path / "made")
+    assert made.result.settings["model"]["features"] == "names"
+    expected = booster.predict(np.asarray(splits.test.features)[:, ::-1])
+    np.testing.assert_array_equal(read_run(made.path).scored("test").scores, expected)
 
 
 def test_a_model_without_names_is_matched_by_position_and_says_so(
@@ -190,7 +225,11 @@ def test_changed_files_are_noticed_by_their_fingerprint(
 
 
 @pytest.mark.parametrize(
-    "content", [pickle.dumps([0.5]), b'{"learner": 1}', b"{L\x00", b'{"learner":' * 1000]
+    "content",
+    [
+        *(pickle.dumps([0.5]), b"tree\nversion=v4\n", b"<ensemble>", b"## LambdaMART\n\n<ensemble>"),
+        *(b'{"learner": 1}', b"{L\x00", b'{"learner":' * 1000),
+    ],
 )
 def test_a_file_that_is_no_valid_model_is_refused_in_one_paragraph(
     content: bytes, like: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from messages import naming
-from model_files import stumps_as_json, xgboost_booster
+from model_files import lightgbm_booster, ranklib_model, stumps_as_json, xgboost_booster
 
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ResultError
@@ -93,6 +93,8 @@ def test_every_supported_format_is_detected_from_its_content(tmp_path: Path) -> 
     path = tmp_path / "model"
     booster = xgboost_booster(data)
     contents = {
+        ("LightGBM", ".txt"): lightgbm_booster(data).model_to_string().encode(),
+        ("RankLib", ".txt"): ranklib_model([(number, 0.5) for number in range(1, 9)]).encode(),
         ("XGBoost", ".json"): bytes(booster.save_raw("json")),
         ("XGBoost", ".ubj"): bytes(booster.save_raw("ubj")),
     }

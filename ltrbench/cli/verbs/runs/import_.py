@@ -34,7 +34,7 @@ def import_verb(name: str, file: str, like: Path, output: Path, way: str | None,
     from the content. {data}, {fold} and {seed} in the file name are filled in from RUN; with {split} in it,
     the scores of test and valid are read.
 
-    A model: FILE is XGBoost's model.json or model.ubj, or a tree ensemble of RankLib.
+    A model: FILE is LightGBM's model.txt, XGBoost's model.json or model.ubj, or a tree ensemble of RankLib.
     The data of RUN are loaded again and scored. The run has the model, for predict, trees and ship.
 
     \b

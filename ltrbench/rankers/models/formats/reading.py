@@ -1,5 +1,6 @@
 """Reads a model file of another library, with the format detected from the content.
 
+    LightGBM   text of Booster.save_model: begins with a line `tree`
     RankLib    text of -save: begins with `## `, or with the XML itself
     XGBoost    JSON or UBJSON of Booster.save_model: begins with `{`
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from ltrbench.errors import ResultError
 from ltrbench.rankers.models.formats import ReadModel
+from ltrbench.rankers.models.formats.boosters.lightgbm_text import read_lightgbm_text
 from ltrbench.rankers.models.formats.boosters.xgboost_json import read_xgboost_json
 from ltrbench.rankers.models.formats.java.ranklib_xml import read_ranklib_xml
 from ltrbench.rankers.models.trees import Ensemble, Leaf, nodes_of
@@ -28,11 +30,11 @@ from ltrbench.untrusted.reading import check_regular, read_bytes
 MOST_MODEL_BYTES = 2**30
 """Maximum size of a model file."""
 
-OF_RANKLIB, OF_XGBOOST = "RankLib", "XGBoost"
+OF_LIGHTGBM, OF_RANKLIB, OF_XGBOOST = "LightGBM", "RankLib", "XGBoost"
 
 SUPPORTED = (
-    "Supported are XGBoost's JSON and UBJSON (booster.save_model('model.json') or 'model.ubj'), and "
-    "RankLib's tree ensembles (-save model.txt)"
+    "Supported are LightGBM's text (booster.save_model('model.txt')), XGBoost's JSON and UBJSON "
+    "(booster.save_model('model.json') or 'model.ubj'), and RankLib's tree ensembles (-save model.txt)"
 )
 
 _REMEDY = "Check the path of the model file"
@@ -52,6 +54,7 @@ class _Format:
 
 
 _FORMATS = (
+    _Format(OF_LIGHTGBM, re.compile(rb"tree\s*\n"), ".txt", read_lightgbm_text),
     _Format(OF_RANKLIB, re.compile(rb"## |\s*<(?:\?xml|!|ensemble)"), ".txt", read_ranklib_xml),
     _Format(OF_XGBOOST, re.compile(rb"\{[\s\"}]"), ".json", read_xgboost_json),
     _Format(OF_XGBOOST, re.compile(rb"\{"), ".ubj", read_xgboost_json),
@@ -76,7 +79,7 @@ class ModelFile:
 
     Attributes:
         path: for messages.
-        library: "RankLib" or "XGBoost".
+        library: "LightGBM", "RankLib" or "XGBoost".
         ending: usual ending of the names of such files.
         content: the bytes of the file.
         model: what it contains.
@@ -101,7 +104,7 @@ def is_model_file(path: Path) -> bool:
 
 
 def read_model_file(path: Path, remedy: str = _REMEDY) -> ModelFile:
-    """Reads a model file of XGBoost or RankLib.
+    """Reads a model file of LightGBM, XGBoost or RankLib.
 
     Args:
         remedy: what to do if the file cannot be read, for messages.

@@ -1,5 +1,7 @@
 """Model files of LightGBM and XGBoost, which other libraries and engines read too.
 
+lightgbm_text    LightGBM's model files
+lightgbm_trees   parser of LightGBM's model files, with the checks of the files of our own runs
 xgboost_json     XGBoost's model files, JSON and UBJSON
 xgboost_dump     XGBoost's dump, which search engines read
 """

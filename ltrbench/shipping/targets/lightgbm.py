@@ -1,0 +1,88 @@
+"""LightGBM itself, as a library for serving: a file of `Booster.save_model`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.rankers.models.formats.boosters.lightgbm_text import lightgbm_names, write_lightgbm_text
+from ltrbench.rankers.models.formats.boosters.lightgbm_trees import missing_sides, parse_lightgbm_file
+from ltrbench.rankers.models.trees import LARGEST_ZERO
+from ltrbench.shapes import Features
+from ltrbench.shipping.model import ShippedModel
+from ltrbench.shipping.target import TINY_VALUES, Engine, Export, Target
+
+try:
+    import lightgbm as lgb
+except ImportError as error:
+    raise ImportError("--to lightgbm needs LightGBM: pip install lightgbm") from error
+except OSError as error:
+    # LightGBM's wheel needs the OpenMP runtime of the system.
+    raise ImportError(
+        f"LightGBM is installed, but its OpenMP runtime is missing ({error}): apt install libgomp1"
+    ) from error
+
+_FILE = "model.txt"
+
+
+@dataclass
+class LightGBMTarget(Target):
+    """LightGBM 3.0 and newer reads the file; scores are float64."""
+
+    name = "lightgbm"
+
+    def export(self, model: ShippedModel) -> Export:
+        content = write_lightgbm_text(model.trees(self.name), model.feature_names)
+        return Export(
+            {_FILE: content},
+            f'lightgbm.Booster(model_file="{_FILE}").predict(features, raw_score=True)',
+            notes=(
+                "features has a row per document, in the order of feature_names in the file; NaN is missing.",
+                *_notes(model, content),
+            ),
+            limits=_limits(content),
+        )
+
+    def engine(self, model: ShippedModel, export: Export) -> Engine:
+        booster = lgb.Booster(model_str=export.files[_FILE].decode())
+
+        def scores(features: Features) -> NDArray[np.floating[Any]]:
+            if not len(features):
+                return np.zeros(0)
+            return np.asarray(booster.predict(features, raw_score=True, num_threads=1))
+
+        return Engine(scores, "LightGBM", lgb.__version__)
+
+
+def _notes(model: ShippedModel, content: bytes) -> list[str]:
+    notes = []
+    written, given = lightgbm_names(model.feature_names), list(model.feature_names)
+    if written != given and written == [f"Column_{feature}" for feature in range(len(given))]:
+        notes.append(
+            "LightGBM does not accept all names of the features, so that the file names them Column_0, "
+            "Column_1, ..., in the order of the training data."
+        )
+    elif written != given:
+        notes.append("Blanks in names of features are underscores in the file, as in LightGBM's files.")
+    counts = [tree.statistics["leaf_count"].split() for tree in parse_lightgbm_file(content).trees]
+    if any(set(of_tree) == {"0"} for of_tree in counts):
+        notes.append(
+            "The file has no gains, weights and counts, so importances and SHAP values are not available."
+        )
+    return notes
+
+
+def _limits(content: bytes) -> dict[str, str]:
+    """Returns the limit of tiny values, if a split has them and 0 on different sides."""
+    for tree in parse_lightgbm_file(content).trees:
+        _, zero_missing = missing_sides(tree.decision_type, tree.threshold)
+        divides = (tree.threshold >= -LARGEST_ZERO) & (tree.threshold < LARGEST_ZERO)
+        if (divides & ~zero_missing).any():
+            return {
+                TINY_VALUES: "LightGBM reads values of at most 1e-35 in absolute value as 0. Train the model "
+                "with 0 for such values."
+            }
+    return {}

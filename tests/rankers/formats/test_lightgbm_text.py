@@ -1,0 +1,514 @@
+"""LightGBM's text model files, compared with LightGBM itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from messages import naming
+from xgboost_cases import (
+    BACKENDS,
+    KINDS,
+    LARGEST,
+    around_thresholds,
+    deep,
+    fitted,
+    leaf_values_of,
+    random_ensemble,
+)
+
+from ltrbench.errors import ConfigError, ResultError
+from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
+from ltrbench.rankers.models.formats import ReadModel
+from ltrbench.rankers.models.formats.boosters.lightgbm_text import (
+    lightgbm_names,
+    read_lightgbm_text,
+    write_lightgbm_text,
+)
+from ltrbench.rankers.models.scoring import ensemble_scores
+from ltrbench.rankers.models.trees import LARGEST_ZERO, Node, rebuilt
+from ltrbench.shapes import Features
+
+PATH = Path("model.txt")
+NAMES = ["a", "b", "c"]
+
+TRAININGS: dict[str, dict[str, Any]] = {
+    "ranking": {},
+    "dart": {"boosting": "dart", "drop_rate": 0.5},
+    "goss": {"data_sample_strategy": "goss"},
+    "zero_as_missing": {"zero_as_missing": True},
+    "use_missing=false": {"use_missing": False},
+    "stumps": {"num_leaves": 2},
+    "one leaf": {"min_data_in_leaf": 10_000},
+    "one leaf with an average": {"min_data_in_leaf": 10_000, "objective": "regression"},
+    "random forest": {
+        "boosting": "rf",
+        "bagging_freq": 1,
+        "bagging_fraction": 0.5,
+        "objective": "regression",
+    },
+    "monotone": {"monotone_constraints": [1, 0, -1]},
+    "extra trees": {"extra_trees": True},
+    **{
+        name: {"objective": name}
+        for name in ("rank_xendcg", "regression", "regression_l1", "huber", "quantile", "binary")
+    },
+    **{name: {"objective": name} for name in ("cross_entropy", "poisson", "gamma", "tweedie")},
+}
+MISSING = np.float32(np.nan)
+
+
+def read(text: str) -> ReadModel:
+    return read_lightgbm_text(text.encode(), PATH)
+
+
+def loaded(content: bytes) -> lgb.Booster:
+    return lgb.Booster(model_str=content.decode())
+
+
+def raw(booster: lgb.Booster, features: Features) -> np.ndarray:
+    return np.asarray(booster.predict(features, raw_score=True, num_threads=1))
+
+
+def trained(
+    num_trees: int = 12, missing: float = 0.2, names: list[str] | None = None, **parameters: Any
+) -> tuple[lgb.Booster, Features]:
+    rng = np.random.default_rng(4)
+    features = rng.normal(size=(400, 3)).astype(np.float32)
+    features[rng.random(features.shape) < 0.2] = 0
+    features[rng.random(features.shape) < missing] = MISSING
+    features[:, 2] = np.abs(np.nan_to_num(features[:, 2]))  # without missing values
+    # Missing values matter most, so that a split separates them from all others.
+    labels = np.clip(2 * np.isnan(features[:, 0]) + (np.nan_to_num(features[:, 1]) > 0), 0, 3)
+    labels = labels + (rng.random(len(labels)) < 0.2)
+    objective = parameters.get("objective", "lambdarank")
+    if objective in ("binary", "cross_entropy"):
+        labels = labels > 0
+    elif objective in ("gamma",):
+        labels = labels + 1
+    is_ranking = objective in ("lambdarank", "rank_xendcg")
+    data = lgb.Dataset(features, labels, group=[40] * 10 if is_ranking else None, feature_name=names or NAMES)
+    settings = {"num_leaves": 9, "min_data_in_leaf": 5, "verbose": -1, "num_threads": 1, "seed": 1}
+    return lgb.train({**settings, "objective": "lambdarank", **parameters}, data, num_trees), features
+
+
+def trees_part(text: str) -> str:
+    """Returns the text from the first tree to the end of the trees."""
+    return text[text.index("Tree=0\n") : text.index("end of trees\n")]
+
+
+def of_one(root: Node, **options: Any) -> Ensemble:
+    return Ensemble((WeightedTree(1.0, root),), **options)
+
+
+def names_of(features: Features) -> list[str]:
+    return [f"feature_{number}" for number in range(features.shape[1])]
+
+
+def check_leaves(ensemble: Ensemble, features: Features) -> None:
+    """Checks the leaf value of each tree in LightGBM, the sum, and the rounds through files."""
+    features = np.where(np.abs(features) <= LARGEST_ZERO, 0, features)  # as LightGBM reads them
+    content = write_lightgbm_text(ensemble, names_of(features))
+    booster = loaded(content)
+    first = booster.num_trees() - len(ensemble.trees)  # 1: the base score is a tree
+    expected = np.full(len(features), float(np.dtype(ensemble.score_dtype).type(ensemble.base_score)))
+    for number in range(len(ensemble.trees)):
+        values = np.asarray(
+            booster.predict(features, raw_score=True, start_iteration=first + number, num_iteration=1)
+        )
+        np.testing.assert_array_equal(values.astype(np.float32), leaf_values_of(ensemble, number, features))
+        expected += values
+    np.testing.assert_array_equal(raw(booster, features), expected)
+    if ensemble.score_dtype == "float64":
+        np.testing.assert_array_equal(expected, ensemble_scores(ensemble, features))
+    check_rounds(content)
+
+
+def check_rounds(content: bytes) -> None:
+    """Checks that a written file is the same after it was read by us, and by LightGBM."""
+    model = read_lightgbm_text(content, PATH)
+    assert write_lightgbm_text(model.trees, model.feature_names) == content
+    assert loaded(content).model_to_string() == content.decode()
+
+
+# Files of LightGBM
+
+
+@pytest.mark.parametrize("training", TRAININGS)
+@pytest.mark.parametrize("num_trees", [1, 12])
+def test_a_file_of_lightgbm_is_written_again_byte_for_byte(training: str, num_trees: int) -> None:
+    booster, features = trained(num_trees, **TRAININGS[training])
+    text = booster.model_to_string()
+    model = read(text)
+    assert model.feature_names == ("a", "b", "c")
+    content = write_lightgbm_text(model.trees, model.feature_names)
+    assert trees_part(content.decode()) == trees_part(text)
+    check_rounds(content)
+    expected = raw(booster, features)
+    np.testing.assert_array_equal(raw(loaded(content), features), expected)
+    np.testing.assert_array_equal(ensemble_scores(model.trees, features), expected)
+    # The objective of the written file does not transform scores.
+    np.testing.assert_array_equal(loaded(content).predict(features), expected)
+
+
+def test_counts_and_gains_are_kept_so_that_importances_and_contributions_are_those_of_lightgbm() -> None:
+    booster, features = trained()
+    model = read(booster.model_to_string())
+    again = loaded(write_lightgbm_text(model.trees, model.feature_names))
+    for kind in ("split", "gain"):
+        np.testing.assert_array_equal(again.feature_importance(kind), booster.feature_importance(kind))
+    np.testing.assert_array_equal(
+        again.predict(features, pred_contrib=True), booster.predict(features, pred_contrib=True)
+    )
+
+
+def test_a_split_of_missing_values_from_all_others_has_an_infinite_threshold() -> None:
+    text = trained()[0].model_to_string()
+    assert "threshold=inf" in text
+    (tree, *_) = read(text).trees.trees
+    assert isinstance(tree.root, InnerNode)
+    assert tree.root.threshold == np.inf
+    features = np.array([[np.inf, 0, 0], [LARGEST, 0, 0], [MISSING, 0, 0]], dtype=np.float32)
+    np.testing.assert_array_equal(
+        ensemble_scores(read(text).trees, features), raw(lgb.Booster(model_str=text), features)
+    )
+
+
+def test_values_around_thresholds_go_where_lightgbm_sends_them() -> None:
+    booster, _ = trained()
+    ensemble = read(booster.model_to_string()).trees
+    features = around_thresholds(ensemble, 3)
+    features = np.where(np.abs(features) <= LARGEST_ZERO, 0, features)  # as LightGBM reads them
+    np.testing.assert_array_equal(ensemble_scores(ensemble, features), raw(booster, features))
+
+
+def test_a_random_forest_is_the_sum_of_its_trees() -> None:
+    booster, features = trained(**TRAININGS["random forest"])
+    scores = ensemble_scores(read(booster.model_to_string()).trees, features)
+    np.testing.assert_allclose(scores / booster.num_trees(), booster.predict(features), rtol=1e-14)
+
+
+def test_files_of_old_versions_without_statistics_are_read() -> None:
+    booster, features = trained(1)
+    head, tree = booster.model_to_string().split("Tree=0\n")
+    lines = tree[: tree.index("end of trees")].strip("\n").split("\n")
+    dropped = ("internal_weight", "leaf_weight", "is_linear", "leaf_count", "internal_count")
+    block = "Tree=0\n" + "\n".join(line for line in lines if not line.startswith(dropped)) + "\n\n\n"
+    old = resized(head + block + "\nfeature importances:\na=3\n").replace("version=v4", "version=v2")
+    model = read(old)
+    np.testing.assert_array_equal(ensemble_scores(model.trees, features), raw(booster, features))
+    again = loaded(write_lightgbm_text(model.trees, model.feature_names))
+    np.testing.assert_array_equal(raw(again, features), raw(booster, features))
+
+
+def test_a_record_that_does_not_fit_the_tree_is_ignored() -> None:
+    booster, features = trained(1)
+    ensemble = read(booster.model_to_string()).trees
+    (tree,) = ensemble.trees
+    assert isinstance(tree.root, InnerNode)
+    pruned = replace(tree, root=tree.root.left)
+    turned = replace(
+        tree, root=rebuilt(tree.root, lambda node: {"missing_left": not node.missing_left}, lambda x: x)
+    )
+    zeros = replace(tree, root=rebuilt(tree.root, lambda _: {"zero_missing": True}, lambda x: x))
+    half = replace(tree, weight=0.5)
+    foreign = replace(tree, record="gains")
+    for other in (pruned, turned, zeros, half, foreign):
+        changed = replace(ensemble, trees=(other,))
+        content = write_lightgbm_text(changed, NAMES)
+        np.testing.assert_array_equal(raw(loaded(content), features), ensemble_scores(changed, features))
+        assert b"leaf_count=0 0" in content
+        check_rounds(content)
+
+
+# Trees of all backends
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_lightgbm_sends_documents_to_the_leaves_of_the_backend(backend: str, kind: str) -> None:
+    check_leaves(*fitted(backend, kind))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("comparison", ["<=", "<"])
+def test_values_next_to_thresholds_reach_their_leaves(comparison: str, dtype: str) -> None:
+    ensemble = random_ensemble(comparison=comparison, dtype=dtype)
+    features = around_thresholds(ensemble, 3)
+    infinite = features.copy()
+    infinite[:, 0], infinite[::2, 1] = np.inf, -np.inf
+    check_leaves(ensemble, np.concatenate([features, infinite, -features]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("threshold", [0.1, -0.1, 0.0, 1e-30, -1e-30, 16777217.0, LARGEST, -LARGEST])
+@pytest.mark.parametrize("comparison", ["<=", "<"])
+def test_a_threshold_between_two_float32_stays_between_them(
+    comparison: str, threshold: float, dtype: str
+) -> None:
+    threshold = float(np.dtype(dtype).type(threshold))
+    stump = InnerNode(0, threshold, False, Leaf(-1.0), Leaf(1.0))
+    ensemble = of_one(stump, comparison=comparison, threshold_dtype=dtype)
+    check_leaves(ensemble, around_thresholds(ensemble, 1))
+
+
+def test_thresholds_that_are_compared_as_float64_keep_their_bits() -> None:
+    thresholds = np.random.default_rng(0).normal(size=200).tolist()
+    trees = tuple(
+        WeightedTree(1.0, InnerNode(0, threshold, False, Leaf(-threshold), Leaf(threshold / 3)))
+        for threshold in thresholds
+    )
+    model = read_lightgbm_text(write_lightgbm_text(Ensemble(trees, threshold_dtype="float64"), ["x"]), PATH)
+    assert model.trees.trees == trees
+
+
+@pytest.mark.parametrize("missing_left", [True, False])
+@pytest.mark.parametrize("threshold", [-0.5, 0.5])
+def test_zeros_that_count_as_missing_go_with_missing_values(threshold: float, missing_left: bool) -> None:
+    stump = InnerNode(0, threshold, missing_left, Leaf(-1.0), Leaf(1.0), zero_missing=True)
+    values = [0, -0.0, 1e-36, -1e-36, 1e-34, -1e-34, 1, -1, np.nan]
+    check_leaves(of_one(stump), np.array(values, dtype=np.float32).reshape(-1, 1))
+
+
+@pytest.mark.parametrize("depth", [0, 1, 60, 500])
+def test_trees_of_any_depth_are_written_and_read(depth: int) -> None:
+    ensemble = of_one(deep(depth))
+    check_leaves(ensemble, around_thresholds(ensemble, 3))
+
+
+@pytest.mark.slow
+def test_a_tree_of_a_hundred_thousand_levels_is_read() -> None:
+    content = write_lightgbm_text(of_one(deep(100_000)), NAMES)
+    assert write_lightgbm_text(read_lightgbm_text(content, PATH).trees, NAMES) == content
+
+
+@pytest.mark.slow
+def test_ten_thousand_trees_have_the_scores_of_the_reference() -> None:
+    ensemble = random_ensemble(10_000, "<", "float32", num_leaves=4)
+    features = np.random.default_rng(3).normal(size=(50, 3)).astype(np.float32)
+    content = write_lightgbm_text(ensemble, NAMES)
+    expected = ensemble_scores(replace(ensemble, score_dtype="float64"), features)
+    np.testing.assert_allclose(raw(loaded(content), features), expected, rtol=0, atol=1e-3)
+    check_rounds(content)
+
+
+@pytest.mark.parametrize("base_score", [0.0, 0.3])
+def test_a_model_without_trees_is_its_base_score(base_score: float) -> None:
+    content = write_lightgbm_text(Ensemble((), base_score=base_score), ["only"])
+    scores = raw(loaded(content), np.zeros((2, 1), dtype=np.float32))
+    np.testing.assert_array_equal(scores, np.full(2, base_score))
+    check_rounds(content)
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False, max_value=1e300, min_value=-1e300)))
+def test_numbers_keep_their_bits_in_lightgbm(values: list[float]) -> None:
+    given = [*values, 0.1, -0.0, 5e-324, 2.2250738585072014e-308]
+    trees = tuple(WeightedTree(1.0, Leaf(value)) for value in given)
+    content = write_lightgbm_text(Ensemble(trees), ["only"])
+    booster = loaded(content)
+    assert [booster.get_leaf_output(number, 0) for number in range(len(given))] == given
+    assert [tree.root for tree in read_lightgbm_text(content, PATH).trees.trees] == [*map(Leaf, given)]
+
+
+def test_a_leaf_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(ConfigError, match=naming("tree 0", "finite")):
+        write_lightgbm_text(Ensemble((WeightedTree(1e200, Leaf(1e200)),)), ["only"])
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["query length", "b\tc"], ["query_length", "b_c"]),
+        (["größe", "长度"], ["größe", "长度"]),
+        (["a=b", "Tree=0"], ["a=b", "Tree=0"]),
+        (["1", "2"], ["1", "2"]),
+        (["tf[0]", "b"], ["Column_0", "Column_1"]),
+        (["a b", "a_b"], ["Column_0", "Column_1"]),
+        (["", "b"], ["Column_0", "Column_1"]),
+        *[([f"a{sign}", "b"], ["Column_0", "Column_1"]) for sign in '",:[]{}\\\x00'],
+    ],
+)
+def test_names_are_those_that_lightgbm_accepts(names: list[str], expected: list[str]) -> None:
+    assert lightgbm_names(names) == expected
+    root = InnerNode(1, 0.5, False, Leaf(-1.0), Leaf(1.0))
+    content = write_lightgbm_text(of_one(root), names)
+    booster = loaded(content)
+    assert booster.feature_name() == expected
+    assert booster.dump_model()["feature_names"] == expected
+    assert list(read_lightgbm_text(content, PATH).feature_names) == expected
+    check_rounds(content)
+
+
+@pytest.mark.parametrize("name", [*(f"a{sign}" for sign in '",:[]{}'), "a=b", "größe"])
+def test_names_that_lightgbm_refuses_are_renamed(name: str) -> None:
+    is_refused = lightgbm_names([name, "b", "c"])[0] != name
+    if is_refused:
+        with pytest.raises(lgb.basic.LightGBMError, match="JSON"):
+            trained(1, names=[name, "b", "c"])
+    else:
+        assert trained(1, names=[name, "b", "c"])[0].feature_name()[0] == name
+
+
+# Refusals
+
+
+def resized(text: str) -> str:
+    """Returns a text with the sizes of its trees."""
+    head, *blocks = text.split("Tree=")
+    sizes = [len(f"Tree={block}") for block in blocks]
+    for end in ("end of trees", "\nfeature importances"):
+        if end in blocks[-1]:
+            sizes[-1] = len("Tree=" + blocks[-1][: blocks[-1].index(end)])
+    lines = head.split("\n")
+    place = next(number for number, line in enumerate(lines) if line.startswith("tree_sizes="))
+    lines[place] = f"tree_sizes={' '.join(map(str, sizes))}"
+    return "Tree=".join(["\n".join(lines), *blocks])
+
+
+def valid() -> str:
+    root = InnerNode(0, 0.5, True, Leaf(-1.0), InnerNode(1, 1.5, False, Leaf(1.0), Leaf(2.0)))
+    return write_lightgbm_text(Ensemble((WeightedTree(1.0, root),) * 2), ["a", "b"]).decode()
+
+
+def line(name: str, value: str) -> Callable[[str], str]:
+    """Returns a change of the first line of a name."""
+
+    def change(text: str) -> str:
+        start = text.index(f"\n{name}=") + 1
+        return resized(f"{text[:start]}{name}={value}{text[text.index(chr(10), start) :]}")
+
+    return change
+
+
+def without(name: str) -> Callable[[str], str]:
+    def change(text: str) -> str:
+        start = text.index(f"\n{name}=") + 1
+        return resized(text[:start] + text[text.index("\n", start) + 1 :])
+
+    return change
+
+
+DAMAGES: dict[str, tuple[Callable[[str], str], tuple[object, ...]]] = {
+    "cycle": (line("left_child", "-1 0"), ("tree 0", "exactly one")),
+    "loop": (line("left_child", "0 -2"), ("tree 0", "exactly one")),
+    "two parents": (line("left_child", "1 -2"), ("tree 0", "exactly one")),
+    "same leaf": (line("left_child", "-1 -1"), ("tree 0", "exactly one")),
+    "child out of range": (line("left_child", "-1 99"), ("tree 0", "exactly one")),
+    "leaf out of range": (line("left_child", "-99 -2"), ("tree 0", "exactly one")),
+    "child of 2e9": (line("right_child", "2000000000 -3"), ("tree 0", "exactly one")),
+    "huge child": (line("right_child", "1" * 400 + " -3"), ("tree 0", "right_child")),
+    "fractional child": (line("right_child", "1.5 -3"), ("tree 0", "right_child")),
+    "child with an exponent": (line("right_child", "1e0 -3"), ("tree 0", "right_child")),
+    "signs": (line("right_child", "1-1 -3"), ("tree 0", "right_child", "integer")),
+    "feature out of range": (line("split_feature", "0 2"), ("tree 0", "0 to 1")),
+    "negative feature": (line("split_feature", "0 -1"), ("tree 0", "0 to 1")),
+    "many leaves": (line("num_leaves", "999999999"), ("tree 0", "999,999,998")),
+    "too many leaves": (line("num_leaves", "9" * 99), ("tree 0", "num_leaves")),
+    "no leaf": (line("num_leaves", "0"), ("tree 0", "no leaf")),
+    "a leaf too few": (line("num_leaves", "2"), ("tree 0", "threshold", 1)),
+    "NaN threshold": (line("threshold", "nan 1"), ("tree 0", "threshold")),
+    "no number": (line("threshold", "e- 1"), ("tree 0", "threshold", "number")),
+    "hexadecimal": (line("threshold", "0x1p3 1"), ("tree 0", "threshold")),
+    "NaN leaf": (line("leaf_value", "nan 1 2"), ("tree 0", "finite")),
+    "infinite leaf": (line("leaf_value", "1 inf 2"), ("tree 0", "finite")),
+    "large leaf": (line("leaf_value", "1 1e400 2"), ("tree 0", "finite")),
+    "infinite sum": (
+        lambda t: resized(t.replace("leaf_value=-1", "leaf_value=1.5e308")),
+        ("sum", "finite"),
+    ),
+    "gain": (line("split_gain", "1 1 1"), ("tree 0", "split_gain", 2)),
+    "count": (line("leaf_count", "1 e 1"), ("tree 0", "leaf_count")),
+    "shrinkage": (line("shrinkage", "0"), ("tree 0", "shrinkage")),
+    "categorical": (line("num_cat", "1"), ("tree 0", "categorical", "numbers")),
+    "categorical split": (line("decision_type", "9 8"), ("tree 0", "decision_type")),
+    "unknown split": (line("decision_type", "8 16"), ("tree 0", "decision_type")),
+    "classes": (line("num_class", "3"), ("num_class", 1)),
+    "outputs": (line("num_tree_per_iteration", "3"), ("num_tree_per_iteration", 1)),
+    "names": (line("feature_names", "a"), ("feature_names", 2)),
+    "same names": (line("feature_names", "a a"), ("feature_names", 2)),
+    "empty name": (line("feature_names", " b"), ("feature_names", 2)),
+    "many features": (line("max_feature_idx", "999999998"), ("feature_names", 999999999)),
+    "too many features": (line("max_feature_idx", "9" * 20), ("max_feature_idx",)),
+    "no sizes": (lambda t: t.replace("tree_sizes=", "x="), ("tree_sizes",)),
+    "size": (lambda t: t.replace("tree_sizes=", "tree_sizes=1 "), ("tree_sizes",)),
+    "negative size": (lambda t: t.replace("tree_sizes=", "tree_sizes=-9 "), ("tree_sizes",)),
+    "a tree too many": (lambda t: t.replace("\n\nTree=0", " 999999999\n\nTree=0", 1), ("tree_sizes",)),
+    "a tree too few": (lambda t: re.sub(r"(tree_sizes=\d+) \d+", r"\1", t), ("tree_sizes", "more trees")),
+    "carriage returns": (lambda t: t.replace("\n", "\r\n"), ("no trees",)),
+    "title": (lambda t: t.replace("tree\n", "forest\n", 1), ("first line",)),
+    "twice": (lambda t: t.replace("num_class=1", "num_class=1\nnum_class=1", 1), ("num_class", "twice")),
+    "order": (lambda t: t.replace("Tree=1", "Tree=7"), ("tree 1",)),
+    "no values": (without("leaf_value"), ("tree 0", "leaf_value", "missing")),
+    "no names": (without("feature_names"), ("feature_names",)),
+    "linear": (
+        lambda t: resized(
+            t.replace(
+                "is_linear=0",
+                "is_linear=1\nleaf_const=1 1 1\nnum_features=1 0 0\nleaf_features=0\nleaf_coeff=1",
+                1,
+            )
+        ),
+        ("tree 0", "linear_tree"),
+    ),
+    "linear features": (line("is_linear", "1\nnum_features=999999999 0 0"), ("num_features",)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_files_are_refused_with_the_place(damage: str) -> None:
+    change, parts = DAMAGES[damage]
+    with pytest.raises(ResultError, match=naming(PATH, "LightGBM", "save_model", *parts)) as refusal:
+        read(change(valid()))
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"tree", b"tree\n", b"tree\n\n\nTree=0\n", b"\xff\xfe", b"\x00" * 100),
+        b"tree\nversion=v4\n" + b"a" * 10**6 + b"\n\nTree=0\n",
+        b"tree\nfeature_names=\xff\n\nTree=0\n",
+        b"\xef\xbb\xbftree\n\nTree=0\n",
+    ],
+)
+def test_files_that_are_not_models_are_refused(content: bytes) -> None:
+    with pytest.raises(ResultError, match=naming(PATH, "save_model")):
+        read_lightgbm_text(content, PATH)
+
+
+@given(data=st.data())
+def test_files_with_changed_bytes_are_read_or_refused(data: st.DataObject) -> None:
+    content = bytearray(valid().encode())
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place : place + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=3))
+    try:
+        model = read_lightgbm_text(bytes(content), PATH)
+    except ResultError:
+        return
+    scores = ensemble_scores(model.trees, np.zeros((1, model.num_features), dtype=np.float32))
+    assert np.isfinite(scores).all()
+
+
+def test_classifiers_linear_trees_and_categories_of_lightgbm_are_refused() -> None:
+    with pytest.raises(ResultError, match=naming("num_class")):
+        read(trained(objective="multiclass", num_class=5)[0].model_to_string())
+    with pytest.raises(ResultError, match=naming("linear_tree")):
+        read(trained(objective="regression", linear_tree=True)[0].model_to_string())
+    features = np.random.default_rng(0).integers(0, 5, (2000, 1)).astype(np.float32)
+    data = lgb.Dataset(features, features[:, 0] % 2, categorical_feature=[0])
+    booster = lgb.train({"objective": "regression", "verbose": -1, "num_threads": 1}, data, 2)
+    with pytest.raises(ResultError, match=naming("tree 0", "categorical")):
+        read(booster.model_to_string())

@@ -1,0 +1,160 @@
+"""LightGBM as a target: LightGBM scores the written file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from messages import naming
+from xgboost_cases import BACKENDS, KINDS, around_thresholds, fitted, random_ensemble
+
+from ltrbench.data.synthetic import Synthetic
+from ltrbench.errors import ConfigError
+from ltrbench.metrics import DEFAULT
+from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
+from ltrbench.rankers.capabilities import exact_trees_of
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.models.scoring import ensemble_scores
+from ltrbench.rankers.models.trees import LARGEST_ZERO
+from ltrbench.shapes import Features
+from ltrbench.shipping.certificate.certifying import certify
+from ltrbench.shipping.certificate.record import CERTIFIED, Certificate
+from ltrbench.shipping.model import Linear, ShippedModel
+from ltrbench.shipping.target import TINY_VALUES
+from ltrbench.shipping.targets.lightgbm import LightGBMTarget
+
+TARGET = LightGBMTarget()
+
+
+def shipped(scorer: Ensemble | Linear, num_features: int) -> ShippedModel:
+    return ShippedModel("a_model", tuple(f"f{number}" for number in range(num_features)), scorer)
+
+
+def stump(threshold: float, **options: bool) -> Ensemble:
+    node = InnerNode(0, threshold, False, Leaf(1.0), Leaf(2.0), **options)
+    return Ensemble((WeightedTree(1.0, node),))
+
+
+def certified(model: ShippedModel) -> Certificate:
+    data = Synthetic(name="synthetic", num_queries=12).load().test
+    export = TARGET.export(model)
+    scorer = model.scorer
+    assert isinstance(scorer, Ensemble)
+
+    def predict(features: Features) -> np.ndarray:
+        return np.asarray(ensemble_scores(scorer, features))
+
+    return certify(model, predict, data, export, TARGET.engine(model, export), DEFAULT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_lightgbm_gives_the_scores_of_the_backend(backend: str, kind: str) -> None:
+    ensemble, features = fitted(backend, kind)
+    model = shipped(ensemble, features.shape[1])
+    scores = TARGET.engine(model, TARGET.export(model)).scores(features)
+    expected = ensemble_scores(ensemble, features)
+    if ensemble.score_dtype == "float64":
+        np.testing.assert_array_equal(scores, expected)
+    else:
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=len(ensemble.trees) * 2.0**-22)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_models_of_every_backend_are_certified(backend: str, kind: str) -> None:
+    ensemble, features = fitted(backend, kind)
+    certificate = certified(shipped(ensemble, features.shape[1]))
+    assert (certificate.status, certificate.reason) == (CERTIFIED, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extra", [{}, {"boosting": "dart"}, {"zero_as_missing": True}], ids=str)
+def test_a_model_of_lightgbm_is_the_file_that_lightgbm_wrote(
+    extra: dict[str, object], tmp_path: Path
+) -> None:
+    train = Synthetic(name="synthetic", num_queries=12).load().train
+    features = np.array(train.features)
+    features[np.random.default_rng(0).random(features.shape) < 0.2] = np.nan
+    ranker = LightGBMRanker(num_trees=8, extra=extra).fit(replace(train, features=features))
+    ranker.save(tmp_path)
+    model = shipped(exact_trees_of(ranker), features.shape[1])
+    export = TARGET.export(model)
+    written, original = export.files["model.txt"].decode(), (tmp_path / "model.txt").read_text()
+    start, end = "Tree=0\n", "end of trees\n"
+    assert (
+        written[written.index(start) : written.index(end)]
+        == original[original.index(start) : original.index(end)]
+    )
+    np.testing.assert_array_equal(TARGET.engine(model, export).scores(features), ranker.predict(features))
+    assert not any("SHAP" in note for note in export.notes)
+    assert not export.limits
+
+
+def test_the_engine_is_the_installed_package() -> None:
+    model = shipped(random_ensemble(), 3)
+    export = TARGET.export(model)
+    engine = TARGET.engine(model, export)
+    assert not engine.is_simulated
+    assert (engine.name, engine.score_dtype) == ("LightGBM", "float64")
+    assert export.offset == 0
+    assert list(export.files) == ["model.txt"]
+    assert "model.txt" in export.request
+    assert any("SHAP" in note for note in export.notes)
+    assert engine.scores(np.zeros((0, 3), dtype=np.float32)).shape == (0,)
+
+
+def test_linear_models_are_refused() -> None:
+    with pytest.raises(ConfigError, match=naming("a_model", "lightgbm", "--to")):
+        TARGET.export(shipped(Linear(np.zeros(2)), 2))
+
+
+@pytest.mark.parametrize(
+    ("names", "parts"),
+    [
+        (("f0", "größe"), None),
+        (("query length", "b"), ("underscores",)),
+        (("tf[title]", "b"), ("Column_0", "order")),
+    ],
+)
+def test_renamed_features_have_a_note(names: tuple[str, ...], parts: tuple[str, ...] | None) -> None:
+    notes = TARGET.export(ShippedModel("a_model", names, stump(0.5))).notes
+    about_names = [note for note in notes if "names of" in note]
+    assert bool(about_names) == (parts is not None)
+    assert all(part in about_names[0] for part in parts or ())
+
+
+@pytest.mark.parametrize(
+    ("ensemble", "is_limited"),
+    [
+        (stump(0.0), True),
+        (stump(-1e-38), True),
+        (stump(-LARGEST_ZERO), True),
+        (stump(LARGEST_ZERO), False),
+        (replace(stump(0.0), comparison="<"), True),
+        (stump(0.5), False),
+        (stump(1e-30), False),
+        (stump(0.0, zero_missing=True), False),
+    ],
+)
+def test_tiny_values_are_a_limit_where_a_split_has_them_and_0_on_two_sides(
+    ensemble: Ensemble, is_limited: bool
+) -> None:
+    model = shipped(ensemble, 40)
+    assert (TINY_VALUES in TARGET.export(model).limits) == is_limited
+    certificate = certified(model)
+    assert (certificate.status, certificate.reason) == (CERTIFIED, "")
+
+
+def test_values_next_to_thresholds_get_the_scores_of_the_model() -> None:
+    ensemble = random_ensemble(comparison="<", dtype="float32")
+    features = around_thresholds(ensemble, 3)
+    features[:, 2] = np.inf
+    model = shipped(ensemble, 3)
+    expected = ensemble_scores(ensemble, features)
+    scores = TARGET.engine(model, TARGET.export(model)).scores(features)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=len(ensemble.trees) * 2.0**-20)
