@@ -575,7 +575,10 @@ def test_position_factors_of_another_correction_are_not_continued(
         ),
         pytest.param(r"split_feature=\d+", "split_feature=-7", "outside 0 to 39", id="a feature of -7"),
         pytest.param(r"left_child=-?\d+", "left_child=0", "exactly one", id="a cycle"),
-        pytest.param(r"right_child=-?\d+", "right_child=2000000000", "exactly one", id="a child of 2e9"),
+        pytest.param(r"right_child=-?\d+", "right_child=2000000000", "one of 4 splits", id="a child of 2e9"),
+        pytest.param(
+            r"(left_child=.*?)-1\b", r"\g<1>4", "one of 4 splits", id="a leaf counted after the splits"
+        ),
         pytest.param(r"left_child=-?\d+", "left_child=-99", "exactly one", id="a leaf out of range"),
         pytest.param(r"leaf_value=\S+", "leaf_value=nan", "not finite", id="a value that is not a number"),
         pytest.param(r"leaf_value=\S+", "leaf_value=1e400", "not finite", id="an infinite value"),
@@ -589,6 +592,7 @@ def test_position_factors_of_another_correction_are_not_continued(
         pytest.param(r"Column_1 ", 'Column"1 ', "feature_names", id="a name that would end a JSON text"),
         pytest.param(r"num_class=1", "num_class=3", "num_class", id="classes"),
         pytest.param(r"objective=lambdarank", "objective=multiclass", "objective", id="another objective"),
+        pytest.param(r"linear_tree: 0", "linear_tree: 1", "linear_tree", id="a parameter of linear trees"),
         pytest.param(r"\[seed: 0\]", "[seed 0]", "parameter", id="a parameter without a colon"),
         pytest.param(
             r"pandas_categorical:null", "pandas_categorical:[[", "end with", id="categories of pandas"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.rankers.models.formats.boosters.lightgbm_text import lightgbm_names, write_lightgbm_text
-from ltrbench.rankers.models.formats.boosters.lightgbm_trees import missing_sides, parse_lightgbm_file
+from ltrbench.rankers.models.formats.boosters.lightgbm_trees import (
+    LightGBMTree,
+    missing_sides,
+    parse_lightgbm_file,
+)
 from ltrbench.rankers.models.trees import LARGEST_ZERO
 from ltrbench.shapes import Features
 from ltrbench.shipping.model import ShippedModel
@@ -36,14 +41,15 @@ class LightGBMTarget(Target):
 
     def export(self, model: ShippedModel) -> Export:
         content = write_lightgbm_text(model.trees(self.name), model.feature_names)
+        trees = parse_lightgbm_file(content).trees
         return Export(
             {_FILE: content},
             f'lightgbm.Booster(model_file="{_FILE}").predict(features, raw_score=True)',
             notes=(
                 "features has a row per document, in the order of feature_names in the file; NaN is missing.",
-                *_notes(model, content),
+                *_notes(model, trees),
             ),
-            limits=_limits(content),
+            limits=_limits(trees),
         )
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
@@ -57,7 +63,7 @@ class LightGBMTarget(Target):
         return Engine(scores, "LightGBM", lgb.__version__)
 
 
-def _notes(model: ShippedModel, content: bytes) -> list[str]:
+def _notes(model: ShippedModel, trees: Sequence[LightGBMTree]) -> list[str]:
     notes = []
     written, given = lightgbm_names(model.feature_names), list(model.feature_names)
     if written != given and written == [f"Column_{feature}" for feature in range(len(given))]:
@@ -67,17 +73,16 @@ def _notes(model: ShippedModel, content: bytes) -> list[str]:
         )
     elif written != given:
         notes.append("Blanks in names of features are underscores in the file, as in LightGBM's files.")
-    counts = [tree.statistics["leaf_count"].split() for tree in parse_lightgbm_file(content).trees]
-    if any(set(of_tree) == {"0"} for of_tree in counts):
+    if all(set(tree.statistics["leaf_count"].split()) <= {"0"} for tree in trees):
         notes.append(
             "The file has no gains, weights and counts, so importances and SHAP values are not available."
         )
     return notes
 
 
-def _limits(content: bytes) -> dict[str, str]:
+def _limits(trees: Sequence[LightGBMTree]) -> dict[str, str]:
     """Returns the limit of tiny values, if a split has them and 0 on different sides."""
-    for tree in parse_lightgbm_file(content).trees:
+    for tree in trees:
         _, zero_missing = missing_sides(tree.decision_type, tree.threshold)
         divides = (tree.threshold >= -LARGEST_ZERO) & (tree.threshold < LARGEST_ZERO)
         if (divides & ~zero_missing).any():

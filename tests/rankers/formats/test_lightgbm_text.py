@@ -209,6 +209,14 @@ def test_files_of_old_versions_without_statistics_are_read() -> None:
     np.testing.assert_array_equal(raw(again, features), raw(booster, features))
 
 
+def test_models_of_other_label_columns_and_of_own_objectives_are_read() -> None:
+    booster, features = trained(2)
+    text = booster.model_to_string()
+    for before, after in (("label_index=0", "label_index=4"), ("objective=lambdarank\n", "")):
+        scores = ensemble_scores(read(text.replace(before, after)).trees, features)
+        np.testing.assert_array_equal(scores, raw(booster, features))
+
+
 def test_a_record_that_does_not_fit_the_tree_is_ignored() -> None:
     booster, features = trained(1)
     ensemble = read(booster.model_to_string()).trees
@@ -405,9 +413,11 @@ DAMAGES: dict[str, tuple[Callable[[str], str], tuple[object, ...]]] = {
     "loop": (line("left_child", "0 -2"), ("tree 0", "exactly one")),
     "two parents": (line("left_child", "1 -2"), ("tree 0", "exactly one")),
     "same leaf": (line("left_child", "-1 -1"), ("tree 0", "exactly one")),
-    "child out of range": (line("left_child", "-1 99"), ("tree 0", "exactly one")),
+    "child out of range": (line("left_child", "-1 99"), ("tree 0", "2 splits")),
+    # Leaf 2, if leaves were numbered after the splits.
+    "leaf as a split": (line("right_child", "1 4"), ("tree 0", "2 splits")),
     "leaf out of range": (line("left_child", "-99 -2"), ("tree 0", "exactly one")),
-    "child of 2e9": (line("right_child", "2000000000 -3"), ("tree 0", "exactly one")),
+    "child of 2e9": (line("right_child", "2000000000 -3"), ("tree 0", "2 splits")),
     "huge child": (line("right_child", "1" * 400 + " -3"), ("tree 0", "right_child")),
     "fractional child": (line("right_child", "1.5 -3"), ("tree 0", "right_child")),
     "child with an exponent": (line("right_child", "1e0 -3"), ("tree 0", "right_child")),

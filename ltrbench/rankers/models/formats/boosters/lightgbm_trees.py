@@ -152,6 +152,8 @@ def check_text(text: str) -> bool:
     if not text.isascii():
         raise ValueError("the text is not ASCII")
     head, num_features, _ = _before_trees(text.encode())
+    if _whole(head, "label_index") != 0:
+        raise ValueError("label_index is not 0")
     if head.get("objective", "") not in _OBJECTIVES:
         raise ValueError(f"the objective is not one of {', '.join(_OBJECTIVES)}")
     if head.get("feature_names") != " ".join(f"Column_{feature}" for feature in range(num_features)):
@@ -167,6 +169,7 @@ def check_text(text: str) -> bool:
         if absent:
             raise ValueError(f"tree {number} has no {absent[0]}")
     _check_end(file.end)
+    _check_linear(file)
     return any(is_deep(tree.left, tree.right) for tree in file.trees)
 
 
@@ -224,7 +227,7 @@ def _before_trees(content: bytes) -> tuple[dict[str, str], int, int]:
         raise ValueError("the file has no trees")
     head = _head(_text(before))
     num_features = _whole(head, "max_feature_idx") + 1
-    for name, expected in (("num_class", 1), ("num_tree_per_iteration", 1), ("label_index", 0)):
+    for name, expected in (("num_class", 1), ("num_tree_per_iteration", 1)):
         if _whole(head, name) != expected:
             raise ValueError(f"{name} is not {expected}")
     return head, num_features, len(before) + 2
@@ -306,6 +309,8 @@ def _checked(names: Mapping[str, str], num_features: int) -> LightGBMTree:
 def _check_nodes(left: _Integers, right: _Integers) -> None:
     """Checks the children, which are the index of a split, or -1 minus the index of a leaf."""
     children = np.concatenate([left, right])
+    if (children >= len(left)).any():  # which would be leaves in the numbering below
+        raise ValueError(f"a child is not one of {len(left)} splits")
     parents = np.tile(np.arange(len(left)), 2)
     # One numbering, with the leaves after all splits.
     nodes = np.where(children < 0, len(left) - 1 - children, children)
@@ -380,3 +385,12 @@ def _check_end(text: str) -> None:
     for lines, form in ((parts[1], _LINE), (parts[2], _PARAMETER)):
         if not all(form.fullmatch(line) for line in lines.splitlines()):
             raise ValueError("an importance or a parameter is not a name with a value")
+
+
+def _check_linear(file: LightGBMFile) -> None:
+    """Checks the parameter linear_tree, after which LightGBM refuses contributions, against the trees."""
+    stated = re.findall(r"^\[linear_tree: (.*)\]$", file.end, re.MULTILINE)
+    # A tree of one leaf is not linear, whatever the parameter is.
+    grown = {tree.is_linear for tree in file.trees if len(tree.value) > 1}
+    if stated not in ([], ["0"], ["1"]) or (stated and grown - {stated == ["1"]}):
+        raise ValueError("the parameter linear_tree is not that of the trees")
