@@ -4,5 +4,6 @@ plugin_definitions          models as the plug-ins of Elasticsearch and OpenSear
 learning_to_rank_plugins    the export to these plug-ins
 ranklib                     RankLib's models of trees
 solr                        models of Apache Solr's Learning to Rank module
+vespa                       trees and sums as Vespa imports and evaluates them
 missing_as_zero             limits of engines in which a missing value is 0
 """

@@ -3,6 +3,7 @@
 elasticsearch    the plug-in Elasticsearch Learning to Rank
 opensearch       the plug-in OpenSearch Learning to Rank
 solr             Apache Solr's Learning to Rank module
+vespa            Vespa
 lightgbm         LightGBM's model file
 xgboost          XGBoost's model file
 ranklib          RankLib's model file

@@ -37,8 +37,8 @@ def _complete_target(context: click.Context, parameter: click.Parameter, word: s
     "to",
     metavar="TARGET",
     shell_complete=_complete_target,
-    help="Engine or library: elasticsearch, opensearch, solr, lightgbm, xgboost, ranklib, onnx, treelite or "
-    "c.",
+    help="Engine or library: elasticsearch, opensearch, solr, vespa, lightgbm, xgboost, ranklib, onnx, "
+    "treelite or c.",
 )
 @click.option("--output", type=PATH, metavar="DIR", help="New folder of the converted model.")
 @click.option("--best", is_flag=True, help="RUN is a folder of runs: ship the best one by validation.")
