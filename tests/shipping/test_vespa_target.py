@@ -88,7 +88,9 @@ def test_a_threshold_between_two_float32_stays_between_them(threshold: float, mi
     root = InnerNode(0, threshold, missing_left, Leaf(-1.0), Leaf(1.0))
     ensemble = of_one(root, threshold_dtype="float64")
     features = np.concatenate([around_thresholds(ensemble, 1), np.array([[np.nan]], dtype=np.float32)])
-    check_scores("lightgbm", ensemble, features)
+    is_limited = INFINITE_VALUES in VespaTarget().export(shipped(ensemble, 1)).limits
+    assert is_limited == (threshold == 1e300)
+    check_scores("lightgbm", ensemble, features[~np.isinf(features[:, 0])] if is_limited else features)
 
 
 @pytest.mark.parametrize("missing_left", [True, False])

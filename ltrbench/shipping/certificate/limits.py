@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data.features import AnyFeatures, row_blocks
 from ltrbench.native.tree.nodes import NO_FEATURE
+from ltrbench.rankers.models.formats.boosters.xgboost_dump import divides_by_presence
 from ltrbench.rankers.models.scoring import flat
 from ltrbench.rankers.models.trees import LARGEST_ZERO, Ensemble
 from ltrbench.shapes import Features
@@ -33,6 +34,16 @@ def features_read(scorer: Ensemble | Linear) -> list[int]:
         return [int(feature) for feature in np.flatnonzero(scorer.weights)]
     used = {int(feature) for tree in scorer.trees for feature in flat(tree.root).feature}
     return sorted(used - {NO_FEATURE})
+
+
+def limits_of_infinity(ensemble: Ensemble) -> dict[str, str]:
+    """Returns the limit of formats whose thresholds are finite: a split needs an infinite one."""
+    if not divides_by_presence(ensemble):
+        return {}
+    return {
+        INFINITE_VALUES: "A split of the model separates missing values from all others. The format has no "
+        "infinite thresholds and sends an infinite value to the missing ones. Use finite values."
+    }
 
 
 def documents_with(kind: str, scorer: Ensemble | Linear, features: AnyFeatures) -> int | None:

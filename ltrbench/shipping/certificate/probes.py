@@ -206,7 +206,8 @@ def _add_splits(rows: _Rows, ensemble: Ensemble, splits: Sequence[_Split], besid
             for kind, value in (*_values_at(split.threshold), *(BESIDES if place in besides else ())):
                 rows.add(kind, base, split.feature, value)
             at_threshold = base.copy()
-            at_threshold[split.feature] = np.float32(split.threshold)
+            with np.errstate(over="ignore"):
+                at_threshold[split.feature] = np.float32(split.threshold)
             tested.append(at_threshold)
         leaves = leaves_of(tree, np.stack(tested), ensemble.comparison, ensemble.threshold_dtype)
         nodes = np.array([split.node for _, split in within])

@@ -25,6 +25,7 @@ from ltrbench.rankers.models.formats.boosters.xgboost_dump import (
     write_xgboost_dump,
 )
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, WeightedTree, rebuilt
+from ltrbench.shipping.certificate.limits import limits_of_infinity
 from ltrbench.shipping.model import Linear, ShippedModel
 from ltrbench.shipping.simulators.plugin_definitions import MOST_TREE_LEVELS, parse_forest, parse_linear
 from ltrbench.shipping.target import MISSING_VALUES, ZERO_VALUES, Engine, Export, Rule, Target
@@ -218,7 +219,7 @@ class LearningToRankPlugin(Target):
         return definition, Export({}, "", 0.0, notes, {MISSING_VALUES: limit})
 
     def _limits(self, original: Ensemble) -> dict[str, str]:
-        limits = {}
+        limits = limits_of_infinity(original)
         prepared = self._prepared(original)
         trees = [*zip(float32_trees(original), float32_trees(prepared), strict=True)]
         zero_left = [model.threshold > 0 for model, _ in trees]

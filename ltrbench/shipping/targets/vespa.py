@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +14,12 @@ from numpy.typing import NDArray
 from ltrbench.errors import ConfigError, require_choice
 from ltrbench.rankers.models.formats.boosters.lightgbm_dump import write_lightgbm_dump
 from ltrbench.rankers.models.formats.boosters.xgboost_dump import base_score_as_tree, write_xgboost_dump
-from ltrbench.rankers.models.scoring import flat
 from ltrbench.rankers.models.trees import Ensemble, without_zero_missing
 from ltrbench.shapes import Features
-from ltrbench.shipping.certificate.limits import features_read
+from ltrbench.shipping.certificate.limits import features_read, limits_of_infinity
 from ltrbench.shipping.model import Linear, ShippedModel
 from ltrbench.shipping.simulators.vespa import VESPA_RULES, parse_vespa
-from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, Engine, Export, Rule, Target
+from ltrbench.shipping.target import MISSING_VALUES, Engine, Export, Rule, Target
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RANK_FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\([A-Za-z0-9_., ]*\))?(\.[A-Za-z0-9_]+)*")
@@ -74,7 +72,7 @@ class VespaTarget(Target):
             {file: content, f"{model.name}.profile": _profile(model, names, f'{self.form}("{file}")')},
             self._request(model, with_file=True),
             notes=self._notes(model, names),
-            limits=_limits(model.scorer, self.form),
+            limits=limits_of_infinity(model.scorer),
         )
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
@@ -154,20 +152,6 @@ def _profile(model: ShippedModel, names: Sequence[str], expression: str) -> byte
         f"rank-profile {model.name} inherits default {{\n{''.join(functions)}"
         f"    second-phase {{\n        expression: {expression}\n    }}\n}}\n"
     ).encode()
-
-
-def _limits(trees: Ensemble, form: str) -> dict[str, str]:
-    """Returns the limit of infinite values, if a split sends them left and every other value too."""
-    largest = float(np.finfo(np.float32).max)
-    for tree in trees.trees:
-        flat_tree = flat(tree.root)
-        thresholds = flat_tree.threshold[~flat_tree.is_leaf]
-        if (thresholds >= (largest if form == "xgboost" else math.inf)).any():
-            return {
-                INFINITE_VALUES: "A split sends every number left, but the format sends infinity right. "
-                "Train the model without infinite values."
-            }
-    return {}
 
 
 def _linear_expression(scorer: Linear, names: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ltrbench.rankers.models.formats.boosters.xgboost_dump import float32_trees
 from ltrbench.rankers.models.formats.boosters.xgboost_json import write_xgboost_json
 from ltrbench.shapes import Features
+from ltrbench.shipping.certificate.limits import limits_of_infinity
 from ltrbench.shipping.model import ShippedModel
 from ltrbench.shipping.target import ZERO_VALUES, Engine, Export, Target
 
@@ -31,7 +32,7 @@ class XGBoostTarget(Target):
     def export(self, model: ShippedModel) -> Export:
         trees = model.trees(self.name)
         content = write_xgboost_json(trees, model.feature_names)
-        limits = {}
+        limits = limits_of_infinity(trees)
         # The format sends 0 to one side by the threshold.
         if any(
             (tree.zero_missing & (tree.missing_left != (tree.threshold > 0))).any()

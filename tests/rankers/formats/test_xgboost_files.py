@@ -109,10 +109,16 @@ def test_a_threshold_between_two_float32_stays_between_them(comparison: str, thr
     check_leaves(ensemble, around_thresholds(ensemble, 1))
 
 
-def test_a_threshold_above_every_float32_sends_all_but_the_largest_left() -> None:
-    ensemble = of_one(InnerNode(0, 1e300, False, Leaf(-1.0), Leaf(1.0)), threshold_dtype="float64")
-    values = np.array([[0.0], [np.nextafter(np.float32(LARGEST), np.float32(0))]], dtype=np.float32)
-    check_leaves(ensemble, values)
+@pytest.mark.parametrize("missing_left", [True, False])
+@pytest.mark.parametrize("comparison", ["<=", "<"])
+def test_a_threshold_above_every_float32_separates_missing_values(
+    comparison: str, missing_left: bool
+) -> None:
+    node = InnerNode(1, 0.5, True, Leaf(2.0), Leaf(3.0))
+    root = InnerNode(0, 1e300, missing_left, InnerNode(0, 0.0, False, Leaf(-1.0), Leaf(1.0)), node)
+    ensemble = of_one(root, comparison=comparison, threshold_dtype="float64")
+    values = np.array([0, -1, 1, LARGEST, -LARGEST, np.nan], dtype=np.float32)
+    check_leaves(ensemble, np.stack([values, np.roll(values, 1)], axis=1))
 
 
 def test_thresholds_that_are_one_float32_keep_their_order() -> None:

@@ -18,24 +18,24 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError
-from ltrbench.rankers.models.formats.boosters.xgboost_dump import base_score_as_tree
-from ltrbench.rankers.models.scoring import FlatTree, flat, float32_thresholds, weighted_values
+from ltrbench.rankers.models.formats.boosters.xgboost_dump import (
+    base_score_as_tree,
+    smallest_right,
+    without_infinite_thresholds,
+)
+from ltrbench.rankers.models.scoring import FlatTree, flat, weighted_values
 from ltrbench.rankers.models.trees import Ensemble, without_zero_missing
 
 OBJECTIVE: Final = "lambdarank"
 """Vespa does not transform scores of this objective."""
 
-BEYOND_FLOAT32: Final = 1e39
-"""A threshold above all finite float32, which JSON can hold; rounded to float32 it is infinite."""
-
 
 def write_lightgbm_dump(ensemble: Ensemble, feature_names: Sequence[str]) -> bytes:
-    """Returns the trees as Vespa reads them, so that every float32 value goes where it went before.
+    """Returns the trees as Vespa reads them.
 
-    There is one exception: infinity goes right in every split, because JSON has no infinite threshold.
+    A finite float32 value goes where it went before. So does infinity, unless `divides_by_presence`.
 
     Thresholds are exact float32 numbers, and leaf values exact numbers of the dtype of the scores. A tree
     that is one leaf is written as a split with two equal leaves: Vespa compiles a sum of trees, not one of
@@ -49,7 +49,12 @@ def write_lightgbm_dump(ensemble: Ensemble, feature_names: Sequence[str]) -> byt
     """
     trees = base_score_as_tree(without_zero_missing(ensemble))
     flat_trees = [
-        _with_values(flat(tree.root), tree.weight, trees.score_dtype, number)
+        _with_values(
+            flat(without_infinite_thresholds(tree.root, trees.comparison)),
+            tree.weight,
+            trees.score_dtype,
+            number,
+        )
         for number, tree in enumerate(trees.trees)
     ]
     any_feature = next((int(tree.feature[0]) for tree in flat_trees if not tree.is_leaf[0]), 0)
@@ -78,7 +83,7 @@ def _with_values(tree: FlatTree, weight: float, score_dtype: str, number: int) -
 
 def _nested(tree: FlatTree, comparison: str, any_feature: int) -> str:
     """Returns the JSON of a tree, written from left to right, so that its depth is not limited."""
-    thresholds = first_right(tree.threshold, comparison).tolist()
+    thresholds = smallest_right(tree.threshold, comparison).tolist()
     feature, is_leaf, values = tree.feature.tolist(), tree.is_leaf.tolist(), tree.value.tolist()
     missing_left = tree.missing_left.tolist()
     if is_leaf[0]:
@@ -108,14 +113,3 @@ def _split(feature: int, threshold: float, missing_left: bool) -> str:
         f'{{"split_feature":{feature},"threshold":{threshold!r},"decision_type":"<",'
         f'"default_left":{"true" if missing_left else "false"},"missing_type":"NaN","left_child":'
     )
-
-
-def first_right(thresholds: NDArray[np.float64], comparison: str) -> NDArray[np.float64]:
-    """Returns the (N,) smallest float32 that go right, or `BEYOND_FLOAT32` if only infinity does.
-
-    >>> first_right(np.array([0.5, 1e300]), "<").tolist()
-    [0.5, 1e+39]
-    """
-    with np.errstate(over="ignore"):
-        above = np.nextafter(float32_thresholds(thresholds, comparison), np.float32(np.inf))
-    return np.where(np.isinf(above), BEYOND_FLOAT32, above.astype(np.float64))

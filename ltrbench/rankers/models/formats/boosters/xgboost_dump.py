@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError
 from ltrbench.rankers.models.scoring import FlatTree, flat
-from ltrbench.rankers.models.trees import Ensemble, Leaf, WeightedTree
+from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, nodes_of
 
-_LARGEST = np.finfo(np.float32).max
+_LARGEST = float(np.finfo(np.float32).max)
+_BELOW_ALL = -1e39
+"""A threshold below all finite float32, for either comparison."""
 
 
 def write_xgboost_dump(ensemble: Ensemble, feature_names: Sequence[str]) -> bytes:
@@ -56,16 +58,15 @@ def base_score_as_tree(ensemble: Ensemble) -> Ensemble:
 def float32_trees(ensemble: Ensemble) -> Iterator[FlatTree]:
     """Yields the trees in XGBoost's arithmetic: `<`, float32 thresholds, float32 leaf values with weights.
 
-    A float32 value goes where it went before, for any comparison and dtype of the ensemble. There is one
-    exception: a split that sends every finite value left gets the largest float32 as its threshold, because
-    JSON has no infinity, and so sends this one value right.
+    A finite float32 value goes where it went before, for any comparison and dtype of the ensemble. So does
+    infinity, unless `divides_by_presence`.
 
     Raises:
         ConfigError: A leaf value is beyond float32.
     """
     dtype = np.dtype(ensemble.score_dtype)
     for number, weighted in enumerate(ensemble.trees):
-        tree = flat(weighted.root)
+        tree = flat(without_infinite_thresholds(weighted.root, ensemble.comparison))
         with np.errstate(over="ignore"):
             values = (tree.value.astype(dtype) * dtype.type(weighted.weight)).astype(np.float32)
         if not np.isfinite(values).all():
@@ -73,10 +74,45 @@ def float32_trees(ensemble: Ensemble) -> Iterator[FlatTree]:
                 f"tree {number} has a leaf value that is not finite as float32, but the format has float32 "
                 "numbers only. Train the model again with labels or weights of a smaller scale."
             )
-        thresholds = _smallest_right(tree.threshold, ensemble.comparison)
+        thresholds = smallest_right(tree.threshold, ensemble.comparison)
         yield tree._replace(
             threshold=np.where(tree.is_leaf, 0.0, thresholds), value=values.astype(np.float64)
         )
+
+
+def divides_by_presence(ensemble: Ensemble) -> bool:
+    """Returns whether a split sends every finite value left, so that only missing values can go right."""
+    return any(
+        isinstance(node, InnerNode) and _sends_all_left(node, ensemble.comparison)
+        for tree in ensemble.trees
+        for node in nodes_of(tree.root)
+    )
+
+
+def without_infinite_thresholds(root: Node, comparison: str) -> Node:
+    """Returns a tree with finite thresholds of `<`, because JSON has no infinity.
+
+    A split that sends every finite value left gets its children exchanged, and a threshold below all of them:
+    finite values go right, to the same child as before, and missing values to the other side. Only an
+    infinite value may go elsewhere.
+    """
+    done: dict[int, Node] = {}
+    for node in reversed(nodes_of(root)):  # children come before their parent
+        if isinstance(node, Leaf):
+            done[id(node)] = node
+            continue
+        left, right = done[id(node.left)], done[id(node.right)]
+        if _sends_all_left(node, comparison):
+            left, right = right, left
+            node_changes = {"threshold": _BELOW_ALL, "missing_left": not node.missing_left}
+        else:
+            node_changes = {}
+        done[id(node)] = replace(node, left=left, right=right, **node_changes)  # type: ignore[arg-type]
+    return done[id(root)]
+
+
+def _sends_all_left(node: InnerNode, comparison: str) -> bool:
+    return node.threshold > _LARGEST if comparison == "<" else node.threshold >= _LARGEST
 
 
 def exact_text(values: NDArray[np.floating]) -> list[str]:
@@ -107,7 +143,7 @@ def breadth_first(tree: FlatTree) -> NDArray[np.int64]:
     return np.concatenate(levels)
 
 
-def _smallest_right(bounds: NDArray[np.float64], comparison: str) -> NDArray[np.float32]:
+def smallest_right(bounds: NDArray[np.float64], comparison: str) -> NDArray[np.float32]:
     """Returns the smallest float32 that goes right, at most the largest finite one, (N,)."""
     with np.errstate(all="ignore"):
         rounded = bounds.astype(np.float32)
