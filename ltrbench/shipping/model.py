@@ -49,6 +49,6 @@ class ShippedModel:
         if isinstance(self.scorer, Linear):
             raise ConfigError(
                 f"{self.name} is a linear model, but {target} reads trees only. Choose --to elasticsearch, "
-                "--to opensearch or --to solr, or a run of a tree model."
+                "--to opensearch, --to solr or --to vespa, or a run of a tree model."
             )
         return self.scorer

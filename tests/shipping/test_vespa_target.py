@@ -1,237 +1,545 @@
-"""Vespa: the written files, imported and evaluated as Vespa does, have the scores of the model."""
+"""Vespa: the written files, imported and scored as a content node does, have the scores of the model."""
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import pytest
-from java_engine_cases import BACKENDS, around_thresholds, deep, fitted, random_ensemble
 from messages import naming
+from tree_cases import CASES, NUM_FEATURES, beyond_float32, forest, timestamps, values_around
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, ResultError
-from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.models.formats.boosters.lightgbm_dump import write_lightgbm_dump
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.capabilities import exact_trees_of
+from ltrbench.rankers.catboost import CatBoostRanker
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.models.formats.boosters.lightgbm_json import write_lightgbm_json
 from ltrbench.rankers.models.scoring import ensemble_scores
-from ltrbench.rankers.models.trees import LARGEST_ZERO, Node
+from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shapes import Features
 from ltrbench.shipping.certificate.certifying import certify
-from ltrbench.shipping.certificate.record import CERTIFIED, REFUSED
+from ltrbench.shipping.certificate.record import CERTIFIED, REFUSED, Certificate
+from ltrbench.shipping.certificate.rounding import rounding_bounds, score_dtype_of
 from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.simulators.vespa import VespaForest, parse_vespa
-from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, Engine, Export
-from ltrbench.shipping.targets.vespa import VespaTarget
+from ltrbench.shipping.simulators.vespa import COMPILED, FAST_FOREST, VESPA_RULES, VM_FOREST, vespa_forest
+from ltrbench.shipping.simulators.vespa_import import import_lightgbm, import_xgboost
+from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, Export
+from ltrbench.shipping.targets.vespa import FAST_FOREST_PROPERTY, VespaTarget, names_in_vespa
 
-FORMS = ("lightgbm", "xgboost")
-every_form = pytest.mark.parametrize("form", FORMS)
+TARGETS = {
+    "lightgbm": VespaTarget(),
+    "lightgbm, fast forest": VespaTarget(fast_forest=True),
+    "xgboost": VespaTarget(form="xgboost"),
+    "xgboost, fast forest": VespaTarget(form="xgboost", fast_forest=True),
+}
+every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS.keys())
+LARGEST = float(np.finfo(np.float32).max)
+FILE, PROFILE = "a_model.json", "a_model.profile"
 
 
-def shipped(scorer: Ensemble | Linear, num_features: int = 3) -> ShippedModel:
-    return ShippedModel("a_model", tuple(f"feature_of_{number}" for number in range(num_features)), scorer)
+def shipped(scorer: Ensemble | Linear, num_features: int = NUM_FEATURES) -> ShippedModel:
+    return ShippedModel("a model", tuple(f"feature {number}" for number in range(num_features)), scorer)
 
 
 def of_one(root: Node, **options: Any) -> Ensemble:
     return Ensemble((WeightedTree(1.0, root),), **options)
 
 
-def forest_of(form: Any, model: ShippedModel) -> VespaForest:
-    export = VespaTarget(form=form).export(model)
-    return parse_vespa(export.files["a_model.json"], form, model.feature_names)
+def scores_of(target: VespaTarget, model: ShippedModel, features: Features) -> np.ndarray[Any, Any]:
+    return target.engine(model, target.export(model)).scores(features)
 
 
-def with_missing(features: Features) -> Features:
-    chosen = np.random.default_rng(3).random(features.shape) < 0.2
-    return np.where(chosen, np.float32(np.nan), features)
+def check_scores(target: VespaTarget, ensemble: Ensemble, features: Features) -> None:
+    """Checks that scores differ by no more than the rounding of leaves and sums."""
+    model = shipped(ensemble, features.shape[1])
+    engine = target.engine(model, target.export(model))
+    bounds = rounding_bounds(model, features, (score_dtype_of(model), engine.score_dtype))
+    assert engine.is_simulated
+    assert (np.abs(engine.scores(features) - ensemble_scores(ensemble, features)) <= bounds).all()
 
 
-def check_scores(form: str, ensemble: Ensemble, features: Features) -> None:
-    """Checks the three evaluators: that float64 scores are equal bit for bit, and others but for rounding."""
+@pytest.mark.parametrize("ensemble", CASES.values(), ids=CASES.keys())
+def test_float64_scores_are_those_of_the_ensemble_bit_for_bit(ensemble: Ensemble) -> None:
+    ensemble = replace(ensemble, score_dtype="float64")
+    features = values_around(ensemble)
+    scores = scores_of(VespaTarget(), shipped(ensemble), features)
+    np.testing.assert_array_equal(scores, ensemble_scores(ensemble, features), strict=True)
+
+
+@pytest.mark.parametrize("fast_forest", [False, True])
+@pytest.mark.parametrize("ensemble", CASES.values(), ids=CASES.keys())
+def test_every_way_gives_the_scores_but_for_rounding(fast_forest: bool, ensemble: Ensemble) -> None:
+    check_scores(VespaTarget(fast_forest=fast_forest), ensemble, values_around(ensemble))
+
+
+@pytest.mark.parametrize("ensemble", [timestamps(1.6e9), timestamps(1.6e12), beyond_float32()])
+def test_every_way_sends_a_value_to_the_same_leaf(ensemble: Ensemble) -> None:
+    """Sums of these leaves are exact in float32, in any order."""
+    features = values_around(ensemble)
     expected = ensemble_scores(ensemble, features)
-    forest = forest_of(form, shipped(ensemble, features.shape[1]))
-    compiled = forest.compiled_scores(features)
-    if form == "lightgbm" and ensemble.score_dtype == "float64":
-        np.testing.assert_array_equal(compiled, expected)
-    largest = sum(np.abs(tree.value).max() for tree in forest.trees)
-    bound = (2 * len(forest.trees) + 2) * 2.0**-24 * largest
-    for scores in (compiled, forest.forest_scores(features), forest.fast_forest_scores(features)):
-        np.testing.assert_allclose(scores, expected, rtol=0, atol=bound)
+    for target in (VespaTarget(), VespaTarget(fast_forest=True)):
+        np.testing.assert_array_equal(scores_of(target, shipped(ensemble), features), expected)
+    np.testing.assert_array_equal(as_vm_forest(ensemble, features), expected)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["dense", "missing", "zeros", "ties", "tiny"])
-@pytest.mark.parametrize("backend", BACKENDS)
-@every_form
-def test_scores_are_those_of_the_backend(form: str, backend: str, kind: str) -> None:
-    ensemble, features = fitted(backend, kind)
-    check_scores(form, ensemble, features)
-    check_scores(form, ensemble, with_missing(around_thresholds(ensemble, features.shape[1])))
-
-
-@pytest.mark.parametrize("comparison", ["<=", "<"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])
-@every_form
-def test_values_next_to_thresholds_reach_their_leaves(
-    form: str, comparison: Any, dtype: Any, scale: float
-) -> None:
-    ensemble = random_ensemble(comparison=comparison, dtype=dtype, scale=scale)
-    check_scores(form, ensemble, with_missing(around_thresholds(ensemble, 3)))
-
-
-@pytest.mark.parametrize("missing_left", [True, False])
-@pytest.mark.parametrize("threshold", [0.0, 0.1, 1e-46, -1e-46, 1e300, 2.0**24 + 1, 1.7e12])
-def test_a_threshold_between_two_float32_stays_between_them(threshold: float, missing_left: bool) -> None:
-    root = InnerNode(0, threshold, missing_left, Leaf(-1.0), Leaf(1.0))
-    ensemble = of_one(root, threshold_dtype="float64")
-    features = np.concatenate([around_thresholds(ensemble, 1), np.array([[np.nan]], dtype=np.float32)])
-    is_limited = INFINITE_VALUES in VespaTarget().export(shipped(ensemble, 1)).limits
-    assert is_limited == (threshold == 1e300)
-    check_scores("lightgbm", ensemble, features[~np.isinf(features[:, 0])] if is_limited else features)
-
-
-@pytest.mark.parametrize("missing_left", [True, False])
-@pytest.mark.parametrize("threshold", [-0.5, 0.0, 0.5])
-@every_form
-def test_zeros_that_count_as_missing_reach_their_leaves(
-    form: str, threshold: float, missing_left: bool
-) -> None:
-    ensemble = of_one(InnerNode(0, threshold, missing_left, Leaf(-1.0), Leaf(1.0), zero_missing=True))
-    values = [0, -0.0, LARGEST_ZERO, -LARGEST_ZERO, 1e-30, -1e-30, np.nan, -1, 1]
-    check_scores(form, ensemble, np.array(values, dtype=np.float32)[:, None])
-
-
-@pytest.mark.parametrize("depth", [0, 1, 60])
-@every_form
-def test_deep_trees_and_single_leaves_are_scored(form: str, depth: int) -> None:
-    features = np.arange(3.0 * depth + 3, dtype=np.float32).reshape(-1, 3) - 2
-    check_scores(form, replace(of_one(deep(depth)), base_score=0.25), features)
-
-
-@pytest.mark.slow
-@every_form
-def test_ten_thousand_trees_are_scored_as_a_forest(form: str) -> None:
-    ensemble = random_ensemble(num_trees=10_000, num_leaves=16)
-    features = around_thresholds(random_ensemble(num_trees=1), 3)
-    check_scores(form, ensemble, features)
+def as_vm_forest(ensemble: Ensemble, features: Features) -> np.ndarray[Any, Any]:
     model = shipped(ensemble)
-    assert forest_of("lightgbm", model).is_forest
-    engine = VespaTarget().engine(model, VespaTarget().export(model))
-    assert engine.score_dtype == "float32"
-    expected = forest_of("lightgbm", model).forest_scores(features)
-    np.testing.assert_array_equal(engine.scores(features), expected)
+    content = VespaTarget().export(model).files[FILE]
+    names = {name: number for number, name in enumerate(json.loads(content)["feature_names"])}
+    forest = vespa_forest(import_lightgbm(content, names))
+    return replace(forest, way=VM_FOREST).scores(features)
 
 
-def test_a_small_sum_is_compiled() -> None:
-    assert not forest_of("lightgbm", shipped(random_ensemble(num_trees=300, num_leaves=8))).is_forest
+BACKENDS: dict[str, Ranker] = {
+    "native": NativeRanker(num_trees=20),
+    "native dart": NativeRanker(num_trees=20, drop_rate=0.5, seed=1),
+    "lightgbm": LightGBMRanker(num_trees=20),
+    "lightgbm dart": LightGBMRanker(num_trees=20, extra={"boosting": "dart", "drop_rate": 0.5}, seed=1),
+    "lightgbm zeros": LightGBMRanker(num_trees=20, num_leaves=8, extra={"zero_as_missing": True}),
+    "xgboost": XGBoostRanker(num_trees=20),
+    "xgboost base score": XGBoostRanker(num_trees=20, extra={"base_score": 0.3}),
+    "catboost": CatBoostRanker(num_trees=20),
+}
+DATA: dict[str, Callable[[Features], Features]] = {
+    "dense": lambda features: features,
+    "missing": lambda features: np.where(drawn(features), np.float32(np.nan), features),
+    "zeros": lambda features: np.where(drawn(features), np.float32(0), features),
+    "ties": lambda features: np.round(features).astype(np.float32),
+}
 
 
-def test_a_forest_adds_the_last_tree_first() -> None:
-    leaves = [2.0**-53, 1.0, 2.0**-53]  # 1 + 2^-53 rounds to 1
-    trees = tuple(WeightedTree(1.0, InnerNode(0, 0.5, True, Leaf(leaf), Leaf(leaf))) for leaf in leaves)
-    forest = forest_of("lightgbm", shipped(Ensemble(trees)))
-    features = np.zeros((1, 3), dtype=np.float32)
-    assert forest.compiled_scores(features).tolist() == [1.0]
-    assert forest.forest_scores(features).tolist() == [1.0 + 2.0**-52]
+def drawn(features: Features) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).random(features.shape) < 0.3
 
 
-class UnchangedDump(VespaTarget):
-    """Writes the thresholds of LightGBM's `<=` as its own dump has them."""
+@cache
+def fitted(backend: str, data: str) -> tuple[Ensemble, RankingDataset]:
+    """Returns the trees of a model, and test data."""
+    splits = Synthetic(name="synthetic", num_queries=20).load()
+    train, test = (
+        replace(each, features=DATA[data](np.array(each.features))) for each in (splits.train, splits.test)
+    )
+    return exact_trees_of(replace(BACKENDS[backend]).fit(train)), test
 
-    def export(self, model: ShippedModel) -> Export:
-        export = super().export(model)
-        assert isinstance(model.scorer, Ensemble)
-        content = write_lightgbm_dump(replace(model.scorer, comparison="<"), model.feature_names)
-        return replace(export, files={**export.files, "a_model.json": content})
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("backend", "data"), list(itertools.product(BACKENDS, DATA)))
+def test_scores_are_those_of_every_backend(backend: str, data: str) -> None:
+    ensemble, test = fitted(backend, data)
+    features = np.array(test.features)
+    for target in TARGETS.values():
+        check_scores(target, ensemble, features)
+    if ensemble.score_dtype == "float64":
+        model = shipped(ensemble, features.shape[1])
+        expected = ensemble_scores(ensemble, features)
+        np.testing.assert_array_equal(scores_of(VespaTarget(), model, features), expected)
 
 
-def status_of(target: VespaTarget, model: ShippedModel, data: RankingDataset) -> str:
+def certified(target: VespaTarget, ensemble: Ensemble, data: RankingDataset, **changes: bytes) -> Certificate:
+    """Returns the certificate of a model; `changes` replace its files."""
+    model = shipped(ensemble, data.num_features)
     export = target.export(model)
-    assert isinstance(model.scorer, Ensemble)
-    predict = partial(ensemble_scores, model.scorer)
-    return certify(model, predict, data, export, target.engine(model, export)).status
+    export = replace(export, files={**export.files, **changes})
+    engine = target.engine(model, export)
+    return certify(model, lambda rows: ensemble_scores(ensemble, rows), data, export, engine)
 
 
-def test_the_unchanged_dump_of_lightgbm_is_refused() -> None:
-    """Vespa sends a value that is equal to the threshold right, LightGBM left."""
-    root = InnerNode(0, 2.0, True, Leaf(1.0), Leaf(-1.0))
-    features = np.array([[1], [2], [3]], dtype=np.float32)
-    data = RankingDataset(features=features, labels=np.array([2.0, 1, 0]), query_start=np.array([0, 3]))
-    model = shipped(of_one(root), 1)
-    assert status_of(VespaTarget(), model, data) == CERTIFIED
-    assert status_of(UnchangedDump(), model, data) == REFUSED
+@pytest.mark.slow
+@every_target
+@pytest.mark.parametrize("backend", ["native", "lightgbm", "lightgbm zeros", "xgboost", "catboost"])
+def test_models_are_certified(target: VespaTarget, backend: str) -> None:
+    certificate = certified(target, *fitted(backend, "missing"))
+    assert (certificate.status, certificate.reason) == (CERTIFIED, "")
 
 
-@every_form
-def test_infinity_is_a_limit_only_if_a_split_sends_it_left(form: Any) -> None:
-    limits = [
-        VespaTarget(form=form).export(shipped(of_one(InnerNode(0, t, True, Leaf(0.0), Leaf(1.0))))).limits
-        for t in (1.0, float("inf"))
-    ]
-    assert [INFINITE_VALUES in each for each in limits] == [False, True]
+@every_target
+def test_single_trees_leaves_and_deep_trees_are_scored(target: VespaTarget) -> None:
+    for name in ("one tree", "one leaf", "depth 60", "no tree", "symmetric"):
+        check_scores(target, CASES[name], values_around(CASES[name]))
 
 
-def test_a_linear_model_is_an_expression() -> None:
-    model = shipped(Linear(np.array([0.1, 0.0, -2.5e-7])))
+@pytest.mark.slow
+@every_target
+def test_ten_thousand_trees_are_scored(target: VespaTarget) -> None:
+    ensemble = forest(10_000, num_leaves=3, threshold_dtype="float32")
+    check_scores(target, ensemble, values_around(ensemble, 60))
+
+
+# Naive dumps
+
+
+def dump_of(ranker: Ranker, num_features: int, folder: Path) -> bytes:
+    """Returns what LightGBM dumps, with the names of the features in Vespa."""
+    ranker.save(folder)
+    record = lgb.Booster(model_file=str(folder / "model.txt")).dump_model()
+    return json.dumps({**record, "feature_names": names_of(num_features)}).encode()
+
+
+def names_of(num_features: int) -> list[str]:
+    return [f"feature_{number}" for number in range(num_features)]
+
+
+def test_the_certificate_refuses_thresholds_that_were_not_shifted() -> None:
+    ensemble, data = fitted("native", "ties")
+    model = shipped(ensemble, data.num_features)
+    content = json.loads(VespaTarget().export(model).files[FILE])
+    trees = [tree["tree_structure"] for tree in content["tree_info"]]
+    while trees:
+        node = trees.pop()
+        if "threshold" in node:
+            node["threshold"] = float(np.nextafter(np.float32(node["threshold"]), np.float32(-np.inf)))
+            trees += [node["left_child"], node["right_child"]]
+    certificate = certified(VespaTarget(), ensemble, data, **{FILE: json.dumps(content).encode()})
+    assert certificate.status == REFUSED
+    assert "value equal to a threshold" in certificate.reason
+
+
+def test_the_certificate_refuses_the_dump_of_lightgbm_itself(tmp_path: Path) -> None:
+    """Thresholds of LightGBM are just above the middle of two values; in float32 they are the middle."""
+    splits = Synthetic(name="synthetic", num_queries=20).load()
+    whole = np.round(np.array(splits.train.features)).astype(np.float32)
+    halves = np.round(np.array(splits.test.features) * 2).astype(np.float32) / np.float32(2)
+    ranker = LightGBMRanker(num_trees=20).fit(replace(splits.train, features=whole))
+    ensemble, data = exact_trees_of(ranker), replace(splits.test, features=halves)
+    content, target = dump_of(ranker, data.num_features, tmp_path), VespaTarget(fast_forest=True)
+    certificate = certified(target, ensemble, data, **{FILE: content})
+    assert certificate.status == REFUSED
+    assert "value equal to a threshold" in certificate.reason
+    assert certified(target, ensemble, data).status == CERTIFIED
+
+
+def test_the_dump_of_lightgbm_loses_where_missing_values_go(tmp_path: Path) -> None:
+    """Without missing values in training, LightGBM takes them for 0, but Vespa reads default_left."""
+    train = Synthetic(name="synthetic", num_queries=20).load().train
+    ranker = LightGBMRanker(num_trees=20).fit(train)
+    model = shipped(exact_trees_of(ranker), train.num_features)
+    absent = np.full((1, train.num_features), np.nan, dtype=np.float32)
+    names = {name: number for number, name in enumerate(names_of(train.num_features))}
+    naive = vespa_forest(import_lightgbm(dump_of(ranker, train.num_features, tmp_path), names))
+    expected = ranker.predict(absent)
+    assert naive.scores(absent) != expected
+    np.testing.assert_array_equal(scores_of(VespaTarget(), model, absent), expected)
+
+
+# How content nodes evaluate a sum
+
+
+def imported(ensemble: Ensemble, use_fast_forest: bool = False) -> Any:
+    content = VespaTarget().export(shipped(ensemble)).files[FILE]
+    names = {name: number for number, name in enumerate(names_of(NUM_FEATURES))}
+    return vespa_forest(import_lightgbm(content, names), use_fast_forest)
+
+
+@pytest.mark.slow
+def test_many_large_trees_are_a_vm_forest() -> None:
+    large = forest(900, num_leaves=16)
+    assert imported(large).way == VM_FOREST
+    assert imported(forest(900, num_leaves=12)).way == COMPILED  # no tree has more than 12 leaves
+    assert imported(forest(100, num_leaves=16)).way == COMPILED  # short paths
+    assert imported(large, use_fast_forest=True).way == FAST_FOREST
+    check_scores(VespaTarget(), large, values_around(large))
+
+
+def test_one_tree_is_no_forest() -> None:
+    assert imported(forest(1), use_fast_forest=True).way == COMPILED
+    assert imported(forest(2), use_fast_forest=True).way == FAST_FOREST
+    assert imported(forest(1, base_score=0.5), use_fast_forest=True).way == FAST_FOREST
+
+
+def test_a_constant_in_the_sum_ends_the_forest() -> None:
+    """A model as LightGBM dumps it, with trees of one leaf."""
+    trees = (*forest(2).trees, WeightedTree(1.0, Leaf(0.5)), WeightedTree(1.0, Leaf(0.25)), *forest(2).trees)
+    names = {name: number for number, name in enumerate(names_of(NUM_FEATURES))}
+    content = write_lightgbm_json(Ensemble(trees), list(names))
+    both = vespa_forest(import_lightgbm(content, names), use_fast_forest=True)
+    assert (both.way, both.num_forest, len(both.imported.terms)) == (COMPILED, 2, 5)
+    assert both.imported.terms[2].tree.value.tolist() == [0.75]
+
+
+def test_a_fast_forest_sums_alternately_from_the_last_tree() -> None:
+    leaves = [1e16, 1.0, -1e16, 3.0, 2.0**-40, 5.0, 7.0]
+    ensemble = Ensemble(tuple(WeightedTree(1.0, InnerNode(0, 0.0, True, Leaf(x), Leaf(x))) for x in leaves))
+    order = [np.float64(np.float32(leaves[place])) for place in (6, 5, 4, 3, 2, 0, 1)]
+    first = (order[0] + order[2]) + order[4] + order[5] + order[6]
+    scores = imported(ensemble, use_fast_forest=True).scores(np.zeros((1, NUM_FEATURES), dtype=np.float32))
+    assert scores.tolist() == [first + (order[1] + order[3])]
+
+
+def test_a_fast_forest_has_one_sum_from_65_leaves_on_and_none_from_2049_on() -> None:
+    wide, widest = forest(5, num_leaves=65), forest(2, num_leaves=2049)
+    features = values_around(wide)
+    assert imported(wide, use_fast_forest=True).way == FAST_FOREST
+    check_scores(VespaTarget(fast_forest=True), wide, features)
+    assert imported(widest, use_fast_forest=True).way == COMPILED
+
+
+def test_objectives_transform_the_score() -> None:
+    content = json.loads(VespaTarget().export(shipped(of_one(Leaf(0.5)))).files[FILE])
+    expected = {"binary sigmoid:1": 1 / (1 + np.exp(-0.5)), "poisson": np.exp(0.5), "lambdarank": 0.5}
+    for objective, score in expected.items():
+        forest = vespa_forest(import_lightgbm(json.dumps({**content, "objective": objective}).encode(), {}))
+        assert forest.scores(np.zeros((1, 1), dtype=np.float32)).tolist() == [score]
+
+
+def test_every_rule_names_its_source() -> None:
+    assert all(rule.sentence and rule.source for rule in VESPA_RULES)
+
+
+# Missing values and infinity
+
+
+@every_target
+@pytest.mark.parametrize("missing_left", [False, True])
+def test_missing_values_go_where_the_model_sends_them(target: VespaTarget, missing_left: bool) -> None:
+    stumps = (InnerNode(0, bound, missing_left, Leaf(1.0), Leaf(2.0)) for bound in (-1.0, 1.0))
+    ensemble = Ensemble(tuple(WeightedTree(1.0, stump) for stump in stumps))
+    absent = np.full((1, NUM_FEATURES), np.nan, dtype=np.float32)
+    assert scores_of(target, shipped(ensemble), absent) == (2.0 if missing_left else 4.0)
+    assert not target.export(shipped(ensemble)).limits
+
+
+def test_infinity_on_the_left_is_a_limit() -> None:
+    def limits(threshold: float) -> set[str]:
+        ensemble = of_one(InnerNode(0, threshold, True, Leaf(1.0), Leaf(2.0)), threshold_dtype="float64")
+        return set(VespaTarget().export(shipped(ensemble)).limits)
+
+    assert limits(np.inf) == {INFINITE_VALUES}
+    assert limits(1e300) == limits(0.5) == set()
+
+
+@pytest.mark.parametrize(("comparison", "bound"), [("<=", 1e300), ("<=", LARGEST), ("<", 1e300)])
+@pytest.mark.parametrize("missing_left", [False, True])
+def test_a_split_of_missing_values_only_has_no_infinite_threshold(
+    comparison: Any, bound: float, missing_left: bool
+) -> None:
+    """A dump of XGBoost cannot have such a threshold, so that infinity is a limit."""
+    root = InnerNode(0, bound, missing_left, Leaf(1.0), InnerNode(0, bound, True, Leaf(2.0), Leaf(3.0)))
+    ensemble = of_one(root, comparison=comparison, threshold_dtype="float64")
+    features = np.zeros((5, NUM_FEATURES), dtype=np.float32)
+    features[:, 0] = [LARGEST, -LARGEST, 0, np.nan, 1e-45]
+    expected = [1.0, 1.0, 1.0, 1.0 if missing_left else 2.0, 1.0]
+    for target in TARGETS.values():
+        assert scores_of(target, shipped(ensemble), features).tolist() == expected
+        limits = target.export(shipped(ensemble)).limits
+        assert set(limits) == ({INFINITE_VALUES} if target.form == "xgboost" else set())
+
+
+# Linear models
+
+
+def test_a_linear_model_is_a_ranking_expression() -> None:
+    weights = np.array([0.1, 0.0, -1e-7, 1e20, 2.0, 3.0])
+    model = shipped(Linear(weights))
+    features = np.random.default_rng(0).normal(size=(50, NUM_FEATURES)).astype(np.float32)
     export = VespaTarget().export(model)
-    assert MISSING_VALUES in export.limits
-    profile = export.files["a_model.profile"].decode()
-    assert "expression: (0.1 * feature_of_0) + (-2.5e-07 * feature_of_2)\n" in profile
-    features = np.array([[1, 2, 3], [0.5, np.inf, -1]], dtype=np.float32)
-    engine = VespaTarget().engine(model, export)
-    expected = 0.1 * features[:, 0].astype(np.float64) + -2.5e-7 * features[:, 2].astype(np.float64)
-    np.testing.assert_array_equal(engine.scores(features), expected)
+    profile = export.files[PROFILE].decode()
+    assert next(iter(export.files)) == PROFILE
+    assert "0.1 * feature_0 + -1e-07 * feature_2 + 1e+20 * feature_3" in profile
+    assert "feature_1" not in profile
+    assert set(export.limits) == {MISSING_VALUES}
+    expected = sum(weight * features[:, place].astype(np.float64) for place, weight in enumerate(weights))
+    np.testing.assert_array_equal(scores_of(VespaTarget(), model, features), expected)
 
 
-def test_the_profile_has_a_function_for_every_name_that_is_read() -> None:
-    def split(feature: int, left: Node) -> Node:
-        return InnerNode(feature, 0.5, True, left, Leaf(1.0))
+def test_weights_of_zero_are_a_constant() -> None:
+    scores = scores_of(
+        VespaTarget(), shipped(Linear(np.zeros(NUM_FEATURES))), np.ones((2, 6), dtype=np.float32)
+    )
+    assert scores.tolist() == [0, 0]
 
-    names = ("price", "bm25(title)", "unused", "5", "max")
-    root = split(0, split(1, split(3, split(4, Leaf(0.0)))))
-    export = VespaTarget().export(ShippedModel("shop", names, of_one(root)))
-    profile = export.files["shop.profile"].decode()
-    assert [line.split()[1] for line in profile.splitlines() if " function " in line] == [
-        "price()",
-        "feature_4()",
-        "feature_5()",
+
+def test_a_form_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ConfigError, match=naming("lightgbm", "a model", "form")):
+        VespaTarget(form="lightgbm").export(shipped(Linear(np.ones(NUM_FEATURES))))
+    with pytest.raises(ConfigError, match=naming("expression", "a model", "form")):
+        VespaTarget(form="expression").export(shipped(forest(1)))
+    with pytest.raises(ConfigError, match=naming("a model", "finite")):
+        VespaTarget().export(shipped(Linear(np.full(NUM_FEATURES, np.inf))))
+
+
+@pytest.mark.parametrize("options", [{"form": "onnx"}, {"phase": "third"}, {"schema": "a b"}])
+def test_options_are_checked(options: dict[str, Any]) -> None:
+    ((name, value),) = options.items()
+    with pytest.raises(ConfigError, match=naming(name, value)):
+        VespaTarget(**options)
+
+
+# Names and files
+
+
+def test_names_become_rank_features_or_functions() -> None:
+    names = ["bm25(title)", "fieldMatch(title).completeness", "price", "price-usd", "price usd", "price_usd"]
+    assert list(names_in_vespa(names).values()) == [*names[:3], "price_usd_2", "price_usd_3", "price_usd"]
+    assert list(names_in_vespa(["max", "if", "log(price)", "7", "ü", ""]).values()) == [
+        *("feature_max", "feature_if", "log_price", "feature_7", "feature", "feature_2"),
     ]
-    assert 'expression: lightgbm("shop.json")' in profile
-    written = json.loads(export.files["shop.json"])["feature_names"]
-    assert written == ["price", "bm25(title)", "unused", "feature_4", "feature_5"]
-    assert any("feature_1, feature_2" in note for note in export.notes)
+    with pytest.raises(ConfigError, match=naming("twice", "Rename")):
+        names_in_vespa(["twice", "twice"])
 
 
-def test_names_that_vespa_cannot_have_are_refused() -> None:
-    ensemble = of_one(Leaf(1.0))
-    with pytest.raises(ConfigError, match=naming("price", "given twice")):
-        VespaTarget().export(ShippedModel("shop", ("price", "price"), ensemble))
-    with pytest.raises(ConfigError, match=naming("my-shop", "--name")):
-        VespaTarget().export(ShippedModel("my-shop", ("price",), ensemble))
+def test_names_that_vespa_would_calculate_with_do_not_reach_the_expression() -> None:
+    stumps = [InnerNode(place, 0.5, True, Leaf(0.0), Leaf(2.0**place)) for place in range(4)]
+    model = ShippedModel(
+        "a model",
+        ("price-usd", "price", "usd", "bm25(title)"),
+        Ensemble(tuple(WeightedTree(1.0, stump) for stump in stumps)),
+    )
+    export = VespaTarget().export(model)
+    profile = export.files[PROFILE].decode()
+    assert "function price_usd() {\n        expression: attribute(price_usd)\n    }" in profile
+    assert "# price-usd" in profile
+    assert "function bm25" not in profile
+    scores = scores_of(VespaTarget(), model, np.eye(4, dtype=np.float32))
+    assert scores.tolist() == [1, 2, 4, 8]
+    assert any("1 of 4" in note and "features.json" in note for note in export.notes)
+
+
+def test_the_profile_ranks_with_the_model() -> None:
+    export = VespaTarget(schema="music", phase="second", fast_forest=True).export(shipped(forest(2)))
+    profile = export.files[PROFILE].decode()
+    assert list(export.files) == [FILE, PROFILE, "features.json"]
+    assert profile.startswith("rank-profile a_model inherits default {\n")
+    assert 'second-phase {\n        expression: lightgbm("a_model.json")\n    }' in profile
+    assert f"rank-properties {{\n        {FAST_FOREST_PROPERTY}: true\n    }}" in profile
+    assert f'cp {FILE} "$APPLICATION/models/"' in export.request
+    assert f'cp {PROFILE} "$APPLICATION/schemas/music/"' in export.request
+    assert export.request.endswith('vespa deploy "$APPLICATION"')
+    assert any("rerank-count" in note for note in export.notes)
+    other = VespaTarget(form="xgboost").export(shipped(forest(2))).files[PROFILE].decode()
+    assert 'first-phase {\n        expression: xgboost("a_model.json")\n    }' in other
+    assert "rank-properties" not in other
+
+
+def test_scores_are_read_from_the_answer_of_a_query() -> None:
+    hits = [{"id": "id:shop:music::d1", "relevance": 1.5}, {"id": "d2", "relevance": 2}]
+    target = VespaTarget()
+    assert target.answered_scores({"root": {"children": hits}}) == {"d1": 1.5, "d2": 2.0}
+    assert target.answered_scores({"d1": 1.5}) == {"d1": 1.5}
+    answers: list[Any] = [{"root": {}}, {"root": {"children": [{"id": "d1"}]}}, [], {"d1": "1"}]
+    for answer in answers:
+        with pytest.raises(ValueError, match="expected"):
+            target.answered_scores(answer)
+
+
+# What Vespa refuses, or would read as something else
+
+NODE = {"split_feature": 0, "threshold": 0.5, "decision_type": "<=", "default_left": True}
+LEAVES = {"left_child": {"leaf_value": 1.0}, "right_child": {"leaf_value": 2.0}}
+
+
+def lightgbm_dump(**changes: Any) -> bytes:
+    node = {**NODE, **LEAVES, **changes}
+    return json.dumps(
+        {
+            "objective": "lambdarank",
+            "feature_names": ["a"],
+            "tree_info": [{"tree_structure": node}],
+            "pandas_categorical": [],
+        }
+    ).encode()
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("changes", "parts"),
     [
-        {"objective": "binary sigmoid:1"},
-        {"pandas_categorical": [["a"]]},
-        {"feature_names": []},
-        {"tree_info": [{"tree_structure": {"leaf_value": 1, "left_child": {"leaf_value": 1}}}]},
+        ({"threshold": "1||2", "decision_type": "=="}, ("decision_type", "==")),
+        ({"decision_type": None}, ("decision_type", None)),
+        ({"threshold": 1e999}, ("Infinity", "name")),
+        ({"threshold": None}, ("None",)),
+        ({"threshold": "x"}, ("'x'",)),
+        ({"split_feature": 1}, ("split_feature", 1)),
+        ({"left_child": None}, ("not an object",)),
+        ({"left_child": {"leaf_value": float("nan")}}, ("NaN",)),
     ],
 )
-def test_a_file_that_vespa_would_refuse_or_transform_is_refused(change: dict[str, Any]) -> None:
-    content = json.loads(write_lightgbm_dump(of_one(InnerNode(0, 0.5, True, Leaf(0.0), Leaf(1.0))), ["a"]))
-    with pytest.raises(ResultError, match=naming("Vespa would refuse")):
-        parse_vespa(json.dumps(content | change).encode(), "lightgbm", ["a"])
+def test_dumps_of_lightgbm_that_vespa_refuses_are_refused(changes: Any, parts: tuple[object, ...]) -> None:
+    with pytest.raises(ResultError, match=naming("Vespa", *parts)):
+        import_lightgbm(lightgbm_dump(**changes), {"a": 0})
 
 
-def test_every_rule_has_a_source() -> None:
-    model = shipped(of_one(Leaf(1.0)))
-    for form in FORMS:
-        target = VespaTarget(form=form)  # type: ignore[arg-type]
-        engine: Engine = target.engine(model, target.export(model))
-        assert engine.is_simulated
-        assert all("commit" in rule.source for rule in engine.rules)
+@pytest.mark.parametrize("name", ["objective", "feature_names", "tree_info", "pandas_categorical"])
+def test_a_dump_of_lightgbm_without_a_field_is_refused(name: str) -> None:
+    record = {key: value for key, value in json.loads(lightgbm_dump()).items() if key != name}
+    with pytest.raises(ResultError, match=naming("Vespa", name)):
+        import_lightgbm(json.dumps(record).encode(), {"a": 0})
+
+
+@pytest.mark.parametrize("content", [b"", b"[", b"7", b"[]", b"{}", b"[" * 10**5])
+def test_other_files_are_refused(content: bytes) -> None:
+    for read in (import_lightgbm, import_xgboost):
+        with pytest.raises(ResultError, match=naming("Vespa")):
+            read(content, {"a": 0})
+
+
+def test_a_name_that_is_not_a_feature_is_refused() -> None:
+    with pytest.raises(ResultError, match=naming("'a'", "expression")):
+        import_lightgbm(lightgbm_dump(), {"b": 0})
+
+
+def test_texts_are_thresholds_of_lightgbm_and_absent_fields_have_the_values_of_java() -> None:
+    values = np.array([[0.0], [0.5], [np.nan]], dtype=np.float32)
+    text = vespa_forest(import_lightgbm(lightgbm_dump(threshold="0.5"), {"a": 0}))
+    assert text.scores(values).tolist() == [1.0, 2.0, 1.0]
+    content = lightgbm_dump(default_left=False, right_child={}).replace(b'"split_feature": 0, ', b"")
+    assert vespa_forest(import_lightgbm(content, {"a": 0})).scores(values).tolist() == [1.0, 0.0, 0.0]
+
+
+SPLIT = {"nodeid": 0, "depth": 0, "split": "a", "split_condition": 0.1, "yes": 1, "no": 2, "missing": 2}
+CHILDREN = [{"nodeid": 1, "leaf": 1.0}, {"nodeid": 2, "leaf": 2.0}]
+
+
+def test_dumps_of_xgboost_have_float32_thresholds_and_children_in_any_order() -> None:
+    values = np.array([[0.0], [0.1], [np.nan]], dtype=np.float32)
+    for children in (CHILDREN, CHILDREN[::-1]):
+        content = json.dumps([{**SPLIT, "children": children}]).encode()
+        scores = vespa_forest(import_xgboost(content, {"a": 0})).scores(values)
+        assert scores.tolist() == [1.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"gain": 1.0}, ("gain",)),
+        ({"children": CHILDREN[:1]}, ("two children",)),
+        ({"split": "b"}, ("'b'",)),
+        ({"split_condition": 1e39}, ("inf",)),
+        ({"split_condition": "x"}, ("'x'",)),
+    ],
+)
+def test_dumps_of_xgboost_that_vespa_refuses_are_refused(changes: Any, parts: tuple[object, ...]) -> None:
+    content = json.dumps([{**SPLIT, "children": CHILDREN, **changes}]).encode()
+    with pytest.raises(ResultError, match=naming("Vespa", *parts)):
+        import_xgboost(content, {"a": 0})
+
+
+def test_the_engine_reads_the_written_files() -> None:
+    model = shipped(of_one(InnerNode(0, 0.5, True, Leaf(1.0), Leaf(2.0))))
+    export = VespaTarget().export(model)
+    zeros = np.zeros((1, NUM_FEATURES), dtype=np.float32)
+
+    def scores(**changes: bytes) -> list[float]:
+        files = {**export.files, **changes}
+        answers: list[float] = VespaTarget().engine(model, Export(files, "")).scores(zeros).tolist()
+        return answers
+
+    assert scores() == [1.0]
+    assert scores(**{FILE: export.files[FILE].replace(b'"leaf_value":1.0', b'"leaf_value":3.0')}) == [3.0]
+    with pytest.raises(ResultError, match=naming("feature_0")):
+        scores(**{PROFILE: b"rank-profile a_model {}"})
+    linear = shipped(Linear(np.ones(NUM_FEATURES)))
+    files = VespaTarget().export(linear).files
+    broken = {**files, PROFILE: files[PROFILE].replace(b"1.0 * feature_0", b"feature_0")}
+    with pytest.raises(ResultError, match=naming("rank profile", "sum")):
+        VespaTarget().engine(linear, Export(broken, ""))

@@ -126,7 +126,8 @@ def without_zero_missing(ensemble: Ensemble, max_nodes: int = 1_000_000) -> Ense
     are the same object.
 
     Args:
-        max_nodes: largest number of nodes of all trees; copies within copies can grow exponentially.
+        max_nodes: largest number of nodes of all trees; copies within copies can grow exponentially. An
+            ensemble without such splits may have more.
 
     Raises:
         ConfigError: There would be more nodes.
@@ -136,6 +137,9 @@ def without_zero_missing(ensemble: Ensemble, max_nodes: int = 1_000_000) -> Ense
     >>> tree.root == replace(clicked, zero_missing=False)
     True
     """
+    every_node = (node for tree in ensemble.trees for node in nodes_of(tree.root))
+    if not any(isinstance(node, InnerNode) and node.zero_missing for node in every_node):
+        return ensemble
     zeros = _Zeros(ensemble)
     trees, num_nodes = [], 0
     for tree in ensemble.trees:

@@ -4,6 +4,7 @@ plugin_definitions          models as the plug-ins of Elasticsearch and OpenSear
 learning_to_rank_plugins    the export to these plug-ins
 ranklib                     RankLib's models of trees
 solr                        models of Apache Solr's Learning to Rank module
-vespa                       trees and sums as Vespa imports and evaluates them
+vespa_import                models as Vespa imports them
+vespa                       imported models as Vespa's content nodes score them
 missing_as_zero             limits of engines in which a missing value is 0
 """

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from ltrbench.rankers.models.formats.boosters.lightgbm_text import lightgbm_names, write_lightgbm_text
 from ltrbench.rankers.models.formats.boosters.lightgbm_trees import (
     LightGBMTree,
-    missing_sides,
     parse_lightgbm_file,
 )
-from ltrbench.rankers.models.trees import LARGEST_ZERO
+from ltrbench.rankers.models.scoring import flat, float32_thresholds
+from ltrbench.rankers.models.trees import LARGEST_ZERO, Ensemble
 from ltrbench.shapes import Features
 from ltrbench.shipping.model import ShippedModel
 from ltrbench.shipping.target import TINY_VALUES, Engine, Export, Target
@@ -40,16 +40,16 @@ class LightGBMTarget(Target):
     name = "lightgbm"
 
     def export(self, model: ShippedModel) -> Export:
-        content = write_lightgbm_text(model.trees(self.name), model.feature_names)
-        trees = parse_lightgbm_file(content).trees
+        ensemble = model.trees(self.name)
+        content = write_lightgbm_text(ensemble, model.feature_names)
         return Export(
             {_FILE: content},
             f'lightgbm.Booster(model_file="{_FILE}").predict(features, raw_score=True)',
             notes=(
                 "features has a row per document, in the order of feature_names in the file; NaN is missing.",
-                *_notes(model, trees),
+                *_notes(model, parse_lightgbm_file(content).trees),
             ),
-            limits=_limits(trees),
+            limits=_limits(ensemble),
         )
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
@@ -80,12 +80,13 @@ def _notes(model: ShippedModel, trees: Sequence[LightGBMTree]) -> list[str]:
     return notes
 
 
-def _limits(trees: Sequence[LightGBMTree]) -> dict[str, str]:
+def _limits(ensemble: Ensemble) -> dict[str, str]:
     """Returns the limit of tiny values, if a split has them and 0 on different sides."""
-    for tree in trees:
-        _, zero_missing = missing_sides(tree.decision_type, tree.threshold)
-        divides = (tree.threshold >= -LARGEST_ZERO) & (tree.threshold < LARGEST_ZERO)
-        if (divides & ~zero_missing).any():
+    for weighted in ensemble.trees:
+        tree = flat(weighted.root)
+        largest_left = float32_thresholds(tree.threshold, ensemble.comparison)
+        divides = (largest_left >= -LARGEST_ZERO) & (largest_left < LARGEST_ZERO)
+        if (divides & ~tree.is_leaf & ~tree.zero_missing).any():
             return {
                 TINY_VALUES: "LightGBM reads values of at most 1e-35 in absolute value as 0. Train the model "
                 "with 0 for such values."

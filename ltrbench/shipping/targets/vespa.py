@@ -1,174 +1,302 @@
-"""Vespa."""
+"""Vespa: an imported model of trees, or a linear ranking expression, with its rank profile."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError, require_choice
-from ltrbench.rankers.models.formats.boosters.lightgbm_dump import write_lightgbm_dump
-from ltrbench.rankers.models.formats.boosters.xgboost_dump import base_score_as_tree, write_xgboost_dump
-from ltrbench.rankers.models.trees import Ensemble, without_zero_missing
-from ltrbench.shapes import Features
+from ltrbench.rankers.models.formats.boosters.lightgbm_json import write_lightgbm_json
+from ltrbench.rankers.models.formats.boosters.xgboost_dump import (
+    base_score_as_tree,
+    float64_text,
+    write_xgboost_dump,
+)
+from ltrbench.rankers.models.trees import (
+    Ensemble,
+    InnerNode,
+    Leaf,
+    WeightedTree,
+    nodes_of,
+    without_zero_missing,
+)
 from ltrbench.shipping.certificate.limits import features_read, limits_of_infinity
 from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.simulators.vespa import VESPA_RULES, parse_vespa
-from ltrbench.shipping.target import MISSING_VALUES, Engine, Export, Rule, Target
+from ltrbench.shipping.simulators.vespa import VESPA_RULES, linear_scores, vespa_forest
+from ltrbench.shipping.simulators.vespa_import import (
+    ImportedSum,
+    functions_of_profile,
+    import_lightgbm,
+    import_xgboost,
+)
+from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, Engine, Export, Target
+
+FORMS_OF_VESPA: Final = ("lightgbm", "xgboost", "expression")
+FAST_FOREST_PROPERTY: Final = "vespa.eval.use_fast_forest"
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RANK_FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\([A-Za-z0-9_., ]*\))?(\.[A-Za-z0-9_]+)*")
-_WORDS = """
-    abs acos argmax argmin asin atan atan2 attribute avg bit ceil concat constant cos cosh count diag elu exp
-    expand fabs f floor fmod hamming if in isNan join l1_normalize l2_normalize ldexp log log10 map matmul max
-    median min pow prod query random range reduce relu rename round sigmoid sign sin sinh softmax sqrt square
-    sum tan tanh tensor true false xw_plus_b
-"""
-_RESERVED = frozenset(_WORDS.split())
-"""Words of ranking expressions that are not used as names of features (RankingExpressionParser.jj)."""
-
-_TERM = re.compile(r"\((\S+) \* (.+?)\)(?: \+ |$)")
-_LINEAR_RULE = Rule(
-    "A ranking expression is computed in float64, from left to right.",
-    "documentation of ranking expressions, docs.vespa.ai; the source code was not read",
+_RANK_FEATURE = re.compile(
+    r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)\([A-Za-z0-9_@., ]*[A-Za-z0-9_@][A-Za-z0-9_@., ]*\)"
+    r"(\.[A-Za-z0-9_]+)*"
 )
+_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        if in f true false abs acos asin atan atan2 bit ceil cos cosh elu erf exp fabs floor fmod hamming
+        isNan ldexp log log10 max min mod pow relu round sigmoid sign sin sinh square sqrt tan tanh map
+        map_subspaces reduce join merge rename concat tensor range diag random l1_normalize l2_normalize
+        matmul softmax xw_plus_b argmax argmin avg count prod sum median cosine_similarity
+        euclidean_distance expand cell_cast unpack_bits filter_subspaces switch let case default
+        """,
+    )
+)
+"""Names with a meaning in ranking expressions, which no feature can have."""
 
 
 @dataclass
 class VespaTarget(Target):
-    """Vespa, which imports the model and evaluates it on its content nodes."""
+    """Vespa, with the model in the folder models of an application package.
 
-    name: ClassVar[str] = "vespa"
+    Attributes:
+        form: "lightgbm" or "xgboost" for trees, as dumps of these libraries; "expression" for weights; None:
+            the one that fits the model.
+        schema: schema whose documents are ranked.
+        phase: "first" or "second".
+        fast_forest: whether the rank profile asks for fast forests, which round leaves to float32.
+    """
 
-    form: Literal["lightgbm", "xgboost"] = "lightgbm"
-    """Format of trees: LightGBM's dump, or XGBoost's, whose numbers are float32."""
+    form: str | None = None
+    schema: str = "SCHEMA"
+    phase: str = "first"
+    fast_forest: bool = False
+
+    name = "vespa"
 
     def __post_init__(self) -> None:
-        require_choice("form", self.form, ("lightgbm", "xgboost"))
+        require_choice("form", self.form, FORMS_OF_VESPA)
+        require_choice("phase", self.phase, ("first", "second"))
+        if not _IDENTIFIER.fullmatch(self.schema):
+            raise ConfigError(
+                f"schema is '{self.schema}'; begin with a letter and use letters, digits and '_' only."
+            )
 
     def export(self, model: ShippedModel) -> Export:
-        _check(model)
-        names = vespa_names(model.feature_names)
-        if isinstance(model.scorer, Linear):
-            expression = _linear_expression(model.scorer, names)
-            profile = _profile(model, names, expression)
-            return Export(
-                {f"{model.name}.profile": profile},
-                self._request(model, with_file=False),
-                notes=self._notes(model, names),
-                limits={MISSING_VALUES: "A missing value has no score in a linear model."},
-            )
-        file = f"{model.name}.json"
-        if self.form == "lightgbm":
-            content = write_lightgbm_dump(model.scorer, names)
+        names = names_in_vespa(model.feature_names)
+        base = profile_name(model.name)
+        profile, model_file = f"{base}.profile", f"{base}.json"
+        if self._form_of(model) == "expression":
+            files = {profile: self._profile(model, names, _linear_expression(model, names)).encode()}
+            limits = {MISSING_VALUES: "A missing value has no score in a linear model."}
         else:
-            content = write_xgboost_dump(base_score_as_tree(without_zero_missing(model.scorer)), names)
-        return Export(
-            {file: content, f"{model.name}.profile": _profile(model, names, f'{self.form}("{file}")')},
-            self._request(model, with_file=True),
-            notes=self._notes(model, names),
-            limits=limits_of_infinity(model.scorer),
-        )
+            form = self._form_of(model)
+            expression = f'{form}("{model_file}")'
+            content = self._trees(model, list(names.values()))
+            files = {model_file: content, profile: self._profile(model, names, expression).encode()}
+            limits = _limits(model.trees(self.name), form)
+        files["features.json"] = (json.dumps(names, ensure_ascii=False, indent=1) + "\n").encode()
+        return Export(files, self._request(list(files)), notes=self._notes(model, names), limits=limits)
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
-        names = vespa_names(model.feature_names)
-        if isinstance(model.scorer, Linear):
-            weights = _parsed_weights(export.files[f"{model.name}.profile"].decode(), names)
-            return Engine(lambda features: _weighted_sum(weights, features), "Vespa", rules=(_LINEAR_RULE,))
-        forest = parse_vespa(export.files[f"{model.name}.json"], self.form, names)
-        dtype = "float32" if self.form == "xgboost" or forest.is_forest else "float64"
-        return Engine(forest.scores, "Vespa", rules=VESPA_RULES[self.form], score_dtype=dtype)
+        names = json.loads(export.files["features.json"])
+        base = profile_name(model.name)
+        profile = export.files[f"{base}.profile"].decode()
+        functions = set(functions_of_profile(profile))
+        features = {
+            names[name]: place
+            for place, name in enumerate(model.feature_names)
+            if names[name] in functions or _is_rank_feature(names[name])
+        }
+        content = export.files.get(f"{base}.json")
+        if content is None:
+            scores = linear_scores(profile, features)
+            return Engine(scores, "Vespa", rules=VESPA_RULES, score_dtype="float64")
+        imported = _imported(content, profile, features)
+        forest = vespa_forest(imported, f"{FAST_FOREST_PROPERTY}: true" in profile)
+        # A dump of XGBoost has float32 leaves.
+        dtype = "float32" if self._form_of(model) == "xgboost" else forest.leaf_dtype
+        return Engine(forest.scores, f"Vespa ({forest.way})", rules=VESPA_RULES, score_dtype=dtype)
 
-    def _request(self, model: ShippedModel, *, with_file: bool) -> str:
-        profile = f"cp {model.name}.profile $APPLICATION/schemas/$SCHEMA/"
-        copied = [f"cp {model.name}.json $APPLICATION/models/"] if with_file else []
-        return "\n".join([*copied, profile, "vespa deploy $APPLICATION"])
+    def answered_scores(self, answers: Any) -> Mapping[str, float]:
+        """Returns document id -> relevance of a query's answer, or of an object.
 
-    def _notes(self, model: ShippedModel, names: Sequence[str]) -> tuple[str, ...]:
-        renamed = sum(given != name for given, name in zip(model.feature_names, names, strict=True))
+        The id of a hit is the part after the last `::`, the user-specified part of a document id.
+        """
+        if isinstance(answers, dict) and isinstance(answers.get("root"), dict):
+            hits = answers["root"].get("children")
+            if not isinstance(hits, list) or not all(map(_is_hit, hits)):
+                raise ValueError("expected root.children with id and relevance of each hit")
+            answers = {str(hit["id"]).rsplit("::", 1)[-1]: hit["relevance"] for hit in hits}
+        return super().answered_scores(answers)
+
+    def _form_of(self, model: ShippedModel) -> str:
+        is_linear = isinstance(model.scorer, Linear)
+        form = self.form or ("expression" if is_linear else "lightgbm")
+        if is_linear != (form == "expression"):
+            kind = "linear model" if is_linear else "model of trees"
+            raise ConfigError(f"form is '{form}', but {model.name} is a {kind}. Remove the option form.")
+        return form
+
+    def _trees(self, model: ShippedModel, names: Sequence[str]) -> bytes:
+        prepared = constants_as_splits(model.trees(self.name))
+        if self._form_of(model) == "xgboost":
+            return write_xgboost_dump(prepared, names, float64_text)
+        return write_lightgbm_json(prepared, names)
+
+    def _profile(self, model: ShippedModel, names: Mapping[str, str], expression: str) -> str:
+        """Returns the rank profile, with a function for each used feature that is not a rank feature."""
+        used = [model.feature_names[place] for place in features_read(model.scorer)]
+        lines = [f"rank-profile {profile_name(model.name)} inherits default {{"]
+        for original in used:
+            name = names[original]
+            if _is_rank_feature(name):
+                continue
+            lines.append(f"    # {_visible(original)}: replace the expression if it is not this attribute")
+            lines += [f"    function {name}() {{", f"        expression: attribute({name})", "    }"]
+        if self.fast_forest:
+            lines += ["    rank-properties {", f"        {FAST_FOREST_PROPERTY}: true", "    }"]
+        lines += [f"    {self.phase}-phase {{", f"        expression: {expression}", "    }", "}"]
+        return "\n".join(lines) + "\n"
+
+    def _request(self, files: Sequence[str]) -> str:
+        profile = next(file for file in files if file.endswith(".profile"))
+        lines = [f'mkdir -p "$APPLICATION/models" "$APPLICATION/schemas/{self.schema}"']
+        if files[0] != profile:
+            lines.append(f'cp {files[0]} "$APPLICATION/models/"')
+        lines += [f'cp {profile} "$APPLICATION/schemas/{self.schema}/"', 'vespa deploy "$APPLICATION"']
+        return "\n".join(lines)
+
+    def _notes(self, model: ShippedModel, names: Mapping[str, str]) -> tuple[str, ...]:
+        used = [model.feature_names[place] for place in features_read(model.scorer)]
+        renamed = [name for name in used if names[name] != name]
         notes = [
-            f"Write the rank feature of each function in {model.name}.profile before the upload: the value "
-            "that the feature had in the training data.",
-            "A missing value is NaN. The rank feature must be NaN for it; query(name) is 0 by default.",
-            f"Rank with ranking.profile={model.name}; the scores are the relevance of the hits. The second "
-            "phase scores 100 documents of each content node; rerank-count changes this.",
+            "APPLICATION is the folder of the application package. Before the upload, write the expression "
+            "of each function in the rank profile; those in the file read the attribute of the same name.",
+            "A numeric attribute without a value is missing, as in training. A query feature without a value "
+            "is 0, and so is an element that an array does not have.",
+            "Features are float32 in training: use attributes of type float. If Vespa computes a feature in "
+            "float64, a value that is closer to a threshold than float32 can tell may go to the other side.",
+            f"Query with ranking={profile_name(model.name)}; the field relevance of a hit is the score.",
         ]
-        if isinstance(model.scorer, Ensemble) and self.form == "lightgbm":
+        if not isinstance(model.scorer, Linear):
             notes.append(
-                "The thresholds are those of `<`, which Vespa uses for this format. Do not load the file "
-                "with another program."
+                "Vespa has several ways to evaluate trees. All send float32 features to the same leaves; for "
+                f"many large trees, or with the rank property {FAST_FOREST_PROPERTY}, leaves are rounded to "
+                "float32. certificate.json names the way that was simulated."
             )
         if renamed:
             notes.append(
-                f"{renamed} names of features cannot be names in ranking expressions. They are feature_1, "
-                "feature_2, ... in the order of the training data."
+                f"{len(renamed)} of {len(used)} used features have names that are not possible in a ranking "
+                "expression. features.json has the new names."
+            )
+        if self.phase == "second":
+            notes.append(
+                "Only the documents of the second phase get the scores of the model: see rerank-count."
             )
         return tuple(notes)
 
 
-def vespa_names(names: Sequence[str]) -> list[str]:
-    """Returns the names of features in ranking expressions, (F,): a name that Vespa cannot read is its place.
+def names_in_vespa(feature_names: Sequence[str]) -> dict[str, str]:
+    """Returns feature name -> its text in ranking expressions: a rank feature, or the name of a function.
 
-    >>> vespa_names(["price", "bm25(title)", "3", "max"])
-    ['price', 'bm25(title)', 'feature_3', 'feature_4']
+    Raises:
+        ConfigError: A name is given twice.
+
+    >>> names_in_vespa(["bm25(title)", "price-usd", "log(price)", "1"])
+    {'bm25(title)': 'bm25(title)', 'price-usd': 'price_usd', 'log(price)': 'log_price', '1': 'feature_1'}
     """
-    return [
-        name if _RANK_FEATURE.fullmatch(name) and name not in _RESERVED else f"feature_{number}"
-        for number, name in enumerate(names, start=1)
-    ]
+    names: dict[str, str] = {}
+    taken = {name for name in feature_names if _is_usable(name)}
+    for name in feature_names:
+        if name in names:
+            raise ConfigError(
+                f"the feature name '{name}' is given twice, but features of Vespa are known by their names. "
+                "Rename one of the features."
+            )
+        names[name] = name if name in taken else _free(_cleaned(name), taken)
+        taken.add(names[name])
+    return names
 
 
-def _check(model: ShippedModel) -> None:
-    names = vespa_names(model.feature_names)
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ConfigError(
-            f"the feature name '{twice}' is given twice in Vespa, but names must be unique. Rename one of "
-            "the features."
-        )
-    if not _IDENTIFIER.fullmatch(model.name):
-        raise ConfigError(
-            f"the model's name is '{model.name}', but it becomes the name of a rank profile. Use letters, "
-            "digits and '_' only, as with --name my_model."
-        )
+def profile_name(name: str) -> str:
+    """Returns the name of the rank profile and of the model's file.
+
+    >>> profile_name("native-2.1")
+    'native_2_1'
+    """
+    return _cleaned(name)
 
 
-def _profile(model: ShippedModel, names: Sequence[str], expression: str) -> bytes:
-    """Returns the rank profile: a function for each feature that is read, unless it is a rank feature."""
-    used = features_read(model.scorer) or [0]  # a model without splits has a split on feature 0
-    functions = [
-        f"    function {names[place]}() {{\n"
-        f"        expression: attribute({names[place]})  # write the rank feature here\n"
-        "    }\n"
-        for place in used
-        if _IDENTIFIER.fullmatch(names[place])
-    ]
-    return (
-        f"rank-profile {model.name} inherits default {{\n{''.join(functions)}"
-        f"    second-phase {{\n        expression: {expression}\n    }}\n}}\n"
-    ).encode()
+def constants_as_splits(ensemble: Ensemble) -> Ensemble:
+    """Returns the same model, in which the base score and each tree of one leaf are a split with two equal
+    leaves: a constant in the sum would end Vespa's forest. In a model without splits, the base score becomes
+    a tree."""
+    ensemble = without_zero_missing(ensemble)
+    roots = [tree.root for tree in ensemble.trees]
+    split = next((root for root in roots if isinstance(root, InnerNode)), None)
+    if split is None:
+        return base_score_as_tree(ensemble)
+
+    def with_split(tree: WeightedTree) -> WeightedTree:
+        is_leaf = isinstance(tree.root, Leaf)
+        return replace(tree, root=replace(split, left=tree.root, right=tree.root)) if is_leaf else tree
+
+    first = [WeightedTree(1.0, Leaf(ensemble.base_score))] if ensemble.base_score else []
+    trees = tuple(with_split(tree) for tree in (*first, *ensemble.trees))
+    return replace(ensemble, trees=trees, base_score=0.0)
 
 
-def _linear_expression(scorer: Linear, names: Sequence[str]) -> str:
-    used = features_read(scorer) or [0]
-    return " + ".join(f"({float(scorer.weights[place])!r} * {names[place]})" for place in used)
+def _imported(content: bytes, profile: str, features: Mapping[str, int]) -> ImportedSum:
+    """Returns the model as the pseudo-feature in the rank profile imports it."""
+    is_xgboost = 'expression: xgboost("' in profile
+    return import_xgboost(content, features) if is_xgboost else import_lightgbm(content, features)
 
 
-def _parsed_weights(profile: str, names: Sequence[str]) -> list[tuple[int, float]]:
-    """Returns feature and weight of each term in the expression of a rank profile."""
-    (line,) = re.findall(r"^ {8}expression: (\(.+)$", profile, re.MULTILINE)
-    numbers = {name: number for number, name in enumerate(names)}
-    return [(numbers[name], float(json.loads(weight))) for weight, name in _TERM.findall(line)]
+def _limits(ensemble: Ensemble, form: str) -> dict[str, str]:
+    if form == "xgboost":
+        return limits_of_infinity(ensemble)
+    nodes = (node for tree in ensemble.trees for node in nodes_of(tree.root))
+    if any(isinstance(node, InnerNode) and node.threshold == np.inf for node in nodes):
+        return {INFINITE_VALUES: "Infinity goes to another side in Vespa than in a split of the model."}
+    return {}
 
 
-def _weighted_sum(weights: Sequence[tuple[int, float]], features: Features) -> NDArray[np.floating[Any]]:
-    scores = np.zeros(len(features))
-    for number, (feature, weight) in enumerate(weights):
-        term = weight * features[:, feature].astype(np.float64)
-        scores = term if number == 0 else scores + term
-    return scores
+def _linear_expression(model: ShippedModel, names: Mapping[str, str]) -> str:
+    weights = model.scorer.weights if isinstance(model.scorer, Linear) else np.zeros(0)
+    if not np.isfinite(weights).all():
+        raise ConfigError(f"{model.name} has a weight that is not finite. Scale the features.")
+    named = zip(weights.astype(np.float64).tolist(), model.feature_names, strict=True)
+    return " + ".join(f"{weight!r} * {names[name]}" for weight, name in named if weight) or "0.0"
+
+
+def _is_usable(name: str) -> bool:
+    return bool(_IDENTIFIER.fullmatch(name) and name not in _WORDS) or _is_rank_feature(name)
+
+
+def _is_rank_feature(name: str) -> bool:
+    match = _RANK_FEATURE.fullmatch(name)
+    return match is not None and match["name"] not in _WORDS
+
+
+def _cleaned(name: str) -> str:
+    words = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
+    is_name = words[:1].isalpha() and words not in _WORDS
+    return words if is_name else f"feature_{words}".rstrip("_")
+
+
+def _free(name: str, taken: set[str]) -> str:
+    candidates = (name, *(f"{name}_{number}" for number in range(2, len(taken) + 3)))
+    return next(candidate for candidate in candidates if candidate not in taken)
+
+
+def _visible(name: str) -> str:
+    return re.sub(r"[^ -~]", "?", name)
+
+
+def _is_hit(hit: Any) -> bool:
+    return isinstance(hit, dict) and "id" in hit and type(hit.get("relevance")) in (int, float)

@@ -522,3 +522,17 @@ def test_classifiers_linear_trees_and_categories_of_lightgbm_are_refused() -> No
     booster = lgb.train({"objective": "regression", "verbose": -1, "num_threads": 1}, data, 2)
     with pytest.raises(ResultError, match=naming("tree 0", "categorical")):
         read(booster.model_to_string())
+
+
+@pytest.mark.parametrize("value", [LARGEST_ZERO, -LARGEST_ZERO, 1e-38, -1e-38, 0.0])
+def test_tiny_values_get_the_scores_of_zero_as_in_lightgbm(value: float, tmp_path: Path) -> None:
+    """Zeros between negative and positive values have the threshold -LARGEST_ZERO below them."""
+    rng = np.random.default_rng(0)
+    features = np.round(rng.normal(size=(400, 1)), 1) * (rng.random((400, 1)) < 0.5)
+    labels = np.where(features[:, 0] < 0, 1.0, np.where(features[:, 0] == 0, 3.0, 2.0))
+    booster = lgb.train({"verbose": -1, "num_leaves": 4}, lgb.Dataset(features, labels), 3)
+    text = booster.model_to_string().encode()
+    assert f"{-LARGEST_ZERO:.17g}" in text.decode()
+    document = np.array([[value]], dtype=np.float32)
+    trees = read_lightgbm_text(text, tmp_path).trees
+    np.testing.assert_array_equal(ensemble_scores(trees, document), booster.predict(document))

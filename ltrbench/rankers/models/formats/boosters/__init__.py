@@ -2,7 +2,7 @@
 
 lightgbm_text    LightGBM's model files
 lightgbm_trees   parser of LightGBM's model files, with the checks of the files of our own runs
-lightgbm_dump    LightGBM's dump, as Vespa reads it
+lightgbm_json    LightGBM's dump, in the form that Vespa reads
 xgboost_json     XGBoost's model files, JSON and UBJSON
 xgboost_dump     XGBoost's dump, which search engines read
 """

@@ -21,8 +21,8 @@ What a file has is carried as follows:
 A tree without a record gets gains, weights and counts of 0. A random forest (`average_output`) is read as
 the sum of its trees, as `predict(raw_score=True)` returns it.
 
-`Booster.predict` reads features of at most `LARGEST_ZERO` in absolute value as 0 before any tree sees them;
-an `Ensemble` does not.
+`Booster.predict` reads features of at most `LARGEST_ZERO` in absolute value as 0 before any tree sees them.
+The thresholds of an `Ensemble` that is read are therefore `beside_zeros`.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from ltrbench.rankers.models.formats.boosters.lightgbm_trees import (
     ZERO_IS_MISSING,
     LightGBMFile,
     LightGBMRecord,
+    beside_zeros,
     missing_sides,
     parse_lightgbm_file,
     tree_of_lightgbm,
@@ -169,11 +170,13 @@ def _written(ensemble: Ensemble, weighted: WeightedTree, number: int) -> _Writte
     tree = flat(weighted.root)
     inner, outer = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
     record = _fitting(weighted, tree)
-    decision_type = _decision_types(tree)
+    decision_type, threshold = _decision_types(tree), _float64_thresholds(tree, ensemble)
     if record is not None:
         inner, outer = inner[record.splits], outer[record.leaves]
         # Kinds of missing values that send missing values to the same side are different numbers.
         decision_type[inner] = record.decision_type
+        is_sided = threshold[inner] == beside_zeros(record.threshold)
+        threshold[inner] = np.where(is_sided, record.threshold, threshold[inner])
     ids = np.empty(len(tree.feature), dtype=np.int64)
     ids[inner], ids[outer] = np.arange(len(inner)), -1 - np.arange(len(outer))
     with np.errstate(over="ignore"):
@@ -189,7 +192,7 @@ def _written(ensemble: Ensemble, weighted: WeightedTree, number: int) -> _Writte
         decision_type[inner],
         ids[tree.left[inner]],
         ids[tree.right[inner]],
-        _float64_thresholds(tree, ensemble)[inner],
+        threshold[inner],
         values,
         shrinkage if np.isfinite(shrinkage) and float(f"{shrinkage:g}") else 1.0,
         _statistics(record, len(inner)),

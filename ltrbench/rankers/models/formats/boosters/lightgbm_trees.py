@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.rankers.models.splits import check_children, check_split_features, is_deep
-from ltrbench.rankers.models.trees import InnerNode, Leaf, Node, WeightedTree
+from ltrbench.rankers.models.trees import LARGEST_ZERO, InnerNode, Leaf, Node, WeightedTree
 
 DEFAULT_LEFT, ZERO_IS_MISSING, NAN_IS_MISSING = 2, 4, 8
 """Bits of `decision_type`."""
@@ -105,13 +105,14 @@ class LightGBMRecord:
     Attributes:
         splits: (S,), which split of the tree each split of the file is.
         leaves: (L,), likewise.
-        decision_type: (S,), of the splits of the file.
+        decision_type, threshold: (S,), of the splits of the file.
         statistics: as in `LightGBMTree`.
     """
 
     splits: _Integers
     leaves: _Integers
     decision_type: _Integers
+    threshold: _Floats
     statistics: Mapping[str, str]
 
 
@@ -174,7 +175,7 @@ def check_text(text: str) -> bool:
 
 
 def tree_of_lightgbm(tree: LightGBMTree, weight: float = 1.0) -> WeightedTree:
-    """Returns a tree that is not linear, with its record.
+    """Returns a tree that is not linear, with its record. Its thresholds are `beside_zeros`.
 
     Args:
         weight: factor on the leaf values.
@@ -182,7 +183,7 @@ def tree_of_lightgbm(tree: LightGBMTree, weight: float = 1.0) -> WeightedTree:
     missing_left, zero_missing = (
         sides.tolist() for sides in missing_sides(tree.decision_type, tree.threshold)
     )
-    feature, threshold = tree.feature.tolist(), tree.threshold.tolist()
+    feature, threshold = tree.feature.tolist(), beside_zeros(tree.threshold).tolist()
     children = list(zip(tree.left.tolist(), tree.right.tolist(), strict=True))
     leaves = [Leaf(value) for value in tree.value.tolist()]
     splits: dict[int, Node] = {}
@@ -193,6 +194,21 @@ def tree_of_lightgbm(tree: LightGBMTree, weight: float = 1.0) -> WeightedTree:
         )
     root = splits[0] if splits else leaves[0]
     return WeightedTree(weight, root, tree.shrinkage, record=_record(tree, children))
+
+
+def beside_zeros(threshold: _Floats) -> _Floats:
+    """Returns thresholds that send 0 and all values of at most `LARGEST_ZERO` to one side, (S,).
+
+    `Booster.predict` reads such values as 0 before a tree sees them, and zeros of a feature with negative
+    values have the threshold -LARGEST_ZERO below them. Source: RowPairFunctionFromDenseMatric in
+    src/c_api.cpp and kZeroThreshold in include/LightGBM/meta.h.
+
+    >>> beside_zeros(np.array([-LARGEST_ZERO, 0.0, 0.5])).tolist()
+    [-1.0000000180025096e-35, 1.0000000180025095e-35, 0.5]
+    """
+    below = np.nextafter(-LARGEST_ZERO, -np.inf)
+    sided = np.where(threshold < 0, below, LARGEST_ZERO)
+    return np.where(np.abs(threshold) <= LARGEST_ZERO, sided, threshold)
 
 
 def missing_sides(
@@ -217,7 +233,7 @@ def _record(tree: LightGBMTree, children: list[tuple[int, int]]) -> LightGBMReco
         else:
             splits[node], num_splits = num_splits, num_splits + 1
             waiting += children[node][::-1]
-    return LightGBMRecord(splits, leaves, tree.decision_type, tree.statistics)
+    return LightGBMRecord(splits, leaves, tree.decision_type, tree.threshold, tree.statistics)
 
 
 def _before_trees(content: bytes) -> tuple[dict[str, str], int, int]:

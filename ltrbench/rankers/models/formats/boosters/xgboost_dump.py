@@ -13,7 +13,7 @@ the base score into a tree. N nodes of a tree.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,22 +23,29 @@ from ltrbench.errors import ConfigError
 from ltrbench.rankers.models.scoring import FlatTree, flat
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, nodes_of
 
+NumberTexts = Callable[[NDArray[np.floating]], list[str]]
+"""Returns the texts of (N,) float32 numbers."""
+
 _LARGEST = float(np.finfo(np.float32).max)
 _BELOW_ALL = -1e39
 """A threshold below all finite float32, for either comparison."""
 
 
-def write_xgboost_dump(ensemble: Ensemble, feature_names: Sequence[str]) -> bytes:
+def write_xgboost_dump(
+    ensemble: Ensemble, feature_names: Sequence[str], texts: NumberTexts | None = None
+) -> bytes:
     """Returns the trees as XGBoost dumps them, with numbers that are exact as float32.
 
     Args:
         feature_names: F names of the features.
+        texts: returns the texts of float32 numbers; None: `exact_text`.
 
     Raises:
         ConfigError: A leaf value is beyond float32.
     """
     names = [json.dumps(name) for name in feature_names]
-    return ("[" + ",\n".join(_nested(tree, names) for tree in float32_trees(ensemble)) + "]\n").encode()
+    trees = (_nested(tree, names, texts or exact_text) for tree in float32_trees(ensemble))
+    return ("[" + ",\n".join(trees) + "]\n").encode()
 
 
 def base_score_as_tree(ensemble: Ensemble) -> Ensemble:
@@ -74,7 +81,7 @@ def float32_trees(ensemble: Ensemble) -> Iterator[FlatTree]:
                 f"tree {number} has a leaf value that is not finite as float32, but the format has float32 "
                 "numbers only. Train the model again with labels or weights of a smaller scale."
             )
-        thresholds = smallest_right(tree.threshold, ensemble.comparison)
+        thresholds = _smallest_right(tree.threshold, ensemble.comparison)
         yield tree._replace(
             threshold=np.where(tree.is_leaf, 0.0, thresholds), value=values.astype(np.float64)
         )
@@ -133,6 +140,15 @@ def exact_text(values: NDArray[np.floating]) -> list[str]:
     return texts
 
 
+def float64_text(values: NDArray[np.floating]) -> list[str]:
+    """Returns the shortest decimal numbers of float32 numbers as float64, for readers that do not round.
+
+    >>> float64_text(np.array([0.1], dtype=np.float32))
+    ['0.10000000149011612']
+    """
+    return [repr(value) for value in values.astype(np.float32).astype(np.float64).tolist()]
+
+
 def breadth_first(tree: FlatTree) -> NDArray[np.int64]:
     """Returns the (N,) nodes level by level, as XGBoost numbers them: a right child follows the left one."""
     levels, level = [], np.zeros(1, dtype=np.int64)
@@ -143,7 +159,7 @@ def breadth_first(tree: FlatTree) -> NDArray[np.int64]:
     return np.concatenate(levels)
 
 
-def smallest_right(bounds: NDArray[np.float64], comparison: str) -> NDArray[np.float32]:
+def _smallest_right(bounds: NDArray[np.float64], comparison: str) -> NDArray[np.float32]:
     """Returns the smallest float32 that goes right, at most the largest finite one, (N,)."""
     with np.errstate(all="ignore"):
         rounded = bounds.astype(np.float32)
@@ -152,12 +168,12 @@ def smallest_right(bounds: NDArray[np.float64], comparison: str) -> NDArray[np.f
     return np.clip(np.where(stays_left, above, rounded), -_LARGEST, _LARGEST)
 
 
-def _nested(tree: FlatTree, names: Sequence[str]) -> str:
+def _nested(tree: FlatTree, names: Sequence[str], texts: NumberTexts) -> str:
     """Returns the JSON of a tree, written from left to right, so that its depth is not limited."""
     order = breadth_first(tree)
     ids = np.empty_like(order)
     ids[order] = np.arange(len(order))
-    numbers = exact_text(np.where(tree.is_leaf, tree.value, tree.threshold))
+    numbers = texts(np.where(tree.is_leaf, tree.value, tree.threshold))
     is_leaf = tree.is_leaf.tolist()
     feature, left, right = tree.feature.tolist(), ids[tree.left].tolist(), ids[tree.right].tolist()
     missing = ids[np.where(tree.missing_left, tree.left, tree.right)].tolist()

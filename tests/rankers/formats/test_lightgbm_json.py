@@ -1,0 +1,128 @@
+"""LightGBM's dump as written for Vespa: every float32 goes left by `<` where the model sends it left."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from messages import naming
+from tree_cases import CASES, NUM_FEATURES, forest, values_around
+
+from ltrbench.errors import ConfigError
+from ltrbench.rankers.models.formats.boosters.lightgbm_json import (
+    ABOVE_FLOAT32,
+    MOST_LEVELS_OF_DUMP,
+    smaller_left_trees,
+    smallest_right,
+    write_lightgbm_json,
+)
+from ltrbench.rankers.models.scoring import ensemble_scores, leaves_of
+from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
+from ltrbench.shapes import Features
+
+NAMES = [f"feature_{number}" for number in range(NUM_FEATURES)]
+INFINITY = np.float32(np.inf)
+
+
+def of_one(root: Node, **options: Any) -> Ensemble:
+    return Ensemble((WeightedTree(1.0, root),), **options)
+
+
+def written(ensemble: Ensemble) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(write_lightgbm_json(ensemble, NAMES))
+    return record
+
+
+def score_of(node: dict[str, Any], document: Features) -> float:
+    """Returns the value of the leaf that a document reaches, by the definition of the format in Vespa."""
+    while "leaf_value" not in node:
+        value, threshold = float(document[node["split_feature"]]), node["threshold"]
+        left = not value >= threshold if node["default_left"] else value < threshold
+        node = node["left_child"] if left else node["right_child"]
+    leaf: float = node["leaf_value"]
+    return leaf
+
+
+@pytest.mark.parametrize("ensemble", CASES.values(), ids=CASES.keys())
+def test_the_written_trees_have_the_leaves_of_the_model(ensemble: Ensemble) -> None:
+    features = values_around(ensemble, 60)
+    trees = [tree["tree_structure"] for tree in written(ensemble)["tree_info"]]
+    sums = []
+    for document in features:
+        total = np.dtype(ensemble.score_dtype).type(0)
+        for tree in trees:
+            total += total.dtype.type(score_of(tree, document))
+        sums.append(total)
+    np.testing.assert_array_equal(sums, ensemble_scores(ensemble, features))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("ensemble", CASES.values(), ids=CASES.keys())
+def test_trees_are_the_same_in_float32_and_float64(dtype: str, ensemble: Ensemble) -> None:
+    features = values_around(ensemble)
+    with np.errstate(over="ignore"):
+        sums = sum(tree.value[leaves_of(tree, features, "<", dtype)] for tree in smaller_left_trees(ensemble))
+    expected = ensemble_scores(replace(ensemble, score_dtype="float64"), features)
+    np.testing.assert_allclose(sums, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("bound", [0.0, -0.0, 0.1, -0.1, 1e-45, -1e-45, 1e-46, -1e-46, 1e-35, 1.7e12, 3e38])
+@pytest.mark.parametrize("comparison", ["<=", "<"])
+def test_a_threshold_is_the_smallest_float32_that_goes_right(bound: float, comparison: str) -> None:
+    threshold = float(smallest_right(np.array([bound]), comparison)[0])
+    below = float(np.nextafter(np.float32(threshold), -INFINITY))
+    for value, goes_left in ((below, True), (threshold, False)):
+        assert (value <= bound if comparison == "<=" else value < bound) == goes_left
+        assert (value < threshold) == goes_left
+
+
+def test_only_positive_infinity_goes_right_of_a_bound_beyond_float32() -> None:
+    largest = np.finfo(np.float32).max
+    np.testing.assert_array_equal(smallest_right(np.array([1e300, float(largest)]), "<="), ABOVE_FLOAT32)
+    assert float(largest) < ABOVE_FLOAT32 < np.inf
+    with np.errstate(over="ignore"):
+        assert np.float32(ABOVE_FLOAT32) == INFINITY
+
+
+def test_the_record_has_what_vespa_reads() -> None:
+    record = written(forest(3))
+    assert record["objective"] == "lambdarank"
+    assert record["feature_names"] == NAMES
+    assert record["pandas_categorical"] == []
+    assert [tree["tree_index"] for tree in record["tree_info"]] == [0, 1, 2]
+    assert {tree["num_leaves"] for tree in record["tree_info"]} == {8}
+
+
+def test_the_base_score_is_a_first_tree() -> None:
+    trees = written(forest(2, base_score=0.25))["tree_info"]
+    assert trees[0]["tree_structure"] == {"leaf_value": 0.25}
+    assert len(trees) == 3
+
+
+def test_leaves_are_float64_with_all_their_digits() -> None:
+    third = 1 / 3
+    (tree,) = written(Ensemble((WeightedTree(0.1, Leaf(third)),)))["tree_info"]
+    assert tree["tree_structure"]["leaf_value"] == third * 0.1
+
+
+@pytest.mark.parametrize("ensemble", [of_one(Leaf(1e39)), Ensemble((), base_score=-1e39)])
+def test_leaves_beyond_float32_are_refused(ensemble: Ensemble) -> None:
+    with pytest.raises(ConfigError, match=naming("float32", "Vespa")):
+        write_lightgbm_json(ensemble, NAMES)
+
+
+def path(depth: int) -> Node:
+    """Returns a tree whose left branch has `depth` splits."""
+    root: Node = Leaf(0.0)
+    for level in range(depth):
+        root = InnerNode(0, float(level), True, left=root, right=Leaf(float(level)))
+    return root
+
+
+def test_trees_that_are_too_deep_are_refused() -> None:
+    assert b"leaf_value" in write_lightgbm_json(of_one(path(MOST_LEVELS_OF_DUMP)), NAMES)
+    with pytest.raises(ConfigError, match=naming("tree 0", MOST_LEVELS_OF_DUMP, "max_depth")):
+        write_lightgbm_json(of_one(path(MOST_LEVELS_OF_DUMP + 1)), NAMES)
