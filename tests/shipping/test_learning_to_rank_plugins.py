@@ -309,6 +309,96 @@ def test_options_are_checked(options: dict[str, Any], parts: tuple[object, ...])
         OpenSearchTarget(**options)
 
 
+# RankLib's format
+
+ranklib_targets = pytest.mark.parametrize(
+    "target",
+    [
+        ElasticsearchTarget(form="ranklib"),
+        OpenSearchTarget(form="ranklib"),
+        OpenSearchTarget(form="ranklib", version="3.5"),
+    ],
+    ids=["es", "os", "os 3.5"],
+)
+
+
+@ranklib_targets
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("comparison", ["<=", "<"])
+def test_in_ranklibs_format_values_next_to_thresholds_reach_their_leaves(
+    target: LearningToRankPlugin, comparison: str, dtype: str
+) -> None:
+    ensemble = random_ensemble(comparison=comparison, dtype=dtype)
+    features = around_thresholds(ensemble, 3)
+    features = np.where(np.isnan(features), np.float32(0.5), features)
+    model = shipped(ensemble)
+    export = target.export(model)
+    scores = target.engine(model, export).scores(features)
+    assert scores.dtype == np.float32
+    assert (scores >= 0).all()
+    leaves = np.stack([leaf_values_of(ensemble, number, features) for number in range(len(ensemble.trees))])
+    expected = np.full(len(features), np.float32(ensemble.base_score))
+    for values in leaves:
+        expected = (expected + values.astype(np.float64)).astype(np.float32)
+    np.testing.assert_array_equal(scores, expected + np.float32(export.offset))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_in_ranklibs_format_documents_have_the_scores_of_the_backend(backend: str, kind: str) -> None:
+    ensemble, features = fitted(backend, kind)
+    target, model = OpenSearchTarget(form="ranklib"), shipped(ensemble, features.shape[1])
+    export = target.export(model)
+    if kind == "missing":
+        assert MISSING_VALUES in export.limits
+        return
+    scores, reference = target.engine(model, export).scores(features), ensemble_scores(ensemble, features)
+    rounding = (len(ensemble.trees) + 2) * 2.0**-24 * max(export.offset, float(np.abs(scores).max()))
+    np.testing.assert_allclose(scores - export.offset, reference, rtol=0, atol=rounding)
+
+
+@ranklib_targets
+def test_ranklibs_format_is_a_text_with_features_by_their_place(target: LearningToRankPlugin) -> None:
+    model = shipped(of_one(InnerNode(1, 0.5, True, Leaf(-1.0), Leaf(1.0))))
+    export = target.export(model)
+    assert list(export.files) == ["model.xml", "upload.json", "featureset.json"]
+    record = json.loads(export.files["upload.json"])["model"]["model"]
+    assert record == {"type": "model/ranklib", "definition": export.files["model.xml"].decode()}
+    assert record["definition"].startswith("## LambdaMART\n")
+    assert "<feature> 2 </feature>" in record["definition"]
+    assert any("order" in note and "featureset.json" in note for note in export.notes)
+    # The smallest score is -1, and the bound is above it by rounding.
+    assert 1 < export.offset <= 1.125
+    assert target.engine(model, export).rules == target.rules_of_forms["ranklib"]
+
+
+@ranklib_targets
+def test_an_absent_feature_is_zero_in_ranklibs_format(target: LearningToRankPlugin) -> None:
+    absent = np.full((1, 3), np.nan, dtype=np.float32)
+    for threshold in (-0.5, 0.0, 0.5):
+        for missing_left in (False, True):
+            node = InnerNode(0, threshold, missing_left, Leaf(1.0), Leaf(2.0))
+            model = shipped(of_one(node))
+            assert scores_of(target, model, absent)[0] == (1.0 if threshold >= 0 else 2.0)
+            assert (MISSING_VALUES in target.export(model).limits) == (missing_left != (threshold >= 0))
+
+
+def test_ranklibs_format_needs_trees_and_no_version_with_missing_values() -> None:
+    with pytest.raises(ConfigError, match=naming("ranklib", "a_model", "form")):
+        ElasticsearchTarget(form="ranklib").export(shipped(Linear(np.zeros(3))))
+    assert OpenSearchTarget(form="ranklib", version="3.5", absent="zero").absent_features == "zero"
+
+
+def test_a_given_offset_is_added_last_in_ranklibs_format() -> None:
+    ensemble = random_ensemble(30, "<", "float32")
+    features = np.random.default_rng(5).normal(size=(100, 3)).astype(np.float32)
+    without, with_offset = (OpenSearchTarget(form="ranklib", offset=offset) for offset in (0.0, 5.5))
+    scores = scores_of(without, shipped(ensemble), features)
+    expected = (scores.astype(np.float64) + 5.5).astype(np.float32)
+    np.testing.assert_array_equal(scores_of(with_offset, shipped(ensemble), features), expected)
+
+
 # Linear models
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError, require_choice
 from ltrbench.rankers.models.formats.boosters.xgboost_dump import (
@@ -24,24 +25,49 @@ from ltrbench.rankers.models.formats.boosters.xgboost_dump import (
     float32_trees,
     write_xgboost_dump,
 )
+from ltrbench.rankers.models.formats.java.ranklib_xml import write_ranklib_xml
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, WeightedTree, rebuilt
+from ltrbench.shapes import Features
 from ltrbench.shipping.certificate.limits import limits_of_infinity
 from ltrbench.shipping.model import Linear, ShippedModel
+from ltrbench.shipping.simulators.missing_as_zero import limits_with_missing_as_zero
 from ltrbench.shipping.simulators.plugin_definitions import MOST_TREE_LEVELS, parse_forest, parse_linear
+from ltrbench.shipping.simulators.ranklib import parse_ranklib
 from ltrbench.shipping.target import MISSING_VALUES, ZERO_VALUES, Engine, Export, Rule, Target
 
-FORMS: Final = ("xgboost", "linear")
+FORMS: Final = ("xgboost", "ranklib", "linear")
 MOST_FEATURES_OF_SET: Final = 10_000
 """Maximum number of features of a feature set (StoredFeatureSet.MAX_FEATURES)."""
 SAFE_LEVELS: Final = 45
 """Maximum depth of a tree for versions that read 100 levels of JSON; a level of a tree is two of JSON."""
 
-_TYPES = {"xgboost": "model/xgboost+json", "linear": "model/linear"}
+_TYPES = {"xgboost": "model/xgboost+json", "ranklib": "model/ranklib", "linear": "model/linear"}
 _FLOAT32_ROUNDING = 2.0**-24
 """Largest relative rounding error of a float32 operation."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
+_RANKY = "o19s/RankyMcRankFace, src/ciir/umass/edu/"
+RANKLIB_FORM_RULES: Final = (
+    Rule(
+        "RankyMcRankFace, the fork of RankLib in the plug-in, drops lines that start with # and joins the "
+        "others without the tabs at their beginning.",
+        f"{_RANKY}learning/tree/LambdaMART.java, commit 02825f017df3f5bd40a56443becda2c9e6ed748d, and "
+        f"{_RANKY}parsing/ModelLineProducer.java, commit 6bf8f56a2621a34b76b614ad05d44c03ccd25c55",
+    ),
+    Rule(
+        "Thresholds, outputs and weights are float32; each tree's output times its weight is added in "
+        "float64, and the sum rounded to float32.",
+        f"{_RANKY}learning/tree/Ensemble.java, commit 648622dc4f3c069d912b85b23de91ac9d3c67a4d",
+    ),
+    Rule(
+        "A value goes left if it is at most the threshold.",
+        f"{_RANKY}learning/tree/Split.java, commit 31a3fce9d8ed69b2815060148e2c9a02ceebdf25",
+    ),
+)
+"""Rules of the form ranklib that both plug-ins have in common."""
+
+ScoresOfFeatures = Callable[[Features], NDArray[np.float32]]
 AbsentFeatures = Literal["zero", "right", "missing"]
 """What trees do with an absent feature, as in `PluginForest`."""
 
@@ -51,8 +77,8 @@ class LearningToRankPlugin(Target):
     """A search engine with a Learning to Rank plug-in.
 
     Attributes:
-        form: format of the model: "xgboost" for trees, "linear" for weights; None: the one that fits the
-            model.
+        form: format of the model: "xgboost" or "ranklib" for trees, "linear" for weights; None: "xgboost" or
+            "linear". In "ranklib", an absent feature is 0 in every version.
         version: version of the engine, such as "8.17".
         absent: what an absent feature stands for: "missing", or "zero" if the training data have 0 for it.
         offset: constant added to the scores of trees; None: a bound below which no score can be. A smaller
@@ -94,7 +120,9 @@ class LearningToRankPlugin(Target):
 
     @property
     def absent_features(self) -> AbsentFeatures:
-        """What trees do with an absent feature in this version."""
+        """What trees do with an absent feature in this version and form."""
+        if self.form == "ranklib":
+            return "zero"
         numbers = tuple(map(int, self.version.split(".")[:2]))
         return [meaning for first, meaning in self.absent_since.items() if first <= numbers][-1]
 
@@ -105,10 +133,11 @@ class LearningToRankPlugin(Target):
     def export(self, model: ShippedModel) -> Export:
         self._check_names(model)
         form = self._form_of(model)
-        definition, converted = self._linear(model) if form == "linear" else self._forest(model)
+        convert = {"xgboost": self._forest, "ranklib": self._ranklib, "linear": self._linear}[form]
+        definition, converted = convert(model)
         upload = {"model": {"name": model.name, "model": {"type": _TYPES[form], "definition": definition}}}
         files = {
-            "model.json": definition.encode(),
+            "model.xml" if form == "ranklib" else "model.json": definition.encode(),
             "upload.json": _json_file(upload),
             "featureset.json": _json_file(_feature_set(model)),
         }
@@ -124,17 +153,20 @@ class LearningToRankPlugin(Target):
             each["name"] for each in json.loads(export.files["featureset.json"])["featureset"]["features"]
         ]
         record = json.loads(export.files["upload.json"])["model"]["model"]
-        if record["type"] == _TYPES["linear"]:
-            form, scores = "linear", parse_linear(record["definition"], names).scores
-        else:
-            form = "xgboost"
-            scores = parse_forest(record["definition"], names, self.objectives, self.absent_features).scores
+        form = next(form for form, name in _TYPES.items() if name == record["type"])
         return Engine(
-            scores,
+            self._scores(form, record["definition"], names),
             f"Learning to Rank plug-in of {self.engine_name}",
             rules=self.rules_of_forms[form],
             score_dtype="float32",
         )
+
+    def _scores(self, form: str, definition: str, names: Sequence[str]) -> ScoresOfFeatures:
+        if form == "linear":
+            return parse_linear(definition, names).scores
+        if form == "ranklib":
+            return parse_ranklib(definition.encode()).scores
+        return parse_forest(definition, names, self.objectives, self.absent_features).scores
 
     def answered_scores(self, answers: Any) -> Mapping[str, float]:
         """Returns document id -> score of a search whose only scoring query is `sltr`, or of an object."""
@@ -180,12 +212,32 @@ class LearningToRankPlugin(Target):
         """Returns the definition of trees, and the offset, notes and limits of the export."""
         original = model.trees(self.name)
         written = base_score_as_tree(self._prepared(original))
-        bound = offset_above_zero(written)
-        offset = bound if self.offset is None else float(np.float32(self.offset))
-        notes = []
+        offset, notes = self._offset(written)
         if offset:
             # Last, so that it rounds whole scores: rounding may make scores equal, but does not swap them.
             written = replace(written, trees=(*written.trees, WeightedTree(1.0, Leaf(offset))))
+        definition = write_xgboost_dump(written, model.feature_names).decode()
+        notes += [*self._notes_on_depth(model.name, definition), *self._notes_on_absent_features()]
+        return definition, Export({}, "", offset, tuple(notes), self._limits(original))
+
+    def _ranklib(self, model: ShippedModel) -> tuple[str, Export]:
+        """Returns the definition of trees as a text of RankLib, and the offset, notes and limits."""
+        trees = model.trees(self.name)
+        offset, notes = self._offset(base_score_as_tree(trees))
+        notes.append(
+            "The model knows features by their place in the feature set, not by name: keep their order in "
+            "featureset.json."
+        )
+        definition = write_ranklib_xml(trees, offset).decode()
+        limits = limits_with_missing_as_zero(trees, self.engine_name)
+        return definition, Export({}, "", offset, tuple(notes), limits)
+
+    def _offset(self, trees: Ensemble) -> tuple[float, list[str]]:
+        """Returns the constant that is added to all scores, and notes on it."""
+        bound = offset_above_zero(trees)
+        offset = bound if self.offset is None else float(np.float32(self.offset))
+        notes = []
+        if offset:
             notes.append(
                 f"The last tree adds {offset!r} to all scores, because {self.engine_name} does not allow "
                 "negative scores. This swaps no documents, but close scores may become equal, fewer "
@@ -196,9 +248,7 @@ class LearningToRankPlugin(Target):
                 f"The offset is {offset!r}, so documents whose score by the model is below {-offset!r} get a "
                 f"negative score. No score can be negative with an offset of {bound!r}."
             )
-        definition = write_xgboost_dump(written, model.feature_names).decode()
-        notes += [*self._notes_on_depth(model.name, definition), *self._notes_on_absent_features()]
-        return definition, Export({}, "", offset, tuple(notes), self._limits(original))
+        return offset, notes
 
     def _linear(self, model: ShippedModel) -> tuple[str, Export]:
         """Returns the definition of a linear model, and the notes and limits of the export."""
@@ -288,8 +338,8 @@ class LearningToRankPlugin(Target):
             f"the feature in training, then upload it before the model: {upload}",
             "Models cannot be changed after the upload; export another one under another name.",
             "Do not set a boost on the query sltr: the plug-in multiplies the features by it.",
-            f"{self.engine_name} does not allow negative scores of queries, so a feature with negative "
-            "values needs a script of the plug-in.",
+            f"{self.engine_name} does not allow negative scores of queries and scripts, so a feature "
+            "with negative values needs a derived_expression, such as positive_part - negative_part.",
         )
 
 

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ltrbench.shipping.simulators.learning_to_rank_plugins import AbsentFeatures, LearningToRankPlugin
+from ltrbench.shipping.simulators.learning_to_rank_plugins import (
+    RANKLIB_FORM_RULES,
+    AbsentFeatures,
+    LearningToRankPlugin,
+)
 from ltrbench.shipping.target import Rule
 
 _FILES = "o19s/elasticsearch-learning-to-rank, src/main/java/com/o19s/es/ltr/"
@@ -58,6 +62,21 @@ class ElasticsearchTarget(LearningToRankPlugin):
                 "7f6f8b0a21a674e60b006b8bf2579d5d563421fe",
             ),
             Rule("Before, such a feature is 0, and missing is ignored.", _DENSE.source),
+        ),
+        "ranklib": (
+            _UPLOAD,
+            *RANKLIB_FORM_RULES,
+            Rule(
+                "The definition is a text. Features are numbered from 1 in the order of the feature set.",
+                f"{_FILES}ranker/ranklib/RanklibModelParser.java, "
+                "commit 2ef152d53d1cbb0ae3c2ce35d7e97ed26a26edfe, and "
+                f"{_FILES}ranker/ranklib/RanklibRanker.java, commit ce9d18211affbc3e90eb75f025139ddc6158f36a",
+            ),
+            Rule(
+                "A feature whose query does not match the document is 0 in all versions; NaN is 0 too.",
+                f"{_FILES}ranker/ranklib/DenseProgramaticDataPoint.java, "
+                "commit b163434853fcf87f3c88d5d8d0807876a6d8070b",
+            ),
         ),
         "linear": (
             _UPLOAD,

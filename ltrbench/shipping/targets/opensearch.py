@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ltrbench.shipping.simulators.learning_to_rank_plugins import AbsentFeatures, LearningToRankPlugin
+from ltrbench.shipping.simulators.learning_to_rank_plugins import (
+    RANKLIB_FORM_RULES,
+    AbsentFeatures,
+    LearningToRankPlugin,
+)
 from ltrbench.shipping.target import Rule
 
 _FILES = "opensearch-project/opensearch-learning-to-rank-base, src/main/java/com/o19s/es/ltr/"
@@ -60,6 +64,21 @@ class OpenSearchTarget(LearningToRankPlugin):
             Rule(
                 "In 3.2 to 3.7, NaN goes right; before, an absent feature is 0.",
                 "opensearch-project/opensearch-learning-to-rank-base, pull requests 206, 379 and 392",
+            ),
+        ),
+        "ranklib": (
+            _UPLOAD,
+            *RANKLIB_FORM_RULES,
+            Rule(
+                "The definition is a text. Features are numbered from 1 in the order of the feature set.",
+                f"{_FILES}ranker/ranklib/RanklibModelParser.java, "
+                "commit 948a2559a90df4fe27bde4ad937bb2d814873702, and "
+                f"{_FILES}ranker/ranklib/RanklibRanker.java, commit 41442a3ab63934e4bae1af022a710feef3b3d4ff",
+            ),
+            Rule(
+                "A feature whose query does not match the document is 0 in all versions; NaN is 0 too.",
+                f"{_FILES}ranker/ranklib/DenseProgramaticDataPoint.java, "
+                "commit 3d01de4d587ad49b609d142fa2aeea7c4a8402e0",
             ),
         ),
         "linear": (
