@@ -6,7 +6,8 @@
 
 An error is {"error": ..., "place": ...}, where `place` is the place in the request, such as
 documents[3].features.bm25: status 400 for a body that is not JSON, 408 for one that does not arrive in time,
-413 for one that is too large, and 422 for JSON that is not a valid request.
+413 for one that is too large, 415 for one that is compressed, 422 for JSON that is not a valid request, and
+503 for a body that has not arrived when the service is stopped.
 
 Documents of equal scores are in the order of the request. Requests are scored one after the other, on one
 thread each: a list takes about a millisecond, less than to wake another thread of a busy machine.
@@ -24,7 +25,9 @@ from numpy.typing import NDArray
 from ltrbench import __version__
 from ltrbench.errors import ConfigError
 from ltrbench.serving.loaded import LoadedModel
+from ltrbench.serving.quick import QuickReader
 from ltrbench.serving.requests import (
+    NOT_ACCEPTED,
     TOO_LARGE,
     RankRequest,
     RefusedRequestError,
@@ -46,7 +49,7 @@ _BODY_SECONDS = 30
 _MOST_DISCARDED = 4
 """Size up to which a body that is too large is read and discarded, in units of the limit. A client that is
 still sending when the connection is closed would not read the answer."""
-_TIMED_OUT = 408
+_TIMED_OUT, _ENCODED, _STOPPING = 408, 415, 503
 
 
 def ranking_app(model: LoadedModel, limits: RequestLimits | None = None) -> Starlette:
@@ -57,11 +60,14 @@ def ranking_app(model: LoadedModel, limits: RequestLimits | None = None) -> Star
     """
     # The requests share one process, so that more threads would only wait for each other.
     model.ranker.num_threads = 1
-    reader = RequestReader(model.feature_names, limits or RequestLimits())
+    limits = limits or RequestLimits()
+    reader = QuickReader(RequestReader(model.feature_names, limits))
     health, description = (_as_json(value) for value in (_health_of(model), describe(model)))
 
     async def rank(request: Request) -> Response:
-        parsed = reader.read(await _body(request, reader.limits.num_bytes))
+        body = await _body(request, limits.num_bytes)
+        _check_encoding(request)
+        parsed = reader.read(body)
         return _answer(_ranked(model, parsed))
 
     async def answer_health(_: Request) -> Response:
@@ -70,7 +76,7 @@ def ranking_app(model: LoadedModel, limits: RequestLimits | None = None) -> Star
     async def answer_model(_: Request) -> Response:
         return Response(description, media_type="application/json")
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/rank", rank, methods=["POST"]),
             Route("/health", answer_health),
@@ -83,6 +89,9 @@ def ranking_app(model: LoadedModel, limits: RequestLimits | None = None) -> Star
             Exception: _failed,
         },
     )
+    # /rank/ is an error: many clients do not send a body again to the address of a redirect.
+    app.router.redirect_slashes = False
+    return app
 
 
 def describe(model: LoadedModel) -> dict[str, Any]:
@@ -112,8 +121,9 @@ def _ranked(model: LoadedModel, request: RankRequest) -> dict[str, Any]:
         scores = model.ranker.predict(request.features)
     not_finite = np.flatnonzero(~np.isfinite(scores))
     if not_finite.size:
+        place = f"documents[{not_finite[0]}].features"
         raise RefusedRequestError(
-            422, f"documents[{not_finite[0]}].features", "the model has no finite score for these values"
+            NOT_ACCEPTED, place, f"the model has no finite score for the values of {place}"
         )
     # A stable sort, so that documents with equal scores stay in the order of the request.
     order = np.argsort(-scores, kind="stable").tolist()
@@ -122,11 +132,19 @@ def _ranked(model: LoadedModel, request: RankRequest) -> dict[str, Any]:
     return {"query": request.query, "model": model.name, "documents": documents}
 
 
+def _check_encoding(request: Request) -> None:
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.lower() != "identity":
+        raise RefusedRequestError(
+            _ENCODED, "", f"the body has the Content-Encoding {encoding[:20]!r}; send it uncompressed"
+        )
+
+
 async def _body(request: Request, most: int) -> bytes:
     """Returns the body of a request; at most `most` bytes are held at any time.
 
     Raises:
-        RefusedRequestError: the body is larger, or does not arrive in time.
+        RefusedRequestError: the body is larger, or does not arrive in time or before the service is stopped.
     """
     size, parts = 0, []
     try:
@@ -142,6 +160,10 @@ async def _body(request: Request, most: int) -> bytes:
     except TimeoutError:
         raise RefusedRequestError(
             _TIMED_OUT, "", f"the body did not arrive within {_BODY_SECONDS} s"
+        ) from None
+    except asyncio.CancelledError:  # by the server, a few seconds after Ctrl-C
+        raise RefusedRequestError(
+            _STOPPING, "", "the service has been stopped; send the request again"
         ) from None
     if size > most:
         raise RefusedRequestError(
@@ -162,7 +184,7 @@ def _answer(value: Any, status: int = 200, headers: dict[str, str] | None = None
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedRequestError)
     # The rest of a body that was not read to its end would be taken for the next request.
-    headers = {"connection": "close"} if error.status in (TOO_LARGE, _TIMED_OUT) else None
+    headers = {"connection": "close"} if error.status in (TOO_LARGE, _TIMED_OUT, _STOPPING) else None
     return _answer({"error": str(error), "place": error.place}, error.status, headers)
 
 

@@ -93,29 +93,14 @@ class RequestReader:
         Raises:
             RefusedRequestError: the body is not JSON, or not a request to rank documents.
         """
-        request = _parsed(body)
-        if not isinstance(request, dict):
-            raise _refusal("", "the body must be a JSON object with the documents")
-        _check_fields(request, _FIELDS, {"documents"}, "")
-        query, documents = request.get("query"), request["documents"]
-        if query is not None and not _is_identifier(query):
-            raise _refusal("query", "must be a text or a whole number")
-        if not isinstance(documents, list):
-            raise _refusal("documents", "must be a list")
-        if len(documents) > self.limits.num_documents:
-            most = f"the maximum is {self.limits.num_documents:,} (--max-documents)"
-            raise _refusal("documents", f"has {len(documents):,} documents; {most}")
-        ids = [_id_of(document, f"documents[{d}]") for d, document in enumerate(documents)]
-        if len(set(ids)) < len(ids):
-            d = _first_repeated(ids)
-            raise _refusal(f"documents[{d}].id", f"{_shown(ids[d])} is also the id of an earlier document")
+        query, ids, documents = read_fields(body, self.limits.num_documents)
         return RankRequest(query, ids, self._features_of(documents))
 
     def _features_of(self, documents: Sequence[dict[str, Any]]) -> Features:
         rows = [self._row(document["features"], d) for d, document in enumerate(documents)]
         # All values at once: a loop over them would take longer than the scores.
         if not set(map(type, chain.from_iterable(rows))) <= _KINDS_OF_VALUES:
-            raise self._first(documents, lambda value: type(value) not in _KINDS_OF_VALUES, "is not a number")
+            raise self._first(documents, lambda value: type(value) not in _KINDS_OF_VALUES, "not a number")
         try:
             values = np.array(rows, dtype=np.float64).reshape(len(rows), len(self.feature_names))
             with np.errstate(over="ignore"):
@@ -124,7 +109,7 @@ class RequestReader:
         except OverflowError:  # a whole number beyond float64
             is_beyond = True
         if is_beyond:
-            raise self._first(documents, _is_beyond, "is beyond the range of float32 (maximum 3.4e38)")
+            raise self._first(documents, _is_beyond, "beyond the range of float32 (maximum 3.4e38)")
         return features
 
     def _row(self, features: Any, d: int) -> Sequence[Any]:
@@ -165,8 +150,35 @@ class RequestReader:
             for key, value in features.items() if is_named else enumerate(features):
                 if is_wrong(value):
                     place = f".{_shortened(key)}" if is_named else f"[{key}]"
-                    return _refusal(f"documents[{d}].features{place}", f"{_shown(value)} {reason}")
-        return _refusal("documents", f"a value {reason}")
+                    return _refusal(f"documents[{d}].features{place}", f"is {_shown(value)}, {reason}")
+        return _refusal("documents", f"has a value {reason}")
+
+
+def read_fields(
+    body: bytes, most_documents: int
+) -> tuple[Identifier | None, list[Identifier], list[dict[str, Any]]]:
+    """Returns the query, the (D,) ids and the (D,) documents of a body. The features are not checked.
+
+    Raises:
+        RefusedRequestError: the body is not JSON, or something else than the features is wrong.
+    """
+    request = _parsed(body)
+    if not isinstance(request, dict):
+        raise _refusal("", "must be a JSON object with the documents")
+    _check_fields(request, _FIELDS, {"documents"}, "")
+    query, documents = request.get("query"), request["documents"]
+    if query is not None and not _is_identifier(query):
+        raise _refusal("query", "must be a text or a whole number")
+    if not isinstance(documents, list):
+        raise _refusal("documents", "must be a list")
+    if len(documents) > most_documents:
+        most = f"the maximum is {most_documents:,} (--max-documents)"
+        raise _refusal("documents", f"has {len(documents):,} documents; {most}")
+    ids = [_id_of(document, f"documents[{d}]") for d, document in enumerate(documents)]
+    if len(set(ids)) < len(ids):
+        d = _first_repeated(ids)
+        raise _refusal(f"documents[{d}].id", f"is {_shown(ids[d])}, also the id of an earlier document")
+    return query, ids, documents
 
 
 def _values_in_order(names: Sequence[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
@@ -182,7 +194,11 @@ def _parsed(body: bytes) -> Any:
         return _DECODER.decode(body.decode("utf-8"))
     except RecursionError:
         raise RefusedRequestError(INVALID_JSON, "", "lists and objects are nested too deep") from None
-    except ValueError as error:  # also invalid UTF-8, and whole numbers of thousands of digits
+    except UnicodeDecodeError as error:
+        raise RefusedRequestError(
+            INVALID_JSON, "", f"the body is not UTF-8: byte {error.start} is 0x{body[error.start]:02x}"
+        ) from None
+    except ValueError as error:  # also whole numbers of thousands of digits
         raise RefusedRequestError(INVALID_JSON, "", f"the body is not valid JSON: {error}") from None
 
 
@@ -244,8 +260,9 @@ def _is_beyond(value: Any) -> bool:
             return True
 
 
-def _refusal(place: str, message: str) -> RefusedRequestError:
-    return RefusedRequestError(NOT_ACCEPTED, place, message)
+def _refusal(place: str, predicate: str) -> RefusedRequestError:
+    """Returns the refusal of valid JSON; the place is the subject of the message."""
+    return RefusedRequestError(NOT_ACCEPTED, place, f"{place or 'the body'} {predicate}")
 
 
 def _shortened(name: Any) -> str:

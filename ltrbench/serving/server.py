@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import json
+import os
 import signal
 import socket
-
-import numpy as np
 
 from ltrbench.errors import ConfigError, require
 from ltrbench.serving.app import ranking_app
 from ltrbench.serving.loaded import LoadedModel
-from ltrbench.serving.requests import RequestLimits
+from ltrbench.serving.quick import QuickReader
+from ltrbench.serving.requests import RequestLimits, RequestReader
 
 try:
     import uvicorn
 except ImportError as error:
     raise ConfigError("serve needs Starlette and uvicorn: pip install 'ltrbench[serve]'") from error
 
+_IDLE_SECONDS = 75
+"""Time after which an idle connection is closed, s. Proxies usually keep theirs for 60 s; with a shorter time
+here, a request could be sent on a connection that is just being closed, and fail."""
 _GRACE_SECONDS = 5
 """Time that running requests have to end after Ctrl-C, s."""
 
@@ -50,13 +54,20 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
         raise ConfigError(
-            f"the service cannot listen on {host}, port {port}: {error.strerror or error}. Choose another "
+            f"the service cannot listen on {host}, port {port}: {_reason(error)}. Choose another "
             "--port, or --port 0 for a free one, or another --host."
         ) from None
     # Connections inherit it. Otherwise the body of an answer waits 40 ms until the client has confirmed the
     # header; asyncio sets it only on sockets that it has created.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
+
+
+def _reason(error: OSError) -> str:
+    # Python adds the address to the text of the system.
+    if error.errno is None or isinstance(error, socket.gaierror):
+        return str(error.strerror or error)
+    return os.strerror(error.errno)
 
 
 def url_of(listener: socket.socket) -> str:
@@ -66,8 +77,10 @@ def url_of(listener: socket.socket) -> str:
 
 
 def warm_up(model: LoadedModel) -> None:
-    """Scores one document without any value, so that the first request does not wait for compilation."""
-    model.ranker.predict(np.full((1, len(model.feature_names)), np.nan, dtype=np.float32))
+    """Ranks one document without any value, so that the first request does not wait for compilation."""
+    reader = QuickReader(RequestReader(model.feature_names, RequestLimits()))
+    documents = [{"id": 0, "features": [None] * len(model.feature_names)}]
+    model.ranker.predict(reader.read(json.dumps({"documents": documents}).encode()).features)
 
 
 def run_service(model: LoadedModel, listener: socket.socket, limits: RequestLimits) -> None:
@@ -80,6 +93,7 @@ def run_service(model: LoadedModel, listener: socket.socket, limits: RequestLimi
         # The service has neither: they would only take time to import.
         lifespan="off",
         ws="none",
+        timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         server_header=False,
     )

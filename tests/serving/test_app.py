@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import naming
 from served_runs import NAMES, NamedFeatures, small_model
 
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.serving import app as app_module
 from ltrbench.serving.app import ranking_app
-from ltrbench.serving.requests import RequestLimits
+from ltrbench.serving.requests import RequestLimits, RequestReader
 
 TEST = NamedFeatures().load().test
 HANGS = b"hangs"
@@ -25,7 +28,13 @@ HANGS = b"hangs"
 
 
 def call(
-    app: Any, method: str, path: str, parts: Iterable[bytes] = (b"",), *, leaves: bool = False
+    app: Any,
+    method: str,
+    path: str,
+    parts: Iterable[bytes] = (b"",),
+    *,
+    leaves: bool = False,
+    headers: Sequence[tuple[bytes, bytes]] = (),
 ) -> tuple[int, dict[str, str], Any, int]:
     """Returns status, headers and JSON of an answer, and the number of parts that were read of the body.
 
@@ -54,16 +63,16 @@ def call(
         "type": "http",
         "method": method,
         "path": path,
-        "headers": [],
+        "headers": headers,
         "query_string": b"",
         "root_path": "",
         "scheme": "http",
         "http_version": "1.1",
     }
     asyncio.run(app(scope, receive, send))
-    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    answered = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     content = b"".join(message.get("body", b"") for message in sent[1:])
-    return sent[0]["status"], headers, json.loads(content) if content else None, num_read
+    return sent[0]["status"], answered, json.loads(content) if content else None, num_read
 
 
 def rank(app: Any, request: Any) -> Any:
@@ -137,12 +146,12 @@ def test_an_error_is_json_with_its_place() -> None:
     status, headers, answer, _ = call(ranking_app(small_model()), "POST", "/rank", [body])
     assert (status, headers["content-type"]) == (422, "application/json")
     assert answer["place"] == "documents[0].features.age"
-    assert answer["error"]
+    assert answer["error"].startswith(answer["place"])
 
 
 def test_other_routes_and_methods_are_refused_with_the_routes() -> None:
     app = ranking_app(small_model())
-    for method, path, expected in (("GET", "/rank", 405), ("POST", "/model", 405), ("GET", "/docs", 404)):
+    for method, path, expected in (("GET", "/rank", 405), ("POST", "/model", 405), ("POST", "/rank/", 404)):
         status, _, answer, _ = call(app, method, path)
         assert status == expected
         assert "POST /rank" in answer["error"]
@@ -156,6 +165,23 @@ def test_the_model_is_described_with_features_versions_and_metrics() -> None:
     assert described["convention"]["name"] == small_model().run.result.convention["name"]
     assert described["versions"]["of_run"] == dict(small_model().run.result.versions)
     assert call(ranking_app(small_model()), "GET", "/health")[2] == {"status": "ok", "model": "small"}
+
+
+def test_a_compressed_body_is_refused_with_its_encoding() -> None:
+    app = ranking_app(small_model())
+    body = gzip.compress(b'{"documents": []}')
+    status, _, answer, _ = call(app, "POST", "/rank", [body], headers=[(b"content-encoding", b"gzip")])
+    assert status == 415
+    assert re.search(naming("Content-Encoding", "gzip", "uncompressed"), answer["error"])
+    body = b'{"documents": []}'
+    assert call(app, "POST", "/rank", [body], headers=[(b"content-encoding", b"identity")])[0] == 200
+
+
+def test_a_usual_request_is_read_by_the_compiled_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = ranking_app(small_model())
+    monkeypatch.delattr(RequestReader, "read")
+    documents = [{"id": "\u00fc", "features": dict.fromkeys(NAMES, 0.5)}]
+    assert rank(app, {"query": 'a "query"', "documents": documents})["documents"][0]["id"] == "\u00fc"
 
 
 def test_a_body_is_limited_while_it_arrives() -> None:
