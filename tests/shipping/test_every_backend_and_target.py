@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,6 +38,13 @@ BACKENDS = {**TREES, "single_feature": SingleFeatureRanker()}
 KINDS = ("dense", "missing", "zeros", "ties")
 EXTRAS = {"onnx": "onnxruntime", "treelite": "treelite"}
 
+TARGETS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in target_names()),
+    ("elasticsearch", {"form": "ranklib"}),
+    ("opensearch", {"form": "ranklib"}),
+    ("vespa", {"form": "xgboost"}),
+    ("vespa", {"fast_forest": True}),
+]
 WITH_LINEAR_MODELS = {"elasticsearch", "opensearch", "solr", "vespa"}
 MISSING_IS_ZERO = {"solr", "ranklib"}
 ZEROS_CANNOT_BE_MISSING = {"elasticsearch", "opensearch", "solr", "ranklib", "xgboost"}
@@ -67,10 +75,11 @@ def fitted(backend: str, kind: str) -> tuple[Ranker, ShippedModel]:
     return ranker, ShippedModel("a_model", tuple(data.feature_names), exact_trees_of(ranker))
 
 
-def refused_kinds(target: str, backend: str, kind: str) -> set[str]:
+def refused_kinds(target: str, form: str | None, backend: str, kind: str) -> set[str]:
     """The limits for which a target refuses a model on data of a kind."""
     refused = set()
-    if kind == "missing" and (target in MISSING_IS_ZERO or backend == "single_feature"):
+    is_zero = target in MISSING_IS_ZERO or form == "ranklib"
+    if kind == "missing" and (is_zero or backend == "single_feature"):
         refused.add(MISSING_VALUES)
     if backend == "lightgbm zero_as_missing" and target in ZEROS_CANNOT_BE_MISSING:
         refused.add(ZERO_VALUES)  # every kind of these data has zeros
@@ -79,19 +88,21 @@ def refused_kinds(target: str, backend: str, kind: str) -> set[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", target_names())
-def test_a_model_is_certified_or_refused_for_a_stated_limit(name: str, backend: str, kind: str) -> None:
+@pytest.mark.parametrize(("name", "options"), TARGETS, ids=str)
+def test_a_model_is_certified_or_refused_for_a_stated_limit(
+    name: str, options: dict[str, Any], backend: str, kind: str
+) -> None:
     if name in EXTRAS:
         pytest.importorskip(EXTRAS[name])
-    target = build_target(name, {})
+    target, form = build_target(name, options), options.get("form")
     ranker, model = fitted(backend, kind)
-    if isinstance(model.scorer, Linear) and name not in WITH_LINEAR_MODELS:
+    if isinstance(model.scorer, Linear) and (name not in WITH_LINEAR_MODELS or form is not None):
         with pytest.raises(ConfigError, match="linear model"):
             target.export(model)
         return
     export = target.export(model)
     certificate = certify(model, ranker.predict, data_of(kind), export, target.engine(model, export))
-    expected = refused_kinds(name, backend, kind)
+    expected = refused_kinds(name, form, backend, kind)
     assert certificate.status == (REFUSED if expected else CERTIFIED), certificate.reason
     if expected:
         assert expected <= set(export.limits)
