@@ -156,7 +156,7 @@ class LearningToRankPlugin(Target):
         form = next(form for form, name in _TYPES.items() if name == record["type"])
         return Engine(
             self._scores(form, record["definition"], names),
-            f"Learning to Rank plug-in of {self.engine_name}",
+            f"{self.engine_name} Learning to Rank",
             rules=self.rules_of_forms[form],
             score_dtype="float32",
         )
