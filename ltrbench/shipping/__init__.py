@@ -3,6 +3,7 @@
     model          the model that is shipped
     target         the contract of a target
     targets        a file for each target
+    requests       rows with expected scores as requests of an engine
     simulators     evaluators of engines that are not Python packages
     lookup         finds the target of a name
     from_run       the shipped model of a run

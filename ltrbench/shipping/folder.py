@@ -4,6 +4,7 @@
     upload.txt                  the request, command or code that loads it
     README.md                   how to upload and check it, names of features, limits
     check_rows.json             documents with expected scores
+    check_...                   the same rows as requests of a server, named in README.md
     certificate.json            what was compared, and the verdict
 
 The folder of a refused model has certificate.json only.

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from ltrbench.shipping.certificate.record import Certificate
 from ltrbench.shipping.folder import CERTIFICATE_FILE, CHECK_FILE, UPLOAD_FILE
 from ltrbench.shipping.model import ShippedModel
-from ltrbench.shipping.target import Export
+from ltrbench.shipping.target import CheckRequests, Export
 from ltrbench.untrusted.escaping import visible
 
 _MOST_NAMES = 200
 
 
-def readme(model: ShippedModel, target: str, export: Export, certificate: Certificate) -> bytes:
-    """Returns the text of README.md."""
-    return ("\n\n".join(_paragraphs(model, target, export, certificate)) + "\n").encode()
+def readme(
+    model: ShippedModel,
+    target: str,
+    export: Export,
+    certificate: Certificate,
+    requests: CheckRequests | None = None,
+) -> bytes:
+    """Returns the text of README.md.
+
+    Args:
+        requests: how the deployed engine scores the rows with expected scores; None: a library does.
+    """
+    paragraphs = (
+        *_paragraphs(model, target, export, certificate),
+        "## Check",
+        *(_check(requests) if requests else _check_of_library()),
+        f"## Features\n\n{_names(model)}",
+    )
+    return ("\n\n".join(paragraphs) + "\n").encode()
 
 
 def _paragraphs(model: ShippedModel, target: str, export: Export, certificate: Certificate) -> Iterator[str]:
@@ -32,13 +49,32 @@ def _paragraphs(model: ShippedModel, target: str, export: Export, certificate: C
     if certificate.limits:
         yield "Values that the engine cannot treat as the model does:"
         yield "\n".join(f"- {kind}: {limit.sentence}" for kind, limit in certificate.limits.items())
-    yield "## Check"
+
+
+def _check(requests: CheckRequests) -> Iterator[str]:
+    """Yields how the deployed engine scores the rows, and how its answer is compared."""
     yield (
-        f"Score the rows of `{CHECK_FILE}` with the deployed engine and write a JSON object with the score "
-        "of each id, or the answer of the engine, to `answers.json`:"
+        f"`{CHECK_FILE}` has rows with expected scores. After the upload, these commands score the same rows "
+        f"with the deployed engine and write its answer to `{requests.answers}`:"
+    )
+    yield f"```\n{requests.commands}\n```"
+    reasons = Counter(requests.left_out.values())
+    left_out = [f"Rows left out: {count}, which have {reason}." for reason, count in reasons.items()]
+    if requests.notes or left_out:
+        yield "\n".join(f"- {note}" for note in (*requests.notes, *left_out))
+    yield "Compare the answer with the expected scores:"
+    yield f"```\npython -m ltrbench ship . --check {requests.answers}\n```"
+    yield "It names each row without an answer or with another score. The exit code is 0 if there is none."
+    if requests.cleanup:
+        yield f"Remove what the commands created:\n\n```\n{requests.cleanup}\n```"
+
+
+def _check_of_library() -> Iterator[str]:
+    yield (
+        f"Score the rows of `{CHECK_FILE}` with the deployed model, and write a JSON object with the score "
+        'of each id, such as `{"q1-d1": 0.25, "q1-d2": -0.5}`, to `answers.json`:'
     )
     yield "```\npython -m ltrbench ship . --check answers.json\n```"
-    yield f"## Features\n\n{_names(model)}"
 
 
 def _verdict(certificate: Certificate) -> str:

@@ -16,7 +16,7 @@ from ltrbench.metrics import DEFAULT, PRESETS
 from ltrbench.rankers import Ranker
 from ltrbench.results import Run
 from ltrbench.shipping.certificate.certifying import certify, scores_of
-from ltrbench.shipping.certificate.check_rows import check_rows_record, chosen_features
+from ltrbench.shipping.certificate.check_rows import checked_rows, chosen_features
 from ltrbench.shipping.certificate.record import REFUSED, Certificate, certificate_record, finite_json
 from ltrbench.shipping.folder import (
     CERTIFICATE_FILE,
@@ -134,18 +134,21 @@ def _files(
     data: ShippedData,
 ) -> Mapping[str, bytes]:
     """Returns all files but the certificate."""
-    ours = (UPLOAD_FILE, README_FILE, CHECK_FILE, CERTIFICATE_FILE)
-    taken = [name for name in export.files if name in ours or Path(name).name != name]
-    if taken:
-        raise ConfigError(f"the target {target.name} writes {taken[0]!r}, a name that it may not use.")
     original = np.empty(0)
     if engine is None:
         features = chosen_features(model, export, data.dataset)
         original = scores_of(ranker.predict, features, "the model")
-    rows = check_rows_record(model, target, export, engine, original, data.dataset)
+    rows, requests = checked_rows(model, target, export, engine, original, data.dataset)
+    check_files = {} if requests is None else requests.files
+    ours = (UPLOAD_FILE, README_FILE, CHECK_FILE, CERTIFICATE_FILE)
+    names = (*export.files, *check_files)
+    taken = [name for name in names if name in ours or names.count(name) > 1 or Path(name).name != name]
+    if taken:
+        raise ConfigError(f"the target {target.name} writes {taken[0]!r}, a name that it may not use.")
     return {
         **export.files,
         UPLOAD_FILE: f"{export.request.rstrip()}\n".encode(),
-        README_FILE: readme(model, target.name, export, certificate),
+        README_FILE: readme(model, target.name, export, certificate, requests),
         CHECK_FILE: json_bytes(finite_json(rows)),
+        **check_files,
     }

@@ -2,13 +2,16 @@
 
 A target is one file in `targets`: a dataclass that derives from `Target`, whose fields are its options. It
 writes files (`export`) and returns an `Engine`, which scores documents with these files as the engine does.
+For a server, it also writes requests with which the deployed model scores rows (`check_requests`), and reads
+the answers (`answered_scores`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +19,7 @@ from numpy.typing import NDArray
 
 from ltrbench.shapes import Features
 from ltrbench.shipping.model import ShippedModel
+from ltrbench.untrusted.reading import read_json
 
 MISSING_VALUES, ZERO_VALUES, TINY_VALUES, INFINITE_VALUES = "missing", "zero", "tiny", "infinite"
 """Kinds of values that an engine may treat in another way than the model, see `Export.limits`. Tiny
@@ -78,6 +82,68 @@ class Engine:
         return not self.version
 
 
+@dataclass(frozen=True)
+class CheckRows:
+    """Rows with expected scores, which a deployed engine scores again. n rows, F features.
+
+    Attributes:
+        ids: n different ids of letters, digits and hyphens.
+        features: (n, F) float32, with NaN for missing values.
+        columns: features whose values a request has: all, or of very many those that the model reads.
+    """
+
+    ids: tuple[str, ...]
+    features: Features
+    columns: tuple[int, ...]
+
+    def values(self) -> Iterator[tuple[str, dict[int, float]]]:
+        """Yields each id with feature -> value of the values that are not missing."""
+        for identity, row in zip(self.ids, self.features, strict=True):
+            yield identity, {place: float(row[place]) for place in self.columns if not np.isnan(row[place])}
+
+    def where(self, is_kept: NDArray[np.bool_]) -> CheckRows:
+        """Returns the rows with True in (n,) booleans."""
+        ids = tuple(identity for identity, kept in zip(self.ids, is_kept, strict=True) if kept)
+        return CheckRows(ids, self.features[is_kept], self.columns)
+
+    def without(
+        self, condition: Callable[[Features], NDArray[np.bool_]], reason: str
+    ) -> tuple[CheckRows, dict[str, str]]:
+        """Returns the rows without a value that fulfils a condition, and id -> reason of the other rows.
+
+        Args:
+            condition: (n, C) values of the columns -> (n, C) booleans.
+        """
+        is_met = np.asarray(condition(self.features[:, self.columns]).any(axis=1))
+        left_out = {self.ids[place]: reason for place in np.flatnonzero(is_met).tolist()}
+        return self.where(~is_met), left_out
+
+    def finite(self) -> tuple[CheckRows, dict[str, str]]:
+        """Returns the rows that JSON can hold, and id -> reason of the other rows."""
+        return self.without(np.isinf, "an infinite value, which is no number of JSON")
+
+
+@dataclass(frozen=True)
+class CheckRequests:
+    """Requests with which a deployed engine scores rows.
+
+    Attributes:
+        files: name -> content.
+        commands: lines for a shell, which write the answer of the engine to the file `answers`.
+        notes: sentences for the README of the folder.
+        left_out: id -> reason: rows that are in no request, because the engine cannot hold a value.
+        cleanup: lines that remove again what the commands created.
+        answers: file that `ship --check` reads.
+    """
+
+    files: Mapping[str, bytes]
+    commands: str
+    notes: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    cleanup: str = ""
+    answers: str = "answers.json"
+
+
 class Target(ABC):
     """An engine or library that a model is shipped to."""
 
@@ -100,20 +166,25 @@ class Target(ABC):
             ImportError: The package that evaluates the files is not installed; the message names the extra.
         """
 
-    def document_request(self, model: ShippedModel, features: Mapping[str, float | None]) -> Any | None:
-        """Returns the request that scores one document, as JSON; None if there is no such request.
-
-        Args:
-            features: name -> value; None: missing.
-        """
-        del model, features
+    def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests | None:
+        """Returns the requests with which the deployed engine scores rows; None: the user calls a library."""
+        del model, export, rows
         return None
 
-    def answered_scores(self, answers: Any) -> Mapping[str, float]:
-        """Returns document id -> score from the JSON with which the deployed engine answered.
+    def read_answers(self, path: Path) -> Any:
+        """Returns the content of the file with which the deployed engine answered: JSON.
 
         Raises:
-            ValueError: The JSON is not such an answer.
+            ResultError: The file cannot be read.
+            ValueError: It is not an answer.
+        """
+        return read_json(path, "Ask the engine again")
+
+    def answered_scores(self, answers: Any) -> Mapping[str, float]:
+        """Returns document id -> score from the answer of the deployed engine, as `read_answers` returns it.
+
+        Raises:
+            ValueError: It is not such an answer.
         """
         if not isinstance(answers, dict) or not all(isinstance(v, int | float) for v in answers.values()):
             raise ValueError("expected an object with a score for each document id")

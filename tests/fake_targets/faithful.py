@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
@@ -13,7 +12,15 @@ from ltrbench.rankers.models.scoring import ensemble_scores
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, rebuilt
 from ltrbench.shapes import Features
 from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.target import MISSING_VALUES, Engine, Export, Rule, Target
+from ltrbench.shipping.target import (
+    MISSING_VALUES,
+    CheckRequests,
+    CheckRows,
+    Engine,
+    Export,
+    Rule,
+    Target,
+)
 
 FLIP: Final = "flip"
 SHIFT: Final = "shift"
@@ -32,6 +39,8 @@ class FaithfulTarget(Target):
         fault: what the engine does wrong: empty, flip, shift, missing_right, no_base or half.
         limit: whether missing values are declared as a limit.
         is_verified: whether there is an evaluator.
+        has_requests: whether the deployed engine scores rows by requests.
+        largest: rows with larger values are left out of the requests.
     """
 
     name: ClassVar[str] = "faithful"
@@ -40,6 +49,8 @@ class FaithfulTarget(Target):
     fault: Literal["", "flip", "shift", "missing_right", "no_base", "half"] = ""
     limit: bool = False
     is_verified: bool = True
+    has_requests: bool = True
+    largest: float | None = None
 
     def export(self, model: ShippedModel) -> Export:
         scorer = model.scorer
@@ -81,8 +92,15 @@ class FaithfulTarget(Target):
 
         return Engine(scores, "Faithful", rules=rules, score_dtype=ensemble.score_dtype)
 
-    def document_request(self, model: ShippedModel, features: Mapping[str, float | None]) -> Any:
-        return {"model": model.name, "features": dict(features)}
+    def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests | None:
+        if not self.has_requests:
+            return None
+        largest = np.inf if self.largest is None else self.largest
+        rows, left_out = rows.without(lambda values: values > largest, f"a value above {largest}")
+        content = json.dumps(dict(rows.values())).encode()
+        return CheckRequests(
+            {"check.json": content}, "curl -T check.json", ("A note on rows.",), left_out, "curl -X DELETE"
+        )
 
 
 def broken(ensemble: Ensemble, fault: str) -> Ensemble:

@@ -17,7 +17,7 @@ from ltrbench.shipping.certificate.limits import features_read
 from ltrbench.shipping.certificate.probes import make_probes
 from ltrbench.shipping.certificate.rounding import rounding_bounds, score_dtype_of
 from ltrbench.shipping.model import ShippedModel
-from ltrbench.shipping.target import Engine, Export, Target
+from ltrbench.shipping.target import CheckRequests, CheckRows, Engine, Export, Target
 
 CHECK_FORMAT = 1
 """Version of the format of check_rows.json."""
@@ -40,18 +40,20 @@ class _Chosen:
     features: Features
 
 
-def check_rows_record(
+def checked_rows(
     model: ShippedModel,
     target: Target,
     export: Export,
     engine: Engine | None,
     original: NDArray[np.float64],
     data: RankingDataset,
-) -> dict[str, Any]:
-    """Returns the content of check_rows.json: rows of a few queries, and probe rows without infinities.
+) -> tuple[dict[str, Any], CheckRequests | None]:
+    """Returns the content of check_rows.json, and the requests that score its rows with the deployed engine.
 
-    The expected score is that of the engine, with its offset; without an engine, of the original model plus
-    the offset. Kinds that are limits of the target are left out.
+    The rows are documents of a few queries, and probe rows without infinities. The expected score is that of
+    the engine, with its offset; without an engine, of the original model plus the offset. Kinds that are
+    limits of the target are left out, and rows that the requests leave out. If the engine can hold no row,
+    there are no requests, and all rows.
 
     Args:
         original: not used with an engine; (n,) scores of the original model for `chosen_features`.
@@ -60,25 +62,27 @@ def check_rows_record(
     scores = original + export.offset if engine is None else engine.scores(chosen.features)
     dtype = "float32" if engine is None else engine.score_dtype
     bounds = rounding_bounds(model, chosen.features, (score_dtype_of(model), dtype), export.offset)
-    rows = []
-    for row, identity in enumerate(chosen.ids):
-        if not np.isfinite(scores[row]):  # JSON has no such number
-            continue
-        features = _by_name(model, chosen.features[row])
-        request = target.document_request(model, features)
-        rows.append(
-            {
-                "id": identity,
-                "query": chosen.queries[row],
-                "document": chosen.documents[row],
-                "kind": chosen.kinds[row],
-                "features": features,
-                "score": float(scores[row]),
-                "rounding": float(bounds[row]),
-                **({} if request is None else {"request": request}),
-            }
-        )
-    return {"format": CHECK_FORMAT, "target": target.name, "model": model.name, "rows": rows}
+    is_kept = np.isfinite(scores)  # JSON has no other numbers
+    rows = CheckRows(tuple(chosen.ids), chosen.features, _columns(model)).where(is_kept)
+    requests = target.check_requests(model, export, rows)
+    if requests is not None and len(requests.left_out) == len(rows.ids):
+        requests = None
+    left_out = {} if requests is None else requests.left_out
+    records = [
+        {
+            "id": identity,
+            "query": chosen.queries[row],
+            "document": chosen.documents[row],
+            "kind": chosen.kinds[row],
+            "features": _by_name(model, chosen.features[row]),
+            "score": float(scores[row]),
+            "rounding": float(bounds[row]),
+        }
+        for row, identity in enumerate(chosen.ids)
+        if is_kept[row] and identity not in left_out
+    ]
+    record = {"format": CHECK_FORMAT, "target": target.name, "model": model.name, "rows": records}
+    return record, requests
 
 
 def chosen_features(model: ShippedModel, export: Export, data: RankingDataset) -> Features:
@@ -117,9 +121,15 @@ def _documents(data: RankingDataset, chosen: _Chosen) -> Iterator[int]:
 
 
 def _by_name(model: ShippedModel, values: NDArray[np.float32]) -> Mapping[str, float | None]:
-    """Returns name -> value of a document; of very many features only those that the model uses."""
-    places = range(model.num_features) if model.num_features <= MOST_LISTED else features_read(model.scorer)
+    """Returns name -> value of a document."""
     return {
         model.feature_names[place]: None if np.isnan(values[place]) else float(values[place])
-        for place in places
+        for place in _columns(model)
     }
+
+
+def _columns(model: ShippedModel) -> tuple[int, ...]:
+    """Returns the features of a row: all, or of very many those that the model reads."""
+    if model.num_features <= MOST_LISTED:
+        return tuple(range(model.num_features))
+    return tuple(features_read(model.scorer))

@@ -30,14 +30,22 @@ from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, WeightedTre
 from ltrbench.shapes import Features
 from ltrbench.shipping.certificate.limits import limits_of_infinity
 from ltrbench.shipping.model import Linear, ShippedModel
+from ltrbench.shipping.requests.plugins import MOST_FEATURES_OF_SET, UploadedDefinition, plugin_requests
 from ltrbench.shipping.simulators.missing_as_zero import limits_with_missing_as_zero
 from ltrbench.shipping.simulators.plugin_definitions import MOST_TREE_LEVELS, parse_forest, parse_linear
 from ltrbench.shipping.simulators.ranklib import parse_ranklib
-from ltrbench.shipping.target import MISSING_VALUES, ZERO_VALUES, Engine, Export, Rule, Target
+from ltrbench.shipping.target import (
+    MISSING_VALUES,
+    ZERO_VALUES,
+    CheckRequests,
+    CheckRows,
+    Engine,
+    Export,
+    Rule,
+    Target,
+)
 
 FORMS: Final = ("xgboost", "ranklib", "linear")
-MOST_FEATURES_OF_SET: Final = 10_000
-"""Maximum number of features of a feature set (StoredFeatureSet.MAX_FEATURES)."""
 SAFE_LEVELS: Final = 45
 """Maximum depth of a tree for versions that read 100 levels of JSON; a level of a tree is two of JSON."""
 
@@ -167,6 +175,11 @@ class LearningToRankPlugin(Target):
         if form == "ranklib":
             return parse_ranklib(definition.encode()).scores
         return parse_forest(definition, names, self.objectives, self.absent_features).scores
+
+    def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
+        record = json.loads(export.files["upload.json"])["model"]["model"]
+        uploaded = UploadedDefinition(record["type"], record["definition"], self.address, self.engine_name)
+        return plugin_requests(model, uploaded, rows)
 
     def answered_scores(self, answers: Any) -> Mapping[str, float]:
         """Returns document id -> score of a search whose only scoring query is `sltr`, or of an object."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from ltrbench.rankers.models.formats.java.ranklib_xml import write_ranklib_xml
 from ltrbench.shipping.model import ShippedModel
+from ltrbench.shipping.requests.letor import ranklib_answers, ranklib_requests
 from ltrbench.shipping.simulators.missing_as_zero import limits_with_missing_as_zero
 from ltrbench.shipping.simulators.ranklib import RANKLIB_RULES, parse_ranklib
-from ltrbench.shipping.target import Engine, Export, Target
+from ltrbench.shipping.target import CheckRequests, CheckRows, Engine, Export, Target
+from ltrbench.untrusted.reading import MOST_JSON_BYTES, read_bytes, read_json
 
 
 @dataclass
@@ -34,6 +38,17 @@ class RankLibTarget(Target):
             ),
             limits=limits_with_missing_as_zero(trees, "RankLib"),
         )
+
+    def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
+        return ranklib_requests(rows)
+
+    def read_answers(self, path: Path) -> Any:
+        """Returns qid -> score of the file that -score writes, or the content of a JSON file."""
+        remedy = "Score the rows again"
+        text = read_bytes(path, remedy, MOST_JSON_BYTES).decode("utf-8", "replace")
+        if text.lstrip().startswith(("{", "[")):
+            return read_json(path, remedy)
+        return ranklib_answers(text)
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         forest = parse_ranklib(export.files["model.xml"])

@@ -11,9 +11,10 @@ from typing import Any
 from ltrbench.errors import ConfigError
 from ltrbench.rankers.models.formats.java.solr import lossy_features, write_solr_linear, write_solr_trees
 from ltrbench.shipping.model import Linear, ShippedModel
+from ltrbench.shipping.requests.solr import ID_PREFIX, solr_requests
 from ltrbench.shipping.simulators.missing_as_zero import limits_with_missing_as_zero
 from ltrbench.shipping.simulators.solr import parse_solr
-from ltrbench.shipping.target import MISSING_VALUES, Engine, Export, Target
+from ltrbench.shipping.target import MISSING_VALUES, CheckRequests, CheckRows, Engine, Export, Target
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _MOST_ZOOKEEPER_BYTES = 2**20
@@ -71,13 +72,18 @@ class SolrTarget(Target):
         parsed = parse_solr(export.files["model.json"], export.files["features.json"], model.feature_names)
         return Engine(parsed.scores, "Apache Solr", rules=parsed.rules, score_dtype="float32")
 
+    def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
+        return solr_requests(model, export.files["model.json"], rows, self.collection)
+
     def answered_scores(self, answers: Any) -> Mapping[str, float]:
         """Returns document id -> score of a query with fl=id,score, or of an object."""
         if isinstance(answers, dict) and isinstance(answers.get("response"), dict):
             documents = answers["response"].get("docs")
             if not isinstance(documents, list) or not all(map(_has_score, documents)):
                 raise ValueError("expected response.docs with id and score of each document; use fl=id,score")
-            answers = {str(document["id"]): document["score"] for document in documents}
+            answers = {
+                str(document["id"]).removeprefix(ID_PREFIX): document["score"] for document in documents
+            }
         return super().answered_scores(answers)
 
     def _example(self, name: str) -> dict[str, Any]:

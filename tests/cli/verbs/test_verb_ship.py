@@ -27,7 +27,7 @@ from ltrbench.shipping import targets
 from ltrbench.shipping.folder import CERTIFICATE_FILE, CHECK_FILE, README_FILE, UPLOAD_FILE
 from ltrbench.shipping.from_run import file_digest
 
-WRITTEN = {"model.json", UPLOAD_FILE, README_FILE, CHECK_FILE}
+WRITTEN = {"model.json", "check.json", UPLOAD_FILE, README_FILE, CHECK_FILE}
 
 Ship = Callable[..., tuple[int, str]]
 
@@ -85,7 +85,12 @@ def test_a_run_is_shipped_with_a_certificate_of_every_file(ship: Ship, native: P
     rows = read(folder, CHECK_FILE)["rows"]
     assert len({row["id"] for row in rows}) == len(rows)
     assert len({row["query"] for row in rows} - {None}) == 5
-    assert rows[0]["request"] == {"model": "shop", "features": rows[0]["features"]}
+    requested = read(folder, "check.json")
+    assert list(requested) == [row["id"] for row in rows]
+    for row, values in zip(rows, requested.values(), strict=True):
+        assert list(values.values()) == [value for value in row["features"].values() if value is not None]
+    readme = (folder / README_FILE).read_text()
+    assert all(part in readme for part in ("curl -T check.json", "A note on rows.", "curl -X DELETE"))
 
 
 def test_the_same_run_gives_the_same_bytes(ship: Ship, native: Path, tmp_path: Path) -> None:
@@ -239,7 +244,7 @@ def expected_scores(shipped: Path) -> dict[str, float]:
 def test_good_answers_pass(ship: Ship, shipped: Path, tmp_path: Path) -> None:
     (tmp_path / "answers.json").write_text(json.dumps(expected_scores(shipped)))
     code, text = ship(shipped, "--check", "answers.json")
-    assert (code, text.startswith("equal")) == (0, True)
+    assert (code, text.startswith("equal")) == (0, True), text
 
 
 def test_other_answers_fail_and_are_named(ship: Ship, shipped: Path, tmp_path: Path) -> None:
@@ -256,6 +261,76 @@ def test_other_answers_fail_and_are_named(ship: Ship, shipped: Path, tmp_path: P
     answers.write_text(json.dumps(scores))
     code, text = ship(shipped, "--check", answers)
     assert (code, best in text) == (1, True)
+
+
+def test_rows_that_the_engine_cannot_hold_are_left_out_and_counted(
+    ship: Ship, native: Path, tmp_path: Path
+) -> None:
+    words = (native, "--to", "faithful", "--output")
+    assert ship(*words, "all")[0] == ship(*words, "few", "--set", "largest=5000.0")[0] == 0
+    everything, few = (read(tmp_path / name, CHECK_FILE)["rows"] for name in ("all", "few"))
+    held = [row for row in everything if max(value or 0 for value in row["features"].values()) <= 5000]
+    assert 0 < len(held) < len(everything)
+    assert few == held
+    readme = (tmp_path / "few" / README_FILE).read_text()
+    assert f"{len(everything) - len(held)}, which have a value above 5000.0" in readme
+    (tmp_path / "answers.json").write_text(json.dumps(expected_scores(tmp_path / "few")))
+    assert ship("few", "--check", "answers.json")[0] == 0
+
+
+def test_without_requests_the_readme_shows_the_object_of_scores(
+    ship: Ship, native: Path, tmp_path: Path
+) -> None:
+    for option in ("has_requests=false", "largest=-1000.0"):  # no requests, or requests that hold no row
+        name = option.partition("=")[0]
+        code, text = ship(native, "--to", "faithful", "--output", name, "--set", option)
+        assert code == 0, text
+        assert "check.json" not in names_in(tmp_path / name)
+        readme = (tmp_path / name / README_FILE).read_text()
+        assert all(part in readme for part in ('{"q1-d1": ', "--check answers.json"))
+        assert read(tmp_path / name, CHECK_FILE)["rows"]
+
+
+def answer_of(target: str, scores: dict[str, float]) -> str:
+    """The answer of an engine to the requests in its folder, with the layout of its responses."""
+    if target in ("elasticsearch", "opensearch"):
+        hits = [
+            {"_index": "ltrbench-check-native", "_id": name, "_score": score}
+            for name, score in scores.items()
+        ]
+        return json.dumps({"took": 3, "timed_out": False, "hits": {"max_score": 1.0, "hits": hits}})
+    if target == "solr":
+        documents = [{"id": f"ltrbench-check-{name}", "score": score} for name, score in scores.items()]
+        return json.dumps({"responseHeader": {"status": 0}, "response": {"start": 0, "docs": documents}})
+    if target == "ranklib":
+        return "".join(f"{name}\t0\t{score!r}\n" for name, score in scores.items())
+    return json.dumps(scores)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["elasticsearch", "opensearch", "solr", "ranklib", "xgboost"])
+def test_answers_are_checked_in_the_form_of_each_engine(
+    ship: Ship, native: Path, tmp_path: Path, target: str
+) -> None:
+    code, text = ship(native, "--to", target, "--output", "shipped")
+    assert code == 0, text
+    folder, answers = tmp_path / "shipped", tmp_path / "answers"
+    files = read(folder, CERTIFICATE_FILE)["files"]
+    assert names_in(folder) == {*files, CERTIFICATE_FILE}
+    assert all(name in (folder / README_FILE).read_text() for name in files if name.startswith("check_"))
+    scores = expected_scores(folder)
+    answers.write_text(answer_of(target, scores))
+    assert ship(folder, "--check", answers)[0] == 0
+    first, second = list(scores)[:2]
+    answers.write_text(answer_of(target, {name: scores[name] for name in scores if name != first}))
+    code, text = ship(folder, "--check", answers)
+    assert (code, f"No answer: {first}." in text) == (1, True)
+    answers.write_text(answer_of(target, {**scores, second: scores[second] + 1}))
+    code, text = ship(folder, "--check", answers)
+    assert (code, f"{second}: expected {scores[second]!r}" in text) == (1, True)
+    answers.write_text(answer_of(target, scores).replace(repr(scores[first]), "high", 1))
+    code, text = ship(folder, "--check", answers)
+    assert (code, str(answers.name) in text) == (2, True)
 
 
 @pytest.mark.parametrize("content", ["[1, 2]", '{"q1-d1": "high"}', "nothing"])

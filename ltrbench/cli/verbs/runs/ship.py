@@ -70,7 +70,7 @@ def _complete_target(context: click.Context, parameter: click.Parameter, word: s
     "answers",
     type=PATH,
     metavar="ANSWERS",
-    help="RUN is a shipped folder: compare this JSON of a deployed engine with the expected scores.",
+    help="RUN is a shipped folder: compare this answer of a deployed engine with the expected scores.",
 )
 @RANKER_OPTION
 @SOURCE_OPTION
@@ -209,15 +209,13 @@ def _check(folder: Path, answers: Path, tolerance: int) -> int:
     from ltrbench.shipping.answers import check_answers, read_expected
     from ltrbench.shipping.folder import CERTIFICATE_FILE, read_shipped
     from ltrbench.shipping.lookup import build_target
-    from ltrbench.untrusted.reading import read_json
 
     expected = read_expected(folder)
     about = read_shipped(folder, CERTIFICATE_FILE).get("target")
     named = about if isinstance(about, dict) else {}
     target = build_target(str(named.get("name")), dict(named.get("options") or {}))
-    answered = read_json(answers, "Ask the engine again")
     try:
-        scores = target.answered_scores(answered)
+        scores = target.answered_scores(target.read_answers(answers))
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise ResultError(f"{answers} is no answer of {target.name}: {error}.") from error
     check = check_answers(expected, scores)

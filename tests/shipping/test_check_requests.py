@@ -1,0 +1,297 @@
+"""Rows with expected scores as requests: an engine that follows them computes the expected scores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from messages import naming
+from xgboost_cases import random_ensemble
+
+from ltrbench.rankers import Ensemble
+from ltrbench.shapes import Features
+from ltrbench.shipping.model import Linear, ShippedModel
+from ltrbench.shipping.requests.letor import ranklib_answers
+from ltrbench.shipping.requests.plugins import MOST_FEATURES_OF_SET
+from ltrbench.shipping.requests.solr import ID_PREFIX
+from ltrbench.shipping.simulators.learning_to_rank_plugins import LearningToRankPlugin
+from ltrbench.shipping.simulators.plugin_definitions import parse_forest, parse_linear
+from ltrbench.shipping.simulators.ranklib import parse_ranklib
+from ltrbench.shipping.simulators.solr import parse_solr
+from ltrbench.shipping.target import CheckRequests, CheckRows, Target
+from ltrbench.shipping.targets.elasticsearch import ElasticsearchTarget
+from ltrbench.shipping.targets.opensearch import OpenSearchTarget
+from ltrbench.shipping.targets.ranklib import RankLibTarget
+from ltrbench.shipping.targets.solr import SolrTarget
+
+NAMES = ("a.b", 'c "d" ü', "ltrbench_1_positive")
+LARGEST = float(np.finfo(np.float32).max)
+VALUES = np.array(
+    [
+        [0.1, -0.2, 3.0],
+        [np.nan, 1e-45, -LARGEST],
+        [LARGEST, np.nan, np.nan],
+        [-0.0, -1e-45, 0.0],
+        [2.0**24 + 2, 1 / 3, -1 / 3],
+        [0.5, np.inf, 0.0],
+    ],
+    dtype=np.float32,
+)
+ROWS = CheckRows(tuple(f"q1-d{row + 1}" for row in range(len(VALUES))), VALUES, (0, 1, 2))
+FINITE, INFINITE = ROWS.ids[:-1], ROWS.ids[-1]
+
+PLUGINS: tuple[LearningToRankPlugin, ...] = (
+    ElasticsearchTarget(),
+    OpenSearchTarget(),
+    OpenSearchTarget(version="3.5"),
+    ElasticsearchTarget(version="8.9"),
+    ElasticsearchTarget(form="ranklib"),
+    OpenSearchTarget(form="ranklib"),
+)
+every_plugin = pytest.mark.parametrize(
+    "target", PLUGINS, ids=["es", "os", "os 3.5", "es 8.9", "es ranklib", "os ranklib"]
+)
+
+
+def shipped(scorer: Ensemble | Linear | None = None) -> ShippedModel:
+    return ShippedModel("Shop", NAMES, scorer or random_ensemble(20, "<", "float32"))
+
+
+def requested(target: Target, model: ShippedModel, rows: CheckRows = ROWS) -> CheckRequests:
+    requests = target.check_requests(model, target.export(model), rows)
+    assert requests is not None
+    for name, content in requests.files.items():
+        if name.endswith(".json"):
+            json.loads(content, parse_constant=pytest.fail)
+    return requests
+
+
+def expected_scores(target: Target, model: ShippedModel, features: Features) -> np.ndarray:
+    engine = target.engine(model, target.export(model))
+    assert engine is not None
+    return np.asarray(engine.scores(features))
+
+
+# Elasticsearch and OpenSearch
+
+
+def documents_of(requests: CheckRequests) -> dict[str, dict[str, float]]:
+    lines = requests.files["check_documents.ndjson"].decode().splitlines()
+    actions = [json.loads(line) for line in lines[::2]]
+    assert all(list(action) == ["index"] for action in actions)
+    documents = [json.loads(line) for line in lines[1::2]]
+    return {action["index"]["_id"]: document for action, document in zip(actions, documents, strict=True)}
+
+
+def feature_score(
+    feature: Mapping[str, Any], document: Mapping[str, float], before: Mapping[str, float]
+) -> float:
+    """The score of a feature as the plug-in computes it; NaN if the query does not match."""
+    if feature["template_language"] == "derived_expression":
+        first, second = feature["template"].split(" - ")
+        assert all(name.isidentifier() for name in (first, second))
+        return float(np.float32(before[first] - before[second]))
+    query = feature["template"]["function_score"]
+    field = query["query"]["exists"]["field"]
+    assert query["field_value_factor"] == {"field": field}
+    assert query["boost_mode"] == "replace"
+    if field not in document:
+        return float("nan")
+    stored = float(np.float32(document[field]))
+    assert stored == document[field]  # the field is float32
+    assert stored >= 0  # queries must not have negative scores
+    return stored
+
+
+def features_of(requests: CheckRequests) -> tuple[list[str], Features]:
+    """The names in the feature set, and the scores of the features for each document."""
+    record = json.loads(requests.files["check_featureset.json"])["featureset"]
+    assert len({feature["name"] for feature in record["features"]}) == len(record["features"])
+    rows = []
+    for document in documents_of(requests).values():
+        scores: dict[str, float] = {}
+        for feature in record["features"]:
+            assert feature["params"] == []
+            scores[feature["name"]] = feature_score(feature, document, scores)
+        rows.append(list(scores.values()))
+    return [feature["name"] for feature in record["features"]], np.array(rows, dtype=np.float32)
+
+
+@every_plugin
+def test_the_features_of_the_documents_are_those_of_the_rows(target: LearningToRankPlugin) -> None:
+    requests = requested(target, shipped())
+    assert tuple(documents_of(requests)) == FINITE
+    names, features = features_of(requests)
+    assert tuple(names[-3:]) == NAMES
+    np.testing.assert_array_equal(features[:, -3:], VALUES[:-1])
+
+
+@every_plugin
+def test_the_uploaded_model_has_the_expected_scores(target: LearningToRankPlugin) -> None:
+    model = shipped()
+    requests = requested(target, model)
+    names, features = features_of(requests)
+    upload = json.loads(requests.files["check_upload.json"])["model"]
+    assert upload["name"] == "Shop_check"
+    definition = upload["model"]["definition"]
+    if target.form == "ranklib":
+        scores = parse_ranklib(definition.encode()).scores(features)
+    else:
+        scores = parse_forest(definition, names, target.objectives, target.absent_features).scores(features)
+        exported = json.loads(target.export(model).files["upload.json"])["model"]["model"]
+        assert upload["model"] == exported
+    np.testing.assert_array_equal(scores, expected_scores(target, model, VALUES[:-1]))
+
+
+def test_a_linear_model_has_the_expected_scores() -> None:
+    model, target = shipped(Linear(np.array([0.1, -2.0, 1e-3]))), OpenSearchTarget()
+    requests = requested(target, model)
+    names, features = features_of(requests)
+    definition = json.loads(requests.files["check_upload.json"])["model"]["model"]["definition"]
+    scores = parse_linear(definition, names).scores(features)
+    np.testing.assert_array_equal(scores, expected_scores(target, model, VALUES[:-1]))
+
+
+def test_the_index_has_every_field_as_float32_and_the_search_asks_for_every_row() -> None:
+    requests = requested(ElasticsearchTarget(), shipped())
+    index = json.loads(requests.files["check_index.json"])
+    fields = index["mappings"]["properties"]
+    assert all(field == {"type": "float"} for field in fields.values())
+    assert {name for document in documents_of(requests).values() for name in document} == set(fields)
+    assert index["settings"]["index.mapping.total_fields.limit"] > len(fields)
+    search = json.loads(requests.files["check_search.json"])
+    condition = search["query"]["bool"]
+    assert condition["filter"] == [{"ids": {"values": list(FINITE)}}]
+    assert condition["must"] == [{"sltr": {"model": "Shop_check", "params": {}}}]
+    assert search["size"] == len(FINITE)
+
+
+def test_the_commands_send_each_file_once_and_name_a_new_index() -> None:
+    for target in (*PLUGINS, SolrTarget(collection="shop"), RankLibTarget()):
+        requests = requested(target, shipped())
+        assert all(requests.commands.count(name) == 1 for name in requests.files)
+        assert requests.commands.count(requests.answers) == 1
+        assert requests.cleanup or isinstance(target, RankLibTarget)
+    commands = requested(OpenSearchTarget(), shipped()).commands
+    assert "$OPENSEARCH/ltrbench-check-shop/_search" in commands  # an index has a name in lower case
+    assert "$OPENSEARCH/_ltr/_featureset/Shop_check_set/_createmodel" in commands
+
+
+def test_no_feature_is_added_without_negative_values() -> None:
+    rows = replace(ROWS, features=np.abs(VALUES))
+    requests = requested(OpenSearchTarget(form="ranklib"), shipped(), rows)
+    names, features = features_of(requests)
+    assert tuple(names) == NAMES
+    np.testing.assert_array_equal(features, np.abs(VALUES[:-1]))
+    exported = OpenSearchTarget(form="ranklib").export(shipped()).files["model.xml"].decode()
+    assert json.loads(requests.files["check_upload.json"])["model"]["model"]["definition"] == exported
+    assert not any("derived_expression" in note for note in requests.notes)
+
+
+def test_a_feature_set_without_room_has_no_rows_with_negative_values() -> None:
+    num_features = MOST_FEATURES_OF_SET
+    model = ShippedModel("shop", tuple(f"f{number}" for number in range(num_features)), random_ensemble(2))
+    features = np.zeros((2, num_features), dtype=np.float32)
+    features[1, 7] = -1
+    rows = CheckRows(("q1-d1", "q1-d2"), features, tuple(range(num_features)))
+    requests = requested(ElasticsearchTarget(), model, rows)
+    assert list(documents_of(requests)) == ["q1-d1"]
+    assert list(requests.left_out) == ["q1-d2"]
+    assert "negative" in requests.left_out["q1-d2"]
+
+
+# Solr
+
+
+def test_documents_of_solr_have_the_features_and_scores_of_the_rows() -> None:
+    for scorer in (random_ensemble(20, "<", "float32"), Linear(np.array([0.1, -2.0, 1e-3]))):
+        model, target = shipped(scorer), SolrTarget(collection="shop")
+        requests = requested(target, model)
+        documents = json.loads(requests.files["check_documents.json"])
+        assert [document.pop("id") for document in documents] == [f"{ID_PREFIX}{name}" for name in FINITE]
+        store = json.loads(requests.files["check_features.json"])
+        field_of = {feature["name"]: feature["params"]["field"] for feature in store}
+        assert list(field_of) == [
+            feature["name"] for feature in json.loads(target.export(model).files["model.json"])["features"]
+        ]
+        features = np.full((len(documents), 3), np.nan, dtype=np.float32)
+        for row, document in enumerate(documents):
+            for place, name in enumerate(NAMES):
+                if field_of.get(name) in document:
+                    features[row, place] = document.pop(field_of[name])
+            assert document == {}
+        used = [place for place, name in enumerate(NAMES) if name in field_of]
+        np.testing.assert_array_equal(features[:, used], VALUES[:-1, used])
+        parsed = parse_solr(requests.files["check_model.json"], requests.files["check_features.json"], NAMES)
+        expected = expected_scores(target, model, VALUES[:-1])
+        np.testing.assert_array_equal(parsed.scores(features), expected)
+
+
+def test_the_model_and_features_of_solr_have_names_of_their_own() -> None:
+    requests = requested(SolrTarget(collection="shop", store="live"), shipped())
+    record = json.loads(requests.files["check_model.json"])
+    assert (record["name"], record["store"]) == ("Shop_check", "Shop_check")
+    assert {feature["store"] for feature in json.loads(requests.files["check_features.json"])} == {
+        "Shop_check"
+    }
+    pattern = json.loads(requests.files["check_schema.json"])["add-dynamic-field"]["name"]
+    for feature in json.loads(requests.files["check_features.json"]):
+        assert feature["params"]["field"].startswith(pattern.removesuffix("*"))
+    assert f"model=Shop_check reRankDocs={len(FINITE)}" in requests.commands
+
+
+def test_the_ids_of_documents_of_solr_are_those_of_the_rows() -> None:
+    documents = [{"id": f"{ID_PREFIX}q1-d1", "score": 1.5}, {"id": "q1-d2", "score": -2}]
+    assert SolrTarget().answered_scores({"response": {"docs": documents}}) == {"q1-d1": 1.5, "q1-d2": -2.0}
+
+
+# RankLib
+
+
+def test_lines_of_ranklib_have_the_values_of_the_rows() -> None:
+    rows = replace(ROWS, features=np.where(np.arange(6)[:, None] == 3, np.float32(np.nan), VALUES))
+    requests = requested(RankLibTarget(), shipped(), rows)
+    lines = requests.files["check_rows.txt"].decode("ascii").splitlines()
+    parsed = {}
+    for line in lines:
+        label, qid, *pairs = line.split(" ")
+        assert label == "0"
+        numbers = dict(pair.split(":") for pair in pairs)
+        parsed[qid.removeprefix("qid:")] = [np.float32(numbers.get(str(n), "nan")) for n in (1, 2, 3)]
+    assert list(requests.left_out) == [ROWS.ids[3]]  # without any value
+    assert list(parsed) == [name for name in ROWS.ids if name != ROWS.ids[3]]
+    np.testing.assert_array_equal(list(parsed.values()), np.delete(VALUES, 3, axis=0))
+
+
+def test_scores_that_ranklib_writes_are_read() -> None:
+    text = "q1-d1\t0\t1.5\nq1-d2\t0\t-2.0E-5\r\n"
+    assert ranklib_answers(text) == {"q1-d1": 1.5, "q1-d2": -2e-5}
+
+
+@pytest.mark.parametrize("line", ["q1-d2 0 1.5", "q1-d2\t0", "q1-d2\t0\thigh", "", "q1-d1\t0\t2.0"])
+def test_lines_that_are_no_scores_are_named(line: str) -> None:
+    with pytest.raises(ValueError, match=naming("line 2")):
+        ranklib_answers(f"q1-d1\t0\t1.5\n{line}\n")
+
+
+# All engines
+
+
+@pytest.mark.parametrize("target", [*PLUGINS[:2], SolrTarget()], ids=["es", "os", "solr"])
+def test_a_row_with_an_infinite_value_is_left_out_with_the_reason(target: Target) -> None:
+    requests = requested(target, shipped())
+    assert list(requests.left_out) == [INFINITE]
+    assert "infinite" in requests.left_out[INFINITE]
+
+
+def test_only_the_columns_of_the_rows_are_written() -> None:
+    rows = replace(ROWS, columns=(1,))
+    assert [list(values) for _, values in rows.values()] == [
+        [] if np.isnan(value) else [1] for value in VALUES[:, 1]
+    ]
+    is_above: Callable[[Features], Any] = lambda values: values > 1  # noqa: E731
+    assert rows.without(is_above, "large")[1] == {INFINITE: "large"}
