@@ -29,7 +29,7 @@ def readme(
     paragraphs = (
         *_paragraphs(model, target, export, certificate),
         "## Check",
-        *(_check(requests) if requests else _check_of_library()),
+        *(_check(requests) if requests and requests.files else _check_without_requests(requests)),
         f"## Features\n\n{_names(model)}",
     )
     return ("\n\n".join(paragraphs) + "\n").encode()
@@ -58,8 +58,7 @@ def _check(requests: CheckRequests) -> Iterator[str]:
         f"with the deployed engine and write its answer to `{requests.answers}`:"
     )
     yield f"```\n{requests.commands}\n```"
-    reasons = Counter(requests.left_out.values())
-    left_out = [f"Rows left out: {count}, which have {reason}." for reason, count in reasons.items()]
+    left_out = [f"Rows left out: {rows}." for rows in _left_out(requests)]
     if requests.notes or left_out:
         yield "\n".join(f"- {note}" for note in (*requests.notes, *left_out))
     yield "Compare the answer with the expected scores:"
@@ -69,7 +68,14 @@ def _check(requests: CheckRequests) -> Iterator[str]:
         yield f"Remove what the commands created:\n\n```\n{requests.cleanup}\n```"
 
 
-def _check_of_library() -> Iterator[str]:
+def _left_out(requests: CheckRequests) -> list[str]:
+    reasons = Counter(requests.left_out.values())
+    return [f"{count}, which have {reason}" for reason, count in reasons.items()]
+
+
+def _check_without_requests(requests: CheckRequests | None) -> Iterator[str]:
+    if requests is not None:
+        yield f"There are no requests, because no row can be in one: {'; '.join(_left_out(requests))}."
     yield (
         f"Score the rows of `{CHECK_FILE}` with the deployed model, and write a JSON object with the score "
         'of each id, such as `{"q1-d1": 0.25, "q1-d2": -0.5}`, to `answers.json`:'

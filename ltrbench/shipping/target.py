@@ -90,11 +90,13 @@ class CheckRows:
         ids: n different ids of letters, digits and hyphens.
         features: (n, F) float32, with NaN for missing values.
         columns: features whose values a request has: all, or of very many those that the model reads.
+        scores: (n,) expected scores, with the offset of the export.
     """
 
     ids: tuple[str, ...]
     features: Features
     columns: tuple[int, ...]
+    scores: NDArray[np.float64]
 
     def values(self) -> Iterator[tuple[str, dict[int, float]]]:
         """Yields each id with feature -> value of the values that are not missing."""
@@ -104,23 +106,17 @@ class CheckRows:
     def where(self, is_kept: NDArray[np.bool_]) -> CheckRows:
         """Returns the rows with True in (n,) booleans."""
         ids = tuple(identity for identity, kept in zip(self.ids, is_kept, strict=True) if kept)
-        return CheckRows(ids, self.features[is_kept], self.columns)
+        return CheckRows(ids, self.features[is_kept], self.columns, self.scores[is_kept])
 
-    def without(
-        self, condition: Callable[[Features], NDArray[np.bool_]], reason: str
-    ) -> tuple[CheckRows, dict[str, str]]:
-        """Returns the rows without a value that fulfils a condition, and id -> reason of the other rows.
-
-        Args:
-            condition: (n, C) values of the columns -> (n, C) booleans.
-        """
-        is_met = np.asarray(condition(self.features[:, self.columns]).any(axis=1))
+    def without(self, is_met: NDArray[np.bool_], reason: str) -> tuple[CheckRows, dict[str, str]]:
+        """Returns the rows with False in (n,) booleans, and id -> reason of the other rows."""
         left_out = {self.ids[place]: reason for place in np.flatnonzero(is_met).tolist()}
         return self.where(~is_met), left_out
 
     def finite(self) -> tuple[CheckRows, dict[str, str]]:
         """Returns the rows that JSON can hold, and id -> reason of the other rows."""
-        return self.without(np.isinf, "an infinite value, which is no number of JSON")
+        is_infinite = np.asarray(np.isinf(self.features[:, self.columns]).any(axis=1))
+        return self.without(is_infinite, "an infinite value, which is no number of JSON")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +41,8 @@ VALUES = np.array(
     ],
     dtype=np.float32,
 )
-ROWS = CheckRows(tuple(f"q1-d{row + 1}" for row in range(len(VALUES))), VALUES, (0, 1, 2))
+IDS = tuple(f"q1-d{row + 1}" for row in range(len(VALUES)))
+ROWS = CheckRows(IDS, VALUES, (0, 1, 2), np.ones(len(VALUES)))
 FINITE, INFINITE = ROWS.ids[:-1], ROWS.ids[-1]
 
 PLUGINS: tuple[LearningToRankPlugin, ...] = (
@@ -197,11 +198,18 @@ def test_a_feature_set_without_room_has_no_rows_with_negative_values() -> None:
     model = ShippedModel("shop", tuple(f"f{number}" for number in range(num_features)), random_ensemble(2))
     features = np.zeros((2, num_features), dtype=np.float32)
     features[1, 7] = -1
-    rows = CheckRows(("q1-d1", "q1-d2"), features, tuple(range(num_features)))
+    rows = CheckRows(("q1-d1", "q1-d2"), features, tuple(range(num_features)), np.zeros(2))
     requests = requested(ElasticsearchTarget(), model, rows)
     assert list(documents_of(requests)) == ["q1-d1"]
     assert list(requests.left_out) == ["q1-d2"]
     assert "negative" in requests.left_out["q1-d2"]
+
+
+def test_a_row_with_a_negative_score_is_left_out() -> None:
+    rows = replace(ROWS, scores=np.array([1.0, -0.5, 0.0, 2.0, 3.0, 1.0]))
+    requests = requested(OpenSearchTarget(), shipped(Linear(np.ones(3))), rows)
+    assert "negative score" in requests.left_out["q1-d2"]
+    assert list(documents_of(requests)) == [name for name in FINITE if name != "q1-d2"]
 
 
 # Solr
@@ -293,5 +301,5 @@ def test_only_the_columns_of_the_rows_are_written() -> None:
     assert [list(values) for _, values in rows.values()] == [
         [] if np.isnan(value) else [1] for value in VALUES[:, 1]
     ]
-    is_above: Callable[[Features], Any] = lambda values: values > 1  # noqa: E731
-    assert rows.without(is_above, "large")[1] == {INFINITE: "large"}
+    assert rows.finite()[1].keys() == {INFINITE}
+    assert replace(ROWS, columns=(0, 2)).finite()[1] == {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,7 @@ def checked_rows(
     The rows are documents of a few queries, and probe rows without infinities. The expected score is that of
     the engine, with its offset; without an engine, of the original model plus the offset. Kinds that are
     limits of the target are left out, and rows that the requests leave out. If the engine can hold no row,
-    there are no requests, and all rows.
+    the requests have no files, and no row is left out.
 
     Args:
         original: not used with an engine; (n,) scores of the original model for `chosen_features`.
@@ -63,11 +63,12 @@ def checked_rows(
     dtype = "float32" if engine is None else engine.score_dtype
     bounds = rounding_bounds(model, chosen.features, (score_dtype_of(model), dtype), export.offset)
     is_kept = np.isfinite(scores)  # JSON has no other numbers
-    rows = CheckRows(tuple(chosen.ids), chosen.features, _columns(model)).where(is_kept)
+    expected = np.asarray(scores, dtype=np.float64)
+    rows = CheckRows(tuple(chosen.ids), chosen.features, _columns(model), expected).where(is_kept)
     requests = target.check_requests(model, export, rows)
     if requests is not None and len(requests.left_out) == len(rows.ids):
-        requests = None
-    left_out = {} if requests is None else requests.left_out
+        requests = replace(requests, files={})
+    left_out = requests.left_out if requests is not None and requests.files else {}
     records = [
         {
             "id": identity,

@@ -4,7 +4,8 @@ Each row is a document of a new index, and each feature a float32 field of it. T
 set read these fields, so that the uploaded definition scores the rows under another name. A query and a
 script must not have a negative score (FieldValueFactorFunction and ScriptScoreFunction of both engines), but
 a derived_expression of the plug-in may: of a feature with negative values, the positive and the negative
-part are two fields and two additional features, and the feature is their difference, which is exact.
+part are two fields and two additional features, and the feature is their difference, which is exact. Such
+features are not made for several threads, so the index has one segment.
 
 Sources: o19s/elasticsearch-learning-to-rank, src/main/java/com/o19s/es/ltr/, with the same files in
 opensearch-project/opensearch-learning-to-rank-base:
@@ -90,13 +91,17 @@ def _usable(
 ) -> tuple[CheckRows, dict[str, str]]:
     """Returns the rows that documents can hold, and id -> reason of the others."""
     rows, left_out = rows.finite()
+    reason = f"a negative score, which {uploaded.engine_name} does not allow"
+    rows, negative_scores = rows.without(rows.scores < 0, reason)
+    left_out |= negative_scores
     if model.num_features + 2 * len(_signed_features(rows)) > MOST_FEATURES_OF_SET:
         reason = (
             f"a negative value, for which a feature set of {uploaded.engine_name} with at most "
             f"{MOST_FEATURES_OF_SET:,} features has no room"
         )
-        rows, negative = rows.without(lambda values: values < 0, reason)
-        left_out |= negative
+        is_negative = np.asarray((rows.features[:, rows.columns] < 0).any(axis=1))
+        rows, negative_values = rows.without(is_negative, reason)
+        left_out |= negative_values
     return rows, left_out
 
 
@@ -118,6 +123,7 @@ def _index(num_features: int, signed: Collection[int]) -> dict[str, Any]:
         "settings": {
             "number_of_shards": 1,
             "number_of_replicas": 0,
+            "refresh_interval": "-1",  # with one shard and one bulk request, so that there is one segment
             "index.mapping.total_fields.limit": len(fields) + 100,
         },
         "mappings": {"dynamic": "strict", "properties": {name: {"type": "float"} for name in fields}},

@@ -288,6 +288,7 @@ def test_without_requests_the_readme_shows_the_object_of_scores(
         assert "check.json" not in names_in(tmp_path / name)
         readme = (tmp_path / name / README_FILE).read_text()
         assert all(part in readme for part in ('{"q1-d1": ', "--check answers.json"))
+        assert ("a value above -1000.0" in readme) == (name == "largest")
         assert read(tmp_path / name, CHECK_FILE)["rows"]
 
 
