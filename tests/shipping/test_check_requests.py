@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -22,11 +24,14 @@ from ltrbench.shipping.simulators.learning_to_rank_plugins import LearningToRank
 from ltrbench.shipping.simulators.plugin_definitions import parse_forest, parse_linear
 from ltrbench.shipping.simulators.ranklib import parse_ranklib
 from ltrbench.shipping.simulators.solr import parse_solr
+from ltrbench.shipping.simulators.vespa import linear_scores, vespa_forest
+from ltrbench.shipping.simulators.vespa_import import import_lightgbm, import_xgboost
 from ltrbench.shipping.target import CheckRequests, CheckRows, Target
 from ltrbench.shipping.targets.elasticsearch import ElasticsearchTarget
 from ltrbench.shipping.targets.opensearch import OpenSearchTarget
 from ltrbench.shipping.targets.ranklib import RankLibTarget
 from ltrbench.shipping.targets.solr import SolrTarget
+from ltrbench.shipping.targets.vespa import VespaTarget
 
 NAMES = ("a.b", 'c "d" ü', "ltrbench_1_positive")
 LARGEST = float(np.finfo(np.float32).max)
@@ -255,6 +260,52 @@ def test_the_model_and_features_of_solr_have_names_of_their_own() -> None:
 def test_the_ids_of_documents_of_solr_are_those_of_the_rows() -> None:
     documents = [{"id": f"{ID_PREFIX}q1-d1", "score": 1.5}, {"id": "q1-d2", "score": -2}]
     assert SolrTarget().answered_scores({"response": {"docs": documents}}) == {"q1-d1": 1.5, "q1-d2": -2.0}
+
+
+# Vespa
+
+
+def answer_of_vespa(requests: CheckRequests, model: ShippedModel, form: str) -> dict[str, Any]:
+    """The response of the query: the deployed rank profile, in the simulator, on the fed documents."""
+    schema = requests.files["check_schema.sd"].decode()
+    fields = re.findall(r"field (f\d+) type float", schema)
+    documents = [json.loads(line) for line in requests.files["check_documents.jsonl"].splitlines()]
+    places = {f"attribute({name})": place for place, name in enumerate(fields)}
+    features = np.full((len(documents), len(fields)), np.nan, dtype=np.float32)
+    for row, document in enumerate(documents):
+        for name, value in document["fields"].items():
+            features[row, fields.index(name)] = value
+    if form == "expression":
+        scores = linear_scores(schema, places)(features)
+    else:
+        content = requests.files["Shop_check.json"]
+        imported = (import_xgboost if form == "xgboost" else import_lightgbm)(content, places)
+        scores = vespa_forest(imported).scores(features)
+    hits = [
+        {"id": document["put"], "relevance": score}
+        for document, score in zip(documents, scores.tolist(), strict=True)
+        if math.isfinite(score)
+    ]
+    return {"root": {"children": hits}}
+
+
+@pytest.mark.parametrize("form", ["lightgbm", "xgboost", "expression"])
+def test_the_application_of_vespa_has_the_features_and_scores_of_the_rows(form: str) -> None:
+    model = shipped(Linear(np.array([0.1, -2.0, 0.5])) if form == "expression" else None)
+    target = VespaTarget(form=form, phase="second", schema="shop")
+    requests = requested(target, model)
+    scores = target.answered_scores(answer_of_vespa(requests, model, form))
+    expected = dict(zip(FINITE, expected_scores(target, model, VALUES[:-1]).tolist(), strict=True))
+    assert scores == {name: score for name, score in expected.items() if math.isfinite(score)}
+    assert set(requests.left_out) == {INFINITE}
+    assert "first-phase" in requests.files["check_schema.sd"].decode()
+
+
+def test_the_commands_of_vespa_use_every_file() -> None:
+    requests = requested(VespaTarget(), shipped())
+    assert all(name in requests.commands for name in requests.files)
+    assert f"'hits={len(FINITE)}'" in requests.commands
+    assert "ranking=Shop_check" in requests.commands
 
 
 # RankLib

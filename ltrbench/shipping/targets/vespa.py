@@ -27,6 +27,7 @@ from ltrbench.rankers.models.trees import (
 )
 from ltrbench.shipping.certificate.limits import features_read, limits_of_infinity
 from ltrbench.shipping.model import Linear, ShippedModel
+from ltrbench.shipping.requests.vespa import attribute_of, vespa_requests
 from ltrbench.shipping.simulators.vespa import VESPA_RULES, linear_scores, vespa_forest
 from ltrbench.shipping.simulators.vespa_import import (
     ImportedSum,
@@ -34,7 +35,15 @@ from ltrbench.shipping.simulators.vespa_import import (
     import_lightgbm,
     import_xgboost,
 )
-from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, Engine, Export, Target
+from ltrbench.shipping.target import (
+    INFINITE_VALUES,
+    MISSING_VALUES,
+    CheckRequests,
+    CheckRows,
+    Engine,
+    Export,
+    Target,
+)
 
 FORMS_OF_VESPA: Final = ("lightgbm", "xgboost", "expression")
 FAST_FOREST_PROPERTY: Final = "vespa.eval.use_fast_forest"
@@ -121,6 +130,13 @@ class VespaTarget(Target):
         # A dump of XGBoost has float32 leaves.
         dtype = "float32" if self._form_of(model) == "xgboost" else forest.leaf_dtype
         return Engine(forest.scores, f"Vespa ({forest.way})", rules=VESPA_RULES, score_dtype=dtype)
+
+    def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
+        attributes = tuple(attribute_of(place) for place in range(model.num_features))
+        copied = ShippedModel(f"{model.name}_check", attributes, model.scorer)
+        # A second phase would score 100 documents only.
+        files = replace(self, phase="first").export(copied).files
+        return vespa_requests(rows, profile_name(copied.name), files)
 
     def answered_scores(self, answers: Any) -> Mapping[str, float]:
         """Returns document id -> relevance of a query's answer, or of an object.

@@ -186,8 +186,10 @@ def _summary(certificate: Certificate, output: Path) -> list[str]:
         + ".",
         f"Rankings changed: {len(comparison.changed_queries)} of {comparison.num_queries} queries. Largest "
         f"difference of scores: {comparison.largest_difference:.3g}.",
-        f"Splits tested at their thresholds: {certificate.coverage.tested} of {certificate.coverage.splits}.",
     ]
+    if certificate.coverage.splits:
+        tested = f"{certificate.coverage.tested} of {certificate.coverage.splits}"
+        lines.append(f"Splits tested at their thresholds: {tested}.")
     metric = comparison.metric
     if metric is not None:
         interval = "" if metric.low is None else f" (95 % interval {metric.low:.4g} to {metric.high:.4g})"
