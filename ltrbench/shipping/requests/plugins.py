@@ -211,8 +211,8 @@ def _notes(model: ShippedModel, uploaded: UploadedDefinition, signed: Collection
     ]
     if signed:
         notes.append(
-            f"{len(signed)} features have negative values. {uploaded.engine_name} allows no negative scores "
-            "of queries, so these features are differences of two features (derived_expression)."
+            f"Features with negative values: {len(signed)}. {uploaded.engine_name} allows no negative scores "
+            "of queries, so each of them is the difference of two features (derived_expression)."
         )
         if uploaded.type == "model/ranklib":
             notes.append(
