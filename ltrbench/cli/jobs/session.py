@@ -409,7 +409,11 @@ def _closing(session: Session, work: Callable[[], None]) -> None:
 
 
 def heed_signals() -> None:
-    """Installs signal handlers: on Ctrl-C or SIGTERM the command records its state, closes, and ends."""
+    """Installs signal handlers: on Ctrl-C or SIGTERM the command records its state, closes, and ends.
+
+    An interruption of an earlier command in this process does not count.
+    """
+    stopping.clear()
 
     def interrupt(signum: int, frame: FrameType | None) -> None:
         stopping.set()

@@ -22,6 +22,7 @@ from messages import naming
 from plan_cases import job as drafted
 from run_cases import finished_run
 
+from ltrbench.cli import main
 from ltrbench.cli.jobs.continuing import (
     announcement,
     failed_trials,
@@ -161,6 +162,15 @@ def test_an_interrupt_that_compiled_code_turns_into_another_error_fails_no_job(
     with pytest.raises(KeyboardInterrupt):
         run_task(JobTask(job=job, sweep=tmp_path))
     assert [state.name for state in states_of(tmp_path, [job])] == [WAITING]
+
+
+def test_an_interrupt_of_an_earlier_command_in_this_process_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stopping.set()
+    assert main(["model=native", "tracking=none", "data.num_queries=0"]) == 2
+    assert not stopping.is_set()
 
 
 def test_an_interrupted_study_is_not_said_to_lose_nothing() -> None:
