@@ -21,7 +21,7 @@ from messages import naming
 
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.models.formats.java.float32 import float32_texts
+from ltrbench.rankers.models.formats.float32 import float32_texts
 from ltrbench.rankers.models.formats.java.solr import LINEAR_CLASS, NORMALIZER_CLASS, SOLR_SLACK, TREES_CLASS
 from ltrbench.rankers.models.scoring import ensemble_scores
 from ltrbench.rankers.models.trees import LARGEST_ZERO, Node

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ltrbench.rankers.models.formats.java.float32 import float32_texts
+from ltrbench.rankers.models.formats.float32 import float32_texts
 from ltrbench.shipping.target import CheckRequests, CheckRows
 
 

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from ltrbench.errors import ConfigError, require_choice
 from ltrbench.rankers.models.formats.boosters.xgboost_dump import (
     base_score_as_tree,
-    exact_text,
     float32_trees,
     write_xgboost_dump,
 )
+from ltrbench.rankers.models.formats.float32 import float32_texts
 from ltrbench.rankers.models.formats.java.ranklib_xml import write_ranklib_xml
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, WeightedTree, rebuilt
 from ltrbench.shapes import Features
@@ -270,7 +270,7 @@ class LearningToRankPlugin(Target):
             rounded = weights.astype(np.float32)
         if not np.isfinite(rounded).all():
             raise ConfigError(f"{model.name} has a weight that is not finite as float32. Scale the features.")
-        named = zip(model.feature_names, exact_text(rounded), strict=True)
+        named = zip(model.feature_names, float32_texts(rounded), strict=True)
         definition = "{" + ",\n".join(f"{json.dumps(name)}:{weight}" for name, weight in named) + "}"
         notes: tuple[str, ...] = ()
         if (rounded < 0).any():

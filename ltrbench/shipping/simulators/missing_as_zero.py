@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ltrbench.rankers.models.formats.java.float32 import at_most_trees
+from ltrbench.rankers.models.formats.float32 import at_most_trees
 from ltrbench.rankers.models.trees import Ensemble
 from ltrbench.shipping.target import MISSING_VALUES, ZERO_VALUES
 

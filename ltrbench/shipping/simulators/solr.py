@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ltrbench.errors import ResultError
 from ltrbench.native.tree.nodes import NO_FEATURE
-from ltrbench.rankers.models.formats.java.float32 import parse_float32
+from ltrbench.rankers.models.formats.java.numbers import parse_float32
 from ltrbench.rankers.models.formats.java.solr import (
     LINEAR_CLASS,
     NORMALIZER_CLASS,

@@ -28,12 +28,13 @@ from xgboost_cases import (
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.rankers.models.formats import ReadModel
-from ltrbench.rankers.models.formats.boosters.xgboost_dump import exact_text, write_xgboost_dump
+from ltrbench.rankers.models.formats.boosters.xgboost_dump import write_xgboost_dump
 from ltrbench.rankers.models.formats.boosters.xgboost_json import (
     nearest_float32,
     read_xgboost_json,
     write_xgboost_json,
 )
+from ltrbench.rankers.models.formats.float32 import float32_texts
 from ltrbench.rankers.models.scoring import ensemble_scores
 from ltrbench.rankers.models.trees import Node
 from ltrbench.shapes import Features
@@ -154,15 +155,17 @@ def test_a_model_without_trees_is_its_base_score() -> None:
     np.testing.assert_array_equal(margin(loaded(content), features), np.full(2, 0.3, dtype=np.float32))
 
 
-def test_a_leaf_beyond_float32_is_refused() -> None:
+def test_numbers_beyond_float32_are_refused() -> None:
     with pytest.raises(ConfigError, match=naming("tree 0", "float32")):
         write_xgboost_json(of_one(Leaf(1e39)), ["only"])
+    with pytest.raises(ConfigError, match=naming("base score", "float32")):
+        write_xgboost_json(of_one(Leaf(1.0), base_score=1e39), ["only"])
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1))
 def test_text_of_a_number_is_the_number_for_both_ways_of_reading(values: list[float]) -> None:
     numbers = np.array([*values, BETWEEN], dtype=np.float32)
-    texts = exact_text(numbers)
+    texts = float32_texts(numbers)
     through_float64 = np.array([float(text) for text in texts]).astype(np.float32)
     np.testing.assert_array_equal(through_float64.view(np.uint32), numbers.view(np.uint32))
     assert all("." in text or "e" in text for text in texts)  # XGBoost reads other numbers as integers

@@ -7,6 +7,7 @@ and dtype the format has. Readers check everything, because model files are not 
     reading          detects the format of a file
     boosters         LightGBM's and XGBoost's files
     java             files of engines in Java: RankLib, Solr
+    float32          trees and numbers of formats that have float32 only
     onnx_file        ONNX, with the operator TreeEnsemble
     treelite_file    checkpoints of treelite
     c_source         a C function

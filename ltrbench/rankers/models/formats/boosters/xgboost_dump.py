@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.errors import ConfigError
+from ltrbench.rankers.models.formats.float32 import float32_leaf_values, float32_texts
 from ltrbench.rankers.models.scoring import FlatTree, flat
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, nodes_of
 
@@ -38,13 +38,13 @@ def write_xgboost_dump(
 
     Args:
         feature_names: F names of the features.
-        texts: returns the texts of float32 numbers; None: `exact_text`.
+        texts: returns the texts of float32 numbers; None: `float32_texts`.
 
     Raises:
         ConfigError: A leaf value is beyond float32.
     """
     names = [json.dumps(name) for name in feature_names]
-    trees = (_nested(tree, names, texts or exact_text) for tree in float32_trees(ensemble))
+    trees = (_nested(tree, names, texts or float32_texts) for tree in float32_trees(ensemble))
     return ("[" + ",\n".join(trees) + "]\n").encode()
 
 
@@ -71,19 +71,12 @@ def float32_trees(ensemble: Ensemble) -> Iterator[FlatTree]:
     Raises:
         ConfigError: A leaf value is beyond float32.
     """
-    dtype = np.dtype(ensemble.score_dtype)
     for number, weighted in enumerate(ensemble.trees):
         tree = flat(without_infinite_thresholds(weighted.root, ensemble.comparison))
-        with np.errstate(over="ignore"):
-            values = (tree.value.astype(dtype) * dtype.type(weighted.weight)).astype(np.float32)
-        if not np.isfinite(values).all():
-            raise ConfigError(
-                f"tree {number} has a leaf value that is not finite as float32, but the format has float32 "
-                "numbers only. Train the model again with labels or weights of a smaller scale."
-            )
         thresholds = _smallest_right(tree.threshold, ensemble.comparison)
         yield tree._replace(
-            threshold=np.where(tree.is_leaf, 0.0, thresholds), value=values.astype(np.float64)
+            threshold=np.where(tree.is_leaf, 0.0, thresholds),
+            value=float32_leaf_values(tree, weighted.weight, ensemble.score_dtype, number),
         )
 
 
@@ -120,24 +113,6 @@ def without_infinite_thresholds(root: Node, comparison: str) -> Node:
 
 def _sends_all_left(node: InnerNode, comparison: str) -> bool:
     return node.threshold > _LARGEST if comparison == "<" else node.threshold >= _LARGEST
-
-
-def exact_text(values: NDArray[np.floating]) -> list[str]:
-    """Returns the shortest decimal numbers that every reader turns into the same float32.
-
-    A reader may parse float32 at once, or float64 first. The two differ for a few numbers, which get more
-    digits.
-
-    >>> exact_text(np.array([0.1, 1.0, 1e-45], dtype=np.float32))
-    ['0.1', '1.0', '1e-45']
-    """
-    rounded = values.astype(np.float32)
-    texts: list[str] = rounded.astype(str).tolist()
-    with np.errstate(over="ignore"):
-        through_float64 = np.array(texts, dtype=np.float64).astype(np.float32)
-    for place in np.flatnonzero(through_float64 != rounded).tolist():
-        texts[place] = repr(float(rounded[place]))
-    return texts
 
 
 def float64_text(values: NDArray[np.floating]) -> list[str]:

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from ltrbench.errors import ResultError
 from ltrbench.rankers.models.formats import ReadModel
-from ltrbench.rankers.models.formats.boosters.xgboost_dump import breadth_first, exact_text, float32_trees
+from ltrbench.rankers.models.formats.boosters.xgboost_dump import breadth_first, float32_trees
+from ltrbench.rankers.models.formats.float32 import float32_texts, rounded_to_float32
 from ltrbench.rankers.models.scoring import FlatTree
 from ltrbench.rankers.models.splits import check_split_features
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
@@ -64,9 +65,10 @@ def write_xgboost_json(ensemble: Ensemble, feature_names: Sequence[str]) -> byte
         feature_names: F names of the features.
 
     Raises:
-        ConfigError: A leaf value is beyond float32.
+        ConfigError: A leaf value or the base score is beyond float32.
     """
-    names, (base_score,) = list(feature_names), exact_text(np.array([ensemble.base_score]))
+    names = list(feature_names)
+    base_score = rounded_to_float32(np.array([ensemble.base_score]), "the base score")
     trees = [_arrays(number, tree, len(names)) for number, tree in enumerate(float32_trees(ensemble))]
     forest = {
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
@@ -80,7 +82,7 @@ def write_xgboost_json(ensemble: Ensemble, feature_names: Sequence[str]) -> byte
         "feature_types": ["float"] * len(names),
         "gradient_booster": {"model": forest, "name": "gbtree"},
         "learner_model_param": {
-            "base_score": base_score,
+            "base_score": float32_texts(base_score)[0],
             "boost_from_average": "0",
             "num_class": "0",
             "num_feature": str(len(names)),
@@ -147,8 +149,8 @@ def _arrays(number: int, tree: FlatTree, num_features: int) -> dict[str, Any]:
 
 
 def _numbers(values: NDArray[np.float64]) -> list[float]:
-    """Returns numbers whose text in JSON is that of `exact_text`."""
-    return [float(text) for text in exact_text(values)]
+    """Returns numbers whose text in JSON is that of `float32_texts`."""
+    return [float(text) for text in float32_texts(values)]
 
 
 def _read_model(model: Any) -> ReadModel:

@@ -2,5 +2,5 @@
 
 ranklib_xml     RankLib's models of LambdaMART and MART
 solr            models of Apache Solr's Learning to Rank module
-float32         float32 trees and numbers, as these engines read them
+numbers         numbers, as these engines read them
 """

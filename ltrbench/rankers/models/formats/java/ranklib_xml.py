@@ -26,13 +26,8 @@ import numpy as np
 
 from ltrbench.errors import ResultError
 from ltrbench.rankers.models.formats import ReadModel
-from ltrbench.rankers.models.formats.java.float32 import (
-    LONGEST_NUMBER,
-    at_most_trees,
-    float32_texts,
-    parse_float32,
-    trimmed,
-)
+from ltrbench.rankers.models.formats.float32 import at_most_trees, float32_texts
+from ltrbench.rankers.models.formats.java.numbers import LONGEST_NUMBER, parse_float32, trimmed
 from ltrbench.rankers.models.scoring import FlatTree
 from ltrbench.rankers.models.splits import MOST_LEVELS
 from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError
 from ltrbench.native.tree.nodes import NO_FEATURE
-from ltrbench.rankers.models.formats.java.float32 import at_most_trees, float32_texts
+from ltrbench.rankers.models.formats.float32 import at_most_trees, float32_texts
 from ltrbench.rankers.models.scoring import FlatTree
 from ltrbench.rankers.models.trees import Ensemble
 

@@ -1,4 +1,4 @@
-"""Float32 trees and numbers for engines in Java."""
+"""Trees and numbers of formats that have float32 only."""
 
 from __future__ import annotations
 
@@ -13,12 +13,8 @@ from messages import naming
 
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.models.formats.java.float32 import (
-    LONGEST_NUMBER,
-    at_most_trees,
-    float32_texts,
-    parse_float32,
-)
+from ltrbench.rankers.models.formats.float32 import at_most_trees, float32_texts
+from ltrbench.rankers.models.formats.java.numbers import LONGEST_NUMBER, parse_float32
 from ltrbench.rankers.models.scoring import flat, leaves_of
 
 LARGEST = float(np.finfo(np.float32).max)
