@@ -238,6 +238,16 @@ def nodes_of(root: Node) -> list[Node]:
     return nodes
 
 
+def sends_zero_left(node: InnerNode, comparison: str) -> bool:
+    """Returns whether a split sends 0 left by its threshold, without `zero_missing`.
+
+    >>> split = InnerNode(0, 0.0, True, left=Leaf(1.0), right=Leaf(2.0))
+    >>> sends_zero_left(split, "<="), sends_zero_left(split, "<")
+    (True, False)
+    """
+    return node.threshold >= 0 if comparison == "<=" else node.threshold > 0
+
+
 def threshold_at_most(bound: float) -> float:
     """Returns the largest finite float32 that is not above a bound: the same split of float32 values.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -13,7 +13,7 @@ from ltrbench.data.features import AnyFeatures, row_blocks
 from ltrbench.native.tree.nodes import NO_FEATURE
 from ltrbench.rankers.models.formats.boosters.xgboost_dump import divides_by_presence
 from ltrbench.rankers.models.scoring import flat
-from ltrbench.rankers.models.trees import LARGEST_ZERO, Ensemble
+from ltrbench.rankers.models.trees import LARGEST_ZERO, Ensemble, InnerNode, nodes_of, sends_zero_left
 from ltrbench.shapes import Features
 from ltrbench.shipping.model import Linear
 from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, TINY_VALUES, ZERO_VALUES
@@ -44,6 +44,39 @@ def limits_of_infinity(ensemble: Ensemble) -> dict[str, str]:
         INFINITE_VALUES: "A split of the model separates missing values from all others. The format has no "
         "infinite thresholds and sends an infinite value to the missing ones. Use finite values."
     }
+
+
+def limits_of_zeros(ensemble: Ensemble) -> dict[str, str]:
+    """Returns the limit of formats in which zeros are never missing: a split sends them elsewhere."""
+    if not any(node.zero_missing for node in _splits_on_zero(ensemble)):
+        return {}
+    return {
+        ZERO_VALUES: "The model treats zeros as missing, which the format cannot express. Train it without "
+        "zero_as_missing."
+    }
+
+
+def limits_with_missing_as_zero(ensemble: Ensemble, engine: str) -> dict[str, str]:
+    """Returns the limits of an engine in which a missing value is 0.
+
+    Args:
+        engine: name of the engine in the sentences.
+    """
+    if not any(_splits_on_zero(ensemble)):
+        return {}
+    missing = (
+        f"A missing value is 0 in {engine}, but the model sends it elsewhere in a split. Train with "
+        "0 instead of missing values."
+    )
+    return {MISSING_VALUES: missing, **limits_of_zeros(ensemble)}
+
+
+def _splits_on_zero(ensemble: Ensemble) -> Iterator[InnerNode]:
+    """Yields the splits that send a missing value to another side than 0."""
+    nodes = (node for tree in ensemble.trees for node in nodes_of(tree.root))
+    for node in nodes:
+        if isinstance(node, InnerNode) and node.missing_left != sends_zero_left(node, ensemble.comparison):
+            yield node
 
 
 def documents_with(kind: str, scorer: Ensemble | Linear, features: AnyFeatures) -> int | None:

@@ -6,5 +6,4 @@ ranklib                     RankLib's models of trees
 solr                        models of Apache Solr's Learning to Rank module
 vespa_import                models as Vespa imports them
 vespa                       imported models as Vespa's content nodes score them
-missing_as_zero             limits of engines in which a missing value is 0
 """

@@ -26,17 +26,19 @@ from ltrbench.rankers.models.formats.boosters.xgboost_dump import (
 )
 from ltrbench.rankers.models.formats.float32 import float32_texts
 from ltrbench.rankers.models.formats.java.ranklib_xml import write_ranklib_xml
-from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, WeightedTree, rebuilt
+from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, WeightedTree, rebuilt, sends_zero_left
 from ltrbench.shapes import Features
-from ltrbench.shipping.certificate.limits import limits_of_infinity
+from ltrbench.shipping.certificate.limits import (
+    limits_of_infinity,
+    limits_of_zeros,
+    limits_with_missing_as_zero,
+)
 from ltrbench.shipping.model import Linear, ShippedModel
 from ltrbench.shipping.requests.plugins import MOST_FEATURES_OF_SET, UploadedDefinition, plugin_requests
-from ltrbench.shipping.simulators.missing_as_zero import limits_with_missing_as_zero
 from ltrbench.shipping.simulators.plugin_definitions import MOST_TREE_LEVELS, parse_forest, parse_linear
 from ltrbench.shipping.simulators.ranklib import parse_ranklib
 from ltrbench.shipping.target import (
     MISSING_VALUES,
-    ZERO_VALUES,
     CheckRequests,
     CheckRows,
     Engine,
@@ -293,15 +295,7 @@ class LearningToRankPlugin(Target):
             for (model, _), side in zip(trees, sides[self.absent_features], strict=True)
         ):
             limits[MISSING_VALUES] = self._sentence_on_missing()
-        if any(
-            (model.zero_missing & (zero != model.missing_left)).any()
-            for (model, _), zero in zip(trees, zero_left, strict=True)
-        ):
-            limits[ZERO_VALUES] = (
-                "The model treats zeros as missing, which the format cannot express. Train it without "
-                "zero_as_missing."
-            )
-        return limits
+        return limits | limits_of_zeros(original)
 
     def _sentence_on_missing(self) -> str:
         newer = f"{self.engine_name} {self._first_with_missing} or newer"
@@ -378,7 +372,7 @@ def with_absent_as_zero(trees: Ensemble) -> Ensemble:
     """Returns trees in which a missing value goes where 0 goes."""
 
     def as_zero(node: InnerNode) -> dict[str, object]:
-        return {"missing_left": node.threshold >= 0 if trees.comparison == "<=" else node.threshold > 0}
+        return {"missing_left": sends_zero_left(node, trees.comparison)}
 
     return replace(
         trees,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ltrbench.rankers.models.formats.java.ranklib_xml import write_ranklib_xml
+from ltrbench.shipping.certificate.limits import limits_with_missing_as_zero
 from ltrbench.shipping.model import ShippedModel
 from ltrbench.shipping.requests.letor import ranklib_answers, ranklib_requests
-from ltrbench.shipping.simulators.missing_as_zero import limits_with_missing_as_zero
 from ltrbench.shipping.simulators.ranklib import RANKLIB_RULES, parse_ranklib
 from ltrbench.shipping.target import CheckRequests, CheckRows, Engine, Export, Target
 from ltrbench.untrusted.reading import MOST_JSON_BYTES, read_bytes, read_json

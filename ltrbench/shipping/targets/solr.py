@@ -10,9 +10,9 @@ from typing import Any
 
 from ltrbench.errors import ConfigError
 from ltrbench.rankers.models.formats.java.solr import lossy_features, write_solr_linear, write_solr_trees
+from ltrbench.shipping.certificate.limits import limits_with_missing_as_zero
 from ltrbench.shipping.model import Linear, ShippedModel
 from ltrbench.shipping.requests.solr import ID_PREFIX, solr_requests
-from ltrbench.shipping.simulators.missing_as_zero import limits_with_missing_as_zero
 from ltrbench.shipping.simulators.solr import parse_solr
 from ltrbench.shipping.target import MISSING_VALUES, CheckRequests, CheckRows, Engine, Export, Target
 

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.rankers.models.formats.boosters.xgboost_dump import float32_trees
 from ltrbench.rankers.models.formats.boosters.xgboost_json import write_xgboost_json
 from ltrbench.shapes import Features
-from ltrbench.shipping.certificate.limits import limits_of_infinity
+from ltrbench.shipping.certificate.limits import limits_of_infinity, limits_of_zeros
 from ltrbench.shipping.model import ShippedModel
-from ltrbench.shipping.target import ZERO_VALUES, Engine, Export, Target
+from ltrbench.shipping.target import Engine, Export, Target
 
 try:
     import xgboost as xgb
@@ -32,13 +31,6 @@ class XGBoostTarget(Target):
     def export(self, model: ShippedModel) -> Export:
         trees = model.trees(self.name)
         content = write_xgboost_json(trees, model.feature_names)
-        limits = limits_of_infinity(trees)
-        # The format sends 0 to one side by the threshold.
-        if any(
-            (tree.zero_missing & (tree.missing_left != (tree.threshold > 0))).any()
-            for tree in float32_trees(trees)
-        ):
-            limits[ZERO_VALUES] = "The model treats zeros as missing, but XGBoost does not. Train it without."
         return Export(
             {_FILE: content},
             f'xgboost.Booster(model_file="{_FILE}").inplace_predict(features, predict_type="margin")',
@@ -47,7 +39,7 @@ class XGBoostTarget(Target):
                 "missing.",
                 "The file has no gains and no hessians, so importances and SHAP values are not available.",
             ),
-            limits=limits,
+            limits={**limits_of_infinity(trees), **limits_of_zeros(trees)},
         )
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
