@@ -1,61 +1,15 @@
-"""Trees of every backend and of every convention, and features at their thresholds, for engines in Java."""
+"""Trees of every convention, and features at their thresholds, for engines in Java."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cache
 from typing import Literal
 
 import numpy as np
 
-from ltrbench.data.synthetic import Synthetic
-from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
-from ltrbench.rankers.capabilities import exact_trees_of
-from ltrbench.rankers.catboost import CatBoostRanker
-from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.rankers.models.scoring import flat
 from ltrbench.rankers.models.trees import Node
-from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shapes import Features
-
-BACKENDS = ("native", "lightgbm", "xgboost", "catboost", "native dart", "lightgbm dart")
-KINDS = ("dense", "missing", "zeros", "ties", "tiny")
-
-
-def ranker_of(backend: str) -> Ranker:
-    rankers = {
-        "native": NativeRanker(num_trees=8),
-        "lightgbm": LightGBMRanker(num_trees=8),
-        "xgboost": XGBoostRanker(num_trees=8),
-        "catboost": CatBoostRanker(num_trees=8),
-        "native dart": NativeRanker(num_trees=8, drop_rate=0.5),
-        "lightgbm dart": LightGBMRanker(num_trees=8, extra={"boosting": "dart"}),
-    }
-    return rankers[backend]
-
-
-@cache
-def fitted(backend: str, kind: str) -> tuple[Ensemble, Features]:
-    """Returns the trees of a model, and the features of its training data.
-
-    Args:
-        kind: "dense", "missing" (which the trees take for 0), "zeros", "ties" (few values), or "tiny" (up to
-            1e-5).
-    """
-    train = Synthetic(name="synthetic", num_queries=12).load().train
-    features = np.array(train.features)
-    chosen = np.random.default_rng(0).random(features.shape) < 0.3
-    if kind in ("missing", "zeros"):
-        features[chosen] = 0
-    elif kind == "ties":
-        features = np.round(features).astype(np.float32)
-    elif kind == "tiny":
-        features *= np.float32(1e-5) / np.abs(features).max()
-    trees = exact_trees_of(ranker_of(backend).fit(replace(train, features=features)))
-    if kind == "missing":
-        features = np.where(chosen, np.float32(np.nan), features)
-    return trees, features
 
 
 def without_missing(features: Features) -> Features:

@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from java_engine_cases import (
-    BACKENDS,
-    KINDS,
     around_thresholds,
     deep,
-    fitted,
     random_ensemble,
     without_missing,
 )
@@ -78,16 +75,6 @@ def largest_leaf(root: Node) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("backend", BACKENDS)
-@every_target
-def test_scores_are_those_of_the_backend(target: Target, backend: str, kind: str) -> None:
-    ensemble, features = fitted(backend, kind)
-    check_scores(target, ensemble, features)
-    check_scores(target, ensemble, around_thresholds(ensemble, features.shape[1]))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("comparison", ["<=", "<"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("scale", [1e-12, 1e-5, 1.0, 1e9])
@@ -116,28 +103,8 @@ def test_deep_trees_and_single_leaves_are_scored(target: Target, depth: int) -> 
 
 
 @every_target
-def test_a_symmetric_tree_is_scored(target: Target) -> None:
-    def level(feature: int, start: int) -> Node:
-        if feature == 3:
-            return Leaf(float(start))
-        left, right = (level(feature + 1, 2 * start + side) for side in (0, 1))
-        return InnerNode(feature, 0.5, True, left, right)
-
-    features = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)], dtype=np.float32)
-    scores = scores_of(target, shipped(of_one(level(0, 0))), features)
-    np.testing.assert_array_equal(scores, np.arange(8.0))
-
-
-@every_target
 def test_weights_and_the_base_score_are_rounded_as_in_a_float32_model(target: Target) -> None:
     check_scores(target, random_ensemble(dtype="float32"), np.zeros((1, 3), dtype=np.float32))
-
-
-@pytest.mark.slow
-@every_target
-def test_ten_thousand_trees_are_scored(target: Target) -> None:
-    ensemble = random_ensemble(num_trees=10_000)
-    check_scores(target, ensemble, around_thresholds(random_ensemble(num_trees=1), 3))
 
 
 @every_target

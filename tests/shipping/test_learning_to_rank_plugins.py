@@ -83,19 +83,6 @@ def check_scores(target: LearningToRankPlugin, ensemble: Ensemble, features: Fea
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("backend", BACKENDS)
-@every_target
-def test_documents_reach_the_leaves_of_the_backend(
-    target: LearningToRankPlugin, backend: str, kind: str
-) -> None:
-    ensemble, features = fitted(backend, kind)
-    if kind == "missing" and MISSING_VALUES in target.export(shipped(ensemble, features.shape[1])).limits:
-        pytest.skip("the export refuses data with missing values")
-    check_scores(target, ensemble, features)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_only_new_versions_send_missing_values_where_trained_trees_do(backend: str) -> None:
     ensemble, features = fitted(backend, "missing")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from messages import naming
-from xgboost_cases import BACKENDS, KINDS, fitted, random_ensemble
+from xgboost_cases import random_ensemble
 
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.models.scoring import ensemble_scores
 from ltrbench.shipping.model import Linear, ShippedModel
 from ltrbench.shipping.target import ZERO_VALUES
 from ltrbench.shipping.targets.xgboost import XGBoostTarget
@@ -19,20 +18,6 @@ TARGET = XGBoostTarget()
 
 def shipped(scorer: Ensemble | Linear, num_features: int) -> ShippedModel:
     return ShippedModel("a_model", tuple(f"f[{number}]" for number in range(num_features)), scorer)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_xgboost_gives_the_scores_of_the_backend(backend: str, kind: str) -> None:
-    ensemble, features = fitted(backend, kind)
-    model = shipped(ensemble, features.shape[1])
-    scores = TARGET.engine(model, TARGET.export(model)).scores(features)
-    expected = ensemble_scores(ensemble, features)
-    if ensemble.score_dtype == "float32":
-        np.testing.assert_array_equal(scores, expected)
-    else:
-        np.testing.assert_allclose(scores, expected, rtol=0, atol=len(ensemble.trees) * 2.0**-22)
 
 
 def test_the_engine_is_the_installed_package() -> None:
