@@ -1,29 +1,42 @@
-# `make` without a target lists the targets. All targets use .venv, which `make setup` installs from requirements.lock.
+# `make` without a target lists the targets. All targets use .venv. `make setup` installs requirements.lock in it: what the
+# comparison of models needs. Targets of developers add the rest by themselves, from requirements-dev.lock.
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/pip --quiet --disable-pip-version-check install
+# Installs a lock. Byte-compiling on all cores, without the packages' own tests, takes half of pip's time and less space.
+define install
+@echo "installing $(1) into .venv; takes about a minute the first time"
+@$(PIP) --no-compile --require-hashes --requirement $(1)
+@$(BIN)/python -m compileall -q -j 0 -x '/tests/' .venv/lib
+@echo "installed: .venv has $$(du -sm .venv | cut -f1) MB"
+endef
 RUN := $(BIN)/python -m ltrbench
 DATA := $(or $(LTRBENCH_DATA),data)
 # Waiting threads must not spin, because backends with different runtimes would slow each other down.
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo walkthrough test test-fast test-explore test-nojit lint format lock docs bench fuzz results reproduce protocols screenshot ui clean
+.PHONY: help setup dev demo walkthrough test test-fast test-explore test-nojit lint size format lock docs bench fuzz results reproduce protocols screenshot ui clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/installed ## create .venv with the locked versions and this checkout in it
+dev: .venv/dev-installed ## add CatBoost, ONNX, Dask, and what tests, lint, docs and studies need
 
 .venv/installed: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "ltrbench needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Name one: make setup PYTHON=python3.11"; exit 1; }
 	@[ "$$(uname)" != Linux ] || $(PYTHON) -c 'import ctypes; ctypes.CDLL("libgomp.so.1")' 2>/dev/null || \
 	  { echo "LightGBM needs libgomp.so.1, which is not installed. Install it with sudo apt-get install libgomp1 (Debian, Ubuntu) or sudo dnf install libgomp (Fedora)"; exit 1; }
-	@echo "installing into .venv (about 1.8 GB; takes some minutes the first time)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
-	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	$(call install,requirements.lock)
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/dev-installed: requirements-dev.lock | .venv/installed
+	$(call install,requirements-dev.lock)
 	@touch $@
 
 demo: setup ## compare native, LightGBM and XGBoost on the built-in synthetic data
@@ -36,46 +49,53 @@ walkthrough: setup ## explain LambdaMART step by step on ten documents, with num
 # trains models, so more than four processes would slow each other down.
 PARALLEL = --numprocesses=logical --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 # Compiles the engine once, on two cores. Otherwise each process of the suite would compile it.
-WARM_UP = $(BIN)/python -c 'from ltrbench.rankers.native import NativeRanker; NativeRanker().warm_up()'
+WARM_UP = $(BIN)/python -c 'from ltrbench.rankers.native import NativeRanker; \
+  ranker = NativeRanker(); ranker.warm_up(); ranker.warm_up_sparse()'
 
-test: setup ## run the whole test suite
+test: dev ## run the whole test suite
 	$(WARM_UP)
 	$(BIN)/python -m pytest $(PARALLEL)
 
-test-fast: setup ## run the test suite without browser, installation, long fits and documentation
+test-fast: dev ## run the test suite without browser, installation, long fits and documentation
 	$(WARM_UP)
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not browser and not installation"
 
-test-explore: setup ## run the property tests on new random examples
+test-explore: dev ## run the property tests on new random examples
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest $(PARALLEL) -m hypothesis
 
-test-nojit: setup ## run the kernel tests uncompiled, to step through them in a debugger
+test-nojit: dev ## run the kernel tests uncompiled, to step through them in a debugger
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/native tests/data/test_letor_kernels.py tests/serving/test_quick.py
 
-lint: setup ## check style, types and import contracts
+lint: dev ## check style, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: setup ## format the code
+size: ## count code lines, files and words of the documentation
+	@$(PYTHON) tests/size.py
+
+format: dev ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: setup ## update requirements.lock from the version ranges of pyproject.toml
-	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
-	  --no-header --upgrade --quiet --output-file requirements.lock
+# requirements.lock is a part of requirements-dev.lock, with the same versions.
+LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet
+lock: dev ## update both locks from the version ranges of pyproject.toml
+	$(LOCK) --extra dev --upgrade --output-file requirements-dev.lock
+	$(LOCK) --extra standard --extra build --upgrade --constraint requirements-dev.lock --output-file requirements.lock
 
-docs: setup ## build the documentation in build/docs; fails on a broken link or an outdated snippet
+docs: dev ## build the documentation in build/docs; fails on a broken link or an outdated snippet
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	$(BIN)/python tests/browser.py build/docs/images --optional
 	$(BIN)/python -m pytest docs README.md tests/package/test_docs.py -k "not site"
 
-bench: setup ## benchmark time and memory of readers, engine and evaluator (relative to the libraries), statistics, sweeps and data at full size; hours
+bench: dev ## benchmark time and memory of readers, engine and evaluator (relative to the libraries), statistics, start-up, sweeps and data at full size; hours
 	$(BIN)/python tests/bench/bench_read.py
 	$(BIN)/python tests/bench/bench_tables.py
 	$(BIN)/python tests/bench/bench_metrics.py
 	$(BIN)/python tests/bench/bench_statistics.py
+	$(BIN)/python tests/bench/bench_start.py
 	$(BIN)/python tests/bench/bench_check.py
 	$(BIN)/python tests/bench/bench_compare.py
 	$(BIN)/python tests/bench/bench_compare.py --output
@@ -91,7 +111,7 @@ bench: setup ## benchmark time and memory of readers, engine and evaluator (rela
 	$(BIN)/python tests/bench/bench_full_size.py
 	$(BIN)/python tests/bench/bench_full_size.py --documents 10454629 --features 220 --trees 10
 
-fuzz: setup ## fuzz the readers of data, archives, models and run folders with seeded mutations; minutes
+fuzz: dev ## fuzz the readers of data, archives, models and run folders with seeded mutations; minutes
 	$(BIN)/python tests/fuzz/fuzz_letor.py --seed 1 --count 15000
 	$(BIN)/python tests/fuzz/fuzz_archives.py --seed 1 --count 5000
 	$(BIN)/python tests/fuzz/fuzz_models.py --seed 1 --count 5000
@@ -133,35 +153,35 @@ reproduce: $(STUDIES:%=reproduce-%) ## rerun the committed studies in build/, an
 protocols: $(PROTOCOLS:%=results-%) ## run the published protocols on the large data sets that are available; many hours
 
 # A study on real data is skipped with a message if the data is not available.
-results-%: setup
+results-%: dev
 	@if [ -z "$(ABSENT)" ]; then $(MAKE) --no-print-directory study-$*; else \
 	  echo "results/$* skipped: no $(ABSENT) under $(DATA); docs/lookup/results.md explains how to get it"; fi
 
-reproduce-%: setup
+reproduce-%: dev
 	@if [ -z "$(ABSENT)" ]; then $(MAKE) --no-print-directory rerun-$*; else \
 	  echo "results/$* not reproduced: no $(ABSENT) under $(DATA); docs/lookup/results.md explains how to get it"; fi
 
 # Compares lambdas and trees, not only runs. It writes its own table, with a row for everything that is not available.
-results-parity: setup
+results-parity: dev
 	$(RUN) experiment=parity
 
 # Rejection rates of tests and coverage of intervals; needs no data; about ten minutes.
-results-calibration: setup
+results-calibration: dev
 	$(RUN) experiment=calibration
 
 # False-positive rate between equal methods, from thousands of small models; about half an hour. It writes its own table,
 # with a row for data that is not available.
-results-calibration_models: setup
+results-calibration_models: dev
 	$(RUN) experiment=calibration_models
 
 # One experiment for all of its data sets.
-study-ltr_baseline_%: setup
+study-ltr_baseline_%: dev
 	rm -rf build/results/ltr_baseline_$*
 	$(RUN) experiment=ltr_baseline data=$* hydra.sweep.dir=build/results/ltr_baseline_$*
 	rm -rf results/ltr_baseline_$*
 	$(RUN) compare build/results/ltr_baseline_$* --output results/ltr_baseline_$*
 
-study-%: setup
+study-%: dev
 	rm -rf build/results/$*
 	set -e; for experiment in $(EXPERIMENTS); do \
 	  $(RUN) experiment=$$experiment hydra.sweep.dir=build/results/$*; done
@@ -169,31 +189,31 @@ study-%: setup
 	$(RUN) compare build/results/$* --output results/$*
 
 # All jobs of this search have the same trials. The tables of its runs are not published: their test sets are not reported.
-study-native_best_choice: setup
+study-native_best_choice: dev
 	rm -rf build/results/native_best_choice
 	$(RUN) experiment=native_best_choice hydra.sweep.dir=build/results/native_best_choice
 	mkdir -p results/native_best_choice
 	cp build/results/native_best_choice/0/trials.csv results/native_best_choice/trials.csv
 
 # Writes its own table; the curves in build/halving are kept.
-study-halving: setup
+study-halving: dev
 	$(RUN) experiment=halving
 
-study-ablation: setup
+study-ablation: dev
 	rm -rf build/results/ablation
 	$(RUN) experiment=ablation
-	rm -rf results/ablation
+	find results/ablation -type f ! -name run.py -delete
 	$(RUN) compare build/results/ablation --baseline native_best --output results/ablation
 
 # In a separate folder, so that its runs do not mix with runs of the user.
-rerun-%: setup
+rerun-%: dev
 	rm -rf build/reproduce/$*
 	mkdir -p build/reproduce/$*
 	cd build/reproduce/$* && set -e && for experiment in $(EXPERIMENTS); do \
 	  LTRBENCH_DATA="$(abspath $(DATA))" $(abspath $(BIN))/python -m ltrbench experiment=$$experiment; done
 	$(RUN) reproduce results/$* build/reproduce/$*
 
-screenshot: setup ## write the screenshots and the tutorial's output anew; needs Chromium and data/lightgbm-example
+screenshot: dev ## write the screenshots and the tutorial's output anew; needs Chromium and data/lightgbm-example
 	$(BIN)/python tests/browser.py docs/images
 	$(BIN)/python -m docs.transcript docs/tutorial.md
 

@@ -7,22 +7,22 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from ltrbench.metrics import plugins
+from ltrbench.metrics import evaluation
 from ltrbench.metrics.functions import METRICS
 
 
 @contextlib.contextmanager
 def modules_of(folder: Path) -> Iterator[None]:
     """Forgets, at its end, the modules imported from the folder and the metrics defined in between."""
-    metrics, loaded = dict(METRICS), set(plugins._loaded)
-    plugins._loaded.clear()
+    metrics, loaded = dict(METRICS), set(evaluation._loaded)
+    evaluation._loaded.clear()
     try:
         yield
     finally:
         METRICS.clear()
         METRICS.update(metrics)
-        plugins._loaded.clear()
-        plugins._loaded.update(loaded)
+        evaluation._loaded.clear()
+        evaluation._loaded.update(loaded)
         for name, module in list(sys.modules.items()):
             if str(getattr(module, "__file__", "")).startswith(str(folder)):
                 del sys.modules[name]

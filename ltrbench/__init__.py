@@ -46,7 +46,7 @@ _NAMES_OF = {
     "ltrbench.rankers.random": ("RandomRanker",),
     "ltrbench.rankers.single_feature": ("SingleFeatureRanker",),
     "ltrbench.rankers.xgboost": ("XGBoostRanker",),
-    "ltrbench.results": ("Run", "find_runs", "read_run"),
+    "ltrbench.runs": ("Run", "find_runs", "read_run"),
     "ltrbench.experiment.run": ("Experiment", "run"),
     "ltrbench.serving.loaded": ("LoadedModel", "load"),
     "ltrbench.compare": ("Comparison", "Settings", "render"),
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from ltrbench.rankers.random import RandomRanker
     from ltrbench.rankers.single_feature import SingleFeatureRanker
     from ltrbench.rankers.xgboost import XGBoostRanker
-    from ltrbench.results import Run, find_runs, read_run
+    from ltrbench.runs import Run, find_runs, read_run
     from ltrbench.serving.loaded import LoadedModel, load
 
 __all__ = [

@@ -8,7 +8,10 @@ file has changed from which the kernel's file imports other kernels, because the
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -121,24 +124,43 @@ def _temporary_cache() -> Path:
 
 
 class _FirstCompilation(event.Listener):
-    def __init__(self, announce: Callable[[], None]) -> None:
+    def __init__(self, announce: Callable[[str], None]) -> None:
         self.announce = announce
-        self.announced = False
+        self.began: float | None = None
 
     def on_start(self, event: event.Event) -> None:
-        if not self.announced:
-            self.announced = True
-            self.announce()
+        if self.began is None:
+            self.began = time.monotonic()
+            self.announce("compiling numerical code, once on this machine")
 
     def on_end(self, event: event.Event) -> None:
         pass
 
 
 @contextmanager
-def announcing_compilation(announce: Callable[[], None]) -> Iterator[None]:
-    """Calls `announce` once if the block compiles a kernel; loading from the cache does not count."""
-    with event.install_listener("numba:compile", _FirstCompilation(announce)):
+def announcing_compilation(announce: Callable[[str], None]) -> Iterator[None]:
+    """Calls `announce` once when the block begins to compile kernels, and at its end with the seconds.
+
+    Loading from the cache does not count.
+    """
+    first = _FirstCompilation(announce)
+    with event.install_listener("numba:compile", first):
         yield
+    if first.began is not None:
+        announce(f"compiled in {time.monotonic() - first.began:.0f} s")
+
+
+def compiling_process(code: str) -> subprocess.Popen[bytes]:
+    """Starts a Python process that compiles kernels into the cache of this process, which then loads them.
+
+    A thread that compiles holds the global interpreter lock most of the time. The `with` block of the process
+    waits for its end. If it fails, it prints its error, and this process compiles the kernels later.
+    """
+    # -P and PYTHONPATH: the second process has this import path, without the working directory in addition.
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    if config.CACHE_DIR:  # the replacement that this process uses if the default cache is not writable
+        environment["NUMBA_CACHE_DIR"] = config.CACHE_DIR
+    return subprocess.Popen([sys.executable, "-P", "-c", code], stdin=subprocess.PIPE, env=environment)
 
 
 @contextmanager

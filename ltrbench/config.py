@@ -21,16 +21,16 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from ltrbench.data import TrainingResample
 from ltrbench.data.sources import DataSource
-from ltrbench.data.training_resamples import BOOTSTRAP
+from ltrbench.data.splits import BOOTSTRAP
 from ltrbench.distributed.base import Distribution, OneProcess
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.experiment.run import Experiment
-from ltrbench.measure.provenance import without_password
 from ltrbench.metrics import DEFAULT, load_plugins
+from ltrbench.provenance import without_password
 from ltrbench.rankers import EarlyStopping, Ranker
-from ltrbench.rankers.models.importance import ImportanceSettings
+from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.search.base import NoSearch, Search
-from ltrbench.studies.base import Study
+from ltrbench.study import Study
 from ltrbench.tracking import Tracker
 from ltrbench.user_modules import import_user_module
 
@@ -87,7 +87,7 @@ class Config:
     plugins: list[str] = field(default_factory=list)
     # Any, because one metric may be given without the brackets of a list.
     metrics: Any = MISSING
-    importance: ImportanceSettings | None = field(default_factory=ImportanceSettings)
+    importance: ImportanceSettings | None = None
     timing: str = MISSING
     progress: str = MISSING
     seed: int = MISSING

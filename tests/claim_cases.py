@@ -10,9 +10,9 @@ import numpy as np
 from toy_runs import write
 
 from ltrbench.compare import Comparison, Settings, compare
-from ltrbench.compare.pairing.pairs import Pair
+from ltrbench.compare.pairs import Pair
 from ltrbench.metrics import evaluate
-from ltrbench.results import Run
+from ltrbench.runs import Run
 
 SEEDS = (1, 2, 3, 4)
 

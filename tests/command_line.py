@@ -13,7 +13,7 @@ from forked import run_forked
 from paths import ROOT
 
 COMMAND = [sys.executable, "-m", "ltrbench"]
-TINY = ["data.num_queries=30", "params.num_trees=3", "tracking=none", "importance=null", "metrics=ndcg@10"]
+TINY = ["data.num_queries=30", "params.num_trees=3", "tracking=none", "importance=none", "metrics=ndcg@10"]
 """Settings of a run that takes a second."""
 
 

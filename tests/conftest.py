@@ -104,3 +104,14 @@ def tracker(tmp_path: Path, empty_database: Path) -> MLflowTracker:
 
     shutil.copy(empty_database, tmp_path / "mlflow.db")
     return MLflowTracker(uri=f"sqlite:///{tmp_path / 'mlflow.db'}")
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Writes bytes or text into a file of the test's folder, and returns its path."""
+
+    def write_file(content: bytes | str, name: str = "train.txt") -> Path:
+        (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        return tmp_path / name
+
+    return write_file

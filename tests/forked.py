@@ -28,9 +28,9 @@ _IMPORTED = (
     "matplotlib.pyplot",
     "mlflow.tracking",
     "mlflow.store.tracking.sqlalchemy_store",
-    "ltrbench.cli.run.launch",
+    "ltrbench.cli.launch",
     "ltrbench.cli.verbs",
-    "ltrbench.compare.output.publish",
+    "ltrbench.compare.publish",
     "ltrbench.rankers.native",
     "ltrbench.tracking.mlflow",
 )

@@ -11,8 +11,17 @@ from paths import ROOT
 
 def golden_file(name: str) -> Path:
     """A file of a peer's own output. The test skips where it is absent."""
-    beside_checkout = ROOT.parent / "shared" / "golden"
-    path = Path(os.environ.get("LTRBENCH_GOLDEN") or beside_checkout, name)
+    path = _golden(name)
     if not path.is_file():
         pytest.skip(f"{name} is neither in $LTRBENCH_GOLDEN nor in ../shared/golden")
     return path
+
+
+def golden_names(folder: str, pattern: str) -> list[str]:
+    """Names of the files of a folder; one name of no file, whose test skips, where the folder is absent."""
+    return sorted(path.name for path in _golden(folder).glob(pattern)) or [pattern]
+
+
+def _golden(name: str) -> Path:
+    beside_checkout = ROOT.parent / "shared" / "golden"
+    return Path(os.environ.get("LTRBENCH_GOLDEN") or beside_checkout, name)

@@ -6,9 +6,8 @@ from typing import Literal
 
 import numpy as np
 
+from ltrbench.models.trees import Node, flat
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.models.scoring import flat
-from ltrbench.rankers.models.trees import Node
 from ltrbench.shapes import Features
 
 

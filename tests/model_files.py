@@ -12,10 +12,10 @@ import xgboost as xgb
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.rankers.models.formats import ReadModel
-from ltrbench.rankers.models.formats.boosters.xgboost_json import write_xgboost_json
-from ltrbench.rankers.models.formats.reading import ModelFile
-from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, WeightedTree
+from ltrbench.models import ReadModel
+from ltrbench.models.reading import ModelFile
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, WeightedTree
+from ltrbench.models.xgboost_files import write_xgboost_json
 from ltrbench.shapes import Features
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from run_cases import finished_run
 
-from ltrbench.results import Run, write_run
+from ltrbench.runs import Run, write_run
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.plan import Plan
 

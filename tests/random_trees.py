@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ltrbench.data import RankingDataset
-from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
 
 NUM_FEATURES = 4
 

@@ -8,10 +8,10 @@ import numpy as np
 from toy_runs import write as write_run
 
 from ltrbench.compare import Comparison, Settings, compare
-from ltrbench.compare.analysis.across import across
-from ltrbench.compare.output.report import write_report
+from ltrbench.compare.groups import across
+from ltrbench.compare.report import write_report
 from ltrbench.data import Judgments
-from ltrbench.results import LearningCurve
+from ltrbench.runs import LearningCurve
 
 HOSTILE_QUERY = "<script>window.hacked = 1</script>\"><img src=x onerror='window.hacked = 1'>"
 HOSTILE_MODEL = "</script><b onmouseover=alert(1)>&'x"
@@ -28,7 +28,7 @@ def judged(fold: int, num_queries: int = 40) -> Judgments:
 
 
 def comparisons(folder: Path, names: tuple[str, ...] = ("toy",)) -> list[Comparison]:
-    """Three models on two folds of each data set: one clearly worse, one with a name that is markup."""
+    """Three models on three folds of each data set: one clearly worse, one with a name that is markup."""
     models = {"native": 3.0, HOSTILE_MODEL: 2.9, "random": 0.0}
     runs = [
         write_run(
@@ -37,24 +37,16 @@ def comparisons(folder: Path, names: tuple[str, ...] = ("toy",)) -> list[Compari
             name=name,
             fold=fold,
             skill=skill + places / 10,
-            judged=judged(fold + 2 * places),
+            judged=judged(fold + 3 * places),
             settings={"num_leaves": 31 + number, "l2": 0.0},
             seconds={"fit": 1.0 + number, "predict": 0.1},
             curve=LearningCurve([1, 2, 3], {"valid/ndcg@10": [0.2, 0.4 + number / 10, 0.5]}),
         )
         for places, name in enumerate(names)
         for number, (model, skill) in enumerate(models.items())
-        for fold in (1, 2)
+        for fold in (1, 2, 3)
     ]
     return compare(runs, Settings(metric="ndcg@10", detect=0.01, num_draws=DRAWS))
-
-
-def many_queries(folder: Path, num_queries: int = 30_000) -> list[Comparison]:
-    runs = [
-        write_run(folder / str(number), f"model {number}", skill=float(number), judged=judged(3, num_queries))
-        for number in range(3)
-    ]
-    return compare(runs, Settings(metric="ndcg@10", num_draws=20))
 
 
 def report(found: list[Comparison], path: Path) -> Path:

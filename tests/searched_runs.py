@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from toy_runs import write
 
-from ltrbench.results import Run
-from ltrbench.results.files import TRIALS_FILE
-from ltrbench.results.run import COMPLETE, TRIAL_COLUMNS, UNSUCCESSFUL, TrialRow
+from ltrbench.runs import Run
+from ltrbench.runs.reading import COMPLETE, TRIAL_COLUMNS, UNSUCCESSFUL, TrialRow
+from ltrbench.runs.record import TRIALS_FILE
 
 METRIC = "ndcg@10"
 DEFAULT = {"num_leaves": 31, "learning_rate": 0.1}

@@ -12,9 +12,9 @@ import numpy as np
 from messages import naming
 
 from ltrbench.data import Judgments, RankingDataset
-from ltrbench.data.query_keys import QueryKeys
+from ltrbench.data.dataset import QueryKeys
 from ltrbench.metrics import DEFAULT, evaluate
-from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit, write_run
+from ltrbench.runs import FINISHED, Run, RunResult, ScoredSplit, write_run
 
 NUM_QUERIES = 30
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, nodes_of
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, nodes_of
 
 NUM_FEATURES = 6
 """Trees do not split on the last feature."""

@@ -8,12 +8,11 @@ from functools import cache
 import numpy as np
 
 from ltrbench.data.synthetic import Synthetic
+from ltrbench.models.trees import Node, flat, leaves_of, rebuilt
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
-from ltrbench.rankers.capabilities import exact_trees_of
+from ltrbench.rankers.base import exact_trees_of
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.models.scoring import flat, leaves_of
-from ltrbench.rankers.models.trees import Node, rebuilt
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shapes import Features

@@ -10,12 +10,12 @@ from hydra import compose, initialize_config_dir
 
 from docs.macros.configuration import choices
 from docs.macros.tables import code, table, words
-from ltrbench.cli.help.settings import config_files
+from ltrbench.cli.help import config_files
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build, register_schema
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import BoostingRanker, Ranker
-from ltrbench.rankers.capabilities import departures_of, library_parameters_of
+from ltrbench.rankers.base import departures_of, library_parameters_of
 from ltrbench.rankers.native import NativeRanker
 
 # Settings that may cause further findings; a setting that a backend does not have is skipped.

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from docs import leaderboard
 from docs.macros.tables import code, table
 from docs.pages import ROOT
-from ltrbench.cli.help.settings import ConfigFile, config_files
+from ltrbench.cli.help import ConfigFile, config_files
 from ltrbench.conf_folder import conf_dir
 from ltrbench.glossary import GLOSSARY_FILE
 

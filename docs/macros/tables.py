@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ltrbench.metrics.presets import ABOVE_HALF
+from ltrbench.metrics.conventions import ABOVE_HALF
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -10,7 +10,7 @@ from docs.macros.parameters import boosting_models
 from docs.macros.tables import code, table
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import BoostingRanker
-from ltrbench.rankers.capabilities import library_parameters_of
+from ltrbench.rankers.base import library_parameters_of
 from ltrbench.rankers.library import SHARED_FIELDS
 
 

@@ -2,13 +2,13 @@
 
 Only this folder and `config` import Hydra.
 
-    verbs             commands on runs, scores and data, one file each
-    run               runs and sweeps, composed by Hydra
-    jobs              what a new and a resumed sweep share
+    verbs             commands on runs, scores and data
+    launch, sweep     runs and sweeps, composed by Hydra
+    session           what a new and a resumed sweep share
+    progress          messages while a command runs
+    mirroring         sends finished runs to a tracker
     help              --help, shell completion and the explained settings
-    errors            error messages and exit codes
-    files             options, input and output that verbs share
-    program           the name under which this process was called
+    console           error messages, exit codes, options and files that verbs share
     lesson            the numbers of the verb `walkthrough`
     lesson.md         the text of the verb `walkthrough`
     hydra_internals   imports from private modules of Hydra
@@ -16,23 +16,25 @@ Only this folder and `config` import Hydra.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
 
 import click
 
-from ltrbench.cli.errors import RUN_INTERRUPTED, as_paragraph, exit_code
-from ltrbench.cli.program import COMPLETING, as_called, program
+from ltrbench.cli.console import COMPLETING, RUN_INTERRUPTED, as_called, as_paragraph, exit_code, program
 from ltrbench.errors import ConfigError, debugging, did_you_mean
 from ltrbench.user_modules import search_current_folder
+
+_OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a command line and returns 0; 1 for a failed run, 2 for a user error, 130 for Ctrl-C."""
     words = sys.argv[1:] if arguments is None else arguments
     if COMPLETING in os.environ:
-        from ltrbench.cli.help.completion import complete
+        from ltrbench.cli.help import complete
 
         complete(words)
         return 0
@@ -41,6 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # By default MLflow sends usage reports over the network; set this variable to false to allow them.
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    # Collections during the imports of large libraries find no garbage, and take a tenth of a short command.
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
         return _dispatch(words)
     except click.Abort:  # Ctrl-C during a verb
@@ -66,7 +70,7 @@ def _dispatch(words: list[str]) -> int:
             )
         outcome = verbs.main(words, prog_name=program(), standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
-    from ltrbench.cli.run.launch import launch
+    from ltrbench.cli.launch import launch
 
     # Before a job starts, because with hydra.job.chdir=true each job changes into its folder.
     search_current_folder()

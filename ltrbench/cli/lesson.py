@@ -17,18 +17,17 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate
-from ltrbench.metrics.convention import Ties
+from ltrbench.metrics.conventions import Ties
+from ltrbench.native.bins import bin_features
 from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost
-from ltrbench.native.objectives.dialects import PairSettings
+from ltrbench.native.growing import Grower, OpenLeaf, by_deviance
+from ltrbench.native.histogram import bin_starts, build_histogram, quantise
+from ltrbench.native.nodes import Tree
 from ltrbench.native.objectives.lambdas import lambdas
 from ltrbench.native.objectives.pairs import PairLambdas, logistic, pair_lambdas
-from ltrbench.native.tree.binning import bin_features
-from ltrbench.native.tree.grower import Grower, OpenLeaf, by_deviance
-from ltrbench.native.tree.histogram import bin_starts, build_histogram, quantise
-from ltrbench.native.tree.nodes import Tree
-from ltrbench.native.tree.splitting import Split, SplitSettings, find_split, newton_step, reference_split
-from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.native.settings import pairs_of
+from ltrbench.native.objectives.pairwise import PairSettings
+from ltrbench.native.splitting import Split, SplitSettings, find_split, newton_step, reference_split
+from ltrbench.rankers.native import NativeRanker, pairs_of
 from ltrbench.shapes import Scores
 from ltrbench.tables import Table
 

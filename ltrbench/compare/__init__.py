@@ -1,14 +1,20 @@
 """Comparison of finished runs, read from their folders. Nothing in this package trains.
 
-    settings           settings of a comparison
-    notes              notes under the table, in groups
-    grouping           runs grouped into tables, rows and cells
-    pairing            fairness checks; differences, intervals and claims of pairs
-    scores             derived, imported and fused scores
-    replicate_counts   number of folds, resamples and seeds of a row
-    comparison         `compare`: rows and pairs of one data set
-    analysis           recommendation, verdict, methods, slices, next step
-    output             tables, JSON, pictures, report, committed results
+    grouping      settings, notes, and runs grouped into tables, rows and cells
+    cells         evaluated scores of a row on a data set, and the queries that rows share
+    fairness      which runs may be compared
+    pairs         differences, intervals, claims and power of pairs
+    fusion        fused and derived scores
+    imported      scores and models of other programs
+    comparison    `compare`: rows and pairs of one data set
+    advice        recommendation, verdict, methods in words, next step
+    groups        slices of queries, several data sets, comparisons of a model with itself
+    importances   feature importances of several runs
+    tuning        searches of models, and their pictures
+    tables        tables, JSON records and published figures
+    sections      the sections of the report
+    report        the report in HTML
+    publish       committed results, and how they are reproduced
 
 `ltrbench.compare(runs)` calls the function `compare` of this package.
 """
@@ -17,16 +23,16 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from ltrbench.compare.analysis.importances import ImportanceComparison, compare_importances
-from ltrbench.compare.analysis.slices import Interaction, Slice, interactions, read_attributes, slices
-from ltrbench.compare.analysis.verdict import verdict
+from ltrbench.compare.advice import verdict
 from ltrbench.compare.comparison import Choice, Comparison, ModelRow, best_by_validation, compare
-from ltrbench.compare.output.tables import render
-from ltrbench.compare.pairing.pairs import Pair
-from ltrbench.compare.scores.fusion import Fusing, fuse
-from ltrbench.compare.scores.imported import Import, import_like, import_scores
-from ltrbench.compare.settings import BEST, Settings
-from ltrbench.results import Run
+from ltrbench.compare.fusion import Fusing, fuse
+from ltrbench.compare.grouping import BEST, Settings
+from ltrbench.compare.groups import Interaction, Slice, interactions, read_attributes, slices
+from ltrbench.compare.importances import ImportanceComparison, compare_importances
+from ltrbench.compare.imported import Import, import_like, import_scores
+from ltrbench.compare.pairs import Pair
+from ltrbench.compare.tables import render
+from ltrbench.runs import Run
 
 __all__ = [
     "BEST",
@@ -59,7 +65,7 @@ class _CallablePackage(ModuleType):
 
     Users expect `ltrbench.compare(runs)`, but once any module of this package is imported, Python sets the
     attribute `ltrbench.compare` to the package. If the attribute were the function instead, Python would not
-    find `ltrbench.compare.pairing.cells`. A package that can be called serves both, in any order of imports.
+    find `ltrbench.compare.cells`. A package that can be called serves both, in any order of imports.
     """
 
     def __call__(self, runs: Sequence[Run], settings: Settings | None = None) -> list[Comparison]:

@@ -7,7 +7,6 @@ models, or the methods trained again. `Pair.statistics` describes the trained mo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,17 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ltrbench.compare.grouping import (
-    GroupedRuns,
-    cell_of,
-    fold_of,
-    group_by_data_set,
-    group_runs,
-    newest_runs,
-    test_cell_of,
-)
-from ltrbench.compare.notes import ON_CLAIMS, ON_CONVENTIONS, ON_DATA, Note
-from ltrbench.compare.pairing.cells import (
+from ltrbench.compare.cells import (
     EvaluatedRow,
     EvaluatedRun,
     PairedQueries,
@@ -34,7 +23,7 @@ from ltrbench.compare.pairing.cells import (
     evaluate_rows,
     pair_queries,
 )
-from ltrbench.compare.pairing.fairness import (
+from ltrbench.compare.fairness import (
     best_on_validation,
     mismatches,
     refusal,
@@ -42,19 +31,101 @@ from ltrbench.compare.pairing.fairness import (
     values_on_validation,
     warnings,
 )
-from ltrbench.compare.pairing.pairs import Pair, against, all_pairs, decided
-from ltrbench.compare.replicate_counts import replicate_counts
-from ltrbench.compare.scores.derived import reported_metrics, unknown_metrics
-from ltrbench.compare.settings import BEST, Settings
+from ltrbench.compare.fusion import default_metric, reported_metrics, unknown_metrics
+from ltrbench.compare.grouping import (
+    BEST,
+    ON_CLAIMS,
+    ON_CONVENTIONS,
+    ON_DATA,
+    GroupedRuns,
+    Note,
+    Settings,
+    cell_of,
+    fold_of,
+    group_by_data_set,
+    group_runs,
+    newest_runs,
+    replicate_of,
+    test_cell_of,
+)
+from ltrbench.compare.pairs import Pair, against, all_pairs, decided
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
-from ltrbench.metrics import parse_metric
-from ltrbench.results import FINISHED, MODEL_FOLDER, Run, RunResult, refuse_trial
+from ltrbench.runs import FINISHED, IMPORTED, MODEL_FOLDER, Run, RunResult, refuse_trial
 from ltrbench.statistics import WORSE, Interval, system_intervals
 from ltrbench.tables import one_line
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# ---- Number of trainings of a row: its folds, resamples and seeds, and how many are missing.
+#
+# 5 seeds                       every seed of the table and of the sweep
+# 3 of 9 seeds                  the sweep or another row has six more
+# 1 (seeds change nothing)      several seeds gave the same scores
+# 5 folds x 2 to 3 of 3 seeds   a seed is missing in some folds
+# 3 of 5 resamples              resamples of the training queries
+
+
+def replicate_counts(rows: Sequence[EvaluatedRow]) -> dict[str, str]:
+    """Returns label -> text of the column "trainings".
+
+    Args:
+        rows: All rows of a table, with the runs that count.
+    """
+    runs = [run for row in rows for run in row.runs]
+    # Imported scores have the seed of the run that they replace.
+    seeds = {run.result.seed for run in runs if run.result.params != IMPORTED}
+    num_folds = len({fold_of(run) for run in runs} | _swept(runs, "data.fold"))
+    return {row.label: _of_row(row, seeds, num_folds) for row in rows}
+
+
+def _of_row(row: EvaluatedRow, seeds: set[int], num_folds: int) -> str:
+    """Returns the factors of the number of runs of a row, such as 5 folds x 3 seeds.
+
+    Args:
+        seeds: Seeds of all rows.
+        num_folds: Number of folds of all rows and of their sweeps.
+    """
+    runs = row.runs
+    resamples_of_fold: dict[int | None, set[int]] = {}
+    seeds_of_place: dict[tuple[int | None, int | None], set[int]] = {}
+    for run in runs:
+        fold, (resample, seed) = fold_of(run), replicate_of(run)
+        resamples_of_fold.setdefault(fold, set()).update(() if resample is None else (resample,))
+        seeds_of_place.setdefault((fold, resample), set()).add(seed)
+    parts = [] if num_folds == 1 else [_count([len(resamples_of_fold)], num_folds, "fold")]
+    num_resamples = [*map(len, resamples_of_fold.values())]
+    if any(num_resamples):
+        planned = max(run.result.data["resample"]["number"] for run in runs if "resample" in run.result.data)
+        parts.append(_count(num_resamples, planned, "resample"))
+    num_seeds = [*map(len, seeds_of_place.values())]
+    if row.seeds_change_nothing:
+        parts.append("1 (seeds change nothing)")
+    elif all(run.result.params == IMPORTED for run in runs) and max(num_seeds) == 1:
+        parts.append("1 (imported)")
+    elif not any(num_resamples) or max(num_seeds) > 1:
+        expected = seeds | {run.result.seed for run in runs} | _swept(runs, "seed")
+        parts.append(_count(num_seeds, len(expected), "seed"))
+    return " x ".join(parts)
+
+
+def _swept(runs: Iterable[Run], setting: str) -> set[int]:
+    """Returns all values of a setting in the sweeps of the runs; ranges are left out."""
+    return {int(value) for run in runs for value in run.result.swept.get(setting, ()) if value.isdecimal()}
+
+
+def _count(counts: Sequence[int], expected: int, noun: str) -> str:
+    """Returns the number of replicates in words.
+
+    >>> _count([3, 3], 3, "seed"), _count([1], 1, "seed"), _count([2, 3], 9, "seed")
+    ('3 seeds', '1 seed', '2 to 3 of 9 seeds')
+    """
+    low, high = min(counts), max(counts)
+    span = f"{low}" if low == high else f"{low} to {high}"
+    of = f" of {expected}" if low < expected else ""
+    return f"{span}{of} {noun}{'s' * (expected > 1)}"
+
 
 LARGEST_CUTOFF = 20
 _BYTES_IN_MB = 1e6
@@ -185,7 +256,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         """Returns the table of `render` as HTML, for a notebook."""
         # Imported here, because tables import this module.
-        from ltrbench.compare.output.tables import as_html
+        from ltrbench.compare.tables import as_html
 
         return as_html(self)
 
@@ -196,7 +267,7 @@ class Comparison:
         baseline with its interval and p-value, wins, ties and losses, trees, memory, and seconds by kind. NaN
         or None if not available.
         """
-        from ltrbench.compare.output.tables import as_frame
+        from ltrbench.compare.tables import as_frame
 
         return as_frame(self)
 
@@ -304,7 +375,7 @@ def _rows(
     intervals: dict[str, Interval | None] = {}
     to_base: dict[str, Pair] = {}
     if queries is not None:
-        of_rows = system_intervals(queries.distinct, settings.num_draws, settings.seed)
+        of_rows = system_intervals(queries.distinct)
         intervals = dict(zip(queries.labels, of_rows, strict=True))
         to_base = {pair.a: pair for pair in against(_family(pairs, queries, base, settings), base)}
     to_best = {} if best is None else {pair.a: pair.interval for pair in against(pairs, best)}
@@ -397,20 +468,6 @@ def _mean_known(values: Iterable[float | None]) -> float | None:
 def _model_mb(run: Run) -> float | None:
     files = [file for file in (run.path / MODEL_FOLDER).rglob("*") if file.is_file()]
     return sum(file.stat().st_size for file in files) / _BYTES_IN_MB if files else None
-
-
-def default_metric(runs: Sequence[Run]) -> str:
-    """Returns the ndcg with the largest cutoff that the first run reports; otherwise its first metric.
-
-    Raises:
-        ConfigError: None of the metrics that it reports is known.
-    """
-    names = reported_metrics(runs[0])
-    if not names:
-        reasons = unknown_metrics([runs[0].result]) or ["it reports no metric."]
-        raise ConfigError(f"{runs[0].path}: {reasons[0]} Or name a metric with --metric, such as ndcg@10.")
-    ndcgs = [name for name in names if parse_metric(name)[0] == "ndcg"]
-    return max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf) if ndcgs else names[0]
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,79 @@ or in the resample of the training queries.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
-from ltrbench.compare.notes import ON_DATA, Note
-from ltrbench.results import Run
+from ltrbench.errors import ConfigError
+from ltrbench.metrics import DEFAULT, Convention, parse_metric
+from ltrbench.runs import Run
+from ltrbench.statistics import ROPE
 from ltrbench.tables import listed
+
+# ---- Notes under the table: each has a group, a term of the glossary, and one sentence.
+#
+# A note is made where its fact is computed: `Note(ON_COSTS, "threads", "Threads: 2.")`. Its term is a
+# heading of ltrbench/glossary.md. `by_group` returns the notes in the order in which every output shows
+# them.
+
+ON_CLAIMS, ON_CONVENTIONS, ON_BACKENDS = "Claims", "Conventions", "Differences between backends"
+ON_COSTS, ON_DATA = "Costs", "Data and runs"
+GROUPS = (ON_CLAIMS, ON_CONVENTIONS, ON_BACKENDS, ON_COSTS, ON_DATA)
+"""The headings of the groups, in the order in which they are shown."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """A note under the table.
+
+    Attributes:
+        group: One of `GROUPS`.
+        term: Heading of the glossary entry that explains the note.
+        sentence: The note itself, without the subject.
+        subject: Label of the model that the note is about; empty if it is about all of them.
+    """
+
+    group: str
+    term: str
+    sentence: str
+    subject: str = ""
+
+    def __str__(self) -> str:
+        """Returns the note as one line of text, such as "xgboost: min_docs_in_leaf is not applied."."""
+        return f"{self.subject}: {self.sentence}" if self.subject else self.sentence
+
+
+def by_group(notes: Iterable[Note]) -> dict[str, list[Note]]:
+    """Returns group -> its notes, without empty groups; notes with one subject and term are joined, and
+    equal notes about several subjects as well.
+
+    >>> joined = by_group([Note(ON_DATA, "b", "One.", "native"), Note(ON_CLAIMS, "a", "Two."),
+    ...                    Note(ON_DATA, "b", "Three.", "native"), Note(ON_DATA, "c", "Four.", "native"),
+    ...                    Note(ON_DATA, "c", "Four.", "random")])
+    >>> {group: [str(note) for note in notes] for group, notes in joined.items()}
+    {'Claims': ['Two.'], 'Data and runs': ['native: One. Three.', 'native and random: Four.']}
+    """
+    notes = list(dict.fromkeys(notes))
+    groups = {group: [note for note in notes if note.group == group] for group in GROUPS}
+    return {group: _joined(of_group) for group, of_group in groups.items() if of_group}
+
+
+def _joined(notes: Sequence[Note]) -> list[Note]:
+    joined: dict[tuple[str, str, str], Note] = {}
+    for note in notes:
+        # Notes about all models stay apart: they have no subject to be joined under.
+        key = (note.subject, note.term, "" if note.subject else note.sentence)
+        first = joined.get(key)
+        text = note.sentence if first is None else f"{first.sentence} {note.sentence}"
+        joined[key] = Note(note.group, note.term, text, note.subject)
+    alike: dict[tuple[str, str, bool], list[Note]] = {}
+    for note in joined.values():
+        alike.setdefault((note.term, note.sentence, bool(note.subject)), []).append(note)
+    return [replace(notes[0], subject=listed([note.subject for note in notes])) for notes in alike.values()]
+
 
 DATA_SPLITS = ("train", "valid", "test")
 
@@ -363,3 +428,72 @@ def cells_in_words(cells: Sequence[DataCell]) -> str:
     if len(folds) == len(cells):
         return f"fold{'s' * (len(folds) > 1)} {', '.join(folds)}"
     return "the test set" if len(cells) == 1 else f"{len(cells)} of the test sets"
+
+
+# ---- Settings of a comparison.
+
+BEST = "best"
+"""Baseline name for the row with the highest mean. Its intervals are simultaneous over all pairs, because the
+same numbers chose it."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a comparison.
+
+    Attributes:
+        metric: Primary metric, which carries claims; None for the ndcg with the largest cutoff that the runs
+            report.
+        family: Metrics that carry claims together, corrected for their number; empty for the primary metric
+            alone. The first one is the primary metric if `metric` is None.
+        baseline: Label of a row, name of a model, or "best"; None for the first row.
+        convention: Convention of every metric.
+        allow_mismatch: Whether runs on different data or splits may be in one table.
+        rope: Half the width of the region of practical equivalence, in units of the metric.
+        detect: Difference whose required number of queries, seeds or folds is computed; None for none.
+        num_draws: Number of draws of the bootstrap and of the randomisation test.
+        seed: Seed of both.
+    """
+
+    metric: str | None = None
+    family: tuple[str, ...] = ()
+    baseline: str | None = None
+    convention: Convention = DEFAULT
+    allow_mismatch: bool = False
+    rope: float = ROPE
+    detect: float | None = None
+    num_draws: int = 10_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError if a metric is unknown or a number is out of range."""
+        for name in (self.metric, *self.family):
+            if name is not None:
+                parse_metric(name)
+        if len(set(self.family)) < len(self.family):
+            raise ConfigError(f"the family of metrics is {', '.join(self.family)}; name each metric once.")
+        if self.metric is not None and self.family and self.metric not in self.family:
+            raise ConfigError(
+                f"the family of metrics is {', '.join(self.family)}, without the metric {self.metric} that "
+                "carries the claims; add it."
+            )
+        for name, value in (("rope", self.rope), ("detect", self.detect)):
+            if value is not None and not 0 < value < math.inf:
+                raise ConfigError(
+                    f"{name} is {value}; it must be a difference of the metric above 0, such as 0.005."
+                )
+        if self.num_draws < 1:
+            raise ConfigError(f"the number of draws is {self.num_draws}; it must be at least 1.")
+        if self.seed < 0:
+            raise ConfigError(f"the seed of the draws is {self.seed}; it must be 0 or more.")
+
+    @property
+    def names_baseline(self) -> bool:
+        """Whether the baseline is a named row or model, and not "best" or the first row."""
+        return self.baseline not in (None, BEST)
+
+    @property
+    def claimed_metrics(self) -> tuple[str | None, ...]:
+        """The metrics that carry claims, the primary one first; None for the default metric."""
+        primary = self.metric or next(iter(self.family), None)
+        return (primary, *(name for name in self.family if name != primary))

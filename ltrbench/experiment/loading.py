@@ -1,4 +1,6 @@
-"""Loads each data set once per process: runs with an equal data source share its splits.
+"""Before and around a fit: loading of data, the place of a fit, its progress, inspection of data.
+
+Loads each data set once per process: runs with an equal data source share its splits.
 
 Two sources are equal if their classes, fields and current folder are equal. A file that a source names is
 read again if it has changed. The least recently used data sets are dropped when all data sets together take
@@ -7,26 +9,69 @@ more than a quarter of the free memory.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+import logging
+import pickle
+import sys
+import tempfile
 import threading
+import time
+import uuid
+from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from types import FunctionType, NoneType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ltrbench.data import Splits
-from ltrbench.data.features import FeatureMatrix, arrays_of, is_mapped, is_sparse
-from ltrbench.data.formats.compression import without_compression_ending
+from ltrbench.data import RankingDataset, Splits
+from ltrbench.data.blocks import without_compression_ending
+from ltrbench.data.features import (
+    FeatureMatrix,
+    SparseRows,
+    arrays_of,
+    csr_of,
+    is_mapped,
+    is_sparse,
+    row_blocks,
+)
 from ltrbench.data.sources import DataSource, FileSource
-from ltrbench.data.store.manifest import MANIFEST_FILE, is_store
-from ltrbench.measure.available import available_bytes
-from ltrbench.measure.clock import Stopwatch
+from ltrbench.data.store import MANIFEST_FILE, is_store
+from ltrbench.distributed.base import PlacedShards, divide_queries, held, place, release_shard
+from ltrbench.measure import MemoryMeter, Stopwatch, available_bytes
+from ltrbench.metrics import (
+    DEFAULT,
+    Evaluation,
+    evaluate,
+    has_relevant_document,
+    improvement,
+    load_plugins,
+    warm_up_metrics,
+)
+from ltrbench.metrics.evaluation import Weighting
+from ltrbench.rankers import BoostingRanker, Iteration, Ranker
+from ltrbench.rankers.base import (
+    FitsTogether,
+    SupportsMemberWarmUp,
+    SupportsSparseWarmUp,
+    SupportsWarmUp,
+    check_distributed,
+    clean_copy_of,
+    concerns_of,
+    refuse,
+    threads_of_workers,
+)
+from ltrbench.runs import LearningCurve
+from ltrbench.shapes import PerQuery, Scores
 
 _MEMORY_SHARE = 0.25  # of the free memory, so that several processes leave most of it to the fits
 
@@ -217,3 +262,677 @@ def _attributes(instance: Any) -> dict[str, Any]:
     return {item.name: getattr(instance, item.name) for item in fields(instance)} | getattr(
         instance, "__dict__", {}
     )
+
+
+# ---- Records the learning curve and reports progress while a ranker is fitted.
+
+
+class CurveRecorder:
+    """The `on_iteration` callback that evaluates train and valid after each iteration, and the out-of-bag
+    improvement if the iteration left out documents."""
+
+    def __init__(self, splits: Splits, names: tuple[str, ...]) -> None:
+        self.curve = LearningCurve()
+        self._splits = splits
+        self.names = names
+        self._before: Scores | None = None
+
+    def __call__(self, iteration: Iteration) -> None:
+        train, valid = self._splits.train, self._splits.valid
+        self.curve.iterations.append(iteration.number)
+        self._append("train", evaluate(train, iteration.train_scores, self.names).means)
+        if valid is not None and iteration.valid_scores is not None:
+            self._append("valid", evaluate(valid, iteration.valid_scores, self.names).means)
+        if iteration.left_out is not None:
+            self._append("oob", self._improvement(iteration, iteration.left_out))
+        self._before = iteration.train_scores
+
+    def _improvement(self, iteration: Iteration, left_out: NDArray[np.int64]) -> Mapping[str, float]:
+        before = np.zeros(len(iteration.train_scores)) if iteration.number == 1 else self._before
+        if before is None:
+            # The fit continues from a model whose scores were not reported.
+            return dict.fromkeys(self.names, np.nan)
+        return improvement(self._splits.train, left_out, before, iteration.train_scores, self.names)
+
+    def _append(self, kind: str, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self.curve.values.setdefault(f"{kind}/{name}", []).append(value)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Progress of a fit, with values of the learning curve.
+
+    Attributes:
+        iteration: number of iterations so far.
+        num_iterations: maximum number of iterations; None if the ranker does not report it.
+        metric: metric of the values: the metric of early stopping, or else the first of the curve.
+        train: value on train.
+        valid: value on valid; None without a validation set.
+        best: highest value on valid so far; None if there is none.
+        best_iteration: the first iteration with the value `best`.
+        out_of_bag: improvement of the last iteration on the documents that it left out; None if it left out
+            none.
+        seconds: time since the start of the fit.
+        finished: True in the last report, which repeats the values of the last iteration.
+    """
+
+    iteration: int
+    num_iterations: int | None
+    metric: str
+    train: float
+    valid: float | None
+    best: float | None
+    best_iteration: int | None
+    out_of_bag: float | None
+    seconds: float
+    finished: bool = False
+
+
+OnProgress = Callable[[Progress], None]
+
+
+class ProgressReporter:
+    """The `on_iteration` callback that passes each iteration to a recorder and reports its values."""
+
+    def __init__(self, recorder: CurveRecorder, ranker: Ranker, report: OnProgress) -> None:
+        rule = ranker.early_stopping if isinstance(ranker, BoostingRanker) else None
+        self._recorder, self._report = recorder, report
+        self._metric = rule.metric if rule and rule.metric in recorder.names else recorder.names[0]
+        self._num_iterations = ranker.num_trees if isinstance(ranker, BoostingRanker) else None
+        self._best: tuple[float, int] | None = None
+        self._last: Progress | None = None
+        # For the display only: the recorded times are measured by a Stopwatch.
+        self._began = time.perf_counter()
+
+    def __call__(self, iteration: Iteration) -> None:
+        self._recorder(iteration)
+        valid = self._latest("valid")
+        if valid is not None and valid > (self._best[0] if self._best else -np.inf):
+            self._best = valid, iteration.number
+        best, best_iteration = self._best or (None, None)
+        self._last = Progress(
+            iteration=iteration.number,
+            num_iterations=self._num_iterations,
+            metric=self._metric,
+            train=self._recorder.curve.values[f"train/{self._metric}"][-1],
+            valid=valid,
+            best=best,
+            best_iteration=best_iteration,
+            out_of_bag=self._latest("oob"),
+            seconds=time.perf_counter() - self._began,
+        )
+        self._report(self._last)
+
+    def _latest(self, kind: str) -> float | None:
+        values = self._recorder.curve.values.get(f"{kind}/{self._metric}")
+        return values[-1] if values else None
+
+    def finish(self) -> None:
+        """Reports the last iteration again, with `finished` set."""
+        if self._last is not None:
+            self._report(replace(self._last, seconds=time.perf_counter() - self._began, finished=True))
+
+
+# ---- Where a run fits, predicts and evaluates: in this process, or on several workers together.
+#
+# A model has the same scores and metrics in both places: on workers every shard is predicted and evaluated
+# where it is held, and the values are joined in the order of the whole data set.
+
+log = logging.getLogger("ltrbench")
+
+
+class OpensWorkers(Protocol):
+    """The setting `Experiment.distributed`."""
+
+    def open(self) -> AbstractContextManager[FitsTogether | None]:
+        """Returns a context with the workers that fit together; None: this process fits alone."""
+
+
+class Place(ABC):
+    """Where a run works. Call `prepare` first.
+
+    Attributes:
+        splits: set by `prepare`.
+        record: `RunResult.distributed`.
+    """
+
+    def __init__(self) -> None:
+        self.splits: Splits
+        self.record: Mapping[str, Any] = {}
+
+    def prepare(self, ranker: Ranker, splits: Splits, names: Sequence[str]) -> None:
+        """Takes the splits.
+
+        Args:
+            names: the splits that will be used.
+        """
+        self.splits = splits
+
+    @abstractmethod
+    def warm_up(self, ranker: Ranker) -> None:
+        """Compiles and imports everything that a fit and an evaluation need."""
+
+    @abstractmethod
+    def fit(
+        self,
+        ranker: Ranker,
+        metrics: tuple[str, ...],
+        on_progress: OnProgress | None,
+        timing: AbstractContextManager[None],
+    ) -> tuple[LearningCurve, float | None]:
+        """Fits the ranker; returns the learning curve, and the peak increase of memory in MB.
+
+        Args:
+            metrics: metrics of the learning curve.
+            timing: entered for the fit only.
+        """
+
+    @abstractmethod
+    def fit_clean(self, ranker: Ranker) -> None:
+        """Fits an unfitted copy of the ranker without an evaluator."""
+
+    @abstractmethod
+    def predict(self, ranker: Ranker, name: str) -> NDArray[np.floating[Any]]:
+        """Returns the scores of the documents of a split by the ranker that was fitted last."""
+
+    @abstractmethod
+    def evaluate(self, name: str, scores: Scores, metrics: Sequence[str]) -> Evaluation:
+        """Returns the metrics of the scores of a split."""
+
+
+class ThisProcess(Place):
+    """The process of the run."""
+
+    def warm_up(self, ranker: Ranker) -> None:
+        _warm_up(ranker, is_sparse(self.splits.train.features), log.info)
+
+    def fit(
+        self,
+        ranker: Ranker,
+        metrics: tuple[str, ...],
+        on_progress: OnProgress | None,
+        timing: AbstractContextManager[None],
+    ) -> tuple[LearningCurve, float | None]:
+        memory, recorder = MemoryMeter(), CurveRecorder(self.splits, metrics)
+        watcher = recorder if on_progress is None else ProgressReporter(recorder, ranker, on_progress)
+        with memory, timing:
+            ranker.fit(self.splits.train, self.splits.valid, watcher)
+        if isinstance(watcher, ProgressReporter):
+            watcher.finish()
+        return recorder.curve, memory.rise_mb
+
+    def fit_clean(self, ranker: Ranker) -> None:
+        clean_copy_of(ranker).fit(self.splits.train)
+
+    def predict(self, ranker: Ranker, name: str) -> NDArray[np.floating[Any]]:
+        return ranker.predict(getattr(self.splits, name).features)
+
+    def evaluate(self, name: str, scores: Scores, metrics: Sequence[str]) -> Evaluation:
+        return evaluate(getattr(self.splits, name), scores, metrics)
+
+
+class OnWorkers(Place):
+    """Workers that fit together. No progress is reported, and their memory is not measured.
+
+    Args:
+        plugins: modules with metrics, which the workers import.
+    """
+
+    def __init__(self, workers: FitsTogether, plugins: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._workers, self._plugins = workers, tuple(plugins)
+        self._placed: dict[str, PlacedShards] = {}
+        self._key_of_ranker = uuid.uuid4().hex
+
+    def prepare(self, ranker: Ranker, splits: Splits, names: Sequence[str]) -> None:
+        super().prepare(ranker, splits, names)
+        refuse(ranker, splits.train)
+        num_workers = len(self._workers.addresses)
+        for name in names:
+            dataset = getattr(splits, name)
+            if dataset is not None:
+                self._placed[name] = place(self._workers, divide_queries(dataset, num_workers))
+        self.record = {
+            "workers": num_workers,
+            "threads": threads_of_workers(self._workers, ranker.num_threads),
+            "shards": {name: _sizes(placed) for name, placed in self._placed.items()},
+            "deterministic": check_distributed(ranker).is_repeatable_on_workers,
+        }
+
+    def close(self) -> None:
+        """Releases what the workers hold, as far as they answer; a cluster of the user may run for months."""
+        # Imported here, because it needs Dask.
+        from ltrbench.distributed.members import ANSWER_SECONDS, answers
+
+        keys = [key for placed in self._placed.values() for key in placed.keys]
+        arguments = (keys, self._key_of_ranker)
+        answers(self._workers.client, self._workers.addresses, ANSWER_SECONDS, _release, *arguments)
+
+    def warm_up(self, ranker: Ranker) -> None:
+        arguments = ranker, is_sparse(self.splits.train.features), self._plugins
+        if isinstance(ranker, SupportsMemberWarmUp):
+            hosts = [address.rpartition(":")[0] for address in self._workers.addresses]
+            is_first = [hosts.index(host) == rank for rank, host in enumerate(hosts)]
+            self._workers.run(_compile_on_host, [arguments if first else () for first in is_first])
+        self._everywhere(warm_up_member, *arguments)
+
+    def fit(
+        self,
+        ranker: Ranker,
+        metrics: tuple[str, ...],
+        on_progress: OnProgress | None,
+        timing: AbstractContextManager[None],
+    ) -> tuple[LearningCurve, float | None]:
+        train, valid = self._placed["train"], self._placed.get("valid")
+        with timing:
+            numbers, values = check_distributed(ranker).fit_distributed(self._workers, train, valid, metrics)
+        files = _files_of(ranker, min(threads_of_workers(self._workers, ranker.num_threads)))
+        self._everywhere(_hold_ranker, self._key_of_ranker, type(ranker), files)
+        return LearningCurve(numbers, values), None
+
+    def fit_clean(self, ranker: Ranker) -> None:
+        check_distributed(clean_copy_of(ranker)).fit_distributed(self._workers, self._placed["train"])
+
+    def predict(self, ranker: Ranker, name: str) -> NDArray[np.floating[Any]]:
+        placed = self._placed[name]
+        arguments = [(self._key_of_ranker, key) for key in placed.keys]
+        return placed.documents_in_order(self._workers.run(_predict, arguments))
+
+    def evaluate(self, name: str, scores: Scores, metrics: Sequence[str]) -> Evaluation:
+        placed = self._placed[name]
+        arguments = [
+            (key, of_shard, tuple(metrics))
+            for key, of_shard in zip(placed.keys, placed.documents_by_shard(scores), strict=True)
+        ]
+        parts = self._workers.run(_evaluate, arguments)
+        return _joined(placed, parts, getattr(self.splits, name))
+
+    def _everywhere(self, function: Any, *arguments: Any) -> None:
+        self._workers.run(function, [arguments] * len(self._workers.addresses))
+
+
+@contextlib.contextmanager
+def place_of_run(distributed: OpensWorkers | None, plugins: Sequence[str] = ()) -> Iterator[Place]:
+    """Provides the place of a run.
+
+    Args:
+        distributed: None: this process.
+        plugins: modules with metrics.
+    """
+    if distributed is None:
+        yield ThisProcess()
+        return
+    with distributed.open() as workers:
+        if workers is None:
+            yield ThisProcess()
+            return
+        on_workers = OnWorkers(workers, plugins)
+        try:
+            yield on_workers
+        finally:
+            # A worker that is lost only here must neither turn a finished run into a failed one nor hide an
+            # error.
+            with contextlib.suppress(Exception):
+                on_workers.close()
+
+
+def _sizes(placed: PlacedShards) -> list[dict[str, int]]:
+    datasets = [shard.dataset for shard in placed.shards]
+    return [{"queries": each.num_queries, "documents": each.num_documents} for each in datasets]
+
+
+def _warm_up(ranker: Ranker, has_sparse_features: bool, announce: Callable[[str], None]) -> None:
+    # Imported here, because it needs numba.
+    from ltrbench.compilation import announcing_compilation
+
+    with announcing_compilation(announce):
+        warm_up_metrics()
+        if isinstance(ranker, SupportsWarmUp):
+            ranker.warm_up()
+        if has_sparse_features and isinstance(ranker, SupportsSparseWarmUp):
+            ranker.warm_up_sparse()
+
+
+def warm_up_member(ranker: Ranker, has_sparse_features: bool, plugins: Sequence[str]) -> None:
+    """Warms up a worker, or the process that compiles for it."""
+    load_plugins(list(plugins), "plugins")
+    _warm_up(ranker, has_sparse_features, partial(print, file=sys.stderr))
+    if isinstance(ranker, SupportsMemberWarmUp):
+        ranker.warm_up_member()
+
+
+def _compile_on_host(*arguments: Any) -> None:
+    """Compiles for all workers of this host in a process of its own; without arguments, another worker does.
+
+    A worker that compiles by itself holds the global interpreter lock: it does not answer, and Dask drops it.
+    """
+    # Imported here, because it needs numba.
+    from ltrbench.compilation import compiling_process
+
+    if arguments:
+        code = f"import pickle, sys; from {__name__} import warm_up_member; "
+        with compiling_process(code + "warm_up_member(*pickle.load(sys.stdin.buffer))") as process:
+            process.communicate(pickle.dumps(arguments))
+
+
+_rankers: dict[str, Ranker] = {}
+"""The fitted rankers that this worker holds."""
+
+
+def _files_of(ranker: Ranker, num_threads: int) -> dict[str, bytes]:
+    """Returns the saved ranker, as relative path -> content.
+
+    Args:
+        num_threads: number of threads of its predictions.
+    """
+    before, ranker.num_threads = ranker.num_threads, num_threads
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            ranker.save(Path(folder))
+        finally:
+            ranker.num_threads = before
+        files = [path for path in Path(folder).rglob("*") if path.is_file()]
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def _hold_ranker(key: str, kind: type[Ranker], files: Mapping[str, bytes]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        _rankers[key] = kind.load(Path(folder))
+
+
+def _release(keys_of_shards: Sequence[str], key_of_ranker: str) -> None:
+    """Runs in the event loop of a worker, also beside a function that does not end."""
+    for key in keys_of_shards:
+        release_shard(key)
+    _rankers.pop(key_of_ranker, None)
+
+
+def _predict(key_of_ranker: str, key: str) -> NDArray[np.floating[Any]]:
+    # First, because its error names the cause if the process was started again, without shard and ranker.
+    features = held(key).dataset.features
+    return _rankers[key_of_ranker].predict(features)
+
+
+_OfShard = tuple[dict[str, PerQuery], dict[str, Weighting]]
+"""Metric -> values and weights of the queries of a shard."""
+
+
+def _evaluate(key: str, scores: Scores, metrics: Sequence[str]) -> _OfShard:
+    evaluation = evaluate(held(key).dataset, scores, metrics)
+    return dict(evaluation.per_query), dict(evaluation.weightings)
+
+
+def _joined(placed: PlacedShards, parts: Sequence[_OfShard], dataset: Any) -> Evaluation:
+    """Returns the evaluation of a whole data set, with the bits that `evaluate` gives it."""
+    per_query = {name: placed.in_order([values[name] for values, _ in parts]) for name in parts[0][0]}
+    weightings = {
+        name: Weighting(
+            placed.in_order([of_shard[name].factors for _, of_shard in parts]),
+            placed.in_order([of_shard[name].weights for _, of_shard in parts]),
+        )
+        for name in per_query
+    }
+    return Evaluation(
+        means={name: weightings[name].mean(values) for name, values in per_query.items()},
+        per_query=per_query,
+        weightings=weightings,
+        skipped={name: int(np.isnan(values).sum()) for name, values in per_query.items()},
+        share_without_relevant=float(np.mean(~has_relevant_document(dataset))),
+        convention=DEFAULT,
+    )
+
+
+# ---- Summarizes a data set, and lists what each backend would reject or ignore in it.
+#
+# `inspect_data` changes nothing and prints nothing. Each backend reports its own concerns.
+
+_HIGHEST_GRADE = 30
+"""Highest label without a warning: LightGBM has gains up to this label, XGBoost up to 31."""
+
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+
+@dataclass(frozen=True)
+class FeatureFaults:
+    """Features with missing or constant values.
+
+    Attributes:
+        missing: name -> number of documents without a value, for features with missing values.
+        constant: names of features with one value in all documents, or with no value at all.
+        constant_within_queries: names of features that differ between queries, but within no query.
+    """
+
+    missing: Mapping[str, int]
+    constant: tuple[str, ...]
+    constant_within_queries: tuple[str, ...]
+
+
+_Variation = tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]
+"""(F,) each: missing values, whether a feature varies, and whether it varies within a query."""
+
+
+@dataclass(frozen=True)
+class RowOrder:
+    """The order of the rows.
+
+    Attributes:
+        mixed: number of queries with at least two different labels; only these can be sorted by label.
+        best_first: number of mixed queries whose labels never increase from row to row.
+        worst_first: number of mixed queries whose labels never decrease from row to row.
+        query_ids_ascend: whether query ids are in ascending order, compared as numbers if all are numbers.
+    """
+
+    mixed: int
+    best_first: int
+    worst_first: int
+    query_ids_ascend: bool
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The result of `inspect_data`.
+
+    Attributes:
+        labels: label -> number of documents with this label, in ascending order of label.
+        query_sizes: quantile (of `QUANTILES`) -> documents per query; also "mean".
+        without_relevant: number of queries without a document of label 1 or more.
+        only_relevant: number of queries in which all documents have label 1 or more.
+        single_document: number of queries with one document.
+        fractional_labels: number of documents whose label is not an integer.
+        label_warnings: one sentence for each reason why models learn nothing sensible from the labels.
+        query_weights: "min", "mean" and "max"; None if all queries have the same weight.
+        weights_vary_within_queries: whether weights differ between documents of one query.
+        positions: "min" and "max"; None if the data has no positions.
+        concerns: model -> one sentence for each thing that the backend would reject or ignore.
+    """
+
+    documents: int
+    queries: int
+    features: int
+    labels: Mapping[str, int]
+    fractional_labels: int
+    label_warnings: tuple[str, ...]
+    query_sizes: Mapping[str, float]
+    without_relevant: int
+    only_relevant: int
+    single_document: int
+    feature_faults: FeatureFaults
+    row_order: RowOrder
+    query_weights: Mapping[str, float] | None
+    weights_vary_within_queries: bool
+    positions: Mapping[str, int] | None
+    fingerprint: str
+    concerns: Mapping[str, tuple[str, ...]]
+
+
+def inspect_data(dataset: RankingDataset, rankers: Mapping[str, Ranker]) -> Inspection:
+    """Summarizes a data set, and collects what each ranker would reject or ignore in it.
+
+    Args:
+        rankers: model -> an unfitted ranker.
+
+    >>> data = RankingDataset(
+    ...     features=[[1, 5], [1, 5], [1, 7]], labels=[2, 0, 0], query_start=[0, 2, 3]
+    ... )
+    >>> inspection = inspect_data(data, {})
+    >>> inspection.labels, inspection.without_relevant, inspection.single_document
+    ({'0': 2, '2': 1}, 1, 1)
+    >>> inspection.feature_faults.constant, inspection.feature_faults.constant_within_queries
+    (('1',), ('2',))
+    """
+    labels, counts = np.unique(dataset.labels, return_counts=True)
+    worst = np.minimum.reduceat(dataset.labels, dataset.query_start[:-1])
+    return Inspection(
+        documents=dataset.num_documents,
+        queries=dataset.num_queries,
+        features=dataset.num_features,
+        labels={_grade(label): int(count) for label, count in zip(labels, counts, strict=True)},
+        fractional_labels=int((dataset.labels % 1 != 0).sum()),
+        label_warnings=tuple(label_warnings(dataset)),
+        query_sizes=_query_sizes(dataset),
+        without_relevant=int((~has_relevant_document(dataset)).sum()),
+        only_relevant=int((worst >= DEFAULT.relevance_threshold).sum()),
+        single_document=int((dataset.query_sizes == 1).sum()),
+        feature_faults=_feature_faults(dataset),
+        row_order=_row_order(dataset),
+        query_weights=_weights(dataset),
+        weights_vary_within_queries=dataset.document_weights is not None,
+        positions=_positions(dataset),
+        fingerprint=dataset.fingerprint,
+        concerns={model: concerns_of(ranker, dataset) for model, ranker in rankers.items()},
+    )
+
+
+def label_warnings(dataset: RankingDataset) -> Iterator[str]:
+    """Yields a sentence if labels are too high for the gain 2^label - 1, and if no pair of documents can be
+    learned from."""
+    labels, best = dataset.labels, dataset.best_labels
+    highest = best.max()
+    if highest > _HIGHEST_GRADE:
+        yield (
+            f"labels[{labels.argmax()}] is {highest:g}. Above {_HIGHEST_GRADE} the gain 2^label - 1 "
+            "hides all others, and LightGBM refuses them: map the labels to grades such as 0 to 4."
+        )
+    if (np.minimum.reduceat(labels, dataset.query_start[:-1]) == best).all():
+        values = f"all are {highest:g}" if (labels == highest).all() else "no query has two different ones"
+        yield (
+            f"The labels within each query are equal ({values}), so there is nothing to learn: check which "
+            "column has the labels, and which one the queries."
+        )
+
+
+def _grade(label: float) -> str:
+    return str(float(label)).removesuffix(".0")
+
+
+def _query_sizes(dataset: RankingDataset) -> dict[str, float]:
+    values = np.quantile(dataset.query_sizes, QUANTILES)
+    sizes = {f"{quantile:g}": float(value) for quantile, value in zip(QUANTILES, values, strict=True)}
+    return {**sizes, "mean": float(dataset.query_sizes.mean())}
+
+
+def _weights(dataset: RankingDataset) -> dict[str, float] | None:
+    weights = dataset.query_weights
+    if weights is None:
+        return None
+    return {"min": float(weights.min()), "mean": float(weights.mean()), "max": float(weights.max())}
+
+
+def _positions(dataset: RankingDataset) -> dict[str, int] | None:
+    positions = dataset.positions
+    return None if positions is None else {"min": int(positions.min()), "max": int(positions.max())}
+
+
+def _row_order(dataset: RankingDataset) -> RowOrder:
+    queries = dataset.query_of_document
+    inside = queries[1:] == queries[:-1]
+    steps = np.where(inside, np.diff(dataset.labels), 0.0)
+    rises = np.bincount(queries[1:][steps > 0], minlength=dataset.num_queries) > 0
+    falls = np.bincount(queries[1:][steps < 0], minlength=dataset.num_queries) > 0
+    return RowOrder(
+        mixed=int((rises | falls).sum()),
+        best_first=int((falls & ~rises).sum()),
+        worst_first=int((rises & ~falls).sum()),
+        query_ids_ascend=_ascend(dataset.query_ids),
+    )
+
+
+def _ascend(query_ids: NDArray[np.str_]) -> bool:
+    try:
+        numbers = query_ids.astype(np.float64)
+    except ValueError:
+        return bool((query_ids[1:] >= query_ids[:-1]).all())
+    return bool((numbers[1:] >= numbers[:-1]).all())
+
+
+def _feature_faults(dataset: RankingDataset) -> FeatureFaults:
+    """Finds missing and constant features. A missing value counts as a value of its own: a feature without
+    any value is constant, a feature with values in some documents is not."""
+    sparse = csr_of(dataset.features)
+    missing, varies, varies_in_a_query = (
+        _variation(dataset) if sparse is None else _variation_of_sparse(sparse, dataset)
+    )
+    names = np.array(dataset.feature_names)
+    return FeatureFaults(
+        missing={str(names[column]): int(missing[column]) for column in np.flatnonzero(missing)},
+        constant=tuple(names[~varies].tolist()),
+        constant_within_queries=tuple(names[varies & ~varies_in_a_query].tolist()),
+    )
+
+
+def _variation(dataset: RankingDataset) -> _Variation:
+    missing = np.zeros(dataset.num_features, dtype=np.int64)
+    varies_in_a_query = np.zeros(dataset.num_features, dtype=np.bool_)
+    varies = np.zeros(dataset.num_features, dtype=np.bool_)
+    first = last = dataset.features[:1]
+    for start, block in row_blocks(dataset.features):
+        missing += np.isnan(block).sum(axis=0)
+        varies |= _differ(block, first).any(axis=0)
+        # With the last row of the previous block, so that all pairs of neighbouring rows are compared.
+        queries = dataset.query_of_document[max(start - 1, 0) : start + len(block)]
+        inside = queries[1:] == queries[:-1]
+        features = np.concatenate([last, block]) if start else block
+        varies_in_a_query |= _differ(features[1:], features[:-1])[inside].any(axis=0)
+        last = block[-1:]
+    return missing, varies, varies_in_a_query
+
+
+def _variation_of_sparse(sparse: SparseRows, dataset: RankingDataset) -> _Variation:
+    """Returns `_variation` from the stored values."""
+    num_documents, num_features = sparse.shape
+    missing = np.bincount(sparse.columns[np.isnan(sparse.values)], minlength=num_features)
+    if np.isnan(sparse.absent):
+        missing += num_documents - np.bincount(sparse.columns, minlength=num_features)
+    columns = sparse.columns.astype(np.int64)
+    queries = np.repeat(dataset.query_of_document, np.diff(sparse.row_start))
+    of_query = _varying(sparse, queries * num_features + columns, dataset.query_sizes[queries])
+    varies, varies_in_a_query = np.zeros((2, num_features), dtype=np.bool_)
+    varies[columns[_varying(sparse, columns, np.full(len(columns), num_documents))]] = True
+    varies_in_a_query[columns[of_query]] = True
+    return missing, varies, varies_in_a_query
+
+
+def _varying(sparse: SparseRows, group: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the position of one stored value of each group of cells that are not all equal.
+
+    Args:
+        group: (n,) group of each stored value; equal for stored values of one group.
+        size: (n,) number of cells in this group, stored or not.
+    """
+    _, first, place, stored = np.unique(group, return_index=True, return_inverse=True, return_counts=True)
+    absent = np.full(len(first), sparse.absent, dtype=np.float32)
+    expected = np.where(stored < size[first], absent, sparse.values[first])
+    varies = np.zeros(len(first), dtype=np.bool_)
+    varies[place[_differ(sparse.values, expected[place])]] = True
+    return first[varies]
+
+
+def _differ(features: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Returns elementwise whether values differ; two missing values are equal."""
+    differ: NDArray[np.bool_] = (features != others) & ~(np.isnan(features) & np.isnan(others))
+    return differ

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,30 +18,40 @@ from typing import Any
 
 import numpy as np
 
+from ltrbench import provenance
 from ltrbench.data import RankingDataset, Splits, TrainingResample
+from ltrbench.data.features import AnyFeatures, csr_of, row_blocks
 from ltrbench.data.sources import DataSource
-from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError
-from ltrbench.experiment.drift import check_drift
-from ltrbench.experiment.loading import load_once
-from ltrbench.experiment.parameters import parameters_and_settings
-from ltrbench.experiment.places import OpensWorkers, Place, place_of_run
-from ltrbench.experiment.reuse import copy_training
-from ltrbench.experiment.watching import OnProgress
-from ltrbench.measure import provenance
-from ltrbench.measure.clock import Stopwatch, now
-from ltrbench.measure.memory import spare_imports
-from ltrbench.measure.neighbours import Neighbours
-from ltrbench.metrics import DEFAULT, Evaluation, has_relevant_document, parse_metric
-from ltrbench.metrics.plugins import plugin_versions
+from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError, UndefinedMetricError
+from ltrbench.experiment.loading import (
+    OnProgress,
+    OpensWorkers,
+    Place,
+    label_warnings,
+    load_once,
+    place_of_run,
+)
+from ltrbench.measure import Neighbours, Stopwatch, now, spare_imports
+from ltrbench.metrics import DEFAULT, Evaluation, evaluate, has_relevant_document, parse_metric, preset
+from ltrbench.metrics.evaluation import plugin_versions
+from ltrbench.provenance import described
 from ltrbench.rankers import BoostingRanker, Ranker
-from ltrbench.rankers.base import resolve_threads
-from ltrbench.rankers.capabilities import check_distributed, departures_of
-from ltrbench.rankers.models.importance import MOST_LISTED, ImportanceSettings, importances
-from ltrbench.rankers.models.saved import SavedModelError, check_saved
-from ltrbench.results import (
+from ltrbench.rankers.base import (
+    OF_EVERY_RANKER,
+    SHARED,
+    SupportsLibraryMetrics,
+    SupportsSeedMatters,
+    check_distributed,
+    departures_of,
+    resolve_threads,
+)
+from ltrbench.rankers.importance import MOST_LISTED, Importances, ImportanceSettings, importances
+from ltrbench.rankers.saved import SavedModelError, check_saved
+from ltrbench.runs import (
     FAILED,
     FINISHED,
     INTERRUPTED,
+    NO_PARAMETERS,
     OWN,
     LearningCurve,
     Run,
@@ -49,15 +60,167 @@ from ltrbench.results import (
     TrialRow,
     check_readable,
     claim,
+    copy_run,
     read_run,
     write_run,
 )
 from ltrbench.shapes import PerQuery
 from ltrbench.tables import figure
 from ltrbench.tracking import NoTracking, Tracker
-from ltrbench.untrusted.reading import MOST_JSON_BYTES
+from ltrbench.untrusted import MOST_JSON_BYTES
+
+# ---- Reuses the training of an earlier run that differs only in a seed without effect.
+#
+# If a seed changes no score, a sweep over seeds would train the same model several times. Instead the model
+# is trained once. Every run still has its own folder; `RunResult.reused` names the run that was trained.
+
+_MEASURED = ("metrics", "importance", "timing", "plugins", "distributed")
+"""Keys of `Experiment.config` that determine the model and the measurements; ranker and data source are
+described separately."""
+
+
+def settings_without_seed(experiment: Experiment) -> list[Any]:
+    """Returns all settings that determine the outcome of a run, except its seed, as JSON values."""
+    ranker = described(experiment.ranker)
+    fields = {name: value for name, value in ranker["fields"].items() if name != "seed"}
+    drawn = None if experiment.resample is None else experiment.resample.describe()
+    measured = [experiment.config.get(name) for name in _MEASURED]
+    source = described(experiment.source)
+    described_run = [experiment.model, experiment.params, experiment.is_trial]
+    return [*described_run, ranker["class"], fields, drawn, source, *measured]
+
+
+def seed_matters(ranker: Ranker, num_documents: int) -> bool:
+    """Returns whether another seed may change a score of the ranker, fitted on that many documents."""
+    return not isinstance(ranker, SupportsSeedMatters) or ranker.seed_matters(num_documents)
+
+
+def copy_training(
+    name: str, trained: Run, begun: RunResult, folder: Path, trials: Sequence[TrialRow] = ()
+) -> Run:
+    """Writes a copy of an earlier run, which is named `name`, with the seed, settings and search of the new
+    run."""
+    result = replace(
+        trained.result,
+        seed=begun.seed,
+        ranker=begun.ranker,
+        overrides=begun.overrides,
+        config=begun.config,
+        flags=begun.flags,
+        key=begun.key,
+        search=begun.search,
+        started=begun.started,
+        finished=now(),
+        reused=name,
+    )
+    return copy_run(trained, folder, result, trials)
+
+
+# ---- Determines which shared parameters a ranker uses, and which settings replace them.
+
+
+def parameters_and_settings(
+    ranker: Ranker, params: str, given: Mapping[str, Any], fields: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """Returns `params` and `own_settings` of `RunResult`.
+
+    Args:
+        params: name of the set of shared parameters; `OWN`: none.
+        given: shared parameter -> value.
+        fields: name -> recorded value of each field of the ranker.
+    """
+    if ranker.is_yardstick:
+        return NO_PARAMETERS, {}
+    shared = None if params == OWN else given
+    settings = _own_settings(fields, shared, " ".join(departures_of(ranker)))
+    takes_any = _has_all_shared(fields) and any(name not in settings for name in shared or SHARED)
+    return (params if takes_any else OWN), settings
+
+
+def _has_all_shared(fields: Mapping[str, Any]) -> bool:
+    """Returns whether a class with these fields has all shared parameters, not just some fields of the same
+    names."""
+    return all(name in fields for name in SHARED)
+
+
+def _own_settings(
+    fields: Mapping[str, Any], shared: Mapping[str, Any] | None, unmatched: str
+) -> dict[str, Any]:
+    """Returns the settings of a ranker that replace the shared parameters; see `RunResult.own_settings`.
+
+    Args:
+        shared: the values of the shared parameters; None if the ranker uses none.
+        unmatched: the sentences of `departures_of`; they explain the parameters that they name.
+    """
+    if not _has_all_shared(fields):
+        return {name: value for name, value in fields.items() if name not in OF_EVERY_RANKER}
+    accepted = {name: fields[name] for name in SHARED}
+    if shared is None:
+        return {name: value for name, value in accepted.items() if value is not None}
+    return {
+        name: value
+        for name, value in accepted.items()
+        if name in shared and value != shared[name]
+        if value is not None or not re.search(rf"\b{name}\b", unmatched)
+    }
+
+
+# ---- Compares the metrics that a library computes with those of ltrbench under the library's convention.
 
 log = logging.getLogger("ltrbench")
+
+# The metrics that XGBoost prints have a rounding error of about 5e-7.
+DRIFT_TOLERANCE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-9}
+# The libraries store and sum weights in float32.
+DRIFT_TOLERANCE_OF_WEIGHTS = 1e-6
+
+
+def check_drift(
+    ranker: Ranker, scored: ScoredSplit, test: RankingDataset, names: tuple[str, ...]
+) -> dict[str, Any]:
+    """Compares the library's metrics with ltrbench's for the same scores, under the library's convention.
+
+    A difference is logged and recorded, but it is no failure: the metrics of the run do not depend on it.
+
+    Returns:
+        The record of `RunResult.drift`; empty if the ranker's library has no metrics.
+    """
+    if not isinstance(ranker, SupportsLibraryMetrics):
+        return {}
+    convention = ranker.library_convention
+    try:
+        theirs = ranker.library_metrics(test, scored.scores, names)
+    except Exception as error:
+        # An error of the library must not fail the run, because this is only a check.
+        log.warning("the metrics of %s could not be checked: %s", convention, error)
+        # Only the first line, because a C++ stack trace may follow.
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        return {"convention": convention, "drifted": False, "error": reason}
+    ours: dict[str, float] = {}
+    for name in theirs:
+        # A metric that the convention does not define on these data is not compared.
+        with contextlib.suppress(UndefinedMetricError):
+            ours |= evaluate(test, scored.scores, [name], preset(convention)).means
+    tolerance = DRIFT_TOLERANCE[np.dtype(ranker.score_dtype)]
+    if test.query_weights is not None:
+        tolerance = max(tolerance, DRIFT_TOLERANCE_OF_WEIGHTS)
+    drifted = [name for name in ours if not abs(theirs[name] - ours[name]) <= tolerance]
+    for name in drifted:
+        log.warning(
+            "%s drifts: %s computes %.9f, ltrbench computes %.9f under the same convention",
+            name,
+            convention,
+            theirs[name],
+            ours[name],
+        )
+    unchecked = [name for name in names if name not in ours]
+    return {
+        "convention": convention,
+        "own": theirs,
+        "ours": ours,
+        "unchecked": unchecked,
+        "drifted": bool(drifted),
+    }
 
 
 MONITORED, CLEAN = "monitored", "clean"
@@ -155,6 +318,8 @@ def run(
         ResultError: The folder is already in use.
     """
     mirror = tracker or NoTracking()
+    if experiment.overrides is not None:  # the process belongs to a command, not to a notebook
+        spare_imports(type(experiment.ranker).__module__)
     begun = _begin(experiment)
     check_readable(begun)
     with claim(folder):
@@ -170,8 +335,6 @@ def run(
             raise
     log.info("%s: %s", experiment.model, outcome_in_words(done.result, experiment.metrics))
     _mirror(mirror, done)
-    if experiment.overrides is not None:  # the process belongs to a command, not to a notebook
-        spare_imports(type(experiment.ranker).__module__)
     return done
 
 
@@ -281,6 +444,15 @@ class _Fitted:
     peak_memory_mb: float | None
 
 
+def _importances(experiment: Experiment, splits: Splits, seconds: _Seconds) -> Importances:
+    # Imported here, because it needs numba.
+    from ltrbench.compilation import announcing_compilation
+
+    ranker = experiment.ranker
+    with announcing_compilation(log.info), seconds.taking("importances"):
+        return importances(ranker, splits, experiment.importance, ranker.seed)
+
+
 def _measure(
     experiment: Experiment,
     begun: RunResult,
@@ -302,8 +474,7 @@ def _measure(
         **_scored_valid(ranker, place),
     }
     evaluations = _evaluated(scored, experiment.metrics, place)
-    with seconds.taking("importances"):
-        of_features = importances(ranker, splits, experiment.importance, ranker.seed)
+    of_features = _importances(experiment, splits, seconds)
     drift = check_drift(ranker, scored["test"], test, experiment.metrics)
     result = replace(_finished(experiment, begun, fit, evaluations, neighbours, place), drift=drift)
     per_query: Mapping[str, PerQuery] = evaluations["test"].per_query
@@ -352,9 +523,11 @@ def _load_and_fit(
     level = logging.DEBUG if experiment.is_trial else logging.INFO
     place.prepare(ranker, splits, ("train", "valid") if experiment.is_trial else ("train", "valid", "test"))
     by = _threads_in_words(begun.threads, place)
+    for sentence in () if experiment.is_trial else label_warnings(splits.train):
+        log.warning("%s: training data: %s", experiment.model, sentence)
     log.log(level, "%s: fitting on %s, %s", experiment.model, _size(splits.train), by)
     with seconds.taking("warm_up"):
-        place.warm_up(ranker, experiment.metrics)
+        place.warm_up(ranker)
     metrics, timing = _of_curve(experiment.metrics), seconds.taking("fit")
     curve, peak_memory_mb = place.fit(ranker, metrics, on_progress, timing)
     seconds["monitor"] = ranker.summary.monitor_seconds if ranker.summary else 0.0
@@ -495,8 +668,16 @@ def _describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
         }
     first = _first_of_many(splits.train)
     names = {"feature_names": list(splits.train.feature_names)} if first is None else {"first_feature": first}
-    described["train"] |= names
+    described["train"] |= {**names, "has_missing_values": _has_missing_values(splits.train.features)}
     return described
+
+
+def _has_missing_values(features: AnyFeatures) -> bool:
+    sparse = csr_of(features)
+    if sparse is None:
+        return any(bool(np.isnan(block).any()) for _, block in row_blocks(features))
+    absent_is_missing = np.isnan(sparse.absent) and sparse.values.size < np.prod(sparse.shape)
+    return bool(absent_is_missing or np.isnan(sparse.values).any())
 
 
 def _first_of_many(train: RankingDataset) -> int | None:

@@ -6,26 +6,25 @@ ideal ranking) are cached with the data set, so `evaluate` is fast enough to be 
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import sys
+import sysconfig
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
-from ltrbench.errors import ConfigError, DataError, UndefinedMetricError, did_you_mean
-from ltrbench.metrics.convention import (
-    DEFAULT,
-    Aggregation,
-    Convention,
-    TableGain,
-    Ties,
-    exponential_gain,
-)
-from ltrbench.metrics.functions import ALIASES, BUILT_IN, METRICS, Metric
-from ltrbench.metrics.ranking import LONGEST, Ranking, rank
+from ltrbench.errors import ConfigError, DataError, LtrbenchError, UndefinedMetricError, did_you_mean
+from ltrbench.metrics.conventions import DEFAULT, Aggregation, Convention, TableGain, Ties, exponential_gain
+from ltrbench.metrics.functions import ALIASES, BUILT_IN, LONGEST, METRICS, Metric, Ranking, rank
 from ltrbench.shapes import PerQuery, Scores
+from ltrbench.user_modules import import_user_module
 
 
 class Weighting(NamedTuple):
@@ -193,14 +192,22 @@ def _rank(dataset: Judgments, scores: Scores, requests: Iterable[_Request]) -> d
     }
 
 
-def warm_up_metrics(names: Sequence[str] = ()) -> None:
-    """Compiles the kernels of the metrics, or loads them from the cache, before any time is measured.
+def warm_up_metrics() -> None:
+    """Compiles the kernels of the built-in metrics, or loads them from the cache, before times are measured.
 
-    Args:
-        names: metrics that will be computed; plug-ins may have kernels to compile.
+    Metrics of plug-ins are left out, because they may look up ids that these two documents do not have.
     """
     tied = Judgments(labels=np.array([1.0, 0.0]), query_start=np.array([0, 2]))
-    evaluate(tied, np.zeros(2), [*BUILT_IN, *names])
+    evaluate(tied, np.zeros(2), BUILT_IN)
+
+
+def bounds_of(name: str) -> tuple[float, float] | None:
+    """Returns the lowest and the highest value of a metric; None if they are not known.
+
+    >>> bounds_of("ndcg@10"), bounds_of("dcg@10")
+    ((0.0, 1.0), None)
+    """
+    return METRICS[parse_metric(name)[0]].bounds
 
 
 def parse_metric(name: str) -> tuple[str, int | None]:
@@ -396,3 +403,146 @@ def weigh(judgments: Judgments, is_defined: NDArray[np.bool_], aggregation: Aggr
     if aggregation is Aggregation.UNWEIGHTED_EMPTY:
         return Weighting(np.where(is_defined, given, 1.0), given)
     return Weighting(given, given)
+
+
+# ---- Out-of-bag improvement: the change of a metric in one iteration, on the queries it was not fitted on.
+#
+# Friedman, 2002, "Stochastic Gradient Boosting", and R's gbm use the change of the loss instead. If an
+# iteration left out documents but no whole query, the left-out documents of each query are ranked.
+
+
+def improvement(
+    train: Judgments, left_out: NDArray[np.int64], before: Scores, after: Scores, names: tuple[str, ...]
+) -> dict[str, float]:
+    """Returns name -> metric of the (D,) scores `after` minus metric of `before`, on the left-out documents.
+
+    NaN if all their queries are skipped.
+
+    Args:
+        left_out: (n,), rows in ascending order.
+    """
+    _, judgments = left_out_judgments(train, left_out)
+    old, new = (evaluate(judgments, scores[left_out], names).means for scores in (before, after))
+    return {name: new[name] - old[name] for name in names}
+
+
+def left_out_judgments(train: Judgments, left_out: NDArray[np.int64]) -> tuple[NDArray[np.int64], Judgments]:
+    """Returns the queries with left-out documents, and the judgments of these documents.
+
+    Args:
+        left_out: (n,), rows in ascending order, at least one.
+    """
+    queries, sizes = np.unique(train.query_of_document[left_out], return_counts=True)
+    judgments = Judgments(
+        labels=train.labels[left_out],
+        query_start=np.concatenate([[0], np.cumsum(sizes)]),
+        query_weights=None if train.query_weights is None else train.query_weights[queries],
+    )
+    return queries, judgments
+
+
+# ---- Metrics from outside the package: a plug-in is a module that decorates functions with `metric`.
+#
+# Only the user names a plug-in: on the command line, in a YAML file or by an import. The plug-ins recorded
+# in a run folder are displayed and never imported.
+
+log = logging.getLogger("ltrbench")
+
+_PACKAGE = __name__.partition(".")[0]
+_HASH = "sha256:"
+_loaded: set[str] = set()
+
+
+def load_plugins(modules: Sequence[str], option: str) -> None:
+    """Imports modules and registers the metrics they define. Each module is imported once.
+
+    Args:
+        option: setting or option that names the modules, for messages: "plugins" or "--plugin".
+
+    Raises:
+        ConfigError: If a module does not exist, or its import fails; the message gives file and line.
+    """
+    for name in modules:
+        if name not in _loaded:
+            _load(name, option)
+            _loaded.add(name)
+
+
+def plugin_versions() -> dict[str, str]:
+    """Returns module -> version and hash of the source file, for each plug-in with metrics."""
+    modules = sorted({metric.function.__module__ for metric in METRICS.values()})
+    return {name: _version(name) for name in modules if not _is_part_of(_PACKAGE, name)}
+
+
+def is_plugin_version(version: str) -> bool:
+    """Returns whether a version in a result was written by `plugin_versions`."""
+    return _HASH in version
+
+
+def _load(name: str, option: str) -> None:
+    if not all(part.isidentifier() for part in name.split(".")):
+        module = Path(name).stem
+        example = f", such as {module}" if module.isidentifier() else ""
+        raise ConfigError(
+            f"{option}: '{name}' is not a module name. Give an importable name{example}; the module must be "
+            "in the current folder or installed."
+        )
+    before = dict(METRICS)
+    try:
+        import_user_module(name)
+    except (Exception, SystemExit) as error:
+        METRICS.clear()
+        METRICS.update(before)
+        raise ConfigError(f"{option}: {_what_failed(name, error)}") from error
+    defines_some = any(_is_part_of(name, metric.function.__module__) for metric in METRICS.values())
+    if before == METRICS and not defines_some:
+        log.warning(
+            "%s: the module %s defines no metric. Decorate its functions with @metric(NAME) from "
+            "ltrbench.metrics, or remove the module.",
+            option,
+            name,
+        )
+
+
+def _what_failed(name: str, error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name and _is_part_of(error.name, name):
+        here = [path.stem for path in Path.cwd().glob("*.py")]
+        return (
+            f"no module '{error.name}' in the current folder or the environment"
+            f"{did_you_mean(error.name, here)} Start in the folder of {error.name}.py, or install the module."
+        )
+    # Other errors need their type: the text of KeyError is only 'a'.
+    reason = str(error) if isinstance(error, LtrbenchError) else f"{type(error).__name__}: {error}"
+    return f"the module '{name}' cannot be imported, {_place(error)}: {reason}"
+
+
+def _place(error: BaseException) -> str:
+    """Returns the file and line of the user's code where an import failed."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    not_ours = str(Path(__file__).parents[1])
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(("<frozen", not_ours))
+        and not frame.filename.endswith("importlib/__init__.py")
+    ]
+    paths = sysconfig.get_paths()
+    libraries = tuple(paths[kind] for kind in ("stdlib", "purelib", "platlib"))
+    of_user = [frame for frame in frames if not frame.filename.startswith(libraries)]
+    last = [*frames, *of_user][-1:]  # an installed module has frames in libraries only
+    return f"{last[0].filename}:{last[0].lineno}" if last else "before its first line"
+
+
+def _version(name: str) -> str:
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    stated = getattr(sys.modules.get(name.partition(".")[0]), "__version__", None)
+    source = "no source file"  # a notebook's cells
+    if file is not None and Path(file).is_file():
+        source = f"{_HASH}{hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]}"
+    return source if stated is None else f"{stated} {source}"
+
+
+def _is_part_of(package: str, module: str) -> bool:
+    return module == package or module.startswith(f"{package}.")

@@ -1,7 +1,7 @@
 """The metrics, one function each.
 
 To add a metric, write a function and decorate it with its name, here or in your own module, which
-`plugins.py` loads.
+`evaluation.py` loads.
 
 A metric takes a Ranking, a cutoff k (None: no cutoff) and a Convention. It returns (Q,) values: the expected
 value over all orders of tied documents; NaN for a query without a relevant document, or without a pair to
@@ -18,16 +18,188 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
-from ltrbench.errors import ConfigError
-from ltrbench.metrics.convention import Convention, Denominator
-from ltrbench.metrics.ranking import LONGEST, Ranking, first_of_queries, sum_queries
-from ltrbench.shapes import PerQuery
+from ltrbench.errors import ConfigError, DataError, UndefinedMetricError
+from ltrbench.metrics.conventions import Convention, Denominator, Ties
+from ltrbench.shapes import Labels, PerQuery, QueryStart, Scores
+
+# ---- Ranking: the documents of every query in descending order of score, with runs of tied scores marked.
+#
+# All metrics read this structure, so scores are sorted once for any number of metrics. Under a policy that
+# orders tied documents every run has one document. Only under EXPECTED a run can have more; a metric is
+# then the expected value over all orders of the run. One implementation of a metric therefore serves all
+# policies.
+
+LONGEST = 2**31 - 1
+"""Cutoff without effect: no list is longer, and it fits the integers of the kernels."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Documents in ranked order: the P places of all queries, one query after another.
+
+    Attributes:
+        judgments: ranked documents; row i of its arrays is a document, not a place.
+        order: (P,), row of the document at each place.
+        place_start: (Q + 1,), first place of each query, then P.
+        tie_start: (T,), first place of each run of tied scores.
+    """
+
+    judgments: Judgments
+    order: NDArray[np.int64]
+    place_start: QueryStart
+    tie_start: NDArray[np.int64]
+
+    @cached_property
+    def labels(self) -> Labels:
+        """(P,), label of the document at each place."""
+        return self.judgments.labels[self.order]
+
+    @cached_property
+    def ranks(self) -> NDArray[np.int64]:
+        """(P,), rank of each place in its query, from 0."""
+        return _ranks(self.place_start)
+
+    @cached_property
+    def has_ties(self) -> bool:
+        return len(self.tie_start) < len(self.order)
+
+    @cached_property
+    def tie_size(self) -> NDArray[np.int64]:
+        """(T,), number of documents in each run of tied scores."""
+        return np.diff(np.append(self.tie_start, len(self.order)))
+
+    @cached_property
+    def tie(self) -> NDArray[np.int64]:
+        """(P,), index of the run of tied scores that contains each place, from 0."""
+        return np.repeat(np.arange(len(self.tie_start)), self.tie_size)
+
+    @cached_property
+    def run_end(self) -> NDArray[np.int64]:
+        """(P,), place after the end of the run that contains each place."""
+        return (self.tie_start + self.tie_size)[self.tie]
+
+    def tie_mean(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns (P,) values, each replaced by the mean over its run of tied scores.
+
+        This is the expected value at a place if all orders of tied documents are equally likely.
+        """
+        if not self.has_ties:
+            return values
+        from ltrbench.metrics.kernels import run_means
+
+        return run_means(values, self.tie_start)
+
+    def sum_first(
+        self, values: NDArray[np.float64], k: int | None, factors: NDArray[np.float64] | None = None
+    ) -> PerQuery:
+        """Returns (Q,), the sum of the values over the first k places of each query; k=None: all places.
+
+        Args:
+            factors: (largest query,), factor of the value at each rank.
+        """
+        return sum_queries(*first_of_queries(values, self.place_start, k), factors)
+
+
+def first_of_queries(
+    values: NDArray[np.float64], start: QueryStart, k: int | None
+) -> tuple[NDArray[np.float64], QueryStart]:
+    """Returns the first k values of each query (None: all) and (Q + 1,), the start of each query in them."""
+    sizes = np.diff(start)
+    if k is None or k >= sizes.max():
+        return values, start
+    # Selecting the first k places first is most of the speed of a metric with a cutoff.
+    kept_start = np.concatenate([[0], np.cumsum(np.minimum(sizes, k))])
+    places = _ranks(kept_start) + np.repeat(start[:-1], np.diff(kept_start))
+    return values[places], kept_start
+
+
+def sum_queries(
+    values: NDArray[np.float64], start: QueryStart, factors: NDArray[np.float64] | None = None
+) -> PerQuery:
+    """Returns (Q,), the sum of the values of each query, multiplied by `factors` by rank if given."""
+    weighted = values if factors is None else values * factors[_ranks(start)]
+    sums: PerQuery = np.add.reduceat(weighted, start[:-1])
+    return sums
+
+
+def _ranks(start: QueryStart) -> NDArray[np.int64]:
+    return np.arange(start[-1]) - np.repeat(start[:-1], np.diff(start))
+
+
+def rank(judgments: Judgments, scores: Scores, ties: Ties = Ties.EXPECTED, depth: int = LONGEST) -> Ranking:
+    """Ranks the documents of every query by score, highest first.
+
+    Args:
+        scores: (D,), one per document, of any real dtype: values equal in that dtype are ties.
+        ties: order of tied documents.
+        depth: number of places needed per query. Later places are left out, except those of a run of tied
+            scores that crosses the limit. Ten of a hundred places take a fifth of the time of all.
+
+    Raises:
+        DataError: If the number of scores differs from the number of documents, or a score is NaN.
+        UndefinedMetricError: If ties are ordered by document id and the documents have no ids.
+    """
+    scores = np.asarray(scores)
+    _check_scores(judgments, scores)
+    keys = np.ascontiguousarray(scores, dtype=np.float64)
+    tied_first = _tied_first(judgments, ties)
+    if tied_first is None:
+        order, place_start = _order(keys, judgments.query_start, depth)
+    else:
+        order, place_start = _order(keys[tied_first], judgments.query_start, depth)
+        order = tied_first[order]
+    in_order = keys[order]
+    starts_run = np.ones(len(order), dtype=np.bool_)
+    if ties is Ties.EXPECTED:
+        starts_run[1:] = in_order[1:] != in_order[:-1]
+        starts_run[place_start[:-1]] = True
+    return Ranking(judgments, order, place_start, np.flatnonzero(starts_run))
+
+
+def _tied_first(judgments: Judgments, ties: Ties) -> NDArray[np.int64] | None:
+    """Returns (D,), the rows of each query in the order of the tie policy; None: in row order."""
+    if ties in (Ties.EXPECTED, Ties.ROW_ORDER):
+        return None
+    if ties is Ties.DOCUMENT_ID:
+        if judgments.document_ids is None:
+            raise UndefinedMetricError(
+                "the convention orders ties by document id, but the data set has no document ids; add them "
+                "(LETOR format: the comment # docid = ID), or choose another convention."
+            )
+        # Descending ids within ascending queries: lexsort ascends, so queries are negated and rows reversed.
+        return np.lexsort((judgments.document_ids, -judgments.query_of_document))[::-1]
+    keys = -judgments.labels if ties is Ties.WORST else judgments.labels
+    return _order(keys, judgments.query_start, LONGEST)[0]
+
+
+def _order(
+    keys: NDArray[np.float64], query_start: QueryStart, depth: int
+) -> tuple[NDArray[np.int64], QueryStart]:
+    # Imported here because importing numba is slow and `--help` does not need it.
+    from ltrbench.metrics.kernels import order_within_queries
+
+    keys = keys.view()
+    keys.flags.writeable = False  # numba compiles a second version for writeable arrays
+    return order_within_queries(keys, query_start, depth)
+
+
+def _check_scores(judgments: Judgments, scores: Scores) -> None:
+    if scores.shape != (judgments.num_documents,):
+        raise DataError(
+            f"scores have shape {scores.shape}, but the data set has {judgments.num_documents} documents; "
+            "give one score per document, in row order."
+        )
+    missing = np.flatnonzero(np.isnan(scores))
+    if missing.size:
+        raise DataError(f"scores[{missing[0]}] is NaN; give every document a score.")
+
 
 MetricFunction = Callable[[Ranking, int | None, Convention], PerQuery]
 Depth = Callable[[int | None, Convention], int]
@@ -58,6 +230,7 @@ class Metric:
         has_highest_grade: whether the metric uses the highest grade; no label may then exceed it.
         ties_in_formula: whether the formula of the metric handles tied scores, under any convention.
         depth: number of first places the metric reads; only these are ranked. All places is always correct.
+        bounds: lowest and highest value; None if they are not known.
     """
 
     function: MetricFunction
@@ -66,7 +239,11 @@ class Metric:
     has_highest_grade: bool = False
     ties_in_formula: bool = False
     depth: Depth = whole_list
+    bounds: tuple[float, float] | None = None
 
+
+_SHARE = (0.0, 1.0)
+"""Bounds of most metrics."""
 
 METRICS: dict[str, Metric] = {}
 ALIASES = {"ap": "map"}
@@ -81,6 +258,7 @@ def metric(
     has_highest_grade: bool = False,
     ties_in_formula: bool = False,
     depth: Depth = whole_list,
+    bounds: tuple[float, float] | None = None,
 ) -> Callable[[MetricFunction], MetricFunction]:
     """Registers a metric under its name in the grammar `name@k`; the other arguments are those of `Metric`.
 
@@ -99,7 +277,9 @@ def metric(
             raise ConfigError(f"@metric('{name}') decorates {function!r}; decorate a function with a name.")
         _check_name_is_free(name, function)
         _check_signature(name, function)
-        METRICS[name] = Metric(function, no_cutoff, has_gain, has_highest_grade, ties_in_formula, depth)
+        METRICS[name] = Metric(
+            function, no_cutoff, has_gain, has_highest_grade, ties_in_formula, depth, bounds
+        )
         return function
 
     return register
@@ -148,7 +328,7 @@ def dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     return _where_found(ranking, convention, _dcg(ranking, k, convention))
 
 
-@metric("ndcg", has_gain=True, depth=first_k)
+@metric("ndcg", has_gain=True, depth=first_k, bounds=_SHARE)
 def ndcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """NDCG@k = DCG@k / ideal DCG@k, where the ideal DCG@k is that of the labels in descending order.
 
@@ -161,6 +341,7 @@ def ndcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     "mean_ndcg",
     no_cutoff="it is the mean of NDCG@1, ..., NDCG@n over the n documents of a query",
     has_gain=True,
+    bounds=_SHARE,
 )
 def mean_ndcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """MeanNDCG = (1 / n) sum over k = 1, ..., n of NDCG@k (LETOR 4.0's evaluation script)."""
@@ -174,7 +355,7 @@ def mean_ndcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQue
     return sum_queries(_quotient(dcg_at, ideal_at), judgments.query_start) / judgments.query_sizes
 
 
-@metric("precision", depth=first_k)
+@metric("precision", depth=first_k, bounds=_SHARE)
 def precision(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """P@k = (sum over r < min(k, n) of rel_r) / k; without a cutoff, k is n.
 
@@ -192,7 +373,7 @@ def precision(ranking: Ranking, k: int | None, convention: Convention) -> PerQue
     return np.where(_num_relevant(ranking, convention) > 0, hits / places, np.nan)
 
 
-@metric("recall", depth=first_k)
+@metric("recall", depth=first_k, bounds=_SHARE)
 def recall(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """Recall@k = (sum over r < min(k, n) of rel_r) / R."""
     relevance = _relevance(ranking, convention)
@@ -204,7 +385,7 @@ def _average_precision_depth(k: int | None, convention: Convention) -> int:
     return first_k(k if convention.average_precision_cutoff else None, convention)
 
 
-@metric("map", depth=_average_precision_depth)
+@metric("map", depth=_average_precision_depth, bounds=_SHARE)
 def average_precision(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """AP@k = (sum over r < min(k, n) of rel_r P@(r + 1)) / min(R, k); its mean over queries is MAP.
 
@@ -228,7 +409,7 @@ def average_precision(ranking: Ranking, k: int | None, convention: Convention) -
     return _quotient(total, possible)
 
 
-@metric("mrr", depth=first_k)
+@metric("mrr", depth=first_k, bounds=_SHARE)
 def reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """RR@k = 1 / (r + 1) for the first relevant rank r < k, otherwise 0; its mean over queries is MRR.
 
@@ -248,7 +429,7 @@ def reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> 
     return np.where(_num_relevant(ranking, convention) > 0, expected, np.nan)
 
 
-@metric("err", has_highest_grade=True, depth=first_k)
+@metric("err", has_highest_grade=True, depth=first_k, bounds=_SHARE)
 def expected_reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """ERR@k = sum over r < min(k, n) of (1 / (r + 1)) p_r product over i < r of (1 - p_i), where
     p_r = (2^l_r - 1) / 2^l_max and l_max is the highest grade of the convention.
@@ -266,7 +447,7 @@ def expected_reciprocal_rank(ranking: Ranking, k: int | None, convention: Conven
     return np.where(ranking.judgments.best_labels > 0, values, np.nan)
 
 
-@metric("wta", no_cutoff="it reads the first document only", depth=first_place)
+@metric("wta", no_cutoff="it reads the first document only", depth=first_place, bounds=_SHARE)
 def winner_takes_all(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """WTA = 1 if the first document has the highest label of its query, otherwise 0.
 
@@ -282,7 +463,7 @@ def winner_takes_all(ranking: Ranking, k: int | None, convention: Convention) ->
 _PAIRS_OF_A_WHOLE_LIST = "it counts the pairs of the whole list"
 
 
-@metric("pairwise_accuracy", no_cutoff=_PAIRS_OF_A_WHOLE_LIST)
+@metric("pairwise_accuracy", no_cutoff=_PAIRS_OF_A_WHOLE_LIST, bounds=_SHARE)
 def pairwise_accuracy(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """Share of the pairs with different labels that are ordered correctly; a tied pair counts 1/2.
 
@@ -291,7 +472,7 @@ def pairwise_accuracy(ranking: Ranking, k: int | None, convention: Convention) -
     return _share_in_order(_count_pairs(ranking, *ranking.judgments.grades))
 
 
-@metric("auc", no_cutoff=_PAIRS_OF_A_WHOLE_LIST)
+@metric("auc", no_cutoff=_PAIRS_OF_A_WHOLE_LIST, bounds=_SHARE)
 def area_under_roc(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """AUC: share of the pairs of a relevant and another document ordered correctly; a tied pair counts 1/2.
 
@@ -301,7 +482,7 @@ def area_under_roc(ranking: Ranking, k: int | None, convention: Convention) -> P
     return _share_in_order(_count_pairs(ranking, relevant.astype(np.int64), 2))
 
 
-@metric("kendall_tau", no_cutoff=_PAIRS_OF_A_WHOLE_LIST, ties_in_formula=True)
+@metric("kendall_tau", no_cutoff=_PAIRS_OF_A_WHOLE_LIST, ties_in_formula=True, bounds=(-1.0, 1.0))
 def kendall_tau(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """tau_b = (C - W) / sqrt((P - T_s) (P - T_l)), from -1 to 1: of P pairs, C are ordered correctly, W
     wrongly, T_s are tied in score and T_l in label.

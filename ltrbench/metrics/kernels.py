@@ -61,10 +61,11 @@ def order_within_queries(
             num_kept = _select_largest(keys[first : first + n], depth, best, order[start:], key, row)
             lowest = best[depth - 1]
             if num_kept == depth:
-                order[start : start + depth] += first
+                for i in range(start, start + depth):
+                    order[i] += first
                 place_start[query + 1] = start + depth
                 continue
-        num_sorted = 0
+        num_sorted = int(np.int64(0))  # not the literal 0, for which numba would compile the callee once more
         for i in range(first, first + n):
             # Writes always and advances conditionally: the branch would be mispredicted often.
             key[num_sorted], row[num_sorted] = keys[i], i
@@ -75,7 +76,9 @@ def order_within_queries(
             num_kept = depth
             while num_kept < num_sorted and sorted_key[num_kept] == sorted_key[depth - 1]:
                 num_kept += 1
-        order[start : start + num_kept] = sorted_row[:num_kept]
+        # Loops, because assigning one slice to another compiles the text of NumPy's error, for two seconds.
+        for i in range(num_kept):
+            order[start + i] = sorted_row[i]
         place_start[query + 1] = start + num_kept
     return order[: place_start[-1]], place_start
 

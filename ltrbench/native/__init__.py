@@ -9,34 +9,22 @@ For the engine itself start at the loop in `boosting` and follow its calls. The 
 code without docstrings and comments. Each file imports only from files above it:
 
     objectives/lambdas  gradients and hessians of NDCG
-    tree/binning        feature values to small integers
-    tree/histogram      sums of gradients and hessians per bin
-    tree/splitting      the best split of a leaf
-    tree/partition      the documents of a leaf moved to its two children
-    tree/nodes          the arrays of a tree
-    tree/grower         growing one tree
-    boosting            the loop over trees
+    bins                feature values to small integers; the documents of a leaf moved to its children
+    histogram           sums of gradients and hessians per bin, which do not depend on the order of documents
+    splitting           the best split of a leaf
+    nodes               the arrays of a tree
+    growing             growing one tree
+    boosting            the loop over trees, samples of queries and documents, DART
 
-There are three folders, each of which lists its files in reading order. `objectives` and `tree` do not import
-from each other, and `forest` imports from `tree`. From the files here, they import only `settings`, `sums`
-and `team`:
+Objectives and the growth of trees do not import each other. Other files:
 
     objectives     gradients and hessians of every objective, in the dialect of every library
-    tree           binning of features, and growing one tree
-    forest         scores of many trees, and the contribution of each feature
-
-Other files that the loop uses:
-
+    sparse         bins of sparse features; exclusive feature bundling
+    forest         scores of many trees
+    attribution    scores with replaced features, and TreeSHAP
     settings       declaration of a setting: default, range and documentation in one place
-    sampling       samples of queries, documents and features for each tree
-    dart           DART: earlier trees dropped while a new one is fitted
-    ensemble       the trees so far, their weights and their scores
-    sums           sums over documents that do not depend on the order of documents
     team           the members of a fit, among which the queries are divided
-
-Before timing starts:
-
-    warm_up        compiles everything, in two processes
+    warm_up        compiles what the data of a fit need, in two processes, before timing starts
 
 A file with a compiled loop contains, in this order, the formula, the plain NumPy reference, the public
 function and the loop. A test compares reference and loop. Stored results have the same bits on any number of

@@ -1,15 +1,14 @@
-"""Warm-up: compiles everything that a fit and its predictions need before timing starts.
+"""Warm-up: compiles what a fit and its predictions need before timing starts.
 
-Within a process, numba compiles one kernel after another, and half of the time is spent on the kernels that
-grow a tree. If these are not in the cache yet, a second process compiles them into the cache while this
-process compiles the rest.
+`compile_engine` is for dense features, `compile_sparse_engine` adds what only sparse ones use, and
+`compile_joint_growth` what only several members use. Permutation importances and TreeSHAP, which are not
+timed, compile at their first use. Within a process, numba compiles one kernel after another, and half of the
+time is spent on the kernels that grow a tree. If these are not in the cache yet, a second process compiles
+them into the cache while this process compiles the rest.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,23 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from ltrbench.compilation import config, is_cached
+from ltrbench.compilation import compiling_process, is_cached
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import SparseRows
-from ltrbench.native.boosting import BoostingSettings, boost
-from ltrbench.native.forest.replaced import replaced_scores
-from ltrbench.native.forest.scoring import add_scores
+from ltrbench.data.features import SparseRows, is_sparse
+from ltrbench.native.bins import COLUMN_BINS, BinnedFeatures, partition
+from ltrbench.native.boosting import BoostingSettings, SamplingSettings, boost
+from ltrbench.native.forest import add_scores
+from ltrbench.native.growing import Grower, GrownTree, grow_best_first, prepare_joint_search
+from ltrbench.native.histogram import bin_starts, build_histogram, quantise
 from ltrbench.native.objectives import Objective, ObjectiveSettings
-from ltrbench.native.sampling import SamplingSettings
+from ltrbench.native.splitting import LeafToCut, SplitSettings
 from ltrbench.native.team import ALONE
-from ltrbench.native.tree.binning import COLUMN_BINS, BinnedFeatures
-from ltrbench.native.tree.fast_growth import grow_best_first
-from ltrbench.native.tree.grower import Grower, GrownTree
-from ltrbench.native.tree.histogram import bin_starts, build_histogram, quantise
-from ltrbench.native.tree.joint import prepare_joint_search
-from ltrbench.native.tree.partition import partition
-from ltrbench.native.tree.sparse.layout import NO_CELL, SparseBins, SparseLayout
-from ltrbench.native.tree.splitting import LeafToCut, SplitSettings
 
 LOOSE_SPLITS = SplitSettings(min_docs_in_leaf=1)
 
@@ -65,49 +58,40 @@ def compile_engine(objective: ObjectiveSettings, correction: Objective | None, n
     """
     settings = BoostingSettings(num_trees=1, num_leaves=3, objective=objective, splits=LOOSE_SPLITS)
     with _growth_compiled_beside(num_threads):
-        _fit(replace(settings, num_leaves=1), correction)  # everything except growing trees
-        # The second process needs `partition` last and then finds it in the cache.
-        binned, rows = _two_bins(), np.arange(4, dtype=np.uint32)
-        partition(binned.words, None, binned.num_bins, 0, 0, False, rows, rows.copy(), num_threads)
-    _fit(settings, correction)
+        _fit(four_documents(), replace(settings, num_leaves=1), correction)  # everything except growing trees
+    _fit(four_documents(), settings, correction)
 
 
-def _fit(settings: BoostingSettings, correction: Objective | None) -> None:
-    data, sparse = four_documents(), four_sparse_documents()
-    boost(data, settings, objective=correction)
+def compile_sparse_engine(objective: ObjectiveSettings, correction: Objective | None) -> None:
+    """Compiles what a fit to sparse features and its predictions need in addition to `compile_engine`."""
+    settings = BoostingSettings(num_trees=1, num_leaves=3, objective=objective, splits=LOOSE_SPLITS)
+    _fit(four_sparse_documents(), settings, correction)
+
+
+def _fit(data: RankingDataset, settings: BoostingSettings, correction: Objective | None) -> None:
     # With a sample, scores are computed from bins or stored values, as those of validation documents.
     sampled = replace(settings, sampling=SamplingSettings(documents_per_tree=0.5))
-    boost(sparse, settings, objective=correction)
-    boost(sparse, sampled, objective=correction)
-    forest = boost(data, sampled).forest
-    add_scores(forest, data.features, np.zeros(4))
-    replaced_scores(forest, data.features, np.arange(1), np.zeros((1, 1, 4), dtype=np.float32))
+    for each in (settings, sampled):
+        forest = boost(data, each, objective=correction).forest
+    if not is_sparse(data.features):
+        add_scores(forest, data.features, np.zeros(4))
 
 
 @contextmanager
 def _growth_compiled_beside(num_threads: int) -> Iterator[None]:
     """Runs `compile_growth` in a second process during the block, if there is a thread for it and the kernels
-    are not in the cache. If that process fails, it prints its error, and this process compiles them later."""
+    are not in the cache."""
     if num_threads == 1 or is_cached(grow_best_first):
         yield
         return
-    # -P and PYTHONPATH: the second process has this import path, without the working directory in addition.
-    command = [sys.executable, "-P", "-c", f"from {__name__} import compile_growth; compile_growth()"]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    if config.CACHE_DIR:  # the replacement that this process uses if the default cache is not writable
-        environment["NUMBA_CACHE_DIR"] = config.CACHE_DIR
-    with subprocess.Popen(command, env=environment):  # waits for the process at the end of the block
+    with compiling_process(f"from {__name__} import compile_growth; compile_growth()"):
         yield
 
 
-def compile_growth() -> list[GrownTree]:
-    """Grows trees on dense and sparse bins without running the earlier stages; compiles the kernels that this
-    needs."""
+def compile_growth() -> GrownTree:
+    """Grows a tree without running the earlier stages; compiles the kernels that this needs."""
     quantised, features = quantise(np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4)), np.ones(1, dtype=np.bool_)
-    return [
-        Grower(binned, 3, LOOSE_SPLITS).grow(quantised, np.arange(4, dtype=np.uint32), features)
-        for binned in (_two_bins(), _two_sparse_bins())
-    ]
+    return Grower(_two_bins(), 3, LOOSE_SPLITS).grow(quantised, np.arange(4, dtype=np.uint32), features)
 
 
 def compile_joint_growth() -> None:
@@ -130,21 +114,3 @@ def _two_bins() -> BinnedFeatures:
         num_bins=np.array([3]),
         feature_of_column=np.array([0]),
     )
-
-
-def _two_sparse_bins() -> SparseBins:
-    """Returns the same documents, in arrays of the types that `bin_sparse` returns."""
-    zero, cell_of_byte = np.zeros(1, dtype=np.int64), np.full((1, 256), NO_CELL, dtype=np.int64)
-    cell_of_byte[0, 1] = 1
-    layout = SparseLayout(
-        bin_start=np.array([0, 3]),
-        default_bin=zero,
-        lane=zero,
-        cell_of_byte=cell_of_byte,
-        row_start=np.zeros(5, dtype=np.int64),
-        cells=np.zeros(0, dtype=np.uint32),
-        listed_before=np.zeros(2, dtype=np.int64),
-    )
-    binned = _two_bins()
-    edges = np.zeros(3, dtype=np.float32)
-    return SparseBins(binned.words, layout, edges, binned.num_bins, binned.feature_of_column)

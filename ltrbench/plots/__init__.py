@@ -7,13 +7,10 @@
 
 The files:
 
-    learning_curves   metrics of validation and train by iteration
-    cutoffs           NDCG@k against k
-    importances       feature importances
-    costs             metrics against times and sizes, with the Pareto front
-    tree_views        trees as text, JSON and a picture
-    report            pictures of the report only, and of searches
-    drawing           shared by all pictures
+    runs         learning curves, NDCG@k against k, importances, metrics against costs with the Pareto front
+    tree_views   trees as text, JSON and a picture
+    report       pictures of the report only, and of searches
+    drawing      shared by all pictures
 
 A picture shows one series per row of a comparison, with the runs (folds and seeds) of the row. A backend has
 the same color and marker in every picture of every sweep; the rows of one backend differ in line style, fill
@@ -31,13 +28,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ltrbench.plots.costs import FIT, fit_seconds, metric_against_cost
-from ltrbench.plots.cutoffs import ndcg_by_cutoff
-from ltrbench.plots.drawing.panels import DPI, short_name
-from ltrbench.plots.drawing.series import Series, finished
-from ltrbench.plots.importances import importance_bars
-from ltrbench.plots.learning_curves import curves_by_iteration
-from ltrbench.results import Run
+from ltrbench.plots.drawing import DPI, Series, finished, short_name
+from ltrbench.plots.runs import (
+    FIT,
+    curves_by_iteration,
+    fit_seconds,
+    importance_bars,
+    metric_against_cost,
+    ndcg_by_cutoff,
+)
+from ltrbench.runs import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ltrbench.errors import ConfigError
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
 from ltrbench.plots import short_name
-from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
 
 _LARGEST = float(np.finfo(np.float32).max)
 

@@ -1,10 +1,9 @@
 """Rankers: the contract, and one file per backend.
 
-    base             the Ranker contract: `fit`, `predict`, `save` and `load`
-    capabilities     protocols of the optional methods
-    early_stopping   early stopping and the learning curve
+    base             the Ranker contract, protocols of the optional methods, early stopping
     library          base class of the adapters of boosted-tree libraries
-    models           trained models: trees, importances, model files
+    importance       feature importances; `shuffling` permutes features
+    saved            loading of saved rankers
 
 The backends, which do not import each other:
 
@@ -21,9 +20,16 @@ Backends are not imported here. Each is imported when a YAML's `_target_` names 
 nor needs the libraries that it does not use.
 """
 
-from ltrbench.rankers.base import BoostingRanker, FitSummary, Ranker
-from ltrbench.rankers.early_stopping import EarlyStopping, Iteration, Monitor, OnIteration
-from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, WeightedTree
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, WeightedTree
+from ltrbench.rankers.base import (
+    BoostingRanker,
+    EarlyStopping,
+    FitSummary,
+    Iteration,
+    Monitor,
+    OnIteration,
+    Ranker,
+)
 
 __all__ = [
     "BoostingRanker",

@@ -5,32 +5,688 @@ conf/model whose `_target_` names it. A boosted-tree backend derives from `Boost
 shared fields; any other backend derives from `Ranker`. The dataclass is the schema: only its fields can be
 set.
 
-Four methods are required: `fit`, `predict`, `save` and `load`. `capabilities.py` lists the optional methods,
+Four methods are required: `fit`, `predict`, `save` and `load`. The protocols below list the optional methods,
 and the effect of leaving each one out.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from enum import Enum
 from pathlib import Path
 from types import UnionType
-from typing import Any, ClassVar, Self, TypeVar, get_args, get_origin
+from typing import (
+    Any,
+    ClassVar,
+    Protocol,
+    Self,
+    TypeVar,
+    get_args,
+    get_origin,
+    runtime_checkable,
+)
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array
+from ltrbench.data.features import AnyFeatures, FeatureMatrix, SparseRows, as_array, rows_of_block
+from ltrbench.distributed.base import PlacedShards, QueryShard, RunsFunctions
 from ltrbench.errors import ConfigError, DataError, ResultError, require
-from ltrbench.measure.available import available_cores
-from ltrbench.rankers.capabilities import Finding, FitsTogether, Severity
-from ltrbench.rankers.early_stopping import EarlyStopping, Monitor, OnIteration
-from ltrbench.shapes import Features
-from ltrbench.untrusted.reading import read_json
+from ltrbench.measure import Stopwatch, available_cores
+from ltrbench.metrics import Evaluation, evaluate, left_out_judgments, parse_metric, preset
+from ltrbench.metrics.evaluation import Weighting
+from ltrbench.models.trees import Ensemble, uniform
+from ltrbench.shapes import Features, Scores
+from ltrbench.untrusted import read_json
+
+# ---- Early stopping and learning curves, implemented once for all backends.
+#
+# A backend creates a `Monitor` at the beginning of `fit`, passes it the scores after every iteration, and
+# stops when `should_stop` returns True. A backend never evaluates itself, so all backends stop by the same
+# rule.
+#
+# In a fit by several members each member has the scores of its shard only. `MemberMonitor` joins the values
+# of the queries of all members, so that every member decides alike, by the values that one process would
+# have.
+
+
+@dataclass(frozen=True, eq=False)
+class Iteration:
+    """Result of one boosting iteration.
+
+    Attributes:
+        number: number of trees after the iteration; 1 after the first.
+        train_scores: (D,) scores of the training documents.
+        valid_scores: (V,) scores of the validation documents; None without a validation set.
+        left_out: (n,), in ascending order, the training documents that were not sampled in this iteration:
+            the documents of the queries left out, or the documents left out one by one. None: no sampling.
+    """
+
+    number: int
+    train_scores: Scores
+    valid_scores: Scores | None = None
+    left_out: NDArray[np.int64] | None = None
+
+
+OnIteration = Callable[[Iteration], None]
+"""Called after each iteration."""
+
+
+# Not frozen, because OmegaConf makes the fields of a frozen dataclass read-only.
+@dataclass
+class EarlyStopping:
+    """Early stopping: ends a fit when `metric` on the validation set has not improved for `patience`
+    iterations, and keeps the best iteration.
+
+    Only a strictly greater value is an improvement, so the earliest of equal iterations is kept.
+
+    Attributes:
+        metric: validation metric, such as ndcg@10.
+        patience: number of iterations without improvement before the fit ends, 1 or more.
+        convention: preset of the metric's convention; a library's preset stops where that library stops.
+        minimum: pairs of a number of trees and a value: the fit ends there if its best value so far is below
+            it. A search sets them to end trials without prospect.
+
+    Raises:
+        ConfigError: the metric or convention is unknown, the patience is below 1, or `minimum` does not
+            consist of such pairs.
+    """
+
+    metric: str = "ndcg@10"
+    patience: int = 100
+    convention: str = "default"
+    # Any, because OmegaConf refuses a whole number of trees in a list of floats.
+    minimum: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        parse_metric(self.metric)
+        preset(self.convention)
+        if self.patience < 1:
+            raise ConfigError(
+                f"early_stopping.patience is {self.patience}; set it to 1 or more, or set "
+                "early_stopping=null for no early stopping."
+            )
+        for place, pair in enumerate(self.minimum):
+            if not _is_minimum(pair):
+                raise ConfigError(
+                    f"early_stopping.minimum[{place}] is {pair}; give pairs of a number of trees and "
+                    "a value of the metric, as in early_stopping.minimum=[[50,0.4]]."
+                )
+
+
+def _is_minimum(pair: object) -> bool:
+    if not isinstance(pair, list | tuple) or len(pair) != 2:
+        return False
+    if any(isinstance(item, bool) or not isinstance(item, int | float) for item in pair):
+        return False
+    number, value = pair
+    return number >= 1 and float(number).is_integer() and math.isfinite(value)
+
+
+@dataclass
+class Monitor:
+    """Monitors one fit: calls `on_iteration` and applies early stopping.
+
+    Attributes:
+        rule: early-stopping rule; None: never stop.
+        valid: validation set; without it the rule does not apply and every tree is kept.
+        on_iteration: called with the scores of each iteration, for example for the learning curve.
+        best_iteration: number of trees with the best value of the rule's metric; 0 if no rule applies.
+        best_value: value of the metric at `best_iteration`.
+        is_pruned: whether the fit ended below the rule's minimum.
+        seconds: wall time spent in the monitor, which is evaluation time and not training time.
+    """
+
+    rule: EarlyStopping | None
+    valid: RankingDataset | None
+    on_iteration: OnIteration | None = None
+    best_iteration: int = 0
+    best_value: float = float("-inf")
+    is_pruned: bool = False
+    _watch: Stopwatch = field(default_factory=Stopwatch)
+
+    @property
+    def seconds(self) -> float:
+        return self._watch.seconds
+
+    @property
+    def wants_scores(self) -> bool:
+        """Whether the scores are used; if not, a backend need not compute them."""
+        return self.wants_train_scores or self._stops
+
+    @property
+    def wants_train_scores(self) -> bool:
+        return self.on_iteration is not None
+
+    @property
+    def _stops(self) -> bool:
+        return self.rule is not None and self.valid is not None
+
+    def should_stop(
+        self,
+        iteration: int,
+        train_scores: Scores | None,
+        valid_scores: Scores | None,
+        left_out: NDArray[np.int64] | None = None,
+    ) -> bool:
+        """Records an iteration; returns whether the fit must end.
+
+        Args:
+            iteration: number of trees after the iteration, from 1.
+            train_scores: (D,) training scores; may be None if `wants_train_scores` is False.
+            valid_scores: (V,) validation scores; None without a validation set.
+            left_out: as in `Iteration`, from a ranker that samples.
+        """
+        with self._watch:
+            if self.on_iteration is not None and train_scores is not None:
+                self.on_iteration(Iteration(iteration, train_scores, valid_scores, left_out))
+            return self._apply_rule(iteration, valid_scores)
+
+    def _apply_rule(self, iteration: int, valid_scores: Scores | None) -> bool:
+        if self.rule is None or self.valid is None or valid_scores is None:
+            return False
+        metric, convention = self.rule.metric, preset(self.rule.convention)
+        value = self._mean(evaluate(self.valid, valid_scores, [metric], convention=convention), metric)
+        if value > self.best_value:
+            self.best_iteration, self.best_value = iteration, value
+        self.is_pruned = any(
+            iteration == number and self.best_value < value for number, value in self.rule.minimum
+        )
+        return self.is_pruned or iteration - self.best_iteration >= self.rule.patience
+
+    def _mean(self, evaluation: Evaluation, metric: str) -> float:
+        """Returns the mean of a metric of the validation set."""
+        return evaluation.means[metric]
+
+
+class JoinsArrays(Protocol):
+    """The members of a fit, as far as backends and monitors use them.
+
+    Attributes:
+        rank: number of this member, from 0.
+    """
+
+    rank: int
+
+    def joined(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """Returns the one-dimensional arrays of all members, by rank."""
+
+
+FitCurve = tuple[list[int], dict[str, list[float]]]
+"""Number of trees of each recorded iteration; and "train/ndcg@10", "valid/ndcg@10", ... -> its values."""
+
+
+class MemberMonitor(Monitor):
+    """The monitor of one member of a fit: every member records the same curve and decides alike.
+
+    Every member calls `should_stop` in every iteration, because the members exchange values in it.
+
+    Args:
+        team: the members.
+        train: training queries of this member.
+        valid: validation queries of this member; None: no member has any.
+        metrics: metrics of the learning curve; empty: no curve is recorded.
+
+    Attributes:
+        curve: the learning curve of the whole training and validation set.
+    """
+
+    def __init__(
+        self,
+        rule: EarlyStopping | None,
+        team: JoinsArrays,
+        train: QueryShard,
+        valid: QueryShard | None,
+        metrics: Sequence[str],
+    ) -> None:
+        super().__init__(rule, None if valid is None else valid.dataset, self._record if metrics else None)
+        self.curve: FitCurve = ([], {})
+        self._team, self._train_shard, self._valid_shard = team, train, valid
+        self._metrics = tuple(metrics)
+        self._before: Scores | None = None
+
+    def _record(self, iteration: Iteration) -> None:
+        train, valid = self._train_shard, self._valid_shard
+        self.curve[0].append(iteration.number)
+        self._append("train", self._means(train, iteration.train_scores))
+        if valid is not None and iteration.valid_scores is not None:
+            self._append("valid", self._means(valid, iteration.valid_scores))
+        if iteration.left_out is not None:
+            before = np.zeros(len(iteration.train_scores)) if iteration.number == 1 else self._before
+            self._append("oob", self._improvement(iteration, iteration.left_out, before))
+        self._before = iteration.train_scores
+
+    def _append(self, kind: str, means: Mapping[str, float]) -> None:
+        for name, mean in means.items():
+            self.curve[1].setdefault(f"{kind}/{name}", []).append(mean)
+
+    def _means(self, shard: QueryShard, scores: Scores) -> dict[str, float]:
+        evaluation = evaluate(shard.dataset, scores, self._metrics)
+        return joined_means(self._team, shard.queries, evaluation, self._metrics)
+
+    def _improvement(
+        self, iteration: Iteration, left_out: NDArray[np.int64], before: Scores | None
+    ) -> dict[str, float]:
+        """Returns the out-of-bag improvement; NaN if the scores before the iteration were not reported."""
+        if before is None:
+            return dict.fromkeys(self._metrics, np.nan)
+        after = iteration.train_scores
+        queries: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        evaluations: list[Evaluation | None] = [None, None]
+        if left_out.size:  # another member may have left out documents although this one did not
+            chosen, judgments = left_out_judgments(self._train_shard.dataset, left_out)
+            queries = self._train_shard.queries[chosen]
+            evaluations = [evaluate(judgments, of[left_out], self._metrics) for of in (before, after)]
+        old, new = (joined_means(self._team, queries, each, self._metrics) for each in evaluations)
+        return {name: new[name] - old[name] for name in self._metrics}
+
+    def _mean(self, evaluation: Evaluation, metric: str) -> float:
+        assert self._valid_shard is not None  # a rule applies only with a validation set
+        return joined_means(self._team, self._valid_shard.queries, evaluation, [metric])[metric]
+
+
+def joined_means(
+    team: JoinsArrays, queries: NDArray[np.int64], evaluation: Evaluation | None, metrics: Sequence[str]
+) -> dict[str, float]:
+    """Returns the means over the queries of all members, with the bits of an evaluation in one process.
+
+    Args:
+        queries: (n,), numbers of the queries of this member in the whole data set.
+        evaluation: of these queries; None: n is 0.
+        metrics: names of metrics that every member has evaluated.
+    """
+    rows: list[NDArray[Any]] = [queries.astype(np.float64)]
+    if evaluation is not None:
+        for name in metrics:
+            rows += [evaluation.per_query[name], *evaluation.weightings[name]]
+    height = 1 + 3 * len(metrics)
+    parts = [part.reshape(height, -1) for part in team.joined(np.concatenate(rows))]
+    whole = np.concatenate(parts, axis=1)
+    ordered = whole[1:, np.argsort(whole[0])].reshape(len(metrics), 3, -1)
+    return {
+        name: Weighting(factors, weights).mean(values)
+        for name, (values, factors, weights) in zip(metrics, ordered, strict=True)
+    }
+
+
+# ---- Optional methods of a ranker, in addition to `fit`, `predict`, `save` and `load`: one protocol per
+# method.
+#
+# A ranker has a capability if its class defines the method; it need not register or derive from the
+# protocol. Python compares names only, so no field of a ranker may have the name of a method below. A
+# caller checks with `isinstance(ranker, SupportsTrees)`. Effect of a missing method:
+#
+#     warm_up              compilation and imports count in the fit time
+#     warm_up_sparse       compilation for sparse features counts in the fit time
+#     clean_copy           a clean fit uses the ranker's settings unchanged
+#     seed_matters         every seed of a sweep is trained
+#     importance           a run records neither split counts nor gain
+#     contributions        a run records no SHAP values
+#     scores_with          permutation importances predict copies of the rows of shuffled documents, in
+#     blocks
+#     trees                the command `trees` refuses the model
+#     findings             no refusals, no cautions, and no list of unmatched parameters
+#     library_model        MLflow keeps the model as ltrbench saved it
+#     library_metrics      a run does not compare the library's metrics with ltrbench's
+#     library_parameters   the documentation does not show the translation of the shared parameters
+#     fit_distributed      a run with workers (distributed=dask) is refused
+#     warm_up_member       the compilation for several workers counts in the time of their fit
+#
+# Shapes: D documents, F features.
+
+
+@runtime_checkable
+class SupportsWarmUp(Protocol):
+    def warm_up(self) -> None:
+        """Compiles and imports everything that `fit` and `predict` need, before the clock starts."""
+
+
+@runtime_checkable
+class SupportsSparseWarmUp(Protocol):
+    def warm_up_sparse(self) -> None:
+        """Compiles what a fit to sparse features needs in addition to `warm_up`."""
+
+
+@runtime_checkable
+class SupportsMemberWarmUp(Protocol):
+    def warm_up_member(self) -> None:
+        """Compiles what a fit on several workers needs in addition to `warm_up`."""
+
+
+@runtime_checkable
+class SupportsCleanCopy(Protocol):
+    def clean_copy(self) -> Self:
+        """Returns an unfitted copy that trains the kept model without an evaluator, for timing.
+
+        `BoostingRanker` implements it: the copy has the kept number of trees and no early stopping.
+        """
+
+
+@runtime_checkable
+class SupportsSeedMatters(Protocol):
+    def seed_matters(self, num_documents: int) -> bool:
+        """Returns whether another seed may give other scores; True if that is not known.
+
+        A subclass whose `fit` draws more random numbers than the `fit` of its base class must override this
+        method.
+
+        Args:
+            num_documents: number of training documents; a backend may bin a large training set on a sample.
+        """
+
+
+@runtime_checkable
+class SupportsImportance(Protocol):
+    def importance(self) -> dict[str, NDArray[np.float64]]:
+        """Returns kind -> (F,) values, in the library's units.
+
+        Kinds are "split", the number of splits on a feature, and "gain", its total gain. Kinds that the model
+        does not have are omitted.
+
+        Raises:
+            ConfigError: the ranker is not fitted.
+        """
+
+
+@runtime_checkable
+class SupportsContributions(Protocol):
+    def contributions(self, features: Features) -> NDArray[np.float64] | None:
+        """Returns (D, F + 1) TreeSHAP values of (D, F) features; None if the model has none.
+
+        Values are in units of the score. The last column is the expected score; each row sums to the score of
+        `predict`.
+
+        Raises:
+            DataError: `features` is not an array of numbers, or F differs from the training set.
+            ConfigError: the ranker is not fitted, or a tree is too deep for the backend to explain.
+        """
+
+
+@runtime_checkable
+class SupportsScoresWith(Protocol):
+    def scores_with(
+        self, features: Features, columns: NDArray[np.int64], values: NDArray[np.float32]
+    ) -> NDArray[np.floating[Any]]:
+        """Returns (C, n, D) scores: scores[c, i] are those of `predict` if feature columns[c] had the values
+        values[c, i]. One call for many features and values can share what they have in common.
+
+        Args:
+            features: (D, F), an array.
+            columns: (C,), different features.
+            values: (C, n, D).
+        """
+
+
+@runtime_checkable
+class SupportsTrees(Protocol):
+    def trees(self) -> Ensemble:
+        """Returns the fitted trees in the arithmetic of the library; their weighted leaf values sum to the
+        scores of `predict`.
+
+        Raises:
+            ConfigError: the ranker is not fitted, or a node of its trees does not split on a single feature.
+        """
+
+
+@runtime_checkable
+class SupportsLibraryModel(Protocol):
+    def library_model(self) -> tuple[str, object]:
+        """Returns the package and its model object, for tools that support the package.
+
+        Raises:
+            ConfigError: the ranker is not fitted.
+        """
+
+
+@runtime_checkable
+class SupportsLibraryMetrics(Protocol):
+    library_convention: ClassVar[str]
+    """Preset of the metric convention that the library uses in `library_metrics`."""
+
+    def library_metrics(
+        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
+    ) -> dict[str, float]:
+        """Returns the metrics `names` of (D,) scores, computed by the backend's library.
+
+        A run compares them with ltrbench's values under `library_convention`. Metrics that the library cannot
+        compute are omitted.
+        """
+
+
+@runtime_checkable
+class SupportsLibraryParameters(Protocol):
+    def library_parameters(self) -> dict[str, Any]:
+        """Returns the settings under the names and in the units of the library or engine.
+
+        Values that depend on the training data are given for data without weights.
+        """
+
+
+class FitsTogether(RunsFunctions, Protocol):
+    """The workers of a distributed fit, as far as rankers use them.
+
+    The lists of arguments and of results are by rank, in the order of `addresses`.
+    """
+
+    @property
+    def client(self) -> Any:
+        """The `distributed.Client` of the cluster."""
+
+    @property
+    def members(self) -> Sequence[Any]:
+        """The workers by rank, each with its `num_threads`."""
+
+    def run_team(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Calls function(team, *arguments) on all workers at the same time, inside a collective.
+
+        Raises:
+            LtrbenchError: A member failed or ended.
+        """
+
+
+@runtime_checkable
+class SupportsDistributedFit(Protocol):
+    is_repeatable_on_workers: ClassVar[bool]
+    """Whether two distributed fits of the same data give the same bits, on any number of workers."""
+
+    def check_distributed(self) -> None:
+        """Checks the settings before any data is read.
+
+        Raises:
+            ConfigError: A setting is not available in a distributed fit.
+        """
+
+    def fit_distributed(
+        self,
+        workers: FitsTogether,
+        train: PlacedShards,
+        valid: PlacedShards | None = None,
+        metrics: Sequence[str] = (),
+    ) -> FitCurve:
+        """Fits this ranker to the shards that the workers hold; afterwards it is as after `fit`.
+
+        The caller has refused training sets that `findings` refuses. The functions that run on the workers
+        get their shards with `held(key)`.
+
+        Args:
+            valid: validation set, used for early stopping and the learning curve.
+            metrics: metrics of the learning curve; empty: no scores are computed for it.
+
+        Returns:
+            The learning curve; empty without `metrics`.
+        """
+
+
+class Severity(Enum):
+    """Effect of a finding on a run."""
+
+    REFUSED = "refused"
+    """`fit` raises DataError with the sentence."""
+    CAUTION = "caution"
+    """`fit` accepts the data but does not handle them as a user expects."""
+    UNMATCHED = "unmatched"
+    """The ranker differs from the shared parameters; results record the sentence and tables print it."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A message for the user about a ranker, or about a ranker on a training set.
+
+    Attributes:
+        sentence: one or more sentences, printed unchanged, that name the value and the remedy.
+    """
+
+    severity: Severity
+    sentence: str
+
+
+@runtime_checkable
+class SupportsFindings(Protocol):
+    def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
+        """Yields the findings about this ranker, fitted or not.
+
+        Args:
+            train: training set; None: only the findings that hold for any data.
+        """
+
+
+def refuse(ranker: Ranker, train: RankingDataset) -> None:
+    """Raises DataError with the first refusal of a training set; to be called at the start of `fit`."""
+    for sentence in _sentences(ranker, train, Severity.REFUSED):
+        raise DataError(sentence)
+
+
+def concerns_of(ranker: Ranker, train: RankingDataset) -> tuple[str, ...]:
+    """Returns the refusals and cautions about a training set: refusals first, then cautions."""
+    refused = (f"Refused: {sentence}" for sentence in _sentences(ranker, train, Severity.REFUSED))
+    return (*refused, *_sentences(ranker, train, Severity.CAUTION))
+
+
+def departures_of(ranker: Ranker) -> tuple[str, ...]:
+    """Returns the differences between the ranker and the shared parameters, one string per difference."""
+    return tuple(_sentences(ranker, None, Severity.UNMATCHED))
+
+
+def _sentences(ranker: Ranker, train: RankingDataset | None, severity: Severity) -> Iterator[str]:
+    findings = ranker.findings(train) if isinstance(ranker, SupportsFindings) else ()
+    return (finding.sentence for finding in findings if finding.severity is severity)
+
+
+def check_distributed(ranker: Ranker) -> SupportsDistributedFit:
+    """Returns a ranker that can be fitted on workers.
+
+    Raises:
+        ConfigError: It has no distributed fit, or not with its settings.
+    """
+    if not isinstance(ranker, SupportsDistributedFit):
+        raise ConfigError(
+            f"distributed is set, but {type(ranker).__name__} has no distributed fit. Choose "
+            f"{_WITH_DISTRIBUTED_FIT}, or fit in one process with distributed=none."
+        )
+    ranker.check_distributed()
+    return ranker
+
+
+_WITH_DISTRIBUTED_FIT = "model=native, model=lightgbm or model=xgboost"
+"""The models in conf/model with `fit_distributed`."""
+
+
+def importance_of(ranker: Ranker) -> dict[str, NDArray[np.float64]]:
+    """Returns kind -> (F,) importances; empty if the ranker has none."""
+    return ranker.importance() if isinstance(ranker, SupportsImportance) else {}
+
+
+def contributions_of(ranker: Ranker, features: Features) -> NDArray[np.float64] | None:
+    """Returns (D, F + 1) TreeSHAP values of (D, F) features; None if the ranker has none."""
+    return ranker.contributions(features) if isinstance(ranker, SupportsContributions) else None
+
+
+def scores_with(
+    ranker: Ranker,
+    features: Features,
+    scores: NDArray[np.floating[Any]],
+    columns: NDArray[np.int64],
+    values: NDArray[np.float32],
+) -> NDArray[np.floating[Any]]:
+    """Returns the (C, n, D) scores with other values of one feature at a time; see SupportsScoresWith.
+
+    A ranker without this method predicts copies of the documents in which the value differs, a block of them
+    at a time; a ranker that reads sparse features predicts copies of the stored values.
+
+    Args:
+        scores: (D,), scores of the documents as they are.
+    """
+    if isinstance(ranker, SupportsScoresWith) and not isinstance(features, SparseRows):
+        return ranker.scores_with(features, columns, values)
+    new_scores = np.empty(values.shape, dtype=scores.dtype)
+    for c, column in enumerate(columns.tolist()):
+        before = features[:, column]
+        for i, new in enumerate(values[c]):
+            rows = np.flatnonzero(new != before)
+            new_scores[c, i] = scores
+            new_scores[c, i, rows] = _scores_of_copies(ranker, features, rows, column, new[rows])
+    return new_scores
+
+
+def _scores_of_copies(
+    ranker: Ranker, features: Features, rows: NDArray[np.int64], column: int, values: NDArray[np.float32]
+) -> NDArray[np.floating[Any]]:
+    """Returns the (n,) scores of the documents `rows` with other values of one feature."""
+    if isinstance(features, SparseRows) and (ranker.reads_blocks or ranker.reads_sparse):
+        copies: Any = features.with_column(rows, column, values)
+        return ranker.predict(copies)
+    scores = np.empty(len(rows), dtype=ranker.score_dtype)
+    size = rows_of_block(features.shape[1])
+    for first in range(0, len(rows), size):
+        part = slice(first, first + size)
+        block = features[rows[part]]
+        block[:, column] = values[part]
+        scores[part] = ranker.predict(block)
+    return scores
+
+
+def clean_copy_of(ranker: Ranker) -> Ranker:
+    """Returns an unfitted copy that trains the kept model without an evaluator."""
+    return ranker.clean_copy() if isinstance(ranker, SupportsCleanCopy) else replace(ranker)
+
+
+def library_model_of(ranker: Ranker) -> tuple[str, object] | None:
+    """Returns the package and its model object; None if the model is ltrbench's own."""
+    return ranker.library_model() if isinstance(ranker, SupportsLibraryModel) else None
+
+
+def library_parameters_of(ranker: Ranker) -> dict[str, Any]:
+    """Returns the settings under the library's names; empty if the ranker does not provide them."""
+    return ranker.library_parameters() if isinstance(ranker, SupportsLibraryParameters) else {}
+
+
+def trees_of(ranker: Ranker) -> Ensemble:
+    """Returns the fitted trees in one form for all backends, see `uniform`.
+
+    Raises:
+        ConfigError: the ranker has no trees.
+    """
+    return uniform(exact_trees_of(ranker))
+
+
+def exact_trees_of(ranker: Ranker) -> Ensemble:
+    """Returns the fitted trees in the arithmetic of their library.
+
+    Raises:
+        ConfigError: the ranker has no trees.
+    """
+    if not isinstance(ranker, SupportsTrees):
+        raise ConfigError(
+            f"{type(ranker).__name__} has no trees; choose a run of a tree model, such as model=native."
+        )
+    return ranker.trees()
+
 
 Fitted = TypeVar("Fitted")
 

@@ -35,9 +35,8 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array, csr_of, row_blocks
 from ltrbench.errors import ConfigError, require, require_choice
-from ltrbench.rankers.base import check_fitted
-from ltrbench.rankers.capabilities import Finding, Severity
-from ltrbench.rankers.early_stopping import Monitor
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
+from ltrbench.rankers.base import Finding, Monitor, Severity, check_fitted
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
     LibraryRanker,
@@ -50,7 +49,6 @@ from ltrbench.rankers.library import (
     unset_fields,
     weights_of_documents,
 )
-from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
 from ltrbench.shapes import Features, Scores
 
 if TYPE_CHECKING:

@@ -27,11 +27,17 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, is_sparse, row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean, require
+from ltrbench.models.trees import MOST_LEVELS
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
     SHARED,
     BoostingRanker,
+    EarlyStopping,
+    Finding,
     FitSummary,
+    Monitor,
+    OnIteration,
+    Severity,
     check_blocks,
     check_features,
     check_fitted,
@@ -39,11 +45,8 @@ from ltrbench.rankers.base import (
     read_model_json,
     resolve_threads,
 )
-from ltrbench.rankers.capabilities import Finding, Severity
-from ltrbench.rankers.early_stopping import EarlyStopping, Monitor, OnIteration
-from ltrbench.rankers.models.splits import MOST_LEVELS
 from ltrbench.shapes import Features, Labels, Scores
-from ltrbench.untrusted.reading import read_bytes
+from ltrbench.untrusted import read_bytes
 
 SETTINGS_FILE = "settings.json"
 

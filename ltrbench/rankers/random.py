@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows, csr_of, row_blocks
 from ltrbench.rankers.base import (
+    OnIteration,
     Ranker,
     check_blocks,
     check_fitted,
     read_model_json,
     refused_as_saved,
 )
-from ltrbench.rankers.early_stopping import OnIteration
 from ltrbench.shapes import Features
 
 _FILE = "random.json"

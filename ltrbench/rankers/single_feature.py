@@ -12,18 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments, RankingDataset
-from ltrbench.data.features import SparseRows, as_array, csr_of
-from ltrbench.data.features.views import row_numbers
+from ltrbench.data.features import SparseRows, as_array, csr_of, row_numbers
 from ltrbench.errors import require
 from ltrbench.metrics import evaluate, parse_metric
 from ltrbench.rankers.base import (
+    OnIteration,
     Ranker,
     check_blocks,
     check_fitted,
     read_model_json,
     refused_as_saved,
 )
-from ltrbench.rankers.early_stopping import OnIteration
 from ltrbench.shapes import Features
 
 _FILE = "single_feature.json"

@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Splits
-from ltrbench.data.query_keys import num_shared
+from ltrbench.data.dataset import num_shared
 from ltrbench.errors import ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.results import FINISHED, Run
-from ltrbench.results.record import SearchRecord
-from ltrbench.results.run import COMPLETE, PARTIAL, PRUNED, UNSUCCESSFUL, TrialRow
-from ltrbench.search.base import Proposal, Search, SearchedModel, Trial
-from ltrbench.search.space import Value
+from ltrbench.runs import FINISHED, Run
+from ltrbench.runs.reading import COMPLETE, PARTIAL, PRUNED, UNSUCCESSFUL, TrialRow
+from ltrbench.runs.record import SearchRecord
+from ltrbench.search.base import Proposal, Search, SearchedModel, Trial, Value
 from ltrbench.statistics import Interval, PairedSample, winner_intervals
 from ltrbench.tables import listed
 

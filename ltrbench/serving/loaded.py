@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ltrbench.errors import ResultError
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.models.loading import load_ranker
-from ltrbench.results import MODEL_FOLDER, RESULT_FILE, Run, class_and_folder_of_model, read_run
-from ltrbench.serving.frames import array_of_frame, is_frame
+from ltrbench.rankers.saved import load_ranker
+from ltrbench.runs import MODEL_FOLDER, RESULT_FILE, Run, class_and_folder_of_model, read_run
+from ltrbench.serving.requests import array_of_frame, is_frame
 from ltrbench.tables import one_line
 
 

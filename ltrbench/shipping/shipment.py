@@ -2,35 +2,389 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+import hashlib
+import importlib
+import inspect
+import json
+import math
+import pkgutil
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, ResultError
-from ltrbench.measure.provenance import plain, versions
+from ltrbench.disk import DISK_REMEDIES, delete_abandoned, flush
+from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.metrics import DEFAULT, PRESETS
+from ltrbench.models.trees import Ensemble
+from ltrbench.provenance import plain, versions
 from ltrbench.rankers import Ranker
-from ltrbench.results import Run
-from ltrbench.shipping.certificate.certifying import certify, scores_of
-from ltrbench.shipping.certificate.check_rows import checked_rows, chosen_features
-from ltrbench.shipping.certificate.record import REFUSED, Certificate, certificate_record, finite_json
-from ltrbench.shipping.folder import (
-    CERTIFICATE_FILE,
-    CHECK_FILE,
-    README_FILE,
-    UPLOAD_FILE,
-    check_free,
-    json_bytes,
-    write_folder,
+from ltrbench.rankers.base import SupportsTrees, exact_trees_of
+from ltrbench.rankers.single_feature import SingleFeatureRanker
+from ltrbench.runs import MODEL_FOLDER, RESULT_FILE, Run
+from ltrbench.shipping import targets
+from ltrbench.shipping.certificate import (
+    REFUSED,
+    Certificate,
+    certificate_record,
+    certify,
+    finite_json,
+    scores_of,
 )
-from ltrbench.shipping.from_run import file_digest, run_record, shipped_model
-from ltrbench.shipping.model import ShippedModel
-from ltrbench.shipping.readme import readme
-from ltrbench.shipping.target import Engine, Export, Target
+from ltrbench.shipping.probes import CHECK_FORMAT, checked_rows, chosen_features, features_read
+from ltrbench.shipping.target import CheckRequests, Engine, Export, Linear, ShippedModel, Target
+from ltrbench.untrusted import mistake, read_json, types_of, visible
+
+# ---- Writes and reads the folder of a shipped model.
+#
+#     the files of the target     the first is the model
+#     upload.txt                  the request, command or code that loads it
+#     README.md                   how to upload and check it, names of features, limits
+#     check_rows.json             documents with expected scores
+#     check_...                   the same rows as requests of a server, named in README.md
+#     certificate.json            what was compared, and the verdict
+#
+# The folder of a refused model has certificate.json only.
+
+CERTIFICATE_FILE = "certificate.json"
+CHECK_FILE = "check_rows.json"
+README_FILE = "README.md"
+UPLOAD_FILE = "upload.txt"
+
+_REMEDY = "Copy the folder again from its source, or ship the model again"
+
+
+def json_bytes(value: Any) -> bytes:
+    """Returns JSON without NaN, with a line for each value and a newline at the end."""
+    return (json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
+
+
+def check_free(folder: Path) -> None:
+    """Checks before anything is computed that the folder can be written.
+
+    Raises:
+        ConfigError: It exists and is not empty; the certificate of a refused model may be replaced.
+    """
+    if not folder.exists() and not folder.is_symlink():
+        return
+    if not folder.is_dir():
+        raise ConfigError(f"--output {folder} is a file; name a new folder.")
+    names = sorted(path.name for path in folder.iterdir())
+    if names and not (names == [CERTIFICATE_FILE] and _is_refused(folder)):
+        raise ConfigError(
+            f"--output {folder} already contains {', '.join(names[:3])}; name a new folder, or delete it."
+        )
+
+
+def _is_refused(folder: Path) -> bool:
+    try:
+        content = read_json(folder / CERTIFICATE_FILE)
+    except ResultError:
+        return False
+    return isinstance(content, dict) and content.get("status") == REFUSED
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Writes all files to a folder that `check_free` accepts; it appears when it is complete.
+
+    Raises:
+        ConfigError: The folder is not free.
+        ResultError: The disk does not allow it.
+    """
+    check_free(folder)
+    prefix = f".{folder.name}.partial-"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        delete_abandoned(folder.parent, f"{prefix}*")
+        staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=prefix))
+        try:
+            staging.chmod(0o755)
+            for name, content in files.items():
+                (staging / name).write_bytes(content)
+            flush(staging)
+            (folder / CERTIFICATE_FILE).unlink(missing_ok=True)  # of a refused model
+            staging.rename(folder)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    except OSError as error:
+        remedy = DISK_REMEDIES.get(error.errno or 0, "Choose another folder")
+        raise ResultError(f"{folder} cannot be written: {error.strerror}. {remedy}.") from error
+
+
+def read_shipped(folder: Path, name: str) -> dict[str, Any]:
+    """Reads certificate.json or check_rows.json of a shipped model.
+
+    Raises:
+        ResultError: The folder has no such file, or it is not a JSON object.
+    """
+    path = folder / name
+    if not path.exists():
+        raise ResultError(f"{folder} is not the folder of a shipped model: it has no {name}. {_REMEDY}.")
+    content = read_json(path, _REMEDY)
+    if not isinstance(content, dict):
+        raise ResultError(f"{path} is not a JSON object. {_REMEDY}.")
+    return content
+
+
+# ---- The shipped model of a finished run.
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
+
+
+def shipped_model(run: Run, ranker: Ranker, name: str | None = None) -> ShippedModel:
+    """Returns the model of a run under a name.
+
+    Args:
+        ranker: the loaded model of the run.
+        name: name in the engine; None: the name of the model in the run.
+
+    Raises:
+        ConfigError: The model has neither trees nor weights, or the name is not possible in every engine.
+        ResultError: The model uses a feature that the run does not name.
+    """
+    scorer = _scorer(run, ranker)
+    train = run.result.data["train"]
+    num_features = int(train["features"])
+    highest = max(features_read(scorer), default=-1)
+    if highest >= num_features:
+        raise ResultError(
+            f"{run.path / MODEL_FOLDER}: the model uses feature {highest + 1}, but {run.path / RESULT_FILE} "
+            f"has {num_features} features. Copy the run folder again from its source."
+        )
+    names = run.result.feature_names or [str(number + 1) for number in range(num_features)]
+    checked = _checked_name(name, run.result.model)
+    return ShippedModel(checked, tuple(names), scorer, train.get("has_missing_values"))
+
+
+def _checked_name(name: str | None, of_run: str) -> str:
+    if name is None:
+        cleaned = re.sub(r"[^A-Za-z0-9_.-]", "_", of_run)[:100]
+        return cleaned if _NAME.fullmatch(cleaned) else "ltrbench"
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"--name {name!r}: begin with a letter and use letters, digits, '_', '.' and '-', at most 100 "
+            "characters, which every engine accepts."
+        )
+    return name
+
+
+def _scorer(run: Run, ranker: Ranker) -> Ensemble | Linear:
+    if isinstance(ranker, SingleFeatureRanker):
+        return Linear(ranker.weights)
+    if not isinstance(ranker, SupportsTrees):
+        raise ConfigError(
+            f"{run.path}: {run.result.model} ({type(ranker).__name__}) has no trees and cannot be shipped. "
+            "Choose a run of model=native, lightgbm, xgboost, catboost or single_feature."
+        )
+    return exact_trees_of(ranker)
+
+
+def run_record(run: Run, ranker: Ranker, reason: str = "") -> dict[str, Any]:
+    """Returns the JSON record of a run in a certificate.
+
+    Args:
+        reason: why the run was chosen; empty if the user named it.
+    """
+    folder = run.path / MODEL_FOLDER
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {
+        "path": str(run.path),
+        "model": run.result.model,
+        "class": f"{type(ranker).__module__}.{type(ranker).__qualname__}",
+        "files": {path.relative_to(folder).as_posix(): file_digest(path.read_bytes()) for path in files},
+        "chosen": reason or None,
+    }
+
+
+def file_digest(content: bytes) -> str:
+    """Returns the SHA-256 of a file, in hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+# ---- Finds and builds the target of a name: the class in the file of that name in `targets`.
+
+
+def target_names() -> list[str]:
+    """Returns the names of all targets, sorted; no target is imported."""
+    return sorted(module.name for module in pkgutil.iter_modules(targets.__path__))
+
+
+def find_target(name: str) -> type[Target]:
+    """Returns the class of a target.
+
+    Raises:
+        ConfigError: There is no target of that name, or the package that it needs is not installed.
+    """
+    names = target_names()
+    if name not in names:
+        raise ConfigError(
+            f"--to {name}: unknown target{did_you_mean(name, names)} Targets: {', '.join(names)}."
+        )
+    try:
+        module = importlib.import_module(f"{targets.__name__}.{name}")
+    except ImportError as error:
+        if (error.name or "").startswith("ltrbench"):  # an error in the package, not a missing extra
+            raise
+        raise ConfigError(f"--to {name}: {error}") from error
+    classes = [
+        item
+        for item in vars(module).values()
+        if inspect.isclass(item)
+        and issubclass(item, Target)
+        and item.__module__ == module.__name__
+        and not inspect.isabstract(item)
+    ]
+    if len(classes) != 1:
+        raise ConfigError(
+            f"--to {name}: {module.__name__} has {len(classes)} classes that derive from Target; a file in "
+            "targets has exactly one."
+        )
+    return classes[0]
+
+
+def takes_text(target_class: type[Target], option: str) -> bool:
+    """Returns whether the values of an option are texts, also those that look like numbers."""
+    declared = types_of(target_class).get(option)
+    return declared is str or get_origin(declared) is Literal
+
+
+def build_target(name: str, options: Mapping[str, Any]) -> Target:
+    """Returns a target with options: fields of its class.
+
+    Raises:
+        ConfigError: There is no such target or option, or a value has the wrong type.
+    """
+    target_class = find_target(name)
+    declared: Any = target_class  # a dataclass, by the contract
+    types = {item.name: types_of(target_class)[item.name] for item in fields(declared) if item.init}
+    for option, value in options.items():
+        if option not in types:
+            known = ", ".join(types) or "none"
+            raise ConfigError(
+                f"--set {option}: {name} has no such option{did_you_mean(option, types)} Options: {known}."
+            )
+        reason = _mistake(value, types[option], option)
+        if reason:
+            raise ConfigError(f"--set {reason}.")
+    built: Target = declared(**options)
+    return built
+
+
+def _mistake(value: Any, declared: Any, option: str) -> str | None:
+    if get_origin(declared) is not Literal:
+        return mistake(value, declared, option)
+    choices = get_args(declared)
+    listed_choices = ", ".join(map(str, choices))
+    return None if value in choices else f"{option} is {value!r}; one of {listed_choices} was expected"
+
+
+# ---- The README of the folder of a shipped model.
+
+_MOST_NAMES = 200
+
+
+def readme(
+    model: ShippedModel,
+    target: Target,
+    export: Export,
+    certificate: Certificate,
+    requests: CheckRequests | None = None,
+) -> bytes:
+    """Returns the text of README.md.
+
+    Args:
+        requests: how the deployed engine scores the rows with expected scores; None: a library does.
+    """
+    paragraphs = (
+        *_paragraphs(model, target.name, export, certificate),
+        f"Verified against: {target.verified_against}.",
+        "## Check",
+        *(_check(requests) if requests and requests.files else _check_without_requests(requests)),
+        f"## Features\n\n{_names(model)}",
+    )
+    return ("\n\n".join(paragraphs) + "\n").encode()
+
+
+def _paragraphs(model: ShippedModel, target: str, export: Export, certificate: Certificate) -> Iterator[str]:
+    first = next(iter(export.files))
+    yield f"# {model.name} for {target}"
+    yield f"`{first}` is the model. {_verdict(certificate)} `{CERTIFICATE_FILE}` has the details."
+    yield "## Upload"
+    yield f"Run this in the folder; it is also in `{UPLOAD_FILE}`."
+    yield f"```\n{export.request.rstrip()}\n```"
+    if export.notes:
+        yield "\n".join(f"- {note}" for note in export.notes)
+    yield "## Scores"
+    yield _scores(certificate)
+    if certificate.limits:
+        yield "Values that the engine cannot treat as the model does:"
+        yield "\n".join(f"- {kind}: {limit.sentence}" for kind, limit in certificate.limits.items())
+
+
+def _check(requests: CheckRequests) -> Iterator[str]:
+    """Yields how the deployed engine scores the rows, and how its answer is compared."""
+    yield (
+        f"`{CHECK_FILE}` has rows with expected scores. After the upload, these commands score the same rows "
+        f"with the deployed engine and write its answer to `{requests.answers}`:"
+    )
+    yield f"```\n{requests.commands}\n```"
+    left_out = [f"Rows left out: {rows}." for rows in _left_out(requests)]
+    if requests.notes or left_out:
+        yield "\n".join(f"- {note}" for note in (*requests.notes, *left_out))
+    yield "Compare the answer with the expected scores:"
+    yield f"```\npython -m ltrbench ship . --check {requests.answers}\n```"
+    yield "It names each row without an answer or with another score. The exit code is 0 if there is none."
+    if requests.cleanup:
+        yield f"Remove what the commands created:\n\n```\n{requests.cleanup}\n```"
+
+
+def _left_out(requests: CheckRequests) -> list[str]:
+    reasons = Counter(requests.left_out.values())
+    return [f"{count}, which have {reason}" for reason, count in reasons.items()]
+
+
+def _check_without_requests(requests: CheckRequests | None) -> Iterator[str]:
+    if requests is not None:
+        yield f"There are no requests, because no row can be in one: {'; '.join(_left_out(requests))}."
+    yield (
+        f"Score the rows of `{CHECK_FILE}` with the deployed model, and write a JSON object with the score "
+        'of each id, such as `{"q1-d1": 0.25, "q1-d2": -0.5}`, to `answers.json`:'
+    )
+    yield "```\npython -m ltrbench ship . --check answers.json\n```"
+
+
+def _verdict(certificate: Certificate) -> str:
+    comparison = certificate.comparison
+    if comparison is None or certificate.engine is None:
+        return "It was not verified: there is no evaluator of this engine in Python."
+    how = "a simulator of " if certificate.engine.is_simulated else ""
+    changed = len(comparison.changed_queries)
+    return (
+        f"Checked with {how}{certificate.engine.name}: the rankings of {changed} of {comparison.num_queries} "
+        f"queries changed beyond ties, and {certificate.coverage.tested} of {certificate.coverage.splits} "
+        "splits were tested at their thresholds."
+    )
+
+
+def _scores(certificate: Certificate) -> str:
+    total = certificate.offset
+    plus = f" plus {total!r}" if total else ""
+    reordered = certificate.comparison.reordered_in_words() if certificate.comparison else ""
+    return f"Scores are those of the original model{plus}, but for rounding{reordered}."
+
+
+def _names(model: ShippedModel) -> str:
+    names = model.feature_names[:_MOST_NAMES]
+    rest = model.num_features - len(names)
+    text = ", ".join(f"`{visible(name).replace('`', '')}`" for name in names)
+    return f"{text} and {rest} more." if rest else f"{text}."
 
 
 class RefusedModelError(ResultError):
@@ -88,7 +442,11 @@ def ship(
     is_refused = certificate.status == REFUSED
     files = {} if is_refused else _files(model, ranker, target, export, engine, certificate, data)
     about = {
-        "target": {"name": target.name, "options": _options(target)},
+        "target": {
+            "name": target.name,
+            "options": _options(target),
+            "verified_against": target.verified_against,
+        },
         "model": model.name,
         "run": run_record(run, ranker, reason),
         "data": {
@@ -148,7 +506,130 @@ def _files(
     return {
         **export.files,
         UPLOAD_FILE: f"{export.request.rstrip()}\n".encode(),
-        README_FILE: readme(model, target.name, export, certificate, requests),
+        README_FILE: readme(model, target, export, certificate, requests),
         CHECK_FILE: json_bytes(finite_json(rows)),
         **check_files,
     }
+
+
+# ---- Compares what a deployed engine answered with the expected scores in check_rows.json. n rows.
+
+
+@dataclass(frozen=True)
+class ExpectedRow:
+    """A row of check_rows.json.
+
+    Attributes:
+        rounding: largest difference that rounding can make.
+    """
+
+    id: str
+    query: str | None
+    score: float
+    rounding: float
+
+
+@dataclass(frozen=True)
+class WrongAnswer:
+    """A row with another score."""
+
+    row: ExpectedRow
+    answered: float
+
+
+@dataclass(frozen=True)
+class AnswerCheck:
+    """Answered scores against expected scores.
+
+    Attributes:
+        num_rows: number of expected rows.
+        missing: ids without an answer.
+        unknown: answered ids that are no row.
+        largest_difference: largest absolute difference.
+        wrong: rows whose scores differ by more than rounding, the largest difference first.
+        changed: queries whose order changed, each with the two rows, the first of which was higher.
+    """
+
+    num_rows: int
+    missing: tuple[str, ...]
+    unknown: tuple[str, ...]
+    largest_difference: float
+    wrong: tuple[WrongAnswer, ...]
+    changed: Mapping[str, tuple[str, str]]
+
+    def is_passed(self, tolerance: int = 0) -> bool:
+        """Returns whether all rows were answered, and at most `tolerance` queries changed their order; with
+        a tolerance of 0 also whether all scores are equal but for rounding."""
+        if self.missing or len(self.changed) > tolerance:
+            return False
+        return tolerance > 0 or not self.wrong
+
+
+def read_expected(folder: Path) -> list[ExpectedRow]:
+    """Reads the expected rows of a shipped model.
+
+    Raises:
+        ResultError: check_rows.json is missing or damaged.
+    """
+    content = read_shipped(folder, CHECK_FILE)
+    rows = content.get("rows")
+    remedy = "Copy the folder again from its source, or ship the model again."
+    if content.get("format") != CHECK_FORMAT or not isinstance(rows, list) or not rows:
+        raise ResultError(
+            f"{folder / CHECK_FILE} has no rows of format {CHECK_FORMAT}, which this version reads. {remedy}"
+        )
+    expected = []
+    for number, row in enumerate(rows, start=1):
+        if not _is_row(row):
+            raise ResultError(
+                f"{folder / CHECK_FILE}: row {number} lacks id, query, score or rounding. {remedy}"
+            )
+        expected.append(ExpectedRow(row["id"], row["query"], float(row["score"]), float(row["rounding"])))
+    return expected
+
+
+def _is_row(row: Any) -> bool:
+    return (
+        isinstance(row, dict)
+        and isinstance(row.get("id"), str)
+        and isinstance(row.get("query", 0), str | None)
+        and all(
+            isinstance(row.get(name), int | float) and not isinstance(row.get(name), bool)
+            for name in ("score", "rounding")
+        )
+    )
+
+
+def check_answers(expected: Sequence[ExpectedRow], answered: Mapping[str, float]) -> AnswerCheck:
+    """Compares answered scores, by id, with the expected rows."""
+    known = {row.id for row in expected}
+    rows = [row for row in expected if row.id in answered]
+    differences = {row.id: _difference(row.score, answered[row.id]) for row in rows}
+    wrong = [WrongAnswer(row, answered[row.id]) for row in rows if differences[row.id] > row.rounding]
+    return AnswerCheck(
+        num_rows=len(expected),
+        missing=tuple(row.id for row in expected if row.id not in answered),
+        unknown=tuple(name for name in answered if name not in known),
+        largest_difference=max(differences.values(), default=0.0),
+        wrong=tuple(sorted(wrong, key=lambda answer: -differences[answer.row.id])),
+        changed=_changed_orders(rows, answered),
+    )
+
+
+def _difference(expected: float, answered: float) -> float:
+    difference = abs(answered - expected)
+    return math.inf if math.isnan(difference) else difference
+
+
+def _changed_orders(rows: Sequence[ExpectedRow], answered: Mapping[str, float]) -> dict[str, tuple[str, str]]:
+    """Returns query -> the first pair whose expected scores differ by more than rounding, and whose answers
+    are equal or in the other order."""
+    changed: dict[str, tuple[str, str]] = {}
+    for first in rows:
+        for second in rows:
+            if first.query is None or first.query != second.query or first.query in changed:
+                continue
+            is_ordered = first.score - second.score > first.rounding + second.rounding
+            if is_ordered and not answered[first.id] > answered[second.id]:
+                changed[first.query] = (first.id, second.id)
+    return changed

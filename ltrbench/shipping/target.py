@@ -17,13 +17,64 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.errors import ConfigError
+from ltrbench.models.trees import Ensemble
 from ltrbench.shapes import Features
-from ltrbench.shipping.model import ShippedModel
-from ltrbench.untrusted.reading import read_json
+from ltrbench.untrusted import read_json
+
+# ---- The model that is shipped. F features.
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear model: the score is the sum of weights times features.
+
+    Attributes:
+        weights: (F,).
+    """
+
+    weights: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ShippedModel:
+    """A trained model with the names by which an engine knows it.
+
+    Attributes:
+        name: name of the model in the engine.
+        feature_names: F names, in the order of the features.
+        scorer: trees or weights.
+        has_missing_values: whether the training data have missing values; None: unknown.
+    """
+
+    name: str
+    feature_names: tuple[str, ...]
+    scorer: Ensemble | Linear
+    has_missing_values: bool | None = False
+
+    @property
+    def num_features(self) -> int:
+        return len(self.feature_names)
+
+    def trees(self, target: str) -> Ensemble:
+        """Returns the trees.
+
+        Raises:
+            ConfigError: The model is linear, which the target cannot hold.
+        """
+        if isinstance(self.scorer, Linear):
+            raise ConfigError(
+                f"{self.name} is a linear model, but {target} reads trees only. Choose --to elasticsearch, "
+                "--to opensearch, --to solr or --to vespa, or a run of a tree model."
+            )
+        return self.scorer
+
 
 MISSING_VALUES, ZERO_VALUES, TINY_VALUES, INFINITE_VALUES = "missing", "zero", "tiny", "infinite"
 """Kinds of values that an engine may treat in another way than the model, see `Export.limits`. Tiny
 values are those beside 0 of at most `trees.LARGEST_ZERO` in absolute value."""
+ABSENT_ZEROS = "absent zero"
+"""Kind of rows in which the engine has no value for the features that are 0."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +101,8 @@ class Export:
         notes: sentences for the README of the folder.
         limits: kind of value -> sentence: values that the engine cannot treat as the model does. Only a
             model whose data has such values is refused for them.
+        zeros_may_be_absent: whether the engine may have no value for a feature that is 0 in the training
+            data. The certificate then also scores the data with missing values in place of zeros.
     """
 
     files: Mapping[str, bytes]
@@ -57,6 +110,7 @@ class Export:
     offset: float = 0.0
     notes: tuple[str, ...] = ()
     limits: Mapping[str, str] = field(default_factory=dict)
+    zeros_may_be_absent: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +123,9 @@ class Engine:
         version: version of the installed package; empty for a simulator.
         rules: what a simulator follows, with sources; empty for the engine itself.
         score_dtype: dtype in which the engine sums.
+        leaf_dtype: dtype to which it rounds the weighted leaf values; None: `score_dtype`.
+        is_in_order: whether it adds the initial score, the trees in their order and the offset, so that its
+            scores are known to the last bit.
     """
 
     scores: Callable[[Features], NDArray[np.floating[Any]]]
@@ -76,6 +133,8 @@ class Engine:
     version: str = ""
     rules: tuple[Rule, ...] = ()
     score_dtype: str = "float64"
+    leaf_dtype: str | None = None
+    is_in_order: bool = True
 
     @property
     def is_simulated(self) -> bool:
@@ -145,6 +204,8 @@ class Target(ABC):
 
     name: ClassVar[str]
     """Name in `--to`."""
+    verified_against: ClassVar[str] = "the installed version, which scores the files here and in the tests"
+    """The engine whose scores the evaluator must have: for a simulator, its versions and the date."""
 
     @abstractmethod
     def export(self, model: ShippedModel) -> Export:

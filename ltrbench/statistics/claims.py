@@ -1,4 +1,6 @@
-"""Claims about a difference, derived from its interval, and the scopes of claims.
+"""Claims and what they need: multiplicity, tests over data sets and groups, risk, winners of searches.
+
+Claims about a difference, derived from its interval, and the scopes of claims.
 
 The scope of a claim is the set of sources of variation in its data. A claim about trained models is not a
 claim about the methods that trained them: trained again, the models may be in another order.
@@ -6,7 +8,28 @@ claim about the methods that trained them: trained again, the models may be in a
 
 from __future__ import annotations
 
-from ltrbench.statistics.intervals import Interval
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc, fdtrc, ndtr
+
+from ltrbench.errors import ConfigError
+from ltrbench.shapes import Values
+from ltrbench.statistics.paired import (
+    FEW,
+    FEW_QUERIES,
+    LEVEL,
+    Interval,
+    PairedSample,
+    max_t_factor,
+    student_intervals,
+    unknown_spread,
+    weighted_sum,
+)
 
 BETTER = "better"
 WORSE = "worse"
@@ -47,3 +70,501 @@ def claim_of(interval: Interval | None, rope: float) -> str:
     if interval.low > 0:
         return BETTER
     return WORSE if interval.high < 0 else UNDECIDED
+
+
+# ---- P-values adjusted for multiple tests.
+#
+# A p-value of None stays None and does not count as a test. Adjusted p-values are at least as large as the
+# given ones, at most 1, and in the same order.
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Returns, for the i-th smallest of m, the maximum over j <= i of (m - j + 1) p_(j) (Holm, 1979).
+
+    Rejecting at adjusted p-values up to 5 % gives at least one false rejection in at most 5 % of studies,
+    under any dependence of the tests.
+
+    >>> holm([0.01, None, 0.04, 0.03])
+    [0.03, None, 0.06, 0.06]
+    """
+    given = _known(p_values)
+    order = np.argsort(given, kind="stable")
+    stepped = (len(given) - np.arange(len(given))) * given[order]
+    return _restored(p_values, order, np.maximum.accumulate(stepped))
+
+
+def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
+    """Returns, for the i-th smallest of m, the minimum over j >= i of m p_(j) / j.
+
+    (Benjamini and Hochberg, 1995.) Among rejections at adjusted p-values up to 5 %, the expected share of
+    false ones is at most 5 %. Assumes independent or positively dependent tests (Benjamini and Yekutieli,
+    2001).
+
+    >>> benjamini_hochberg([0.01, None, 0.04, 0.03])
+    [0.03, None, 0.04, 0.04]
+    """
+    given = _known(p_values)
+    order = np.argsort(given, kind="stable")
+    stepped = len(given) / np.arange(1, len(given) + 1) * given[order]
+    return _restored(p_values, order, np.minimum.accumulate(stepped[::-1])[::-1])
+
+
+def _known(p_values: Sequence[float | None]) -> NDArray[np.float64]:
+    return np.array([value for value in p_values if value is not None], dtype=np.float64)
+
+
+def _restored(
+    p_values: Sequence[float | None], order: NDArray[np.intp], adjusted: NDArray[np.float64]
+) -> list[float | None]:
+    """Returns the adjusted p-values, which are in ascending order, in the original order."""
+    unsorted = np.empty_like(adjusted)
+    unsorted[order] = np.minimum(adjusted, 1)
+    known = iter(unsorted.tolist())
+    return [None if value is None else next(known) for value in p_values]
+
+
+# ---- Comparison of several systems over several data sets, each counted once (Demsar, 2006, JMLR 7).
+#
+# Folds of one data set do not count as data sets, because they are not independent samples.
+
+FEWEST_DATA_SETS = 5
+
+
+@dataclass(frozen=True)
+class PairOfRanks:
+    """P-values for systems a and b over all data sets: Nemenyi, Wilcoxon, and Wilcoxon adjusted by Holm."""
+
+    a: int
+    b: int
+    nemenyi: float
+    wilcoxon: float
+    wilcoxon_holm: float
+
+
+@dataclass(frozen=True)
+class DataSetTest:
+    """Tests of M systems over N data sets. If a test is not available, its fields are None or empty.
+
+    Attributes:
+        average_ranks: (M,), 1 is best.
+        num_data_sets: N.
+        chi2, chi2_p: Friedman's statistic with M - 1 degrees of freedom, and its p-value.
+        f, f_p: Iman and Davenport's statistic with M - 1 and (M - 1)(N - 1) degrees of freedom, and its
+            p-value; f is None if all data sets rank the systems equally, because it is infinite then.
+        critical_difference: smallest significant difference of average ranks by Nemenyi's test at 5 %.
+        groups: groups of systems, in order of rank, without a significant difference: the bars of the
+            critical-difference diagram. No group contains another.
+        pairs: all pairs of systems.
+        note: reason why a test is not available; empty if all are.
+    """
+
+    average_ranks: tuple[float, ...]
+    num_data_sets: int
+    chi2: float | None = None
+    chi2_p: float | None = None
+    f: float | None = None
+    f_p: float | None = None
+    critical_difference: float | None = None
+    groups: tuple[tuple[int, ...], ...] = ()
+    pairs: tuple[PairOfRanks, ...] = ()
+    note: str = ""
+
+
+def friedman(means: Sequence[Sequence[float]] | NDArray[np.float64]) -> DataSetTest:
+    """Computes Friedman's test, Nemenyi's post-hoc test, and Wilcoxon's test with Holm's adjustment.
+
+    Args:
+        means: (N, M), mean of each system on each data set, higher is better.
+
+    Friedman's and Nemenyi's tests use only the ranks within a data set, so the scales of data sets may
+    differ; Wilcoxon's test also uses the sizes of differences. All assume independent data sets. Nemenyi's
+    result for two systems depends on the other systems, Wilcoxon's does not (Benavoli, Corani and Mangili,
+    2016); therefore both are reported. Chi2 and F have no correction for ties, as in Demsar's article: with
+    ties they are conservative.
+
+    Raises:
+        ConfigError: If `means` is not a matrix of finite numbers.
+    """
+    values = np.asarray(means, dtype=np.float64)
+    if values.ndim != 2 or not np.isfinite(values).all():
+        raise ConfigError("means must be finite numbers, one row per data set and one column per system.")
+    num_data_sets, num_systems = values.shape
+    ranks = _average_ranks(values)
+    known = tuple(ranks.tolist())
+    if num_data_sets < FEWEST_DATA_SETS:
+        return DataSetTest(
+            known, num_data_sets, note=f"{num_data_sets} data sets; a test over them needs {FEWEST_DATA_SETS}"
+        )
+    if num_systems < 3:
+        return DataSetTest(
+            known, num_data_sets, pairs=_pairs(values, ranks), note="Friedman's test needs three systems"
+        )
+    chi2 = friedman_chi2(ranks, num_data_sets)
+    f = iman_davenport_f(chi2, num_data_sets, num_systems)
+    critical = nemenyi_critical_difference(num_systems, num_data_sets)
+    free = num_systems - 1
+    return DataSetTest(
+        average_ranks=known,
+        num_data_sets=num_data_sets,
+        chi2=chi2,
+        chi2_p=float(chdtrc(free, chi2)),
+        f=f,
+        f_p=0.0 if f is None else float(fdtrc(free, free * (num_data_sets - 1), f)),
+        critical_difference=critical,
+        groups=not_different(ranks, critical),
+        pairs=_pairs(values, ranks),
+    )
+
+
+def _average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns (M,) ranks averaged over data sets; tied systems get the mean of their ranks."""
+    from scipy.stats import rankdata
+
+    if len(values) == 0:
+        return np.zeros(0)
+    ranks: NDArray[np.float64] = rankdata(-values, axis=1).mean(axis=0)
+    return ranks
+
+
+def friedman_chi2(average_ranks: NDArray[np.float64], num_data_sets: int) -> float:
+    """Returns 12 N / (M (M + 1)) (sum_j R_j^2 - M (M + 1)^2 / 4), R_j the average ranks (Friedman, 1937)."""
+    m = len(average_ranks)
+    spread = (average_ranks**2).sum() - m * (m + 1) ** 2 / 4
+    return float(max(0.0, 12 * num_data_sets / (m * (m + 1)) * spread))
+
+
+def iman_davenport_f(chi2: float, num_data_sets: int, num_systems: int) -> float | None:
+    """Returns (N - 1) chi2 / (N (M - 1) - chi2) (Iman and Davenport, 1980); None if it is infinite."""
+    left = num_data_sets * (num_systems - 1) - chi2
+    return float((num_data_sets - 1) * chi2 / left) if left > 1e-9 else None
+
+
+def nemenyi_critical_difference(num_systems: int, num_data_sets: int, level: float = LEVEL) -> float:
+    """Returns q sqrt(M (M + 1) / (6 N)), q the studentised range quantile / sqrt(2) (Demsar, 2006, 3.2.2)."""
+    from scipy.stats import studentized_range
+
+    quantile = studentized_range.ppf(1 - level, num_systems, np.inf) / np.sqrt(2)
+    return float(quantile * _rank_error(num_systems, num_data_sets))
+
+
+def not_different(
+    average_ranks: NDArray[np.float64], critical_difference: float
+) -> tuple[tuple[int, ...], ...]:
+    """Returns the maximal groups of two or more systems with average ranks within the critical difference.
+
+    >>> not_different(np.array([1.0, 3.0, 1.8, 2.6]), 1.0)
+    ((0, 2), (2, 3), (3, 1))
+    """
+    order = np.argsort(average_ranks, kind="stable")
+    groups: list[tuple[int, ...]] = []
+    reached = 0
+    for first in range(len(order)):
+        within = average_ranks[order] <= average_ranks[order[first]] + critical_difference
+        last = int(np.flatnonzero(within)[-1]) + 1
+        # A group with the same end as an earlier group is contained in it.
+        if last - first > 1 and last > reached:
+            groups.append(tuple(order[first:last].tolist()))
+            reached = last
+    return tuple(groups)
+
+
+def _rank_error(num_systems: int, num_data_sets: int) -> float:
+    return float(np.sqrt(num_systems * (num_systems + 1) / (6 * num_data_sets)))
+
+
+def _pairs(values: NDArray[np.float64], ranks: NDArray[np.float64]) -> tuple[PairOfRanks, ...]:
+    from scipy.stats import studentized_range, wilcoxon
+
+    num_data_sets, num_systems = values.shape
+    pairs = list(itertools.combinations(range(num_systems), 2))
+    apart = np.array([abs(ranks[a] - ranks[b]) for a, b in pairs]) / _rank_error(num_systems, num_data_sets)
+    nemenyi = studentized_range.sf(apart * np.sqrt(2), num_systems, np.inf)
+    differences = [np.round(values[:, a] - values[:, b], 12) for a, b in pairs]
+    signed_rank = [float(wilcoxon(of_pair).pvalue) if of_pair.any() else 1.0 for of_pair in differences]
+    adjusted = holm(signed_rank)
+    return tuple(
+        PairOfRanks(a, b, float(of_ranks), of_values, float(over_all or 0))
+        for (a, b), of_ranks, of_values, over_all in zip(pairs, nemenyi, signed_rank, adjusted, strict=True)
+    )
+
+
+# ---- Test of whether a mean difference varies over groups of queries, one test for all groups.
+#
+# The test needs the mean, the standard error and the number of queries of each group, not the single
+# values.
+
+SMALLEST_GROUP = 20
+"""Minimum number of queries of a group in the test. The variance estimates of smaller groups are often far
+too small, and the test then rejects too often."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The mean over one group of queries.
+
+    Attributes:
+        name: name in notes.
+        standard_error: standard error of the mean; None if not available.
+        num_queries: number of queries of the group.
+    """
+
+    name: str
+    mean: float
+    standard_error: float | None
+    num_queries: int
+
+
+@dataclass(frozen=True)
+class EqualMeans:
+    """The result of a test that the means of groups are equal.
+
+    Attributes:
+        p_value: None if fewer than two groups can be tested.
+        num_groups: number of groups in the test.
+        note: groups left out, with the reasons; empty if all groups are in the test.
+    """
+
+    p_value: float | None
+    num_groups: int
+    note: str = ""
+
+
+def equal_means(groups: Sequence[Group]) -> EqualMeans:
+    """Tests H0: all groups have the same mean, by Welch's analysis of variance.
+
+    A group with fewer than `SMALLEST_GROUP` queries, or without variance, is left out and named in the note.
+
+    >>> short, long = Group("short", 0.25, 0.125, 20), Group("long", 0.25, 0.0625, 30)
+    >>> equal_means([short, long, Group("rare", 1.0, 0.5, 4)])
+    EqualMeans(p_value=1.0, num_groups=2, note='left out: rare (4 queries)')
+    """
+    reasons = {group.name: _reason(group) for group in groups}
+    tested = [group for group in groups if not reasons[group.name]]
+    left_out = ", ".join(f"{name} ({reason})" for name, reason in reasons.items() if reason)
+    note = f"left out: {left_out}" if left_out else ""
+    if len(tested) < 2:
+        return EqualMeans(None, len(tested), "; ".join(filter(None, ["fewer than two groups to test", note])))
+    return EqualMeans(welch_anova(tested), len(tested), note)
+
+
+def _reason(group: Group) -> str:
+    """Returns the reason why a group is left out; empty if it is tested."""
+    if group.num_queries < SMALLEST_GROUP:
+        return "1 query" if group.num_queries == 1 else f"{group.num_queries} queries"
+    if group.standard_error is None:
+        return "standard error not available"
+    return "" if group.standard_error > 0 else "no variance"
+
+
+def welch_anova(groups: Sequence[Group]) -> float:
+    """Returns the p-value of Welch's test that k means are equal; the variances may differ.
+
+    F = sum_g w_g (m_g - m)^2 / (k - 1) / (1 + 2 (k - 2) / (k^2 - 1) lambda), with w_g = 1 / SE_g^2,
+    m = sum_g w_g m_g / W, W = sum_g w_g, and lambda = sum_g (1 - w_g / W)^2 / (n_g - 1), is compared with the
+    F distribution of k - 1 and (k^2 - 1) / (3 lambda) degrees of freedom (Welch, 1951, "On the comparison of
+    several mean values", Biometrika 38). Assumes independent queries and means close to normal.
+    """
+    k = len(groups)
+    means = np.array([group.mean for group in groups])
+    weights = np.array([group.standard_error or np.nan for group in groups]) ** -2.0
+    sizes = np.array([group.num_queries for group in groups])
+    total = weights.sum()
+    mean = (weights * means).sum() / total
+    spread = ((1 - weights / total) ** 2 / (sizes - 1)).sum()
+    between = (weights * (means - mean) ** 2).sum() / (k - 1)
+    statistic = between / (1 + 2 * (k - 2) / (k**2 - 1) * spread)
+    return float(fdtrc(k - 1, (k**2 - 1) / (3 * spread), statistic))
+
+
+# ---- Risk of a system: its losses on the queries where it is worse than a baseline, or than expected.
+#
+# Queries are weighted by their shares, as in the means of a sample: sum_q share_q replaces (1 / Q) sum_q of
+# the papers. The values describe the trained systems of a sample; they are not tests.
+
+NEGATIVE = "a value is negative"
+NO_SPREAD = "gains without variance"
+
+
+@dataclass(frozen=True)
+class Risk:
+    """Risk of one system at one alpha. A value that is not available is None; `note` gives the reason.
+
+    Attributes:
+        alpha: a loss counts 1 + alpha times.
+        u_risk: None without a baseline, and for the baseline itself.
+        t_risk: u_risk divided by its standard error.
+        geo_risk: depends on all systems of the sample.
+        note: empty if all values are available.
+    """
+
+    alpha: float
+    u_risk: float | None
+    t_risk: float | None
+    geo_risk: float | None
+    note: str = ""
+
+
+def risks(sample: PairedSample, baseline: int | None, alpha: float) -> list[Risk]:
+    """Returns the risk of each system; `baseline` is the row of the baseline, or None."""
+    systems = range(len(sample.values))
+    geo = geo_risk(sample, alpha)
+    u: list[float | None] = [None for _ in systems]
+    t, reasons = u, [""] * len(systems)
+    if baseline is not None:
+        u, t = [*u_risk(sample, baseline, alpha)], t_risk(sample, baseline, alpha)
+        u[baseline] = t[baseline] = None
+        unknown = unknown_spread(sample) or NO_SPREAD
+        reasons = [unknown if t[row] is None and row != baseline else "" for row in systems]
+    return [
+        Risk(
+            alpha,
+            u[row],
+            t[row],
+            None if geo is None else geo[row],
+            "; ".join(filter(None, [reasons[row], NEGATIVE if geo is None else ""])),
+        )
+        for row in systems
+    ]
+
+
+def u_risk(sample: PairedSample, baseline: int, alpha: float) -> list[float]:
+    """Returns URisk of each system: sum_q share_q (x_q - b_q) (1 + alpha [x_q < b_q]), b the baseline.
+
+    With equal shares it is (1 / Q) (sum of wins - (1 + alpha) sum of losses) (Wang, Bennett and
+    Collins-Thompson, 2012, "Robust ranking models via risk-sensitive optimization", SIGIR).
+
+    >>> u_risk(PairedSample.of(np.array([[0.75, 0.25], [0.5, 0.5]])), baseline=1, alpha=1)
+    [-0.125, 0.0]
+    """
+    return [float(mean) for mean in _weighted_gains(sample, baseline, alpha).means]
+
+
+def t_risk(sample: PairedSample, baseline: int, alpha: float) -> list[float | None]:
+    """Returns TRisk of each system: URisk / SE(URisk); None if the standard error is 0 or not available.
+
+    In one stratum of equal shares it is sqrt(Q) URisk / s, s the standard deviation of the terms of the sum
+    (Dincer, Macdonald and Ounis, 2014, "Hypothesis testing for the risk-sensitive evaluation of retrieval
+    systems", SIGIR).
+    """
+    gains = _weighted_gains(sample, baseline, alpha)
+    pairs = zip(gains.means.tolist(), gains.standard_errors.tolist(), strict=True)
+    return [mean / error if error > 0 else None for mean, error in pairs]
+
+
+def _weighted_gains(sample: PairedSample, baseline: int, alpha: float) -> PairedSample:
+    """Returns the differences to the baseline, with losses multiplied by 1 + alpha."""
+    gains = sample.differences([(row, baseline) for row in range(len(sample.values))])
+    return replace(gains, values=np.where(gains.values < 0, (1 + alpha) * gains.values, gains.values))
+
+
+def geo_risk(sample: PairedSample, alpha: float) -> list[float] | None:
+    """Returns GeoRisk of each system: sqrt(m_i Phi(Z_i)); None if a value is negative.
+
+    m_i = sum_q share_q x_iq is the mean, and Z_i = sum_q share_q z_iq (1 + alpha [z_iq < 0]) is ZRisk / Q.
+    z_iq = (x_iq - e_iq) / sqrt(e_iq), with the expected value e_iq = m_i T_q / sum_j m_j, T_q = sum_j x_jq;
+    with equal shares e_iq is S_i T_q / N (Dincer, Ounis and Macdonald, 2016, "Tackling biased baselines in
+    the risk-sensitive evaluation of retrieval systems", ECIR). If e_iq is 0, x_iq and z_iq are 0.
+
+    >>> geo_risk(PairedSample.of(np.array([[0.5, 0.5]])), alpha=1)
+    [0.5]
+    """
+    if sample.values.min(initial=0) < 0:
+        return None
+    z = _standardised(sample)
+    risk = weighted_sum(np.where(z < 0, (1 + alpha) * z, z), sample.weights)
+    return [float(value) for value in np.sqrt(sample.means * ndtr(risk))]
+
+
+def _standardised(sample: PairedSample) -> Values:
+    """Returns (M, Q), z_iq of `geo_risk`."""
+    means: NDArray[np.float64] = sample.means
+    shares = means / (means.sum() or 1.0)
+    expected = shares[:, np.newaxis] * sample.values.sum(axis=0)
+    standardised: Values = (sample.values - expected) / np.sqrt(np.where(expected > 0, expected, 1.0))
+    return standardised
+
+
+# ---- Expected validation performance of a search against its number of trials.
+
+
+def expected_best(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns (N,), the expected maximum of n = 1, ..., N of N values (Dodge et al., 2019, EMNLP).
+
+    Dodge et al., "Show Your Work", section 3, estimate the expected maximum of n draws from the empirical
+    distribution function F of the values of N trials, thus with replacement:
+
+        E[max of n] = sum_v v (F(v)^n - F(v-)^n)
+
+    That estimator is too low, because a drawn maximum repeats values (Tang et al., 2020, ACL, "Showing Your
+    Work Doesn't Always Work"). This function has their correction, the mean over all subsets of n values
+    drawn without replacement. It is unbiased, and its variance is a little larger (Dodge et al., 2021, EMNLP
+    Findings). With the values v_1 <= ... <= v_N:
+
+        E[max of n] = sum_(i >= n) v_i C(i - 1, n - 1) / C(N, n)
+
+    Assumes trials drawn independently from one distribution, as by a random search; for other searches the
+    order of the trials matters, and this is not defined.
+
+    >>> expected_best(np.array([0.0, 1.0, 2.0])).round(3).tolist()
+    [1.0, 1.667, 2.0]
+    """
+    num_values = len(values)
+    ascending = np.sort(values)
+    sizes = np.arange(1, num_values + 1)
+    # C(i - 1, n - 1) / C(N, n) is n / N for i = N, and (i - n) / (i - 1) times that of i for i - 1.
+    weights = sizes / num_values
+    expected: NDArray[np.float64] = weights * ascending[-1]
+    for place in range(num_values, 1, -1):
+        weights = weights * np.maximum(place - sizes, 0) / (place - 1)
+        expected += weights * ascending[place - 2]
+    return expected
+
+
+# ---- Simultaneous intervals of each setting minus the winner of a search, on its validation queries.
+
+
+def winner_intervals(
+    sample: PairedSample, winner: int, num_draws: int = 10_000, seed: int = 0
+) -> list[Interval | None]:
+    """Returns simultaneous intervals of `values[t] - values[winner]` for the T rows t of a sample.
+
+    The interval of row t is d_t -+ c SE_t. The winner was chosen on the same queries, so that intervals for
+    T - 1 given pairs would be too short: c is therefore the quantile at 95 % over the bootstrap draws of
+    max |d*_ab - d_ab| / SE*_ab over all pairs (a, b), whichever row wins (max-T: Westfall and Young, 1993;
+    all pairs: Tukey's method). If all settings are equal, all intervals contain 0 with a probability of 95 %.
+
+    A setting whose interval contains 0 cannot be told apart from the winner on this validation set. These
+    settings are not a confidence set of the best setting. The intervals hold for the models as they were
+    trained, and say nothing of the same settings trained again. Each model was also stopped at its best
+    iteration on the same queries, which no resampling of the queries repeats.
+
+    The same bits on any number of threads. With fewer than 100 queries, or queries of different weights, c
+    is Student's quantile at the level divided by the number of pairs (Bonferroni). The interval of the winner
+    is 0 to 0. All intervals are None with fewer than three queries, or a stratum of one.
+
+    Args:
+        sample: (T, Q) values, the rows in the order of the trials.
+        winner: number of the row with the highest mean.
+    """
+    num_rows = len(sample.values)
+    if unknown_spread(sample):
+        return [None] * num_rows
+    differences = sample.differences([(row, winner) for row in range(num_rows)])
+    num_pairs = num_rows * (num_rows - 1) // 2
+    factor = _factor_of_all_pairs(sample, num_draws, seed)
+    method = "bonferroni-t" if factor is None else "max-t"
+    note = FEW if sample.num_queries < FEW_QUERIES else ""
+    students = student_intervals(differences, LEVEL / max(num_pairs, 1))
+    intervals: list[Interval | None] = []
+    for mean, error, student in zip(differences.means, differences.standard_errors, students, strict=True):
+        half = float(student.high - mean if factor is None else factor * error)
+        intervals.append(Interval(float(mean) - half, float(mean) + half, method, note))
+    return intervals
+
+
+def _factor_of_all_pairs(sample: PairedSample, num_draws: int, seed: int) -> float | None:
+    """Returns c over all pairs that vary; None for Bonferroni's correction."""
+    pairs = list(combinations(range(len(sample.values)), 2))
+    differences = sample.differences(pairs)
+    varying = replace(differences, values=differences.values[differences.standard_errors > 0])
+    return max_t_factor(varying, LEVEL, num_draws, seed) if len(varying.values) else 0.0

@@ -6,24 +6,526 @@ training: see `repeated`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtr
+from numpy.typing import NDArray
 
-from ltrbench.shapes import PerQuery
-from ltrbench.statistics.intervals import (
-    FEW,
-    FEW_QUERIES,
-    IDENTICAL,
-    Interval,
-    difference_intervals,
-    mean_intervals,
-    unknown_spread,
-)
-from ltrbench.statistics.resampling import sign_flip_p_values
-from ltrbench.statistics.sample import PairedSample, weighted_sum
+# Quantiles from scipy.special, because importing scipy.stats takes most of a second.
+from scipy.special import betaincinv, stdtr, stdtrit
+
+from ltrbench.errors import ConfigError
+from ltrbench.shapes import PerQuery, Values
+
+# ---- Data of a comparison: the value of each system on each query, the share of each query, and its fold.
+#
+# M systems (or pairs of systems) on the same Q queries. A stratum is the test set of a fold, evaluated with
+# the models of that fold. Queries are resampled within strata, because the folds are fixed, not sampled.
+
+DECIMALS = 12
+"""Decimals of a difference. Averaging seeds in another order changes the last bits, which must be a tie."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairedSample:
+    """Per-query values of M systems on the same Q queries.
+
+    Attributes:
+        values: (M, Q), one row per system, or per pair of systems; finite.
+        weights: (Q,), positive, share of each query in a mean; they sum to 1.
+        strata: (Q,), number of the stratum (fold) of each query.
+    """
+
+    values: Values
+    weights: PerQuery
+    strata: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError if the shapes of the arrays do not match or a value is not finite."""
+        if self.values.ndim != 2:
+            raise ConfigError(f"values must have the shape (systems, queries), not {self.values.shape}.")
+        if not np.isfinite(self.values).all():
+            system, query = np.argwhere(~np.isfinite(self.values))[0]
+            raise ConfigError(
+                f"system {system}, query {query}: the value is {self.values[system, query]}; leave out the "
+                "queries on which the metric is not defined."
+            )
+        for name, array in (("weights", self.weights), ("strata", self.strata)):
+            if array.shape != (self.num_queries,):
+                raise ConfigError(
+                    f"{name} must have shape ({self.num_queries},), one entry per query, not {array.shape}."
+                )
+        if not (np.isfinite(self.weights) & (self.weights > 0)).all():
+            raise ConfigError("weights must be positive; leave out queries with weight 0.")
+
+    @classmethod
+    def of(
+        cls, values: Values, query_weights: PerQuery | None = None, strata: NDArray[np.int64] | None = None
+    ) -> PairedSample:
+        """Returns a sample in which a mean is the mean over C strata of the weighted mean over their queries.
+
+        The share of query i is w_i / (C sum of the w_j in its stratum).
+
+        >>> PairedSample.of(np.array([[1.0, 2.0, 6.0]]), strata=np.array([0, 0, 1])).means
+        array([3.75])
+        """
+        matrix = np.atleast_2d(np.asarray(values, dtype=np.float64))
+        num_queries = matrix.shape[-1]
+        weights = np.ones(num_queries) if query_weights is None else np.asarray(query_weights, np.float64)
+        cells = np.zeros(num_queries, np.int64) if strata is None else np.asarray(strata, np.int64)
+        if weights.shape != cells.shape or weights.shape != (num_queries,):
+            raise ConfigError(
+                f"{num_queries} queries have weights of shape {weights.shape} and strata of shape "
+                f"{cells.shape}; give one weight and one stratum per query."
+            )
+        names, numbers = np.unique(cells, return_inverse=True)
+        totals = np.bincount(numbers, weights, minlength=len(names))
+        return cls(matrix, weights / (len(names) * totals[numbers]), cells)
+
+    @property
+    def num_queries(self) -> int:
+        return int(self.values.shape[1])
+
+    @cached_property
+    def means(self) -> NDArray[np.float64]:
+        """(M,), weighted mean of each row."""
+        means: NDArray[np.float64] = weighted_sum(self.values, self.weights)
+        return means
+
+    @cached_property
+    def cells(self) -> tuple[NDArray[np.intp], ...]:
+        """Indices of the queries of each stratum."""
+        return tuple(np.flatnonzero(self.strata == stratum) for stratum in np.unique(self.strata))
+
+    def differences(self, pairs: Sequence[tuple[int, int]]) -> PairedSample:
+        """Returns the sample with the rows `values[a] - values[b]` for each pair (a, b)."""
+        first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        return replace(self, values=np.round(self.values[first] - self.values[second], DECIMALS))
+
+    @cached_property
+    def effective_sizes(self) -> NDArray[np.float64]:
+        """(C,), effective number of queries of each stratum; see `effective_size`."""
+        return np.array([effective_size(self.weights[cell]) for cell in self.cells])
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether queries of one stratum have different weights."""
+        return any(np.ptp(self.weights[cell]) > 1e-9 * self.weights[cell].max() for cell in self.cells)
+
+    @cached_property
+    def _cell_variances(self) -> NDArray[np.float64]:
+        """(C, M), part of each stratum in the variance of the mean; NaN for a stratum of one query."""
+        variances = []
+        for cell in self.cells:
+            weights = self.weights[cell]
+            total = weights.sum()
+            variances.append(total**2 * squared_errors(np.take(self.values, cell, axis=1), weights / total))
+        return np.array(variances).reshape(len(self.cells), -1)
+
+    @cached_property
+    def standard_errors(self) -> NDArray[np.float64]:
+        """(M,), standard errors of the means; s / sqrt(Q) with equal shares; NaN if a stratum has 1 query."""
+        errors: NDArray[np.float64] = np.sqrt(self._cell_variances.sum(axis=0))
+        return errors
+
+    @cached_property
+    def degrees(self) -> NDArray[np.float64]:
+        """(M,), degrees of freedom of the nonzero standard errors; n_eff - 1 with one stratum.
+
+        (sum_c v_c)^2 / sum_c(v_c^2 / (n_c - 1)) for the variances v_c of the strata (Satterthwaite, 1946) and
+        their effective numbers of queries n_c.
+        """
+        variances = self._cell_variances
+        sizes = self.effective_sizes[:, np.newaxis]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            degrees: NDArray[np.float64] = variances.sum(axis=0) ** 2 / (variances**2 / (sizes - 1)).sum(
+                axis=0
+            )
+        return degrees
+
+
+def weighted_sum(values: Values, weights: PerQuery) -> NDArray[np.float64]:
+    """Returns (M,) from (M, Q). In a matrix product the summation order would depend on the threads."""
+    total: NDArray[np.float64] = (values * weights).sum(axis=-1)
+    return total
+
+
+def effective_size(weights: PerQuery) -> float:
+    """Returns n_eff = (sum_i w_i)^2 / sum_i w_i^2, the number of queries of equal weight (Kish, 1965).
+
+    >>> effective_size(np.array([1.0, 1.0, 1.0])), effective_size(np.array([3.0, 1.0]))
+    (3.0, 1.6)
+    """
+    return float(weights.sum() ** 2 / (weights**2).sum()) if len(weights) else 0.0
+
+
+def squared_errors(values: Values, shares: PerQuery) -> NDArray[np.float64]:
+    """Returns (M,), squared standard errors of the weighted means of one stratum; NaN for one query.
+
+    The larger of two estimates, which are equal, s^2 / n, if the shares s_i are equal:
+
+        sum_i s_i (x_i - m)^2 / (n_eff - 1)              the variance does not depend on the weight
+        n / (n - 1) sum_i s_i^2 (x_i - m)^2              it may (Cochran, 1977, "Sampling Techniques", 6)
+
+    The second alone rests on the few queries of large weight, and is often far too small. The first alone is
+    too small if these vary more than others.
+
+    Args:
+        values: (M, n).
+        shares: (n,), which sum to 1.
+    """
+    centred = values - weighted_sum(values, shares)[:, np.newaxis]
+    # If all values are equal, rounding of the mean must not give a variance.
+    centred[values.min(axis=1, initial=np.inf) == values.max(axis=1, initial=-np.inf)] = 0
+    size = values.shape[1]
+    if size < 2:
+        return np.full(len(values), np.nan)
+    pooled = weighted_sum(centred**2, shares) / (effective_size(shares) - 1)
+    single = size / (size - 1) * weighted_sum(centred**2, shares**2)
+    errors: NDArray[np.float64] = np.maximum(pooled, single)
+    return errors
+
+
+# ---- Sign flips and bootstrap draws of all rows at once, with the same bits on any number of threads.
+#
+# The draws are a matrix with one row per draw: the signs, or the number of times each query was drawn. Its
+# product with the values gives all draws of all rows. It is computed in blocks to bound the memory.
+#
+# The summation order of a matrix product depends on threads and processor. The values are therefore first
+# rounded to a grid, as whole numbers small enough that no sum is rounded: such sums are equal in any order.
+# The rounding error is below 1e-9 of the largest value at a million queries.
+
+_EXACT_BITS = 51
+"""float64 is exact for whole numbers below 2^53; one bit is for doubling a sum, one for rounding."""
+
+_BLOCK = 2**21
+"""Number of signs or counts per block, 16 MB; measured, larger blocks exceed the processor's cache."""
+
+_VALUES = 2**23
+"""Number of differences that are resampled together, 64 MB; their squares need as much."""
+
+_SIGNS, _COUNTS = 0, 1
+"""Streams of random numbers of one seed."""
+
+
+def sign_flip_p_values(differences: PairedSample, num_draws: int, seed: int) -> NDArray[np.float64]:
+    """Returns (M,), two-sided p-values of the paired randomisation test, p = (b + 1) / (B + 1).
+
+    b of B draws have |sum_i s_i share_i d_i| >= |sum_i share_i d_i|, where each sign s_i is +1 or -1 with
+    probability 1/2 (Fisher, 1935; for retrieval Smucker, Allan and Carterette, 2007, CIKM). Adding 1 keeps p
+    above 0 and the level valid for any B (Phipson and Smyth, 2010).
+
+    Assumes independent queries, and that under the null hypothesis the values of the two systems on a query
+    are exchangeable: a difference and its negative are equally likely. It does not assume a normal
+    distribution. If all differences are 0, p = 1.
+    """
+    rng = _generator(num_draws, seed, _SIGNS)
+    num_queries = differences.num_queries
+    wholes, _ = _on_grid(differences.weights * differences.values)
+    totals = wholes.sum(axis=1)
+    # Tolerance for sums that differ only by the rounding to the grid: 1/2 per query, for each of the two
+    # sums.
+    least = np.abs(totals) - num_queries
+    reached = np.zeros(len(wholes), dtype=np.int64)
+    for num_rows in _blocks(num_draws, num_queries):
+        words = rng.bit_generator.random_raw((num_rows, -(-num_queries // 64)))
+        heads = np.unpackbits(words.view(np.uint8), axis=1, count=num_queries).astype(np.float64)
+        reached += (np.abs(2 * (heads @ wholes.T) - totals) >= least).sum(axis=0)
+    return (reached + 1) / (num_draws + 1)
+
+
+def largest_t(differences: PairedSample, num_draws: int, seed: int) -> NDArray[np.float64]:
+    """Returns (B,), max_p |d*_p - d_p| / SE*_p over the rows p, for each draw of the bootstrap.
+
+    Queries are drawn with replacement within each stratum, the same ones for all rows. d*_p is the mean of a
+    draw and SE*_p its standard error, computed from the queries of the draw (studentised bootstrap: Romano
+    and Wolf, 2005, Econometrica 73). A draw without variance and with another mean is infinitely far away.
+
+    Args:
+        differences: rows that vary; all queries of a stratum have one weight.
+    """
+    at_once = max(1, _VALUES // max(differences.num_queries, 1))
+    largest = np.zeros(num_draws)
+    for start in range(0, len(differences.values), at_once):
+        rows = replace(differences, values=differences.values[start : start + at_once])
+        np.maximum(largest, _largest_of_rows(rows, num_draws, seed), out=largest)
+    return largest
+
+
+def _largest_of_rows(differences: PairedSample, num_draws: int, seed: int) -> NDArray[np.float64]:
+    # Each call has the same draws.
+    rng = _generator(num_draws, seed, _COUNTS)
+    num_rows = len(differences.values)
+    shares = [float(differences.weights[cell].sum()) for cell in differences.cells]
+    grids = [_on_grid(_moments(np.take(differences.values, cell, axis=1))) for cell in differences.cells]
+    largest = []
+    for num_drawn in _blocks(num_draws, differences.num_queries):
+        apart, variance = np.zeros((2, num_drawn, num_rows))
+        for (wholes, units), share in zip(grids, shares, strict=True):
+            size = wholes.shape[1]
+            means = _counts(rng, num_drawn, size) @ wholes.T * (units / size)
+            first, second = means[:, :num_rows], means[:, num_rows:]
+            apart += share * first
+            variance += share**2 * np.maximum(second - first**2, 0) / (size - 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.abs(apart) / np.sqrt(variance)
+        largest.append(np.where(apart == 0, 0, t).max(axis=1))
+    return np.concatenate(largest)
+
+
+def _moments(values: Values) -> Values:
+    """Returns (2M, n), the deviations from the mean of each row, and below them their squares."""
+    centred = values - values.mean(axis=1, keepdims=True)
+    return np.concatenate([centred, centred**2])
+
+
+def _generator(num_draws: int, seed: int, stream: int) -> np.random.Generator:
+    if num_draws < 1:
+        raise ConfigError(f"num_draws is {num_draws}; give at least 1; 10,000 is recommended.")
+    return np.random.default_rng([seed, stream])
+
+
+class _Grid(NamedTuple):
+    """wholes (M, n), whole numbers, and units (M,), powers of two; wholes * units[:, None] are the values."""
+
+    wholes: Values
+    units: NDArray[np.float64]
+
+
+def _on_grid(values: Values) -> _Grid:
+    """Returns each row in the finest unit in which no sum of n of its values, repeated or not, is rounded."""
+    bounds = values.shape[1] * np.abs(values).max(axis=1, initial=0)
+    exponents = np.frexp(bounds)[1] - _EXACT_BITS
+    return _Grid(np.rint(np.ldexp(values, -exponents[:, np.newaxis])), np.ldexp(1.0, exponents))
+
+
+def _counts(rng: np.random.Generator, num_rows: int, num_queries: int) -> Values:
+    """Returns (num_rows, n), the number of times each of n queries was drawn in n draws."""
+    counts = np.empty((num_rows, num_queries))
+    for row, drawn in zip(counts, rng.integers(num_queries, size=(num_rows, num_queries)), strict=True):
+        row[:] = np.bincount(drawn, minlength=num_queries)
+    return counts
+
+
+def _blocks(num_draws: int, num_queries: int) -> Iterator[int]:
+    """Yields the number of draws of each block."""
+    most = max(1, _BLOCK // max(num_queries, 1))
+    for start in range(0, num_draws, most):
+        yield min(most, num_draws - start)
+
+
+# ---- 95 % intervals for a mean over queries: Student's t, and simultaneous intervals of several
+# differences.
+#
+# If hardly any query has a difference, no interval of a mean can be trusted. The interval is then a bound
+# on the share of queries with a difference, times the largest plausible difference.
+# docs/concepts/statistics.md shows the error rates.
+
+CONFIDENCE = 0.95
+LEVEL = 0.05
+"""Error probability of one test, and family-wise error probability of all claims."""
+FEW_QUERIES = 100
+"""Minimum number of queries for the bootstrap of a family; with fewer, its intervals are Bonferroni's."""
+FEWEST_QUERIES = 3
+"""Minimum number of queries for an interval: the variance of two has only one degree of freedom."""
+FEWEST_DIFFERING = 6
+"""Minimum number of queries with a difference for Student's interval. With five, no randomisation test can
+reject at 5 %: all five have one sign with a probability of 2 / 2^5."""
+
+FEW = "few queries"
+IDENTICAL = "identical"
+FEW_DIFFER = "few queries differ"
+"""Notes on an interval: few queries; no difference on any query; a difference on fewer than six."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval, of 95 % unless a level is given.
+
+    Attributes:
+        method: t, max-t, bonferroni-t, differing, corrected-t, or one of `Inference.method`.
+        note: remark for readers, or empty.
+    """
+
+    low: float
+    high: float
+    method: str
+    note: str = ""
+
+    def turned(self) -> Interval:
+        """Returns the interval of the negated difference."""
+        # 0.0 - x instead of -x avoids a negative zero.
+        return replace(self, low=0.0 - self.high, high=0.0 - self.low)
+
+
+@dataclass(frozen=True)
+class Differing:
+    """The queries with a difference.
+
+    Attributes:
+        num_queries: effective number of queries.
+        num_differing: effective number of queries with a difference.
+        share: weighted share of these queries.
+        largest: largest plausible difference on a query.
+    """
+
+    num_queries: float
+    num_differing: float
+    share: float
+    largest: float
+
+    @classmethod
+    def of(cls, differences: PerQuery, weights: PerQuery, largest: float) -> Differing:
+        """Returns the counts, given (Q,) differences and weights."""
+        differ = weights[differences != 0]
+        return cls(
+            effective_size(weights), effective_size(differ), float(differ.sum() / weights.sum()), largest
+        )
+
+    @property
+    def are_few(self) -> bool:
+        return self.num_differing < FEWEST_DIFFERING
+
+    def interval(self, level: float = LEVEL) -> Interval:
+        """Returns the interval of the mean difference, -bound to bound.
+
+        bound is the upper confidence bound of the share of queries with a difference (Clopper and Pearson,
+        1934) times the largest plausible difference. If no query differs, it is about 3 / n times that
+        difference at 95 % (rule of three: Hanley and Lippman-Hand, 1983).
+        """
+        count = min(self.share * self.num_queries, self.num_queries)
+        left = self.num_queries - count
+        share = float(betaincinv(count + 1, left, 1 - level)) if left > 0 else 1.0
+        bound = share * self.largest
+        return Interval(0.0 - bound, bound, "differing", FEW_DIFFER if count else IDENTICAL)
+
+
+def largest_plausible(*values: NDArray[np.float64]) -> float:
+    """Returns the largest plausible difference: 1, the range of most metrics, or the range of the values."""
+    highest = max(of.max(initial=0) for of in values)
+    return max(1.0, float(highest - min(of.min(initial=0) for of in values)))
+
+
+def excludes(interval: Interval | None, value: float = 0.0) -> bool:
+    """Returns whether there is an interval and it does not contain the value."""
+    return interval is not None and not interval.low <= value <= interval.high
+
+
+def mean_intervals(sample: PairedSample) -> list[Interval | None]:
+    """Returns Student's interval of the mean of each row; None if there are too few queries.
+
+    If all values of a row are equal, both ends are that value.
+    """
+    if unknown_spread(sample):
+        return [None] * len(sample.values)
+    note = FEW if sample.num_queries < FEW_QUERIES else ""
+    return [replace(interval, note=note) for interval in student_intervals(sample)]
+
+
+def unknown_spread(sample: PairedSample) -> str:
+    """Returns the reason why no interval is available; empty if it is."""
+    if sample.num_queries < 2:
+        return "no query" if sample.num_queries == 0 else "one query only"
+    if sample.num_queries < FEWEST_QUERIES:
+        return f"{sample.num_queries} queries; a claim needs {FEWEST_QUERIES}"
+    return "a fold of one query" if min(map(len, sample.cells)) < 2 else ""
+
+
+def student_intervals(sample: PairedSample, level: float = LEVEL) -> list[Interval]:
+    """Returns mean -+ t(df) SE (Student, 1908; df with several strata: Satterthwaite, 1946).
+
+    Assumes independent queries and a mean close to normal, which holds from a few dozen queries on. With
+    weights df is the effective number of queries minus 1.
+    """
+    intervals = []
+    for mean, error, degrees in zip(sample.means, sample.standard_errors, sample.degrees, strict=True):
+        half = stdtrit(degrees, 1 - level / 2) * error if error else 0.0
+        intervals.append(Interval(float(mean - half), float(mean + half), "t"))
+    return intervals
+
+
+def difference_intervals(
+    sample: PairedSample, pairs: Sequence[tuple[int, int]], level: float = LEVEL
+) -> list[Interval | None]:
+    """Returns the interval of `values[a] - values[b]` of each pair (a, b) alone.
+
+    It is Student's, or that of `Differing` if few queries differ. None with too few queries, or if all
+    differences are equal and not 0: an interval needs a variance.
+    """
+    differences = sample.differences(pairs)
+    if unknown_spread(sample):
+        return [None] * len(pairs)
+    largest = largest_plausible(sample.values)
+    note = FEW if sample.num_queries < FEW_QUERIES else ""
+    intervals: list[Interval | None] = []
+    students = student_intervals(differences, level)
+    for values, error, student in zip(differences.values, differences.standard_errors, students, strict=True):
+        differing = Differing.of(values, differences.weights, largest)
+        if differing.are_few:
+            intervals.append(differing.interval(level))
+        else:
+            intervals.append(replace(student, note=note) if error else None)
+    return intervals
+
+
+def simultaneous_intervals(
+    sample: PairedSample,
+    pairs: Sequence[tuple[int, int]],
+    num_draws: int = 10_000,
+    seed: int = 0,
+    level: float = LEVEL,
+) -> list[Interval | None]:
+    """Returns simultaneous intervals of `values[a] - values[b]` of each pair (a, b).
+
+    The interval of pair p is d_p -+ c SE_p, where c is the quantile at 1 - level over the bootstrap draws of
+    max |d*_ip - d_p| / SE*_ip over the pairs, each draw divided by its own standard error (max-T: Westfall
+    and Young, 1993; Romano and Wolf, 2005, Econometrica 73). If all pairs of systems are given, the intervals
+    are also valid for the pairs with the best system of the sample. A single pair has Student's interval.
+
+    With fewer than 100 queries, and with queries of different weights, c is Student's quantile at the level
+    divided by the number of pairs (Bonferroni). A pair on which few queries differ has the interval of
+    `Differing` at that level. The intervals that are not available are those of `difference_intervals`.
+    """
+    if not pairs:
+        return []
+    each = level / len(pairs)
+    intervals = difference_intervals(sample, pairs, each)
+    by_t = [row for row, interval in enumerate(intervals) if interval is not None and interval.method == "t"]
+    if len(pairs) == 1 or not by_t:
+        return intervals
+    differences = sample.differences([pairs[row] for row in by_t])
+    factor = max_t_factor(differences, each * len(by_t), num_draws, seed)
+    if factor is None:
+        return [
+            replace(interval, method="bonferroni-t") if interval and interval.method == "t" else interval
+            for interval in intervals
+        ]
+    for row, mean, error in zip(by_t, differences.means, differences.standard_errors, strict=True):
+        half = factor * error
+        intervals[row] = Interval(float(mean - half), float(mean + half), "max-t")
+    return intervals
+
+
+def max_t_factor(differences: PairedSample, level: float, num_draws: int, seed: int) -> float | None:
+    """Returns c of max-T; None if Bonferroni's correction takes its place.
+
+    Bonferroni's correction is used with few queries, which do not represent the population, with queries of
+    different weights, whose effective number is small, and if c is infinite.
+
+    Args:
+        differences: rows that vary.
+    """
+    if differences.num_queries < FEW_QUERIES or differences.is_weighted:
+        return None
+    largest = largest_t(differences, num_draws, seed)
+    factor = float(np.quantile(largest, 1 - level, method="higher"))
+    # The draws repeat queries, so that c can be below Student's quantile of a single pair.
+    single = float(stdtrit(differences.degrees.min(), 1 - level / 2))
+    return max(factor, single) if np.isfinite(factor) else None
+
 
 TESTS = ("randomisation", "t", "wilcoxon")
 
@@ -40,7 +542,7 @@ class PairStatistics:
         wins, ties, losses: number of queries on which a is better, equal, worse.
         num_queries: number of queries with values of both systems.
         standard_error: standard error of the difference.
-        note: "identical", "few queries", the reason why a result is None, or empty.
+        note: "identical", "few queries differ", "few queries", the reason why a result is None, or empty.
     """
 
     difference: float | None
@@ -56,7 +558,7 @@ class PairStatistics:
 
     @property
     def sd_of_differences(self) -> float | None:
-        """Returns the standard error times sqrt(Q), as needed by `power.py`.
+        """Returns the standard error times sqrt(Q), as needed by `repeated.py`.
 
         With equal weights in one stratum it is the standard deviation of the paired differences. Otherwise it
         is the standard deviation that gives the same standard error with Q queries of equal weight.
@@ -92,7 +594,7 @@ def compare_pairs(
     differences = sample.differences(pairs)
     if differences.num_queries < 2:
         return [_too_few(differences, row) for row in range(len(pairs))]
-    intervals = difference_intervals(sample, pairs, num_draws, seed)
+    intervals = difference_intervals(sample, pairs)
     randomisation = sign_flip_p_values(differences, num_draws, seed)
     return [
         _statistics(differences, row, interval, float(p_value))
@@ -100,13 +602,13 @@ def compare_pairs(
     ]
 
 
-def system_intervals(sample: PairedSample, num_draws: int = 10_000, seed: int = 0) -> list[Interval | None]:
-    """Returns the interval of the mean of each system: BCa bootstrap, or Student's t under 100 queries.
+def system_intervals(sample: PairedSample) -> list[Interval | None]:
+    """Returns Student's interval of the mean of each system.
 
     Two such intervals can overlap even if the paired difference is significant; use `compare_pairs` to
     compare.
     """
-    return mean_intervals(sample, num_draws, seed)
+    return mean_intervals(sample)
 
 
 def _statistics(
@@ -124,20 +626,20 @@ def _statistics(
             "wilcoxon": _wilcoxon(values),
         },
         effect_size=_effect_size(values, differences.weights),
-        **_counts(values),
+        **_counts_of_pairs(values),
         standard_error=None if np.isnan(error) else error,
-        note=_note(differences, row),
+        note=_note(differences, row, interval),
     )
 
 
 def _identical(values: PerQuery, interval: Interval | None) -> PairStatistics:
-    """Returns the statistics if no query has a difference, also if a fold has a single query."""
+    """Returns the statistics if no query has a difference."""
     return PairStatistics(
         difference=0.0,
-        interval=interval or Interval(0.0, 0.0, "t"),
+        interval=interval,
         p_values=dict.fromkeys(TESTS, 1.0),
         effect_size=0.0,
-        **_counts(values),
+        **_counts_of_pairs(values),
         standard_error=0.0,
         note=IDENTICAL,
     )
@@ -150,12 +652,12 @@ def _too_few(differences: PairedSample, row: int) -> PairStatistics:
         interval=None,
         p_values=dict.fromkeys(TESTS),
         effect_size=None,
-        **_counts(values),
+        **_counts_of_pairs(values),
         note=unknown_spread(differences),
     )
 
 
-def _counts(values: PerQuery) -> dict[str, int]:
+def _counts_of_pairs(values: PerQuery) -> dict[str, int]:
     return {
         "wins": int((values > 0).sum()),
         "ties": int((values == 0).sum()),
@@ -164,12 +666,12 @@ def _counts(values: PerQuery) -> dict[str, int]:
     }
 
 
-def _note(differences: PairedSample, row: int) -> str:
+def _note(differences: PairedSample, row: int, interval: Interval | None) -> str:
     if reason := unknown_spread(differences):
         return reason
     if differences.standard_errors[row] == 0:
         return "the same difference on every query of a fold"
-    return FEW if differences.num_queries < FEW_QUERIES else ""
+    return interval.note if interval is not None else ""
 
 
 def _t_p_value(differences: PairedSample, row: int) -> float | None:

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
-from ltrbench.measure.provenance import without_password
-from ltrbench.results.overrides import of_job
+from ltrbench.provenance import without_password
+from ltrbench.runs.record import of_job
 from ltrbench.sweep.key import JobKey, digest_of
-from ltrbench.untrusted.records import Count, Name, mistake, types_of
+from ltrbench.untrusted import Count, Name, mistake, types_of
 
 _FORMAT = 1
 

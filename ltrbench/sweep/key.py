@@ -27,11 +27,10 @@ from typing import Any
 import ltrbench
 from ltrbench.config import find_class
 from ltrbench.data import Splits
-from ltrbench.experiment.reuse import settings_without_seed
-from ltrbench.experiment.run import Experiment
-from ltrbench.measure.provenance import plain, versions
-from ltrbench.metrics.plugins import plugin_versions
-from ltrbench.results.overrides import SETTINGS_OF_COMMAND
+from ltrbench.experiment.run import Experiment, settings_without_seed
+from ltrbench.metrics.evaluation import plugin_versions
+from ltrbench.provenance import plain, versions
+from ltrbench.runs.record import SETTINGS_OF_COMMAND
 from ltrbench.search.base import Search
 
 _OF_DATA = ("train", "valid", "test", "root", "obtain", "feature_names", "published", "fetch", "cache")
@@ -46,17 +45,19 @@ _COMPUTING = (
         "data",
         "distributed",
         "experiment",
-        "measure",
+        "measure.py",
+        "models",
         "metrics",
         "native",
+        "provenance.py",
         "rankers",
     ),
     # The intervals of importances.
-    *("statistics/intervals.py", "statistics/resampling.py", "statistics/sample.py"),
+    "statistics/paired.py",
 )
 """Files and folders of ltrbench whose code determines the figures of a run."""
 
-_SEARCHING = ("search", "statistics/search", "sweep/searching.py")
+_SEARCHING = ("search", "statistics/claims.py", "sweep/searching.py")
 """Files and folders of ltrbench whose code determines what a search chooses and records."""
 
 _CODE_OF_SEARCH, _PACKAGE_OF_SEARCH = "ltrbench.search", "optuna"

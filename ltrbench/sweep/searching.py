@@ -16,17 +16,15 @@ from ltrbench.config import build
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment.loading import load_once
 from ltrbench.rankers import BoostingRanker
-from ltrbench.results import Run
-from ltrbench.results.storage import writing_to
-from ltrbench.search.base import PER_FOLD, Proposal, Search, SearchedModel, Trial
+from ltrbench.runs import Run
+from ltrbench.runs.record import writing_to
+from ltrbench.search.base import PER_FOLD, Proposal, Search, SearchedModel, Trial, settings_of
 from ltrbench.search.choice import as_text, chosen, leak, record, rows, trial_of
-from ltrbench.search.optuna_study import setting_importances, write_journal
-from ltrbench.search.space import settings_of
+from ltrbench.search.sampled import setting_importances, write_journal
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.key import key_of_trial
-from ltrbench.sweep.planning import place_of, search_group
-from ltrbench.sweep.state import DONE, RUNNING, state_of, states_of
-from ltrbench.sweep.worker import ChosenSettings, experiment_of
+from ltrbench.sweep.plan import DONE, RUNNING, place_of, search_group, state_of, states_of
+from ltrbench.sweep.running import ChosenSettings, experiment_of
 
 _NOT_OF_A_TRIAL = ("search", "seed", "metrics", "importance", "timing")
 """Settings of a job that its trials do not take over."""

@@ -6,9 +6,7 @@ mlflow_store      the connection to an MLflow store
 mlflow_copies     copies of run folders in an MLflow experiment
 mlflow_entities   tags, parameters, metrics and data sets of a run in MLflow
 mlflow_models     models in MLflow
-mlflow_view       the columns of MLflow's run list
 evaluator         the metrics of ltrbench in `mlflow.models.evaluate`
-system_metrics    CPU, memory, disk and network usage during a run
 """
 
 from ltrbench.tracking.base import NoTracking, Tracker

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ltrbench.errors import TrackingError
-from ltrbench.results import Run
+from ltrbench.runs import Run
 
 
 class Tracker(ABC):
@@ -67,7 +67,7 @@ class Tracker(ABC):
 
     @property
     def measures_machine(self) -> bool:
-        """Whether `watching` measures the machine, which it can only do in the process of the run."""
+        """Whether a run measures the machine, which it can only do in the process of the run."""
         return False
 
     @property

@@ -3,8 +3,8 @@
 A child has the parameters, tags, data sets, learning curve and metrics of the run, its per-query values and
 importances as tables and pictures, and its model. A trial of a search is a child with the tag `trial`, and
 without tables, pictures and model. The parent has the title and parameters of the sweep, and the comparison.
-`mlflow_entities.py` converts a run to MLflow's entities, `mlflow_models.py` its model; `mlflow_view.py`
-defines the columns of the run list, `mlflow_store.py` the connection.
+`mlflow_entities.py` converts a run to MLflow's entities and defines the columns of the run list,
+`mlflow_models.py` converts its model, and `mlflow_store.py` has the connection.
 
 Each content of a run folder is stored once (`mlflow_copies.py`), however often it is logged, as long as one
 process at a time logs the folders of a sweep. A call that fails leaves at most an incomplete copy, which the
@@ -19,6 +19,8 @@ import contextlib
 import json
 import shutil
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -36,11 +38,11 @@ from mlflow.utils.validation import MAX_PARAMS_TAGS_PER_BATCH
 from numpy.typing import NDArray
 
 from ltrbench.errors import TrackingError
-from ltrbench.measure.clock import now
-from ltrbench.measure.provenance import without_password
+from ltrbench.measure import now
 from ltrbench.plots import draw_run
-from ltrbench.rankers.models.importance import Importances
-from ltrbench.results import FAILED, FINISHED, INTERRUPTED, RUN_FILES, Run, RunResult
+from ltrbench.provenance import without_password
+from ltrbench.rankers.importance import Importances
+from ltrbench.runs import FAILED, FINISHED, INTERRUPTED, RUN_FILES, Run, RunResult
 from ltrbench.tracking.base import Tracker
 from ltrbench.tracking.mlflow_copies import (
     INTERRUPTED_TAG,
@@ -56,13 +58,17 @@ from ltrbench.tracking.mlflow_copies import (
 )
 from ltrbench.tracking.mlflow_entities import (
     MAX_TAG_LENGTH,
+    MOST_PARAMS,
     command,
+    end_metrics,
+    experiment_tags,
     metric_key,
     milliseconds,
     model_name,
     origin_tags,
     plain_metrics,
     run_inputs,
+    run_list,
     run_metrics,
     run_name,
     run_params,
@@ -83,9 +89,63 @@ from ltrbench.tracking.mlflow_store import (
     prepare_database,
     reaching,
 )
-from ltrbench.tracking.mlflow_view import experiment_tags, run_list
-from ltrbench.tracking.system_metrics import SystemMetrics
-from ltrbench.untrusted.reading import check_regular
+from ltrbench.untrusted import check_regular
+
+# ---- CPU, memory, disk and network usage during a run, measured by MLflow's monitors.
+
+_SECONDS_BETWEEN = 2.0
+
+
+class SystemMetrics:
+    """Samples while a block runs. MLflow's sampler needs an open run, but ltrbench logs only completed runs.
+
+    Raises:
+        TrackingError: psutil is not installed.
+    """
+
+    def __init__(self) -> None:
+        try:
+            import psutil  # noqa: F401  # required by MLflow's monitors
+        except ImportError:
+            raise TrackingError(
+                "tracking.system_metrics=true needs psutil: pip install 'ltrbench[system]'."
+            ) from None
+        self._points: list[Metric] = []
+
+    @contextlib.contextmanager
+    def sampling(self) -> Iterator[None]:
+        """Discards earlier samples, and samples in a thread until the block ends."""
+        self._points, ended = [], threading.Event()
+        thread = threading.Thread(target=self._sample, args=(ended,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def metrics(self) -> list[Metric]:
+        """Returns the samples, under the names that MLflow's UI shows as system metrics."""
+        return self._points
+
+    def _sample(self, ended: threading.Event) -> None:
+        from mlflow.system_metrics.metrics.cpu_monitor import CPUMonitor
+        from mlflow.system_metrics.metrics.disk_monitor import DiskMonitor
+        from mlflow.system_metrics.metrics.network_monitor import NetworkMonitor
+
+        kinds: list[Any] = [CPUMonitor, DiskMonitor, NetworkMonitor]
+        monitors = [kind() for kind in kinds]
+        step = 0
+        while True:
+            for monitor in monitors:
+                monitor.collect_metrics()
+                for name, value in monitor.aggregate_metrics().items():
+                    self._points.append(Metric(f"system/{name}", value, int(1000 * time.time()), step))
+                monitor.clear_metrics()
+            step += 1
+            if ended.wait(_SECONDS_BETWEEN):
+                return
+
 
 CHAMPION = "champion"
 """The alias of the version of a registered model that users should load."""
@@ -319,7 +379,8 @@ class MLflowTracker(Tracker):
 
     def _new_params(self, result: RunResult) -> list[Param]:
         """Returns the parameters that the parent does not have yet; MLflow refuses to change one."""
-        return [param for param in sweep_params(result) if param.key not in self._parent_params]
+        added = [param for param in sweep_params(result) if param.key not in self._parent_params]
+        return added[: MOST_PARAMS - len(self._parent_params)]
 
     def _extend_view(self, client: MlflowClient, metrics: list[Metric]) -> None:
         """Adds the metrics of a run to the columns of the run list."""
@@ -349,7 +410,7 @@ class MLflowTracker(Tracker):
             if best is not None and logged is not None:
                 texts |= {"best_run": logged.run_id, "best_run_name": run_name(best.result)}
                 # The mean over folds and seeds if `figures` has it, else the value of the best run.
-                shown = _end_points([*run_metrics(best), *shown])
+                shown = _latest([*end_metrics(best, best.learning_curve()), *shown])
             claimed = {metric_key(f"{_CLAIM}{pair}"): claim for pair, claim in claims.items()}
             room = MAX_PARAMS_TAGS_PER_BATCH - len(texts)
             tags = [RunTag(*item) for item in (*texts.items(), *list(claimed.items())[:room])]
@@ -551,8 +612,8 @@ def _of_model(metrics: list[Metric], model_id: str) -> list[Metric]:
     ]
 
 
-def _end_points(metrics: list[Metric]) -> list[Metric]:
-    """Returns the last point of each metric, moved to step 0 of the present time."""
+def _latest(metrics: list[Metric]) -> list[Metric]:
+    """Returns the last of the points of each metric, moved to the present time."""
     return plain_metrics({item.key: item.value for item in metrics})
 
 

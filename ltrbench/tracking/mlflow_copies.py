@@ -25,8 +25,8 @@ from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST, ErrorCode
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from ltrbench.errors import ResultError
-from ltrbench.results import RESULT_FILE, Run
-from ltrbench.results.files import RUN_REMEDY
+from ltrbench.runs import RESULT_FILE, Run
+from ltrbench.runs.record import RUN_REMEDY
 from ltrbench.tracking.mlflow_entities import milliseconds
 
 _COMPLETE = ("FINISHED", "FAILED")

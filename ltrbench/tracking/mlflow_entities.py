@@ -1,9 +1,10 @@
 """Converts a run to MLflow's entities: tags, parameters, metric points and data sets.
 
-MLflow does not allow `@`, so `ndcg@10` becomes `ndcg_at_10`. A key such as `valid/ndcg_at_10` is the learning
-curve, with one point per iteration. MLflow shows the latest point of a metric. If the kept model is not the
-model of the last iteration, its value is therefore added one step after the end of the curve. The metrics of
-test have no curve; they are at the same step.
+MLflow does not allow `@`, so `ndcg@10` becomes `ndcg_at_10`. A key such as `valid/ndcg_at_10` is the value of
+the kept model, one point at step 0. `valid_by_iteration/ndcg_at_10` is the learning curve, with one point per
+iteration: MLflow shows the latest point of a metric, which need not be that of the kept model. MLflow's page
+of a run lists metrics and parameters in the order in which they are logged, the important ones first; its
+comparison of runs sorts them by name, and shows only the first ones.
 
 To show more of a run, add an entry to `run_tags`, `run_params` or `run_metrics`.
 """
@@ -18,6 +19,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
 from datetime import datetime
 from typing import Any
 
@@ -26,17 +28,111 @@ from mlflow.utils.mlflow_tags import (
     MLFLOW_DATASET_CONTEXT,
     MLFLOW_GIT_COMMIT,
     MLFLOW_PARENT_RUN_ID,
+    MLFLOW_RUN_NOTE,
     MLFLOW_SOURCE_NAME,
     MLFLOW_SOURCE_TYPE,
     MLFLOW_USER,
 )
 
-from ltrbench.measure.provenance import without_password
-from ltrbench.results import LearningCurve, Run, RunResult
+from ltrbench.errors import ConfigError
+from ltrbench.provenance import plain, without_password
+from ltrbench.rankers.base import SHARED
+from ltrbench.rankers.saved import ranker_class
+from ltrbench.runs import LearningCurve, Run, RunResult
 from ltrbench.tables import figure
-from ltrbench.untrusted.escaping import visible
+from ltrbench.untrusted import visible
+
+# ---- The columns of the run list in the MLflow UI: the NDCG of every run.
+#
+# By default the UI shows no metric in the list, and a server cannot change that default. But an experiment
+# can store views: a tag with the columns. A view is selected in the address of the run list, or in the menu
+# of views. `view` returns the value of the tag, `run_list` the address. The description of the experiment
+# links to this address, for users who do not open the UI with `python -m ltrbench ui`.
+#
+# The value has both forms that MLflow reads: a name and a state as JSON (3.17), and the keys of the state
+# themselves (earlier versions).
+
+VIEW = "ltrbench"
+"""Name of the view in the UI's menu of views and in the address of the run list."""
+
+VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
+
+_METRIC_WIDTH = 142  # pixels; fits the name of a metric and all digits of a value
+
+
+def run_list(experiment_id: str) -> str:
+    """Returns the path of the run list with the columns of the view, relative to the address of a server."""
+    return f"/#/experiments/{experiment_id}/runs?workflowType=machine_learning&viewStateShareKey={VIEW}"
+
+
+def experiment_tags(experiment_id: str, known: dict[str, str], keys: Iterable[str]) -> dict[str, str]:
+    """Returns the tags to set so that the view of an experiment shows these metrics; empty if it does
+    already.
+
+    A view or a description that a user has changed is kept.
+
+    Args:
+        known: the tags of the experiment.
+        keys: keys of metrics, such as "test/ndcg_at_10".
+    """
+    tags = {}
+    state = view(known.get(VIEW_TAG), shown_metrics(keys))
+    if state is not None:
+        tags[VIEW_TAG] = state
+    if MLFLOW_RUN_NOTE not in known:  # The key of the description is the same for experiments and runs.
+        tags[MLFLOW_RUN_NOTE] = f"[Runs with their metrics]({run_list(experiment_id)[1:]})"
+    return tags
+
+
+def shown_metrics(keys: Iterable[str]) -> list[str]:
+    """Returns the metrics of the list: NDCG on test, largest cutoff first (or all of test if there is no
+    NDCG), the first of them on validation, and the time of the fit.
+
+    >>> shown_metrics(["test/ndcg_at_5", "test/ndcg_at_10", "test/map", "valid/ndcg_at_10", "seconds/fit"])
+    ['test/ndcg_at_10', 'test/ndcg_at_5', 'valid/ndcg_at_10', 'seconds/fit']
+    """
+    known = sorted(set(keys), key=lambda key: (-_cutoff(key), key))
+    of_test = [key for key in known if key.startswith("test/")]
+    shown = [key for key in of_test if key.startswith("test/ndcg")] or of_test
+    beside = (f"valid/{shown[0].removeprefix('test/')}", "seconds/fit") if shown else ()
+    return [*shown, *(key for key in beside if key in known)]
+
+
+def _cutoff(key: str) -> int:
+    digits = key.rpartition("_at_")[2]
+    return int(digits) if digits.isdecimal() else 0
+
+
+def view(known: str | None, metrics: Sequence[str]) -> str | None:
+    """Returns the value of the view's tag; None if it shows these metrics already or a user has changed
+    it."""
+    columns = [f"metrics.`{key}`" for key in metrics]
+    if known is not None:
+        of_before = _columns(known)
+        columns = [*of_before, *(column for column in columns if column not in of_before)]
+        if not of_before or columns == of_before:
+            return None
+    state = {
+        "selectedColumns": columns,
+        "columnOrder": columns,
+        "columnWidths": dict.fromkeys(columns, _METRIC_WIDTH),
+    }
+    now = int(time.time() * 1000)
+    return json.dumps({"name": VIEW, "createdAt": now, "updatedAt": now, "state": json.dumps(state), **state})
+
+
+def _columns(value: str) -> list[str]:
+    """Returns the columns of a view that ltrbench wrote; empty for a view of the UI, which has another
+    form."""
+    try:
+        return list(json.loads(value)["selectedColumns"])
+    except (ValueError, LookupError, TypeError):
+        return []
+
 
 COMMAND = "python -m ltrbench"
+
+_BY_ITERATION = "_by_iteration/"  # of a learning curve, between the split and the metric
 
 # Maximum lengths on a server. A key is kept ten characters shorter, so that `_params` can make it unique.
 _MAX_KEY_LENGTH = 240
@@ -45,8 +141,17 @@ MAX_TAG_LENGTH = 5000
 _MAX_NAME_LENGTH = 250
 _MAX_DIGEST_LENGTH = 36
 
-# Explanatory texts of a data set's YAML, which are the same in all runs.
-_NO_PARAMETERS = ("data.obtain", "data.published", "data.fetch")
+MOST_PARAMS = 40
+"""Maximum number of parameters of a run; its artifact result.json has all settings."""
+
+# Settings that change no figure, and explanatory texts of a data set's YAML.
+_NO_PARAMETERS = re.compile(
+    r"(tracking|executor|progress|register|study)(\.|$)|importance\.(?!kinds$)|data\.(_target_|obtain|published|fetch)"
+)
+_NAMES_OF_A_RUN = ("model", "params", "data")
+_SHARED = re.compile(rf"model\.({'|'.join(SHARED)}|seed|early_stopping.*)$")
+# The groups of parameters of a run in their order, after its model, data and command.
+_GROUPS = (re.compile(r"search\."), _SHARED, re.compile(r"model\."), re.compile(r"data\."), re.compile(""))
 
 # The names of the splits in MLflow's UI.
 _CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}
@@ -113,19 +218,21 @@ def sweep_params(result: RunResult) -> list[Param]:
     """Returns the parameters that are known to hold for all jobs of the sweep that a run belongs to.
 
     These are each swept setting with all of its values, the other settings of the command, and the composed
-    configuration, except below a swept group, and below `model` and `data`, whose settings may depend on
-    swept ones. If the sweep is over experiments, no composed setting is included, because an experiment may
-    change any of them.
+    configuration without empty values, except below a swept group, and below `model` and `data`, whose
+    settings may depend on swept ones. If the sweep is over experiments, no composed setting is included,
+    because an experiment may change any of them.
     """
     given = {key: value for key, value in settings_of_overrides(result.overrides or ()).items() if value}
     swept = {key: ", ".join(values) for key, values in result.swept.items()}
     composed: dict[str, Any] = {}
     if all(key in _GROUPS_OF_A_NODE or _is_plain(key, result.config) for key in swept):
         of_some_jobs = ("model.", "data.", *(f"{key}." for key in swept))
-        flat = _flatten(result.config)
-        composed = {name: value for name, value in flat if not name.startswith(of_some_jobs)}
-        composed |= {"model": result.model, "params": result.params, "data": result.data.get("name")}
-    return _params({**given, **composed, **swept})
+        flat = _flat(result, result.config)
+        composed = {name: value for name, value in flat.items() if not name.startswith(of_some_jobs)}
+    values = {**given, **composed, **swept}
+    named = [name for name in _NAMES_OF_A_RUN if name in composed]
+    shown = [name for name, value in composed.items() if _is_shown(name, value)]
+    return _params({name: values[name] for name in [*named, *swept, *given, *shown]})
 
 
 def _is_plain(key: str, config: Mapping[str, Any]) -> bool:
@@ -139,13 +246,13 @@ def _is_plain(key: str, config: Mapping[str, Any]) -> bool:
 
 
 def sweep_command(result: RunResult) -> str:
-    """Returns the command of the sweep that a run belongs to, quoted for a shell; flags are not recorded."""
+    """Returns the command of the sweep that a run belongs to, quoted for a shell."""
     words = []
     for override in result.overrides or ():
         key = override.partition("=")[0]
         values = result.swept.get(key.lstrip("+~"))
         words.append(override if values is None else f"{key}={','.join(values)}")
-    return " ".join([COMMAND, *map(shlex.quote, words), "-m"])
+    return " ".join([COMMAND, *map(shlex.quote, [*result.flags, *words]), "-m"])
 
 
 def settings_of_overrides(overrides: Sequence[str]) -> dict[str, str]:
@@ -290,24 +397,82 @@ _OF_SEARCH = (
 
 
 def run_params(result: RunResult) -> list[Param]:
-    """Returns the settings that ran. Those of a search are replaced by its outcome: its cost and choice."""
+    """Returns the settings that distinguish the run, the most important first, at most `MOST_PARAMS`.
+
+    These are its model and data, the settings of the command, the outcome of a search, the hyperparameters
+    that backends share, and every other setting that is neither empty nor the default of the ranker.
+    """
     settings = result.settings
     if result.search:
         settings["search"] = {name: result.search[name] for name in _OF_SEARCH if name in result.search}
-    return _params(dict(_flatten(settings)))
+    flat = _flat(result, settings)
+    repeated = {name for name in flat if name.startswith("params.") or name != _of_ranker(name, flat)}
+    given = {_of_ranker(name, flat) for name in settings_of_overrides(result.overrides or ())}
+    defaults = dict(_flatten(_defaults(str(settings.get("model", {}).get("_target_"))), "model."))
+    shown = [
+        name
+        for name in flat
+        if name in given
+        or _SHARED.match(name)
+        or (_is_shown(name, flat[name]) and flat[name] != defaults.get(name))
+    ]
+    # A stable sort, so that the settings of a group stay in the order of the YAMLs.
+    shown.sort(key=lambda name: (name not in given, _group(name)))
+    order = [*_NAMES_OF_A_RUN, *(name for name in shown if name not in repeated)]
+    return _params({name: flat[name] for name in order})
+
+
+def _of_ranker(name: str, settings: Mapping[str, Any]) -> str:
+    """Returns the key below `model` that repeats a setting, or the key of the setting itself.
+
+    >>> _of_ranker("params.l2", {"model.l2": 1}), _of_ranker("data.seed", {"model.l2": 1})
+    ('model.l2', 'data.seed')
+    """
+    repeated = f"model.{name.removeprefix('params.')}"
+    return repeated if repeated in settings else name
+
+
+def _group(name: str) -> int:
+    return next(place for place, pattern in enumerate(_GROUPS) if pattern.match(name))
+
+
+def _is_shown(name: str, value: Any) -> bool:
+    return not _NO_PARAMETERS.match(name) and value not in (None, [], {})
+
+
+def _flat(result: RunResult, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the names of model, parameters and data, and each setting under its dotted key."""
+    replicates = settings.get("replicates") or {}
+    if replicates.get("number") is None:
+        settings = {name: value for name, value in settings.items() if name != "replicates"}
+    names = (result.model, result.params, result.data.get("name"))
+    return {**dict(zip(_NAMES_OF_A_RUN, names, strict=True)), **dict(_flatten(settings))}
+
+
+def _defaults(target: str) -> dict[str, Any]:
+    """Returns field -> default, as recorded, of a ranker of ltrbench; empty for other classes, which are not
+    imported."""
+    try:
+        declared = fields(ranker_class(target))
+    except (ConfigError, ImportError):  # the run may have failed because the library is not installed
+        return {}
+    return {
+        item.name: plain(item.default if item.default_factory is MISSING else item.default_factory())
+        for item in declared
+        if item.init and not item.default is item.default_factory is MISSING
+    }
 
 
 def _params(settings: Mapping[str, Any]) -> list[Param]:
+    """Returns the first `MOST_PARAMS` settings as parameters."""
     values: dict[str, Any] = {}
     for name, value in settings.items():
-        if name.startswith(_NO_PARAMETERS):
-            continue
         key = metric_key(name)
         while key in values:
             # Two names may become equal when characters are replaced; both values must be kept.
             key += "_"
         values[key] = "null" if value is None else value
-    return [Param(key, shortened(value, _MAX_PARAM_LENGTH)) for key, value in values.items()]
+    return [Param(key, shortened(value, _MAX_PARAM_LENGTH)) for key, value in values.items()][:MOST_PARAMS]
 
 
 def _flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -319,30 +484,31 @@ def _flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def run_metrics(run: Run) -> list[Metric]:
-    """Returns the points of the learning curve, then the values of the kept model that differ from its
-    end."""
-    result, curve = run.result, run.learning_curve()
-    kept: dict[str, float | None] = {
-        **_at_iteration(curve, result.best_iteration),
-        # These override the values of the curve, because the metrics of result.json are the published ones.
-        **result.metrics,
-        **{f"seconds/{kind}": value for kind, value in result.seconds.items()},
-        "peak_memory_mb": result.peak_memory_mb,
-        "best_iteration": result.best_iteration,
-    }
-    moment = milliseconds(result.finished) or 0
+    """Returns the values of the kept model, and the points of the learning curve."""
+    curve, moment = run.learning_curve(), milliseconds(run.result.finished) or 0
     points = [
-        Metric(metric_key(name), value, moment, iteration)
+        Metric(metric_key(name.replace("/", _BY_ITERATION, 1)), value, moment, iteration)
         for name, values in curve.values.items()
         for iteration, value in zip(curve.iterations, values, strict=True)
     ]
-    behind_the_end = curve.iterations[-1] + 1 if curve.iterations else 0
-    points += [
-        Metric(metric_key(name), value, moment, behind_the_end)
-        for name, value in kept.items()
-        if value is not None and not (name in curve.values and value == curve.values[name][-1])
-    ]
-    return points
+    return [*end_metrics(run, curve), *points]
+
+
+def end_metrics(run: Run, curve: LearningCurve) -> list[Metric]:
+    """Returns the values of the kept model at step 0: the NDCG, the other metrics, those of train, costs."""
+    result, moment = run.result, milliseconds(run.result.finished) or 0
+    of_curve = _at_iteration(curve, result.best_iteration)
+    values: dict[str, float | None] = {
+        **dict(sorted(result.metrics.items(), key=lambda item: not item[0].startswith("test/"))),
+        # The metrics of result.json are the published ones.
+        **{name: value for name, value in of_curve.items() if name not in result.metrics},
+        "best_iteration": result.best_iteration,
+        **{f"seconds/{kind}": value for kind, value in result.seconds.items()},
+        "peak_memory_mb": result.peak_memory_mb,
+    }
+    known = {metric_key(name): value for name, value in values.items() if value is not None}
+    order = dict.fromkeys([*shown_metrics(known), *known])
+    return [Metric(name, known[name], moment, 0) for name in order]
 
 
 def plain_metrics(figures: Mapping[str, float]) -> list[Metric]:

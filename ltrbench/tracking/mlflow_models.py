@@ -10,11 +10,11 @@ With more than MOST_LISTED features it is one (D, F) array of float64, and there
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import shutil
-from functools import cache
-from importlib.metadata import version
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,13 @@ import numpy as np
 import pandas as pd
 
 from ltrbench.errors import ResultError
+from ltrbench.provenance import versions
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.capabilities import library_model_of
-from ltrbench.rankers.models.importance import MOST_LISTED
-from ltrbench.rankers.models.loading import is_ours, load_ranker
-from ltrbench.results import MODEL_FOLDER, Run
-from ltrbench.untrusted.reading import read_json
+from ltrbench.rankers.base import library_model_of
+from ltrbench.rankers.importance import MOST_LISTED
+from ltrbench.rankers.saved import is_ours, load_ranker
+from ltrbench.runs import MODEL_FOLDER, Run
+from ltrbench.untrusted import read_json
 
 _CLASS_FILE = "class.json"
 
@@ -63,12 +64,30 @@ def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
     library = library_model_of(ranker)
     if library is not None:
         package, model = library
-        importlib.import_module(f"mlflow.{package}").save_model(model, str(folder), **common)
+        flavor = importlib.import_module(f"mlflow.{package}")
+        with _without_scan_of_packages():
+            flavor.save_model(model, str(folder), **common)
         return
     saved = folder.with_name(f"{folder.name}-saved")
     shutil.copytree(run.path / MODEL_FOLDER, saved / MODEL_FOLDER)
     (saved / _CLASS_FILE).write_text(json.dumps({"class": _target(run)}) + "\n")
-    mlflow.pyfunc.save_model(str(folder), loader_module=__name__, data_path=str(saved), **common)
+    with _without_scan_of_packages():
+        mlflow.pyfunc.save_model(str(folder), loader_module=__name__, data_path=str(saved), **common)
+
+
+@contextlib.contextmanager
+def _without_scan_of_packages() -> Iterator[None]:
+    """Prevents that MLflow lists the files of all installed packages, which takes half a second.
+
+    It would find the packages of imported modules, to infer requirements; `_requirements` gives them.
+    """
+    requirements_utils: Any = importlib.import_module("mlflow.utils.requirements_utils")
+    known = requirements_utils._MODULES_TO_PACKAGES
+    requirements_utils._MODULES_TO_PACKAGES = known or {}
+    try:
+        yield
+    finally:
+        requirements_utils._MODULES_TO_PACKAGES = known
 
 
 def _inputs(num_features: int) -> Any:
@@ -114,9 +133,5 @@ def _requirements(ranker: Ranker) -> list[str]:
     process."""
     library = library_model_of(ranker)
     packages = ["mlflow", "numpy", *([library[0]] if library else ["ltrbench", *ranker.packages])]
-    return [f"{package}=={_version(package)}" for package in dict.fromkeys(packages)]
-
-
-@cache
-def _version(package: str) -> str:
-    return version(package)
+    installed = versions(packages)
+    return [f"{package}=={installed[package]}" for package in dict.fromkeys(packages)]

@@ -14,8 +14,7 @@ from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
 
-from ltrbench.cli.run.composing import Composer
-from ltrbench.cli.run.keys import check_keys
+from ltrbench.cli.sweep import Composer, check_keys
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build_experiment, build_tracker, register_schema, resolved
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from ltrbench.data import Judgments
-from ltrbench.measure.clock import Stopwatch
+from ltrbench.measure import Stopwatch
 from ltrbench.metrics import DEFAULT
-from ltrbench.results import FINISHED, RunResult, ScoredSplit, write_run
+from ltrbench.runs import FINISHED, RunResult, ScoredSplit, write_run
 
 DOCUMENTS = 40
 """Number of documents per query."""

@@ -30,12 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.distributed.cluster import DaskWorkers
-from ltrbench.distributed.shards import divide_queries, held, place
-from ltrbench.distributed.team import CollectiveTeam
-from ltrbench.distributed.workers import Workers
+from ltrbench.distributed.base import divide_queries, held, place
+from ltrbench.distributed.cluster import DaskWorkers, Workers
+from ltrbench.distributed.members import CollectiveTeam
 from ltrbench.native.team import Placement, Team
-from ltrbench.rankers.early_stopping import MemberMonitor
+from ltrbench.rankers.base import MemberMonitor
 from ltrbench.rankers.native import NativeRanker
 
 SIZES = (8, 80, 800, 8_000, 80_000, 278_528, 800_000, 8_000_000)

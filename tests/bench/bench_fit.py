@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate
-from ltrbench.native.tree.binning import bin_features
+from ltrbench.native.bins import bin_features
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.statistics import PairedSample, compare_pairs
 

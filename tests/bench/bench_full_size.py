@@ -31,7 +31,7 @@ from pathlib import Path
 import numpy as np
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.store.writing import write_store
+from ltrbench.data.store_writing import write_store
 
 _QUERIES_PER_BLOCK = 500
 _DOCUMENTS_PER_QUERY = 120

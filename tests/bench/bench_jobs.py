@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset, read_letor
-from ltrbench.measure.clock import Stopwatch
+from ltrbench.measure import Stopwatch
 from ltrbench.rankers.native import NativeRanker
 
 NUM_FEATURES = 136

@@ -19,7 +19,7 @@ import numpy as np
 from bench_jobs import fit_lightgbm, fit_native, lightgbm_parameters, make_dataset
 
 from ltrbench.data import RankingDataset
-from ltrbench.measure.memory import MemoryMeter
+from ltrbench.measure import MemoryMeter
 from ltrbench.rankers.native import NativeRanker
 
 ENGINES = ("native", "force_row_wise", "force_col_wise")

@@ -22,7 +22,7 @@ import xgboost as xgb
 
 from ltrbench.compilation import threads
 from ltrbench.data import Judgments
-from ltrbench.measure.clock import Stopwatch
+from ltrbench.measure import Stopwatch
 from ltrbench.metrics import evaluate, preset, warm_up_metrics
 
 NAME = "ndcg@10"

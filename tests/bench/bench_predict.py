@@ -25,7 +25,7 @@ import xgboost as xgb
 from bench_jobs import make_dataset, seconds
 
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.capabilities import library_model_of
+from ltrbench.rankers.base import library_model_of
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from ltrbench.data import read_letor
-from ltrbench.measure.memory import MemoryMeter
+from ltrbench.measure import MemoryMeter
 
 READERS = ("ltrbench", "ltrbench, 1 thread", "XGBoost")
 KINDS = ("dense", "sparse", "commented")

@@ -4,13 +4,15 @@
 
 With four times the documents, a fit should take about four times as long. The lambdas of one query are timed
 for n = 2,500 and 10,000 documents; with a truncation of k their cost is O(n k), again a factor of about four.
-The warm-up is timed in new processes, with an empty and with a filled cache of compiled code.
+The warm-up of the engine and of the metrics is timed in new processes, with an empty and with a filled cache
+of compiled code.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -27,10 +29,12 @@ from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_dat
 from ltrbench.rankers.native import NativeRanker
 
 WARM_UP = """
-from ltrbench.measure.clock import Stopwatch
+from ltrbench.measure import Stopwatch
+from ltrbench.metrics import warm_up_metrics
 from ltrbench.rankers.native import NativeRanker
 watch = Stopwatch()
 with watch:
+    warm_up_metrics()
     NativeRanker().warm_up()
 print(watch.seconds)
 """
@@ -70,8 +74,16 @@ def bench_warm_up() -> None:
         for state in ("an empty", "a filled"):
             environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
             command = [sys.executable, "-c", WARM_UP]
+            before = _cpu_seconds_of_children()
             answer = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-            print(f"warm-up on {state} cache: {float(answer.stdout.splitlines()[-1]):.2f} s")
+            cpu_seconds = _cpu_seconds_of_children() - before
+            elapsed = float(answer.stdout.splitlines()[-1])
+            print(f"warm-up on {state} cache: {elapsed:.2f} s; {cpu_seconds:.1f} CPU s with all imports")
+
+
+def _cpu_seconds_of_children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def main() -> None:

@@ -43,7 +43,7 @@ import psutil
 from bench_jobs import NUM_FEATURES, make_dataset, seconds
 
 import ltrbench
-from ltrbench.data.sources.base import DataSource
+from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import Splits
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.shapes import Features

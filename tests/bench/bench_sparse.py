@@ -23,7 +23,7 @@ from bench_jobs import fit_native, lightgbm_parameters
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
-from ltrbench.measure.memory import MemoryMeter
+from ltrbench.measure import MemoryMeter
 from ltrbench.rankers.native import NativeRanker
 
 ENGINES = ("native", "lightgbm")
@@ -68,6 +68,7 @@ def fit(engine: str, name: str, num_trees: int, num_threads: int) -> dict[str, f
     features, train = make_data(name)
     if engine == "native":
         NativeRanker().warm_up()
+        NativeRanker().warm_up_sparse()
     before = cpu_seconds()
     with MemoryMeter() as meter:
         if engine == "native":

@@ -13,8 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ltrbench.measure.clock import Stopwatch
-from ltrbench.measure.memory import MemoryMeter
+from ltrbench.measure import MemoryMeter, Stopwatch
 from ltrbench.statistics import PairedSample, compare_pairs, simultaneous_intervals, system_intervals
 
 
@@ -39,7 +38,7 @@ def main() -> None:
     pairs = list(itertools.combinations(range(options.systems), 2))
     rounds: dict[str, Callable[[], object]] = {
         f"{len(pairs)} pairs": lambda: compare_pairs(sample, pairs, options.draws),
-        "own intervals": lambda: system_intervals(sample, options.draws),
+        "own intervals": lambda: system_intervals(sample),
         "simultaneous intervals": lambda: simultaneous_intervals(sample, pairs, options.draws),
     }
     print(f"{options.systems} systems x {options.queries:,} queries, {options.draws:,} draws:")

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ltrbench.measure.clock import Stopwatch
-from ltrbench.results import FINISHED, RunResult, read_run
+from ltrbench.measure import Stopwatch
+from ltrbench.runs import FINISHED, RunResult, read_run
 
 INTERVAL = 0.1
 """Seconds between two readings of the memory."""

@@ -25,7 +25,7 @@ import pyarrow
 from pyarrow import csv, parquet
 
 from ltrbench.data import read_table
-from ltrbench.measure.memory import MemoryMeter
+from ltrbench.measure import MemoryMeter
 
 DOCUMENTS_PER_QUERY = 100
 ROWS_PER_BLOCK = 100_000  # of the generator

@@ -1,4 +1,5 @@
-"""Claims of a comparison: their scope follows from what varied, and one procedure decides them."""
+# mypy: strict-optional=False
+"""Claims of a comparison: their scope follows from what varied, one procedure decides them, and power."""
 
 from __future__ import annotations
 
@@ -22,31 +23,32 @@ from claim_cases import (
     runs_of,
     values_of,
 )
-from messages import naming
 from scipy import stats
-from toy_runs import NUM_QUERIES, judgments, mentions
+from toy_runs import mentions
 
-from ltrbench.compare import Comparison, Settings, compare, render, verdict
-from ltrbench.compare.analysis.verdict import NOT_ALIKE, NOT_REPEATED
+from ltrbench.compare import Comparison, Settings, render, verdict
+from ltrbench.compare.advice import NOT_REPEATED
+from ltrbench.compare.fusion import Fusing, fuse
 from ltrbench.compare.grouping import replicate_of
-from ltrbench.compare.output.publish import publish
-from ltrbench.compare.output.record import claims, comparisons_as_json
-from ltrbench.compare.output.report.parts import Section
-from ltrbench.compare.output.report.sections.evidence.leaderboard import leaderboard_section
-from ltrbench.compare.output.report.sections.evidence.pairs import pairs_section
-from ltrbench.compare.output.report.shown import Shown
-from ltrbench.compare.output.tables import as_csv
-from ltrbench.compare.scores.fusion import Fusing, fuse
-from ltrbench.compare.scores.imported import Import, import_scores
-from ltrbench.errors import ConfigError, UndefinedMetricError
-from ltrbench.metrics import preset
-from ltrbench.results import Run
+from ltrbench.compare.pairs import FOLDS, Need, Pair
+from ltrbench.compare.pairs import QUERIES as OF_QUERIES
+from ltrbench.compare.pairs import SEEDS as OF_SEEDS
+from ltrbench.compare.sections import Section, Shown
+from ltrbench.compare.sections.evidence import pairs_section
+from ltrbench.compare.tables import as_csv, claims, comparisons_as_json
+from ltrbench.runs import Run
 from ltrbench.statistics import (
+    LEVEL,
     METHODS,
     MODELS,
     RETRAINED,
     SCOPES,
+    Design,
+    design_of_folds,
+    design_of_replicates,
+    fewest,
     independent_replicates,
+    minimum_detectable_difference,
     resampling_factor,
     shared_replicates,
 )
@@ -67,7 +69,6 @@ def test_seeds_of_two_libraries_are_independent_trainings(tmp_path: Path) -> Non
     pair = pair_of(only([*native, *xgboost]))
     shares = np.full(QUERIES, 1 / QUERIES)
     assert pair.scope == RETRAINED
-    assert pair.inference is not None
     expected = independent_replicates(values_of(native), values_of(xgboost), shares)
     assert pair.inference.standard_error == pytest.approx(expected.standard_error)
     assert pair.inference.difference == pytest.approx(pair.statistics.difference)
@@ -81,7 +82,6 @@ def test_seeds_of_one_library_are_shared_trainings(tmp_path: Path) -> None:
     )
     pair = pair_of(only([*one, *other]))
     expected = shared_replicates(values_of(one), values_of(other), np.full(QUERIES, 1 / QUERIES))
-    assert pair.inference is not None
     assert (pair.scope, pair.inference.method) == (RETRAINED, "paired-mrmc-t")
     assert pair.inference.standard_error == pytest.approx(expected.standard_error)
 
@@ -101,14 +101,7 @@ def test_seeds_that_change_nothing_count_as_one_training(tmp_path: Path) -> None
     # Beside a model whose seeds matter, it is known not to vary.
     mixed = pair_of(only([*deterministic(tmp_path / "2", "native"), *runs_of(tmp_path / "2", "random")]))
     assert mixed.scope == RETRAINED
-    assert mixed.inference is not None
     assert mixed.inference.num_replicates == (1, len(SEEDS))
-
-
-def test_one_training_beside_several_is_not_known_to_be_deterministic(tmp_path: Path) -> None:
-    comparison = only([*runs_of(tmp_path, "native", (1,)), *runs_of(tmp_path, "random")])
-    assert (pair_of(comparison).scope, pair_of(comparison).inference) == (MODELS, None)
-    assert NOT_ALIKE in verdict(comparison)
 
 
 @pytest.mark.parametrize("kind", ["bootstrap", "subsample"])
@@ -123,24 +116,9 @@ def test_resampled_training_sets_speak_of_the_methods(tmp_path: Path, kind: str)
         np.full(QUERIES, 1 / QUERIES),
         resampling_factor(kind, len(numbers), 0.5),
     )
-    assert pair.inference is not None
     assert (pair.scope, pair.inference.method) == (METHODS, "resampled-t")
     assert pair.inference.standard_error == pytest.approx(expected.standard_error)
     assert SCOPES[METHODS] in render(comparison)
-
-
-def test_resamples_that_only_one_row_has_are_left_out(tmp_path: Path) -> None:
-    runs = [*resampled(tmp_path, "native", (1, 2, 3, 4, 5)), *resampled(tmp_path, "xgboost", (1, 3, 5))]
-    pair = pair_of(only(runs))
-    assert pair.inference is not None
-    assert pair.inference.num_replicates == (3, 3)
-
-
-def test_runs_on_resamples_are_no_repetitions_of_runs_on_the_whole_training_set(tmp_path: Path) -> None:
-    whole = runs_of(tmp_path / "whole", "native", (1,), train="all")
-    comparison = only([*whole, *resampled(tmp_path, "native", (1, 2, 3))])
-    assert len(comparison.rows) == 2
-    assert pair_of(comparison).scope == MODELS
 
 
 def test_the_difference_is_over_the_resamples_that_its_interval_is_over(tmp_path: Path) -> None:
@@ -148,8 +126,6 @@ def test_the_difference_is_over_the_resamples_that_its_interval_is_over(tmp_path
     comparison = only([*native, *resampled(tmp_path, "xgboost", (1, 2, 3), skill=1.5)])
     row = comparison.row("xgboost")
     pair = row.to_baseline
-    assert pair is not None
-    assert pair.interval is not None
     common = values_of(native[:3]).mean()
     assert pair.difference == pytest.approx(values_of(list(row.runs)).mean() - common)
     assert pair.difference == pytest.approx((pair.interval.low + pair.interval.high) / 2)
@@ -158,17 +134,6 @@ def test_the_difference_is_over_the_resamples_that_its_interval_is_over(tmp_path
     text = render(comparison)
     assert f"{pair.difference:+.4f} [{pair.interval.low:+.4f}" in text
     assert mentions(text, "xgboost", "resamples 4 and 5")
-
-
-def test_seeds_on_one_resample_do_not_repeat_the_training_on_these_queries(tmp_path: Path) -> None:
-    (one,) = resampled(tmp_path / "1", "native", (1,))
-    seeds = []
-    for seed in SEEDS:
-        (run,) = runs_of(tmp_path / "seeds", "native", (seed,))
-        held = {"test": run.scored("test")}
-        seeds.append(Run(run.path, replace(one.result, seed=seed), held=held))
-    comparison = only([*seeds, *runs_of(tmp_path, "xgboost", train="all")])
-    assert (pair_of(comparison).scope, pair_of(comparison).inference) == (MODELS, None)
 
 
 @pytest.mark.parametrize("kind", ["seeds", "resamples"])
@@ -182,42 +147,19 @@ def test_models_with_different_training_sets_say_nothing_about_training(tmp_path
     assert (pair.scope, pair.inference) == (MODELS, None)
 
 
-def test_allowing_a_mismatch_changes_no_claim_where_there_is_none(tmp_path: Path) -> None:
-    runs = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "xgboost", skill=0.3)]
-    assert pair_of(only(runs, Settings(allow_mismatch=True))).scope == pair_of(only(runs)).scope == RETRAINED
-
-
-def test_the_share_of_test_queries_is_that_of_the_training_set_that_was_resampled(tmp_path: Path) -> None:
-    runs = resampled(tmp_path, "native", (1, 2, 3), "subsample")
-    whole = only(runs).queries
-    data = [{**run.result.data, "train": {**run.result.data["train"], "queries": 45}} for run in runs]
-    halves = [replace(run, result=replace(run.result, data=own)) for run, own in zip(runs, data, strict=True)]
-    half = only(halves).queries
-    assert whole is not None
-    assert half is not None
-    assert half.test_share == whole.test_share == NUM_QUERIES / 90
-
-
 def test_folds_speak_of_the_methods_and_seeds_within_them_add_to_the_error(tmp_path: Path) -> None:
     once = pair_of(only([*folds(tmp_path / "1", "native", (1,)), *folds(tmp_path / "1", "other", (1,))]))
     assert once.scope == METHODS
     assert once.inference is not None
-    assert once.over_folds is not None
     frequentist = once.over_folds.frequentist
-    assert frequentist.interval is not None
-    assert once.interval is not None
     assert (once.interval.low, once.interval.high) == pytest.approx(
         (frequentist.interval.low, frequentist.interval.high)
     )
     seeds = only([*folds(tmp_path / "3", "native", SEEDS), *folds(tmp_path / "3", "other", SEEDS)])
     several = pair_of(seeds)
-    assert several.inference is not None
-    assert several.over_folds is not None
     interval = several.over_folds.frequentist.interval
-    assert interval is not None
     corrected = (interval.high - interval.low) / 2 / stats.t.ppf(0.975, 4)
     # W_j / J^2 of each fold, from independent seeds.
-    assert seeds.queries is not None
     within = 0.0
     for number in range(5):
         shares = np.full(int((seeds.queries.cell_of_query == number).sum()), 1.0)
@@ -230,17 +172,6 @@ def test_folds_speak_of_the_methods_and_seeds_within_them_add_to_the_error(tmp_p
     assert several.inference.standard_error == pytest.approx(np.sqrt(corrected**2 + within))
 
 
-def test_folds_with_one_test_set_are_no_folds(tmp_path: Path) -> None:
-    judged = judgments(1)
-    runs = [
-        *folds(tmp_path, "native", (1,), judged=judged),
-        *folds(tmp_path, "other", (1,), judged=judged, skill=0.3),
-    ]
-    comparison = only(runs)
-    pair = pair_of(comparison)
-    assert (pair.scope, pair.inference, pair.over_folds) == (MODELS, None, None)
-
-
 def test_a_difference_inside_the_region_of_equivalence_is_equivalent_even_if_it_excludes_zero(
     tmp_path: Path,
 ) -> None:
@@ -248,20 +179,9 @@ def test_a_difference_inside_the_region_of_equivalence_is_equivalent_even_if_it_
     assert pair_of(only(runs)).claim == "better"
     wide = only(runs, Settings(rope=0.9))
     interval = pair_of(wide).interval
-    assert interval is not None
     assert 0 < interval.low < interval.high < 0.9
     assert pair_of(wide).claim == "equivalent"
     assert mentions(verdict(wide), "equivalent to random", "±0.9")
-
-
-def test_a_turned_pair_turns_its_claim_and_its_interval(tmp_path: Path) -> None:
-    pair = pair_of(only([*runs_of(tmp_path, "native"), *runs_of(tmp_path, "random", skill=0.0)]))
-    turned = pair.turned()
-    assert (pair.claim, turned.claim) == ("better", "worse")
-    assert pair.interval is not None
-    assert turned.interval is not None
-    assert (turned.interval.low, turned.interval.high) == (-pair.interval.high, -pair.interval.low)
-    assert turned.turned() == pair
 
 
 def test_more_pairs_or_metrics_in_the_family_widen_every_interval(tmp_path: Path) -> None:
@@ -276,15 +196,11 @@ def test_more_pairs_or_metrics_in_the_family_widen_every_interval(tmp_path: Path
 
     def width(comparison: Comparison) -> float:
         pair = comparison.row("xgboost").to_baseline
-        assert pair is not None
-        assert pair.interval is not None
         return pair.interval.high - pair.interval.low
 
     assert width(planned) < width(everyone)
     assert width(planned) < width(declared)
     pair = declared.row("xgboost").to_baseline
-    assert pair is not None
-    assert pair.inference is not None
     # Two pairs in each of two metrics share 5 %.
     assert pair.interval == pair.inference.interval(0.05 / 4)
 
@@ -297,25 +213,13 @@ def test_only_the_primary_metric_carries_claims_unless_a_family_declares_others(
     both = only(runs, Settings(family=("ndcg@10", "ndcg@5")))
     assert [pair["metric"] for pair in comparisons_as_json([both])["pairs"]] == ["ndcg@10", "ndcg@5"]
     claim = both.claim("random", "ndcg@5")
-    assert claim is not None
     assert claim.claim == "worse"
     mean = both.row("random").metrics["ndcg@5"]
-    assert claim.interval is not None
     low, high = claim.interval.low, claim.interval.high
     difference = f"{claim.statistics.difference:+.4f} [{low:+.4f}, {high:+.4f}]"
     assert f"{mean:.4f}, {difference} worse ({SCOPES[RETRAINED]})" in render(both)
     in_declared = verdict(both).partition("ndcg@5:")[2]
     assert mentions(in_declared, "better than random", f"({SCOPES[RETRAINED]})")
-
-
-def test_against_a_named_baseline_the_verdict_names_every_metric_of_the_family(tmp_path: Path) -> None:
-    runs = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "random", skill=0.0)]
-    both = only(runs, Settings(family=("ndcg@10", "ndcg@5"), baseline="native"))
-    claim = both.claim("random", "ndcg@5")
-    assert claim is not None
-    in_declared = verdict(both).partition("ndcg@5:")[2]
-    parts = (f"random ({claim.statistics.difference:+.4f})", "worse", f"({SCOPES[RETRAINED]})")
-    assert mentions(in_declared, *parts)
 
 
 def three_rows(folder: Path, **settings: Any) -> Comparison:
@@ -328,21 +232,9 @@ def three_rows(folder: Path, **settings: Any) -> Comparison:
 def table_of(make: Callable[[Shown], Section | None], comparison: Comparison) -> Table:
     """The first table of a section of the report."""
     made = make(Shown(comparison, "toy", []))
-    assert made is not None
     table = made.parts[0]
     assert isinstance(table, Table)
     return table
-
-
-def test_a_row_is_bold_in_the_report_only_where_it_is_claimed_to_be_better_than_every_other(
-    tmp_path: Path,
-) -> None:
-    found = three_rows(tmp_path / "all")
-    cells = {row[0].text: row[1] for row in table_of(leaderboard_section, found).cells()}
-    assert {label for label, cell in cells.items() if cell.emphasis} == {"native"}
-    level = only([*runs_of(tmp_path / "a", "native"), *runs_of(tmp_path / "b", "random")])
-    assert pair_of(level).claim == "equivalent"
-    assert not any(row[1].emphasis for row in table_of(leaderboard_section, level).cells())
 
 
 def test_the_matrix_of_the_report_has_the_claims_of_the_leaderboard_and_no_others(tmp_path: Path) -> None:
@@ -352,39 +244,10 @@ def test_the_matrix_of_the_report_has_the_claims_of_the_leaderboard_and_no_other
     columns = [column.header for column in table.columns[1:]]
     notes = {(a, b): cell.note for a, cells in matrix.items() for b, cell in zip(columns, cells, strict=True)}
     pair = found.row("native").to_baseline
-    assert pair is not None
     assert notes["native", "random"] == pair.claim
     assert SCOPES[pair.scope] in table.caption
     assert notes["native", "xgboost"] == notes["xgboost", "native"] == ""
     assert not found.beats_all("native")
-
-
-def test_the_leaderboard_of_the_report_shows_the_claims_of_every_metric_of_the_family(tmp_path: Path) -> None:
-    found = three_rows(tmp_path, family=("ndcg@10", "ndcg@5"))
-    pair = found.claim("random", "ndcg@5")
-    assert pair is not None
-    rows = table_of(leaderboard_section, found).cells()
-    (of_random,) = [row for row in rows if row[0].text == "random"]
-    assert of_random[-1].note.endswith(f"worse ({SCOPES[RETRAINED]})")
-
-
-def test_where_no_difference_has_an_interval_the_notes_claim_nothing(tmp_path: Path) -> None:
-    runs = [*runs_of(tmp_path, "native", (1, 2)), *runs_of(tmp_path, "random", (1, 2), skill=0.0)]
-    assert mentions(render(only(runs)), "no interval", "no claims")
-
-
-def test_a_family_must_hold_the_metric_and_each_once() -> None:
-    with pytest.raises(ConfigError, match=naming("ndcg@5")):
-        Settings(metric="ndcg@5", family=("ndcg@10",))
-    with pytest.raises(ConfigError, match=naming("each metric once")):
-        Settings(family=("map", "map"))
-
-
-def test_a_metric_of_the_family_that_the_convention_does_not_define_is_refused(tmp_path: Path) -> None:
-    runs = [*runs_of(tmp_path, "native", (1,)), *runs_of(tmp_path, "random", (1,))]
-    settings = Settings(family=("ndcg@10", "map"), convention=preset("xgboost"))
-    with pytest.raises(UndefinedMetricError, match=naming("map")):
-        compare(runs, settings)
 
 
 def test_each_record_names_claim_and_scope(tmp_path: Path) -> None:
@@ -399,35 +262,12 @@ def test_each_record_names_claim_and_scope(tmp_path: Path) -> None:
     assert f",worse,{RETRAINED}," in as_csv([comparison])
 
 
-def test_scopes_that_differ_stand_in_each_cell_and_sentence(tmp_path: Path) -> None:
-    runs = [*deterministic(tmp_path, "native"), *deterministic(tmp_path, "xgboost", skill=0.9)]
-    comparison = only([*runs, *runs_of(tmp_path, "random", skill=0.0)])
-    text = render(comparison)
-    assert f"worse ({SCOPES[RETRAINED]})" in text
-    assert f"({SCOPES[MODELS]})" in text
-    for scope in (MODELS, RETRAINED):
-        assert SCOPES[scope] in verdict(comparison).lower()
-
-
 def test_the_error_is_shared_out_where_some_pairs_are_of_trained_models(tmp_path: Path) -> None:
     runs = [*deterministic(tmp_path, "native"), *deterministic(tmp_path, "xgboost", skill=0.9)]
     comparison = only([*runs, *runs_of(tmp_path, "random", skill=0.0)])
     for pair in comparison.pairs:
         if pair.inference is not None:
             assert pair.interval == pair.inference.interval(0.05 / 3)
-
-
-def test_every_declared_metric_has_its_claim_and_scope_in_report_and_csv(tmp_path: Path) -> None:
-    runs = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "random", skill=0.0)]
-    both = only(runs, Settings(family=("ndcg@10", "ndcg@5")))
-    table = table_of(leaderboard_section, both)
-    (column,) = [number for number, own in enumerate(table.columns) if own.header == "ndcg@5"]
-    notes = [row[column].note for row in table.cells()]
-    said = f"worse ({SCOPES[RETRAINED]})"
-    assert notes[0] == ""
-    assert notes[1].endswith(said)
-    assert f",{said}," in as_csv([both])
-    assert both.to_frame()["claim in ndcg@5"].tolist()[1] == said
 
 
 def test_models_are_fused_on_the_same_resample_and_seed(tmp_path: Path) -> None:
@@ -440,15 +280,6 @@ def test_models_are_fused_on_the_same_resample_and_seed(tmp_path: Path) -> None:
         np.testing.assert_array_equal(run.scored("test").scores, alone.scored("test").scores)
 
 
-def test_each_resample_and_seed_has_a_column_of_values_by_query(tmp_path: Path) -> None:
-    runs = _with_resamples_and_seeds(tmp_path, "native")
-    publish([only(runs)], tmp_path / "out")
-    header, _, first, *_ = (tmp_path / "out/per_query.csv").read_text().splitlines()
-    places = ["resample=1 seed=1", "resample=1 seed=2", "resample=2 seed=2", "resample=2 seed=3"]
-    assert header.split(",")[3:] == [f"native {place} ndcg@10" for place in places]
-    assert first.split(",")[3:] == [f"{value:.6f}" for value in values_of(runs)[:, 0]]
-
-
 def _with_resamples_and_seeds(folder: Path, model: str) -> list[Run]:
     """Two seeds on each of two resamples, as a sweep with seed=1,2 makes them."""
     runs = [*resampled(folder / "1", model, (1, 2)), *resampled(folder / "2", model, (1, 2), skill=2.0)]
@@ -459,16 +290,94 @@ def _with_resamples_and_seeds(folder: Path, model: str) -> list[Run]:
     return sorted(made, key=replicate_of)
 
 
-def test_imported_scores_are_of_no_resample(tmp_path: Path) -> None:
-    native = resampled(tmp_path, "native", (1, 2, 3))
-    for run in native:
-        lines = "".join(f"{score}\n" for score in run.scored("test").scores)
-        (tmp_path / f"scores{run.result.seed}.txt").write_text(lines)
-    imported = import_scores(Import("other", str(tmp_path / "scores{seed}.txt")), native)
-    comparison = only([*native, *imported])
-    assert (pair_of(comparison).scope, pair_of(comparison).inference) == (MODELS, None)
-    assert "resample" not in comparison.replicates["other"]
+def needs_of(pair: Pair) -> dict[str, Need]:
+    return {need.kind: need for need in pair.power.needs}
 
 
-def test_judgments_of_the_toy_runs_have_one_query_that_does_not_count() -> None:
-    assert judgments(0, QUERIES).num_queries == QUERIES + 1
+def seconds_of(run: Run) -> float:
+    return run.result.total_seconds
+
+
+def two_models(folder: Path, seeds: tuple[int, ...] = SEEDS) -> list[Run]:
+    return [*runs_of(folder, "native", seeds), *runs_of(folder, "xgboost", seeds, skill=0.9)]
+
+
+def test_what_is_detectable_and_what_is_needed_follow_from_the_error_of_the_claim(tmp_path: Path) -> None:
+    runs = two_models(tmp_path)
+    pair = pair_of(only(runs))
+    assert pair.inference.standard_error is not None
+    design = design_of_replicates(pair.inference)
+    assert pair.power.detectable == design.detectable() > 2.8 * pair.inference.standard_error
+    queries_only = replace(design, training=0.0, by_query=0.0)
+    detect = (design.detectable() + queries_only.detectable()) / 2
+    needs = needs_of(pair_of(only(runs, Settings(detect=detect))))
+    assert [*needs] == [OF_QUERIES, OF_SEEDS]
+    number = fewest(lambda count: replace(design, num_trainings=count), detect, 3)
+    assert number is not None
+    assert (needs[OF_SEEDS].present, needs[OF_SEEDS].number) == (len(SEEDS), number)
+    # Each model is trained so many times more, and a run of each takes its mean time.
+    seconds = sum(seconds_of(run) for run in runs) / len(SEEDS)
+    assert needs[OF_SEEDS].seconds == pytest.approx((number - len(SEEDS)) * seconds)
+
+
+@pytest.mark.parametrize(("baseline", "num_claims"), [(None, 3), ("native", 2)])
+@pytest.mark.parametrize("seeds", [(1,), SEEDS])
+def test_the_detectable_difference_is_at_the_level_of_the_family_and_stands_in_its_row(
+    tmp_path: Path, seeds: tuple[int, ...], baseline: str | None, num_claims: int
+) -> None:
+    runs = [*two_models(tmp_path, seeds), *runs_of(tmp_path, "lightgbm", seeds, skill=0.95)]
+    comparison = only(runs, Settings(baseline=baseline, num_draws=300))
+    assert len(comparison.family) == num_claims
+    for row in comparison.rows[1:]:
+        pair = row.to_baseline
+        design = Design(QUERIES, (pair.statistics.sd_of_differences or 0) ** 2)
+        if pair.inference is not None:
+            design = design_of_replicates(pair.inference)
+        assert pair.power.detectable == pytest.approx(design.detectable(level=LEVEL / num_claims))
+        (line,) = (line for line in render(comparison).splitlines() if line.startswith(f"| {row.label}"))
+        assert f"{pair.power.detectable:.4f}" in line.split()
+
+
+def test_no_difference_is_called_detectable_that_the_metric_cannot_have(tmp_path: Path) -> None:
+    runs = [runs_of(tmp_path, model, (1,), counted=2, skill=0.0)[0] for model in ("native", "lightgbm")]
+    comparison = only(runs, Settings(metric="ndcg@10"))
+    means = [row.metrics["ndcg@10"] or 0 for row in comparison.rows]
+    spread = pair_of(comparison).statistics.sd_of_differences
+    assert spread is not None
+    assert (minimum_detectable_difference(spread, 2) or 0) > max(*means, *(1 - mean for mean in means))
+    assert pair_of(comparison).power.detectable is None
+    assert pair_of(only(runs, Settings(metric="dcg@10"))).power.detectable is not None
+
+
+def test_seeds_are_cheapest_where_they_are_enough_because_queries_cost_judgments(tmp_path: Path) -> None:
+    runs = two_models(tmp_path)
+    detectable = pair_of(only(runs)).power.detectable
+    assert detectable is not None
+    slightly_less = only(runs, Settings(detect=0.98 * detectable))
+    assert pair_of(slightly_less).power.cheapest == OF_SEEDS
+    assert mentions(render(slightly_less), "seeds (cheapest")
+    much_less = only(runs, Settings(detect=detectable / 10))
+    needs = needs_of(pair_of(much_less))
+    assert needs[OF_SEEDS] == Need(OF_SEEDS, len(SEEDS), None)
+    assert mentions(render(much_less), "queries", "more seeds", "not enough")
+    assert pair_of(much_less).power.cheapest == OF_QUERIES
+
+
+def test_folds_are_needed_of_the_size_that_they_have(tmp_path: Path) -> None:
+    runs = [*folds(tmp_path, "native", (1,)), *folds(tmp_path, "other", (1,))]
+    comparison = only(runs)
+    pair = pair_of(comparison)
+    assert pair.inference is not None
+    test_share = comparison.queries.test_share
+    assert test_share is not None
+    design = design_of_folds(pair.inference, test_share)
+    assert pair.power.detectable == design.detectable()
+    detect = 0.9 * design.detectable()
+    needs = needs_of(pair_of(only(runs, Settings(detect=detect))))
+    # Of one seed a fold it is not known what seeds add.
+    assert [*needs] == [OF_QUERIES, FOLDS]
+    number = needs[FOLDS].number
+    assert number == fewest(lambda count: replace(design, num_folds=count), detect)
+    assert number is not None
+    a_fold = sum(seconds_of(run) for run in runs) / 5
+    assert needs[FOLDS].seconds == pytest.approx((number - 5) * a_fold)

@@ -1,27 +1,33 @@
-"""Rows of tuned models: what distinguishes them, which searches count, and what is claimed."""
+# mypy: strict-optional=False
+"""Tuned models: their rows, budgets, tunability and claims, in notes and in the report."""
 
 from __future__ import annotations
 
-import json
-import shlex
+import math
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
+import numpy as np
 import pytest
 from claim_cases import only
-from run_cases import finished_run
-from toy_runs import SPACE, judgments, mentions, searched, tuned, write
+from searched_runs import DEFAULT, METRIC, trials
+from searched_runs import searched as run_of
+from toy_runs import SPACE, mentions, searched, tuned, write
 
-from ltrbench.compare import Comparison, compare, render, verdict
-from ltrbench.compare.analysis.next_step import next_step
-from ltrbench.compare.analysis.recommendation import recommend
-from ltrbench.compare.output.publish import publish
-from ltrbench.compare.output.record import comparisons_as_json
-from ltrbench.compare.output.reproduce import reproduce
-from ltrbench.compare.output.tables import as_latex
-from ltrbench.results import Run, find_runs
-from ltrbench.statistics import METHODS, MODELS, RETRAINED, RETUNED, SCOPES, TUNED_METHODS
+from ltrbench.compare import Comparison, Settings, compare, render, verdict
+from ltrbench.compare.advice import next_step, recommend
+from ltrbench.compare.cells import search_totals
+from ltrbench.compare.sections import Section, Shown
+from ltrbench.compare.sections.runs import alike_section, search_section, settings_section
+from ltrbench.compare.tables import as_latex
+from ltrbench.compare.tuning import Tuning, tunings
+from ltrbench.runs import Run
+from ltrbench.runs.reading import PARTIAL
+from ltrbench.statistics import METHODS, RETRAINED, RETUNED, SCOPES, TUNED_METHODS
+from ltrbench.tables import Table
 
 FOLDS = (1, 2, 3)
 SEEDS = (1, 2, 3)
@@ -40,25 +46,11 @@ def changed(run: Run, **fields: Any) -> Run:
     return Run(run.path, replace(run.result, **fields))
 
 
-def test_the_chosen_settings_of_the_folds_are_one_row(tmp_path: Path) -> None:
-    assert labels(only(over_folds(tmp_path))) == ["native"]
-
-
 def test_a_setting_that_was_not_searched_still_distinguishes_rows(tmp_path: Path) -> None:
     runs = [
         tuned(tmp_path / f"{l2}", leaves=leaves, settings={"l2": l2}) for leaves, l2 in ((4, 0.0), (8, 1.0))
     ]
     assert labels(only(runs)) == ["native l2=0.0", "native l2=1.0"]
-
-
-def test_the_limit_of_a_trial_distinguishes_no_runs(tmp_path: Path) -> None:
-    fields = {"seed": 0, "early_stopping": {"patience": 5}}
-    limited = {**fields, "early_stopping": {"patience": 5, "minimum": []}}
-    runs = [
-        write(tmp_path / f"{seed}", "native", seed=seed, ranker={"class": "native", "fields": of_run})
-        for seed, of_run in enumerate((fields, limited))
-    ]
-    assert labels(only(runs)) == ["native"]
 
 
 def test_tuned_and_untuned_rows_of_a_model_are_named_by_their_search(tmp_path: Path) -> None:
@@ -97,11 +89,6 @@ def test_seeds_that_repeat_search_and_training_are_replicates(tmp_path: Path) ->
     assert comparison.replicates == {"native": "3 seeds"}
 
 
-def test_one_search_with_several_training_seeds_is_one_row(tmp_path: Path) -> None:
-    runs = [tuned(tmp_path / f"{seed}", seed=seed, search=searched(seed=0)) for seed in SEEDS]
-    assert labels(only(runs)) == ["native"]
-
-
 def test_of_searches_that_differ_in_the_budget_the_one_with_most_trials_counts(tmp_path: Path) -> None:
     short = over_folds(tmp_path / "short", started="2026-01-02T00:00:00+00:00")
     long = over_folds(tmp_path / "long", search=searched(trials=32), started="2026-01-01T00:00:00+00:00")
@@ -111,16 +98,6 @@ def test_of_searches_that_differ_in_the_budget_the_one_with_most_trials_counts(t
     assert len(notes) == 1
     assert mentions(notes[0], "native", "16 and 32 trials", "2 runs", "16 trials", "search.trials")
     assert not any(note.term == "repeated runs" for note in comparison.note_entries)
-
-
-def test_searches_with_swept_budgets_are_rows(tmp_path: Path) -> None:
-    runs = [
-        tuned(tmp_path / f"{trials}", search=searched(trials=trials), swept={"search.trials": ["16", "32"]})
-        for trials in (16, 32)
-    ]
-    comparison = only(runs)
-    assert labels(comparison) == ["native search.trials=16", "native search.trials=32"]
-    assert not any(note.term == "searches with fewer trials" for note in comparison.note_entries)
 
 
 def both(folder: Path, seeds: tuple[int, ...], **fields: Any) -> list[Run]:
@@ -139,24 +116,8 @@ def test_seeds_that_repeat_the_search_make_claims_about_tuning(tmp_path: Path) -
     assert SCOPES[RETUNED] in render(comparison)
     assert "not repeated" not in verdict(comparison)
     recommended = recommend(comparison)
-    assert recommended is not None
     assert mentions(recommended.certainty, "trained and tuned", "same training queries")
     assert next_step(comparison) is None
-
-
-def test_searches_that_choose_the_same_setting_are_still_repeated_trainings(tmp_path: Path) -> None:
-    runs = both(tmp_path, SEEDS)
-    same = [
-        Run(run.path, run.result, held={"test": runs[number // 3 * 3].scored("test")})
-        for number, run in enumerate(runs)
-    ]
-    comparison = only(same)
-    (pair,) = comparison.pairs
-    assert (pair.scope, pair.claim) == (RETUNED, "better")
-    assert set(comparison.replicates.values()) == {"3 seeds"}
-    assert not any(note.term == "seeds that change nothing" for note in comparison.note_entries)
-    assert pair.inference is not None
-    assert pair.inference.standard_error == pytest.approx(pair.statistics.standard_error, rel=0.01)
 
 
 def test_one_search_for_all_seeds_is_no_repeated_tuning(tmp_path: Path) -> None:
@@ -183,152 +144,276 @@ def test_folds_with_one_search_each_state_that_tuning_was_not_repeated(tmp_path:
     assert "not repeated" not in verdict(repeated)
 
 
-def test_a_model_tuned_once_beside_one_tuned_again_is_named_alone(tmp_path: Path) -> None:
-    runs = both(tmp_path, SEEDS)
-    once = [changed(run, search=searched(seed=1)) if run.result.model == "native" else run for run in runs]
-    comparison = only(once)
-    assert [pair.scope for pair in comparison.pairs] == [RETRAINED]
-    assert mentions(verdict(comparison), "Tuning was", "not repeated", "native has one", "search seed")
+SIZES = "Search "
 
 
-def test_an_untuned_rival_does_not_hide_that_tuning_was_repeated(tmp_path: Path) -> None:
-    runs = [run for run in both(tmp_path, SEEDS) if run.result.model == "native"]
-    random = [
-        write(tmp_path / f"r{seed}", "random", seed=seed, skill=0.0, fold=None, counted=150) for seed in SEEDS
-    ]
-    assert [pair.scope for pair in only([*runs, *random]).pairs] == [RETUNED]
+def notes(comparison: Comparison, term: str) -> list[str]:
+    return [str(note) for note in comparison.note_entries if note.term == term]
 
 
-def test_without_repeated_training_the_scope_is_that_of_the_trained_models(tmp_path: Path) -> None:
-    comparison = only(both(tmp_path, (1,)))
-    assert [pair.scope for pair in comparison.pairs] == [MODELS]
-    assert mentions(verdict(comparison), "training was not", "Tuning was not")
+def sizes(comparison: Comparison) -> list[str]:
+    """The notes on the sizes of the searches."""
+    return [note for note in notes(comparison, "tuning budget") if note.startswith(SIZES)]
 
 
-def in_sweep(runs: list[Run], folder: Path, *settings: str) -> list[Run]:
-    return [
-        changed(
-            run,
-            sweep=str(folder),
-            overrides=(f"model={run.result.model}", "search=random", "search.trials=16", *settings),
-        )
-        for run in runs
-    ]
+def inequalities(comparison: Comparison) -> list[str]:
+    """The notes on unequal budgets."""
+    return [note for note in notes(comparison, "tuning budget") if not note.startswith(SIZES)]
 
 
-def test_the_step_after_one_search_repeats_it_with_seeds_into_the_sweep(tmp_path: Path) -> None:
-    runs = [*over_folds(tmp_path), *over_folds(tmp_path, "xgboost", skill=0.5)]
-    runs = [run for fold in FOLDS for run in in_sweep(runs, tmp_path, f"data.fold={fold}")[fold - 1 :: 3]]
-    step = next_step(only(runs))
-    assert step is not None
-    words = shlex.split(step.command)[3:]
-    assert words == [
-        "model=native,xgboost",
-        "search=random",
-        "search.trials=16",
-        "data.fold=1,2,3",
-        "seed=1,2",
-        "-m",
-        f"hydra.sweep.dir={tmp_path}",
-    ]
-    assert mentions(step.reason, "Tuning was", "not repeated", "3 seeds")
-    # Two more seeds of a search of 16 trials and a training, on each fold.
-    assert step.seconds == pytest.approx(2 * 2 * 3 * (2.5 * 16 + runs[0].result.total_seconds))
+def compared(folder: Path, rival: dict[str, Any], **fields: Any) -> Comparison:
+    """A tuned native beside a tuned xgboost with another search."""
+    return only([tuned(folder / "n", **fields), tuned(folder / "x", "xgboost", search=searched(**rival))])
 
 
-def test_a_pinned_search_seed_is_released_in_a_new_folder(tmp_path: Path) -> None:
-    runs = in_sweep(both(tmp_path, SEEDS, search=searched(seed=7)), tmp_path, "search.seed=7")
-    step = next_step(only(runs))
-    assert step is not None
-    assert shlex.split(step.command)[3:] == [
-        "model=native,xgboost",
-        "search=random",
-        "search.trials=16",
-        "seed=1,2,3",
-        "-m",
-    ]
+def test_the_sizes_of_all_searches_are_one_note(tmp_path: Path) -> None:
+    space = {"num_leaves": SPACE["num_leaves"]}
+    comparison = compared(tmp_path, {"space": space, "trials": 3, "seconds": 7.5})
+    (note,) = sizes(comparison)
+    assert mentions(note, "random", "per fold", "ndcg@10")
+    assert "native (2 settings, 16 trials, 1,600 iterations in 40 s" in note
+    assert "xgboost (1 setting, 3 trials, 300 iterations in 7.5 s" in note
 
 
-def test_a_single_search_is_repeated_also_where_training_seeds_change_nothing(tmp_path: Path) -> None:
-    runs = in_sweep(both(tmp_path, SEEDS, search=searched(seed=7)), tmp_path, "search.seed=7")
-    same = [
-        Run(run.path, run.result, held={"test": runs[number // 3 * 3].scored("test")})
-        for number, run in enumerate(runs)
-    ]
-    step = next_step(only(same))
-    assert step is not None
-    assert {"model=native,xgboost", "seed=1,2,3"} <= set(shlex.split(step.command))
-
-
-def with_validation(run: Run, value: float) -> Run:
-    return changed(run, metrics={**run.result.metrics, "valid/ndcg@10": value})
-
-
-def test_validation_chooses_between_tuned_and_untuned_rows(tmp_path: Path) -> None:
-    fields: dict[str, Any] = {"validated": judgments(9), "settings": {"num_leaves": 31, "learning_rate": 0.1}}
-    untuned = with_validation(write(tmp_path / "u", "native", skill=3.0, **fields), 0.5)
-    chosen = with_validation(tuned(tmp_path / "t", skill=0.5, validated=judgments(9)), 0.6)
-    comparison = only([untuned, chosen, write(tmp_path / "r", "random", skill=0.0)])
-    assert comparison.best == "native search=none"
-    recommended = recommend(comparison)
-    assert recommended is not None
-    remarks = " ".join(recommended.remarks)
-    assert mentions(remarks, "2 rows of native", "native search=random", "validation")
-    assert "native search=none" not in recommended.models
-
-
-@pytest.mark.parametrize("values", [(0.6, 0.6, 0.6), (0.6, 0.6, 0.4)])
-def test_folds_that_share_queries_choose_a_row_only_together(
-    tmp_path: Path, values: tuple[float, ...]
-) -> None:
-    # The validation set of a fold is the test set of the next one, as in LETOR.
-    settings = {"num_leaves": 31, "learning_rate": 0.1}
-    runs = [write(tmp_path / f"r{fold}", "random", fold=fold, skill=0.0) for fold in FOLDS]
-    for fold, value in zip(FOLDS, values, strict=True):
-        fields: dict[str, Any] = {"fold": fold, "validated": judgments(fold % 3 + 1)}
-        untuned = write(tmp_path / f"u{fold}", "native", skill=3.0, settings=settings, **fields)
-        chosen = tuned(tmp_path / f"t{fold}", skill=2.0, leaves=31, **fields)
-        runs += [with_validation(untuned, 0.5), with_validation(chosen, value)]
-    recommended = recommend(only(runs))
-    assert recommended is not None
-    if min(values) > 0.5:
-        assert mentions(recommended.remarks, "2 rows of native", "native search=random", "every fold")
-    else:
-        assert mentions(recommended.remarks, "2 rows of native", "not considered", "validation queries")
-
-
-def test_files_hold_the_searches(tmp_path: Path) -> None:
-    runs = [
-        run
-        for model in ("native", "xgboost")
-        for run in over_folds(tmp_path / model, model, skill=len(model))
-    ]
-    comparisons = compare([*runs, *(write(tmp_path / f"r{fold}", "random", fold=fold) for fold in FOLDS)])
-    record = json.loads(json.dumps(comparisons_as_json(comparisons), allow_nan=False))
-    assert [run["search"] for run in record["runs"]] == [searched()] * 6 + [None] * 3
-    totals = {
-        **{key: searched()[key] for key in ("name", "choose", "metric", "space")},
-        **{"searches": 3, "trials": [16, 16], "failed": 0, "iterations": 4800, "seconds": 120.0},
-    }
-    assert [row["search"] for row in record["rows"]] == [totals, totals, None]
-    for name in ("committed", "rerun"):
-        publish(comparisons, tmp_path / name)
-    environment = json.loads((tmp_path / "committed/environment.json").read_text())
-    assert [run.get("search") for run in environment["runs"]] == [searched()] * 6 + [None] * 3
-    assert reproduce(tmp_path / "committed", tmp_path / "rerun").differences == ()
-    table = (tmp_path / "committed/table.md").read_text()
-    assert mentions(
-        table, "native (2 settings", "3 searches of 16 trials", "4,800 iterations in 120 s of fits"
+@pytest.mark.parametrize(("choose", "searches"), [("per_fold", 3), ("overall", 1), ("across", 1)])
+def test_a_search_that_folds_share_counts_once(tmp_path: Path, choose: str, searches: int) -> None:
+    runs = [tuned(tmp_path / f"{fold}", fold=fold, search=searched(choose=choose)) for fold in (1, 2, 3)]
+    totals = search_totals(only(runs).rows[0].group)
+    assert (totals.searches, totals.iterations, totals.seconds) == (
+        searches,
+        searches * 1600,
+        searches * 40.0,
     )
-    assert "glossary.md#tuning-budget" in table
 
 
-def test_a_frame_has_one_row_per_tuned_model(tmp_path: Path) -> None:
-    frame = only([*over_folds(tmp_path), *over_folds(tmp_path, "xgboost", skill=0.5)]).to_frame()
-    assert frame["model"].tolist() == ["native", "xgboost"]
-    assert frame["trainings"].tolist() == ["3 folds x 1 seed"] * 2
+def test_equal_budgets_need_no_note(tmp_path: Path) -> None:
+    assert inequalities(compared(tmp_path, {})) == []
 
 
-def test_a_tuned_run_that_was_written_is_compared_like_the_one_in_memory(tmp_path: Path) -> None:
-    runs = [finished_run(tmp_path / f"{fold}", "native", fold=fold, search=searched()) for fold in FOLDS]
-    assert only(find_runs([tmp_path])).note_entries == only(runs).note_entries
+def test_unequal_trials_are_named(tmp_path: Path) -> None:
+    (note,) = inequalities(compared(tmp_path, {"trials": 32}))
+    assert mentions(note, "trials (native 16, xgboost 32)", "search.trials")
+    assert "settings varied" not in note
+
+
+def test_an_untuned_model_beside_a_tuned_one_is_named_with_the_remedy(tmp_path: Path) -> None:
+    runs = [tuned(tmp_path / "n"), write(tmp_path / "x", "xgboost"), write(tmp_path / "l", "lightgbm")]
+    yardstick = write(tmp_path / "r", "random", params="none")
+    (note,) = inequalities(only([*runs, yardstick]))
+    assert mentions(
+        note, "Tuned: native", "xgboost and lightgbm", "search=random search.trials=16", "search=none"
+    )
+    assert "random," not in note
+    assert inequalities(only([runs[0], yardstick])) == []
+
+
+def test_the_time_of_another_training_has_that_of_its_search(tmp_path: Path) -> None:
+    def seconds(name: str, **fields: Any) -> float:
+        runs = [
+            tuned(tmp_path / name / f"{model}{seed}", model, seed=seed, seconds={"fit": 1.0}, **fields)
+            for model in ("native", "xgboost")
+            for seed in (1, 2)
+        ]
+        queries = only(runs).queries
+        return float(np.mean([of_cell.seconds for of_cell in queries.trainings[0]]))
+
+    assert seconds("one", search=searched(seed=0)) == 1.0
+    assert seconds("many") == 1.0 + 2.5 * 16
+
+
+VALUES = {1: [0.40, 0.45, 0.47, 0.44], 2: [0.50, 0.49, 0.52, math.nan]}
+"""Fold -> values of its trials."""
+
+
+def of_folds(folder: Path) -> list[Run]:
+    return [
+        run_of(folder / f"native{fold}", "native", trials(values, fold), fold=fold, skill=2.0)
+        for fold, values in VALUES.items()
+    ]
+
+
+def of_tuning(runs: list[Run], **settings: object) -> Comparison:
+    (comparison,) = compare(runs, replace(Settings(metric=METRIC, num_draws=200), **settings))  # type: ignore[arg-type]
+    return comparison
+
+
+def tuning_of(runs: list[Run]) -> Tuning:
+    (tuning,) = tunings(of_tuning(runs))
+    return tuning
+
+
+def test_budgets_are_means_over_searches(tmp_path: Path) -> None:
+    tuning = tuning_of(of_folds(tmp_path))
+    assert [search.fold for search in tuning.searches] == [1, 2]
+    assert (tuning.num_settings, tuning.trials) == (2, 4)
+    assert (tuning.iterations, tuning.seconds) == (100 + 95 + 90 + 85, 1 + 2 + 3 + 4)
+
+
+def test_tunability_is_chosen_minus_default_on_validation_and_the_gap_is_to_test(tmp_path: Path) -> None:
+    runs = of_folds(tmp_path)
+    tuning = tuning_of(runs)
+    assert tuning.default_value == fmean([0.40, 0.50])
+    assert tuning.chosen_value == fmean([0.47, 0.52])
+    assert tuning.tunability == pytest.approx(fmean([0.07, 0.02]))
+    test = fmean(run.result.metrics[f"test/{METRIC}"] or 0 for run in runs)
+    assert tuning.gap == pytest.approx(fmean([0.47, 0.52]) - test)
+
+
+def test_a_search_for_several_folds_or_seeds_counts_once(tmp_path: Path) -> None:
+    rows = trials([0.4, 0.5])
+    runs = [
+        run_of(
+            tmp_path / f"{fold}-{seed}", "native", rows, fold=fold, seed=seed, search={"choose": "overall"}
+        )
+        for fold in (1, 2)
+        for seed in (1, 2)
+    ]
+    tuning = tuning_of(runs)
+    assert [search.fold for search in tuning.searches] == [None]
+    assert (tuning.repeated, tuning.sd_over_searches) == (1, None)
+    assert tuning.chosen_value == 0.5
+
+
+def test_repeated_searches_give_a_standard_deviation_of_the_value_on_test(tmp_path: Path) -> None:
+    runs = [
+        run_of(
+            tmp_path / f"{fold}-{seed}",
+            "native",
+            trials([0.4, 0.5 + seed / 100 + fold / 10], seed),
+            fold=fold,
+            seed=seed,
+            skill=seed,
+            search={"seed": seed, "seconds": 1.0 + seed + fold / 10},
+        )
+        for fold in (1, 2)
+        for seed in (1, 2, 3)
+    ]
+    tuning = tuning_of(runs)
+    means = [fmean(run.result.metrics[f"test/{METRIC}"] or 0 for run in runs[seed::3]) for seed in range(3)]
+    assert (len(tuning.searches), tuning.repeated) == (6, 3)
+    assert tuning.sd_over_searches == pytest.approx(stdev(means))
+
+
+def test_the_expected_best_value_is_the_mean_over_the_orders_of_the_random_trials(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "native", "native", trials([0.42, 0.45, 0.40, math.nan, 0.47]))
+    tuning = tuning_of([run])
+    first, *others = [0.42, 0.45, 0.40, 0.0, 0.47]  # a failed trial improves nothing
+    orders = [np.maximum.accumulate([first, *order]) for order in permutations(others)]
+    assert tuning.is_expected
+    assert tuning.best_by_trials == pytest.approx(np.mean(orders, axis=0).tolist())
+
+
+@pytest.mark.parametrize("reason", ["tpe", "partial", "default failed"])
+def test_for_other_searches_it_is_the_best_complete_value_so_far(tmp_path: Path, reason: str) -> None:
+    rows = trials([math.nan if reason == "default failed" else 0.42, 0.45, 0.40, 0.47])
+    best = [rows[0].value, 0.45, 0.45, 0.47]
+    if reason == "partial":
+        rows[1] = replace(rows[1], state=PARTIAL, low=math.nan, high=math.nan)
+        best[1:3] = [0.42, 0.42]
+    search = {"name": "tpe" if reason == "tpe" else "random"}
+    tuning = tuning_of([run_of(tmp_path / "native", "native", rows, search=search)])
+    assert tuning.is_expected == (reason == "default failed")
+    assert tuning.best_by_trials == pytest.approx(best, nan_ok=True)
+
+
+def test_the_cheapest_of_the_settings_that_are_not_told_apart_has_the_fewest_iterations(
+    tmp_path: Path,
+) -> None:
+    rows = trials([0.40, 0.47, 0.465, 0.464, 0.30], iterations=[10, 90, 50, 50, 5])
+    (search,) = tuning_of([run_of(tmp_path / "native", "native", rows)]).searches
+    assert [trial.trial for trial in search.alike] == [1, 2, 3]
+    assert search.cheapest.trial == 2
+    assert search.chosen.trial == 1
+
+
+def test_a_tuned_row_is_compared_with_the_default_settings_of_the_same_model_on_test(tmp_path: Path) -> None:
+    tuned = of_folds(tmp_path)
+    untuned = [
+        write(tmp_path / f"default{fold}", "native", fold=fold, skill=0.1, settings=DEFAULT, params="library")
+        for fold in VALUES
+    ]
+    tuning = tuning_of([*tuned, *untuned])
+    pair = tuning.untuned.pair
+    assert (pair.a, pair.b) == (tuning.label, tuning.untuned.label)
+    assert pair.difference == pytest.approx(
+        fmean(run.result.metrics[f"test/{METRIC}"] or 0 for run in tuned)
+        - fmean(run.result.metrics[f"test/{METRIC}"] or 0 for run in untuned)
+    )
+
+
+OF_FOLDS = {1: [0.40, 0.45, 0.47, 0.465], 2: [0.50, 0.49, 0.52, math.nan]}
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    folder = tmp_path_factory.mktemp("runs")
+    return of_tuning(
+        [
+            run_of(
+                folder / f"{model}{fold}",
+                model,
+                trials(OF_FOLDS[fold], fold),
+                fold=fold,
+                skill=skill,
+            )
+            for model, skill in (("native", 2.0), ("lightgbm", 1.0))
+            for fold in OF_FOLDS
+        ]
+    )
+
+
+def shown(comparison: Comparison) -> Shown:
+    return Shown(comparison, "data-1", [])
+
+
+def tables(section: Section | None) -> dict[str, list[list[str]]]:
+    """Caption -> header and rows, as text."""
+    return {
+        part.caption: [part.header, *([cell.text or "" for cell in row] for row in part.cells("-"))]
+        for part in section.parts
+        if isinstance(part, Table)
+    }
+
+
+def test_the_section_on_the_search_has_budgets_and_values(comparison: Comparison) -> None:
+    section = search_section(shown(comparison))
+    budgets, values = tables(section).values()
+    assert [dict(zip(budgets[0], row, strict=True)) for row in budgets[1:]] == [
+        {
+            "model": model,
+            "search": "random",
+            "settings varied": "2",
+            "searches": "2",
+            "trials": "4",
+            "iterations fitted": "370",
+            "fit time": "10 s",
+        }
+        for model in ("native", "lightgbm")
+    ]
+    of_row = dict(zip(values[0], values[1], strict=True))
+    assert of_row["default, validation"] == "0.4500"
+    assert of_row["chosen, validation"] == "0.4950"
+    assert of_row["tunability"] == "+0.0450"
+    assert mentions(section, "never sees test", "evaluated on test", "equal budgets")
+
+
+def test_the_section_on_the_settings_has_the_chosen_ones_by_fold(comparison: Comparison) -> None:
+    header, *rows = tables(settings_section(shown(comparison)))["native: chosen settings"]
+    searches = tunings(comparison)[0].searches
+    assert [row[0] for row in rows] == ["default", "fold 1", "fold 2"]
+    assert rows[0][header.index("num_leaves")] == "31"
+    for row, search in zip(rows[1:], searches, strict=True):
+        assert row[header.index("num_leaves")] == search.record["settings"]["num_leaves"]
+        assert float(row[header.index("learning_rate")]) == pytest.approx(
+            float(search.record["settings"]["learning_rate"]), rel=1e-3
+        )
+
+
+def test_settings_that_are_not_told_apart_are_listed_with_the_cheapest(comparison: Comparison) -> None:
+    section = alike_section(shown(comparison))
+    assert mentions(section, "may take", "cheapest", "trained again")
+    header, first, second = tables(section)["native"]
+    of_fold = dict(zip(header, first, strict=True))
+    assert (of_fold["complete trials"], of_fold["not told apart"]) == ("4", "2")
+    assert (of_fold["chosen: iterations"], of_fold["cheapest: iterations"]) == ("90", "85")
+    assert second[header.index("settings of the cheapest")] == "the chosen ones"

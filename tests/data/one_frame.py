@@ -15,15 +15,18 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.formats.compression import read_blocks
-from ltrbench.data.formats.gathering import check_some_weight, gather
-from ltrbench.data.formats.letor.line import LONGEST_ID
-from ltrbench.data.formats.table import tables as package
-from ltrbench.data.formats.table.cells import not_a_number, number_of_text
-from ltrbench.data.formats.table.csv_files import _remedy
-from ltrbench.data.formats.table.filling import _REMEDY
-from ltrbench.data.formats.table.frame import FrameTable
-from ltrbench.data.formats.table.split_columns import SplitColumns, split_columns
+from ltrbench.data import tables as package
+from ltrbench.data.blocks import check_some_weight, gather, read_blocks
+from ltrbench.data.letor_lines import LONGEST_ID
+from ltrbench.data.table_files import (
+    _REMEDY,
+    SplitColumns,
+    _remedy,
+    not_a_number,
+    number_of_text,
+    split_columns,
+)
+from ltrbench.data.tables import FrameTable
 from ltrbench.errors import DataError
 
 

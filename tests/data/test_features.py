@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
 
+from ltrbench.data import features as matrix_module
 from ltrbench.data.features import (
     AnyFeatures,
     FeatureMatrix,
@@ -22,9 +23,8 @@ from ltrbench.data.features import (
     row_parts,
     take_rows,
 )
-from ltrbench.data.features import matrix as matrix_module
 from ltrbench.errors import DataError
-from ltrbench.measure.memory import MemoryMeter
+from ltrbench.measure import MemoryMeter
 from ltrbench.shapes import Features
 
 
@@ -192,26 +192,12 @@ def test_changes_of_a_private_mapping_are_kept(tmp_path: Path) -> None:
     assert mapped[0, 0] == 7.0
 
 
-def test_parts_may_be_files_mapped_into_memory(tmp_path: Path) -> None:
-    np.save(tmp_path / "features.npy", numbered(5))
-    mapped = np.load(tmp_path / "features.npy", mmap_mode="r")
-    features = StackedRows([mapped, numbered(2)])
-    assert type(features.rows(0, 3)) is np.ndarray
-    assert np.shares_memory(features.rows(0, 3), mapped)
-    assert isinstance(next(arrays_of(RowView(features, [[0, 2], [3, 7]]))), np.memmap)
-
-
 @pytest.mark.parametrize(
     "index", [7, -8, [0, 7], [-8], (0, 3), ([True] * 6,), "1", (0, 1, 2), [[0]], 1.5, [0.5]]
 )
 def test_an_index_that_numpy_refuses_is_refused(index: Any) -> None:
     with pytest.raises((IndexError, TypeError)):
         RowView(numbered(7), [[0, 7]])[index]
-
-
-def test_rows_and_columns_that_are_not_pairs_are_refused() -> None:
-    with pytest.raises(IndexError, match=naming("3 rows", "2 columns", "as many rows")):
-        RowView(numbered(7), [[0, 7]])[[0, 1, 2], [0, 1]]
 
 
 @pytest.mark.parametrize("ranges", [[[0, 1], [3, 2]], [[0, 1], [-1, 2]], [[0, 1], [3, 8]]])

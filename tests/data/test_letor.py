@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import lzma
 import math
 import os
 import threading
@@ -12,35 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
 
-from ltrbench.data import RankingDataset, read_letor
-from ltrbench.data.formats import compression, units
-from ltrbench.data.formats.letor import reader
-from ltrbench.data.formats.letor import rows as letor_rows
-from ltrbench.data.formats.letor.line import LineFormat, parse_line
-from ltrbench.data.formats.letor.reader import read_letor_features
+from ltrbench.data import RankingDataset, blocks, letor, read_letor
+from ltrbench.data import letor_blocks as letor_rows
+from ltrbench.data.letor import read_letor_features
+from ltrbench.data.letor_lines import LineFormat, parse_line
 from ltrbench.errors import ConfigError, DataError
 
 Write = Callable[..., Path]
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def write_file(content: bytes, name: str = "train.txt") -> Path:
-        file = tmp_path / name
-        file.write_bytes(content)
-        return file
-
-    return write_file
-
-
-def pack_zst(content: bytes) -> bytes:
-    return bytes(pyarrow.compress(content, "zstd", asbytes=True))
 
 
 def same(one: RankingDataset, other: RankingDataset) -> bool:
@@ -84,10 +66,6 @@ def test_the_comment_names_the_document(comment: bytes, document: str) -> None:
     assert line.document == document
 
 
-def test_a_file_without_comments_has_no_document_ids(write: Write) -> None:
-    assert read_letor(write(b"1 qid:1 1:1\n0 qid:1 1:0\n")).document_ids is None
-
-
 def test_blank_lines_and_comment_lines_are_skipped_and_still_counted(write: Write) -> None:
     file = write(b"# made by hand\n\n1 qid:1 1:1\n  \t\n0 qid:1 1:0\n# the end\nx qid:1 1:1\n")
     with pytest.raises(DataError, match=naming("train.txt:7:", "'x'", "label")):
@@ -102,40 +80,10 @@ def test_the_end_of_line_and_blanks_before_it_change_nothing(write: Write, end: 
     assert data.features.tolist() == [[1, 0], [0, 3]]
 
 
-def test_the_last_line_needs_no_end_of_line(write: Write) -> None:
-    assert same(
-        read_letor(write(b"1 qid:1 1:1\n0 qid:2 1:3")), read_letor(write(b"1 qid:1 1:1\n0 qid:2 1:3\n"))
-    )
-
-
-def test_gz_files_joined_by_cat_are_one_file(write: Write) -> None:
-    data = read_letor(write(gzip.compress(b"1 qid:1 1:1\n") + gzip.compress(b"0 qid:2 1:2\n")))
-    assert data.query_ids.tolist() == ["1", "2"]
-
-
-@pytest.mark.parametrize(
-    "text", ["0.1", "1e-46", "3.4028234e38", "16777217", "-.5", "+7.", "1E2", "0.3333333333333"]
-)
-def test_values_are_doubles_rounded_to_float32(write: Write, text: str) -> None:
-    data = read_letor(write(f"1 qid:1 1:{text}\n".encode()))
-    assert data.features[0, 0] == np.float32(float(text))
-
-
-def test_num_features_pads_files_in_which_the_last_ones_never_occur(write: Write) -> None:
-    data = read_letor(write(b"1 qid:1 1:1\n"), num_features=3)
-    assert data.features.tolist() == [[1, 0, 0]]
-
-
-def test_documents_without_any_feature_are_all_zero(write: Write) -> None:
-    assert read_letor(write(b"1 qid:1 2:5\n0 qid:1\n")).features.tolist() == [[0, 5], [0, 0]]
-
-
 def test_features_are_counted_from_zero_where_that_is_asked_for(write: Write) -> None:
     data = read_letor(write(b"1 qid:1 0:5 2:7\n"), first_index=0)
     assert data.features.tolist() == [[5, 0, 7]]
     assert data.feature_names == ("0", "1", "2")
-    with pytest.raises(DataError, match=naming("train.txt:1:", "index is 2", "2 features", "num_features")):
-        read_letor(write(b"1 qid:1 0:5 2:7\n"), 2, first_index=0)
 
 
 def test_an_absent_feature_is_zero_or_missing_and_nan_is_always_missing(write: Write) -> None:
@@ -145,60 +93,19 @@ def test_an_absent_feature_is_zero_or_missing_and_nan_is_always_missing(write: W
         np.testing.assert_array_equal(read_letor(file, absent=absent).features, expected)
 
 
-def test_a_weight_between_label_and_qid_weighs_the_document(write: Write) -> None:
-    data = read_letor(write(b"1 2 qid:1 1:1\n0 0.5 qid:1 1:2\n0 4 qid:2 1:2\n"))
-    assert data.document_weights is not None
-    assert data.document_weights.tolist() == [2, 0.5, 4]
-    assert data.query_weights is not None
-    assert data.query_weights.tolist() == [(2 + 0.5) / 2, 4]
-
-
-def test_weights_that_a_query_shares_are_its_own(write: Write) -> None:
-    data = read_letor(write(b"1 2 qid:1 1:1\n0 2 qid:1 1:2\n0 4 qid:2 1:2\n"))
-    assert data.document_weights is None
-    assert data.query_weights is not None
-    assert data.query_weights.tolist() == [2, 4]
-
-
-@pytest.mark.parametrize(
-    ("content", "parts"),
-    [
-        (b"1 2 qid:1 1:1\n0 qid:1 1:1\n", ["train.txt:2:", "no weight", "Add a weight"]),
-        (b"1 qid:1 1:1\n# -\n0 2 qid:1 1:1\n", ["train.txt:3:", "a weight", "have none", "remove"]),
-        (b"1 0 qid:1 1:1\n0 2 qid:2 1:1\n", ["train.txt:1:", "query '1'", "weight 0", "Remove the query"]),
-    ],
-)
-def test_weights_of_some_lines_only_or_of_no_weight_are_errors(
-    write: Write, content: bytes, parts: list[str]
-) -> None:
-    with pytest.raises(DataError, match=naming(*parts)):
-        read_letor(write(content))
-
-
-def test_scattered_queries_are_brought_together_in_the_order_of_their_first_lines(write: Write) -> None:
-    lines = [b"1 qid:b 1:1 # p\n", b"0 qid:a 1:2 # q\n", b"2 qid:b 1:3 # r\n", b"0 qid:a 1:4 # s\n"]
-    together = read_letor(write(b"".join(lines[row] for row in (0, 2, 1, 3))))
-    scattered = read_letor(write(b"".join(lines)), sort_queries=True)
-    assert same(scattered, together)
-    assert scattered.query_ids.tolist() == ["b", "a"]
-    assert scattered.file_rows is not None
-    assert scattered.file_rows.tolist() == [0, 2, 1, 3]
-    assert together.file_rows is None
-
-
 @given(numbers=st.lists(st.integers(0, 3), min_size=1, max_size=12), weighted=st.booleans())
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=40)
 def test_sorted_queries_are_those_of_a_stable_sort(
     tmp_path_factory: pytest.TempPathFactory, numbers: list[int], weighted: bool
 ) -> None:
     file = tmp_path_factory.mktemp("letor") / "train.txt"
-    lines = [f"0 {row + 1 if weighted else ''} qid:{q} 1:{row}\n" for row, q in enumerate(numbers)]
+    lines = [f"0 {row + 1 if weighted else ''} qid:{q} 1:{row} # {row}\n" for row, q in enumerate(numbers)]
     file.write_text("".join(lines))
     scattered = read_letor(file, sort_queries=True)
-    file.write_text(
-        "".join(lines[row] for row in sorted(range(len(lines)), key=lambda row: numbers.index(numbers[row])))
-    )
-    assert scattered.fingerprint == read_letor(file).fingerprint
+    order = sorted(range(len(lines)), key=lambda row: numbers.index(numbers[row]))
+    file.write_text("".join(lines[row] for row in order))
+    assert same(scattered, read_letor(file))
+    assert order == (sorted(order) if scattered.file_rows is None else scattered.file_rows.tolist())
 
 
 def test_whole_labels_are_asked_for_where_gains_need_them(write: Write) -> None:
@@ -209,35 +116,11 @@ def test_whole_labels_are_asked_for_where_gains_need_them(write: Write) -> None:
     assert read_letor(write(b"1.0 qid:1 1:1\n2 qid:1 1:1\n"), whole_labels=True).labels.tolist() == [1, 2]
 
 
-@pytest.mark.parametrize(("option", "value"), [("first_index", 2), ("absent", 1.0)])
-def test_an_option_out_of_its_range_is_refused(write: Write, option: str, value: float) -> None:
-    with pytest.raises(DataError, match=f"{option} is {value}"):
-        read_letor(write(b"1 qid:1 1:1\n"), **{option: value})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"first_index": 1.0},
-        {"num_features": "3"},
-        {"absent": "nan"},
-        {"absent": None},
-        {"sort_queries": "False"},
-        {"whole_labels": "no"},
-    ],
-    ids=str,
-)
-def test_an_option_of_another_type_is_refused(write: Write, options: dict[str, Any]) -> None:
-    (name,) = options
-    with pytest.raises(ConfigError, match=naming(f"{name} is {options[name]!r}", "must be")):
-        read_letor(write(b"1 qid:1 1:1\n"), **options)
-
-
 LARGEST = float(np.finfo(np.float32).max)
 
 
 @pytest.mark.parametrize(("overflow", "value"), [("cap", LARGEST), ("missing", math.nan)])
-@pytest.mark.parametrize("text", ["1.79769313486232e+308", "1e39", "1e999"])
+@pytest.mark.parametrize("text", ["1.79769313486232e+308", "1e999"])
 def test_a_value_beyond_float32_is_capped_or_missing_where_that_is_asked_for(
     write: Write, overflow: str, value: float, text: str
 ) -> None:
@@ -246,26 +129,11 @@ def test_a_value_beyond_float32_is_capped_or_missing_where_that_is_asked_for(
     np.testing.assert_array_equal(read.features, [[value, 0.5], [-value, 1]])
 
 
-def test_a_policy_of_overflow_that_does_not_exist_is_refused(write: Write) -> None:
-    with pytest.raises(DataError, match=naming("overflow is 'clip'", "refuse, cap, missing")):
-        read_letor(write(b"1 qid:1 1:1\n"), overflow="clip")
-
-
-@pytest.mark.parametrize("text", ["NULL", "null"])
-def test_a_value_written_as_null_is_missing_where_that_is_asked_for(write: Write, text: str) -> None:
-    content = f"1 qid:1 1:{text} 2:0.5\n0 qid:1 1:1 2:{text}\n".encode()
+def test_a_value_written_as_null_is_missing_where_that_is_asked_for(write: Write) -> None:
+    content = b"1 qid:1 1:NULL 2:0.5\n0 qid:1 1:1 2:null\n"
     read = read_letor(write(content), nulls="missing")
     np.testing.assert_array_equal(read.features, [[math.nan, 0.5], [1, math.nan]])
     np.testing.assert_array_equal(read_letor_features(write(content), nulls="missing"), read.features)
-
-
-def test_a_treatment_of_nulls_that_does_not_exist_is_refused(write: Write) -> None:
-    with pytest.raises(DataError, match=naming("nulls is 'zero'", "refuse, missing")):
-        read_letor(write(b"1 qid:1 1:1\n"), nulls="zero")
-
-
-def test_a_mark_of_utf8_is_no_part_of_the_first_line(write: Write) -> None:
-    assert read_letor(write(b"\xef\xbb\xbf1 qid:1 1:1\n")).labels.tolist() == [1]
 
 
 def test_names_from_a_file_say_how_many_features_there_are(write: Write) -> None:
@@ -278,36 +146,14 @@ def test_names_from_a_file_say_how_many_features_there_are(write: Write) -> None
         read_letor(write(b"1 qid:1 3:5\n"), 4, first_index=0, feature_names=names)
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress, pack_zst])
-def test_a_pipe_is_read_like_a_file(write: Write, tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+def test_a_pipe_is_read_like_a_file(write: Write, tmp_path: Path) -> None:
     content = b"2 qid:7 1:0.5 3:1 # A\n0 qid:7 1:-4 # B\n"
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_bytes, args=[pack(content)])
+    writer = threading.Thread(target=pipe.write_bytes, args=[gzip.compress(content)])
     writer.start()
     assert same(read_letor(pipe), read_letor(write(content)))
     writer.join()
-
-
-def test_an_invalid_line_comes_before_the_damage_after_it(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(compression, "_BLOCK_BYTES", 30)
-    monkeypatch.setattr(units, "UNIT_BYTES", 70)
-    lines = [b"0 qid:1 1:%d\n" % number for number in range(9000)]
-    packed = gzip.compress(b"".join(lines))
-    with pytest.raises(DataError, match=naming("train.txt:", "damaged", "gzip -t")):
-        read_letor(write(packed[: len(packed) // 2]))
-    packed = gzip.compress(b"".join([*lines[:9], b"0 qid:1 1:x\n", *lines]))
-    with pytest.raises(DataError, match=naming("train.txt:10:", "'x'")):
-        read_letor(write(packed[: len(packed) // 2]))
-
-
-def test_a_mistake_in_the_first_file_comes_before_a_second_that_is_missing(write: Write) -> None:
-    with pytest.raises(DataError, match=naming("train.txt:1:", "'x'")):
-        read_letor([write(b"0 qid:1 1:x\n"), "nowhere.txt"])
-    with pytest.raises(DataError, match=naming("nowhere.txt:", "not exist")):
-        read_letor([write(b"0 qid:1 1:1\n"), "nowhere.txt"])
 
 
 @pytest.mark.parametrize(
@@ -317,14 +163,14 @@ def test_a_mistake_in_the_first_file_comes_before_a_second_that_is_missing(write
 def test_a_file_that_changes_between_the_passes_is_an_error(
     write: Write, monkeypatch: pytest.MonkeyPatch, later: bytes
 ) -> None:
-    monkeypatch.setattr(units, "UNIT_BYTES", 100)
+    monkeypatch.setattr(blocks, "UNIT_BYTES", 100)
     file = write(b"0 qid:1 1:1\n0 qid:1 2:1\n")
 
     def change(*arguments: Any) -> letor_rows.DocumentRows:
         file.write_bytes(later)
         return letor_rows.allocate(*arguments)
 
-    monkeypatch.setattr(reader, "allocate", change)
+    monkeypatch.setattr(letor, "allocate", change)
     with pytest.raises(DataError, match=naming("train.txt:", "changed", "read it again")):
         read_letor(file)
 
@@ -333,10 +179,10 @@ def test_a_file_that_changes_between_the_passes_is_an_error(
 def test_the_number_of_cores_changes_nothing(
     write: Write, monkeypatch: pytest.MonkeyPatch, num_cores: int
 ) -> None:
-    monkeypatch.setattr(units, "UNIT_BYTES", 50)
+    monkeypatch.setattr(blocks, "UNIT_BYTES", 50)
     content = b"".join(b"%d qid:%d 1:%d # %d\n" % (row % 3, row // 7, row, row) for row in range(200))
     usual = read_letor(write(content))
-    monkeypatch.setattr(units, "available_cores", lambda: num_cores)
+    monkeypatch.setattr(blocks, "available_cores", lambda: num_cores)
     assert same(read_letor(write(content)), usual)
     wrong = content.replace(b"1:150", b"1:x").replace(b"1:151", b"1:y")
     with pytest.raises(DataError, match=naming("train.txt:151:", "'x'")):
@@ -355,12 +201,6 @@ def test_several_files_are_read_as_one_and_a_query_may_run_on(write: Write, tmp_
         assert same(read_letor([tmp_path / "first", str(tmp_path / "second")]), one)
 
 
-def test_a_file_that_stands_twice_in_a_split_is_named(write: Write, tmp_path: Path) -> None:
-    file = write(b"1 qid:a 1:1\n")
-    with pytest.raises(DataError, match=naming("train.txt:", "twice", "once")):
-        read_letor([file, tmp_path / "." / "train.txt"])
-
-
 def test_a_mistake_in_several_files_is_named_where_it_stands(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_bytes(b"1 qid:a 1:1\n0 qid:b 1:1\n")
@@ -369,10 +209,11 @@ def test_a_mistake_in_several_files_is_named_where_it_stands(tmp_path: Path) -> 
         DataError, match=naming(f"{second}:3:", "query 'a'", f"{first}:1", "sort_queries=true")
     ):
         read_letor([first, second])
-    assert read_letor([first, second], sort_queries=True).query_sizes.tolist() == [2, 2]
     second.write_bytes(b"0 1 qid:b 1:1\n")
     with pytest.raises(DataError, match=naming(f"{first}:", "no weights", second, "Add weights")):
         read_letor([first, second])
+    with pytest.raises(DataError, match=naming(f"{first}:", "twice", "once")):
+        read_letor([first, tmp_path / "." / "first"])
     with pytest.raises(DataError, match=naming("path:", "empty", "one file")):
         read_letor([])
 
@@ -399,6 +240,7 @@ def test_what_is_written_is_read_back(
     file.write_text("\n".join(lines))
     data = read_letor(file, num_features)
     assert data.features.tolist() == features.tolist()
+    assert data.document_ids is None
     assert data.labels.tolist() == labels
     assert data.query_start.tolist() == [*range(0, len(labels), 2), len(labels)]
 
@@ -423,10 +265,6 @@ def test_features_alone_are_read_with_labels_and_qids_or_without(write: Write, c
     assert features.tolist() == [[0.5, 0, 1], [0, 4, 0], [2, 0, 0]]
 
 
-def test_a_document_without_any_feature_is_scored_too(write: Write) -> None:
-    assert read_letor_features(write(b"qid:7\nqid:7 1:1\n"), 2).tolist() == [[0, 0], [1, 0]]
-
-
 @pytest.mark.parametrize(
     ("content", "parts"),
     [
@@ -446,15 +284,6 @@ def test_a_mistake_in_a_file_that_is_only_to_be_scored_is_named(
         read_letor_features(write(content, "new.txt"), 3)
 
 
-@pytest.mark.parametrize("line", [b"qid:1 1:1", b"1:1 2:1"])
-def test_a_file_without_labels_is_no_data_set_and_the_message_says_what_takes_it(
-    write: Write, line: bytes
-) -> None:
-    first = repr(line.split()[0].decode())
-    with pytest.raises(DataError, match=naming("train.txt:1:", first, "label", "predict", "read_features")):
-        read_letor(write(line + b"\n"))
-
-
 def test_the_files_beside_it_do_not_matter_to_features_alone(write: Write) -> None:
     write(b"7\n", "new.txt.query")
     assert read_letor_features(write(b"1:1\n2:1\n", "new.txt")).tolist() == [[1, 0], [0, 1]]
@@ -462,91 +291,90 @@ def test_the_files_beside_it_do_not_matter_to_features_alone(write: Write) -> No
 
 # Mistakes
 
-MISTAKES = {
-    "no label": (b"qid:1 1:1", ["'qid:1'", "label", "'label [weight] qid:ID", "Add a label"]),
-    "a label that is a word": (b"good qid:1 1:1", ["'good'", "label", "'label [weight] qid:ID"]),
-    "a label that is nan": (b"nan qid:1 1:1", ["label is 'nan'", "remove the document"]),
-    "an infinite label": (b"-inf qid:1 1:1", ["label is '-inf'", "remove the document"]),
-    "an overflowing label": (b"1e999 qid:1 1:1", ["label is '1e999'", "finite"]),
-    "a negative label": (b"-1 qid:1 1:1", ["label is '-1'", "0 or more", "Shift the grades"]),
-    "no qid": (b"1 1:1", ["'1:1'", "qid:ID", "Add the query id", ".query"]),
-    "an empty qid": (b"1 qid: 1:1", ["'qid:'", "qid:ID"]),
-    "a label alone": (b"1", ["line ends", "qid:ID"]),
-    "a qid that is not UTF-8": (b"1 qid:\xff 1:1", ["\\\\xff", "UTF-8"]),
-    "two qids": (b"1 qid:1 qid:2 1:1", ["'qid:2'", "index:value"]),
-    "a word among the features": (b"1 qid:1 1:1 oops", ["'oops'", "index:value"]),
-    "a negative index": (b"1 qid:1 -1:1", ["'-1:1'", "index:value"]),
-    "index 0": (b"1 qid:1 0:1 1:2", ["index is 0", "from 1", "(in a run data.first_index=0)"]),
-    "a repeated index": (b"1 qid:1 1:1 4:2 4:3", ["index 4 is repeated", "keep one"]),
-    "a descending index": (b"1 qid:1 5:1 2:2", ["index 2 follows 5", "ascend", "Sort"]),
-    "an index beyond 2^24": (b"1 qid:1 16777217:1", ["'16777217'", "16777216", "without gaps"]),
-    "a negative weight": (b"1 -2 qid:1 1:1", ["weight is '-2'", "0 or more", "Correct"]),
-    "a weight that is nan": (b"1 nan qid:1 1:1", ["weight is 'nan'", "finite"]),
-    "a weight that is a word": (b"1 heavy qid:1 1:1", ["'heavy'", "qid:ID", "[weight]"]),
-    "a qid of a megabyte": (b"1 qid:" + b"a" * 10**6 + b" 1:1", ["1000000 bytes", "1000", "shorter id"]),
-    "an index of 5000 digits": (b"1 qid:1 " + b"9" * 5000 + b":1", ["'9999", "...'", "16777216"]),
-    "no value": (b"1 qid:1 3: 4:1", ["feature 3", "no value", "3:nan"]),
-    "a doubled colon": (b"1 qid:1 1::2", ["feature 1 is ':2'", "not a number"]),
-    "a value that is a word": (b"1 qid:1 2:high", ["feature 2 is 'high'", "not a number"]),
-    "a value written as NULL": (b"1 qid:1 2:NULL", ["feature 2 is 'NULL'", "(in a run data.nulls=missing)"]),
-    "an infinite value": (b"1 qid:1 2:-Infinity", ["feature 2 is '-Infinity'", "Cap"]),
-    "a value beyond float32": (
-        b"1 qid:1 2:1.7976931348623157e308",
-        ["1.797", "float32", "Rescale", "overflow=cap"],
-    ),
-    "a value that rounds to float32's infinity": (b"1 qid:1 1:3.4028235677973366e38", ["float32", "Rescale"]),
-    "an underscore in a number": (b"1 qid:1 1:1_000", ["'1_000'", "not a number"]),
-    "the header of a CSV file": (b"label,qid,a", ["'label,qid,a'", "label", "data=table"]),
-    "the header of a tab-separated file": (
-        b"label\tqid\tbm25",
-        ["'label'", "tab-separated", "CSV", "data=table", "read_csv(FILE, sep='\\t'"],
-    ),
-    "a row of a tab-separated file": (b"1\t7\t0.5", ["'1'", "tab-separated", "CSV", "data=table"]),
-    "a Parquet file": (b"PAR1\x15\x04", ["byte 0x15", "not text", "data=table"]),
-    "ends of lines without a line feed": (
-        b"1 qid:1 1:1 # d\r0 qid:1 1:2",
-        ["carriage return", "convert the file"],
-    ),
-    "a null byte": (b"1 qid:1 1:1 # d\x00", ["byte 0x00", "not text", "Decompress or convert"]),
-}
+# All other lines of the file are ordinary, so that the kernel must detect the mistake itself.
+MISTAKES: list[tuple[bytes, list[str]]] = [
+    (b"qid:1 1:1", ["'qid:1'", "label", "'label [weight] qid:ID", "Add a label", "predict", "read_features"]),
+    (b"good qid:1 1:1", ["'good'", "label", "'label [weight] qid:ID"]),
+    (b"nan qid:1 1:1", ["label is 'nan'", "remove the document"]),
+    (b"1e999 qid:1 1:1", ["label is '1e999'", "finite"]),
+    (b"-1 qid:1 1:1", ["label is '-1'", "0 or more", "Shift the grades"]),
+    (b"1 1:1", ["'1:1'", "qid:ID", ".query"]),
+    (b"1 qid: 1:1", ["'qid:'", "qid:ID"]),
+    (b"1", ["line ends", "qid:ID"]),
+    (b"1 qid:\xff 1:1", ["\\\\xff", "UTF-8"]),
+    (b"1 qid:1 qid:2 1:1", ["'qid:2'", "index:value"]),
+    (b"1 qid:1 1:1 oops", ["'oops'", "index:value"]),
+    (b"1 qid:1 -1:1", ["'-1:1'", "index:value"]),
+    (b"1 qid:1 0:1 1:2", ["index is 0", "from 1", "data.first_index=0"]),
+    (b"1 qid:1 1:1 4:2 4:3", ["index 4 is repeated", "keep one"]),
+    (b"1 qid:1 5:1 2:2", ["index 2 follows 5", "ascend", "Sort"]),
+    (b"1 qid:1 16777217:1", ["'16777217'", "16777216", "without gaps"]),
+    (b"1 qid:1 " + b"9" * 5000 + b":1", ["'9999", "...'", "16777216"]),
+    (b"1 -2 qid:1 1:1", ["weight is '-2'", "0 or more", "Correct"]),
+    (b"1 nan qid:1 1:1", ["weight is 'nan'", "finite"]),
+    (b"1 heavy qid:1 1:1", ["'heavy'", "qid:ID", "[weight]"]),
+    (b"1 2 qid:1 1:1", ["a weight", "have none", "remove"]),
+    (b"1 qid:" + b"a" * 1001 + b" 1:1", ["1001 bytes", "1000", "shorter id"]),
+    (b"1 qid:1 3: 4:1", ["feature 3", "no value", "3:nan"]),
+    (b"1 qid:1 1::2", ["feature 1 is ':2'", "not a number"]),
+    (b"1 qid:1 2:NULL", ["feature 2 is 'NULL'", "data.nulls=missing"]),
+    (b"1 qid:1 2:-Infinity", ["feature 2 is '-Infinity'", "Cap"]),
+    (b"1 qid:1 2:1.7976931348623157e308", ["1.797", "float32", "Rescale", "overflow=cap"]),
+    (b"1 qid:1 1:3.4028235677973366e38", ["float32", "Rescale"]),
+    (b"1 qid:1 1:1_000", ["'1_000'", "not a number"]),
+    (b"label,qid,a", ["'label,qid,a'", "label", "data=table"]),
+    (b"label\tqid\tbm25", ["'label'", "tab-separated", "data=table", "read_csv(FILE, sep='\\t'"]),
+    (b"1\t7\t0.5", ["'1'", "tab-separated", "CSV", "data=table"]),
+    (b"PAR1\x15\x04", ["byte 0x15", "not text", "data=table"]),
+    (b"1 qid:1 1:1 # d\r0 qid:1 1:2", ["carriage return", "convert the file"]),
+    (b"1 qid:1 1:1 # d\x00", ["byte 0x00", "not text", "Decompress or convert"]),
+]
 
 
-@pytest.mark.parametrize(("line", "fragments"), MISTAKES.values(), ids=MISTAKES.keys())
+@pytest.mark.parametrize(("line", "parts"), MISTAKES, ids=range(len(MISTAKES)))
 def test_a_bad_line_is_named_with_its_place_its_value_and_the_remedy(
-    write: Write, line: bytes, fragments: list[str]
+    write: Write, line: bytes, parts: list[str]
 ) -> None:
-    # All other lines are ordinary, so that the kernel must detect the mistake itself.
     file = write(b"0 qid:1 1:1\n2 qid:1 2:1\n" + line + b"\n2 qid:1 1:1\n")
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=naming(*parts)) as caught:
         read_letor(file)
-    message = str(caught.value)
-    assert message.startswith(f"{file}:3: ")
-    for fragment in fragments:
-        assert fragment in message
+    assert str(caught.value).startswith(f"{file}:3: ")
 
 
-def test_the_largest_float32_is_read_and_the_first_double_that_rounds_beyond_it_is_not(write: Write) -> None:
-    overflow = 2.0**128 - 2.0**103
-    below = math.nextafter(overflow, 0.0)
-    assert (
-        read_letor(
-            write(f"1 qid:1 1:{below!r}".encode().replace(b"np.float64(", b"").replace(b")", b""))
-        ).features[0, 0]
-        == np.finfo(np.float32).max
-    )
-    with pytest.raises(DataError, match="float32"):
-        read_letor(write(f"1 qid:1 1:{overflow!r}".encode()))
+@pytest.mark.parametrize(
+    ("content", "options", "parts"),
+    [
+        (b"", {}, ["train.txt:", "empty", "Check"]),
+        (b"\n  \n# nothing\n", {}, ["train.txt:", "comments", "Check"]),
+        (b"1 qid:1\n0 qid:1\n", {}, ["train.txt:", "feature", "set num_features"]),
+        (b"1 qid:1 3:1\n1 qid:1 5:1\n", {"num_features": 3}, [":2:", "index is 5", "3 features"]),
+        (b"1 qid:1 2:7\n", {"num_features": 2, "first_index": 0}, [":1:", "index is 2", "2 features"]),
+        (b"1 2 qid:1 1:1\n0 qid:1 1:1\n", {}, ["train.txt:2:", "no weight", "Add a weight"]),
+        (b"1 0 qid:1 1:1\n0 2 qid:2 1:1\n", {}, [":1:", "query '1'", "weight 0", "Remove the query"]),
+        (b"1 qid:1 1:1\n", {"num_features": 0}, ["num_features is 0"]),
+        (b"1 qid:1 1:1\n", {"num_features": 2**24 + 1}, ["num_features is 16777217"]),
+        (b"1 qid:1 1:1\n", {"first_index": 2}, ["first_index is 2"]),
+        (b"1 qid:1 1:1\n", {"absent": 1.0}, ["absent is 1.0"]),
+        (b"1 qid:1 1:1\n", {"overflow": "clip"}, ["overflow is 'clip'", "refuse, cap, missing"]),
+        (b"1 qid:1 1:1\n", {"nulls": "zero"}, ["nulls is 'zero'", "refuse, missing"]),
+        (b"1 qid:1 1:1\n", {"first_index": 1.0}, ["first_index is 1.0", "must be"]),
+        (b"1 qid:1 1:1\n", {"num_features": "3"}, ["num_features is '3'", "must be"]),
+        (b"1 qid:1 1:1\n", {"absent": None}, ["absent is None", "must be"]),
+        (b"1 qid:1 1:1\n", {"sort_queries": "False"}, ["sort_queries is 'False'", "must be"]),
+        (b"1 qid:1 1:1\n", {"whole_labels": "no"}, ["whole_labels is 'no'", "must be"]),
+        (b"1 qid:1 1:1\n", {"sparse": "auto"}, ["sparse is 'auto'", "must be"]),
+    ],
+)
+def test_a_file_or_an_option_that_cannot_be_used_is_named(
+    write: Write, content: bytes, options: dict[str, Any], parts: list[str]
+) -> None:
+    with pytest.raises((DataError, ConfigError), match=naming(*parts)):
+        read_letor(write(content), **options)
 
 
-def test_an_index_beyond_num_features_is_an_error_that_names_both(write: Write) -> None:
-    with pytest.raises(DataError, match=naming("train.txt:2:", "index is 5", "3 features", "num_features")):
-        read_letor(write(b"1 qid:1 3:1\n1 qid:1 5:1\n"), num_features=3)
-
-
-@pytest.mark.parametrize("num_features", [0, -1, 2**24 + 1])
-def test_num_features_must_be_possible(write: Write, num_features: int) -> None:
-    with pytest.raises(DataError, match=f"num_features is {num_features}"):
-        read_letor(write(b"1 qid:1 1:1\n"), num_features)
+def test_the_largest_float32_is_read(write: Write) -> None:
+    below = math.nextafter(2.0**128 - 2.0**103, 0.0)
+    assert read_letor(write(f"1 qid:1 1:{below}")).features[0, 0] == np.finfo(np.float32).max
 
 
 def test_a_query_in_two_runs_is_an_error_that_names_both_places(write: Write) -> None:
@@ -556,21 +384,6 @@ def test_a_query_in_two_runs_is_an_error_that_names_both_places(write: Write) ->
     message = str(caught.value)
     assert message.startswith(f"{file}:6: query 'a'")
     assert all(part in message for part in (f"{file}:2", "sort_queries=true", "data.sort_queries=true"))
-
-
-def test_an_empty_file_and_a_blank_one_are_told_apart(write: Write) -> None:
-    for content, what in [(b"", "empty"), (b"\n  \n# nothing\n", "comments")]:
-        with pytest.raises(DataError, match=naming("train.txt:", what, "Check")):
-            read_letor(write(content))
-        with pytest.raises(DataError, match=naming("train.txt:", what, "Check")):
-            read_letor(write(gzip.compress(content)))
-
-
-def test_a_file_without_any_feature_is_an_error(write: Write) -> None:
-    file = write(b"1 qid:1\n0 qid:1\n")
-    with pytest.raises(DataError, match=naming("train.txt:", "feature", "set num_features")):
-        read_letor(file)
-    assert read_letor(file, num_features=2).features.tolist() == [[0, 0], [0, 0]]
 
 
 def test_a_missing_file_a_folder_and_a_locked_file_are_named(tmp_path: Path, write: Write) -> None:
@@ -604,60 +417,22 @@ def test_an_index_for_which_there_is_no_memory_is_named_before_any_is_taken(
     assert read_letor(file).features.shape == (2, 10**6)
 
 
-@pytest.mark.parametrize("before", [b"", b"0 qid:1 3:1\n\n"])
-def test_an_index_that_is_implausible_for_the_text_is_refused(write: Write, before: bytes) -> None:
-    file = write(before + b"1 qid:1 1:1 16777216:3\n")
-    line = 1 + before.count(b"\n")
-    parts = (
-        f"train.txt:{line}:",
-        "16777216 features",
-        "GB",
-        f"{len(before) + 23} bytes",
-        "Check that index",
-        "num_features=16777216",
-        "data.sparse=true",
-    )
-    with pytest.raises(DataError, match=naming(*parts)):
-        read_letor(file)
-    with pytest.raises(DataError, match=naming(*parts)):
-        read_letor_features(file)
-
-
-def test_an_implausible_number_of_features_is_accepted_if_it_is_chosen(
+def test_an_index_that_is_implausible_for_the_text_is_refused_unless_it_is_chosen(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(letor_rows, "_IMPLAUSIBLE_BYTES", 100_000)
-    file = write(b"1 qid:1 1:1 2000:3\n")
-    with pytest.raises(DataError, match=naming("train.txt:1:", "2000 features", "num_features=2000")):
-        read_letor(file)
-    assert read_letor(file, 2000).features.shape == (1, 2000)
-    assert read_letor(file, sparse=True).features.shape == (1, 2000)
-    many = write(b"1 qid:1 1:1 2000:3\n" * 60)
-    assert read_letor(many).features.shape == (60, 2000)
-
-
-def test_the_remedy_for_large_data_is_not_to_check_one_index(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(letor_rows, "available_bytes", lambda: 2000)
-    file = write(b"0 qid:1 900:1\n1 qid:1 2:1 1000:3\n")
-    parts = ("train.txt:2:", "1000 features", "2 documents", "0.0 GB", "more memory", "fewer documents")
-    with pytest.raises(DataError, match=naming(*parts)):
-        read_letor(file)
-    with pytest.raises(DataError, match=naming("train.txt", "num_features is 5000", "2 documents")):
-        read_letor(file, 5000)
-
-
-def test_an_invalid_line_comes_before_the_memory_that_it_needs(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(letor_rows, "available_bytes", lambda: 2000)
-    with pytest.raises(DataError, match=naming("train.txt:2:", "'99999999'", "16777216")):
-        read_letor(write(b"0 qid:1 1:1\n1 qid:1 99999999:3\n"))
+    file = write(b"0 qid:1 3:1\n\n1 qid:1 1:1 15000:3\n")
+    parts = ("train.txt:3:", "15000 features", "33 bytes", "num_features=15000", "data.sparse=true")
+    for read in (read_letor, read_letor_features):
+        with pytest.raises(DataError, match=naming(*parts)):
+            read(file)
+    assert read_letor(file, 15000).features.shape == (2, 15000)
+    assert read_letor(file, sparse=True).features.shape == (2, 15000)
+    assert read_letor(write(b"1 qid:1 1:1 2000:3\n" * 60)).features.shape == (60, 2000)
 
 
 def test_the_lines_of_a_file_count_together_for_memory(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(units, "UNIT_BYTES", 12)
+    monkeypatch.setattr(blocks, "UNIT_BYTES", 12)
     monkeypatch.setattr(letor_rows, "available_bytes", lambda: 3 * (4 * 1000 + 8) + 160 * 1000)
     lines = [b"0 qid:1 1:1\n", b"0 qid:1 1000:1\n", b"0 qid:1 1:1\n"]
     assert read_letor(write(b"".join(lines))).num_features == 1000
@@ -670,7 +445,7 @@ def test_memory_that_is_refused_is_an_error_as_well(write: Write, monkeypatch: p
         raise MemoryError
 
     # Not by a really huge matrix: some systems allow any allocation and kill the process that uses it.
-    monkeypatch.setattr(reader, "_join", allocate)
+    monkeypatch.setattr(letor, "_join", allocate)
     with pytest.raises(DataError, match=naming("train.txt:", "memory", "Check that index")):
         read_letor(write(b"0 qid:1 2:1\n"))
 
@@ -678,9 +453,7 @@ def test_memory_that_is_refused_is_an_error_as_well(write: Write, monkeypatch: p
 # Real data
 
 
-@pytest.mark.parametrize(
-    ("name", "num_documents", "num_queries"), [("MQ2008", 15_211, 784), ("MQ2007", 69_623, 1_692)]
-)
+@pytest.mark.parametrize(("name", "num_documents", "num_queries"), [("MQ2008", 15_211, 784)])
 def test_the_five_test_folds_hold_the_published_numbers(
     letor_data: Callable[[str], Path], name: str, num_documents: int, num_queries: int
 ) -> None:
@@ -689,12 +462,3 @@ def test_the_five_test_folds_hold_the_published_numbers(
     assert sum(fold.num_queries for fold in folds) == num_queries
     assert {fold.num_features for fold in folds} == {46}
     assert {label for fold in folds for label in fold.labels.tolist()} == {0, 1, 2}
-
-
-def test_clueweb_is_read(letor_data: Callable[[str], Path]) -> None:
-    folder = letor_data("ClueWeb09") / "Fold1"
-    parts = [read_letor(folder / f"{part}.txt") for part in ("train", "test")]
-    assert sum(part.num_documents for part in parts) == 26_646
-    assert sum(part.num_queries for part in parts) == 61
-    assert parts[0].document_ids is not None
-    assert parts[0].document_ids[0] == "clueweb09-en0003-55-31884"

@@ -15,15 +15,11 @@ from messages import naming
 from numpy.typing import NDArray
 
 from ltrbench.compilation import config
-from ltrbench.data import read_letor
-from ltrbench.data.formats import units
-from ltrbench.data.formats.letor import blocks
-from ltrbench.data.formats.letor.kernels import parsing
-from ltrbench.data.formats.letor.line import OVERFLOWS, Line, LineFormat, parse_line
-from ltrbench.data.formats.letor.reader import read_letor_features
-from ltrbench.data.formats.letor.rows import DocumentRows
-from ltrbench.data.formats.letor.sizes import count_unit
-from ltrbench.data.formats.units import Unit
+from ltrbench.data import blocks, letor_blocks, letor_kernels, read_letor
+from ltrbench.data.blocks import Unit
+from ltrbench.data.letor import read_letor_features
+from ltrbench.data.letor_blocks import DocumentRows, count_unit
+from ltrbench.data.letor_lines import OVERFLOWS, Line, LineFormat, parse_line
 from ltrbench.errors import DataError
 
 EXAMPLES = 10 if config.DISABLE_JIT else 300
@@ -168,12 +164,12 @@ def test_a_block_is_read_as_the_specification_reads_it(
     counts = count_unit(unit)
     rows = DocumentRows.allocate(counts, form.num_features or 0, absent, sparse)
     try:
-        plain = blocks.read_block_plainly(text, 11, form, absent, Path("f"))
+        plain = letor_blocks.read_block_plainly(text, 11, form, absent, Path("f"))
     except DataError as error:
         with pytest.raises(DataError, match=naming(error)):
-            blocks.fill_block(unit, 11, form, absent, Path("f"), rows)
+            letor_blocks.fill_block(unit, 11, form, absent, Path("f"), rows)
         return
-    runs = blocks.fill_block(unit, 11, form, absent, Path("f"), rows)
+    runs = letor_blocks.fill_block(unit, 11, form, absent, Path("f"), rows)
     num_documents, width = plain.features.shape
     assert (counts.num_documents, max(counts.largest + 1 - form.first_index, 0)) == (num_documents, width)
     assert counts.line == plain.widest - 10 or width == 0
@@ -199,10 +195,10 @@ def by_specification() -> Iterator[None]:
     """Leaves every line to the specification."""
 
     def leave(text: NDArray[np.uint8], cursor: NDArray[np.int64], *_: object) -> int:
-        return parsing.ODD_LINE if cursor[0] < len(text) else parsing.BLOCK_END
+        return letor_kernels.ODD_LINE if cursor[0] < len(text) else letor_kernels.BLOCK_END
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parsing, "parse_lines", leave)
+        patch.setattr(letor_kernels, "parse_lines", leave)
         yield
 
 
@@ -211,7 +207,7 @@ def without_specification() -> Iterator[None]:
     """Leaves no line to the specification."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            blocks, "parse_line", lambda line, *_: pytest.fail(f"{line!r} is left to the specification")
+            letor_blocks, "parse_line", lambda line, *_: pytest.fail(f"{line!r} is left to the specification")
         )
         yield
 
@@ -238,23 +234,9 @@ def test_a_file_gives_the_specifications_result_or_its_error(
         assert outcome(file) == usual
         assert outcome(file, sparse=True) == usual
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(units, "UNIT_BYTES", 60)  # one to a few lines a unit
+        patch.setattr(blocks, "UNIT_BYTES", 60)  # one to a few lines a unit
         assert outcome(file) == usual
         assert outcome(file, sparse=True) == usual
-
-
-@given(text=mutated_real_lines(), query_sizes=st.none() | st.lists(st.integers(1, 3), max_size=3))
-@settings(deadline=None, max_examples=EXAMPLES)
-def test_a_mutated_file_gives_what_the_specification_gives(
-    tmp_path_factory: pytest.TempPathFactory, text: bytes, query_sizes: list[int] | None
-) -> None:
-    file = tmp_path_factory.mktemp("letor") / "train.txt"
-    file.write_bytes(text)
-    if query_sizes is not None:
-        file.with_name("train.txt.query").write_text("".join(f"{size}\n" for size in query_sizes))
-    usual = outcome(file)
-    with by_specification():
-        assert outcome(file) == usual
 
 
 @given(
@@ -321,6 +303,6 @@ def test_real_lines_keep_their_document_ids_and_are_read_by_the_kernel(
         data = read_letor(file)
     assert data.document_ids is not None
     assert data.document_ids[0] == "GX008-86-4444840"
-    plain = blocks.read_block_plainly(file.read_bytes(), 1, LineFormat(), 0.0, file)
+    plain = letor_blocks.read_block_plainly(file.read_bytes(), 1, LineFormat(), 0.0, file)
     assert data.features.tobytes() == plain.features.tobytes()
     assert data.document_ids.tolist() == plain.documents

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from messages import naming
 
-from ltrbench.data import read_data, read_letor, write_letor
+from ltrbench.data import blocks, letor_blocks, read_letor
 from ltrbench.data.features import SparseRows, csr_of
-from ltrbench.data.formats import units
-from ltrbench.data.formats.letor import rows
-from ltrbench.data.formats.letor.reader import read_letor_features
+from ltrbench.data.letor import read_letor_features
 from ltrbench.data.sources import LetorFiles
-from ltrbench.data.store.writing import write_store
-from ltrbench.errors import ConfigError, DataError
+from ltrbench.errors import DataError
 
 Write = Callable[..., Path]
 
@@ -44,7 +40,7 @@ def write(tmp_path: Path) -> Write:
 def test_several_files_with_scattered_queries_are_the_same_data_set(
     write: Write, monkeypatch: pytest.MonkeyPatch, unit_bytes: int, absent: float
 ) -> None:
-    monkeypatch.setattr(units, "UNIT_BYTES", unit_bytes)
+    monkeypatch.setattr(blocks, "UNIT_BYTES", unit_bytes)
     files = [write(b"".join(LINES)), write(b"".join(LINES[::-1]), "more.txt")]
     dense = read_letor(files, absent=absent, sort_queries=True)
     sparse = read_letor(files, absent=absent, sort_queries=True, sparse=True)
@@ -65,7 +61,7 @@ def test_a_file_whose_matrix_does_not_fit_is_read_by_its_values(
 ) -> None:
     width, names = 50_000, 160 * 50_000
     content = b"".join(b"1 qid:%d %d:1 %d:2\n" % (row // 9, row + 1, width - row) for row in range(1000))
-    monkeypatch.setattr(rows, "available_bytes", lambda: names + 1000 * (8 + 2 * 8 + 2 * 8))
+    monkeypatch.setattr(letor_blocks, "available_bytes", lambda: names + 1000 * (8 + 2 * 8 + 2 * 8))
     file = write(content)
     with pytest.raises(
         DataError, match=naming("train.txt:1:", "50000 features", "0.2 GB", "data.sparse=true")
@@ -73,19 +69,11 @@ def test_a_file_whose_matrix_does_not_fit_is_read_by_its_values(
         read_letor(file)
     data = read_letor(file, sparse=True)
     assert data.features.shape == (1000, width)
-    monkeypatch.setattr(rows, "available_bytes", lambda: names)
+    monkeypatch.setattr(letor_blocks, "available_bytes", lambda: names)
     parts = ("train.txt:1:", "50000 features", "1000 documents and 2000 values", "more memory")
     with pytest.raises(DataError, match=naming(*parts)) as refusal:
         read_letor(file, sparse=True)
     assert "sparse=true" not in str(refusal.value)
-
-
-def test_a_single_index_that_is_too_large_is_still_named(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rows, "available_bytes", lambda: 10**6)
-    with pytest.raises(DataError, match=naming("train.txt:2:", "other lines is 1", "Check that index")):
-        read_letor(write(b"0 qid:1 1:1\n1 qid:1 16777216:3\n"), sparse=True)
 
 
 def test_a_data_source_reads_all_splits_sparsely(write: Write) -> None:
@@ -96,25 +84,3 @@ def test_a_data_source_reads_all_splits_sparsely(write: Write) -> None:
     sparse = source.load()
     assert all(csr_of(split.features) is not None for _, split in sparse)
     assert [split.fingerprint for _, split in sparse] == [split.fingerprint for _, split in dense]
-
-
-def test_written_text_is_that_of_the_dense_data_set(write: Write, tmp_path: Path) -> None:
-    file = write(b"".join(LINES))
-    for sparse in (False, True):
-        write_letor(read_data(file, sort_queries=True, sparse=sparse), tmp_path / f"{sparse}.txt")
-    assert (tmp_path / "True.txt").read_bytes() == (tmp_path / "False.txt").read_bytes()
-
-
-def test_a_store_of_sparse_features_is_the_same_data_set(write: Write, tmp_path: Path) -> None:
-    sparse = read_data(write(b"".join(LINES)), sort_queries=True, sparse=True)
-    write_store(tmp_path / "store", [sparse], shard_bytes=60)
-    assert len(list((tmp_path / "store").glob("shard-*"))) > 1
-    assert read_data(tmp_path / "store").fingerprint == sparse.fingerprint
-
-
-def test_the_option_is_a_switch(write: Write) -> None:
-    file = write(LINES[0])
-    option: Any = "auto"
-    for read in (read_letor, read_letor_features):
-        with pytest.raises(ConfigError, match=naming("sparse", "'auto'")):
-            read(file, sparse=option)

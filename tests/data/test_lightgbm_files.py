@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from messages import naming
 
 from ltrbench.data import RankingDataset, read_letor
-from ltrbench.data.formats.letor.writer import write_lightgbm
+from ltrbench.data.letor import write_lightgbm
 from ltrbench.errors import DataError
 
 LINES = b"0 1:1 2:5\n2 1:3\n# between\n1 2:4\n"
@@ -42,16 +41,15 @@ def test_the_files_beside_give_queries_weights_and_positions(write: Write) -> No
     assert data.positions.tolist() == [3, 1, 7]
 
 
-def test_positions_that_are_words_are_numbered_as_they_first_occur(write: Write) -> None:
-    positions = read_letor(write(query=b"3", position=b"top\nside\ntop\n")).positions
-    assert positions is not None
-    assert positions.tolist() == [0, 1, 0]
-
-
-def test_whole_positions_are_numbers_however_they_are_written(write: Write) -> None:
-    positions = read_letor(write(query=b"3", position=b"3.0\n1\n2e0\n")).positions
-    assert positions is not None
-    assert positions.tolist() == [3, 1, 2]
+@pytest.mark.parametrize(
+    ("text", "positions"), [(b"top\nside\ntop\n", [0, 1, 0]), (b"3.0\n1\n2e0\n", [3, 1, 2])]
+)
+def test_positions_are_whole_numbers_or_words_numbered_as_they_first_occur(
+    write: Write, text: bytes, positions: list[int]
+) -> None:
+    data = read_letor(write(query=b"3", position=text))
+    assert data.positions is not None
+    assert data.positions.tolist() == positions
 
 
 @pytest.mark.parametrize("name", ["rank.train.query.gz", "rank.train.weight.zst"])
@@ -60,17 +58,6 @@ def test_a_file_beside_that_would_be_passed_over_is_an_error(write: Write, name:
     (path.parent / name).write_bytes(b"")
     with pytest.raises(DataError, match=naming(f"{name}:", path, "ignored", "Rename", "remove")):
         read_letor(path)
-
-
-def test_a_file_beside_that_bears_the_name_of_the_packed_one_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "r.gz").write_bytes(b"0 1:1\n")
-    (tmp_path / "r.gz.query").write_bytes(b"1\n")
-    with pytest.raises(DataError, match=naming("r.gz.query:", "Rename it to r.query", "remove")):
-        read_letor(tmp_path / "r.gz")
-
-
-def test_a_file_beside_may_be_packed_and_begin_with_a_mark_of_utf8(write: Write) -> None:
-    assert read_letor(write(query=gzip.compress(b"\xef\xbb\xbf2\n1\n"))).query_sizes.tolist() == [2, 1]
 
 
 def test_blank_lines_at_the_end_of_a_file_beside_count_for_nothing(write: Write) -> None:
@@ -107,71 +94,41 @@ def test_qids_and_a_query_file_that_agree_are_read_with_the_names_of_the_qids(wr
     assert read_letor(write(content, query=b"2\n1\n")).query_ids.tolist() == ["a", "b"]
 
 
+QIDS = b"0 qid:a 1:1\n1 qid:a 1:2\n1 qid:b 1:3\n"
+
+
 @pytest.mark.parametrize(
-    ("sizes", "parts"),
+    ("content", "beside", "parts"),
     [
-        (b"1\n2\n", ["rank.train:2:", "query 'a' continues", "rank.train.query starts", "Remove"]),
-        (b"3\n", ["rank.train:3:", "query 'b' starts", "rank.train.query starts no", "Remove"]),
+        (QIDS, {"query": b"1\n2\n"}, [":2:", "query 'a' continues", "rank.train.query starts", "Remove"]),
+        (QIDS, {"query": b"3\n"}, [":3:", "query 'b' starts", "rank.train.query starts no", "Remove"]),
+        (b"0 1 qid:a 1:1\n", {"weight": b"1\n"}, ["rank.train:1:", "rank.train.weight", "Remove"]),
+        (b"0 1:1\n0 qid:a 1:1\n", {"query": b"2\n"}, ["rank.train:2:", "a qid", "have none"]),
+        (LINES, {"position": b"1\n1.5\n2\n"}, [".position:2:", "'1.5'", "whole number"]),
+        (LINES, {"position": b"1\n2\nnan\n"}, [".position:3:", "'nan'"]),
+        (LINES, {"position": b"-1\n2\n1\n"}, [".position:1:", "'-1'"]),
+        (LINES, {"position": b"1\n" * 4}, [".position:", "4 lines", "line per document"]),
+        (LINES, {"query": b"1\n1\n"}, [".query:2:", "2 query sizes", "2 documents"]),
+        (LINES, {"query": b"2\n2\n"}, [".query:2:", "4 documents", "rank.train has 3 documents"]),
+        (LINES, {"query": b""}, [".query:1:", "0 query sizes", "0 documents"]),
+        (LINES, {"query": b"2\n0\n1\n"}, [".query:2:", "'0'", "number of documents"]),
+        (LINES, {"query": b"2\nx\n"}, [".query:2:", "'x'", "line per query"]),
+        (LINES, {"query": b"-3\n"}, [".query:1:", "'-3'", "whole number"]),
+        (LINES, {"query": b"999999999999999999\n" * 10}, [".query:", "9999999999999999990"]),
+        (LINES, {"query": b"2\n\n1\n"}, [".query:2:", "empty"]),
+        (LINES, {"weight": b"1\n1\n"}, [".weight:", "2 lines", "rank.train has 3 documents"]),
+        (LINES, {"weight": b"1\n-1\n1\n"}, [".weight:2:", "'-1'", "0 or more"]),
+        (LINES, {"weight": b"1\n1\nnan\n"}, [".weight:3:", "'nan'", "finite"]),
     ],
 )
-def test_qids_and_a_query_file_that_differ_are_an_error(write: Write, sizes: bytes, parts: list[str]) -> None:
-    with pytest.raises(DataError, match=naming(*parts)):
-        read_letor(write(b"0 qid:a 1:1\n1 qid:a 1:2\n1 qid:b 1:3\n", query=sizes))
-
-
-MISTAKES = {
-    "a position that is no rank": ({"position": b"1\n1.5\n2\n"}, [".position:2:", "'1.5'", "whole number"]),
-    "a position that is nan": ({"position": b"1\n2\nnan\n"}, [".position:3:", "'nan'"]),
-    "a negative position": ({"position": b"-1\n2\n1\n"}, [".position:1:", "'-1'"]),
-    "sizes that add up to less": ({"query": b"1\n1\n"}, [".query:2:", "2 query sizes", "2 documents"]),
-    "sizes that do not add up": (
-        {"query": b"2\n2\n"},
-        [".query:2:", "2 query sizes", "4 documents", "rank.train has 3 documents", ".query file"],
-    ),
-    "an empty query file": ({"query": b""}, [".query:1:", "0 query sizes", "0 documents"]),
-    "an empty query": ({"query": b"2\n0\n1\n"}, [".query:2:", "'0'", "number of documents"]),
-    "a size that is a word": ({"query": b"2\nx\n"}, [".query:2:", "'x'", "line per query"]),
-    "a size that is negative": ({"query": b"-3\n"}, [".query:1:", "'-3'", "whole number"]),
-    "sizes beyond all numbers": ({"query": b"999999999999999999\n" * 10}, [".query:", "9999999999999999990"]),
-    "a blank line": ({"query": b"2\n\n1\n"}, [".query:2:", "empty"]),
-    "too few weights": ({"weight": b"1\n1\n"}, [".weight:", "2 lines", "rank.train has 3 documents"]),
-    "a weight that is negative": ({"weight": b"1\n-1\n1\n"}, [".weight:2:", "'-1'", "0 or more"]),
-    "a weight that is nan": ({"weight": b"1\n1\nnan\n"}, [".weight:3:", "'nan'", "finite"]),
-    "too many positions": ({"position": b"1\n" * 4}, [".position:", "4 lines", "line per document"]),
-}
-
-
-@pytest.mark.parametrize(("beside", "fragments"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_a_mistake_in_a_file_beside_is_named(
-    write: Write, beside: dict[str, bytes], fragments: list[str]
+def test_a_mistake_in_a_file_or_beside_it_is_named(
+    write: Write, content: bytes, beside: dict[str, bytes], parts: list[str]
 ) -> None:
-    with pytest.raises(DataError, match=naming(*fragments)):
-        read_letor(write(**{"query": b"3\n", **beside}))
-
-
-def test_weights_in_the_lines_and_beside_them_are_one_too_many(write: Write) -> None:
-    with pytest.raises(DataError, match=naming("rank.train:1:", "rank.train.weight", "Remove")):
-        read_letor(write(b"0 1 qid:a 1:1\n", weight=b"1\n"))
-
-
-def test_lines_with_and_without_qid_in_one_file_are_an_error(write: Write) -> None:
-    with pytest.raises(DataError, match=naming("rank.train:2:", "a qid", "have none")):
-        read_letor(write(b"0 1:1\n0 qid:a 1:1\n", query=b"2\n"))
+    with pytest.raises(DataError, match=naming(*parts)):
+        read_letor(write(content, **(({"query": b"3\n"} if content == LINES else {}) | beside)))
 
 
 # Beside LightGBM
-
-
-def trained(data: lightgbm.Dataset) -> lightgbm.Booster:
-    settings = {
-        "objective": "lambdarank",
-        "deterministic": True,
-        "num_threads": 1,
-        "verbose": -1,
-        "min_data_in_leaf": 2,
-        "feature_pre_filter": False,
-    }
-    return lightgbm.train(settings, data, num_boost_round=3)
 
 
 def test_lightgbms_example_is_read_as_lightgbm_reads_it(letor_data: Callable[[str], Path]) -> None:
@@ -187,20 +144,16 @@ def test_lightgbms_example_is_read_as_lightgbm_reads_it(letor_data: Callable[[st
     from_zero = read_letor(folder / "rank.train", 301, first_index=0)
     assert theirs.get_feature_name() == [f"Column_{name}" for name in from_zero.feature_names]
     assert np.array_equal(from_zero.features[:, 1:], train.features)
-    ours = lightgbm.Dataset(from_zero.features, from_zero.labels, group=from_zero.query_sizes)
-    file_model = trained(lightgbm.Dataset(str(folder / "rank.train")))
-    assert np.array_equal(trained(ours).predict(from_zero.features), file_model.predict(from_zero.features))
 
 
 def test_lightgbm_reads_what_is_written_for_it(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    positions = np.tile(np.arange(10), 6)
     data = RankingDataset(
         features=np.where(rng.random((60, 3)) < 0.2, np.nan, rng.normal(size=(60, 3))).astype(np.float32),
         labels=rng.integers(0, 3, 60).astype(np.float64),
         query_start=np.arange(0, 61, 10),
         document_weights=rng.integers(1, 5, 60).astype(np.float64),
-        positions=positions,
+        positions=np.tile(np.arange(10), 6),
     )
     write_lightgbm(data, tmp_path / "rank.train")
     theirs: Any = lightgbm.Dataset(str(tmp_path / "rank.train"), params={"verbose": -1}).construct()
@@ -208,13 +161,19 @@ def test_lightgbm_reads_what_is_written_for_it(tmp_path: Path) -> None:
     assert np.array_equal(theirs.get_label(), data.labels)
     assert np.array_equal(theirs.get_group(), data.query_sizes)
     assert np.array_equal(theirs.get_weight(), data.weight_of_document)
-    assert np.array_equal(theirs.get_position(), positions)
-    ours = lightgbm.Dataset(
-        data.features,
-        data.labels,
-        group=data.query_sizes,
-        weight=data.document_weights,
-        position=data.positions,
+    assert data.positions is not None
+    assert np.array_equal(theirs.get_position(), data.positions)
+    of_arrays, of_file = (
+        lightgbm.train({"objective": "lambdarank", "verbose": -1, "min_data_in_leaf": 2, "num_threads": 1}, d)
+        for d in (
+            lightgbm.Dataset(
+                data.features,
+                data.labels,
+                group=data.query_sizes,
+                weight=data.document_weights,
+                position=data.positions,
+            ),
+            lightgbm.Dataset(str(tmp_path / "rank.train")),
+        )
     )
-    file_model = trained(lightgbm.Dataset(str(tmp_path / "rank.train")))
-    assert np.array_equal(trained(ours).predict(data.features), file_model.predict(data.features))
+    assert np.array_equal(of_arrays.predict(data.features), of_file.predict(data.features))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.query_keys import _SEEDS, _STEP, DIGITS, num_shared
+from ltrbench.data.dataset import _SEEDS, _STEP, DIGITS, num_shared
 from ltrbench.data.splits import _digests_of_all
 
 
@@ -149,5 +149,5 @@ def test_a_key_is_a_text_that_is_stored_without_pickle() -> None:
 def test_documents_hashed_in_blocks_have_the_same_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     data = dataset([3] * 20)
     whole = data.query_keys
-    monkeypatch.setattr("ltrbench.data.query_keys._BLOCK", 12)
+    monkeypatch.setattr("ltrbench.data.dataset._BLOCK", 12)
     np.testing.assert_array_equal(replace(data).query_keys, whole)

@@ -8,18 +8,9 @@ from pathlib import Path
 import pytest
 from messages import naming
 
-from ltrbench.data.formats.reading import read_data, read_features, reading_options
-from ltrbench.data.formats.table.tables import write_table
-from ltrbench.data.store.writing import write_store
+from ltrbench.data.reading import read_data, read_features, reading_options
+from ltrbench.data.store_writing import write_store
 from ltrbench.errors import ConfigError, DataError
-
-
-@pytest.mark.parametrize("name", ["data.csv", "data.csv.gz", "data.parquet"])
-def test_a_table_and_letor_text_of_the_same_documents_are_the_same_data(tmp_path: Path, name: str) -> None:
-    (tmp_path / "data.txt").write_text("0 qid:a 1:0.5 2:1\n1 qid:a 1:0.25\n2 qid:b 2:3\n")
-    from_text = read_data(tmp_path / "data.txt")
-    write_table(from_text, tmp_path / name)
-    assert read_data(tmp_path / name, 2).fingerprint == from_text.fingerprint
 
 
 def test_an_option_that_the_reader_does_not_have_is_named(tmp_path: Path) -> None:
@@ -72,11 +63,6 @@ def test_features_alone_take_the_options_of_the_reader_and_no_others(tmp_path: P
     assert str(read.tolist()) == "[[0.5, nan, nan]]"
     with pytest.raises(ConfigError, match=naming("new.txt:", "read_letor", "'first'", "'first_index'")):
         read_features(tmp_path / "new.txt", first=0)
-
-
-def test_endings_are_known_in_any_case(tmp_path: Path) -> None:
-    (tmp_path / "Z.CSV").write_text("qid,label,bm25\na,1,0.5\n")
-    assert read_data(tmp_path / "Z.CSV").feature_names == ("bm25",)
 
 
 def test_several_files_are_of_one_kind(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
 
-from ltrbench.data.formats.scores import read_scores
+from ltrbench.data.score_files import read_scores
 from ltrbench.errors import DataError
 
 
@@ -29,11 +29,6 @@ def test_scores_printed_in_full_read_back_as_they_were(scores: list[float]) -> N
 def test_ends_of_lines_and_blanks_around_a_score_do_not_matter(tmp_path: Path, text: str) -> None:
     (tmp_path / "scores.txt").write_bytes(text.encode())
     assert read_scores(tmp_path / "scores.txt", 3).tolist() == [1.0, -2.5, 300.0]
-
-
-def test_a_compressed_file_reads_as_the_plain_one(tmp_path: Path) -> None:
-    (tmp_path / "scores.txt.gz").write_bytes(gzip.compress(b"1\n2\n"))
-    assert read_scores(tmp_path / "scores.txt.gz", 2).tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize(

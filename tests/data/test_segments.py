@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from ltrbench.data import features as matrix_module
+from ltrbench.data import features as segments_module
 from ltrbench.data.features import SparseRows, StackedRows, row_segments, take_rows
-from ltrbench.data.features import matrix as matrix_module
-from ltrbench.data.features import segments as segments_module
 from ltrbench.shapes import Features
 
 # Two NaNs with different bits, beside the bits of -0, 0 and 1.

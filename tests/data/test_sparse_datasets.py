@@ -14,9 +14,9 @@ from scipy.sparse import csr_matrix
 
 from ltrbench.data import RankingDataset, Splits, split_queries
 from ltrbench.data import dataset as dataset_module
+from ltrbench.data import features as matrix_module
+from ltrbench.data import features as segments_module
 from ltrbench.data.features import AnyFeatures, SparseRows, StackedRows, take_rows
-from ltrbench.data.features import matrix as matrix_module
-from ltrbench.data.features import segments as segments_module
 from ltrbench.errors import DataError
 from ltrbench.shapes import Features
 

@@ -12,6 +12,8 @@ from messages import naming
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from ltrbench.data import features as matrix_module
+from ltrbench.data import features as sparse_module
 from ltrbench.data.features import (
     AnyFeatures,
     RowView,
@@ -22,8 +24,6 @@ from ltrbench.data.features import (
     row_blocks,
     take_rows,
 )
-from ltrbench.data.features import matrix as matrix_module
-from ltrbench.data.features import sparse as sparse_module
 from ltrbench.errors import DataError
 from ltrbench.shapes import Features
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from messages import naming
 
 from ltrbench.data import RankingDataset, Splits, folds, read_table, split_latest, split_queries
-from ltrbench.data.formats.table.tables import read_table_features
 from ltrbench.data.sources import LetorFiles, TableFiles
+from ltrbench.data.tables import read_table_features
 from ltrbench.errors import ConfigError, DataError
 
 Write = Callable[..., str]
@@ -208,23 +208,6 @@ def test_a_query_has_the_latest_time_of_its_rows(write: Write) -> None:
     assert ids(splits.test) == ["0"]
 
 
-def test_queries_of_one_time_stay_together(write: Write) -> None:
-    splits = load(write(frame([1, 1, 2, 2, 2, 3])), split_by="date", valid_share=0.3, test_share=0.01)
-    assert [ids(split) for _, split in splits] == [["0", "1"], ["2", "3", "4"], ["5"]]
-
-
-def test_a_subset_is_of_the_training_queries_only(write: Write) -> None:
-    train = write(frame(range(20)))
-    whole, half = (load(train, split_by="date", subset=subset) for subset in (1.0, 0.5))
-    assert half.train.num_queries == whole.train.num_queries // 2
-    assert (ids(half.valid), ids(half.test)) == (ids(whole.valid), ids(whole.test))
-
-
-def test_the_query_id_may_be_the_time_and_the_group(write: Write) -> None:
-    splits = load(write(frame(range(10))), split_by="query_id", group_by="query_id", features=["bm25"])
-    assert ids(splits.test) == ["8", "9"]
-
-
 def test_times_continue_in_the_next_file(write: Write) -> None:
     late = frame([7, 8]).assign(query_id=[10, 10, 11, 11], bm25=[5, 6, 7, 8])
     train = [write(frame([9, 1, 2, 3]), "a.csv"), write(late, "b.csv")]
@@ -269,16 +252,6 @@ def test_a_typed_column_that_gives_no_order_is_refused(write: Write, times: Any,
 def test_one_time_before_the_test_set_leaves_no_validation_set(write: Write) -> None:
     with pytest.raises(DataError, match=naming("data.split_by", "2 queries", "data.valid_share=0")):
         load(write(frame([1, 1, 2])), split_by="date")
-
-
-def test_the_queries_of_a_group_are_in_one_split_and_in_one_fold(write: Write) -> None:
-    train = write(frame([f"cluster {number % 7}" for number in range(21)], "cluster"))
-    group_of = {str(number): number % 7 for number in range(21)}
-    for settings_of_splits in ({}, {"split_seed": 3}, {"cv": 3, "fold": 2}):
-        splits = load(train, group_by="cluster", **settings_of_splits)
-        groups = [{group_of[query] for query in ids(split)} for _, split in splits]
-        assert splits.train.feature_names == ("bm25",)
-        assert sum(map(len, groups)) == len(set.union(*groups)) == 7
 
 
 def test_a_group_is_held_out_with_its_latest_query(write: Write) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
 
-from ltrbench.data import RankingDataset, Splits, split_queries, splits
+from ltrbench.data import RankingDataset, Splits, split_queries
 from ltrbench.data.splits import folds, sample_queries, take_fold
 from ltrbench.errors import DataError
 
@@ -181,25 +179,3 @@ def test_one_judged_list_alone_cannot_be_split() -> None:
         split_queries(whole, 0.5, 0, "test")
     with pytest.raises(DataError, match=naming("cv is 2", "2 queries", "1 different judged lists")):
         folds(whole, 2, seed=0)
-
-
-def test_each_query_is_digested_once_for_a_hold_out_and_the_check_for_leaks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    digested: list[int] = []
-
-    def counting(dataset: RankingDataset, parts: Iterator[Any]) -> Any:
-        digested.append(dataset.num_queries)
-        return of_parts(dataset, parts)
-
-    of_parts = splits._digests
-    monkeypatch.setattr(splits, "_digests", counting)
-    rest, test = split_queries(dataset(10), 0.3, 0, "test")
-    train, valid = split_queries(rest, 0.5, 1, "valid")
-    Splits(train=train, valid=valid, test=test)
-    assert digested == [10]
-
-
-def test_what_to_do_without_validation_is_said() -> None:
-    with pytest.raises(DataError, match=naming("set data.valid_share=0")):
-        split_queries(dataset(1), 0.2, 0, "valid")

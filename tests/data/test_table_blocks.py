@@ -19,13 +19,12 @@ from hypothesis import strategies as st
 from messages import naming
 from one_frame import read_in_one_frame
 
-from ltrbench.data import RankingDataset, read_table
-from ltrbench.data.features import is_mapped
-from ltrbench.data.features.matrix import arrays_of
-from ltrbench.data.formats import compression
-from ltrbench.data.formats.table import csv_files, csv_text, filling, frame, parquet_files
-from ltrbench.data.formats.table.split_columns import SplitColumns
-from ltrbench.data.formats.table.tables import read_table_features, read_table_to_split
+from ltrbench.data import RankingDataset, blocks, read_table, table_files
+from ltrbench.data import tables as frame
+from ltrbench.data import tables as parquet_files
+from ltrbench.data.features import arrays_of, is_mapped
+from ltrbench.data.table_files import SplitColumns
+from ltrbench.data.tables import read_table_to_split
 from ltrbench.errors import DataError
 
 Read = Callable[..., tuple[RankingDataset, SplitColumns]]
@@ -36,11 +35,11 @@ ROLES = dict.fromkeys(["label", "query", "document", "weight", "position", "spli
 def tiny_blocks() -> Iterator[None]:
     """Blocks of a line of text, of one column of a row group, and of two ids."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compression, "_BLOCK_BYTES", 5)
-        patch.setattr(csv_text, "TEXT_BLOCK_BYTES", 1)
-        for module in (filling, frame, parquet_files):
+        patch.setattr(blocks, "_BLOCK_BYTES", 5)
+        patch.setattr(table_files, "TEXT_BLOCK_BYTES", 1)
+        for module in (table_files, frame, parquet_files):
             patch.setattr(module, "TABLE_BLOCK_BYTES", 1)
-        for module in (csv_files, frame):
+        for module in (table_files, frame):
             patch.setattr(module, "_ROWS_OF_PIECE", 2)
         yield
 
@@ -250,22 +249,6 @@ def write_csv(path: Path, num_rows: int) -> Path:
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_the_features_of_documents_for_prediction_are_those_of_the_data_set(
-    tmp_path: Path, ending: str
-) -> None:
-    path = write_csv(tmp_path / "t.csv", 9)
-    dataset = read_table(path)
-    if ending == "parquet":
-        path = tmp_path / "t.parquet"
-        pyarrow.parquet.write_table(pyarrow.Table.from_pandas(dataset.to_frame()), path, row_group_size=2)
-    np.testing.assert_array_equal(read_table_features(path), dataset.features)
-    reordered = read_table_features(path, feature_names=["b", "a"])
-    np.testing.assert_array_equal(reordered, dataset.features[:, [1, 0]])
-    repeated = read_table_features(path, features=["b", "b"])
-    np.testing.assert_array_equal(repeated, dataset.features[:, [1, 1]])
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize("scattered", [False, True])
 def test_features_in_a_temporary_file_are_the_same(
     tmp_path: Path, ending: str, scattered: bool, monkeypatch: pytest.MonkeyPatch
@@ -279,7 +262,7 @@ def test_features_in_a_temporary_file_are_the_same(
     frame.to_parquet(path) if ending == "parquet" else frame.to_csv(path, index=False)
     expected = read_table(path, sort_queries=scattered)
     # Memory for labels and ids: 16 bytes a row, and 17 for the one character of each of two text columns.
-    monkeypatch.setattr(filling, "available_bytes", lambda: 50 * (16 + 2 * 17))
+    monkeypatch.setattr(table_files, "available_bytes", lambda: 50 * (16 + 2 * 17))
     dataset = read_table(path, sort_queries=scattered, scratch=tmp_path / "scratch")
     (array,) = arrays_of(dataset.features)
     assert is_mapped(array)
@@ -298,7 +281,7 @@ def test_a_table_that_does_not_fit_into_memory_is_refused_before_it_is_read(
         pyarrow.parquet.write_table(pyarrow.Table.from_pandas(frame_of_table), path)
     rows = 18 if ending == "csv" else 9
     # Memory for labels and queries of up to three characters, not for the features.
-    monkeypatch.setattr(filling, "available_bytes", lambda: rows * (16 + 2 * 19))
+    monkeypatch.setattr(table_files, "available_bytes", lambda: rows * (16 + 2 * 19))
     with pytest.raises(
         DataError,
         match=naming(f"{path}:", f"{rows} rows", "2 features", "0.0 GB", "more memory", "data.features"),
@@ -319,11 +302,11 @@ def test_ids_that_do_not_fit_into_memory_are_refused_before_they_are_read(
     # A row: 16 bytes, 16 and the characters of each of three columns, and the document id in NumPy.
     needed = 100 * (16 + 3 * 16 + 1 + 1 + 30 + 8 * 30)
     scratch = tmp_path / "scratch" if with_scratch else None
-    monkeypatch.setattr(filling, "available_bytes", lambda: needed - 1)
+    monkeypatch.setattr(table_files, "available_bytes", lambda: needed - 1)
     parts = ("100 rows", "document of 30 characters", "0.0 GB", "shorter ids")
     with pytest.raises(DataError, match=naming(*parts)):
         read_table(source, scratch=scratch)
-    monkeypatch.setattr(filling, "available_bytes", lambda: needed + 4 * 100)
+    monkeypatch.setattr(table_files, "available_bytes", lambda: needed + 4 * 100)
     assert read_table(source, scratch=scratch).document_ids is not None
 
 
@@ -347,8 +330,8 @@ def test_the_first_of_several_mistakes_is_the_same_wherever_blocks_end(
     with pytest.raises(DataError, match=naming("t.csv", *parts)):
         read_table(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compression, "_BLOCK_BYTES", 1 << 18)
-        patch.setattr(csv_text, "TEXT_BLOCK_BYTES", 1 << 20)
+        patch.setattr(blocks, "_BLOCK_BYTES", 1 << 18)
+        patch.setattr(table_files, "TEXT_BLOCK_BYTES", 1 << 20)
         with pytest.raises(DataError, match=naming("t.csv", *parts)):
             read_table(path)
 
@@ -369,7 +352,7 @@ def test_a_folder_of_parquet_files_with_values_in_its_paths_is_one_table(tmp_pat
 def test_a_csv_file_that_grows_while_it_is_read_is_refused(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "t.csv", 2)
     texts = iter([path.read_bytes(), path.read_bytes() + b"1,q9,1,1\n" * 9])
-    file = csv_files.CsvFile(path, lambda: iter([(next(texts), 1)]))
-    rows = filling.FeatureRows(["a"], np.empty((file.max_rows, 1), dtype=np.float32))
+    file = table_files.CsvFile(path, lambda: iter([(next(texts), 1)]))
+    rows = table_files.FeatureRows(["a"], np.empty((file.max_rows, 1), dtype=np.float32))
     with pytest.raises(DataError, match=naming("t.csv:", "changed", "read it again")):
         file.read(["label"], ["a"], rows.take)

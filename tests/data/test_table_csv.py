@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
-import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,81 +13,46 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from messages import naming
 
-from ltrbench.data import read_table
-from ltrbench.data.formats.compression import read_blocks
-from ltrbench.data.formats.table import csv_files
-from ltrbench.data.formats.table.cells import number_of_text
-from ltrbench.data.formats.table.csv_files import CsvFile, CsvTable
-from ltrbench.data.formats.table.tables import ROLES
+from ltrbench.data import read_table, table_files
+from ltrbench.data.blocks import read_blocks
+from ltrbench.data.table_files import CsvFile, CsvTable, number_of_text
 from ltrbench.errors import DataError
 
-Write = Callable[[str], Path]
+Write = Callable[..., Path]
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def write_file(text: str) -> Path:
-        (tmp_path / "train.csv").write_bytes(text.encode())
-        return tmp_path / "train.csv"
-
-    return write_file
-
-
-MISTAKES = {
-    "more cells than columns": (
-        "label,query_id,a\n1,7,3,0.5\n0,7,5,0.1\n",
-        [":2:", "4 cells", "3 columns", "Quote cells"],
-    ),
-    "a comma at the end of every row": (
-        "label,query_id,a\n1,7,3,\n0,7,5,\n",
-        [":2:", "4 cells", "3 columns", "Remove the commas"],
-    ),
-    "fewer cells than columns": (
-        "label,query_id,a,b\n1,q,1,2\n1,q2,1\n",
-        [":3:", "3 cells", "4 columns", "missing cells"],
-    ),
-    "a file that was cut off": ("label,query_id,a\n1,q,1\n1,q", [":3:", "2 cells", "copy the file"]),
-    "a line of blanks": ("label,query_id,a\n1,q,1\n  \n", [":3:", "1 cells", "3 columns"]),
-    "a column twice": ("label,query_id,a,a\n1,7,3,3\n", [":", "'a'", "rename"]),
-    "the index of pandas": (",label,query_id,a\n0,1,7,3\n", [":", "column 1", "('')", "index=False"]),
-    "a bad label": ("label,query_id,a\n1,q,1\n-1,q,2\n", [":3:", "-1.0", "'label'", "0 or more"]),
-    "a bad label below blank lines": (
-        "\n\nlabel,query_id,a\n\n1,q,1\n\n-1,q,2\n",
-        [":7:", "-1.0", "'label'"],
-    ),
-    "a bad label below a cell of two lines": (
-        'label,query_id,a\n1,"x\ny",1\n-1,q,2\n',
-        [":4:", "-1.0", "'label'"],
-    ),
-    "a label that is a word": (
-        "label,query_id,a\n1,q,1\ngood,q,2\n",
-        [":3:", "'label'", "'good'", "grades as numbers"],
-    ),
-    "a label that is absent": ("label,query_id,a\n,q,1\n", [":2:", "nan", "'label'", "remove the document"]),
-    "a query that is absent": ("label,query_id,a\n1,,1\n", [":2:", "'query_id'", "empty", "query id"]),
-    "a word for a number": ("label,query_id,a\n1,q,x\n", [":2:", "'a'", "'x'", "not a number"]),
-    "an underscore in a number": ("label,query_id,a\n1,q,1_0\n", [":2:", "'a'", "'1_0'"]),
-    "an infinite number": ("label,query_id,a\n1,q,-inf\n", [":2:", "'a'", "-inf", "Rescale"]),
-    "a number of 400 digits": (f"label,query_id,a\n1,q,{'9' * 400}\n", [":2:", "'a'", "inf", "Rescale"]),
-    "no weight": (
-        "label,query_id,weight,a\n1,p,1,1\n1,q,0,1\n",
-        [":3:", "query 'q'", "weight 0", "Remove the query"],
-    ),
-    "an open quote": ('label,query_id,a\n1,"q,1\n', [":2:", "Close every quote"]),
-    "a quote within a cell": ('label,query_id,a\n1,"q"x,1\n', [":2:", "double a quote"]),
-    "a null byte": ("label,query_id,a\n1,q\0,1\n", [":2:", "byte 0x00", "not text", "convert"]),
-    "nothing": ("", [":", "empty", "copied completely"]),
-    "blank lines only": ("\n\n", [":", "empty"]),
-    "a header alone": ("label,query_id,a\n", [":", "no rows", "at least one"]),
-}
+MISTAKES: list[tuple[str, list[str]]] = [
+    ("label,query_id,a\n1,7,3,0.5\n0,7,5,0.1\n", [":2:", "4 cells", "3 columns", "Quote cells"]),
+    ("label,query_id,a\n1,7,3,\n0,7,5,\n", [":2:", "4 cells", "3 columns", "Remove the commas"]),
+    ("label,query_id,a,b\n1,q,1,2\n1,q2,1\n", [":3:", "3 cells", "4 columns", "missing cells"]),
+    ("label,query_id,a\n1,q,1\n1,q", [":3:", "2 cells", "copy the file"]),
+    ("label,query_id,a\n1,q,1\n  \n", [":3:", "1 cells", "3 columns"]),
+    ("label,query_id,a,a\n1,7,3,3\n", [":", "'a'", "rename"]),
+    (",label,query_id,a\n0,1,7,3\n", [":", "column 1", "('')", "index=False"]),
+    ("\n\nlabel,query_id,a\n\n1,q,1\n\n-1,q,2\n", [":7:", "-1.0", "'label'", "0 or more"]),
+    ('label,query_id,a\n1,"x\ny",1\n-1,q,2\n', [":4:", "-1.0", "'label'"]),
+    ("label,query_id,a\n1,q,1\ngood,q,2\n", [":3:", "'label'", "'good'", "grades as numbers"]),
+    ("label,query_id,a\n,q,1\n", [":2:", "nan", "'label'", "remove the document"]),
+    ("label,query_id,a\n1,,1\n", [":2:", "'query_id'", "empty", "query id"]),
+    ("label,query_id,a\n1,q,1_0\n", [":2:", "'a'", "'1_0'", "not a number"]),
+    ("label,query_id,a\n1,q,-inf\n", [":2:", "'a'", "-inf", "Rescale"]),
+    (f"label,query_id,a\n1,q,{'9' * 400}\n", [":2:", "'a'", "inf", "Rescale"]),
+    ("label,query_id,weight,a\n1,p,1,1\n1,q,0,1\n", [":3:", "query 'q'", "weight 0", "Remove the query"]),
+    ('label,query_id,a\n1,"q,1\n', [":2:", "Close every quote"]),
+    ('label,query_id,a\n1,"q"x,1\n', [":2:", "double a quote"]),
+    ("label,query_id,a\n1,q\0,1\n", [":2:", "byte 0x00", "not text", "convert"]),
+    ("", [":", "empty", "copied completely"]),
+    ("\n\n", [":", "empty"]),
+    ("label,query_id,a\n", [":", "no rows", "at least one"]),
+]
 
 
-@pytest.mark.parametrize(("text", "parts"), MISTAKES.values(), ids=MISTAKES.keys())
+@pytest.mark.parametrize(("text", "parts"), MISTAKES)
 def test_a_mistake_is_told_with_its_line(write: Write, text: str, parts: list[str]) -> None:
     place, *others = parts
     with pytest.raises(DataError, match=naming(*others)) as caught:
-        read_table(write(text))
-    assert str(caught.value).startswith(f"{write(text)}{place}")
+        read_table(write(text, "train.csv"))
+    assert str(caught.value).startswith(f"{write(text, 'train.csv')}{place}")
 
 
 def test_bytes_that_are_no_text_are_told_with_their_line(tmp_path: Path) -> None:
@@ -102,13 +64,13 @@ def test_bytes_that_are_no_text_are_told_with_their_line(tmp_path: Path) -> None
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_ends_of_lines_and_a_mark_of_utf8_change_nothing(write: Write, end: str, mark: str) -> None:
-    read = read_table(write(mark + end.join(["label,query_id,a", "1,q,0.5", "0,q,2", ""])))
+    read = read_table(write(mark + end.join(["label,query_id,a", "1,q,0.5", "0,q,2", ""]), "train.csv"))
     assert read.labels.tolist() == [1, 0]
     assert read.features.tolist() == [[0.5], [2]]
 
 
 def test_missing_values_and_switches_are_numbers_and_ids_are_not(write: Write) -> None:
-    read = read_table(write("label,query_id,a,b\n1,NA,NA,True\n0,null, +1 ,FALSE\n0,nan,,1\n"))
+    read = read_table(write("label,query_id,a,b\n1,NA,NA,True\n0,null, +1 ,FALSE\n0,nan,,1\n", "train.csv"))
     np.testing.assert_array_equal(read.features, [[np.nan, 1], [1, 0], [np.nan, 1]])
     assert read.query_ids.tolist() == ["NA", "null", "nan"]
 
@@ -176,7 +138,7 @@ def test_pyarrow_reads_what_the_specification_reads_or_leaves_it(
     path = tmp_path_factory.mktemp("csv") / "t.csv"
     usual = cells_of(text, path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_files, "_read_fast", lambda *_: None)
+        patch.setattr(table_files, "_read_fast", lambda *_: None)
         assert cells_of(text, path) == usual
     if not isinstance(usual, str):
         # Python's csv module on the whole text.
@@ -212,114 +174,3 @@ def test_a_double_is_read_back_to_the_bit(
 
 
 # Contents of a table, and the specification
-
-# Tables of `write_table` and pandas, of spreadsheets, with quotes, and typed by hand.
-REAL_TABLES = (
-    b"query_id,document_id,label,weight,position,bm25,pagerank\r\n"
-    b"10,GX000-24-123,0.0,0.5,1,0.031310,1e-05\r\n10,GX8,2.0,0.5,2,0.5,\r\n11,,1.0,2.0,1,3,0.25\r\n",
-    b'\xef\xbb\xbf"relevance","qid","title ""a"", body"\n"2","007","0.5"\n"0","007","-14.73"\n',
-    b"label,qid,bm25,is_new\n3,a,7,True\n\n0,b,NA,FALSE\n1,b,nan,0\n",
-)
-
-
-@st.composite
-def mutated_real_tables(draw: st.DrawFn) -> bytes:
-    """Generates a real table with cells or lines repeated or lost, and bytes changed, removed or inserted."""
-    text = draw(st.sampled_from(REAL_TABLES))
-    for separator in (b",", b"\n"):
-        parts = text.split(separator)
-        place = draw(st.integers(0, len(parts) - 1))
-        change = draw(st.sampled_from(["none", "none", "doubled", "lost"]))
-        kept = {"none": [parts[place]], "doubled": [parts[place]] * 2, "lost": []}[change]
-        text = separator.join([*parts[:place], *kept, *parts[place + 1 :]])
-    for _ in range(draw(st.integers(0, 2))):
-        start = draw(st.integers(0, len(text)))
-        put_in = draw(ODD_TEXT.map(str.encode) | st.binary(max_size=2))
-        text = text[:start] + put_in + text[start + draw(st.integers(0, 3)) :]
-    return text
-
-
-def specified(content: bytes) -> dict[str, Any]:
-    """Returns the contents of a table, read by the simplest implementation.
-
-    Raises:
-        ValueError: The file is not text, is not a table, or has invalid values.
-    """
-    rows = _rows_of(content)
-    columns = dict(zip(rows[0], zip(*rows[1:], strict=True), strict=True))
-    named = {role: [name for name in names if name in columns] for role, names in ROLES.items()}
-    names = {role: present[0] for role, present in named.items() if present}
-    features = [name for name in columns if name not in names.values()]
-    _require(max(map(len, named.values())) == 1 and {"label", "query"} <= set(names) and bool(features))
-    _require(all(name and not name.startswith("Unnamed: ") for name in features))
-    contents: dict[str, Any] = {role: columns[name] for role, name in names.items()}
-    for role in {"label", "weight", "position"} & set(names):
-        contents[role] = [number_of_text(cell) for cell in contents[role]]
-        _require(all(0 <= number < math.inf for number in contents[role]))
-    _require(all(number.is_integer() and number < 2**53 for number in contents.get("position", ())))
-    runs = [query for query, _ in itertools.groupby(contents["query"])]
-    _require("" not in runs and len(runs) == len(set(runs)))
-    for query in runs if "weight" in contents else ():
-        _require(
-            any(
-                weight
-                for each, weight in zip(contents["query"], contents["weight"], strict=True)
-                if each == query
-            )
-        )
-    with np.errstate(over="ignore"):
-        contents["features"] = np.array(
-            [[number_of_text(cell) for cell in columns[name]] for name in features], np.float32
-        ).T
-    _require(not np.isinf(contents["features"]).any())
-    return contents
-
-
-def _rows_of(content: bytes) -> list[list[str]]:
-    """Returns the non-blank rows: a header and at least one more row of the same width."""
-    text = content.decode("utf-8-sig")
-    try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
-    except csv.Error:
-        raise ValueError from None
-    _require("\0" not in text and len(rows) > 1 and len(set(rows[0])) == len(rows[0]))
-    return rows
-
-
-def _require(holds: bool) -> None:
-    if not holds:
-        raise ValueError
-
-
-@given(content=mutated_real_tables() | csv_texts().map(str.encode) | st.binary(max_size=100))
-@example(REAL_TABLES[0])
-@example(REAL_TABLES[1])
-@example(REAL_TABLES[2])
-@settings(deadline=None, max_examples=100)
-def test_a_table_is_read_as_specified_or_refused_as_specified(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes
-) -> None:
-    path = tmp_path_factory.mktemp("csv") / "t.csv"
-    path.write_bytes(content)
-    try:
-        contents = specified(content)
-    except ValueError:
-        with pytest.raises(DataError):  # any other error fails the test
-            read_table(path)
-        return
-    read = read_table(path)
-    np.testing.assert_array_equal(read.features, contents["features"])
-    assert read.labels.tolist() == list(contents["label"])
-    assert read.query_ids[read.query_of_document].tolist() == list(contents["query"])
-    if "document" in contents:
-        assert read.document_ids is not None
-        assert read.document_ids.tolist() == list(contents["document"])
-    if "weight" in contents:
-        assert read.weight_of_document.tolist() == contents["weight"]
-    if "position" in contents:
-        assert read.positions is not None
-        assert read.positions.tolist() == contents["position"]
-
-
-def test_real_tables_are_read() -> None:
-    assert [len(specified(content)["label"]) for content in REAL_TABLES] == [3, 2, 3]

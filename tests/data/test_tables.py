@@ -15,7 +15,8 @@ import pytest
 from messages import naming
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.formats.table.tables import read_table, read_table_features, to_frame, write_table
+from ltrbench.data.frames import to_frame
+from ltrbench.data.tables import read_table, read_table_features, write_table
 from ltrbench.errors import ConfigError, DataError
 
 DATES = pd.date_range("2026-01-31", periods=3)
@@ -87,15 +88,6 @@ def test_what_would_be_read_back_as_something_else_is_not_written(tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
-def test_a_gzipped_parquet_file_is_told_by_its_name(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=naming("t.parquet.gz:", "Decompress", "t.parquet.")):
-        read_table(tmp_path / "t.parquet.gz")
-
-
-def test_a_frame_is_read_back(dataset: RankingDataset) -> None:
-    assert read_table(to_frame(dataset)).fingerprint == dataset.fingerprint
-
-
 def test_columns_can_have_other_names_and_the_rest_are_features() -> None:
     renamed = frame().rename(columns={"label": "grade", "query_id": "session"})
     read = read_table(renamed, label="grade", query="session")
@@ -108,11 +100,6 @@ def test_listed_features_are_taken_in_their_order_and_the_others_left() -> None:
     read = read_table(frame(url=["x", "y", "z"], clicks=[7, 8, 9]), features=["clicks", "bm25"])
     assert read.feature_names == ("clicks", "bm25")
     assert read.features.tolist() == [[7, 0.5], [8, 1.5], [9, 2.5]]
-
-
-def test_the_features_of_training_are_found_by_name_in_any_order() -> None:
-    read = read_table(frame(clicks=[7, 8, 9]), feature_names=("clicks", "bm25"))
-    assert read.features[:, 0].tolist() == [7, 8, 9]
 
 
 def test_scattered_queries_are_refused_or_brought_together_in_the_order_of_their_rows() -> None:
@@ -150,13 +137,6 @@ def test_features_alone_need_no_label_and_no_query(
         read_table(source)
 
 
-def test_a_table_without_labels_is_no_data_set_and_the_message_says_what_takes_it() -> None:
-    with pytest.raises(
-        DataError, match=naming("label or relevance", "label=COLUMN", "predict", "read_features")
-    ):
-        read_table(frame().drop(columns="label"))
-
-
 def test_a_column_that_training_named_may_be_absent_from_what_is_scored() -> None:
     renamed = frame().rename(columns={"label": "grade", "query_id": "session"})
     for table in (renamed, renamed.drop(columns="grade"), renamed.drop(columns=["grade", "session"])):
@@ -167,13 +147,10 @@ def test_a_column_that_training_named_may_be_absent_from_what_is_scored() -> Non
     ("columns", "parts"),
     [
         ({"label": [0, None, 1]}, ["row 2:", "'label'", "empty", "Add a label", "clear"]),
-        ({"label": [None, None, -1]}, ["row 1:", "'label'", "empty"]),
         ({"label": [0, 1, -1]}, ["row 3:", -1.0, "'label'", "0 or more"]),
-        ({"label": [0, "x", 1]}, ["row 2:", "'label'", "'x'", "not a number"]),
         ({"bm25": [0, "x", 1]}, ["row 2:", "'bm25'", "'x'", "not a number"]),
         ({"url": [1, 2, 3]}, ["the DataFrame:", "columns url", "remove", "data.features"]),
     ],
-    ids=str,
 )
 def test_a_mistake_in_a_table_that_is_only_to_be_scored_is_named(
     columns: dict[str, list[object]], parts: list[object]
@@ -194,13 +171,11 @@ def test_a_column_of_labels_may_be_empty_in_what_is_scored() -> None:
         ({"label": [np.inf, 1, 1]}, ["row 1:", "inf", "'label'", "finite"]),
         ({"label": [0.5, 1, 1]}, ["row 1:", 0.5, "'label'", "whole numbers", "whole_labels=false"]),
         ({"bm25": [0, "x", 1]}, ["row 2:", "'bm25'", "'x'", "not a number"]),
-        ({"bm25": [0, 1, -np.inf]}, ["row 3:", "'bm25'", "-inf", "Rescale"]),
         ({"bm25": [1e39, 1, 0]}, ["row 1:", "'bm25'", "1e+39", "float32", "Rescale"]),
         ({"label": ["good", 1, 1]}, ["row 1:", "'label'", "'good'", "grades as numbers"]),
         ({"query_id": [1, None, 2]}, ["row 2:", "'query_id'", "nan", "needs an id", "remove the row"]),
         ({"query_id": [pd.NaT] * 3}, ["row 1:", "'query_id'", "NaT", "needs an id", "remove the row"]),
         ({"query_id": list(DATES)}, ["row 1:", "'query_id'", "2026-01-31", "a date", "astype(str)"]),
-        ({"query_id": [day.date() for day in DATES]}, ["row 1:", "'query_id'", "(2026, 1, 31)", "as text"]),
         ({"document_id": list(DATES)}, ["row 1:", "'document_id'", "2026-01-31", "a date", "astype(str)"]),
         ({"query_id": ["", "a", "b"]}, ["row 1:", "'query_id'", "empty"]),
         ({"query_id": [(1, 2), "a", "b"]}, ["row 1:", "'query_id'", "(1, 2)", "needs an id"]),
@@ -209,19 +184,42 @@ def test_a_column_of_labels_may_be_empty_in_what_is_scored() -> None:
         ({"weight": [1, 1, 0]}, ["row 3:", "query '2'", "weight 0", "Remove the query"]),
         ({"position": [1, 1.5, 2]}, ["row 2:", 1.5, "'position'", "rank"]),
         ({"position": [1, -1, 2]}, ["row 2:", -1.0, "'position'", "0 or more"]),
-        ({"position": [1, 1e30, 2]}, ["row 2:", 1e30, "'position'", "rank"]),
         ({"bm25": [1, 10**400, 2]}, ["row 2:", "'bm25'", "inf", "Rescale"]),
         ({"bm25": [1j, 2, 3]}, ["row 1:", "'bm25'", "1j", "not a number"]),
         ({"bm25": list(DATES)}, ["row 1:", "'bm25'", "2026-01-31", "data.features", "split_by"]),
         ({"bm25": list(pd.to_timedelta([1, 2, 3]))}, ["row 1:", "'bm25'", "Timedelta"]),
-        ({"bm25": list(pd.period_range("2020", periods=3))}, ["row 1:", "'bm25'", "Period"]),
+        ({"grade": [0, 1, 2]}, ["column 'label'", "feature", "Remove", "list the features"]),
     ],
 )
 def test_a_wrong_value_is_named_with_its_row_and_column(
     columns: dict[str, list[object]], parts: list[object]
 ) -> None:
+    label = "grade" if "grade" in columns else None
     with pytest.raises(DataError, match=naming(*parts)):
-        read_table(frame(**columns), whole_labels=True)
+        read_table(frame(**columns), label=label, whole_labels=True)
+
+
+@pytest.mark.parametrize(
+    ("dropped", "options", "parts"),
+    [
+        ("label", {}, ["label or relevance", "label=COLUMN", "predict", "read_features"]),
+        ("bm25", {}, ["no feature column", "label, query_id", "add"]),
+        ("", {"label": "lable"}, ["'lable'", "'label'?", "'query_id'"]),
+        ("", {"weight": "label"}, ["column 'label'", "to label", "to weight", "a different column"]),
+        ("", {"feature_names": ("bm52",)}, ["'bm52'", "'bm25'?"]),
+        ("", {"feature_names": ("bm25", "clicks")}, ["'clicks'", "add the column"]),
+        ("", {"num_features": 3}, ["1 feature columns", "3 were expected"]),
+        ("", {"sort_queries": "no"}, ["sort_queries is 'no'", "must be"]),
+        ("", {"whole_labels": 1}, ["whole_labels is 1", "must be"]),
+        ("", {"num_features": "3"}, ["num_features is '3'", "must be"]),
+        ("", {"features": "bm25"}, ["features is 'bm25'", "must be"]),
+    ],
+)
+def test_a_column_or_an_option_that_does_not_fit_is_named(
+    dropped: str, options: dict[str, Any], parts: list[str]
+) -> None:
+    with pytest.raises((DataError, ConfigError), match=naming(*parts)):
+        read_table(frame().drop(columns=dropped or []), **options)
 
 
 def test_a_row_is_that_of_the_file_even_where_queries_are_sorted() -> None:
@@ -260,22 +258,6 @@ def test_a_column_that_hardly_is_a_feature_is_no_feature_unless_it_is_listed(
     assert listed.feature_names == ("bm25", further)
 
 
-def test_a_label_beside_the_label_that_is_asked_for_is_no_feature() -> None:
-    with pytest.raises(DataError, match=naming("column 'label'", "feature", "Remove", "list the features")):
-        read_table(frame(grade=[0, 1, 2]), label="grade")
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"sort_queries": "no"}, {"whole_labels": 1}, {"num_features": "3"}, {"features": "bm25"}],
-    ids=str,
-)
-def test_an_option_of_another_type_is_refused(options: dict[str, Any]) -> None:
-    (name,) = options
-    with pytest.raises(ConfigError, match=naming(f"{name} is {options[name]!r}", "must be")):
-        read_table(frame(), **options)
-
-
 def test_ids_are_texts_and_numbers_of_any_kind() -> None:
     read = read_table(frame(query_id=[Decimal("7"), Decimal("7"), "b"], docid=[1, 2.5, "c"]))
     assert read.query_ids.tolist() == ["7", "b"]
@@ -283,55 +265,15 @@ def test_ids_are_texts_and_numbers_of_any_kind() -> None:
     assert read.document_ids.tolist() == ["1", "2.5", "c"]
 
 
-def test_a_column_has_one_role() -> None:
-    with pytest.raises(
-        DataError, match=naming("column 'label'", "to label", "to weight", "a different column")
-    ):
-        read_table(frame(), weight="label")
-
-
-def test_a_table_in_which_nothing_is_found_shows_its_columns(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("label, query_id,bm25\n1,q,2\n")
-    with pytest.raises(DataError, match=naming("a.csv:", "query_id or qid", "'label', ' query_id', 'bm25'")):
-        read_table(tmp_path / "a.csv")
-    (tmp_path / "b.csv").write_text("label query_id bm25\n1 q 2\n")
-    with pytest.raises(DataError, match=naming("b.csv:", "'label query_id bm25'", "commas")):
-        read_table(tmp_path / "b.csv")
-    with pytest.raises(DataError, match=naming("'label', 'f0', ", ", ....")):
-        read_table(pd.DataFrame({"label": [1], **{f"f{number}": [0] for number in range(20)}}))
-
-
-@pytest.mark.parametrize("separator", ["\t", ";"])
-def test_a_table_with_another_separator_is_refused_with_a_command_that_converts_it(
-    tmp_path: Path, separator: str
-) -> None:
+def test_a_table_with_another_separator_is_refused_with_a_command_that_converts_it(tmp_path: Path) -> None:
     file, converted = tmp_path / "t.tsv", tmp_path / "FILE.csv"
-    file.write_text("label,query_id,bm25\n1,007,2\n0,NA,3\n".replace(",", separator))
-    command = f"pandas.read_csv(FILE, sep={separator!r}, dtype=str, keep_default_na=False)"
-    with pytest.raises(
-        DataError, match=naming("t.tsv:", repr(f"label{separator}query_id{separator}bm25"), "commas", command)
-    ):
+    file.write_text("label;query_id;bm25\n1;007;2\n0;NA;3\n")
+    command = "pandas.read_csv(FILE, sep=';', dtype=str, keep_default_na=False)"
+    with pytest.raises(DataError, match=naming("t.tsv:", "'label;query_id;bm25'", "commas", command)):
         read_table(file)
-    written = pd.read_csv(file, sep=separator, dtype=str, keep_default_na=False)
+    written = pd.read_csv(file, sep=";", dtype=str, keep_default_na=False)
     written.to_csv(converted, index=False)
     assert read_table(converted).query_ids.tolist() == ["007", "NA"]
-
-
-def test_a_missing_or_further_column_is_named() -> None:
-    with pytest.raises(DataError, match=naming("label or relevance", "label=COLUMN")):
-        read_table(frame().drop(columns="label"))
-    with pytest.raises(DataError, match=naming("'lable'", "'label'?", "'query_id'")):
-        read_table(frame(), label="lable")
-    with pytest.raises(DataError, match=naming("'bm52'", "'bm25'?")):
-        read_table(frame(), feature_names=("bm52",))
-    with pytest.raises(DataError, match=naming("'clicks'", "add the column")):
-        read_table(frame(), feature_names=("bm25", "clicks"))
-    with pytest.raises(DataError, match=naming("columns clicks", "remove", "data.features")):
-        read_table(frame(clicks=[1, 2, 3]), feature_names=("bm25",))
-    with pytest.raises(DataError, match=naming("1 feature columns", "3 were expected")):
-        read_table(frame(), 3)
-    with pytest.raises(DataError, match=naming("no feature column", "label, query_id", "add")):
-        read_table(frame().drop(columns="bm25"))
 
 
 def test_a_column_that_is_twice_in_a_parquet_file_is_named(tmp_path: Path) -> None:
@@ -342,35 +284,12 @@ def test_a_column_that_is_twice_in_a_parquet_file_is_named(tmp_path: Path) -> No
         read_table(tmp_path / "t.parquet")
 
 
-def test_a_folder_of_parquet_files_is_one_table_unless_it_is_empty(tmp_path: Path) -> None:
-    folder = tmp_path / "t.parquet"
-    folder.mkdir()
-    with pytest.raises(DataError, match=naming("t.parquet:", "no rows")):
-        read_table(folder)
-    frame().iloc[:2].to_parquet(folder / "part-0.parquet")
-    frame().iloc[2:].to_parquet(folder / "part-1.parquet")
-    assert read_table(folder).fingerprint == read_table(frame()).fingerprint
-
-
-def test_a_table_without_rows_is_refused() -> None:
-    with pytest.raises(DataError, match=naming("the DataFrame:", "no rows")):
-        read_table(frame().iloc[:0])
-
-
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
-@pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe\x80junk"])
-def test_a_file_that_is_no_table_is_named(tmp_path: Path, name: str, content: bytes) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=name):
-        read_table(tmp_path / name)
-
-
-def test_a_truncated_file_is_refused(dataset: RankingDataset, tmp_path: Path) -> None:
-    write_table(dataset, tmp_path / "t.csv.gz")
-    whole = (tmp_path / "t.csv.gz").read_bytes()
-    (tmp_path / "t.csv.gz").write_bytes(whole[:-12])
-    with pytest.raises(DataError, match=naming("t.csv.gz:1:", "damaged", "`gzip -t`")):
-        read_table(tmp_path / "t.csv.gz")
+def test_a_file_that_is_no_table_is_named(tmp_path: Path, name: str) -> None:
+    for content in (b"", b"\x00\xff\xfe\x80junk"):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=name):
+            read_table(tmp_path / name)
 
 
 def test_several_tables_are_one_split_and_have_the_same_columns(tmp_path: Path) -> None:
@@ -396,58 +315,24 @@ def test_a_mistake_in_one_of_several_tables_is_told_by_its_own_name_and_line(tmp
         read_table(paths)
 
 
-def parquet_bytes(folder: Path) -> bytes:
-    """Returns a file with strings, categories, integers with gaps and doubles, and an index."""
-    table = frame().assign(
-        kind=pd.Categorical(["1", "2"] * (len(frame()) // 2) + ["1"] * (len(frame()) % 2)),
-        count=pd.array([None, *range(1, len(frame()))], dtype="Int64"),
-    )
-    table.index = pd.Index(np.arange(len(table)) ** 2, name="rows of a larger table")
-    table.to_parquet(folder / "whole.parquet")
-    return (folder / "whole.parquet").read_bytes()
-
-
 def test_an_index_that_pandas_wrote_into_a_parquet_file_is_no_feature(tmp_path: Path) -> None:
-    parquet_bytes(tmp_path)
-    assert "rows of a larger table" not in read_table(tmp_path / "whole.parquet").feature_names
-
-
-def with_note_replaced(folder: Path, old: bytes, new: bytes) -> Path:
-    """Writes the table with changed pandas metadata, which pyarrow stores in two places."""
-    parquet_bytes(folder)
-    table = pyarrow.parquet.read_table(folder / "whole.parquet")
-    note = table.schema.metadata[b"pandas"]
-    assert old in note
-    changed = table.replace_schema_metadata({b"pandas": note.replace(old, new)})
-    pyarrow.parquet.write_table(changed, folder / "damaged.parquet")
-    return folder / "damaged.parquet"
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (b'"numpy_type"', b'"numpy_typo"'),  # KeyError in pandas
-        (b'"pandas_type"', b'"pandas_typo"'),
-        (b'"float64"', b'"eloat64"'),  # TypeError in NumPy
-        (b'"columns"', b'"kolumns"'),
-    ],
-)
-def test_what_pandas_noted_of_its_types_is_not_needed(tmp_path: Path, old: bytes, new: bytes) -> None:
-    damaged = read_table(with_note_replaced(tmp_path, old, new))
-    assert damaged.fingerprint == read_table(tmp_path / "whole.parquet").fingerprint
-
-
-def test_a_damaged_note_of_the_index_is_refused_because_it_might_be_read_as_a_feature(tmp_path: Path) -> None:
-    damaged = with_note_replaced(tmp_path, b'["rows of a larger table"]', b'["rows of a larger table"')
-    with pytest.raises(DataError, match=naming("damaged.parquet:", "pandas", "index", "replace the file")):
-        read_table(damaged)
+    table = frame()
+    table.index = pd.Index(np.arange(3) ** 2, name="rows")
+    table.to_parquet(tmp_path / "whole.parquet")
+    assert read_table(tmp_path / "whole.parquet").feature_names == ("bm25",)
+    written = pyarrow.parquet.read_table(tmp_path / "whole.parquet")
+    note = written.schema.metadata[b"pandas"].replace(b'["rows"]', b'["rows"')
+    pyarrow.parquet.write_table(written.replace_schema_metadata({b"pandas": note}), tmp_path / "bad.parquet")
+    with pytest.raises(DataError, match=naming("bad.parquet:", "pandas", "index", "replace the file")):
+        read_table(tmp_path / "bad.parquet")
 
 
 def test_a_damaged_parquet_file_is_read_or_refused_as_data(tmp_path: Path) -> None:
-    content = parquet_bytes(tmp_path)
+    frame(kind=["1", "2", "1"], count=[None, 1, 2]).to_parquet(tmp_path / "whole.parquet")
+    content = (tmp_path / "whole.parquet").read_bytes()
     footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     path, refused = tmp_path / "damaged.parquet", 0
-    for number in range(400):
+    for number in range(60):
         rng = np.random.default_rng([14, number])
         changed = bytearray(content)
         for place in rng.integers(footer if number % 2 else 0, len(content), rng.integers(1, 4)).tolist():
@@ -457,4 +342,4 @@ def test_a_damaged_parquet_file_is_read_or_refused_as_data(tmp_path: Path) -> No
             read_table(path)
             continue
         refused += 1
-    assert refused > 100
+    assert refused > 10

@@ -14,14 +14,14 @@ from command_line import TINY, run
 from hydra import compose, initialize_config_dir
 from messages import naming
 
-from ltrbench.cli.run.launch import flags_and_overrides
+from ltrbench.cli.launch import flags_and_overrides
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build_experiment, register_schema
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.experiment.run import Experiment
-from ltrbench.results import RESULT_FILE, Run, find_runs, read_run
+from ltrbench.runs import RESULT_FILE, Run, find_runs, read_run
 
 SOURCE = Synthetic(name="synthetic", num_queries=30, valid_share=0.25)
 SIZES = [1, 3, 2, 4, 1, 2, 5, 1, 2, 3]
@@ -242,28 +242,3 @@ def test_a_damaged_resample_is_refused_with_its_place(sweep: list[Run], tmp_path
     path.write_text(json.dumps(record))
     with pytest.raises(ResultError, match=naming("data.resample", "no train")):
         read_run(tmp_path / "0")
-
-
-@pytest.mark.slow
-def test_an_experiment_that_sets_replicates_is_swept_over_them(tmp_path: Path) -> None:
-    (tmp_path / "conf/experiment").mkdir(parents=True)
-    (tmp_path / "conf/experiment/resampled.yaml").write_text(
-        "# @package _global_\n"
-        "replicates: {number: 2, kind: subsample, share: 0.5, seed: 4}\n"
-        "hydra: {mode: MULTIRUN}\n"
-    )
-    words = [
-        "--config-dir",
-        "conf",
-        "experiment=resampled",
-        "model=single_feature",
-        "hydra.sweep.dir=s",
-        *TINY,
-    ]
-    run(*words, folder=tmp_path)
-    splits, runs = SOURCE.load(), find_runs([tmp_path / "s"])
-    assert [done.result.data["resample"]["index"] for done in runs] == [1, 2]
-    for index, done in enumerate(runs, start=1):
-        drawn = TrainingResample(number=2, index=index, kind="subsample", share=0.5, seed=4)
-        assert recorded_data(done) == expected_data(splits, drawn, kind="subsample", share=0.5)
-        assert done.result.swept == {"replicates.index": ["1", "2"]}

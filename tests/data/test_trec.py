@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +15,15 @@ from hypothesis import strategies as st
 from messages import naming
 
 from ltrbench.data import Judgments
-from ltrbench.data.formats.ranklib import SCORE_LINE, parse_ranklib_scores
-from ltrbench.data.formats.score_files import read_score_file
-from ltrbench.data.formats.trec import (
+from ltrbench.data.score_files import (
     QRELS_LINE,
     RUN_LINE,
+    SCORE_LINE,
     document_names,
+    parse_ranklib_scores,
     qrels_lines,
     read_qrels,
+    read_score_file,
     read_trec_run,
     trec_run_lines,
 )
@@ -76,12 +78,6 @@ def test_what_is_not_retrieved_ranks_last_and_what_is_not_judged_is_left_out_in_
     missing, unjudged = matched.notes
     assert re.search(naming("4 of 5 documents", "test", "last", "1 of 2 queries"), missing)
     assert re.search(naming("1 of 2 retrieved documents", "test", "ignored"), unjudged)
-
-
-def test_a_run_of_other_documents_is_refused_with_an_id_of_each(tmp_path: Path) -> None:
-    (tmp_path / "run.trec").write_text("7 Q0 stranger 1 0.5 x\n")
-    with pytest.raises(DataError, match=naming("'stranger'", "query '7'", "'d", "query 'q0'", "qrels")):
-        read_score_file(tmp_path / "run.trec").match(judged(), None, "test")
 
 
 def test_qrels_that_are_written_read_back_also_packed_and_with_queries_that_stand_apart(
@@ -139,42 +135,11 @@ def test_documents_without_an_id_of_their_own_are_called_by_their_row_in_the_fil
 
 
 @pytest.mark.parametrize(
-    ("content", "parts"),
-    [
-        ("1 Q0 a 1 0.5\n", [":1:", "'1 Q0 a 1 0.5'", "5 columns", RUN_LINE]),
-        ("1 Q0 a 1 0.5 x\n\n1 Q0 b 2 high x\n", [":3:", "'high'", "not a number", RUN_LINE]),
-        ("1 Q0 a 1 0.5 x\n1 Q0 a 2 0.4 x\n", [":2:", "'a'", "query '1'", "Keep one"]),
-    ],
+    ("label", "parts"), [(0.5, ["whole numbers"]), (1e308, ["2^31"])], ids=["fraction", "33 bits"]
 )
-def test_a_line_that_is_none_of_a_run_is_named(tmp_path: Path, content: str, parts: list[str]) -> None:
-    (tmp_path / "run").write_text(content)
-    with pytest.raises(DataError, match=naming(f"{tmp_path / 'run'}{parts[0]}", *parts[1:])):
-        read_trec_run(tmp_path / "run")
-
-
-@pytest.mark.parametrize(
-    ("content", "parts"),
-    [
-        ("1 0 a\n", [":1:", "'1 0 a'", "3 columns", QRELS_LINE]),
-        ("1 0 a 1\n1 0 b -2\n", [":2:", "'-2'", "0 or more", "remove the lines"]),
-        ("1 0 a 1\n1 0 a 0\n", [":2:", "'a'", "query '1'", "Keep one"]),
-        ("\n", [":", "empty", QRELS_LINE]),
-    ],
-)
-def test_a_line_that_is_none_of_qrels_is_named(tmp_path: Path, content: str, parts: list[str]) -> None:
-    (tmp_path / "qrels").write_text(content)
-    with pytest.raises(DataError, match=naming(f"{tmp_path / 'qrels'}{parts[0]}", *parts[1:])):
-        read_qrels(tmp_path / "qrels")
-
-
-def test_labels_with_a_fraction_are_no_qrels() -> None:
-    with pytest.raises(DataError, match=naming("labels[1]", 0.5, "whole numbers", "Map the labels")):
-        list(qrels_lines(make(labels=[1, 0.5], query_start=[0, 2]), np.array(["a", "b"])))
-
-
-def test_a_label_beyond_32_bits_is_refused_as_qrels() -> None:
-    with pytest.raises(DataError, match=naming("labels[1]", "1e+308", "2^31", "Map the labels")):
-        list(qrels_lines(make(labels=[1, 1e308], query_start=[0, 2]), np.array(["a", "b"])))
+def test_a_label_that_qrels_cannot_hold_is_refused(label: float, parts: list[str]) -> None:
+    with pytest.raises(DataError, match=naming("labels[1]", label, "Map the labels", *parts)):
+        list(qrels_lines(make(labels=[1, label], query_start=[0, 2]), np.array(["a", "b"])))
 
 
 def test_a_query_id_with_a_blank_cannot_stand_in_a_line() -> None:
@@ -204,32 +169,40 @@ def test_ranklibs_score_file_is_matched_by_query_and_counts_a_query_that_stands_
     ]
 
 
+def matched(path: Path) -> object:
+    return read_score_file(path).match(judged(), None, "test")
+
+
+def ranklib_scores(path: Path) -> object:
+    return parse_ranklib_scores(path.read_bytes(), str(path))
+
+
 @pytest.mark.parametrize(
-    ("content", "parts"),
+    ("read", "content", "parts"),
     [
-        ("0.5\n1\n", [":", "2 scores", "test has 8 documents", "one score"]),
-        ("q0\t0\t1\n", [":", "1 scores", "query 'q0'", "3 documents in test", "-rank FILE"]),
-        ("query,score\n", [":1:", "'query,score'", "2 columns", "Keep"]),
-        ("query score\n1 2\n", [":1:", "'query score'", "-score", RUN_LINE, "a header"]),
-        ("", [":1:", "''", "-score", RUN_LINE]),
+        (read_trec_run, "1 Q0 a 1 0.5\n", [":1:", "'1 Q0 a 1 0.5'", "5 columns", RUN_LINE]),
+        (read_trec_run, "1 Q0 a 1 0.5 x\n\n1 Q0 b 2 high x\n", [":3:", "'high'", "not a number", RUN_LINE]),
+        (read_trec_run, "1 Q0 a 1 0.5 x\n1 Q0 a 2 0.4 x\n", [":2:", "'a'", "query '1'", "Keep one"]),
+        (read_qrels, "1 0 a\n", [":1:", "'1 0 a'", "3 columns", QRELS_LINE]),
+        (read_qrels, "1 0 a 1\n1 0 b -2\n", [":2:", "'-2'", "0 or more", "remove the lines"]),
+        (read_qrels, "1 0 a 1\n1 0 a 0\n", [":2:", "'a'", "query '1'", "Keep one"]),
+        (read_qrels, "\n", [":", "empty", QRELS_LINE]),
+        (matched, "0.5\n1\n", [":", "2 scores", "test has 8 documents", "one score"]),
+        (matched, "q0\t0\t1\n", [":", "1 scores", "query 'q0'", "3 documents in test", "-rank FILE"]),
+        (matched, "query,score\n", [":1:", "'query,score'", "2 columns", "Keep"]),
+        (matched, "query score\n1 2\n", [":1:", "'query score'", "-score", RUN_LINE, "a header"]),
+        (matched, "", [":1:", "''", "-score", RUN_LINE]),
+        (matched, "7 Q0 stranger 1 0.5 x\n", ["'stranger'", "query '7'", "'d", "query 'q0'", "qrels"]),
+        (ranklib_scores, "q 0 1\nq 2 1\n", [":2:", "index 2", "query 'q'", "run RankLib again"]),
+        (ranklib_scores, "q 0 1\nq 1 high\n", [":2:", "'q 1 high'", "-score", SCORE_LINE]),
+        (ranklib_scores, "q 1 1\n", [":1:", "index 1", "query 'q'", "run RankLib again"]),
     ],
 )
-def test_a_file_that_does_not_score_the_documents_is_named(
-    tmp_path: Path, content: str, parts: list[str]
+def test_a_line_that_does_not_belong_into_its_file_is_named(
+    tmp_path: Path, read: Callable[[Path], object], content: str, parts: list[str]
 ) -> None:
-    (tmp_path / "scores").write_text(content)
-    with pytest.raises(DataError, match=naming(f"{tmp_path / 'scores'}{parts[0]}", *parts[1:])):
-        read_score_file(tmp_path / "scores").match(judged(), None, "test")
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        (b"q 0 1\nq 2 1\n", ["scores:2:", "index 2", "query 'q'", "run RankLib again"]),
-        (b"q 0 1\nq 1 high\n", ["scores:2:", "'q 1 high'", "-score", SCORE_LINE]),
-        (b"q 1 1\n", ["scores:1:", "index 1", "query 'q'", "run RankLib again"]),
-    ],
-)
-def test_a_line_that_is_none_of_ranklibs_scores_is_named(text: bytes, parts: list[str]) -> None:
-    with pytest.raises(DataError, match=naming(*parts)):
-        parse_ranklib_scores(text, "scores")
+    file = tmp_path / "file"
+    file.write_text(content)
+    place = parts[0] if parts[0].startswith(":") else ""
+    with pytest.raises(DataError, match=naming(f"{file}{place}", *parts[bool(place) :])):
+        read(file)

@@ -16,9 +16,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from messages import naming
 
-from ltrbench.data.formats import compression, units
-from ltrbench.data.formats.compression import Text
-from ltrbench.data.formats.units import Unit, for_each_unit
+from ltrbench.data import blocks
+from ltrbench.data.blocks import Text, Unit, for_each_unit
 from ltrbench.errors import DataError
 
 CORES = pytest.mark.parametrize("num_cores", [1, 2, 5])
@@ -26,8 +25,8 @@ CORES = pytest.mark.parametrize("num_cores", [1, 2, 5])
 
 @pytest.fixture
 def small_units(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    monkeypatch.setattr(units, "UNIT_BYTES", 20)
-    monkeypatch.setattr(compression, "_BLOCK_BYTES", 20)
+    monkeypatch.setattr(blocks, "UNIT_BYTES", 20)
+    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 20)
     return monkeypatch
 
 
@@ -60,13 +59,13 @@ def test_units_are_all_lines_in_order(
     pack: Callable[[bytes], bytes],
 ) -> None:
     content = b"\n".join(lines)
-    assume(not any(content.startswith(kind.magic) for kind in compression.COMPRESSIONS))
+    assume(not any(content.startswith(kind.magic) for kind in blocks.COMPRESSIONS))
     text = text_of(tmp_path_factory.mktemp("units") / "file", pack(codecs.BOM_UTF8 * mark + content))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(units, "UNIT_BYTES", size)
-        patch.setattr(units, "_SEARCHED_BYTES", searched)
-        patch.setattr(compression, "_BLOCK_BYTES", size)
-        patch.setattr(units, "available_cores", lambda: num_cores)
+        patch.setattr(blocks, "UNIT_BYTES", size)
+        patch.setattr(blocks, "_SEARCHED_BYTES", searched)
+        patch.setattr(blocks, "_BLOCK_BYTES", size)
+        patch.setattr(blocks, "available_cores", lambda: num_cores)
         pieces, error = for_each_unit(text, lines_of)
     assert error is None
     content = content.removeprefix(codecs.BOM_UTF8) if not mark else content
@@ -78,7 +77,7 @@ def test_units_are_all_lines_in_order(
 def test_the_first_error_of_the_file_wins_though_a_later_one_is_faster(
     tmp_path: Path, small_units: pytest.MonkeyPatch, num_cores: int
 ) -> None:
-    small_units.setattr(units, "available_cores", lambda: num_cores)
+    small_units.setattr(blocks, "available_cores", lambda: num_cores)
 
     def work(number: int, unit: Unit) -> int:
         if number == 3:
@@ -95,7 +94,7 @@ def test_the_first_error_of_the_file_wins_though_a_later_one_is_faster(
 def test_lines_before_damage_are_processed(
     tmp_path: Path, small_units: pytest.MonkeyPatch, num_cores: int
 ) -> None:
-    small_units.setattr(units, "available_cores", lambda: num_cores)
+    small_units.setattr(blocks, "available_cores", lambda: num_cores)
     content = b"".join(b"%d\n" % number for number in range(9000))
     pieces, error = for_each_unit(text_of(tmp_path / "file", gzip.compress(content)[:-900]), lines_of)
     assert content.startswith(b"".join(pieces))
@@ -108,7 +107,7 @@ def test_lines_before_damage_are_processed(
 def test_any_other_exception_ends_all_threads(
     tmp_path: Path, small_units: pytest.MonkeyPatch, num_cores: int
 ) -> None:
-    small_units.setattr(units, "available_cores", lambda: num_cores)
+    small_units.setattr(blocks, "available_cores", lambda: num_cores)
 
     def work(number: int, _: Unit) -> None:
         if number == 2:
@@ -119,7 +118,7 @@ def test_any_other_exception_ends_all_threads(
 
 
 def test_units_are_processed_at_the_same_time(tmp_path: Path, small_units: pytest.MonkeyPatch) -> None:
-    small_units.setattr(units, "available_cores", lambda: 2)
+    small_units.setattr(blocks, "available_cores", lambda: 2)
     both = threading.Barrier(2, timeout=20)
     text = text_of(tmp_path / "file", b"a line of 20 bytes.\n" * 4)
     _, error = for_each_unit(text, lambda *_: both.wait())
@@ -135,7 +134,7 @@ def test_a_line_without_an_end_is_searched_once(tmp_path: Path, small_units: pyt
         read.append(len(piece))
         return piece
 
-    small_units.setattr(units, "_SEARCHED_BYTES", 10)
+    small_units.setattr(blocks, "_SEARCHED_BYTES", 10)
     small_units.setattr(os, "pread", count)
     text = text_of(tmp_path / "file", b"x" * 10_000)
     sizes, _ = for_each_unit(text, lambda _, unit: unit.size)

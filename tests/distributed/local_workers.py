@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from ltrbench.distributed.cluster import DaskWorkers
-from ltrbench.distributed.workers import Workers
+from ltrbench.distributed.cluster import DaskWorkers, Workers
 
 
 def local_workers(num_workers: int) -> contextlib.AbstractContextManager[Workers]:

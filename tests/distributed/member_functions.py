@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.distributed.team import CollectiveTeam
+from ltrbench.distributed.members import CollectiveTeam
 from ltrbench.errors import DataError
 
 

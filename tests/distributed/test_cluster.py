@@ -85,12 +85,6 @@ def test_a_wrong_setting_is_an_error(settings: dict[str, Any], parts: tuple[str,
         built("dask", **settings)
 
 
-def test_a_missing_extra_is_named() -> None:
-    code = "import sys; sys.modules['distributed'] = None; import ltrbench.distributed.connecting"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install 'ltrbench[dask]'" in done.stderr
-
-
 @pytest.mark.slow
 def test_a_scheduler_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ltrbench.distributed.cluster._CONNECT_SECONDS", 1.0)

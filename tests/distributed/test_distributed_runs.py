@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,30 +13,31 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import COMMAND, TINY
 from messages import naming
 
-from ltrbench.cli.jobs.session import check_executor_of_distributed
+from ltrbench.cli.session import check_executor_of_distributed
 from ltrbench.compare import compare
-from ltrbench.compare.output.publish import publish
+from ltrbench.compare.publish import publish
 from ltrbench.data import Splits
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
 from ltrbench.experiment.run import CLEAN, Experiment, run
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.models.importance import ImportanceSettings
-from ltrbench.rankers.models.loading import load_ranker
 from ltrbench.rankers.random import RandomRanker
+from ltrbench.rankers.saved import load_ranker
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.results import FINISHED, MODEL_FOLDER, Run, read_run
-from ltrbench.sweep.executors.inline import InlineExecutor
+from ltrbench.runs import FINISHED, MODEL_FOLDER, Run, read_run
+from ltrbench.sweep.executors.base import InlineExecutor
 from ltrbench.sweep.executors.processes import ProcessExecutor
 
 pytest.importorskip("distributed", reason="needs Dask")
 from local_workers import local_workers
 
-from ltrbench.distributed.workers import Workers
+from ltrbench.distributed.cluster import Workers
 
 SETTINGS: dict[str, Any] = {"num_trees": 8, "num_leaves": 15, "learning_rate": 0.1, "num_threads": 1}
 METRICS = ("ndcg@10", "map", "mrr")
@@ -125,6 +128,17 @@ def test_result_json_records_the_workers(tmp_path: Path) -> None:
     assert read_run(tmp_path / "run").result.distributed == distributed
     assert done.result.peak_memory_mb is None
     assert run(experiment(RandomRanker(), None), tmp_path / "local").result.distributed == {}
+
+
+@pytest.mark.slow
+def test_workers_compile_in_one_process_per_host(tmp_path: Path) -> None:
+    words = [*TINY, "model=native", "distributed=dask", f"hydra.run.dir={tmp_path / 'run'}"]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    # Without a limit of time: compilation may take minutes on a busy machine.
+    done = subprocess.run([*COMMAND, *words], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("compiling") == 1  # the other worker and the fit load what this process compiled
+    assert read_run(tmp_path / "run").result.status == FINISHED
 
 
 def test_a_run_on_one_worker_gives_the_figures_of_a_local_run(tmp_path: Path) -> None:

@@ -16,12 +16,11 @@ from messages import naming
 
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.distributed.shards import PlacedShards, divide_queries, drop, place
+from ltrbench.distributed.base import PlacedShards, divide_queries, drop, place
 from ltrbench.errors import ConfigError, DataError, LtrbenchError
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
-from ltrbench.rankers.capabilities import SupportsDistributedFit, check_distributed
-from ltrbench.rankers.early_stopping import Iteration
+from ltrbench.rankers.base import Iteration, SupportsDistributedFit, check_distributed
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
@@ -29,8 +28,7 @@ from ltrbench.rankers.xgboost import XGBoostRanker
 pytest.importorskip("distributed", reason="needs Dask")
 from local_workers import local_workers
 
-from ltrbench.distributed.cluster import DaskWorkers
-from ltrbench.distributed.workers import Workers
+from ltrbench.distributed.cluster import DaskWorkers, Workers
 
 SETTINGS: dict[str, Any] = {"num_trees": 12, "num_leaves": 15, "learning_rate": 0.1, "num_threads": 1}
 METRIC = "ndcg@10"

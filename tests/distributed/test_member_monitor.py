@@ -13,10 +13,10 @@ import pytest
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset, Splits
-from ltrbench.distributed.shards import Deal, PlacedShards, contiguous, divide_queries
-from ltrbench.experiment.watching import CurveRecorder
+from ltrbench.distributed.base import Deal, PlacedShards, contiguous, divide_queries
+from ltrbench.experiment.loading import CurveRecorder
 from ltrbench.rankers import EarlyStopping, Monitor
-from ltrbench.rankers.early_stopping import MemberMonitor
+from ltrbench.rankers.base import MemberMonitor
 
 METRICS = ("ndcg@5", "map")
 NUM_ITERATIONS, NUM_MEMBERS = 8, 3

@@ -11,19 +11,19 @@ import pytest
 from numpy.typing import NDArray
 
 from ltrbench.data import Splits
-from ltrbench.data.store.reading import read_store
-from ltrbench.data.store.writing import write_store
+from ltrbench.data.store import read_store
+from ltrbench.data.store_writing import write_store
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.distributed.shards import Deal, contiguous, divide_queries, drop, place
+from ltrbench.distributed.base import Deal, contiguous, divide_queries, drop, place
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
-from ltrbench.rankers.early_stopping import Iteration
+from ltrbench.rankers.base import Iteration
 from ltrbench.rankers.native import MODEL_FILE, NativeRanker
 
 pytest.importorskip("distributed", reason="needs Dask")
 from local_workers import local_workers
 
-from ltrbench.distributed.workers import Workers
+from ltrbench.distributed.cluster import Workers
 
 METRIC = "ndcg@10"
 SETTINGS: dict[str, Any] = {

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset, read_data
 from ltrbench.data.features import SparseRows
-from ltrbench.data.store.writing import write_store
-from ltrbench.distributed.shards import QueryShard, contiguous, divide_queries
+from ltrbench.data.store_writing import write_store
+from ltrbench.distributed.base import QueryShard, contiguous, divide_queries
 from ltrbench.errors import ConfigError, DataError
 
 NUM_QUERIES, NUM_FEATURES = 200, 50

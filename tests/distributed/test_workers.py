@@ -1,7 +1,9 @@
+# ruff: noqa: E402
 """Functions on all workers at the same time: exchanges, and failures of one member."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import logging
@@ -22,12 +24,12 @@ from messages import naming
 from numpy.typing import NDArray
 
 distributed = pytest.importorskip("distributed", reason="needs Dask")
-import dask  # noqa: E402
+import dask
 
-from ltrbench.distributed.cluster import DaskWorkers  # noqa: E402
-from ltrbench.distributed.failures import MemberError  # noqa: E402
-from ltrbench.distributed.workers import Workers  # noqa: E402
-from ltrbench.errors import ConfigError  # noqa: E402
+from ltrbench.distributed.base import MemberError
+from ltrbench.distributed.cluster import DaskWorkers, Workers
+from ltrbench.distributed.members import present_workers
+from ltrbench.errors import ConfigError
 
 pytestmark = pytest.mark.slow
 
@@ -74,6 +76,23 @@ def is_usable(workers: Workers) -> bool:
         member_functions.exchange, [(np.array([1]), np.zeros(1), []) for _ in range(size)]
     )
     return [int(total[2][0]) for total in totals] == [size] * size
+
+
+def test_the_workers_are_seen_while_dask_forgets_them(three: Workers) -> None:
+    client = three.client
+    stop = threading.Event()
+
+    async def update() -> None:
+        while not stop.is_set():  # as Dask's client does every few seconds
+            await client._update_scheduler_info()
+
+    updates = asyncio.run_coroutine_threadsafe(update(), client.loop.asyncio_loop)
+    try:
+        for _ in range(100):
+            assert set(three.addresses) <= set(present_workers(client))
+    finally:
+        stop.set()
+        updates.result(LIMIT)
 
 
 def test_results_are_in_the_order_of_the_ranks(workers: Workers) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,27 +15,22 @@ from messages import naming
 from numpy.typing import NDArray
 from pickling_backends import PICKLING, Compiling, Forgetful, Pickled, Unread, Unusable
 
-from ltrbench.cli import main
 from ltrbench.compare import compare
-from ltrbench.compare.output.record import comparisons_as_json
+from ltrbench.compare.tables import comparisons_as_json
 from ltrbench.data import RankingDataset, Splits, split_queries
-from ltrbench.data.formats.letor.writer import write_letor
 from ltrbench.data.sources import DataSource
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.errors import ConfigError, DataError, ResultError, TrackingError
+from ltrbench.errors import ConfigError, DataError, TrackingError
 from ltrbench.experiment.run import Experiment, run
-from ltrbench.measure.provenance import described
 from ltrbench.metrics import evaluate
+from ltrbench.provenance import described
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
-from ltrbench.rankers.capabilities import Finding, Severity
-from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.models.saved import SavedModelError
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.rankers.single_feature import SingleFeatureRanker
-from ltrbench.results import FAILED, FINISHED, INTERRUPTED, Run, read_run
+from ltrbench.rankers.saved import SavedModelError
+from ltrbench.runs import FAILED, FINISHED, INTERRUPTED, Run, read_run
 from ltrbench.tracking import Tracker
-from ltrbench.untrusted.unpickling import pickles_in
+from ltrbench.untrusted import pickles_in
 
 
 @dataclass
@@ -90,7 +84,7 @@ def test_everything_that_a_run_must_carry_stands_in_its_folder(tmp_path: Path) -
         f"{split}/{name}" for split in ("valid", "test") for name in ("ndcg@3", "map")
     }
     assert set(result.seconds) == {"load", "warm_up", "fit", "monitor", "predict", "importances"}
-    assert stored.importances().kinds == ("permutation_within", "permutation_across", "shap", "gain", "split")
+    assert stored.importances().kinds == ("gain", "split")
     assert 0 < result.seconds["monitor"] < result.seconds["fit"]
     assert result.data["test"]["fingerprint"] == Toy().load().test.fingerprint
     assert result.convention["name"] == "default"
@@ -109,11 +103,6 @@ def test_the_learning_curve_is_of_the_ndcgs_and_its_best_iteration_is_the_one_ke
     valid = curve.values["valid/ndcg@10"]
     assert stored.result.best_iteration == int(np.argmax(valid)) + 1
     assert stored.result.metrics["valid/ndcg@10"] == pytest.approx(max(valid), abs=1e-9)
-
-
-def test_clean_timing_adds_a_fit_without_an_evaluator(tmp_path: Path) -> None:
-    run(Experiment(model="native", ranker=native(), source=Toy(), timing="clean"), tmp_path)
-    assert read_run(tmp_path).result.seconds["fit_clean"] > 0
 
 
 def test_the_same_seed_gives_the_same_numbers(tmp_path: Path) -> None:
@@ -195,13 +184,6 @@ def test_a_pickle_is_found_whatever_it_holds(tmp_path: Path, protocol: int, cont
     assert pickles_in(tmp_path) == [packed]
 
 
-@pytest.mark.parametrize("length", [0x280, 0x380, 0x480, 0x580, 0x10280, 0x1010480])
-def test_a_safetensors_file_is_no_pickle(tmp_path: Path, length: int) -> None:
-    header = b'{"weights":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'.ljust(length)
-    (tmp_path / "model.safetensors").write_bytes(length.to_bytes(8, "little") + header + b"....")
-    assert pickles_in(tmp_path) == []
-
-
 def test_of_a_run_without_its_model_all_else_is_kept_until_it_is_run_again(tmp_path: Path) -> None:
     with pytest.raises(SavedModelError):
         run(Experiment(model="random", ranker=Pickled(), source=Toy()), tmp_path / "pickled")
@@ -215,80 +197,16 @@ def test_of_a_run_without_its_model_all_else_is_kept_until_it_is_run_again(tmp_p
     assert read_run(tmp_path / "pickled").result.status == FINISHED
 
 
-def test_a_run_takes_no_file_of_a_failed_attempt_in_its_folder_for_its_own(tmp_path: Path) -> None:
-    with pytest.raises(SavedModelError):
-        run(Experiment(model="random", ranker=Pickled(), source=Toy()), tmp_path)
-    assert read_run(tmp_path).importances().kinds
-    run(Experiment(model="random", ranker=RandomRanker(), source=Toy(), importance=None), tmp_path)
-    assert not read_run(tmp_path).importances().kinds
-
-
-def test_of_a_run_whose_model_cannot_be_saved_the_scores_are_kept(tmp_path: Path) -> None:
-    class Unsaved(RandomRanker):
-        def save(self, folder: Path) -> None:
-            raise TypeError("Object of type int64 is not JSON serializable")
-
-    with pytest.raises(SavedModelError, match=naming("Unsaved.save", "TypeError: Object of type int64")):
-        run(Experiment(model="unsaved", ranker=Unsaved(), source=Toy()), tmp_path)
-    result = read_run(tmp_path).result
-    assert result.status == FAILED
-    assert read_run(tmp_path).scored("test").scores.size
-    assert not (tmp_path / "model").exists()
-
-
-def test_numbers_of_numpy_are_settings_like_others(tmp_path: Path) -> None:
-    ranker = native(num_leaves=np.int64(4), learning_rate=np.float64(0.25))
-    done = run(Experiment(model="native", ranker=ranker, source=Toy()), tmp_path)
-    assert done.result.status == FINISHED
-    again = NativeRanker.load(tmp_path / "model")
-    assert (again.num_leaves, again.learning_rate) == (4, 0.25)
-
-
 def test_what_could_not_be_read_again_is_refused_before_the_fit(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=naming("result.json", "seed is 18446744073709551616")):
         run(Experiment(model="random", ranker=RandomRanker(seed=2**64), source=Toy()), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_unpickling_works_as_before_after_a_run(tmp_path: Path) -> None:
-    before = {name: getattr(pickle, name) for name in ("load", "loads", "Unpickler")}
-    run(Experiment(model="random", ranker=RandomRanker(), source=Toy()), tmp_path)
-    assert {name: getattr(pickle, name) for name in before} == before
-    assert pickle.loads(pickle.dumps(Toy())) == Toy()
-
-
-@pytest.mark.parametrize(("num_threads", "named"), [(1, ", 1 thread\n"), (2, ", 2 threads\n")])
-def test_the_log_has_the_number_of_threads(
-    num_threads: int, named: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    ranker = LightGBMRanker(num_trees=1, num_threads=num_threads)
-    run(Experiment(model="lightgbm", ranker=ranker, source=Toy()), tmp_path)
-    assert named in caplog.text
-
-
 def test_a_lost_tracker_loses_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run(Experiment(model="random", ranker=RandomRanker(), source=Toy()), tmp_path, Recorder(lost=True))
     assert read_run(tmp_path).result.status == FINISHED
     assert all(part in caplog.text for part in (str(tmp_path), "not tracked", "the server is gone"))
-
-
-def test_a_taken_folder_is_refused_before_anything_is_computed(tmp_path: Path) -> None:
-    experiment = Experiment(model="random", ranker=RandomRanker(), source=Toy())
-    run(experiment, tmp_path)
-    before = (tmp_path / "result.json").read_bytes()
-    with pytest.raises(ResultError, match=naming(tmp_path, "model, scores.npz", "hydra.run.dir=")):
-        run(experiment, tmp_path)
-    assert (tmp_path / "result.json").read_bytes() == before
-
-
-def test_a_wrong_choice_is_refused() -> None:
-    with pytest.raises(ConfigError, match=naming("timing is 'fast'", "'monitored'", "'clean'")):
-        Experiment(model="random", ranker=RandomRanker(), source=Toy(), timing="fast")
-    with pytest.raises(ConfigError, match=naming("'ndgc'", "'ndcg'")):
-        Experiment(model="random", ranker=RandomRanker(), source=Toy(), metrics=("ndgc",))
-    with pytest.raises(ConfigError, match=naming("metrics is empty", "metrics=[ndcg@10]")):
-        Experiment(model="random", ranker=RandomRanker(), source=Toy(), metrics=())
 
 
 def small(ranker: Ranker, folder: Path, model: str = "mine", **settings: Any) -> Run:
@@ -322,16 +240,6 @@ def test_a_run_from_python_records_the_class_and_every_field_of_its_ranker(tmp_p
     assert record["overrides"] is None
 
 
-def test_what_is_passed_through_and_what_is_continued_from_are_recorded(tmp_path: Path) -> None:
-    small(NativeRanker(num_trees=2), tmp_path / "first")
-    more = small(NativeRanker(num_trees=3, warm_start=str(tmp_path / "first")), tmp_path / "more")
-    assert more.result.ranker["fields"]["warm_start"] == str(tmp_path / "first")
-    extra = {"lambda_l1": 0.5}
-    passed = small(LightGBMRanker(num_trees=2, extra=extra), tmp_path / "passed")
-    extra["lambda_l1"] = 9.0
-    assert passed.result.ranker["fields"]["extra"] == {"lambda_l1": 0.5}
-
-
 def test_runs_from_python_with_other_settings_are_rows_of_their_own_and_seeds_are_not(tmp_path: Path) -> None:
     runs = [
         small(
@@ -343,82 +251,6 @@ def test_runs_from_python_with_other_settings_are_rows_of_their_own_and_seeds_ar
     (comparison,) = compare(runs)
     assert [row.label for row in comparison.rows] == ["native num_leaves=4", "native num_leaves=8"]
     assert [len(row.runs) for row in comparison.rows] == [2, 2]
-
-
-def test_1_and_1_point_0_are_one_setting(tmp_path: Path) -> None:
-    values = [1, 1.0, 2]
-    runs = [
-        small(LightGBMRanker(num_trees=2, l2=l2, seed=seed), tmp_path / str(seed))
-        for seed, l2 in enumerate(values)
-    ]
-    (comparison,) = compare(runs)
-    assert [(row.label, len(row.runs)) for row in comparison.rows] == [("mine l2=1", 2), ("mine l2=2", 1)]
-
-
-@dataclass(frozen=True)
-class Linear:
-    """A policy without settings."""
-
-
-@dataclass(frozen=True)
-class Cosine(Linear):
-    """Another one."""
-
-
-def test_policies_of_other_classes_are_other_settings(tmp_path: Path) -> None:
-    @dataclass(kw_only=True)
-    class Scheduled(RandomRanker):
-        schedule: Linear = field(default_factory=Linear)
-        early_stopping: bool = True  # a name that other libraries use as well
-
-    policies = (Linear(), Cosine())
-    runs = [small(Scheduled(schedule=own), tmp_path / type(own).__name__) for own in policies]
-    assert all(read_run(done.path).result.status == FINISHED for done in runs)
-    (comparison,) = compare(runs)
-    assert len(comparison.rows) == 2
-
-
-def test_the_name_of_a_shared_parameter_alone_makes_no_setting_matched(tmp_path: Path) -> None:
-    @dataclass(kw_only=True)
-    class Forest(RandomRanker):
-        is_yardstick: ClassVar[bool] = False
-        num_trees: int = 30
-
-    runs = [matched(Forest(num_trees=number), tmp_path / str(number), "forest") for number in (30, 100)]
-    assert [done.result.params for done in runs] == ["own", "own"]
-    assert [done.result.own_settings for done in runs] == [{"num_trees": 30}, {"num_trees": 100}]
-    (comparison,) = compare(runs)
-    assert [row.label for row in comparison.rows] == ["forest num_trees=30", "forest num_trees=100"]
-
-
-def test_two_classes_under_one_name_are_two_rows(tmp_path: Path) -> None:
-    runs = [small(RandomRanker(), tmp_path / "a"), small(SingleFeatureRanker(), tmp_path / "b")]
-    (comparison,) = compare(runs)
-    a, b = (row.label for row in comparison.rows)
-    assert "class=ltrbench.rankers.random.RandomRanker" in a
-    assert "class=ltrbench.rankers.single_feature.SingleFeatureRanker" in b
-
-
-def test_runs_from_python_on_other_data_are_tables_named_by_the_setting(tmp_path: Path) -> None:
-    runs = [
-        small(
-            SingleFeatureRanker(seed=0),
-            tmp_path / f"{subset}",
-            source=Synthetic(name="small", num_queries=30, subset=subset),
-        )
-        for subset in (0.5, 1.0)
-    ]
-    assert [item.data for item in compare(runs)] == ["small data.subset=0.5", "small data.subset=1.0"]
-
-
-def test_the_model_of_a_run_from_python_is_found_without_its_class(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    done = small(SingleFeatureRanker(), tmp_path / "run")
-    test = Synthetic(name="small", num_queries=30).load().test
-    write_letor(test, tmp_path / "test.txt")
-    assert main(["predict", str(done.path), str(tmp_path / "test.txt")]) == 0
-    assert len(capsys.readouterr().out.split()) == test.num_documents
 
 
 @dataclass(kw_only=True)
@@ -472,30 +304,6 @@ def test_matched_is_said_only_of_models_that_take_the_shared_parameters(tmp_path
     record = comparisons_as_json([comparison])
     assert any(re.search(exceptions, note) for note in record["notes"])
     assert [item["own_settings"] for item in record["runs"]] == [item.result.own_settings for item in runs]
-
-
-def test_a_parameter_that_a_backend_explains_not_to_have_is_not_an_exception(tmp_path: Path) -> None:
-    class Explaining(Boosted):
-        def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
-            del train
-            yield Finding(Severity.UNMATCHED, "It cannot bound leaves: num_leaves is not applied.")
-
-    done = matched(Explaining(num_trees=30, learning_rate=0.1), tmp_path, "explaining")
-    assert (done.result.params, done.result.own_settings) == ("matched", {})
-
-
-def test_of_runs_from_python_nothing_is_said_to_be_matched(tmp_path: Path) -> None:
-    runs = [
-        small(Boosted(num_trees=3), tmp_path / "a", "a"),
-        small(Boosted(num_trees=4, num_leaves=8), tmp_path / "b", "b"),
-        small(RandomRanker(), tmp_path / "random", "random"),
-    ]
-    (comparison,) = compare(runs)
-    settings = naming("Parameters", "a (num_trees=3)", "b (num_trees=4, num_leaves=8)")
-    (note,) = [note for note in comparison.notes if re.search(settings, note)]
-    assert "Parameters: matched" not in note
-    (alone,) = compare(runs[2:])
-    assert not any("Parameters" in note for note in alone.notes)
 
 
 def test_an_array_is_recorded_by_its_digest_and_an_object_without_its_address() -> None:

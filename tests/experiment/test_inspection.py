@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import threading
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +17,11 @@ from messages import naming
 
 from ltrbench.cli import main
 from ltrbench.conf_folder import conf_dir
-from ltrbench.data import RankingDataset
-from ltrbench.data.features import SparseRows, matrix
-from ltrbench.experiment.inspection import inspect_data
-from ltrbench.rankers.capabilities import Finding, Severity
+from ltrbench.data import RankingDataset, Splits
+from ltrbench.data.features import SparseRows
+from ltrbench.data.sources import DataSource
+from ltrbench.experiment.loading import inspect_data
+from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers.random import RandomRanker
 
 pytestmark = pytest.mark.slow  # every backend of conf/model looks at the data
@@ -49,6 +47,40 @@ DATA = RankingDataset(
 )
 
 
+@dataclass(kw_only=True)
+class _Training(DataSource):
+    train: RankingDataset
+
+    def load(self) -> Splits:
+        others = replace(DATA, features=DATA.features + 1, query_ids=np.array(["a", "b", "c"]))
+        return Splits(train=self.train, valid=None, test=others)
+
+
+@pytest.mark.parametrize(
+    ("labels", "parts"),
+    [
+        ([2.0, 1, 0, 1, 1, 0], None),
+        ([30.0, 1, 0, 1, 1, 0], None),
+        ([2.0, 31, 0, 1, 1, 0], ("labels[1] is 31", "30", "grades")),
+        ([1.0, 1, 1, 1, 1, 1], ("equal", "all are 1", "column")),
+        ([2.0, 2, 2, 1, 1, 0], ("within each query", "column")),
+    ],
+)
+def test_labels_without_use_are_warned_of_by_inspect_and_by_a_run(
+    labels: list[float], parts: tuple[str, ...] | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = replace(DATA, labels=np.array(labels))
+    inspection = inspect_data(data, {})
+    run(
+        Experiment(model="random", ranker=RandomRanker(), source=_Training(name="six", train=data)),
+        tmp_path / "run",
+    )
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    for sentences in (inspection.label_warnings, warned):
+        assert len(sentences) == (parts is not None)
+        assert parts is None or re.search(naming(*parts), sentences[0])
+
+
 def test_documents_labels_and_queries_are_counted() -> None:
     report = inspect_data(DATA, {})
     assert (report.documents, report.queries, report.features) == (6, 3, 5)
@@ -59,11 +91,6 @@ def test_documents_labels_and_queries_are_counted() -> None:
     assert report.query_sizes["1"] == 3
     assert report.query_sizes["mean"] == 6 / 3
     assert report.fingerprint == DATA.fingerprint
-
-
-def test_labels_that_differ_little_are_counted_apart() -> None:
-    labels = np.array([0.1234567, 0.1234568, 0, 0, 0, 0])
-    assert inspect_data(replace(DATA, labels=labels), {}).labels == {"0": 4, "0.1234567": 1, "0.1234568": 1}
 
 
 def test_labels_that_are_not_whole_are_counted() -> None:
@@ -77,19 +104,6 @@ def test_features_that_order_nothing_are_named() -> None:
     assert faults.missing == {"empty": 6, "gappy": 1}
     assert faults.constant == ("one", "empty")
     assert faults.constant_within_queries == ("of_query",)
-
-
-def test_a_feature_that_is_missing_in_some_documents_only_is_not_constant() -> None:
-    assert "gappy" not in inspect_data(DATA, {}).feature_faults.constant
-
-
-def test_looking_at_the_features_in_parts_finds_what_looking_at_all_at_once_finds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    whole = inspect_data(DATA, {}).feature_faults
-    for rows in (1, 2, 4, 5):
-        monkeypatch.setattr(matrix, "BLOCK_BYTES", rows * DATA.num_features * 4)
-        assert inspect_data(DATA, {}).feature_faults == whole
 
 
 @given(
@@ -142,16 +156,6 @@ def test_weights_and_positions_are_told_where_there_are_some() -> None:
     assert inspect_data(uneven, {}).weights_vary_within_queries
 
 
-class Choosy(RandomRanker):
-    def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
-        if train is not None:
-            yield Finding(Severity.CAUTION, f"{train.num_documents} documents are too many.")
-
-
-def test_each_backend_says_its_own_concerns() -> None:
-    assert inspect_data(DATA, {"choosy": Choosy()}).concerns == {"choosy": ("6 documents are too many.",)}
-
-
 @pytest.fixture
 def sorted_file(tmp_path: Path) -> Path:
     """Thirty features without a value that differs, and queries whose best document stands first."""
@@ -170,17 +174,6 @@ def test_the_verb_asks_every_backend_of_conf_model_and_its_json_is_whole(
     assert sorted(report["concerns"]) == sorted(models)
     assert report["feature_faults"]["constant"] == [str(index) for index in range(1, 31)]
     assert any("40" in sentence for sentence in report["concerns"]["lightgbm"])
-
-
-def test_the_verbs_text_warns_of_sorted_rows_and_cuts_long_lists(
-    sorted_file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["inspect", str(sorted_file)]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert re.search(r"\b2 queries\b.*\b2 are sorted best label first", shown)
-    assert re.search(naming("row order", "shuffle the rows", "ties=expected"), shown)
-    assert re.search(r"constant +30 features [^:]*: 1, 2, 3", shown)
-    assert re.search(naming("18 more", "--json"), shown)
 
 
 def test_the_verb_takes_several_files_as_one_split_and_remarks_what_is_odd(
@@ -203,16 +196,6 @@ def test_the_verb_takes_several_files_as_one_split_and_remarks_what_is_odd(
     assert re.search(naming("positions", "1 to 2", "training"), shown)
 
 
-def test_the_verb_reads_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_text, args=["1 qid:a 1:1\n0 qid:a 1:2\n"])
-    writer.start()
-    assert main(["inspect", str(pipe), "--json"]) == 0
-    writer.join()
-    assert json.loads(capsys.readouterr().out)["documents"] == 2
-
-
 @pytest.mark.parametrize(
     ("option", "parts"),
     [
@@ -229,22 +212,3 @@ def test_an_option_of_reading_that_cannot_be_is_told_in_one_paragraph(
 ) -> None:
     assert main(["inspect", str(sorted_file), "--read", option]) == 2
     assert re.search(naming(*parts), " ".join(capsys.readouterr().err.split()))
-
-
-@pytest.mark.parametrize(("value", "accepted"), [("TRUE", True), ("True", True), ("False", False)])
-def test_a_switch_of_reading_is_read_in_any_case(
-    tmp_path: Path, value: str, accepted: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "scattered.txt"
-    path.write_text("1 qid:a 1:1\n0 qid:b 1:2\n0 qid:a 1:3\n")
-    assert (main(["inspect", str(path), "--read", f"sort_queries={value}"]) == 0) is accepted
-    capsys.readouterr()
-
-
-def test_a_column_of_a_number_is_named_by_the_number(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("3,qid,bm25\n1,a,0.5\n")
-    assert main(["inspect", str(path), "--read", "label=3", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["labels"] == {"1": 1}

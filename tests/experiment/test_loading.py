@@ -5,26 +5,26 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from forked import run_forked
 from messages import naming
 
+from ltrbench import measure
 from ltrbench.data import RankingDataset, Splits, TrainingResample
-from ltrbench.data.features import FeatureMatrix, matrix
-from ltrbench.data.formats.letor.writer import write_letor
+from ltrbench.data import features as matrix
+from ltrbench.data.features import FeatureMatrix
+from ltrbench.data.letor import write_letor
 from ltrbench.data.sources import DataSource, LetorFiles
 from ltrbench.data.synthetic import Synthetic, make_synthetic
 from ltrbench.errors import DataError
 from ltrbench.experiment import loading
 from ltrbench.experiment.loading import forget, load_once
 from ltrbench.experiment.run import Experiment, run
-from ltrbench.measure import available
-from ltrbench.measure.available import available_bytes
+from ltrbench.measure import available_bytes
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -44,14 +44,6 @@ class Counted(DataSource):
     def load(self) -> Splits:
         Counted.loadings += 1
         return Synthetic(name="synthetic", num_queries=12).load()
-
-
-class WithoutDecorator(Counted):
-    """A subclass whose attribute is no field."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self.path = path
 
 
 @pytest.fixture(autouse=True)
@@ -96,30 +88,6 @@ def test_sources_that_differ_are_loaded_separately(one: object, other: object) -
     assert loadings_of(Counted(setting=one), Counted(setting=other)) == 2
 
 
-def test_an_attribute_of_a_subclass_without_the_decorator_counts() -> None:
-    assert loadings_of(WithoutDecorator("a"), WithoutDecorator("b"), WithoutDecorator("a")) == 2
-
-
-def test_a_class_that_is_defined_anew_is_loaded_anew() -> None:
-    def defined(num_queries: int) -> DataSource:
-        @dataclass(kw_only=True)
-        class Cell(DataSource):
-            name: str = "cell"
-
-            def load(self) -> Splits:
-                return Synthetic(name="synthetic", num_queries=num_queries).load()
-
-        return Cell()
-
-    few, many = (load_once(defined(number))[0].train.num_queries for number in (12, 24))
-    assert few < many
-
-
-def test_an_object_that_cannot_be_compared_is_loaded_every_time() -> None:
-    connection = object()
-    assert loadings_of(Counted(setting=connection), Counted(setting=connection)) == 2
-
-
 def test_a_relative_path_belongs_to_its_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,22 +124,6 @@ def test_a_changed_file_is_read_again(tmp_path: Path, change: Callable[[Path], N
     assert after.train.fingerprint == files(tmp_path).load().train.fingerprint != before.train.fingerprint
 
 
-def test_a_file_that_disappears_is_reported(tmp_path: Path) -> None:
-    write_letor(make_synthetic(12), tmp_path / "train.txt")
-    load_once(files(tmp_path))
-    (tmp_path / "train.txt").unlink()
-    with pytest.raises(DataError, match=r"train\.txt"):
-        load_once(files(tmp_path))
-
-
-def test_a_changed_file_in_a_folder_is_read_again(tmp_path: Path) -> None:
-    (tmp_path / "part").write_text("one")
-    source = Counted(setting=tmp_path)
-    assert loadings_of(source, source) == 1
-    (tmp_path / "part").write_text("two words")
-    assert loadings_of(source, source) == 1
-
-
 def test_the_least_recently_used_data_sets_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, c = (Counted(setting=setting) for setting in "abc")
     load_once(a, in_memory=True)
@@ -186,18 +138,6 @@ def test_the_least_recently_used_data_sets_make_room(monkeypatch: pytest.MonkeyP
     assert loadings_of(a, a, b, b) == 2
 
 
-def test_data_sets_make_room_for_the_arrays_of_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    a, b = Counted(setting="a"), Counted(setting="b")
-    load_once(a, in_memory=True)
-    size = sum(loaded.num_bytes for loaded in loading._loaded.values())
-    # A quarter of the free memory and of two data sets is enough for both, but not for b's arrays besides.
-    monkeypatch.setattr(loading, "available_bytes", lambda: int(6.5 * size))
-    assert loadings_of(b, a) == 1
-    load_once(b, in_memory=True)
-    assert loadings_of(b) == 0
-    assert loadings_of(a) == 1
-
-
 def test_arrays_replace_the_splits_that_the_process_keeps() -> None:
     views = load_once(Counted())[0]
     arrays, seconds = load_once(Counted(), in_memory=True)
@@ -208,16 +148,6 @@ def test_arrays_replace_the_splits_that_the_process_keeps() -> None:
         assert split.fingerprint == view.fingerprint
     assert load_once(Counted()) == (arrays, seconds)
     assert loadings_of(Counted()) == 0
-
-
-def test_splits_of_one_array_count_its_memory_once() -> None:
-    source = Counted()
-    views = load_once(source)[0]
-    of_views = loading._loaded[next(iter(loading._loaded))].num_bytes
-    load_once(source, in_memory=True)
-    of_arrays = loading._loaded[next(iter(loading._loaded))].num_bytes
-    features = sum(split.features.nbytes for _, split in views)
-    assert features < of_views == pytest.approx(of_arrays, rel=0.02)
 
 
 def test_arrays_that_do_not_fit_into_memory_are_refused_with_their_size(
@@ -263,12 +193,12 @@ def test_a_run_passes_arrays_unless_the_backend_reads_blocks(
             assert set(Blind.seen) == {np.ndarray}
 
 
-@pytest.mark.parametrize("version", available._VERSIONS)
+@pytest.mark.parametrize("version", measure._VERSIONS)
 def test_available_memory_respects_the_limit_of_each_group_that_contains_the_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: available._Version
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: measure._Version
 ) -> None:
-    monkeypatch.setattr(available, "_GROUPS", tmp_path)
-    monkeypatch.setattr(available, "_GROUPS_OF_PROCESS", tmp_path / "groups")
+    monkeypatch.setattr(measure, "_GROUPS", tmp_path)
+    monkeypatch.setattr(measure, "_GROUPS_OF_PROCESS", tmp_path / "groups")
     of_machine = available_bytes()
     (tmp_path / "groups").write_text(f"5:devices:/other\n0:{version.controllers}:/batch/job\n")
     job = tmp_path / version.folder / "batch" / "job"
@@ -282,14 +212,6 @@ def test_available_memory_respects_the_limit_of_each_group_that_contains_the_pro
         assert available_bytes() == 0
         (group / version.limit).write_text("max\n")
         assert available_bytes() == pytest.approx(of_machine, rel=0.5)
-
-
-def test_a_failed_loading_is_tried_again(tmp_path: Path) -> None:
-    for _ in range(2):
-        with pytest.raises(DataError, match=r"train\.txt"):
-            load_once(files(tmp_path))
-    write_letor(make_synthetic(12), tmp_path / "train.txt")
-    load_once(files(tmp_path))
 
 
 @dataclass(kw_only=True)
@@ -342,15 +264,6 @@ def _writable(value: object) -> bool:
     return any(isinstance(part, np.ndarray) and part.flags.writeable for part in parts)
 
 
-def test_runs_on_the_same_data_record_the_same_time_of_loading(tmp_path: Path) -> None:
-    first, second = (
-        run(Experiment(model="random", ranker=RandomRanker(seed=seed), source=Counted()), tmp_path / name)
-        for seed, name in enumerate(("first", "second"))
-    )
-    assert first.result.seconds["load"] == second.result.seconds["load"] > 0
-    assert first.result.data == second.result.data
-
-
 def test_each_run_draws_its_resample_from_the_shared_data(tmp_path: Path) -> None:
     source = Synthetic(name="synthetic", num_queries=20)
     drawn = [
@@ -369,33 +282,3 @@ def test_each_run_draws_its_resample_from_the_shared_data(tmp_path: Path) -> Non
     assert [result.data["resample"]["train"] for result in drawn] == [whole, whole]
     assert drawn[0].data["train"]["fingerprint"] != drawn[1].data["train"]["fingerprint"]
     assert all(result.seconds["load"] > load_once(source)[1] for result in drawn)
-
-
-def test_a_command_spares_its_imports_from_garbage_collection_and_a_notebook_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spared: list[str] = []
-    monkeypatch.setattr("ltrbench.experiment.run.spare_imports", spared.append)
-    experiment = Experiment(model="random", ranker=RandomRanker(), source=Counted())
-    run(experiment, tmp_path / "notebook")
-    assert spared == []
-    run(replace(experiment, overrides=("model=random",)), tmp_path / "command")
-    assert spared == ["ltrbench.rankers.random"]
-
-
-SPARE = """
-import gc
-from ltrbench.measure.memory import spare_imports
-gc.unfreeze()
-before = len(gc.get_objects())
-spare_imports("backend")
-print(before > 10_000 and len(gc.get_objects()) < 1000)
-later = [[] for _ in range(5000)]
-spare_imports("backend")
-print(len(gc.get_objects()) > 5000)
-"""
-
-
-def test_spared_objects_are_not_visited_and_those_of_later_runs_are(tmp_path: Path) -> None:
-    done = run_forked(SPARE, [], tmp_path, os.environ)
-    assert done.stdout.split() == ["True", "True"], done.stdout + done.stderr

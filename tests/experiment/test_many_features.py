@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from pathlib import Path
 
-import mlflow
 import numpy as np
 import pytest
 from messages import naming
-from numpy.typing import NDArray
 
 from ltrbench.cli import main
-from ltrbench.compare import compare_importances
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.data.sources import LetorFiles
 from ltrbench.errors import DataError
 from ltrbench.experiment import run as running
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.importance import (
+    ACROSS,
+    GAIN,
+    MOST_LISTED,
+    SHAP,
+    SPLIT,
+    WITHIN,
+    Importances,
+    ImportanceSettings,
+    averaged,
+    in_common,
+)
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.models.importance import MOST_LISTED, Importances, averaged, in_common
-from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.random import RandomRanker
-from ltrbench.rankers.single_feature import SingleFeatureRanker
-from ltrbench.results import Run, read_run
-from ltrbench.shapes import Features
-from ltrbench.tracking.mlflow_models import save_model
+from ltrbench.runs import Run, read_run
 
 NUM_FEATURES = 3 * MOST_LISTED
 
@@ -51,9 +53,11 @@ def letor_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_of(ranker: Ranker, letor_file: Path, folder: Path, first_index: int = 1) -> Run:
     source = LetorFiles(name="many", train=str(letor_file), sparse=True, first_index=first_index)
     model = {"_target_": f"{type(ranker).__module__}.{type(ranker).__qualname__}"}
-    return run(
-        Experiment(ranker=ranker, source=source, model=type(ranker).__name__, config={"model": model}), folder
+    kinds = ImportanceSettings(kinds=[SPLIT, GAIN, WITHIN, ACROSS, SHAP])
+    experiment = Experiment(
+        ranker=ranker, source=source, model=type(ranker).__name__, importance=kinds, config={"model": model}
     )
+    return run(experiment, folder)
 
 
 def boosted(seed: int = 0) -> LightGBMRanker:
@@ -76,17 +80,6 @@ def test_the_files_of_a_run_list_the_features_in_use(letor_file: Path, tmp_path:
     assert sum(path.stat().st_size for path in tmp_path.iterdir() if path.is_file()) < 100_000
 
 
-def test_runs_with_different_features_in_use_are_compared(letor_file: Path, tmp_path: Path) -> None:
-    runs = [run_of(boosted(seed), letor_file, tmp_path / str(seed)) for seed in (0, 1)]
-    native = run_of(NativeRanker(num_trees=2, num_leaves=4), letor_file, tmp_path / "native")
-    used = [set(each.importances().feature_names) for each in (*runs, native)]
-    compared = compare_importances({"lightgbm": runs, "native": [native]})
-    assert not compared.left_out
-    assert set(compared.feature_names) == set.union(*used)
-    for row in compared.rows.values():
-        assert row.values["split"].sum() == pytest.approx(1)
-
-
 def test_a_part_has_zeros_for_features_of_others() -> None:
     parts = [
         Importances(("7", "3"), {"gain": np.array([0.4, 0.6])}, is_part=True),
@@ -104,38 +97,6 @@ def test_a_part_has_zeros_for_features_of_others() -> None:
     assert averaged([complete]).values == {}
 
 
-class OfUnknownFeatures(RandomRanker):
-    """Ranker that does not say which features it uses."""
-
-    def predict(self, features: Features) -> NDArray[np.float64]:
-        return super().predict(features)
-
-
-def test_a_model_that_names_no_features_has_no_permutation_importances(
-    letor_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING, logger="ltrbench"):
-        finished = run_of(OfUnknownFeatures(), letor_file, tmp_path)
-    assert finished.importances().kinds == ()
-    assert all(
-        part in caplog.text
-        for part in ("permutation_within", "OfUnknownFeatures", f"{NUM_FEATURES:,} features")
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*(Any type hint|input example)")
-@pytest.mark.parametrize("ranker", [boosted(), SingleFeatureRanker()])
-def test_mlflow_has_one_array_as_input(ranker: Ranker, letor_file: Path, tmp_path: Path) -> None:
-    finished = run_of(ranker, letor_file, tmp_path / "run")
-    save_model(finished, tmp_path / "model")
-    loaded = mlflow.pyfunc.load_model(str(tmp_path / "model"))
-    features = np.asarray(read_letor(letor_file).features[:7], dtype=np.float64)
-    expected = ranker.predict(features.astype(np.float32))
-    np.testing.assert_allclose(loaded.predict(features), expected, rtol=1e-6)
-    assert (tmp_path / "model" / "MLmodel").stat().st_size < 10_000
-
-
 def test_many_features_numbered_from_zero_are_recorded_by_the_first(
     letor_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,14 +110,6 @@ def test_many_features_numbered_from_zero_are_recorded_by_the_first(
     assert main(["trees", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert re.search(rf"\b{NUM_FEATURES} <=", shown)
-
-
-@pytest.mark.parametrize("names", [["0", "2"], ["2", "3"], ["1", "02"], ["-1", "0"], ["1", "two"]])
-def test_other_names_of_many_features_are_recorded(names: list[str]) -> None:
-    names += [f"{number}" for number in range(4, NUM_FEATURES + 2)]
-    features = np.zeros((2, NUM_FEATURES), dtype=np.float32)
-    data = RankingDataset(features=features, labels=[0, 1], query_start=[0, 2])  # type: ignore[arg-type]
-    assert running._first_of_many(data.with_feature_names(names)) is None
 
 
 def test_names_that_result_json_cannot_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

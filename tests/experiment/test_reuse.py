@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import TINY
-from command_line import run as run_command
-from hydra import compose, initialize_config_dir
-from omegaconf import open_dict
+from composed_jobs import drafted
 from plan_cases import SETTINGS, numbered
 from search_records import search_record
 from test_experiment import Recorder, Toy
 
-from ltrbench.conf_folder import conf_dir
-from ltrbench.config import build_experiment, register_schema, resolved
 from ltrbench.data import RankingDataset, TrainingResample
 from ltrbench.experiment.run import Experiment, run
-from ltrbench.measure.provenance import plain
+from ltrbench.provenance import plain
 from ltrbench.rankers import EarlyStopping, Ranker
-from ltrbench.rankers.capabilities import SupportsSeedMatters
+from ltrbench.rankers.base import SupportsSeedMatters
+from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.models.importance import ImportanceSettings
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.results import FAILED, RESULT_FILE, RUN_FILES, TRIALS_FILE, Run, TrialRow, find_runs, read_run
+from ltrbench.runs import FAILED, RESULT_FILE, RUN_FILES, TRIALS_FILE, Run, TrialRow, find_runs, read_run
 from ltrbench.sweep.job import Job
-from ltrbench.sweep.plan import prepare_sweep, read_plan
-from ltrbench.sweep.planning import draft, plan_jobs
-from ltrbench.sweep.state import DONE
-from ltrbench.sweep.worker import JobTask, run_task
+from ltrbench.sweep.plan import DONE, draft, plan_jobs, prepare_sweep, read_plan
+from ltrbench.sweep.running import JobTask, run_task
 
 FEW = 1000
 
@@ -166,17 +159,6 @@ def test_jobs_that_differ_in_such_a_seed_alone_copy_the_first_and_never_a_copy(t
     assert copied_of(planned(tmp_path, experiment(3), experiment(4))) == ["0", "0"]
 
 
-def test_a_job_whose_seed_matters_or_whose_data_cannot_be_loaded_trains(tmp_path: Path) -> None:
-    by_seed = [experiment(seed, ranker=RandomRanker(seed=seed)) for seed in (1, 2)]
-    broken = [experiment(seed, source=Toy(broken=True)) for seed in (3, 4)]
-    assert copied_of(planned(tmp_path, *by_seed, *broken)) == [None] * 4
-
-
-def test_a_run_without_earlier_ones_trains(trained: Run, tmp_path: Path) -> None:
-    assert run(experiment(2), tmp_path / "1").result.reused is None
-    assert Counting.fits == 2
-
-
 @pytest.mark.parametrize(
     "fields",
     [
@@ -217,18 +199,13 @@ def test_a_job_copies_the_training_on_its_own_resample(tmp_path: Path) -> None:
 @pytest.fixture
 def tasks(tmp_path: Path) -> list[JobTask]:
     """Three planned jobs that differ in a seed without effect."""
-    register_schema()
-    experiments = []
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        for seed in (1, 2, 3):
-            words = ["model=single_feature", f"seed={seed}", *TINY]
-            config = compose("config", overrides=words, return_hydra_config=True)
-            choices = dict(config.hydra.runtime.choices)
-            with open_dict(config):
-                del config["hydra"]
-            settings = resolved(config)
-            built = build_experiment(settings, choices, tuple(words), str(tmp_path))
-            experiments.append(draft(built, settings, choices, (), str(tmp_path)))
+    experiments = [
+        replace(
+            drafted("model=single_feature", f"seed={seed}", *TINY, sweep=str(tmp_path)),
+            started_in=str(Path.cwd()),
+        )
+        for seed in (1, 2, 3)
+    ]
     prepare_sweep(tmp_path)
     jobs = plan_jobs(read_plan(tmp_path), experiments, numbered)
     assert copied_of(jobs) == [None, "0", "0"]
@@ -242,13 +219,6 @@ def test_jobs_run_as_they_are_planned(tasks: list[JobTask], tmp_path: Path) -> N
     assert [each.result.reused for each in runs] == [None, "0", "0"]
     assert [each.result.key for each in runs] == [task.job.digest for task in tasks]
     assert [each.result.seed for each in runs] == [1, 2, 3]
-
-
-def test_a_run_whose_folder_is_gone_is_not_copied(tasks: list[JobTask], tmp_path: Path) -> None:
-    run_task(tasks[0])
-    (tmp_path / "0" / RESULT_FILE).unlink()
-    run_task(tasks[1])
-    assert read_run(tmp_path / "1").result.reused is None
 
 
 @pytest.mark.parametrize(
@@ -286,13 +256,6 @@ def test_a_trial_never_copies_a_run_without_a_search_nor_the_reverse(is_trial: b
     assert copied_of(planned(tmp_path, first, other, same)) == [None, None, None if is_trial else "0"]
 
 
-def test_a_copied_trial_is_a_trial(tmp_path: Path) -> None:
-    first = run(experiment(1, is_trial=True), tmp_path / "0")
-    copied = run(experiment(2, is_trial=True), tmp_path / "1", trained=("0", first))
-    assert (copied.result.trial, copied.result.reused) == (True, "0")
-    assert copied.result.metrics == first.result.metrics
-
-
 def test_a_copy_has_its_search_and_not_that_of_the_copied_run(tmp_path: Path) -> None:
     trials = [(TrialRow(0, "complete", value, 3, 1.0, 0.0, 0.0, {"l2": "1"}),) for value in (0.25, 0.5)]
     of = [{"search": search_record(seed=seed, chosen=0), "trials": trials[seed]} for seed in (0, 1)]
@@ -302,32 +265,3 @@ def test_a_copy_has_its_search_and_not_that_of_the_copied_run(tmp_path: Path) ->
     copied, alone = read_run(tmp_path / "1"), read_run(tmp_path / "2")
     assert (copied.result.search, tuple(copied.trials())) == (of[1]["search"], of[1]["trials"])
     assert (alone.result.search, alone.trials()) == ({}, [])
-
-
-@pytest.mark.slow
-def test_a_sweep_trains_once_what_the_seed_does_not_change_and_says_so(tmp_path: Path) -> None:
-    done = run_command("model=native,random", "seed=0,1", "-m", "hydra.sweep.dir=s", *TINY, folder=tmp_path)
-    runs = find_runs([tmp_path / "s"])
-    assert [(each.result.model, each.result.seed, each.result.reused) for each in runs] == [
-        ("native", 0, None),
-        ("native", 1, "0"),
-        ("random", 0, None),
-        ("random", 1, None),
-    ]
-    assert "seed=1" in (runs[1].result.overrides or ())
-    assert runs[1].result.config["seed"] == 1
-    assert runs[1].result.metrics == runs[0].result.metrics
-    (line,) = re.findall(r".*reused.*", done.stderr)
-    assert "seed" in line
-    assert "job 0" in line
-    # The key of a job covers data and code, so that another command into the same folder copies it too.
-    run_command("model=native", "seed=2", "-m", "hydra.sweep.dir=s", *TINY, folder=tmp_path)
-    assert read_run(tmp_path / "s/4").result.reused == "0"
-
-
-def test_mlflow_shows_which_run_was_reused(trained: Run, tmp_path: Path) -> None:
-    from ltrbench.tracking.mlflow_entities import run_tags
-
-    copied = run(experiment(2), tmp_path / "1", trained=("0", trained))
-    assert run_tags(copied, "")["reused"] == "0"
-    assert "reused" not in run_tags(trained, "")

@@ -1,8 +1,9 @@
-"""Trials of a search: fitted on train, evaluated on valid, and nothing of test but its description."""
+"""Trials of a search see nothing of test; runs know whether they had the machine alone."""
 
 from __future__ import annotations
 
-import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,11 +12,12 @@ import numpy as np
 import pytest
 from messages import naming
 from search_records import search_record
-from test_experiment import Recorder, Toy, native
+from test_experiment import Toy, native
 
-from ltrbench.data import Splits
+from ltrbench.data import RankingDataset, Splits
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.experiment.run import Experiment, run
+from ltrbench.measure import Neighbours
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.catboost import CatBoostRanker
@@ -23,7 +25,7 @@ from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.results import FAILED, FINISHED, Run, TrialRow, read_run
+from ltrbench.runs import FAILED, FINISHED, Run, TrialRow, read_run
 from ltrbench.shapes import Features
 
 
@@ -79,23 +81,8 @@ def test_a_trial_predicts_the_validation_set_only(tmp_path: Path) -> None:
     assert set(Watched.seen) == {splits.valid.num_documents}
 
 
-def test_a_trial_has_the_validation_metrics_and_iterations_of_the_same_run_without_a_search(
-    tmp_path: Path,
-) -> None:
-    of_trial = trial(tmp_path / "trial")
-    whole = run(
-        Experiment(model="native", ranker=native(), source=Toy(), metrics=("ndcg@10",)), tmp_path / "whole"
-    )
-    assert not whole.result.trial
-    assert of_trial.result.metrics["valid/ndcg@10"] == whole.result.metrics["valid/ndcg@10"]
-    assert of_trial.result.best_iteration == whole.result.best_iteration
-    assert of_trial.learning_curve().values["valid/ndcg@10"] == whole.learning_curve().values["valid/ndcg@10"]
-
-
 @pytest.mark.parametrize(
-    "kind",
-    [NativeRanker, LightGBMRanker, XGBoostRanker, CatBoostRanker],
-    ids=lambda kind: kind.__name__,
+    "kind", [NativeRanker, LightGBMRanker, XGBoostRanker, CatBoostRanker], ids=lambda kind: kind.__name__
 )
 def test_the_learning_curve_has_every_iteration_fitted_also_those_after_the_best(
     kind: type[BoostingRanker], tmp_path: Path
@@ -124,24 +111,6 @@ def test_a_trial_without_a_usable_validation_set_is_refused(
     assert (failed.status, failed.trial) == (FAILED, True)
 
 
-def test_the_outcome_of_a_trial_is_its_validation_metric(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level("INFO"):
-        done = trial(tmp_path)
-    (line,) = re.findall(r"native: valid ndcg@10 .*", caplog.text)
-    value = done.result.metrics["valid/ndcg@10"]
-    assert all(part in line for part in (f"{value:.4f}", f"{done.result.best_iteration} trees", "fit in"))
-    assert "test ndcg@10" not in caplog.text
-
-
-def test_a_trial_is_tracked_like_every_run(tmp_path: Path) -> None:
-    tracker = Recorder()
-    experiment = Experiment(model="native", ranker=native(), source=Toy(), is_trial=True)
-    run(experiment, tmp_path, tracker)
-    assert [seen.result.trial for seen in tracker.seen] == [True]
-
-
 TRIALS = (
     TrialRow(0, "complete", 0.5, 30, 1.5, -0.2, 0.1, {"num_leaves": "31", "objective": "a,b"}),
     TrialRow(1, "complete", 0.25, 12, 0.5, 0.0, 0.0, {"num_leaves": "7", "objective": "c"}),
@@ -158,19 +127,65 @@ def test_a_final_run_carries_its_search_and_the_trials(tmp_path: Path) -> None:
     assert tuple(done.trials()) == TRIALS
 
 
-def test_a_failed_final_run_carries_its_search_too(tmp_path: Path) -> None:
-    experiment = Experiment(
-        model="native", ranker=native(), source=Toy(broken=True), search=search_record(), trials=TRIALS
-    )
-    with pytest.raises(DataError, match=naming("toy.txt:3")):
-        run(experiment, tmp_path)
-    assert read_run(tmp_path).result.search == search_record()
-    assert tuple(read_run(tmp_path).trials()) == TRIALS
-
-
 def test_an_incomplete_record_of_a_search_is_refused_before_the_fit(tmp_path: Path) -> None:
     search = {name: value for name, value in search_record().items() if name != "budget"}
     experiment = Experiment(model="native", ranker=native(), source=Toy(), search=search)
     with pytest.raises(ConfigError, match=naming("result.json", "search.budget")):
         run(experiment, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@dataclass(kw_only=True)
+class NextToAnotherJob(SingleFeatureRanker):
+    """Another job runs for a moment during the fit."""
+
+    def fit(self, train: RankingDataset, *rest: Any) -> NextToAnotherJob:
+        with Neighbours():
+            return super().fit(train, *rest)
+
+
+_BOTH_FIT = threading.Barrier(2, timeout=60)
+
+
+@dataclass(kw_only=True)
+class AtTheSameTime(SingleFeatureRanker):
+    """The fits of two runs wait for each other."""
+
+    def fit(self, train: RankingDataset, *rest: Any) -> AtTheSameTime:
+        _BOTH_FIT.wait()
+        return super().fit(train, *rest)
+
+
+def experiment(ranker: SingleFeatureRanker) -> Experiment:
+    return Experiment(model="toy", ranker=ranker, source=Toy(), importance=None)
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Run:
+    run(experiment(NextToAnotherJob(seed=1)), tmp_path / "shared")
+    return read_run(tmp_path / "shared")
+
+
+def test_a_run_next_to_another_job_records_it(shared: Run) -> None:
+    assert shared.result.shared_machine
+
+
+def test_runs_one_after_another_have_the_machine_to_themselves(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        with Neighbours():
+            pass
+        run(experiment(SingleFeatureRanker()), tmp_path / name)
+        assert read_run(tmp_path / name).result.shared_machine is False
+
+
+def test_two_runs_at_the_same_time_both_record_it(tmp_path: Path) -> None:
+    folders = [tmp_path / "first", tmp_path / "second"]
+    with ThreadPoolExecutor(2) as pool:
+        runs = list(pool.map(lambda folder: run(experiment(AtTheSameTime()), folder), folders))
+    assert [each.result.shared_machine for each in runs] == [True, True]
+
+
+def test_a_copy_of_a_training_shared_the_machine_if_its_source_did(shared: Run, tmp_path: Path) -> None:
+    copied = run(experiment(NextToAnotherJob(seed=2)), tmp_path / "copy", trained=("shared", shared))
+    assert copied.result.reused == "shared"
+    assert copied.result.shared_machine

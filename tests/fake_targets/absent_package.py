@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ltrbench.shipping.model import ShippedModel
-from ltrbench.shipping.target import Engine, Export, Target
+from ltrbench.shipping.target import Engine, Export, ShippedModel, Target
 
 
 @dataclass(frozen=True)

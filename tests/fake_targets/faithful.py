@@ -8,17 +8,17 @@ from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
-from ltrbench.rankers.models.scoring import ensemble_scores
-from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, rebuilt
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, ensemble_scores, rebuilt
 from ltrbench.shapes import Features
-from ltrbench.shipping.model import Linear, ShippedModel
 from ltrbench.shipping.target import (
     MISSING_VALUES,
     CheckRequests,
     CheckRows,
     Engine,
     Export,
+    Linear,
     Rule,
+    ShippedModel,
     Target,
 )
 
@@ -90,7 +90,7 @@ class FaithfulTarget(Target):
         def scores(features: Features) -> Any:
             return ensemble_scores(ensemble, features)
 
-        return Engine(scores, "Faithful", rules=rules, score_dtype=ensemble.score_dtype)
+        return Engine(scores, "Faithful", rules=rules, score_dtype=ensemble.score_dtype, is_in_order=False)
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests | None:
         if not self.has_requests:

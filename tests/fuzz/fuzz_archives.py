@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ltrbench.data.fetching.unpacking import unpack
+from ltrbench.data.fetch import unpack
 from ltrbench.errors import DataError
 
 Rng = np.random.Generator

@@ -15,7 +15,6 @@ A mutation depends only on the seed and its number, as in fuzz_models.py, from w
 
 from __future__ import annotations
 
-import argparse
 import faulthandler
 import json
 import re
@@ -23,7 +22,6 @@ import resource
 import shutil
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,16 +29,15 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import xgboost as xgb
-from fuzz_models import MARK, MEMORY, SECONDS, VALUES, mutate_bytes, mutate_json, outcomes, report
+from fuzz_models import MARK, MEMORY, SECONDS, VALUES, fuzz, mutate_bytes, mutate_json
 from numpy.typing import NDArray
 
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import LtrbenchError
-from ltrbench.rankers.capabilities import importance_of, trees_of
-from ltrbench.rankers.imported import SETTINGS_FILE_OF_IMPORT, ImportedRanker
-from ltrbench.rankers.imported.columns import used_features
-from ltrbench.rankers.models.formats.reading import read_model_file
-from ltrbench.rankers.models.scoring import ensemble_scores
+from ltrbench.models.reading import read_model_file
+from ltrbench.models.trees import ensemble_scores
+from ltrbench.rankers.base import importance_of, trees_of
+from ltrbench.rankers.imported import SETTINGS_FILE_OF_IMPORT, ImportedRanker, used_features
 
 Rng = np.random.Generator
 
@@ -308,29 +305,7 @@ def work(folder: Path, seed: int, backend: str | None) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=5000)
-    parser.add_argument("--number", type=int, help="only this mutation")
-    parser.add_argument("--backend", choices=BACKENDS, help="mutate this format only")
-    parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.work is not None:
-        work(given.work, given.seed, given.backend)
-        return 0
-    counts: dict[str, Counter[str]] = {name: Counter() for name in BACKENDS}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        Workplace(folder).fill()
-        numbers = list(range(given.count)) if given.number is None else [given.number]
-        for number, backend, change, outcome in outcomes(
-            folder, given.seed, numbers, given.backend, __file__
-        ):
-            kind = outcome.partition(":")[0]
-            counts[backend][kind] += 1
-            if kind == "failed" or given.number is not None:
-                print(f"{number} {backend}, {change}: {outcome}", flush=True)
-    return report(counts)
+    return fuzz(__doc__.splitlines()[0], BACKENDS, lambda folder: Workplace(folder).fill(), work, __file__)
 
 
 if __name__ == "__main__":

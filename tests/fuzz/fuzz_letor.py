@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from ltrbench.data.formats import units
-from ltrbench.data.formats.letor.reader import read_letor, read_letor_features
+from ltrbench.data import blocks
+from ltrbench.data.letor import read_letor, read_letor_features
 from ltrbench.errors import DataError
 
 Rng = np.random.Generator
@@ -121,8 +121,8 @@ def outcomes(case: Case, folder: Path) -> list[object]:
         companion.unlink(missing_ok=True)
         if case.query_sizes is not None:
             companion.write_bytes(case.query_sizes)
-    units.UNIT_BYTES = case.unit_bytes
-    units.available_cores = lambda: NUM_THREADS  # type: ignore[attr-defined]
+    blocks.UNIT_BYTES = case.unit_bytes
+    blocks.available_cores = lambda: NUM_THREADS  # type: ignore[attr-defined]
     alone = {
         name: case.options[name] for name in ("num_features", "first_index", "absent", "overflow", "sparse")
     }
@@ -150,18 +150,18 @@ def _of_features(paths: list[Path], options: dict[str, Any]) -> object:
 
 def by_specification(case: Case, folder: Path) -> list[object]:
     """Returns the outcomes if the kernel accepts no line."""
-    from ltrbench.data.formats.letor.kernels import parsing
+    from ltrbench.data import letor_kernels
 
-    parse_lines = parsing.parse_lines
+    parse_lines = letor_kernels.parse_lines
 
     def leave(text: Any, cursor: Any, *_: object) -> int:
-        return parsing.ODD_LINE if cursor[0] < len(text) else parsing.BLOCK_END
+        return letor_kernels.ODD_LINE if cursor[0] < len(text) else letor_kernels.BLOCK_END
 
-    parsing.parse_lines = leave  # type: ignore[assignment]
+    letor_kernels.parse_lines = leave  # type: ignore[assignment]
     try:
         return outcomes(replace(case, options={**case.options, "sparse": False}), folder)
     finally:
-        parsing.parse_lines = parse_lines
+        letor_kernels.parse_lines = parse_lines
 
 
 def main() -> int:

@@ -32,7 +32,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,13 +43,13 @@ from numpy.typing import NDArray
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import LtrbenchError
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.capabilities import contributions_of, importance_of, trees_of
+from ltrbench.rankers.base import contributions_of, importance_of, trees_of
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.library import model_digest
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.models.loading import load_ranker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
+from ltrbench.rankers.saved import load_ranker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 
@@ -392,7 +392,7 @@ def work(folder: Path, seed: int, backend: str | None) -> None:
 
 
 def outcomes(
-    folder: Path, seed: int, numbers: list[int], backend: str | None, script: str = __file__
+    folder: Path, seed: int, numbers: list[int], backend: str | None, script: str
 ) -> Iterator[tuple[int, str, str, str]]:
     """Yields the number, backend, change and outcome of each mutation; processes of a script run one after
     another."""
@@ -425,22 +425,39 @@ def _death(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    return fuzz(__doc__.splitlines()[0], list(BACKENDS), lambda folder: Workplace(folder).fill(), work)
+
+
+def fuzz(
+    description: str,
+    backends: Sequence[str],
+    fill: Callable[[Path], None],
+    work: Callable[[Path, int, str | None], None],
+    script: str = __file__,
+) -> int:
+    """Runs a fuzzer from its command line; returns the exit code.
+
+    Args:
+        fill: writes the models to a folder.
+        work: judges the mutations whose numbers are in a folder, in a process of its own.
+        script: file of the fuzzer, which that process runs.
+    """
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--number", type=int, help="only this mutation")
-    parser.add_argument("--backend", choices=BACKENDS, help="mutate its models only")
+    parser.add_argument("--backend", choices=backends, help="mutate its models only")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work is not None:
         work(given.work, given.seed, given.backend)
         return 0
-    counts: dict[str, Counter[str]] = {name: Counter() for name in BACKENDS}
+    counts: dict[str, Counter[str]] = {name: Counter() for name in backends}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        Workplace(folder).fill()
+        fill(folder)
         numbers = list(range(given.count)) if given.number is None else [given.number]
-        for number, backend, change, outcome in outcomes(folder, given.seed, numbers, given.backend):
+        for number, backend, change, outcome in outcomes(folder, given.seed, numbers, given.backend, script):
             kind = outcome.partition(":")[0]
             counts[backend][kind] += 1
             if kind == "failed" or given.number is not None:

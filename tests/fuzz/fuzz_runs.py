@@ -39,14 +39,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.cli import main
-from ltrbench.data.formats.letor.writer import write_letor
+from ltrbench.data.letor import write_letor
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import LtrbenchError
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.results import TrialRow
+from ltrbench.runs import TrialRow
 
 SECONDS = 1.0
 """Maximum processor time of a verb, which does not depend on the load of the machine."""
@@ -324,14 +324,14 @@ def verbs(folder: Path, number: int) -> dict[str, Callable[[], int]]:
 
 
 def _look_for_store(folder: Path) -> None:
-    from ltrbench.cli.verbs.runs.ui import _newest_store
+    from ltrbench.cli.verbs.runs import _newest_store
 
     _newest_store(folder)
 
 
 def _mirror(folder: Path) -> None:
     """Reads everything that the MLflow export needs, without sending it."""
-    from ltrbench.results import read_run
+    from ltrbench.runs import read_run
     from ltrbench.tracking.mlflow import read_all
     from ltrbench.tracking.mlflow_entities import run_inputs, run_params, run_tags
 

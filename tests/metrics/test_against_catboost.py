@@ -8,7 +8,7 @@ from library_cases import CUTOFFS, at_cutoffs, judged_queries, row_weights, tied
 
 from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate, preset
-from ltrbench.metrics.convention import exponential_gain
+from ltrbench.metrics.conventions import exponential_gain
 
 CATBOOST_NAMES = {
     "ndcg": "NDCG",

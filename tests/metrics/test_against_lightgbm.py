@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate, preset
-from ltrbench.metrics.convention import TableGain
+from ltrbench.metrics.conventions import TableGain
 from ltrbench.shapes import Scores
 
 PARAMETERS = {

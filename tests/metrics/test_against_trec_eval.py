@@ -65,9 +65,3 @@ def test_trec_evals_preset_needs_document_ids() -> None:
     nameless = replace(judged_queries(), document_ids=None)
     with pytest.raises(UndefinedMetricError, match=naming("document ids", "# docid = ID")):
         evaluate(nameless, tied_scores(nameless), ["ndcg@10"], preset("trec_eval"))
-
-
-def test_trec_eval_has_no_reciprocal_rank_with_a_cutoff() -> None:
-    data = judged_queries()
-    with pytest.raises(UndefinedMetricError, match=naming("trec_eval", "write mrr", "without @5")):
-        evaluate(data, tied_scores(data), ["mrr@5"], preset("trec_eval"))

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import config
 from ltrbench.data import RankingDataset
-from ltrbench.native.objectives.dialects import PairSettings
-from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.native.settings import pairs_of
+from ltrbench.native.objectives.pairwise import PairSettings
+from ltrbench.rankers.native import NativeRanker, pairs_of
 
 MAY_COMPILE = settings(deadline=None, max_examples=10 if config.DISABLE_JIT else 50)
 """Settings of property tests: no deadline, because the first call of a kernel compiles for seconds; fewer

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ltrbench.native.team import ALONE
-from ltrbench.native.tree import splitting
-from ltrbench.native.tree.binning import BinnedFeatures, bin_features, reference_bins
-from ltrbench.native.tree.histogram import Quantised, bin_starts, build_histogram, quantise
-from ltrbench.native.tree.splitting import (
+from ltrbench.native import splitting
+from ltrbench.native.bins import BinnedFeatures, bin_features, reference_bins
+from ltrbench.native.histogram import Quantised, bin_starts, build_histogram, quantise
+from ltrbench.native.splitting import (
     UNBOUNDED,
     Bounds,
     PrepareSearch,
@@ -23,6 +22,7 @@ from ltrbench.native.tree.splitting import (
     prepare_search,
     reference_split,
 )
+from ltrbench.native.team import ALONE
 
 
 class Leaf(NamedTuple):

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from test_forest import random_tree, scores_of
 
-from ltrbench.native.forest.binned import add_binned_scores, reference_values
-from ltrbench.native.forest.scoring import Forest, plant
-from ltrbench.native.tree.binning import EQUAL_WIDTH, QUANTILE, BinnedFeatures, bin_alike, bin_features
-from ltrbench.native.tree.nodes import NO_FEATURE
+from ltrbench.native.bins import EQUAL_WIDTH, QUANTILE, BinnedFeatures, bin_alike, bin_features
+from ltrbench.native.forest import Forest, add_binned_scores, plant, reference_values
+from ltrbench.native.nodes import NO_FEATURE
 
 
 def random_case(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from ltrbench.native.tree.binning import (
+from ltrbench.native.bins import (
     EQUAL_WIDTH,
     QUANTILE,
     BinnedFeatures,

@@ -7,14 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from ltrbench.native.forest.bits import (
-    above,
-    blend,
-    lowest,
-    reference_above,
-    reference_blend,
-    reference_lowest,
-)
+from ltrbench.native.forest import above, blend, lowest, reference_above, reference_blend, reference_lowest
 
 floats = st.floats(width=32) | st.integers(-2, 2).map(np.float32)
 

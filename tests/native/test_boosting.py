@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate
-from ltrbench.native.boosting import BoostingSettings, boost
-from ltrbench.native.dart import DartSettings
-from ltrbench.native.forest.scoring import Forest, add_scores, plant
+from ltrbench.native.boosting import BoostingSettings, DartSettings, SamplingSettings, boost
+from ltrbench.native.forest import Forest, add_scores, plant
+from ltrbench.native.nodes import NO_FEATURE
 from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
-from ltrbench.native.sampling import SamplingSettings
-from ltrbench.native.tree.nodes import NO_FEATURE
-from ltrbench.native.tree.splitting import SplitSettings
+from ltrbench.native.splitting import SplitSettings
 from ltrbench.shapes import Scores
 
 SMALL = BoostingSettings(num_trees=6, num_leaves=6, splits=SplitSettings(min_docs_in_leaf=3))

@@ -17,10 +17,9 @@ from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.native.boosting import BoostingSettings, boost
-from ltrbench.native.forest.scoring import Forest, add_scores
-from ltrbench.native.tree.constrained import monotone_signs, prepare_constrained
-from ltrbench.native.tree.nodes import NO_FEATURE
-from ltrbench.native.tree.splitting import SplitSettings
+from ltrbench.native.forest import Forest, add_scores
+from ltrbench.native.nodes import NO_FEATURE
+from ltrbench.native.splitting import SplitSettings, monotone_signs, prepare_constrained
 
 NO_SIGNS = np.zeros(4, dtype=np.int8)
 seeds = st.integers(0, 2**32 - 1)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ltrbench.native.dart import NORMALIZATIONS, DartSettings, choose_dropped, rescale
+from ltrbench.native.boosting import NORMALIZATIONS, DartSettings, choose_dropped, rescale
 
 SOME = DartSettings(drop_rate=0.3)
 

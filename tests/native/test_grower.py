@@ -11,14 +11,14 @@ from sklearn.tree import DecisionTreeRegressor
 
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
-from ltrbench.native.forest.scoring import add_scores, plant
+from ltrbench.native.bins import bin_features
+from ltrbench.native.boosting import Sampler, SamplingSettings
+from ltrbench.native.forest import add_scores, plant
+from ltrbench.native.growing import ORDERS, FeatureDraw, Grower, GrownTree, fast_growth_computes
+from ltrbench.native.histogram import quantise
+from ltrbench.native.nodes import NO_FEATURE, Tree
 from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
-from ltrbench.native.sampling import Sampler, SamplingSettings
-from ltrbench.native.tree.binning import bin_features
-from ltrbench.native.tree.grower import ORDERS, FeatureDraw, Grower, GrownTree, fast_growth_computes
-from ltrbench.native.tree.histogram import quantise
-from ltrbench.native.tree.nodes import NO_FEATURE, Tree
-from ltrbench.native.tree.splitting import SplitSettings
+from ltrbench.native.splitting import SplitSettings
 
 LOOSE = SplitSettings(min_docs_in_leaf=1, cut_without_gain=True)
 

@@ -11,15 +11,9 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from ltrbench.compilation import threads
+from ltrbench.native.bins import BinnedFeatures, Rows, bin_features, reference_bins
+from ltrbench.native.histogram import WORDS_AT_ONCE, Histogram, bin_starts, build_histogram, quantise
 from ltrbench.native.reference import histograms
-from ltrbench.native.tree.binning import BinnedFeatures, Rows, bin_features, reference_bins
-from ltrbench.native.tree.histogram import (
-    WORDS_AT_ONCE,
-    Histogram,
-    bin_starts,
-    build_histogram,
-    quantise,
-)
 
 sizes = st.floats(0, 1e300) | st.sampled_from([0.0, 5e-324, 1e-310, 1.0, 1e300])
 gradient_values = sizes.flatmap(lambda size: st.sampled_from([size, -size]))

@@ -19,9 +19,9 @@ from engine_cases import dialect
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.metrics.convention import TableGain, linear_gain
+from ltrbench.metrics.conventions import TableGain, linear_gain
 from ltrbench.native.objectives import CrossEntropy, ObjectiveSettings, prepare
-from ltrbench.native.objectives.dialects import PairSettings
+from ltrbench.native.objectives.pairwise import PairSettings
 
 Values = NDArray[np.float64]
 

@@ -13,9 +13,9 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from ltrbench.metrics import evaluate
-from ltrbench.native.objectives.dialects import NATIVE
 from ltrbench.native.objectives.lambdas import LambdaSettings, any_order, lambdas, ndcg_data, sort_by_score
 from ltrbench.native.objectives.pairs import pair_lambdas
+from ltrbench.native.objectives.pairwise import NATIVE
 
 PLAIN = LambdaSettings(normalize_distance=False, normalize_query=False)
 

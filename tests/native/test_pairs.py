@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from ltrbench.data import Judgments
 from ltrbench.metrics import evaluate, preset
-from ltrbench.native.objectives.dialects import PairSettings
 from ltrbench.native.objectives.pairs import change_by_swapping, pair_lambdas
+from ltrbench.native.objectives.pairwise import PairSettings
 
 documents = st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 3)), min_size=2, max_size=8)
 

@@ -26,7 +26,7 @@ from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, LtrbenchError
 from ltrbench.metrics import DEFAULT, evaluate
-from ltrbench.metrics.convention import Denominator, TableGain, letor_discount, linear_gain
+from ltrbench.metrics.conventions import Denominator, TableGain, letor_discount, linear_gain
 from ltrbench.native.objectives import (
     CrossEntropy,
     ObjectiveSettings,
@@ -34,11 +34,9 @@ from ltrbench.native.objectives import (
     check_labels,
     prepare,
 )
-from ltrbench.native.objectives.dialects import NATIVE, ORDERS_OF_TIES, PairSettings
-from ltrbench.native.objectives.lambdas import LambdaSettings
-from ltrbench.native.objectives.pairs import change_by_swapping, pair_lambdas
-from ltrbench.native.objectives.preparation import fast_kernel_computes
-from ltrbench.native.objectives.swaps import LAYOUTS
+from ltrbench.native.objectives.lambdas import LambdaSettings, fast_kernel_computes
+from ltrbench.native.objectives.pairs import LAYOUTS, change_by_swapping, pair_lambdas
+from ltrbench.native.objectives.pairwise import NATIVE, ORDERS_OF_TIES, PairSettings
 from ltrbench.native.objectives.xendcg import reference_xendcg
 
 METRICS = [

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ltrbench.compilation import threads
+from ltrbench.native import bins as stage
+from ltrbench.native.bins import BinnedFeatures, bin_features, partition
 from ltrbench.native.reference import Split, goes_left
-from ltrbench.native.tree import partition as stage
-from ltrbench.native.tree.binning import BinnedFeatures, bin_features
-from ltrbench.native.tree.partition import partition
 
 NUM_DOCUMENTS = 60
 

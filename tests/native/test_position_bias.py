@@ -20,14 +20,14 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.objectives import prepare
-from ltrbench.native.objectives.dialects import NATIVE, PairSettings
+from ltrbench.native.objectives.pairwise import NATIVE, PairSettings
 from ltrbench.native.objectives.position_bias import (
     AdditiveBias,
     Propensities,
     UnbiasedPairs,
     reference_unbiased,
 )
-from ltrbench.native.tree.splitting import SplitSettings
+from ltrbench.native.splitting import SplitSettings
 from ltrbench.shapes import Scores
 
 NUM_QUERIES, SIZE = 200, 12

@@ -32,10 +32,10 @@ from paths import CONF
 from ltrbench.compilation import config
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.native import reference
+from ltrbench.native.bins import quantile_cuts
+from ltrbench.native.nodes import NO_FEATURE, Tree
 from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
 from ltrbench.native.reference import Model, Node, Settings
-from ltrbench.native.tree.binning import quantile_cuts
-from ltrbench.native.tree.nodes import NO_FEATURE, Tree
 from ltrbench.rankers.native import NativeRanker
 
 NUM_TREES = 3 if config.DISABLE_JIT else 20

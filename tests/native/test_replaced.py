@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_forest import random_case, random_tree, scores_of, steps
 
-from ltrbench.native.forest.replaced import reference_replaced_scores, replaced_scores
-from ltrbench.native.forest.scoring import plant
+from ltrbench.native.attribution import reference_replaced_scores, replaced_scores
+from ltrbench.native.forest import plant
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 140), st.permutations(range(4)), st.integers(0, 4))

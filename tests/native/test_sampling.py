@@ -6,7 +6,7 @@ from engine_cases import make_dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ltrbench.native.sampling import (
+from ltrbench.native.boosting import (
     Sample,
     Sampler,
     SampleSize,

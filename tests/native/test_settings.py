@@ -12,8 +12,7 @@ from messages import naming
 from ltrbench.errors import ConfigError
 from ltrbench.native.boosting import BoostingSettings
 from ltrbench.native.settings import changed, check, check_effects, part, setting
-from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.native.settings import engine_settings
+from ltrbench.rankers.native import NativeRanker, engine_settings
 
 
 @dataclass(kw_only=True)

@@ -10,25 +10,27 @@ from messages import naming
 from numpy.typing import NDArray
 
 from ltrbench.compilation import config
-from ltrbench.data.features import SparseRows, matrix
+from ltrbench.data import features as matrix
+from ltrbench.data.features import SparseRows
 from ltrbench.errors import DataError
+from ltrbench.native import growing
+from ltrbench.native.bins import IN_LISTS, BinnedFeatures, SparseBins, bin_alike, bin_features, reference_bins
 from ltrbench.native.boosting import BINNINGS
-from ltrbench.native.tree import grower
-from ltrbench.native.tree.binning import BinnedFeatures, bin_alike, bin_features, reference_bins
-from ltrbench.native.tree.grower import Grower
-from ltrbench.native.tree.histogram import bin_starts, build_histogram, quantise
-from ltrbench.native.tree.sparse.bins import bin_sparse, reference_cells
-from ltrbench.native.tree.sparse.bundling import (
+from ltrbench.native.growing import Grower
+from ltrbench.native.histogram import bin_starts, build_histogram, quantise
+from ltrbench.native.sparse import (
     DOCUMENTS_PER_LISTED,
     LANE_BYTES,
     OtherBins,
+    SparseColumns,
+    StoredColumns,
+    bin_sparse,
+    build_sparse_histogram,
     bundle,
     reference_bundle,
+    reference_cells,
 )
-from ltrbench.native.tree.sparse.layout import IN_LISTS, SparseBins
-from ltrbench.native.tree.sparse.sums import build_sparse_histogram
-from ltrbench.native.tree.sparse.thresholds import SparseColumns, StoredColumns
-from ltrbench.native.tree.splitting import SplitSettings
+from ltrbench.native.splitting import SplitSettings
 from ltrbench.shapes import Features
 
 SPARSE_CASES = settings(deadline=None, max_examples=10 if config.DISABLE_JIT else 100)
@@ -255,7 +257,7 @@ def test_bins_that_do_not_fit_into_memory_are_refused(monkeypatch: pytest.Monkey
 def test_histograms_that_do_not_fit_into_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     sparse = bin_sparse(SparseRows.of(np.eye(100, dtype=np.float32)), 255, np.random.default_rng(0))
     monkeypatch.setattr(matrix, "available_bytes", lambda: 8 * 300 * 31)
-    monkeypatch.setattr(grower, "LARGE_HISTOGRAMS", 8 * 300)
+    monkeypatch.setattr(growing, "LARGE_HISTOGRAMS", 8 * 300)
     Grower(sparse, 31, SplitSettings())
     with pytest.raises(
         DataError, match=naming("32 leaves", "300 bins", "GB", "num_leaves", "min_docs_in_leaf")

@@ -16,9 +16,8 @@ from test_forest import random_tree, scores_of
 from ltrbench.compilation import config
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, RowView, SparseRows
-from ltrbench.native.forest.scoring import plant
-from ltrbench.native.forest.stored import add_stored_scores
-from ltrbench.native.tree.sparse.bins import takes_less_memory
+from ltrbench.native.forest import add_stored_scores, plant
+from ltrbench.native.sparse import takes_less_memory
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.native import NativeRanker
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from split_cases import any_settings, assert_both_find_none, make_leaf, random_leaf
 
-from ltrbench.native.tree.histogram import quantise
-from ltrbench.native.tree.splitting import SplitSettings
+from ltrbench.native.histogram import quantise
+from ltrbench.native.splitting import SplitSettings
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3]), any_settings)

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.native.sums import (
+from ltrbench.native.histogram import (
     VALUES_SUMMED,
     Units,
     reference_parts,

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
 from ltrbench.errors import DataError
+from ltrbench.native.bins import EQUAL_WIDTH, QUANTILE, ThresholdRule, bin_features
 from ltrbench.native.boosting import boost
+from ltrbench.native.sparse import takes_less_memory
 from ltrbench.native.team import ALONE, Placement, Team
-from ltrbench.native.tree.binning import EQUAL_WIDTH, QUANTILE, ThresholdRule, bin_features
-from ltrbench.native.tree.sparse.bins import takes_less_memory
-from ltrbench.rankers.early_stopping import Monitor
-from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.native.settings import engine_settings
+from ltrbench.rankers.base import Monitor
+from ltrbench.rankers.native import NativeRanker, engine_settings
 
 pytestmark = COMPILED
 

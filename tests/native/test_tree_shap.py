@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_forest import random_tree, scores_of, steps
 
-from ltrbench.native.forest.scoring import Forest, plant
-from ltrbench.native.forest.tree_shap import reference_contributions, tree_shap
-from ltrbench.native.tree.nodes import NO_FEATURE, Tree
-from ltrbench.rankers.models.trees import threshold_at_most
+from ltrbench.models.trees import threshold_at_most
+from ltrbench.native.attribution import reference_contributions, tree_shap
+from ltrbench.native.forest import Forest, plant
+from ltrbench.native.nodes import NO_FEATURE, Tree
 from ltrbench.rankers.native import NativeRanker
 
 

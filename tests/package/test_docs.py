@@ -1,4 +1,4 @@
-"""The documentation is correct: its commands, keys, choices, flags and paths exist.
+"""The commands, keys, choices, flags and paths of the documentation exist, and its site can be built.
 
 These tests check what is written by hand. The Python of a page runs as doctests, after the commands that the
 page marks; generated text is generated at each build. `make docs` does all three.
@@ -6,50 +6,32 @@ page marks; generated text is generated at each build. `make docs` does all thre
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import html
-import http.server
 import itertools
 import re
 import shlex
 import subprocess
 import sys
-import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
-import yaml  # type: ignore[import-untyped]
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from jinja2.exceptions import UndefinedError
-from markdown import Markdown  # type: ignore[import-untyped]
 from omegaconf import flag_override
 
 from docs import leaderboard
 from docs.isolation import modules_of
-from docs.macros import fill
 from docs.macros.configuration import choices
-from docs.macros.parameters import boosting_models
-from docs.macros.reference import own_settings
 from docs.pages import ROOT, titled_files, write_files
 from docs.transcript import comparable, data_folder, retaken, transcripts
-from ltrbench.cli.help.settings import config_files
+from ltrbench.cli.help import config_files
 from ltrbench.cli.hydra_internals import get_args_parser
-from ltrbench.cli.run.launch import flags_and_overrides
-from ltrbench.cli.run.sweep import num_folds_of, with_all_folds, with_folds, with_resamples
+from ltrbench.cli.launch import flags_and_overrides
+from ltrbench.cli.sweep import num_folds_of, with_all_folds, with_folds, with_resamples
 from ltrbench.cli.verbs import all_verbs, find_verb
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build_experiment, build_tracker, register_schema
-from ltrbench.metrics import PRESETS
-from ltrbench.metrics.functions import METRICS
-from ltrbench.rankers import BoostingRanker
-from ltrbench.rankers.capabilities import departures_of, library_parameters_of
-from ltrbench.rankers.native import NativeRanker
 
 pytestmark = pytest.mark.slow
 
@@ -226,90 +208,6 @@ def test_python_is_run_or_is_a_file_that_is(path: Path) -> None:
         assert "title=" in info or body.startswith(">>> "), body
 
 
-def test_every_macro_is_filled_in(page: str) -> None:
-    assert "{{" not in fill(page)
-
-
-def test_an_unknown_macro_is_an_error() -> None:
-    with pytest.raises(UndefinedError, match="nothing_of_that_name"):
-        fill("{{ nothing_of_that_name() }}")
-
-
-def test_the_configuration_names_every_key_of_every_yaml() -> None:
-    text = fill((DOCS / "lookup" / "configuration.md").read_text())
-    for path in conf_dir().rglob("*.yaml"):
-        place = path.relative_to(conf_dir())
-        assert f"{{ #{'-'.join(place.with_suffix('').parts)} }}" in text or place.name == "config.yaml", place
-        is_global = "@package _global_" in path.read_text()
-        prefix = () if is_global else place.parent.parts
-        for key in leaves(yaml.safe_load(path.read_text()), prefix):
-            # A mapping in braces, such as a range, is one value.
-            in_braces = f"| `{key.rpartition('.')[0]}` | `{{" in text
-            assert f"`{key}`" in text or in_braces, f"{place}: {key}"
-
-
-def leaves(content: dict[str, Any], prefix: tuple[str, ...]) -> Iterator[str]:
-    for key, value in content.items():
-        if key in ("defaults", "_target_"):
-            continue
-        if isinstance(value, dict) and value:
-            yield from leaves(value, (*prefix, str(key))) if key != "figures" else ()
-        else:
-            yield ".".join((*prefix, str(key)))
-
-
-def test_a_comment_is_found_beside_its_key_or_above_it() -> None:
-    comments = {key.name: key.comment for item in config_files() for key in item.keys}
-    lines = (conf_dir() / "config.yaml").read_text().splitlines()
-    (seed,) = [line for line in lines if line.startswith("seed:")]
-    (above,) = [lines[row - 1] for row, line in enumerate(lines) if line.startswith("cv:")]
-    assert comments["seed"] == seed.partition("# ")[2]
-    assert comments["cv"] == above.removeprefix("# ")
-
-
-def test_the_commands_show_the_help_of_every_verb() -> None:
-    page = Markdown(extensions=["attr_list", "fenced_code", "mkdocs-click"])
-    text = html.unescape(page.convert((DOCS / "lookup" / "commands.md").read_text()))
-    for name, command in all_verbs().items():
-        assert f"python -m ltrbench {name} [OPTIONS]" in text
-        assert " ".join((command.help or "").split()[:8]) in " ".join(text.split())
-        for option in command.params:
-            if isinstance(option, click.Option):
-                assert option.opts[0] in text
-
-
-def test_the_conventions_name_every_preset_its_quirks_and_every_metric() -> None:
-    text = fill((DOCS / "concepts" / "conventions.md").read_text())
-    for name, convention in PRESETS.items():
-        assert f"### `{name}`" in text
-        assert all(f"- {quirk}" in text for quirk in convention.quirks)
-    assert all(re.search(rf"^\| `{name}(@k)?`", text, re.MULTILINE) for name in METRICS)
-
-
-def test_the_parameters_have_a_translation_for_every_boosted_backend() -> None:
-    text = fill((DOCS / "concepts" / "parameters.md").read_text())
-    for model, ranker in boosting_models().items():
-        assert library_parameters_of(ranker), f"{model} has no translation of the shared parameters"
-        assert all(f"| {sentence} |" in text for sentence in departures_of(ranker))
-    assert "`eta = 2 * value`" in text
-
-
-def test_the_reference_explains_every_setting_of_a_backend() -> None:
-    shared = {field.name for field in fields(BoostingRanker)}
-    meanings = own_settings(NativeRanker)
-    assert set(meanings) == {field.name for field in fields(NativeRanker)} - shared
-    assert meanings["sigma"].startswith("Slope of the logistic function")
-
-
-def test_every_page_is_in_the_navigation() -> None:
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """Ignores the tags of mkdocs."""
-
-    Loader.add_multi_constructor("!", lambda loader, suffix, node: None)
-    text = str(yaml.load((ROOT / "mkdocs.yml").read_text(), Loader)["nav"])
-    assert all(str(path.relative_to(DOCS)) in text for path in DOCS_PAGES)
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built documentation. The build is strict: a warning fails it."""
@@ -340,44 +238,6 @@ def test_the_site_has_every_picture_that_its_pages_show(site: Path) -> None:
     for built in site.rglob("*.html"):
         for source in re.findall(r'<img[^>]*src="([^":]+)"', built.read_text()):
             assert (built.parent / source).exists(), f"{built.name}: {source}"
-
-
-@pytest.mark.parametrize("served", [False, True], ids=["opened as a file", "served"])
-def test_full_text_search_of_the_site_finds_a_page(site: Path, served: bool) -> None:
-    pytest.importorskip("playwright", reason="search runs in a browser: pip install playwright")
-    from browser import browser, chromium, confined_page
-
-    if chromium() is None:
-        pytest.skip("search runs in a browser: sudo apt-get install chromium")
-    with (
-        address_of(site, served) as address,
-        browser() as launched,
-        confined_page(launched, address, 1400, 900) as page,
-    ):
-        page.goto(f"{address}/tasks/scores.html")
-        page.get_by_role("textbox", name="Search").fill("GeoRisk")
-        links = page.locator(".md-search-result__item a")
-        links.first.wait_for()
-        found = [link.get_attribute("href") or "" for link in links.all()]
-        assert any(link.startswith(f"{address}/concepts/statistics.html") for link in found), found
-
-
-@contextlib.contextmanager
-def address_of(site: Path, served: bool) -> Iterator[str]:
-    """Yields the address of the site: of its folder, or of a server."""
-    if not served:
-        yield site.as_uri()
-        return
-    handler = functools.partial(QuietHandler, directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its base class's name
-        """Logs nothing."""
 
 
 @pytest.mark.skipif(

@@ -16,13 +16,13 @@ import pytest
 import toy_runs
 
 from ltrbench.cli import main
-from ltrbench.cli.errors import VisibleFormatter, as_paragraph
+from ltrbench.cli.console import VisibleFormatter, as_paragraph
 from ltrbench.compare import compare
-from ltrbench.compare.output.publish import publish
+from ltrbench.compare.publish import publish
 from ltrbench.data import Judgments
 from ltrbench.errors import DataError
-from ltrbench.rankers.models.importance import Importances
-from ltrbench.results import LearningCurve, Run, read_run, write_run
+from ltrbench.rankers.importance import Importances
+from ltrbench.runs import LearningCurve, Run, read_run, write_run
 from ltrbench.tracking.mlflow_entities import model_name, run_inputs, run_name, run_params, run_tags
 
 HOSTILE = "=a\x1b[31m\u202e\r\n<img src=x onerror=alert(1)>|\\|$x^$&lt;![p](http://x)_%"
@@ -102,7 +102,7 @@ def test_a_verb_on_a_run_prints_no_control_character(
 def test_a_comparison_prints_no_control_character(
     runs: list[Run], columns: int | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ltrbench.cli.verbs.comparisons.compare.terminal_width", lambda: columns)
+    monkeypatch.setattr("ltrbench.cli.verbs.comparisons.terminal_width", lambda: columns)
     assert main(["compare", str(runs[0].path.parent), "--draws", "50"]) == 0
     printed = capsys.readouterr().out
     assert not UNSEEN.search(printed)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from paths import RESULTS
 
-from ltrbench.measure.provenance import commit, plain
+from ltrbench.provenance import commit, plain
 
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "results").mkdir()
-    for name in ("code.py", "results/table.md"):
+    (tmp_path / "results" / "study").mkdir(parents=True)
+    for name in ("code.py", "results/table.md", "results/study/run.py"):
         (tmp_path / name).write_text("first")
     monkeypatch.chdir(tmp_path)
     author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
@@ -33,8 +31,9 @@ def test_a_result_written_anew_leaves_the_commit_as_it_is(checkout: Path) -> Non
     assert not made_by.endswith("-dirty")
 
 
-def test_changed_code_marks_the_commit(checkout: Path) -> None:
-    (checkout / "code.py").write_text("second")
+@pytest.mark.parametrize("name", ["code.py", "results/study/run.py"])
+def test_changed_code_marks_the_commit(name: str, checkout: Path) -> None:
+    (checkout / name).write_text("second")
     assert str(commit()).endswith("-dirty")
 
 
@@ -62,9 +61,3 @@ def test_what_is_recorded_is_the_same_in_every_process() -> None:
     assert not any(" at 0x" in str(value) for value in told)
     assert told[0] == {"_target_": "builtins.sorted", "args": [], "reverse": True}
     assert told[2] == plain(np.array(["a", None], dtype=object))
-
-
-def test_committed_tables_name_no_folder_of_a_machine() -> None:
-    tables = sorted(RESULTS.glob("*/table.md"))
-    assert tables
-    assert [path for path in tables if re.search(r"\bcd /", path.read_text(encoding="utf-8"))] == []

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
-import inspect
-import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +24,6 @@ HEAVY = {
     "hydra",
     "matplotlib",
 }
-SUB_PACKAGES = {module.name for module in pkgutil.iter_modules(ltrbench.__path__)}
 
 
 def in_a_new_process(code: str, folder: Path) -> str:
@@ -61,19 +57,6 @@ def test_a_public_name_is_that_of_the_module_it_comes_from(name: str) -> None:
     assert name in dir(ltrbench)
 
 
-def test_type_checkers_and_python_see_the_same_names() -> None:
-    tree = ast.parse(Path(ltrbench.__file__).read_text())
-    checked = next(node for node in tree.body if isinstance(node, ast.If))
-    imports = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
-    seen = {alias.name: node.module for node in imports for alias in node.names}
-    assert seen == {**ltrbench._MODULE_OF, "compare": "ltrbench.compare"}
-    assert {*ltrbench.__all__, "CatBoostRanker"} == {*seen, "__version__"}
-
-
-def test_no_name_but_compare_is_that_of_a_module_which_would_take_its_place() -> None:
-    assert SUB_PACKAGES & {*ltrbench._MODULE_OF, *ltrbench.__all__} == {"compare"}
-
-
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match=naming("'ltrbench'", "'evalute'")):
         _ = ltrbench.evalute  # type: ignore[attr-defined]
@@ -87,9 +70,9 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
         "from ltrbench import compare; import ltrbench",
         "import ltrbench; from ltrbench.compare import render",
         "import ltrbench; from ltrbench.compare import compare",
-        "import ltrbench.compare.pairing.cells",
-        "import ltrbench; ltrbench.compare; import ltrbench.compare.pairing.cells",
-        "import ltrbench.compare.pairing.cells as cells; import ltrbench",
+        "import ltrbench.compare.cells",
+        "import ltrbench; ltrbench.compare; import ltrbench.compare.cells",
+        "import ltrbench.compare.cells as cells; import ltrbench",
         "import ltrbench; ltrbench.render; ltrbench.Comparison",
         "from ltrbench import *; import ltrbench",
     ],
@@ -107,21 +90,12 @@ for compare in (ltrbench.compare, __import__("ltrbench").compare, ltrbench.compa
         assert "no finished run" in str(error)
     else:
         raise AssertionError
-import ltrbench.compare.pairing.cells
+import ltrbench.compare.cells
 from ltrbench.compare import render
-from ltrbench.compare.pairing import cells
-assert ltrbench.compare.pairing.cells is cells
+from ltrbench.compare import cells
+assert ltrbench.compare.cells is cells
 assert ltrbench.compare.render is render is ltrbench.render
 from ltrbench import compare
 assert compare is ltrbench.compare
 """
     in_a_new_process(code, tmp_path)
-
-
-def test_compare_shows_the_signature_and_the_words_of_its_function() -> None:
-    from ltrbench.compare.comparison import compare
-
-    package = sys.modules["ltrbench.compare"]
-    assert callable(package)
-    assert inspect.signature(package).parameters.keys() == inspect.signature(compare).parameters.keys()
-    assert type(package).__call__.__doc__ == compare.__doc__

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
+import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,30 +23,40 @@ from matplotlib.text import Annotation, Text
 from numpy.typing import NDArray
 
 from ltrbench.plots import Series, draw_run, draw_series, figures_of
-from ltrbench.plots.costs import FIT, Cost, fit_seconds, metric_against_cost, pareto_front
-from ltrbench.plots.cutoffs import limits_of_ndcg, ndcg_by_cutoff
-from ltrbench.plots.drawing.panels import Page
-from ltrbench.plots.drawing.styles import COLOURS, OTHER_COLOURS, styles_of
-from ltrbench.plots.importances import importance_bars
-from ltrbench.plots.learning_curves import curves_by_iteration
-from ltrbench.plots.report.differences import Differences, sorted_differences, thinned
-from ltrbench.plots.report.distributions import distribution_over_queries, evenly_thinned
-from ltrbench.plots.report.ranks import critical_difference_diagram
-from ltrbench.plots.report.scatter import MOST_POINTS, QueryPairs, scatter
-from ltrbench.plots.report.variances import QUERY, TRAINING, TRAINING_BY_QUERY, ErrorParts, variance_shares
-from ltrbench.rankers.models.importance import (
-    ACROSS,
-    DROP_COLUMN,
-    GAIN,
-    HIGH,
-    LOW,
-    SHAP,
-    WITHIN,
-    Importances,
-    averaged,
-    shares,
+from ltrbench.plots.drawing import COLOURS, OTHER_COLOURS, Page, styles_of
+from ltrbench.plots.report import (
+    MOST_POINTS,
+    QUERY,
+    TRAINING,
+    TRAINING_BY_QUERY,
+    BudgetCurve,
+    Differences,
+    ErrorParts,
+    QueryPairs,
+    TrialPoint,
+    best_by_trials,
+    critical_difference_diagram,
+    distribution_over_queries,
+    evenly_thinned,
+    scatter,
+    setting_importance_bars,
+    sorted_differences,
+    thinned,
+    values_by_setting,
+    variance_shares,
 )
-from ltrbench.results import FAILED, FINISHED, LearningCurve, Run, RunResult, write_run
+from ltrbench.plots.runs import (
+    FIT,
+    curves_by_iteration,
+    fit_seconds,
+    importance_bars,
+    limits_of_ndcg,
+    metric_against_cost,
+    ndcg_by_cutoff,
+    pareto_front,
+)
+from ltrbench.rankers.importance import ACROSS, GAIN, HIGH, LOW, SHAP, WITHIN, Importances, averaged, shares
+from ltrbench.runs import FAILED, FINISHED, LearningCurve, Run, RunResult, write_run
 
 PICTURES = ["learning_curves.png", "ndcg_at_k.png", "importances.png", "time_against_ndcg.png"]
 FEATURES = ("age", "bm25", "clicks")
@@ -131,32 +140,11 @@ def test_every_picture_is_drawn_into_a_folder_that_need_not_exist(tmp_path: Path
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in folder.iterdir())
 
 
-def test_a_single_run_has_its_own_two_pictures(tmp_path: Path) -> None:
-    run = write(tmp_path / "run")
-    assert draw_run(run, tmp_path) == [tmp_path / "learning_curve.png", tmp_path / "importances.png"]
-
-
 def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
     given_series = [series(write(tmp_path / name, name)) for name in ("native", "mine")]
     first, second = (draw_series(given_series, "ndcg@5", tmp_path / str(time)) for time in range(2))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     assert not any(word in path.read_bytes() for path in first for word in (b"tEXt", b"tIME"))
-
-
-def test_neither_the_import_needs_matplotlib_nor_the_drawing_pyplot(tmp_path: Path) -> None:
-    write(tmp_path / "run")
-    code = f"""
-import sys
-from pathlib import Path
-from ltrbench.plots import Series, draw_series
-from ltrbench.results import read_run
-assert "matplotlib" not in sys.modules
-run = read_run(Path({str(tmp_path / "run")!r}))
-drawn = Series("native", "native", (run,), 0.6, {NDCG})
-assert len(draw_series([drawn], "ndcg@5", Path({str(tmp_path)!r}))) == 4
-assert "matplotlib.pyplot" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 # What is left out
@@ -184,12 +172,6 @@ def test_a_picture_without_data_is_left_out(
     run = write(tmp_path / "run", **{name: part for name, part in parts.items() if name != "values"})
     figures = figures_of([series(run, **values)], "ndcg@5")
     assert [name for name, figure in figures.items() if figure is None] == missing
-
-
-def test_a_series_without_data_leaves_the_others_in(tmp_path: Path) -> None:
-    whole, without = write(tmp_path / "a", "native"), write(tmp_path / "b", "lightgbm", curve=None)
-    figure = drawn(curves_by_iteration([series(whole), series(without)], "ndcg@5"))
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["native", "iteration kept"]
 
 
 def test_failed_runs_are_not_drawn_and_make_no_folder(tmp_path: Path) -> None:
@@ -220,19 +202,6 @@ def test_the_known_backends_have_colours_of_their_own_and_another_takes_one_of_t
     assert len(colours) == len(known)
     assert mine.colour == OTHER_COLOURS[zlib.crc32(b"mine") % 2]
     assert mine.colour not in colours
-
-
-@pytest.mark.parametrize("count", [2, 8, 12])
-def test_the_rows_of_a_backend_differ_in_line_or_filling_and_in_tint(count: int) -> None:
-    styles = styles_of(named(*["lightgbm"] * count))
-    assert len({(style.line, style.filling) for style in styles}) == count
-    assert len({style.tint for style in styles}) == count
-
-
-def test_models_of_one_colour_do_not_look_alike() -> None:
-    models = ["mine", "yours", "linear", "neural", "a", "b", "c", "d"]
-    looks = [(s.colour, s.marker, s.line, s.filling) for s in styles_of(named(*models))]
-    assert len(set(looks)) == len(models)
 
 
 # Learning curves
@@ -266,19 +235,6 @@ def test_each_run_is_marked_at_the_iteration_that_it_kept(tmp_path: Path) -> Non
     assert points(marks) == [(5, values[0][4]), (8, values[1][7])]
 
 
-def test_train_stands_above_validation_where_it_was_recorded(tmp_path: Path) -> None:
-    run = write(tmp_path / "run")
-    both = drawn(curves_by_iteration([series(run)], "ndcg@5")).axes
-    assert [axes.get_ylabel() for axes in both] == ["ndcg@5, train", "ndcg@5, validation"]
-    assert points(both[0].lines[0]) == list(enumerate(run.learning_curve().values["train/ndcg@5"], start=1))
-    assert len(drawn(curves_by_iteration([series(run)], "ndcg@10")).axes) == 1
-
-
-def test_a_metric_that_was_not_recorded_gives_way_to_the_first_that_was(tmp_path: Path) -> None:
-    figure = drawn(curves_by_iteration([series(write(tmp_path / "run"))], "map"))
-    assert figure.axes[-1].get_ylabel() == "ndcg@5, validation"
-
-
 # NDCG by cutoff
 
 
@@ -296,13 +252,6 @@ def test_the_axis_of_ndcg_holds_every_value_and_is_cut_only_below_half_of_the_hi
     bottom, top = limits_of_ndcg(values)
     assert bottom <= min(values) <= max(values) < top
     assert bottom == 0 or (min(values) >= max(values) / 2 and top - bottom >= 0.2 - 1e-12)
-
-
-def test_an_axis_that_does_not_begin_at_0_says_so(tmp_path: Path) -> None:
-    axes = drawn(ndcg_by_cutoff([series(write(tmp_path / "run"))])).axes[0]
-    bottom = axes.get_ylim()[0]
-    assert bottom > 0
-    assert f"{bottom:.2f}" in axes.get_ylabel()
 
 
 # Importances
@@ -349,37 +298,6 @@ def test_a_dot_is_the_fall_across_queries_and_of_an_early_run_it_is_the_bar(tmp_
     assert "across queries" in axes.get_xlabel()
 
 
-def test_drop_column_was_asked_for_and_takes_the_panel_of_the_gain(tmp_path: Path) -> None:
-    values = worth(1).values
-    dropped = Importances(FEATURES, {**values, DROP_COLUMN: values[WITHIN]})
-    run = write(tmp_path / "run", importances=dropped)
-    labels = [axes.get_xlabel() for axes in drawn(importance_bars([series(run)])).axes]
-    assert ["within" in labels[0], "without" in labels[1], "SHAP" in labels[2]] == [True] * len(labels)
-
-
-def test_yardsticks_have_no_bars(tmp_path: Path) -> None:
-    runs = [write(tmp_path / name, name) for name in ("native", "single_feature", "random")]
-    left, *_ = drawn(importance_bars([series(run) for run in runs])).axes
-    alone, *_ = drawn(importance_bars([series(runs[0])])).axes
-    assert bars(left, 0) == bars(alone, 0)
-    assert len(left.containers) == len(alone.containers)
-
-
-def test_without_permutation_the_gain_orders_the_features_and_stands_alone(tmp_path: Path) -> None:
-    only = Importances(FEATURES, {"gain": np.array([0.2, 0.5, 0.3])})
-    (axes,) = drawn(importance_bars([series(write(tmp_path / "run", importances=only))])).axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["bm25", "clicks", "age"]
-    assert bars(axes, 0) == [50.0, 30.0, 20.0]
-
-
-def test_of_many_features_the_fifteen_worth_most_are_shown(tmp_path: Path) -> None:
-    values = np.arange(40.0)
-    many = Importances(tuple(f"f{n}" for n in range(40)), {WITHIN: values})
-    (axes,) = drawn(importance_bars([series(write(tmp_path / "run", importances=many))])).axes
-    expected = [f"f{n}" for n in range(39, 24, -1)]
-    assert [label.get_text() for label in axes.get_yticklabels()] == expected
-
-
 # Time
 
 
@@ -406,33 +324,6 @@ def test_the_axis_of_time_is_logarithmic_above_a_tenfold_spread(
     axes = time_figure([series(run) for run in runs]).axes[0]
     assert axes.get_xscale() == scale
     assert ("log scale" in axes.get_xlabel()) == (scale == "log")
-
-
-def test_a_fit_too_brief_to_time_stands_at_the_least_time_that_the_axis_shows(tmp_path: Path) -> None:
-    runs = [write(tmp_path / str(time), result={"seconds": {"fit": time}}) for time in (0.0, 1e-6, 1.0)]
-    axes = time_figure([series(run) for run in runs]).axes[0]
-    assert [points(line)[0][0] for line in marks_of(axes)] == [0.01, 0.01, 1.0]
-    axes.figure.draw_without_rendering()  # type: ignore[union-attr]
-    assert "≤ 0.01" in [label.get_text() for label in axes.get_xticklabels()]
-
-
-@pytest.mark.parametrize("width", [5.0, 7.0])
-@pytest.mark.parametrize("most", [0.0011, 0.003, 0.02, 0.4, 30.0, 4e4])
-def test_the_labels_of_a_logarithmic_axis_do_not_overlap_and_have_no_exponent(
-    tmp_path: Path, width: float, most: float
-) -> None:
-    runs = [series(write(tmp_path / "a")), series(write(tmp_path / "b"))]
-    size = Cost("the size of the model", "model on disk, MB", 0.0001)
-    figure = drawn(metric_against_cost(runs, [0.00007, most], size, "ndcg@5", Page(width, titled=False)))
-    figure.draw_without_rendering()
-    low, high = figure.axes[0].get_xlim()
-    labels = figure.axes[0].get_xticklabels()
-    shown = [label for label in labels if low <= label.get_position()[0] <= high]
-    boxes = [label.get_window_extent() for label in shown]
-    assert len(shown) >= 2
-    assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
-    assert not any("e" in label.get_text() for label in shown)
-    assert shown[0].get_text() == "≤ 0.0001"
 
 
 def test_the_labels_of_crowded_points_do_not_overlap(tmp_path: Path) -> None:
@@ -462,14 +353,6 @@ def test_the_pareto_front_is_what_no_other_point_beats_in_cost_and_worth(
         if other <= cost and its >= value and (other, its) != (cost, value)
     }
     assert front == sorted(set(given_points) - beaten)
-
-
-def test_the_pareto_front_is_drawn_as_a_stair_from_the_cheapest_to_the_edge(tmp_path: Path) -> None:
-    runs = [write(tmp_path / str(time), result={"seconds": {"fit": time}}) for time in (1.0, 2.0)]
-    axes = time_figure([series(run) for run in runs]).axes[0]
-    (front,) = [line for line in axes.lines if line.get_linestyle() != "None"]
-    assert points(front)[0] == points(marks_of(axes)[0])[0]
-    assert points(front)[-1][0] == axes.get_xlim()[1]
 
 
 # Differences by query
@@ -528,13 +411,6 @@ def test_many_queries_are_cells_that_hold_each_query_once_on_one_scale() -> None
     assert len(axes.lines) == 1
 
 
-def test_cells_are_drawn_where_all_queries_tie() -> None:
-    figure = scatter(query_pairs(np.ones((2, MOST_POINTS + 1))), "ndcg@5")
-    figure.draw_without_rendering()
-    (cells,) = figure.axes[0].collections
-    assert np.asarray(cells.get_array()).tolist() == [MOST_POINTS + 1]
-
-
 def test_a_distribution_is_the_share_of_queries_up_to_each_value(tmp_path: Path) -> None:
     values = np.array([0.0, 0.5, 0.0, 1.0, 0.25])
     run = write(tmp_path / "run")
@@ -577,22 +453,6 @@ def test_the_shares_of_a_variance_are_one_bar_of_100_percent_with_its_standard_e
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a minus b0", "a minus b1"]
 
 
-def test_a_part_that_no_pair_has_is_not_in_the_legend() -> None:
-    (legend,) = variance_shares([error_parts()], "ndcg@5").legends
-    assert [text.get_text() for text in legend.get_texts()] == [QUERY, TRAINING, TRAINING_BY_QUERY]
-
-
-@pytest.mark.parametrize("width", [5.0, 7.0])
-def test_from_one_to_fifteen_pairs_no_bar_is_thinner_than_its_text(width: float) -> None:
-    for count in (1, 15):
-        figure = variance_shares([error_parts(number) for number in range(count)], "ndcg@5", Page(width))
-        figure.draw_without_rendering()
-        (axes,) = figure.axes
-        bar = next(bar for bar in axes.patches if isinstance(bar, Rectangle))
-        assert bar.get_window_extent().height > axes.texts[0].get_window_extent().height
-        assert axes.texts[0].get_window_extent().x1 <= figure.bbox.x1
-
-
 # Ranks
 
 
@@ -628,19 +488,80 @@ def test_names_that_are_neither_plain_nor_short_are_drawn_without_a_warning(tmp_
     assert shown == ["$x_1 {", r"\u70b9\u51fb rate", f"{'title_' * 2}…{('title_' * 20)[-11:]}"]
 
 
-def test_an_untitled_picture_is_as_wide_as_its_page_and_keeps_its_title_as_its_label(tmp_path: Path) -> None:
-    figure = drawn(curves_by_iteration([series(write(tmp_path / "run"))], "ndcg@5", Page(5.0, titled=False)))
-    assert figure.get_size_inches()[0] == 5.0
-    assert figure.get_suptitle() == ""
-    assert str(figure.get_label()).startswith("toy: ndcg@5 by iteration")
+METRIC = "ndcg@10"
+SPACE = {"num_leaves": "4 to 64", "l2": "0.1 to 100 (log)", "criterion": "gain, squares"}
 
 
-def test_the_legend_of_many_series_takes_nothing_from_the_panel(tmp_path: Path) -> None:
-    run = write(tmp_path / "run")
-    figures = [
-        drawn(ndcg_by_cutoff([series(run, label=f"native n={n}") for n in range(count)])) for count in (2, 24)
+def named_series(label: str) -> Series:
+    return Series(label, label.partition(" ")[0], ())
+
+
+def points_of(axes: Axes) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for line in axes.lines for x, y in np.asarray(line.get_xydata())]
+
+
+def test_a_line_has_the_best_values_and_a_mark_beside_it_the_value_on_test() -> None:
+    curves = [
+        BudgetCurve(named_series("native"), [0.4, 0.45, 0.5], (3, 0.45)),
+        BudgetCurve(named_series("lightgbm"), [0.4, 0.42], (2, 0.46)),
     ]
-    for figure in figures:
-        figure.draw_without_rendering()
-    heights = [figure.axes[0].get_window_extent().height for figure in figures]
-    assert heights[1] == pytest.approx(heights[0], rel=0.1)
+    left, right = drawn(best_by_trials(curves, METRIC, is_expected=True)).axes
+    assert [np.asarray(line.get_ydata()).tolist() for line in left.lines] == [item.best for item in curves]
+    assert points_of(right) == [(3, 0.45), (2, 0.46)]
+    assert "expected" in left.get_ylabel()
+    assert "test" in right.get_ylabel()
+    lengths = [high - low for low, high in (left.get_ylim(), right.get_ylim())]
+    assert lengths[0] == pytest.approx(lengths[1])
+
+
+@pytest.mark.parametrize("best", [[], [math.nan]])
+def test_without_a_complete_trial_there_is_no_picture(best: list[float]) -> None:
+    assert best_by_trials([BudgetCurve(named_series("native"), best, None)], METRIC, is_expected=True) is None
+
+
+def test_bars_are_shares_in_percent_with_the_most_important_setting_first() -> None:
+    shares: list[tuple[Series, Mapping[str, float]]] = [
+        (named_series("native"), {"l2": 0.3, "num_leaves": 0.7}),
+        (named_series("lightgbm"), {"l2": 0.2}),
+        (named_series("random"), {}),
+    ]
+    figure = drawn(setting_importance_bars(shares))
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["num_leaves", "l2"]
+    # Each row has fillings and outlines.
+    widths = [[bar.get_width() for bar in bars] for bars in axes.containers]
+    assert widths[::2] == [[70, 30], [0, 20]]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["native", "lightgbm"]
+
+
+def point(leaves: object, l2: object, criterion: str, value: float, **flags: bool) -> TrialPoint:
+    settings = {"num_leaves": str(leaves), "l2": str(l2), "criterion": criterion}
+    return TrialPoint(settings, value, **{"is_chosen": False, "is_default": False, **flags})
+
+
+TRIALS = [
+    point(31, 0.0, "gain", -0.02, is_default=True),
+    point(8, 50.0, "squares", 0.0, is_chosen=True),
+    point(60, 0.2, "gain", -0.01),
+]
+
+
+@pytest.mark.parametrize("page", [Page(5.0), Page(7.0)])
+def test_a_panel_has_a_point_for_each_trial_on_the_scale_of_its_range(page: Page) -> None:
+    figure = drawn(values_by_setting(named_series("native"), SPACE, TRIALS, METRIC, page))
+    leaves, l2, criterion = figure.axes
+    assert [axes.get_xlabel() for axes in figure.axes] == list(SPACE)
+    assert [axes.get_xscale() for axes in figure.axes] == ["linear", "log", "linear"]
+    assert points_of(leaves) == [(31, -0.02), (8, 0), (60, -0.01)]
+    assert points_of(l2) == [(50, 0), (0.2, -0.01)], "0 has no place on a logarithmic axis"
+    assert points_of(criterion) == [(0, -0.02), (1, 0), (0, -0.01)]
+    assert [label.get_text() for label in criterion.get_xticklabels()] == ["gain", "squares"]
+    keys = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert keys == ["trial", "chosen trial", "default settings"]
+
+
+@pytest.mark.parametrize(("space", "trials"), [({}, TRIALS), (SPACE, TRIALS[:1]), (SPACE, [])])
+def test_without_settings_or_with_one_trial_there_are_no_slices(
+    space: dict[str, str], trials: list[TrialPoint]
+) -> None:
+    assert values_by_setting(named_series("native"), space, trials, METRIC) is None

@@ -14,7 +14,7 @@ from messages import naming
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
-from ltrbench.rankers import BoostingRanker, EarlyStopping, Iteration, Monitor
+from ltrbench.rankers import BoostingRanker, EarlyStopping, Monitor
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
@@ -60,17 +60,6 @@ def test_without_a_rule_or_without_validation_it_never_stops() -> None:
     assert not Monitor(EarlyStopping("mrr", 1), None).should_stop(5, None, None)
 
 
-def test_scores_are_wanted_only_if_they_are_used() -> None:
-    def look(_: Iteration) -> None:
-        raise AssertionError
-
-    assert not Monitor(None, VALID).wants_scores
-    assert not Monitor(EarlyStopping(), None).wants_scores
-    assert Monitor(EarlyStopping(), VALID).wants_scores
-    assert not Monitor(EarlyStopping(), VALID).wants_train_scores
-    assert Monitor(None, None, look).wants_train_scores
-
-
 def test_a_wrong_rule_is_refused() -> None:
     with pytest.raises(ConfigError, match=naming("metric", "'ndgc@10'")):
         EarlyStopping("ndgc@10")
@@ -94,12 +83,6 @@ def test_a_fit_below_its_minimum_ends_there() -> None:
     monitor, stops = watch(9, WORST, MIDDLE, WORST, minimum=[[3, 0.8]])
     assert monitor.is_pruned
     assert (monitor.best_iteration, monitor.best_value) == (2, 0.75)
-
-
-def test_a_fit_at_its_minimum_goes_on() -> None:
-    monitor, stops = watch(9, WORST, MIDDLE, WORST, minimum=[[3, 0.75]])
-    assert not any(stops)
-    assert not monitor.is_pruned
 
 
 @pytest.mark.slow

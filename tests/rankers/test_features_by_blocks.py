@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import lightgbm as lgb
 import numpy as np
 import pytest
 import xgboost as xgb
@@ -16,15 +15,14 @@ from messages import naming
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset, Splits
-from ltrbench.data.features import AnyFeatures, FeatureMatrix, SparseRows, StackedRows, matrix, take_rows
+from ltrbench.data import features as matrix
+from ltrbench.data.features import AnyFeatures, FeatureMatrix, SparseRows, StackedRows
 from ltrbench.errors import DataError
-from ltrbench.rankers import EarlyStopping, Iteration
-from ltrbench.rankers.capabilities import concerns_of
+from ltrbench.rankers import Iteration
+from ltrbench.rankers import xgboost as of_xgboost
 from ltrbench.rankers.library import LibraryRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.lightgbm import features as of_lightgbm
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.rankers.xgboost import blocks as of_xgboost
 
 NUM_FEATURES = 7
 QUERIES = np.random.default_rng(0).permutation(60)
@@ -151,20 +149,14 @@ def test_a_fit_by_blocks_gives_the_model_and_the_scores_of_an_array(
 
 
 SETTINGS: list[tuple[type[LibraryRanker], dict[str, Any]]] = [
-    (LightGBMRanker, {"min_docs_in_leaf": 1}),
+    (LightGBMRanker, {"min_docs_in_leaf": 1, "max_bins": 600}),
     (LightGBMRanker, {"bagging_fraction": 0.5, "bagging_freq": 1, "feature_fraction": 0.5}),
     (LightGBMRanker, {"objective": "rank_xendcg", "deterministic": False}),
-    (LightGBMRanker, {"extra": {"bin_construct_sample_cnt": 100}}),
-    (LightGBMRanker, {"extra": {"linear_tree": True}}),
-    (LightGBMRanker, {"max_bins": 600}),
-    (LightGBMRanker, {"num_leaves": None, "learning_rate": None}),
-    (XGBoostRanker, {"max_bins": 16}),
-    (XGBoostRanker, {"max_bins": 600}),
-    (XGBoostRanker, {"subsample": 0.5, "colsample_bynode": 0.5}),
-    (XGBoostRanker, {"objective": "pairwise", "lambdarank_pair_method": "mean"}),
+    (LightGBMRanker, {"extra": {"bin_construct_sample_cnt": 100, "linear_tree": True}}),
+    (XGBoostRanker, {"max_bins": 16, "subsample": 0.5, "colsample_bynode": 0.5}),
+    (XGBoostRanker, {"max_bins": 600, "objective": "pairwise", "lambdarank_pair_method": "mean"}),
     (XGBoostRanker, {"extra": {"tree_method": "exact"}, "num_leaves": None}),
     (XGBoostRanker, {"extra": {"base_score": 0.3}}),
-    (XGBoostRanker, {"num_leaves": None, "learning_rate": None}),
 ]
 
 
@@ -175,15 +167,6 @@ def test_a_fit_by_blocks_gives_the_same_model_under_every_setting(
 ) -> None:
     splits = make_splits(form)
     assert_same(fit(backend, splits, **settings), fit(backend, splits.in_memory(), **settings))
-
-
-@of_every_form
-@of_every_backend
-def test_weights_of_queries_have_the_same_effect_by_blocks(backend: type[LibraryRanker], form: Any) -> None:
-    splits = make_splits(form, query_weights=np.random.default_rng(1).uniform(0.1, 3.0, 60))
-    by_blocks = fit(backend, splits, max_bins=12)
-    assert_same(by_blocks, fit(backend, splits.in_memory(), max_bins=12))
-    assert by_blocks.model != fit(backend, make_splits(form), max_bins=12).model
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -204,16 +187,6 @@ def test_biases_of_positions_are_learned_by_blocks(
     assert_same(fit(backend, splits, **settings), fit(backend, splits.in_memory(), **settings))
 
 
-@of_every_backend
-def test_early_stopping_by_blocks_keeps_the_same_trees(backend: type[LibraryRanker]) -> None:
-    splits = make_splits(view_of_stacked)
-    settings = {"num_trees": 60, "learning_rate": 0.5, "early_stopping": EarlyStopping(patience=3)}
-    by_blocks, in_memory = (fit(backend, each, **settings) for each in (splits, splits.in_memory()))
-    assert_same(by_blocks, in_memory)
-    assert by_blocks.ranker.summary is not None
-    assert by_blocks.ranker.summary.num_iterations < 60
-
-
 @of_every_form
 @of_every_backend
 def test_a_fit_and_a_prediction_never_have_the_features_as_one_array(
@@ -224,50 +197,6 @@ def test_a_fit_and_a_prediction_never_have_the_features_as_one_array(
     ranker = fit(backend, splits).ranker
     assert len(ranker.predict(splits.test.features)) == splits.test.num_documents
     assert ranker.contributions(splits.test.features) is not None
-
-
-@of_every_backend
-def test_features_of_another_model_and_no_documents_are_as_for_an_array(
-    backend: type[LibraryRanker],
-) -> None:
-    ranker = fit(backend, make_splits(view)).ranker
-    narrow = StackedRows([np.zeros((2, 3), dtype=np.float32)])
-    with pytest.raises(DataError, match=naming("(2, 3)", f"{NUM_FEATURES} features")):
-        ranker.predict(narrow)
-    nothing = take_rows(StackedRows([np.zeros((2, NUM_FEATURES), dtype=np.float32)]), [])
-    assert len(ranker.predict(nothing)) == 0
-    contributions = ranker.contributions(nothing)
-    assert contributions is not None
-    assert contributions.shape == (0, NUM_FEATURES + 1)
-
-
-def test_lightgbm_takes_rows_of_arrays_without_a_copy() -> None:
-    data = make_data(1)
-    features = view_of_stacked(data).features
-    arrays = list(of_lightgbm._slices(features, 5, len(features) - 2))
-    assert all(np.shares_memory(array, data.features) for array in arrays)
-    np.testing.assert_array_equal(np.concatenate(arrays), features[5 : len(features) - 2])
-
-
-def test_lightgbm_reads_a_matrix_of_another_kind_only_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[Any] = []
-    of_rows = of_lightgbm.BlockSequence.__getitem__
-
-    def noting(self: Any, index: Any) -> Any:
-        read.append(index)
-        return of_rows(self, index)
-
-    monkeypatch.setattr(of_lightgbm.BlockSequence, "__getitem__", noting)
-    LightGBMRanker(num_trees=1).fit(opaque(make_data(1)))
-    assert read
-    assert all(isinstance(index, slice) for index in read)
-
-
-def test_lightgbm_refuses_bins_that_do_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(of_lightgbm, "available_bytes", lambda: 5_000)
-    splits = make_splits(view)
-    with pytest.raises(DataError, match=naming("LightGBM", f"{splits.train.num_documents} documents", "GB")):
-        fit(LightGBMRanker, splits)
 
 
 # XGBoost's bins in files
@@ -304,17 +233,6 @@ def test_xgboost_gives_the_same_model_if_its_bins_do_not_fit_into_memory(
     assert "tree_method" in settings.get("extra", {}) or seen[0]
 
 
-def test_xgboost_searches_for_missing_values_only_if_memory_depends_on_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    complete, incomplete = (view(make_data(1, missing=missing)).features for missing in (0.0, 0.1))
-    for bytes_per_value, fits in {1.9: (False, False), 4.9: (True, False), 5.1: (True, True)}.items():
-        sketches = of_xgboost._bytes_of_sketches(complete, None)  # type: ignore[arg-type]
-        available = (bytes_per_value * complete.size + sketches) / of_xgboost._SHARE_OF_BINS
-        monkeypatch.setattr(of_xgboost, "available_bytes", lambda available=available: available)
-        assert fits == tuple(of_xgboost._fits(each, None) for each in (complete, incomplete))  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(("memory", "disk"), [(10**9, 1000), (1000, 10**9)])
 def test_xgboost_refuses_bins_that_fit_neither_into_memory_nor_on_the_disk(
     memory: int, disk: int, memory_for_no_bins: Path, monkeypatch: pytest.MonkeyPatch
@@ -330,13 +248,6 @@ def test_xgboost_refuses_bins_that_fit_neither_into_memory_nor_on_the_disk(
     )
     with pytest.raises(DataError, match=expected):
         fit(XGBoostRanker, splits)
-
-
-def test_xgboost_sees_whole_queries_although_a_block_ends_within_a_query() -> None:
-    train = view_of_stacked(make_data(1))
-    made = of_xgboost.training_matrix(train, 1, None, None)
-    np.testing.assert_array_equal(made.get_group(), train.query_sizes)
-    np.testing.assert_array_equal(made.get_label(), train.labels)
 
 
 # Sparse features
@@ -374,26 +285,6 @@ def test_sparse_features_give_the_model_of_dense_features(
     )
 
 
-@pytest.mark.parametrize(
-    ("backend", "absent", "library", "name"),
-    [(LightGBMRanker, 0.0, lgb, "Dataset"), (XGBoostRanker, np.nan, xgb, "QuantileDMatrix")],
-)
-def test_sparse_features_are_passed_as_csr(
-    backend: type[LibraryRanker], absent: float, library: Any, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[str] = []
-    make = getattr(library, name)
-
-    def noting(data: Any, **more: Any) -> Any:
-        seen.append(type(data).__name__)
-        return make(data, **more)
-
-    monkeypatch.setattr(library, name, noting)
-    train = make_sparse(1, absent)[1]
-    backend(num_trees=1).fit(train)
-    assert "csr_matrix" in seen
-
-
 @pytest.mark.parametrize(("backend", "absent"), [(LightGBMRanker, 0.0), (XGBoostRanker, np.nan)])
 def test_stored_values_whose_bins_do_not_fit_into_memory_are_refused(
     backend: type[LibraryRanker], absent: float, monkeypatch: pytest.MonkeyPatch
@@ -403,32 +294,6 @@ def test_stored_values_whose_bins_do_not_fit_into_memory_are_refused(
     expected = naming(f"{train.num_documents} documents", f"{NUM_FEATURES} sparse", "GB", "data.subset")
     with pytest.raises(DataError, match=expected):
         backend(num_trees=1).fit(train)
-
-
-def test_xgboost_names_the_way_to_pass_sparse_features_without_their_zeros(
-    memory_for_no_bins: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(of_xgboost, "available_bytes", lambda: 1000)
-    train = make_sparse(1, 0.0)[1]
-    with pytest.raises(DataError, match=naming("XGBoost", "GB", "data.absent=nan", "model=lightgbm")):
-        XGBoostRanker(num_trees=1).fit(train)
-    cautions = [concerns_of(XGBoostRanker(), make_sparse(1, absent)[1]) for absent in (0.0, np.nan)]
-    assert [any("absent=nan" in each for each in of_data) for of_data in cautions] == [True, False]
-
-
-def test_a_sketch_of_xgboost_needs_the_memory_of_all_values_although_most_are_0() -> None:
-    dense, sparse = (data.features for data in make_sparse(1, 0.0))
-    assert of_xgboost._bytes_of_sketches(sparse, None) == dense.size * of_xgboost._SKETCH_BYTES_OF_VALUE
-
-
-@pytest.mark.parametrize("absent", [0.0, np.nan])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_memory_errors_name_the_models_that_need_less(backend: type[LibraryRanker], absent: float) -> None:
-    remedy = take_rows(make_sparse(1, absent)[1].features, [[5, 9], [0, 2]]).memory_remedy  # type: ignore[union-attr]
-    reads_stored = (backend is XGBoostRanker) == bool(np.isnan(absent))
-    assert (backend.library.lower() in remedy) == reads_stored
-    assert "model=native" in remedy
-    assert "data.subset" in remedy
 
 
 @pytest.mark.parametrize("form", [opaque, view_of_stacked])
@@ -447,25 +312,3 @@ def test_xgboost_honours_the_weights_of_queries_in_batches(form: Any, in_files: 
     np.testing.assert_array_equal(scores[0], scores[1])
     unweighted = XGBoostRanker(num_trees=3, num_leaves=6).fit(replace(train, query_weights=None))
     assert np.abs(scores[0] - unweighted.predict(train.features)).max() > 1e-3
-
-
-def test_lightgbm_sees_whole_queries_although_a_batch_ends_within_a_query() -> None:
-    train = opaque(make_data(1))
-    made = of_lightgbm.make_lightgbm_dataset(
-        train.features, {"verbosity": -1}, label=train.labels, group=train.query_sizes
-    )
-    np.testing.assert_array_equal(made.get_group(), train.query_sizes)
-    np.testing.assert_array_equal(made.get_label(), train.labels)
-
-
-@pytest.mark.parametrize("in_files", [False, True])
-@pytest.mark.parametrize("make", [lambda data: data, stacked, view])
-def test_xgboost_has_the_queries_of_every_form_of_features(make: Any, in_files: bool, tmp_path: Path) -> None:
-    train = make(make_data(1))
-    if isinstance(train.features, FeatureMatrix):
-        made = of_xgboost.training_matrix(train, 1, None, tmp_path if in_files else None)
-    else:
-        made = XGBoostRanker()._train_matrix(train, None)
-    np.testing.assert_array_equal(made.get_group(), train.query_sizes)
-    sparse = of_xgboost.training_matrix(make_sparse(1, np.nan)[1], 1, None, None)
-    np.testing.assert_array_equal(sparse.get_group(), make_data(1).query_sizes)

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ltrbench.rankers.models.scoring import float32_thresholds
-from ltrbench.rankers.models.trees import threshold_at_most, threshold_below
+from ltrbench.models.trees import float32_thresholds, threshold_at_most, threshold_below
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -17,14 +17,11 @@ from scipy.stats import t as student
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import evaluate
-from ltrbench.rankers import BoostingRanker, EarlyStopping, OnIteration, Ranker
-from ltrbench.rankers.capabilities import contributions_of
-from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.models import importance
-from ltrbench.rankers.models.importance import (
+from ltrbench.rankers import BoostingRanker, EarlyStopping, OnIteration, Ranker, importance
+from ltrbench.rankers.base import contributions_of
+from ltrbench.rankers.importance import (
     ACROSS,
     DROP_COLUMN,
-    FALLS,
     GAIN,
     HIGH,
     IMPORTANCE_KINDS,
@@ -42,13 +39,14 @@ from ltrbench.rankers.models.importance import (
     permutation_falls,
     within_queries,
 )
-from ltrbench.rankers.models.shuffling import order_of_keys, reference_order_of_keys
+from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
+from ltrbench.rankers.shuffling import order_of_keys, reference_order_of_keys
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shapes import Features
 
-SETTINGS = ImportanceSettings()
+SETTINGS = ImportanceSettings(kinds=[SPLIT, GAIN, WITHIN, ACROSS, SHAP])
 STRONG, WEAK, NONE, OF_QUERY = range(4)
 
 
@@ -106,13 +104,6 @@ def judged(splits: Splits) -> RankingDataset:
 
 
 # The kinds
-
-
-@pytest.mark.parametrize("kind", [WITHIN, ACROSS])
-def test_a_feature_with_more_effect_on_the_scores_has_a_larger_importance(splits: Splits, kind: str) -> None:
-    falls = importances(WeighedSum(), splits, SETTINGS, 0).values[kind]
-    assert falls[STRONG] > 2 * falls[WEAK] > 0
-    assert falls[NONE] == 0
 
 
 def test_a_feature_constant_within_queries_has_permutation_importance_0_within_queries(
@@ -246,18 +237,6 @@ def test_shap_is_computed_on_a_sample_of_the_documents(splits: Splits) -> None:
     assert 0 < np.abs(few - all_of_them).max() < 0.2
 
 
-def test_a_ranker_without_trees_has_the_kinds_that_need_only_scores(splits: Splits) -> None:
-    taken = importances(WeighedSum(), splits, ImportanceSettings(kinds=list(IMPORTANCE_KINDS)), 0)
-    assert taken.kinds == FALLS
-    assert importances(WeighedSum(), splits, None, 0).values == {}
-
-
-def test_only_the_requested_kinds_are_computed(splits: Splits) -> None:
-    ranker = small(LightGBMRanker).fit(splits.train)
-    taken = importances(ranker, splits, ImportanceSettings(kinds=[SPLIT, GAIN]), 0)
-    assert list(taken.values) == [SPLIT, GAIN]
-
-
 def test_the_seed_determines_the_shuffles_and_the_data_are_not_changed(splits: Splits) -> None:
     before = splits.test.fingerprint
     first, again, other = (
@@ -275,42 +254,14 @@ def test_every_feature_of_a_random_ranker_has_importance_0_and_is_not_shuffled(s
     assert not permutation_falls(ranker, splits.test, refuse_to_shuffle, SETTINGS, 0).any()
 
 
-def test_a_class_derived_from_the_random_ranker_has_importances_of_its_own_predict(splits: Splits) -> None:
-    class Weighed(RandomRanker):
-        def predict(self, features: Features) -> NDArray[np.float64]:
-            return np.asarray(features[:, STRONG], dtype=np.float64)
-
-    values = importances(Weighed().fit(splits.train), splits, SETTINGS, 0).values
-    assert values[WITHIN][STRONG] > 0
-
-
 def refuse_to_shuffle(*_: object) -> NDArray[np.float32]:
     raise AssertionError
 
 
 def test_many_queries_are_sampled(splits: Splits) -> None:
     ranker = WeighedSum()
-    importances(ranker, splits, ImportanceSettings(max_queries=30), 0)
+    importances(ranker, splits, replace(SETTINGS, max_queries=30), 0)
     assert max(ranker.batch_sizes) == 300
-
-
-def test_the_documents_are_scored_once_for_all_kinds_of_shuffles(splits: Splits) -> None:
-    ranker, test = WeighedSum(), splits.test
-    alike = replace(test, features=np.zeros_like(test.features))  # shuffles change no value
-    importances(ranker, replace(splits, test=alike), ImportanceSettings(kinds=[WITHIN, ACROSS]), 0)
-    assert ranker.batch_sizes == [test.num_documents]
-
-
-def test_a_document_with_an_unchanged_value_is_not_scored_again(judged: RankingDataset) -> None:
-    features = judged.features.copy()
-    features[:, [NONE, OF_QUERY]] = 1.0
-    features[:, WEAK] = features[:, WEAK] > 0
-    ranker = WeighedSum()
-    permutation_falls(ranker, replace(judged, features=features), across_queries, SETTINGS, 0)
-    whole, *strong_and_weak = ranker.batch_sizes
-    assert whole == judged.num_documents
-    assert len(strong_and_weak) == 2 * SETTINGS.repeats
-    assert max(strong_and_weak[SETTINGS.repeats :]) < 0.6 * judged.num_documents
 
 
 @pytest.mark.parametrize("kind", [NativeRanker, LightGBMRanker])
@@ -323,12 +274,6 @@ def test_importances_do_not_depend_on_the_number_of_features_shuffled_together_n
     ranker.num_threads = 2
     apart = permutation_falls(ranker, splits.test, within_queries, SETTINGS, 5)
     np.testing.assert_array_equal(apart, together)
-
-
-def test_without_a_relevant_document_importances_are_nan(splits: Splits) -> None:
-    barren = replace(splits, test=replace(splits.test, labels=np.zeros(splits.test.num_documents)))
-    values = importances(WeighedSum(), barren, SETTINGS, 0).values
-    assert np.isnan([values[WITHIN], values[ACROSS + LOW]]).all()
 
 
 def test_one_query_has_a_decrease_but_no_interval(splits: Splits) -> None:
@@ -364,12 +309,6 @@ def test_kinds_that_a_run_does_not_have_are_left_out_of_the_mean() -> None:
 
 
 # Mistakes
-
-
-def test_an_importance_of_another_length_is_named() -> None:
-    with pytest.raises(ConfigError, match=naming("'gain'", "2 values", "1 features", "importance()")):
-        Importances(("a",), {"gain": np.zeros(2)})
-    assert EarlyStopping().metric == SETTINGS.metric  # both use the metric of the tables
 
 
 def test_an_unknown_kind_is_named_with_the_one_that_was_meant() -> None:

@@ -1,262 +1,459 @@
-"""Claims for every library adapter: early stopping, saving, and the checks of `extra`."""
+"""Adapters of LightGBM, XGBoost and CatBoost, beyond the Ranker contract, which test_conformance.py tests.
+
+A parameter arrives, a setting or label that the library misreads is refused, and the trees of the default are
+those of the library itself.
+"""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import catboost as cb
+import lightgbm as lgb
 import numpy as np
 import pytest
+import xgboost as xgb
 from messages import naming
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError
-from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping, Iteration
-from ltrbench.rankers.capabilities import departures_of, importance_of
+from ltrbench.rankers.base import concerns_of, departures_of, importance_of
+from ltrbench.rankers.catboost import LARGE_QUERY_SIZE, CatBoostRanker
 from ltrbench.rankers.library import LibraryRanker
-from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.lightgbm import MAX_QUERY_SIZE, LightGBMRanker
+from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 
-METRIC = "ndcg@10"
+LIGHT, XGB, CAT = LightGBMRanker, XGBoostRanker, CatBoostRanker
+BAGGING = {"bagging_fraction": 0.5, "bagging_freq": 1}
+LAMBDAMART: dict[str, Any] = {"num_leaves": 15, "learning_rate": 0.1, "l2": 0.0, "truncation": 30}
+YETIRANK: dict[str, Any] = {"loss": "YetiRank", "num_leaves": 15, "learning_rate": 0.1, "l2": 0.0}
 
-both = pytest.mark.parametrize("kind", [LightGBMRanker, XGBoostRanker])
+Kind = type[LibraryRanker]
+every_library = pytest.mark.parametrize("kind", [LIGHT, XGB, CAT])
 
 
-def noisy(seed: int, num_queries: int = 80, grades: int = 5) -> RankingDataset:
-    """Returns queries whose labels are hard to learn, so that a fit soon overfits."""
+def graded(seed: int = 0, num_queries: int = 60, highest: int = 3, **more: Any) -> RankingDataset:
     rng = np.random.default_rng(seed)
-    query_start = np.concatenate([[0], np.cumsum(rng.integers(2, 40, num_queries))])
-    features = rng.normal(size=(query_start[-1], 6)).astype(np.float32)
-    features[rng.random(features.shape) < 0.05] = np.nan
-    signal = np.nan_to_num(features[:, 0] - features[:, 1] * features[:, 2]) + 2 * rng.normal(
-        size=len(features)
-    )
-    labels = np.digitize(signal, np.quantile(signal, np.linspace(0.5, 0.95, grades - 1))).astype(np.float64)
+    query_start = np.concatenate([[0], np.cumsum(rng.integers(5, 40, num_queries))])
+    # Few values, so that bins do not depend on the number of copies of a document.
+    features = np.round(4 * rng.normal(size=(query_start[-1], 5))).astype(np.float32)
+    labels = np.clip(np.round(features[:, 0] / 4 + rng.normal(size=len(features))), 0, highest)
+    return RankingDataset(features=features, labels=labels, query_start=query_start, **more)
+
+
+def dataset(features: Any, labels: Any, query_start: Any) -> RankingDataset:
     return RankingDataset(features=features, labels=labels, query_start=query_start)
 
 
-class Curve:
-    """Records the iterations passed to `on_iteration`."""
-
-    def __init__(self, valid: RankingDataset) -> None:
-        self.valid = valid
-        self.iterations: list[int] = []
-        self.train_scores: list[NDArray[Any]] = []
-        self.values: list[float] = []
-
-    def __call__(self, iteration: Iteration) -> None:
-        assert iteration.valid_scores is not None
-        self.iterations.append(iteration.number)
-        self.train_scores.append(iteration.train_scores)
-        self.values.append(evaluate(self.valid, iteration.valid_scores, [METRIC]).means[METRIC])
+def fitted(kind: Kind, data: RankingDataset, **fields: Any) -> Any:
+    return kind(**{"num_trees": 6, "num_threads": 1, **fields}).fit(data)
 
 
-def stopped(kind: type[LibraryRanker], patience: int = 5) -> LibraryRanker:
-    return kind(
-        num_trees=60, learning_rate=0.3, early_stopping=EarlyStopping(METRIC, patience), num_threads=1
+def scores_of(kind: Kind, data: RankingDataset, **fields: Any) -> NDArray[Any]:
+    scores: NDArray[Any] = fitted(kind, data, **fields).predict(data.features)
+    return scores
+
+
+# The model of the library itself
+
+
+def test_the_adapter_trains_the_model_of_lightgbm_itself() -> None:
+    data = graded()
+    parameters = {
+        **{"objective": "lambdarank", "learning_rate": 0.2, "num_leaves": 7, "verbosity": -1},
+        **{"lambdarank_truncation_level": 5, "num_threads": 1},
+    }
+    train_set = lgb.Dataset(data.features, label=data.labels, group=data.query_sizes)
+    expected = lgb.train(parameters, train_set, num_boost_round=6).predict(data.features)
+    scores = scores_of(LIGHT, data, learning_rate=0.2, num_leaves=7, truncation=5)
+    np.testing.assert_array_equal(scores, expected)
+
+
+def test_by_default_the_adapter_trains_the_model_of_xgboost_itself() -> None:
+    data = graded(query_weights=np.linspace(0.5, 2.0, 60))
+    matrix = xgb.DMatrix(data.features, data.labels, group=data.query_sizes, weight=data.query_weights)
+    booster = xgb.train({"objective": "rank:ndcg", "nthread": 1}, matrix, num_boost_round=6)
+    np.testing.assert_array_equal(scores_of(XGB, data), booster.predict(matrix, output_margin=True))
+
+
+def test_by_default_the_adapter_trains_the_model_of_catboost_itself() -> None:
+    weights = np.linspace(0.5, 2.0, 60)
+    data = graded(query_weights=weights)
+    queries = data.query_of_document
+    pool = cb.Pool(data.features, label=data.labels, group_id=queries, group_weight=weights[queries])
+    parameters = {"loss_function": "YetiRank", "iterations": 6, "random_seed": 0, "thread_count": 1}
+    model = cb.CatBoost({**parameters, "allow_writing_files": False, "logging_level": "Silent"}).fit(pool)
+    np.testing.assert_array_equal(scores_of(CAT, data), model.predict(data.features))
+
+
+@pytest.mark.parametrize(
+    ("fields", "of_native"),
+    [
+        ({"learning_rate": 0.5}, {"learning_rate": 0.5}),
+        ({"truncation": 3}, {"truncation": 3}),
+        ({"sigma": 2.0}, {"sigma": 2.0}),
+        ({"norm": False}, {"normalize_distance": False, "normalize_query": False}),
+    ],
+    ids=str,
+)
+def test_with_only_one_possible_split_catboosts_lambdamart_equals_native(
+    fields: dict[str, Any], of_native: dict[str, Any]
+) -> None:
+    """The gradients, the hessians and the steps are the same; only the choice of splits differs."""
+    plain = graded()
+    data = replace(plain, features=(plain.features[:, :1] > 1.2).astype(np.float32), feature_names=())
+    shared: dict[str, Any] = {**LAMBDAMART, "num_trees": 5, "num_leaves": 2, "max_bins": 255}
+    unbounded = {"min_docs_in_leaf": 1, "min_sum_hessian": 0.0}
+    native = NativeRanker(**{**shared, **unbounded, **of_native}).fit(data).predict(data.features)
+    # CatBoost stores the learning rate in float32.
+    np.testing.assert_allclose(scores_of(CAT, data, **{**shared, **fields}), native, rtol=1e-6)
+
+
+# Every parameter arrives. Each item of a row is a test.
+
+EACH_ALONE: list[tuple[Kind, dict[str, Any], dict[str, Any]]] = [
+    (LIGHT, {}, {"objective": "rank_xendcg", "label_gain": [0.0, 1.0, 2.0, 3.0], "lambdarank_norm": False}),
+    (LIGHT, {}, {"sigmoid": 2.0, "truncation": 2, "extra": {"lambda_l1": 1.0}}),
+    (LIGHT, {}, {"feature_fraction": 0.4, "feature_fraction_bynode": 0.4}),
+    (LIGHT, {"bagging_freq": 1}, {"bagging_fraction": 0.5}),
+    (LIGHT, BAGGING, {"bagging_by_query": True, "seed": 1}),
+    (XGB, {}, {"objective": "pairwise", "lambdarank_pair_method": "mean", "truncation": 2, "max_depth": 2}),
+    (XGB, {}, {"lambdarank_normalization": False, "lambdarank_score_normalization": False}),
+    (XGB, {}, {"lambdarank_num_pair_per_sample": 2, "ndcg_exp_gain": False, "extra": {"reg_alpha": 1.0}}),
+    (XGB, {}, {"subsample": 0.5, "colsample_bytree": 0.5, "colsample_bylevel": 0.5, "colsample_bynode": 0.5}),
+    (XGB, {"lambdarank_pair_method": "mean"}, {"lambdarank_num_pair_per_sample": 5}),
+    (XGB, {}, {"lambdarank_unbiased": True}),
+    (XGB, {"lambdarank_unbiased": True}, {"lambdarank_bias_norm": 0.1}),
+    (XGB, {"num_leaves": 5}, {"max_depth": 2}),
+    (XGB, {"num_leaves": 4, "max_bins": 4}, {"extra": {"tree_method": "approx"}}),
+    (CAT, LAMBDAMART, {"truncation": 2, "sigma": 2.0, "norm": False, "exponential_gain": False}),
+    (CAT, LAMBDAMART, {"num_leaves": 5, "learning_rate": 0.5, "max_bins": 4, "depth": 2}),
+    (CAT, LAMBDAMART, {"score_function": "Cosine", "random_strength": 2.0, "subsample": 0.5, "rsm": 0.5}),
+    (CAT, LAMBDAMART, {"bootstrap_type": "Bayesian", "extra": {"min_data_in_leaf": 100}}),
+    (CAT, LAMBDAMART | {"num_leaves": None}, {"grow_policy": "Depthwise"}),
+    (CAT, YETIRANK, {"permutations": 2, "decay": 0.5, "l2": 5.0, "seed": 1}),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "usual", "field", "value"),
+    [(kind, usual, *item) for kind, usual, row in EACH_ALONE for item in row.items()],
+)
+def test_every_parameter_arrives(kind: Kind, usual: dict[str, Any], field: str, value: Any) -> None:
+    data = graded(num_queries=30)
+    varied = scores_of(kind, data, **{**usual, field: value})
+    assert not np.array_equal(varied, scores_of(kind, data, **usual))
+
+
+def test_map_of_xgboost_arrives() -> None:
+    data = graded(highest=1)
+    assert not np.array_equal(scores_of(XGB, data, objective="map"), scores_of(XGB, data))
+
+
+def test_the_seed_of_lightgbm_matters_under_sampling_only() -> None:
+    data = graded()
+    np.testing.assert_array_equal(scores_of(LIGHT, data, seed=1), scores_of(LIGHT, data, seed=2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "splits"),
+    [
+        (LIGHT, {"num_leaves": 4}, 3),
+        (XGB, {"num_leaves": 4}, 3),
+        (CAT, {"num_leaves": 7}, 6),
+        (CAT, {"grow_policy": "SymmetricTree", "depth": 4}, 4),
+    ],
+)
+def test_importance_counts_the_splits_of_the_trees(kind: Kind, fields: dict[str, Any], splits: int) -> None:
+    importance = importance_of(fitted(kind, graded(), num_trees=3, **fields))
+    assert importance["split"].sum() == 3 * splits
+    for values in importance.values():  # CatBoost has no gains
+        np.testing.assert_array_equal(values > 0, importance["split"] > 0)
+
+
+@pytest.mark.parametrize("boosting", ["gbdt", "dart", "rf"])
+def test_contributions_add_up_to_scores_in_every_kind_of_boosting(boosting: str) -> None:
+    data = graded()
+    ranker = fitted(LIGHT, data, **BAGGING, extra={"boosting": boosting})
+    contributions = ranker.contributions(data.features)
+    np.testing.assert_allclose(contributions.sum(axis=1), ranker.predict(data.features), atol=1e-10)
+
+
+def test_linear_leaves_have_no_contributions() -> None:
+    data = graded()
+    assert fitted(LIGHT, data, extra={"linear_tree": True}).contributions(data.features) is None
+
+
+# Weights and positions
+
+
+def test_query_weights_weigh_every_document_of_the_query() -> None:
+    data = graded()
+    # A query with weight 4 equals four copies of the query.
+    weighted = graded(query_weights=np.where(np.arange(data.num_queries) < 10, 4.0, 1.0))
+    end = data.query_start[10]
+    repeated = dataset(
+        np.concatenate([data.features, *[data.features[:end]] * 3]),
+        np.concatenate([data.labels, *[data.labels[:end]] * 3]),
+        np.cumsum([0, *data.query_sizes, *np.tile(data.query_sizes[:10], 3)]),
     )
+    ranker = LIGHT(num_trees=1, min_docs_in_leaf=1, num_leaves=4, extra={"min_data_in_bin": 1})
+    expected = ranker.fit(repeated).predict(data.features)
+    np.testing.assert_allclose(ranker.fit(weighted).predict(data.features), expected, rtol=1e-6)
+    assert not np.allclose(ranker.fit(data).predict(data.features), expected, rtol=1e-6)
 
 
-@both
-def test_the_kept_trees_have_the_best_validation_value(kind: type[LibraryRanker]) -> None:
-    train, valid = noisy(0), noisy(1)
-    curve = Curve(valid)
-    ranker = stopped(kind).fit(train, valid, curve)
+def test_catboosts_lambdamart_accepts_only_equal_weights() -> None:
+    alike = scores_of(CAT, graded(query_weights=np.full(60, 3.0)), **LAMBDAMART)
+    np.testing.assert_array_equal(alike, scores_of(CAT, graded(), **LAMBDAMART))
+    parts = ("query_weights[1] is 2.0", "query_weights[0]", "loss=YetiRank")
+    with pytest.raises(DataError, match=naming(*parts)):
+        scores_of(CAT, graded(query_weights=np.arange(1.0, 61.0)), **LAMBDAMART)
 
-    assert evaluate(valid, ranker.predict(valid.features), [METRIC]).means[METRIC] == max(curve.values)
+
+def test_the_place_of_weights_that_vary_within_a_query_is_named() -> None:
+    plain = graded()
+    weights = np.ones(plain.num_documents)
+    weights[plain.query_start[1] + 2 :] = 2.0
+    parts = ("documents 2 and 3 of query 2", "XGBoost", "model=lightgbm")
+    with pytest.raises(DataError, match=naming(*parts)):
+        scores_of(XGB, graded(document_weights=weights).with_mean_weight_one())
 
 
-@both
-def test_the_earliest_best_is_kept_and_patience_ends_the_fit(kind: type[LibraryRanker]) -> None:
-    train, valid = noisy(0), noisy(1)
-    curve = Curve(valid)
-    summary = stopped(kind, patience=5).fit(train, valid, curve).summary
+def test_positions_are_used_by_lightgbm_if_their_regularisation_is_set() -> None:
+    plain = graded()
+    clicked = graded(positions=plain.ranks_of_rows)
+    np.testing.assert_array_equal(scores_of(LIGHT, clicked), scores_of(LIGHT, plain))
+    learnt, strict = (
+        scores_of(LIGHT, clicked, lambdarank_position_bias_regularization=value) for value in (0.0, 9.0)
+    )
+    assert not np.array_equal(learnt, scores_of(LIGHT, plain))
+    assert not np.array_equal(learnt, strict)
+    with pytest.raises(ConfigError, match=naming("lambdarank_position_bias_regularization is 0.0", "null")):
+        scores_of(LIGHT, plain, lambdarank_position_bias_regularization=0.0)
 
+
+def test_clicks_must_be_in_the_order_shown_for_xgboost() -> None:
+    ranks = graded().ranks_of_rows
+    swapped = ranks.copy()
+    swapped[[2, 3]] = ranks[[3, 2]]
+    with pytest.raises(DataError, match=naming("positions[2:4] is [3, 2]", "Sort the rows")):
+        scores_of(XGB, graded(positions=swapped), lambdarank_unbiased=True)
+
+
+def test_positions_that_xgboost_does_not_use_as_given_are_a_caution() -> None:
+    plain = graded()
+    ranks = plain.ranks_of_rows
+    unbiased = XGBoostRanker(lambdarank_unbiased=True)
+
+    def cautions(ranker: XGBoostRanker, positions: NDArray[np.int64]) -> list[str]:
+        sentences = concerns_of(ranker, graded(positions=positions))
+        return [sentence for sentence in sentences if "position" in sentence]
+
+    assert cautions(unbiased, ranks + 1) == []
+    (gap,) = cautions(unbiased, 7 * ranks + 3)
+    assert all(part in gap for part in ("positions[1] is 10", "XGBoost", "rank 2", "model=lightgbm"))
+    (later,) = cautions(unbiased, ranks + 10 * (plain.query_of_document == 1))
+    assert all(part in later for part in (f"positions[{plain.query_start[1]}] is 10", "rank 1"))
+    (unused,) = cautions(XGBoostRanker(), ranks)
+    assert "model.lambdarank_unbiased=true" in unused
+
+
+# The scores of the monitor
+
+
+@pytest.mark.parametrize(("kind", "fields"), [(LIGHT, {}), (XGB, {}), (CAT, LAMBDAMART), (CAT, YETIRANK)])
+def test_the_monitor_gets_the_scores_of_the_current_trees(kind: Kind, fields: dict[str, Any]) -> None:
+    train, valid = graded(0), graded(1)
+    valid = replace(valid, features=np.where(valid.features < -6, np.nan, valid.features))
+    seen: list[Iteration] = []
+    ranker = kind(**{**fields, "num_trees": 6, "num_threads": 1}).fit(train, valid, seen.append)
+    first = fitted(kind, train, **{**fields, "num_trees": 1})
+    assert [iteration.number for iteration in seen] == [1, 2, 3, 4, 5, 6]
+    for iteration, current in ((seen[-1], ranker), (seen[0], first)):
+        np.testing.assert_array_equal(iteration.train_scores, current.predict(train.features))
+        np.testing.assert_array_equal(iteration.valid_scores, current.predict(valid.features))
+    alone: list[Iteration] = []
+    kind(**{**fields, "num_trees": 2, "num_threads": 1}).fit(train, None, alone.append)
+    np.testing.assert_array_equal(alone[-1].train_scores, seen[1].train_scores)
+    assert [iteration.valid_scores for iteration in alone] == [None, None]
+
+
+def test_rankers_of_different_label_gains_do_not_disturb_each_other() -> None:
+    # LightGBM stores its gains in a static variable of the process, which every new booster overwrites.
+    data, linear = graded(), {"label_gain": [0.0, 1.0, 2.0, 3.0]}
+    alone = [scores_of(LIGHT, data), scores_of(LIGHT, data, **linear)]
+    seen: list[NDArray[Any]] = []
+
+    def fit_the_other(iteration: Iteration) -> None:
+        if iteration.number == 3:
+            seen.append(scores_of(LIGHT, data, **linear))
+
+    outer = LightGBMRanker(num_trees=6, num_threads=1).fit(data, None, fit_the_other)
+    np.testing.assert_array_equal(outer.predict(data.features), alone[0])
+    np.testing.assert_array_equal(seen[0], alone[1])
+
+
+def test_iterations_without_a_split_count_as_iterations_but_not_as_trees() -> None:
+    data = dataset(np.eye(40, 2), [0, 1] * 20, [0, 40])
+    seen: list[int] = []
+    ranker = LightGBMRanker(num_trees=5, num_threads=1, early_stopping=EarlyStopping(patience=2))
+    summary = ranker.fit(data, data, lambda iteration: seen.append(iteration.number)).summary
     assert summary is not None
-    assert summary.num_trees == 1 + int(np.argmax(curve.values))
-    assert summary.num_iterations == summary.num_trees + 5
-    assert curve.iterations == list(range(1, summary.num_iterations + 1))
-    assert summary.monitor_seconds > 0
+    assert (summary.num_trees, summary.num_iterations, seen) == (1, 5, [1])
 
 
-@both
-def test_without_a_rule_or_a_validation_set_every_tree_is_kept(kind: type[LibraryRanker]) -> None:
-    train, valid = noisy(0), noisy(1)
-    for ranker in (stopped(kind).fit(train), kind(num_trees=60, num_threads=1).fit(train, valid)):
-        assert ranker.summary is not None
-        assert (ranker.summary.num_trees, ranker.summary.num_iterations) == (60, 60)
-        assert ranker.summary.monitor_seconds == 0
+def test_catboost_treats_a_missing_value_as_lower_than_every_other() -> None:
+    data = graded()
+    ranker = fitted(CAT, data, **LAMBDAMART)
+    missing, low = data.features.copy(), data.features.copy()
+    missing[:, 0], low[:, 0] = np.nan, -1e30
+    np.testing.assert_array_equal(ranker.predict(missing), ranker.predict(low))
 
 
-@both
-def test_a_fit_without_a_monitor_grows_the_same_trees(kind: type[LibraryRanker]) -> None:
-    train, valid = noisy(0), noisy(1)
-    watched = stopped(kind).fit(train, valid, Curve(valid))
-    clean = watched.clean_copy().fit(train)
-
-    np.testing.assert_array_equal(clean.predict(valid.features), watched.predict(valid.features))
+# Refusals
 
 
-@both
-def test_the_monitor_gets_the_scores_of_the_current_trees(kind: type[LibraryRanker]) -> None:
-    train, valid = noisy(0), noisy(1)
-    curve = Curve(valid)
-    ranker = kind(num_trees=7, num_threads=1).fit(train, valid, curve)
-
-    assert curve.train_scores[-1].dtype == ranker.score_dtype
-    np.testing.assert_array_equal(curve.train_scores[-1], ranker.predict(train.features))
-    # One array per call: earlier scores have not been overwritten.
-    assert not np.array_equal(curve.train_scores[0], curve.train_scores[-1])
-
-
-@both
-@pytest.mark.parametrize("sampled", [False, True])
-def test_the_number_of_threads_changes_no_bit(
-    kind: type[LibraryRanker], sampled: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("kind", "fields", "labels", "parts"),
+    [
+        (LIGHT, {}, [0, 1, 1.5], ("labels[2]", 1.5, "..., 30", "label_gain")),
+        (LIGHT, {}, [0, 31, 1], ("labels[1]", 31.0, "..., 30", "label_gain")),
+        (LIGHT, {"label_gain": [0.0, 1.0, 3.0]}, [0, 3, 1], ("labels[1]", 3.0, "..., 2", "label_gain")),
+        (XGB, {}, [0, 1, 0.5], ("labels[2] is 0.5", "0, 1, ..., 31", "ndcg_exp_gain=false")),
+        (XGB, {}, [0, 32, 1], ("labels[1] is 32.0", "0, 1, ..., 31", "ndcg_exp_gain=false")),
+        (XGB, {"objective": "map"}, [0, 1, 2], ("labels[2] is 2.0", "objective=map", "objective=ndcg")),
+        (CAT, {"num_leaves": 4}, [0, 1024, 1], ("labels[1]", 1024.0, 1023, "exponential_gain=false")),
+    ],
+)
+def test_labels_that_the_library_does_not_accept_are_named(
+    kind: Kind, fields: dict[str, Any], labels: list[float], parts: tuple[object, ...]
 ) -> None:
-    # Three threads even on fewer cores.
-    monkeypatch.setattr("ltrbench.rankers.library.resolve_threads", lambda num_threads: num_threads)
-    sampling: dict[str, Any] = {
-        LightGBMRanker: {"bagging_fraction": 0.5, "bagging_freq": 1, "feature_fraction": 0.5},
-        XGBoostRanker: {"subsample": 0.5, "colsample_bytree": 0.5},
-    }[kind]
-    train = noisy(0, num_queries=300)
-    one, two, three = (
-        kind(num_trees=8, num_threads=n, **(sampling if sampled else {})).fit(train) for n in (1, 2, 3)
-    )
-    np.testing.assert_array_equal(two.predict(train.features), one.predict(train.features))
-    np.testing.assert_array_equal(three.predict(train.features), one.predict(train.features))
+    with pytest.raises(DataError, match=naming(*parts)):
+        scores_of(kind, dataset(np.eye(3), labels, [0, 3]), **fields)
 
 
-@both
-def test_a_loaded_ranker_is_the_saved_one(kind: type[LibraryRanker], tmp_path: Path) -> None:
-    train, valid = noisy(0), noisy(1)
-    saved = stopped(kind).fit(train, valid)
-    saved.save(tmp_path)
-    loaded = kind.load(tmp_path)
-
-    assert loaded == saved
-    assert loaded.summary == saved.summary
-    np.testing.assert_array_equal(loaded.predict(valid.features), saved.predict(valid.features))
-    for name, values in importance_of(saved).items():
-        np.testing.assert_array_equal(importance_of(loaded)[name], values)
-
-
-@both
-def test_importance_counts_the_splits_of_the_kept_trees(kind: type[LibraryRanker]) -> None:
-    data = noisy(0)
-    importance = importance_of(kind(num_trees=3, num_leaves=4, num_threads=1).fit(data))
-
-    assert importance["split"].shape == importance["gain"].shape == (data.num_features,)
-    assert importance["split"].sum() == 3 * (4 - 1)
-    np.testing.assert_array_equal(importance["gain"] > 0, importance["split"] > 0)
+@pytest.mark.parametrize(
+    ("kind", "fields", "highest"),
+    [
+        (LIGHT, {}, 30),
+        (XGB, {}, 31),
+        (XGB, {"objective": "pairwise"}, 40.5),
+        (XGB, {"ndcg_exp_gain": False}, 40.5),
+        (CAT, {"num_leaves": 4}, 1023),
+        (CAT, {"num_leaves": 4, "exponential_gain": False}, 1024),
+    ],
+)
+def test_the_highest_label_is_accepted(kind: Kind, fields: dict[str, Any], highest: float) -> None:
+    assert np.isfinite(scores_of(kind, dataset(np.eye(3), [0, highest, 1], [0, 3]), **fields)).all()
 
 
-@both
-def test_a_folder_without_a_ranker_or_of_another_is_refused(
-    kind: type[LibraryRanker], tmp_path: Path
+def test_a_query_too_large_for_lambdarank_is_refused_and_xendcg_accepts_it() -> None:
+    size = MAX_QUERY_SIZE + 1
+    data = dataset(np.eye(size, 2), np.arange(size) % 2, [0, size])
+    with pytest.raises(DataError, match=naming("query 1", size, MAX_QUERY_SIZE, "objective=rank_xendcg")):
+        scores_of(LIGHT, data)
+    assert np.isfinite(scores_of(LIGHT, data, objective="rank_xendcg")).all()
+
+
+def test_a_query_with_too_many_pairs_for_the_memory_is_a_caution_of_yetirank_only() -> None:
+    size = LARGE_QUERY_SIZE + 1
+    data = dataset(np.zeros((size, 1)), np.zeros(size), [0, size])
+    (caution,) = concerns_of(CatBoostRanker(loss="YetiRank"), data)
+    assert all(part in caution for part in (str(size), "0.4 GB", "loss=LambdaMart"))
+    assert concerns_of(CatBoostRanker(loss="LambdaMart"), data) == ()
+
+
+REFUSED: list[tuple[Kind, dict[str, Any], tuple[object, ...]]] = [
+    (LIGHT, {"bagging_fraction": 0.5}, ("bagging_fraction is 0.5", "Set bagging_freq=1")),
+    (LIGHT, {"bagging_fraction": 0.0, "bagging_freq": 1}, ("bagging_fraction", 0.0)),
+    (LIGHT, {"objective": "rank_xendcg", "truncation": 30}, ("truncation is 30", "set truncation=null")),
+    (LIGHT, {"objective": "rank_xendcg", "lambdarank_norm": False}, ("set lambdarank_norm=true",)),
+    (LIGHT, {"objective": "lambdamart"}, ("objective", "'lambdamart'", "did you mean", "'lambdarank'")),
+    (LIGHT, {"extra": {"num_iterations": 5}}, ("extra.num_iterations", "set the field num_trees")),
+    (LIGHT, {"extra": {"metric": "ndcg"}}, ("extra.metric", "LightGBM", "set metrics")),
+    (LIGHT, {"extra": {"lamda_l1": 1}}, ("extra.lamda_l1", "did you mean 'lambda_l1'")),
+    (LIGHT, {"extra": {"label_column": "0"}}, ("extra.label_column", "no effect", "LightGBM")),
+    (LIGHT, {"extra": {"boosting": "dart"}, "early_stopping": EarlyStopping()}, ("early_stopping=null",)),
+    (XGB, {"min_docs_in_leaf": 20}, ("min_docs_in_leaf is 20", "Set min_docs_in_leaf=null")),
+    (XGB, {"truncation": 30, "lambdarank_num_pair_per_sample": 5}, ("truncation is 30", "to null")),
+    (XGB, {"truncation": 30, "lambdarank_pair_method": "mean"}, ("truncation is 30", "truncation=null")),
+    (XGB, {"num_leaves": 31, "grow_policy": "depthwise"}, ("num_leaves is 31", "depthwise", "to null")),
+    (XGB, {"grow_policy": "breadth"}, ("grow_policy", "'breadth'", "depthwise", "lossguide")),
+    (XGB, {"subsample": 1.5}, ("subsample", 1.5)),
+    (XGB, {"extra": {"num_parallel_tree": 2}}, ("extra.num_parallel_tree", "set the field num_trees")),
+    (XGB, {"extra": {"booster": "dart"}}, ("extra.booster is dart", "gbtree", "Remove")),
+    (XGB, {"extra": {"reg_alfa": 1}}, ("extra.reg_alfa", "no effect", "remove")),
+    (XGB, {"extra": {"reg_alpha": "much"}}, ("XGBoost", "extra {'reg_alpha': 'much'}")),
+    (CAT, {"min_docs_in_leaf": 20}, ("min_docs_in_leaf is 20", "Set min_docs_in_leaf=null")),
+    (CAT, {"min_sum_hessian": 1e-3}, ("min_sum_hessian is 0.001", "CatBoost", "null or 0")),
+    (CAT, {"min_split_gain": 1.0}, ("min_split_gain is 1.0", "CatBoost", "null or 0")),
+    (CAT, {"max_delta_step": 1.0}, ("max_delta_step is 1.0", "CatBoost", "null or 0")),
+    (CAT, {"max_bins": 65537}, ("max_bins", 65537, 65536)),
+    (CAT, {"depth": 17}, ("depth", 17, 16)),
+    # With l2, the steps of CatBoost's LambdaMart have the wrong sign.
+    (CAT, {"l2": 1.0}, ("l2 is 1.0", "LambdaMart", "Set l2=0", "loss=YetiRank")),
+    (CAT, {"loss": "YetiRank", "truncation": 30}, ("truncation is 30", "set truncation=null")),
+    (CAT, {"loss": "YetiRank", "sigma": 2.0}, ("sigma is 2.0", "set sigma=1.0", "the other loss")),
+    (CAT, {"loss": "LambdaMart", "decay": 0.5}, ("decay is 0.5", "set decay=null", "the other loss")),
+    (CAT, {"num_leaves": 31, "grow_policy": "SymmetricTree"}, ("num_leaves is 31", "to null")),
+    (CAT, {"subsample": 0.5, "bootstrap_type": "No"}, ("subsample is 0.5", "Set bootstrap_type=Bernoulli")),
+    (CAT, {"extra": {"save_snapshot": True}}, ("extra.save_snapshot", "files", "remove it")),
+    (CAT, {"extra": {"task_type": "GPU"}}, ("extra.task_type", "GPU", 1023, "remove it")),
+    (CAT, {"extra": {"boosting_type": "Ordered"}}, ("extra.boosting_type", "shuffles", "remove it")),
+    (CAT, {"extra": {"leaf_estimation_method": "Gradient"}}, ("extra.leaf_estimation_method", "Newton")),
+    (CAT, {"extra": {"model_size_regg": 1}}, ("extra.model_size_regg", "CatBoost", "'model_size_reg'")),
+]
+
+
+@pytest.mark.parametrize(("kind", "fields", "parts"), REFUSED)
+def test_an_unsupported_setting_is_refused_with_the_remedy(
+    kind: Kind, fields: dict[str, Any], parts: tuple[object, ...]
 ) -> None:
-    with pytest.raises(ResultError, match=naming(tmp_path / "settings.json", "model folder")):
-        kind.load(tmp_path)
-    kind(num_trees=1, num_threads=1).fit(noisy(0)).save(tmp_path)
-    other = LightGBMRanker if kind is XGBoostRanker else XGBoostRanker
-    with pytest.raises(ResultError, match=naming("settings.json", other.__name__, "Load the model")):
-        other.load(tmp_path)
+    with pytest.raises(ConfigError, match=naming(*parts)):
+        kind(**fields)
 
 
-@both
-def test_a_damaged_or_missing_model_file_is_refused(kind: type[LibraryRanker], tmp_path: Path) -> None:
-    kind(num_trees=1, num_threads=1).fit(noisy(0)).save(tmp_path)
-    (model,) = (path for path in tmp_path.iterdir() if path.name != "settings.json")
-    model.write_bytes(model.read_bytes()[:-100])
-    with pytest.raises(ResultError, match=naming(model, "Copy the folder", "fit again")):
-        kind.load(tmp_path)
-    model.unlink()
-    with pytest.raises(ResultError, match=naming(model, "No such file")):
-        kind.load(tmp_path)
+@pytest.mark.parametrize(("kind", "name"), [(LIGHT, "max_depth"), (CAT, "model_size_reg")])
+def test_a_value_of_extra_that_the_library_refuses_in_a_fit_is_a_config_error(kind: Kind, name: str) -> None:
+    with pytest.raises(ConfigError, match=naming(kind.library, f"{{'{name}': 'deep'}}")):
+        scores_of(kind, graded(), extra={name: "deep"})
 
 
-@both
-def test_settings_that_cannot_be_read_are_refused(kind: type[LibraryRanker], tmp_path: Path) -> None:
-    kind(num_trees=1, num_threads=1).fit(noisy(0)).save(tmp_path)
-    path = tmp_path / "settings.json"
-    settings = json.loads(path.read_text())
-    settings["ranker"]["of_a_later_version"] = 1
-    path.write_text(json.dumps(settings))
-    with pytest.raises(ResultError, match="of_a_later_version"):
-        kind.load(tmp_path)
-    path.write_text("{")
-    with pytest.raises(ResultError, match=naming(path, "model folder")):
-        kind.load(tmp_path)
+def test_every_alias_of_a_parameter_that_a_field_sets_is_refused() -> None:
+    parameters = LightGBMRanker(label_gain=[0.0, 1.0], num_leaves=2).library_parameters()
+    decided = {*parameters, "num_iterations", "max_bin"} - {"force_col_wise", "verbosity"}
+    # The library's private list of aliases.
+    for alias in lgb.basic._ConfigAliases.get(*decided):
+        with pytest.raises(ConfigError, match=naming(f"extra.{alias} cannot be set")):
+            LightGBMRanker(extra={alias: 1})
 
 
-@both
-def test_a_ranker_that_is_not_fitted_is_refused(kind: type[LibraryRanker], tmp_path: Path) -> None:
-    for use in (
-        lambda: kind().predict(noisy(0).features),
-        lambda: importance_of(kind()),
-        lambda: kind().save(tmp_path),
-    ):
+@every_library
+def test_a_field_of_the_ranker_cannot_be_set_through_extra(kind: Kind) -> None:
+    for name, field in {
+        "learning_rate": "learning_rate",
+        "reg_lambda": "l2",
+        "max_leaves": "num_leaves",
+    }.items():
+        with pytest.raises(ConfigError, match=naming(f"extra.{name}", f"set the field {field}")):
+            kind(extra={name: 1})
+
+
+@every_library
+def test_a_ranker_that_is_not_fitted_or_is_of_another_library_is_refused(kind: Kind, tmp_path: Path) -> None:
+    for use in (lambda: importance_of(kind()), lambda: kind().save(tmp_path)):
         with pytest.raises(ConfigError, match=naming("not fitted", "call fit")):
             use()
-
-
-@both
-def test_documents_of_another_width_are_refused_and_none_at_all_get_no_scores(
-    kind: type[LibraryRanker],
-) -> None:
-    ranker = kind(num_trees=1, num_threads=1).fit(noisy(0))
-    with pytest.raises(DataError, match=naming("(2, 5)", "6 features")):
-        ranker.predict(np.zeros((2, 5), dtype=np.float32))
-    assert ranker.predict(np.zeros((0, 6), dtype=np.float32)).shape == (0,)
-
-
-@both
-def test_a_document_alone_scores_the_same_bits(kind: type[LibraryRanker]) -> None:
-    data = noisy(0)
-    ranker = kind(num_trees=10).fit(data)
-    alone = [ranker.predict(data.features[row : row + 1])[0] for row in range(40)]
-    np.testing.assert_array_equal(alone, ranker.predict(data.features)[:40])
-
-
-@both
-@pytest.mark.parametrize(
-    ("features", "labels", "query_start"),
-    [
-        (np.zeros((10, 2)), [0, 1] * 5, [0, 10]),
-        (np.full((10, 2), np.nan), [0, 1] * 5, [0, 10]),
-        (np.eye(10, 2), [0] * 10, [0, 10]),
-        (np.eye(10, 2), [2] * 10, [0, 3, 10]),
-        (np.eye(10, 2), [0, 1] * 5, range(11)),
-        (np.eye(1, 2), [1], [0, 1]),
-    ],
-    ids=["constant", "missing", "irrelevant", "equal", "single", "one"],
-)
-@pytest.mark.parametrize("watched", [False, True])
-def test_data_without_information_give_finite_constant_scores(
-    kind: type[LibraryRanker], features: Any, labels: Any, query_start: Any, watched: bool
-) -> None:
-    data = RankingDataset(features=features, labels=labels, query_start=query_start)
-    ranker = kind(num_trees=3, num_threads=1, early_stopping=EarlyStopping(patience=1))
-    scores = ranker.fit(data, data if watched else None).predict(data.features)
-
-    assert np.isfinite(scores).all()
-    assert len(np.unique(scores)) == 1
-
-
-@both
-def test_a_field_of_the_ranker_cannot_be_set_through_extra(kind: type[LibraryRanker]) -> None:
-    for name, field in (
-        ("learning_rate", "learning_rate"),
-        ("reg_lambda", "l2"),
-        ("max_leaves", "num_leaves"),
-    ):
-        with pytest.raises(ConfigError, match=naming(f"extra.{name}", f"set the field {field} instead")):
-            kind(extra={name: 1})
+    fitted(kind, graded(), num_trees=1).save(tmp_path)
+    other = LIGHT if kind is XGB else XGB
+    with pytest.raises(ResultError, match=naming("settings.json", other.__name__, "Load the model")):
+        other.load(tmp_path)
 
 
 @dataclass(kw_only=True)
@@ -268,28 +465,43 @@ def test_warm_up_needs_no_value_of_a_field_that_a_derived_class_adds() -> None:
     WideLeaves(documents=50, num_threads=1).warm_up()
 
 
-@both
-def test_a_word_that_is_no_choice_is_refused_with_the_choices(kind: type[LibraryRanker]) -> None:
-    choices = {LightGBMRanker: ("lambdarank", "rank_xendcg"), XGBoostRanker: ("ndcg", "map", "pairwise")}
-    with pytest.raises(ConfigError, match=naming("objective", "'regression'", *choices[kind])):
-        kind(**dict[str, Any](objective="regression"))
-
-
-@both
-def test_without_shared_parameters_nothing_is_reported_as_matched(kind: type[LibraryRanker]) -> None:
-    (sentence,) = departures_of(kind(num_trees=3))
-    assert all(part in sentence for part in (kind.library, "defaults", "shared parameters"))
-    assert any("learning_rate" in each for each in departures_of(kind(num_leaves=31)))
-
-
-@both
+@every_library
 def test_a_fit_refuses_data_but_looks_for_no_cautions_on_the_clock(
-    kind: type[LibraryRanker], monkeypatch: pytest.MonkeyPatch
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cautions(self: LibraryRanker, train: RankingDataset) -> None:
         pytest.fail(f"{self} looks for cautions in {train}")
 
     monkeypatch.setattr(kind, "_cautions_in", cautions)
-    kind(num_trees=1, num_threads=1).fit(noisy(1))
-    with pytest.raises(DataError, match=naming("labels[0]", 40)):
-        kind(num_trees=1, num_threads=1).fit(replace(noisy(1), labels=np.full(noisy(1).num_documents, 40.0)))
+    fitted(kind, graded(), num_trees=1)
+
+
+@every_library
+def test_a_fit_writes_no_files_and_prints_nothing(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kind(num_trees=2, early_stopping=EarlyStopping(patience=1)).fit(graded(0), graded(1))
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+
+
+@every_library
+def test_without_shared_parameters_nothing_is_reported_as_matched(kind: Kind) -> None:
+    (sentence,) = departures_of(kind(num_trees=3))
+    assert all(part in sentence for part in (kind.library, "defaults", "shared parameters"))
+    assert any("learning_rate" in each for each in departures_of(kind(num_leaves=31)))
+
+
+@pytest.mark.parametrize(
+    ("plain", "other", "more"),
+    [
+        (LIGHT(l2=0.0), LIGHT(l2=1.0, **BAGGING), 2),  # type: ignore[arg-type]
+        (XGB(l2=0.0), XGB(l2=0.0, subsample=0.5, objective="pairwise"), 2),
+        (CAT(**LAMBDAMART), CAT(**YETIRANK, subsample=0.5), 2),
+    ],
+)
+def test_differences_are_reported_when_they_apply(
+    plain: LibraryRanker, other: LibraryRanker, more: int
+) -> None:
+    assert len(departures_of(other)) == len(departures_of(plain)) + more

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 from ltrbench.data import RankingDataset, Splits
-from ltrbench.data.features import AnyFeatures, SparseRows, is_sparse, matrix
+from ltrbench.data import features as matrix
+from ltrbench.data.features import AnyFeatures, SparseRows
 from ltrbench.errors import DataError
-from ltrbench.experiment import loading
 from ltrbench.rankers import Ranker, single_feature
 from ltrbench.rankers.catboost import CatBoostRanker
-from ltrbench.rankers.models.importance import SHUFFLES, ImportanceSettings, importances
+from ltrbench.rankers.importance import SHUFFLES, ImportanceSettings, importances
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.scikit_learn import SklearnRanker
@@ -131,15 +131,6 @@ def test_cells_that_are_not_stored_may_be_missing(name: str, request: pytest.Fix
     np.testing.assert_array_equal(ranker.predict(sparse.test.features), scores)
 
 
-def test_catboost_reads_missing_cells_as_an_array() -> None:
-    splits = splits_of(np.nan, missing=False)
-    sparse = as_sparse(splits, absent=np.nan)
-    expected, ranker = (RANKERS["catboost lambdamart"]().fit(part.train) for part in (splits, sparse))
-    np.testing.assert_array_equal(
-        ranker.predict(sparse.test.features), expected.predict(splits.test.features)
-    )
-
-
 @pytest.mark.usefixtures("no_large_arrays")
 @pytest.mark.parametrize("ranker", [BoostedRanker(), CatBoostRanker(num_trees=2, num_leaves=4)])
 def test_a_backend_that_needs_an_array_names_the_memory(ranker: Ranker) -> None:
@@ -161,36 +152,6 @@ def test_importances_are_those_of_an_array(name: str) -> None:
         np.testing.assert_array_equal(figures[1][kind], values)
 
 
-@pytest.mark.parametrize(
-    ("ranker", "stays_sparse"),
-    [(CatBoostRanker(num_trees=2, num_leaves=4), True), (ForestRanker(), True), (BoostedRanker(), False)],
-)
-def test_a_run_keeps_sparse_features_for_backends_that_read_them(ranker: Ranker, stays_sparse: bool) -> None:
-    splits = as_sparse(splits_of(0.0, missing=False), shuffled=True)
-    assert not ranker.reads_blocks
-    assert ranker.reads_sparse is stays_sparse
-    loaded = loading._Loaded(splits=splits, seconds=0.0, stamps=[])
-    kept = loading._in_memory(loaded, ranker.reads_sparse)
-    assert [is_sparse(split.features) for _, split in kept.splits] == [stays_sparse] * 3
-
-
-def test_columns_are_read_from_the_stored_values() -> None:
-    features = features_of(0, 50)
-    sparse = SparseRows.of(features)
-    np.testing.assert_array_equal(np.stack(list(sparse.by_columns()), axis=1), features)
-    for column in (0, 7, -1, np.int64(3)):
-        np.testing.assert_array_equal(sparse[:, column], features[:, column])
-    with pytest.raises(IndexError):
-        sparse[:, NUM_FEATURES]
-
-
-def test_trees_without_splits_score_sparse_features() -> None:
-    splits = splits_of(0.0, missing=False)
-    ranker = NativeRanker(num_trees=2, min_docs_in_leaf=600).fit(splits.train)
-    sparse = as_sparse(splits, shuffled=True)
-    np.testing.assert_array_equal(ranker.predict(sparse.test.features), ranker.predict(splits.test.features))
-
-
 @pytest.mark.parametrize("metric", ["ndcg@10", "map", "err@10"])
 @pytest.mark.parametrize("absent", [0.0, np.nan])
 def test_the_best_of_sparse_features_is_found_from_the_queries_with_stored_values(
@@ -208,19 +169,3 @@ def test_the_best_of_sparse_features_is_found_from_the_queries_with_stored_value
         sparse = with_features(data, SparseRows.of(features, absent))
         expected, ranker = (SingleFeatureRanker(metric=metric).fit(each) for each in (data, sparse))
         assert (ranker._feature, ranker._sign) == (expected._feature, expected._sign)
-
-
-def test_few_of_many_sparse_features_are_ranked_on_all_documents() -> None:
-    sparse = as_sparse(splits_of(0.0, missing=False)).train
-    columns = list(SingleFeatureRanker()._columns(sparse))
-    assert 1 <= len(columns) < NUM_FEATURES / 3
-    for feature, values in columns:
-        np.testing.assert_array_equal(values, sparse.features[:, feature])
-
-
-def test_catboost_scores_the_stored_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    splits = as_sparse(splits_of(0.0, missing=False))
-    ranker = CatBoostRanker(num_trees=2, num_leaves=4).fit(splits.train)
-    expected = ranker.predict(splits.test.features)
-    monkeypatch.setattr(SparseRows, "rows", None)  # no dense rows
-    np.testing.assert_array_equal(ranker.predict(splits.test.features), expected)

@@ -20,23 +20,21 @@ import xgboost as xgb
 from messages import naming
 from numpy.typing import NDArray
 
-from ltrbench.cli import main
-from ltrbench.data import RankingDataset, write_letor
-from ltrbench.data.synthetic import Synthetic, make_synthetic
+from ltrbench.data import RankingDataset
+from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, ResultError
-from ltrbench.experiment.run import Experiment, run
-from ltrbench.native.forest.scoring import plant, reference_scores
-from ltrbench.native.tree.nodes import NO_FEATURE, Tree
+from ltrbench.native.forest import plant, reference_scores
+from ltrbench.native.nodes import NO_FEATURE, Tree
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.catboost import CatBoostRanker
-from ltrbench.rankers.library import parsing, write_model
+from ltrbench.rankers.library import write_model
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.models.loading import load_ranker
 from ltrbench.rankers.native import MODEL_FILE, NativeRanker
 from ltrbench.rankers.random import RandomRanker
+from ltrbench.rankers.saved import load_ranker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.untrusted.reading import load_npz
+from ltrbench.untrusted import load_npz
 
 Arrays = dict[str, NDArray[Any]]
 NUM_FEATURES = 40  # of the synthetic set
@@ -84,17 +82,6 @@ def make(name: str, how: Callable[[NDArray[Any]], Any]) -> Callable[[Arrays], No
     return change
 
 
-def with_code(code: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """Returns a change that replaces the first character of an array of text by a code point."""
-
-    def change(texts: NDArray[Any]) -> NDArray[Any]:
-        codes = texts.copy()
-        codes.view(np.uint32)[0] = code
-        return codes
-
-    return change
-
-
 def drop(name: str) -> Callable[[Arrays], None]:
     def change(arrays: Arrays) -> None:
         del arrays[name]
@@ -127,40 +114,22 @@ def a_leaf_that_leads_elsewhere(arrays: Arrays) -> None:
 
 
 VARIANTS: dict[str, tuple[Callable[[Arrays], None], tuple[object, ...]]] = {
-    "a feature of 2e9": (put("feature", 0, 2_000_000_000), ("feature[0]", 2_000_000_000)),
     "a feature of -7": (put("feature", 0, -7), ("feature[0]", -7)),
-    "a feature of 100000": (put("feature", 0, 100_000), ("feature[0]", 100_000)),
     "a feature of F": (put("feature", 0, NUM_FEATURES), ("feature[0]", f"{NUM_FEATURES} features")),
-    "a negative child": (put("left", 0, -5), ("left[0]", -5, "parent")),
-    "a child of 2e9": (put("right", 0, 2_000_000_000), ("right[0]", 2_000_000_000, "tree")),
-    "a child that is its parent": (put("left", 0, 0), ("left[0] is 0", "parent")),
     "a cycle": (a_cycle, ("left[1] is 0", "parent")),
     "a child in another tree": (into_another_tree, ("left[0]", "tree")),
     "one child of two": (the_same_child_twice, ("node[", "child")),
     "a leaf that leads elsewhere": (a_leaf_that_leads_elsewhere, ("right[", "leaf")),
-    "a split that is made a leaf": (put("feature", 0, NO_FEATURE), ("left[0]", "leaf")),
-    "a leaf that is made a split": (put("feature", -1, 0), ("left[", "parent")),
     "roots that fall": (make("roots", lambda roots: roots[[0, 2, 1, 3, 4]]), ("roots", "strictly")),
-    "roots that stay": (make("roots", lambda roots: roots[[0, 1, 1, 3, 4]]), ("roots", "strictly")),
     "roots from 1": (put("roots", 0, 1), ("roots", "from 0")),
-    "roots from -1": (put("roots", 0, -1), ("roots", "from 0")),
     "roots beyond the nodes": (put("roots", -1, 10**15), ("roots", "number of nodes")),
     "roots of fewer trees": (make("roots", lambda roots: roots[:-1]), ("roots", "length 4", "weights")),
-    "a tree too few in weights": (make("weights", lambda weights: weights[:-1]), ("length 5", "weights")),
     "no trees": (make("weights", lambda weights: weights[:0]), ("roots", "weights", 0)),
     "nodes too few": (make("value", lambda value: value[:-1]), ("value", "feature", "nodes")),
     "features of int64": (make("feature", lambda feature: feature.astype(np.int64)), ("feature", "int64")),
-    "children of float64": (make("left", lambda left: left.astype(np.float64)), ("left", "float64")),
-    "missing_left of int8": (
-        make("missing_left", lambda left: left.astype(np.int8)),
-        ("missing_left", "int8"),
-    ),
     "values of two dimensions": (make("value", lambda value: value[:, None]), ("value", "2 dimensions")),
-    "roots without a dimension": (make("roots", lambda _: np.array(3)), ("roots", "0 dimensions")),
-    "texts for features": (make("feature", lambda feature: feature.astype("U9")), ("feature", "<U")),
     "a threshold that is not a number": (put("threshold", 0, np.nan), ("threshold[0]", "nan")),
     "a value that is not a number": (put("value", -1, np.nan), ("value[", "nan", "not finite")),
-    "an infinite value": (put("value", -1, np.inf), ("value[", "inf", "not finite")),
     "values whose sum is infinite": (huge_values, ("sum", "value", "not finite")),
     "an infinite weight": (put("weights", 0, -np.inf), ("weights[0]", "-inf")),
     "a gain that is not a number": (put("gain", 0, np.nan), ("gain[0]", "nan")),
@@ -168,23 +137,7 @@ VARIANTS: dict[str, tuple[Callable[[Arrays], None], tuple[object, ...]]] = {
     "splits of no documents": (make("num_documents", np.zeros_like), ("num_documents[0]", "split")),
     "documents that do not add up": (put("num_documents", 0, 5), ("num_documents[0]", 5, "children")),
     "no feature names": (drop("feature_names"), ("'feature_names'", "missing")),
-    "no values": (drop("value"), ("'value'", "missing")),
-    "no features": (drop("feature"), ("'feature'", "missing")),
-    "no weights": (drop("weights"), ("'weights'", "missing")),
-    "no numbers of documents": (drop("num_documents"), ("'num_documents'", "missing")),
     "a name too few": (make("feature_names", lambda names: names[:1]), ("feature[", "1 features")),
-    "names that are numbers": (
-        make("feature_names", lambda names: np.arange(len(names))),
-        ("feature_names",),
-    ),
-    "a name of 0x7fffffff": (
-        make("feature_names", with_code(0x7FFFFFFF)),
-        ("names.npy", "character"),
-    ),
-    "a name of half a character": (
-        make("feature_names", with_code(0xD800)),
-        ("names.npy", "character"),
-    ),
     "equal names": (make("feature_names", lambda names: np.full(len(names), "a")), ("feature_names",)),
     "position factors of two lengths": (
         lambda arrays: arrays.update(position_bias_position=np.zeros(3), position_bias_bias=np.zeros(2)),
@@ -243,12 +196,9 @@ def array_that_declares(shape: tuple[int, ...], values: bytes = b"", descr: str 
     ("content", "parts"),
     [
         pytest.param(array_that_declares((10**12,)), ("shape", 10**12), id="8 TB"),
-        pytest.param(array_that_declares((10**30,)), ("shape", 10**30), id="more than an int64"),
         pytest.param(array_that_declares((1,), b"\0" * 800), ("shape",), id="less than in the file"),
         pytest.param(array_that_declares((1,), b"\x80\x02N.", "|O"), ("array of numbers",), id="objects"),
-        pytest.param(array_that_declares((1,), b"\0" * 10**6, "<U0"), ("shape",), id="of size 0"),
         pytest.param(b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65535, ("array",), id="a deep header"),
-        pytest.param(b"", ("array of numbers",), id="empty"),
     ],
 )
 def test_an_array_that_declares_more_than_its_file_holds_is_refused_before_memory_is_taken(
@@ -329,31 +279,6 @@ def test_a_tree_of_any_depth_predicts_and_explains(
     assert loaded.trees().trees[0].weight == 0.5
 
 
-def lightgbm_chain(ranker: LightGBMRanker, folder: Path, depth: int) -> None:
-    """Saves a model whose only tree is a chain: split i has leaf i on the left."""
-    ranker.save(folder)
-    text = (folder / "model.txt").read_text()
-    splits, leaves = np.arange(depth), np.ones(depth + 1, dtype=int)
-    lines: dict[str, Any] = {
-        "num_leaves": depth + 1,
-        "num_cat": 0,
-        "split_feature": splits % NUM_FEATURES,
-        **dict.fromkeys(("split_gain", "threshold", "decision_type"), splits * 0),
-        "left_child": -1 - splits,
-        "right_child": np.where(splits < depth - 1, splits + 1, -1 - depth),
-        **dict.fromkeys(("leaf_value", "leaf_weight", "leaf_count"), leaves),
-        **dict.fromkeys(("internal_value", "internal_weight", "internal_count"), depth + 1 - splits),
-        "is_linear": 0,
-        "shrinkage": 1,
-    }
-    tree = "Tree=0\n" + "".join(
-        f"{name}={' '.join(map(str, np.ravel(value).tolist()))}\n" for name, value in lines.items()
-    )
-    head, _, end = re.split(r"(?=Tree=0\n)|(?=end of trees\n)", text)
-    head = re.sub(r"tree_sizes=.*", f"tree_sizes={len(tree) + 2}", head)
-    write_model(folder, ranker, "model.txt", f"{head}{tree}\n\n{end}".encode())
-
-
 def xgboost_chain(ranker: XGBoostRanker, folder: Path, depth: int) -> None:
     """Saves a model whose only tree is `a_chain`."""
     ranker.save(folder)
@@ -376,34 +301,26 @@ def xgboost_chain(ranker: XGBoostRanker, folder: Path, depth: int) -> None:
     write_model(folder, ranker, "model.ubj", bytes(changed.save_raw("ubj")))
 
 
-@pytest.mark.parametrize(
-    ("ranker", "save_chain"),
-    [(LightGBMRanker(num_trees=1), lightgbm_chain), (XGBoostRanker(num_trees=1), xgboost_chain)],
-    ids=["LightGBM", "XGBoost"],
-)
 def test_a_tree_too_deep_for_the_library_to_explain_predicts_and_is_neither_explained_nor_shown(
-    data: RankingDataset, tmp_path: Path, ranker: Any, save_chain: Callable[[Any, Path, int], None]
+    data: RankingDataset, tmp_path: Path
 ) -> None:
-    ranker.fit(data)
-    save_chain(ranker, tmp_path, 200)
-    shallow = type(ranker).load(tmp_path)
-    explained = shallow.contributions(data.features[:2]).sum(axis=1)
+    ranker = XGBoostRanker(num_trees=1).fit(data)
+    xgboost_chain(ranker, tmp_path, 200)
+    shallow = XGBoostRanker.load(tmp_path)
+    explained = np.asarray(shallow.contributions(data.features[:2])).sum(axis=1)
     np.testing.assert_allclose(explained, shallow.predict(data.features[:2]), rtol=1e-4)
-    save_chain(ranker, tmp_path, 3000)
-    deep = type(ranker).load(tmp_path)
+    xgboost_chain(ranker, tmp_path, 3000)
+    deep = XGBoostRanker.load(tmp_path)
     assert np.isfinite(deep.predict(data.features)).all()
     with pytest.raises(ConfigError, match=naming("1,024 levels", "maximum depth")):
         deep.contributions(data.features[:1])
-    # LightGBM's own dump of such a tree would end the process.
-    save_chain(ranker, tmp_path, 100_000)
     with pytest.raises((ConfigError, RecursionError)):
-        type(ranker).load(tmp_path).trees()
+        deep.trees()
 
 
 RANKERS = [
     NativeRanker(num_trees=2),
     LightGBMRanker(num_trees=2),
-    XGBoostRanker(num_trees=2),
     CatBoostRanker(num_trees=2),
     RandomRanker(),
     SingleFeatureRanker(),
@@ -440,10 +357,7 @@ def test_a_pipe_or_folder_in_place_of_a_file_is_refused_at_once(fitted: tuple[ty
     "text",
     [
         pytest.param("[" * 100_000 + "]" * 100_000, id="nested deep"),
-        pytest.param('{"seed": ' * 200 + "0" + "}" * 200, id="nested"),
         pytest.param("9" * 10_000, id="a number of 10,000 digits"),
-        pytest.param("\udcff", id="no text"),
-        pytest.param("null", id="null"),
         pytest.param("[]", id="a list"),
         pytest.param("{}", id="without fields"),
     ],
@@ -500,59 +414,6 @@ def test_a_class_that_is_not_a_backend_is_not_loaded(target: str, tmp_path: Path
         load_ranker(target, tmp_path)
 
 
-@pytest.fixture(scope="module")
-def native_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    experiment = Experiment(
-        model="native",
-        ranker=NativeRanker(num_trees=3, num_leaves=5),
-        source=Synthetic(name="synthetic", num_queries=20),
-        config={"model": {"_target_": "ltrbench.rankers.native.NativeRanker"}},
-    )
-    return run(experiment, tmp_path_factory.mktemp("runs") / "native").path
-
-
-def test_every_verb_that_loads_a_model_refuses_a_tampered_one_in_one_paragraph(
-    native_run: Path, data: RankingDataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = native_run / "model"
-    before = {file: file.read_bytes() for file in folder.iterdir()}
-    arrays = arrays_of(folder)
-    arrays["feature"][0] = 2_000_000_000
-    tamper(folder, NativeRanker(num_trees=3, num_leaves=5), arrays)
-    settings = json.loads((folder / "settings.json").read_text())
-    settings["ranker"]["summary"] = {"num_trees": 3, "num_iterations": 3, "monitor_seconds": 0.0}
-    (folder / "settings.json").write_text(json.dumps(settings))
-    write_letor(data, tmp_path / "new.txt")
-    continued = [f"model.warm_start={native_run}", "params.num_trees=9", "data.num_queries=20"]
-    for words in (
-        ["predict", str(native_run), str(tmp_path / "new.txt"), "--output", str(tmp_path / "scores.txt")],
-        ["trees", str(native_run)],
-        ["model=native", "tracking=none", f"hydra.run.dir={tmp_path / 'run'}", *continued],
-    ):
-        assert main(words) == 2
-        errors = capsys.readouterr().err
-        assert "feature[0] is 2000000000" in errors
-        assert errors.strip().splitlines()[-1].startswith("error: ")
-    for file, content in before.items():
-        file.write_bytes(content)
-
-
-def test_trees_that_are_too_deep_to_be_shown_are_refused(
-    native_run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = native_run / "model"
-    before = {file: file.read_bytes() for file in folder.iterdir()}
-    deep = NativeRanker.load(folder)
-    deep._forest = plant([a_chain(3000, NUM_FEATURES)], [0.5])
-    deep.save(folder)
-    for option in ([], ["--json"]):
-        assert main(["trees", str(native_run), *option]) == 2
-        message = capsys.readouterr().err
-        assert all(part in message for part in (str(native_run), "too deep", "--first"))
-    for file, content in before.items():
-        file.write_bytes(content)
-
-
 def test_position_factors_of_another_correction_are_not_continued(
     data: RankingDataset, tmp_path: Path
 ) -> None:
@@ -567,30 +428,12 @@ def test_position_factors_of_another_correction_are_not_continued(
 @pytest.mark.parametrize(
     ("pattern", "replacement", "reason"),
     [
-        pytest.param(r"tree_sizes=\d+", "tree_sizes=1", "tree_sizes", id="a tree of one byte"),
-        pytest.param(r"tree_sizes=", "tree_sizes=99999999999 ", "tree_sizes", id="a tree too many"),
-        pytest.param(r"leaf_value=.*\n", "", "leaf_value", id="no values"),
         pytest.param(
             r"split_feature=\d+", "split_feature=2000000000", "outside 0 to 39", id="a feature of 2e9"
         ),
-        pytest.param(r"split_feature=\d+", "split_feature=-7", "outside 0 to 39", id="a feature of -7"),
-        pytest.param(r"left_child=-?\d+", "left_child=0", "exactly one", id="a cycle"),
-        pytest.param(r"right_child=-?\d+", "right_child=2000000000", "one of 4 splits", id="a child of 2e9"),
-        pytest.param(
-            r"(left_child=.*?)-1\b", r"\g<1>4", "one of 4 splits", id="a leaf counted after the splits"
-        ),
-        pytest.param(r"left_child=-?\d+", "left_child=-99", "exactly one", id="a leaf out of range"),
-        pytest.param(r"leaf_value=\S+", "leaf_value=nan", "not finite", id="a value that is not a number"),
-        pytest.param(r"leaf_value=\S+", "leaf_value=1e400", "not finite", id="an infinite value"),
-        pytest.param(r"num_leaves=\d+", "num_leaves=2", "numbers", id="fewer leaves"),
-        pytest.param(r"num_leaves=\d+", "num_leaves=999999999", "numbers", id="more leaves"),
-        pytest.param(r"decision_type=\d+", "decision_type=3", "decision_type", id="categories"),
-        pytest.param(r"num_cat=0", "num_cat=9", "categorical", id="a number of categories"),
-        pytest.param(r"shrinkage=\S+", "shrinkage=0", "shrinkage", id="no shrinkage"),
         pytest.param(r"max_feature_idx=39", "max_feature_idx=3", "Column_3", id="fewer features"),
         pytest.param(r":(\d+)\]", r"\1]", "feature_infos", id="a range without a colon"),
         pytest.param(r"Column_1 ", 'Column"1 ', "feature_names", id="a name that would end a JSON text"),
-        pytest.param(r"num_class=1", "num_class=3", "num_class", id="classes"),
         pytest.param(r"objective=lambdarank", "objective=multiclass", "objective", id="another objective"),
         pytest.param(r"linear_tree: 0", "linear_tree: 1", "linear_tree", id="a parameter of linear trees"),
         pytest.param(r"\[seed: 0\]", "[seed 0]", "parameter", id="a parameter without a colon"),
@@ -608,40 +451,13 @@ def test_a_lightgbm_model_with_indices_out_of_range_is_refused(
     # The sizes of the changed trees, so that the sizes do not reveal the change.
     changed, count = re.subn(pattern, replacement, text, count=1)
     assert count == 1
-    if "tree_sizes" not in pattern:
-        head, trees, end = re.split(r"(?=\n\nTree=0\n)|(?=end of trees\n)", changed)
-        sizes = [len(block) for block in re.split(r"(?=Tree=\d+\n)", trees.removeprefix("\n\n"))[1:]]
-        head = re.sub(r"tree_sizes=.*", f"tree_sizes={' '.join(map(str, sizes))}", head)
-        changed = f"{head}{trees}{end}"
+    head, trees, end = re.split(r"(?=\n\nTree=0\n)|(?=end of trees\n)", changed)
+    sizes = [len(block) for block in re.split(r"(?=Tree=\d+\n)", trees.removeprefix("\n\n"))[1:]]
+    head = re.sub(r"tree_sizes=.*", f"tree_sizes={' '.join(map(str, sizes))}", head)
+    changed = f"{head}{trees}{end}"
     write_model(tmp_path, ranker, "model.txt", changed.encode())
     with pytest.raises(ResultError, match=naming(tmp_path / "model.txt", "LightGBM", reason, "fit again")):
         LightGBMRanker.load(tmp_path)
-
-
-@pytest.mark.parametrize("line", ["threshold", "left_child", "num_leaves", "shrinkage", "leaf_value"])
-def test_a_lightgbm_tree_of_one_leaf_without_a_line_is_refused(
-    data: RankingDataset, tmp_path: Path, line: str
-) -> None:
-    ranker = LightGBMRanker(num_trees=1, min_docs_in_leaf=100_000).fit(data)
-    ranker.save(tmp_path)
-    text = (tmp_path / "model.txt").read_text()
-    whole, tree = re.search(r"tree_sizes=(\d+)", text), re.search(rf"\n{line}=.*", text)
-    assert whole is not None
-    assert tree is not None
-    size = int(whole[1]) - len(tree[0])
-    changed = text.replace(tree[0], "", 1).replace(whole[0], f"tree_sizes={size}")
-    write_model(tmp_path, ranker, "model.txt", changed.encode())
-    with pytest.raises(ResultError, match=naming(tmp_path / "model.txt", "LightGBM", line, "fit again")):
-        LightGBMRanker.load(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "error", [KeyError("a"), IndexError(), TypeError(), OverflowError("b"), ValueError()]
-)
-def test_any_error_while_reading_a_damaged_model_is_a_refusal(tmp_path: Path, error: Exception) -> None:
-    expected = naming(tmp_path, "LightGBM", "fit again")
-    with pytest.raises(ResultError, match=expected), parsing(tmp_path, "LightGBM"):
-        raise error
 
 
 @pytest.mark.parametrize("extra", [{}, {"linear_tree": True}, {"boosting": "dart"}], ids=str)
@@ -659,11 +475,8 @@ def test_a_model_saved_by_lightgbm_is_loaded(
     ("name", "form", "value", "reason"),
     [
         ("left_children", ">i", 2_000_000_000, "child index"),
-        ("left_children", ">i", -7, "child index"),
-        ("right_children", ">i", 0, "child index"),
         ("right_children", ">i", 1, "parent"),
         ("parents", ">i", 7, "parent"),
-        ("split_indices", ">i", 2_000_000_000, "outside 0 to 39"),
         ("split_indices", ">i", -7, "outside 0 to 39"),
         ("split_conditions", ">f", float("nan"), "threshold"),
         ("split_type", ">B", 1, "categorical"),
@@ -682,16 +495,6 @@ def test_an_xgboost_model_with_indices_out_of_range_is_refused(
     write_model(tmp_path, ranker, "model.ubj", bytes(content))
     with pytest.raises(ResultError, match=naming(tmp_path / "model.ubj", "XGBoost", reason, "fit again")):
         XGBoostRanker.load(tmp_path)
-
-
-@pytest.mark.parametrize("fields", [{"min_split_gain": 50.0, "max_depth": 6}, {"num_leaves": 8}], ids=str)
-def test_a_model_saved_by_xgboost_is_loaded(
-    data: RankingDataset, tmp_path: Path, fields: dict[str, Any]
-) -> None:
-    ranker = XGBoostRanker(num_trees=3, **fields).fit(data)
-    ranker.save(tmp_path)
-    scores = XGBoostRanker.load(tmp_path).predict(data.features)
-    np.testing.assert_array_equal(scores, ranker.predict(data.features))
 
 
 @pytest.mark.parametrize("kind", [LightGBMRanker, XGBoostRanker, CatBoostRanker])

@@ -12,18 +12,18 @@ from messages import naming
 
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
-from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.models.scoring import ensemble_scores
-from ltrbench.rankers.models.trees import (
+from ltrbench.models.trees import (
     LARGEST_ZERO,
     Ensemble,
     InnerNode,
     Leaf,
     Node,
     WeightedTree,
+    ensemble_scores,
     nodes_of,
     without_zero_missing,
 )
+from ltrbench.rankers.lightgbm import LightGBMRanker
 
 BEYOND = float(np.nextafter(np.float32(LARGEST_ZERO), np.float32(1)))
 LOWEST = float(np.finfo(np.float32).min)
@@ -74,19 +74,6 @@ def with_zeros(features: np.ndarray) -> np.ndarray:
     kind = np.random.default_rng(0).integers(0, 6, features.shape)
     signed = np.where(kind == 5, -features, features)
     return np.where(kind < 2, 0, np.where(kind < 4, np.nan, signed)).astype(np.float32)
-
-
-def test_missing_values_leave_at_the_first_split() -> None:
-    for root in (stump(1.0, missing_left=False), stump(-1.0, missing_left=True)):
-        written = without_zero_missing(Ensemble((WeightedTree(1.0, root),))).trees[0].root
-        assert isinstance(written, InnerNode)
-        assert len(nodes_of(written)) == 3 + 4
-        assert (written.threshold, written.missing_left) == (root.threshold, root.missing_left)
-
-
-def test_a_model_without_such_splits_is_returned_as_it_is() -> None:
-    ensemble = Ensemble((WeightedTree(0.1, replace(stump(1.0, True), zero_missing=False)),), base_score=1.0)
-    assert without_zero_missing(ensemble) == ensemble
 
 
 def test_a_model_that_would_grow_too_large_is_refused() -> None:

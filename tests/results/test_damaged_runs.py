@@ -11,7 +11,7 @@ import re
 import shutil
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,13 @@ from search_records import search_record
 
 from ltrbench.cli import main
 from ltrbench.compare import compare
-from ltrbench.compare.output.publish import publish
-from ltrbench.compare.output.reproduce import reproduce
+from ltrbench.compare.publish import publish, reproduce
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ResultError
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.models.importance import Importances
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.results import (
+from ltrbench.runs import (
     CURVE_FILE,
     EXAMPLE_FILE,
     IMPORTANCES_FILE,
@@ -41,7 +39,6 @@ from ltrbench.results import (
     TrialRow,
     find_runs,
     read_run,
-    write_run,
 )
 from ltrbench.tracking.mlflow import read_all
 
@@ -152,107 +149,72 @@ def link_to_itself(path: Path) -> None:
     path.symlink_to(path.name)
 
 
-DAMAGED_RESULTS: dict[str, tuple[Callable[[Path], None], str]] = {
-    "nested 10^5 deep": (set_to("[" * 100_000 + "]" * 100_000), naming("nested")),
-    "nested 100 deep": (edited("config", "extra", to=json.loads("[" * 100 + "]" * 100)), naming("nested")),
-    "a metric is NaN": (
-        edited("metrics", "test/ndcg@10", to=float("nan")),
-        naming("metrics.test/ndcg@10 is nan"),
-    ),
-    "a metric is text": (
-        edited("metrics", "test/ndcg@10", to="0.5"),
-        naming("metrics.test/ndcg@10 is '0.5'"),
-    ),
-    "seconds are null": (edited("seconds", to=None), naming("seconds is None")),
-    "a second is null": (edited("seconds", "fit", to=None), naming("seconds.fit is None")),
-    "a second is infinite": (edited("seconds", "fit", to=float("inf")), naming("seconds.fit is inf")),
-    "a second is below 0": (edited("seconds", "fit", to=-1), naming("seconds.fit is -1")),
-    "a second is too large to add": (edited("seconds", "fit", to=1e308), naming("seconds.fit is 1e+308")),
-    "the model is a list": (edited("model", to=["native"]), naming("model is ['native']")),
-    "the model is endless": (edited("model", to="x" * 10_000), naming("model is 'xxx", "1000 characters")),
-    "the seed is text": (edited("seed", to="1"), naming("seed is '1'")),
-    "the status is unknown": (
-        edited("status", to="done"),
-        naming("status is 'done'", "'finished' or 'failed'"),
-    ),
-    "a moment is none": (
-        edited("started", to="yesterday"),
-        naming("started is 'yesterday'", "date and time"),
-    ),
-    "a moment has no time zone": (
-        edited("started", to="2026-01-31T12:00:00"),
-        naming("started is '2026-01-31T12:00:00'", "time zone"),
-    ),
-    "data is a list": (edited("data", to=[]), naming("data is []")),
-    "the fold is a list": (edited("data", "fold", to=[1]), naming("data.fold is [1]", "null")),
-    "a split is text": (edited("data", "test", to="test"), naming("data.test is 'test'")),
-    "a fingerprint is null": (
-        edited("data", "test", "fingerprint", to=None),
-        naming("data.test.fingerprint is None"),
-    ),
-    "a name of a feature is null": (
-        edited("data", "train", "feature_names", 3, to=None),
-        naming("data.train.feature_names[3] is None"),
-    ),
-    "a feature lacks its name": (
-        edited("data", "train", "feature_names", to=["a"]),
-        naming("data.train", "40 features", "1 feature_names"),
-    ),
-    "there are 10^12 features": (
-        edited("data", "train", "features", to=10**12),
-        naming("data.train.features is 1000000000000"),
-    ),
-    "a version is null": (edited("versions", "python", to=None), naming("versions.python is None")),
-    "the configuration is text": (edited("config", to="model=native"), naming("config is 'model=native'")),
-    "the model's settings are null": (edited("config", "model", to=None), naming("config.model is None")),
-    "the tracking is a list": (edited("config", "tracking", to=[]), naming("config.tracking is []")),
-    "published figures are half": (
-        edited("config", "data", to={"published": {"source": "a"}}),
-        naming("config.data.published", "figures"),
-    ),
-    "published figures have an unknown convention": (
-        edited("config", "data", to={"published": {"source": "a", "figures": {}, "convention": "x"}}),
-        naming("config.data.published.convention is 'x'", "lightgbm"),
-    ),
-    "a setting is NaN": (edited("config", "model", "l2", to=float("nan")), naming("config.model.l2 is nan")),
-    "a drift is text": (edited("drift", to={"convention": "x", "own": "y"}), naming("drift.own is 'y'")),
-    "a figure of a drift is absent": (
-        edited("drift", to={"convention": "x", "own": {}, "ours": {"map": 0.5}, "drifted": True}),
-        naming("drift.own", "drift.ours"),
-    ),
-    "notes are one text": (edited("notes", to="a"), naming("notes is 'a'")),
-    "a number has 5000 digits": (set_to('{"format": 1' + "0" * 5000 + "}"), naming("digits")),
-    "half a character": (edited("model", to="\ud800"), naming("surrogate")),
-    "no seed": (without("seed"), naming("incomplete", "seed")),
-    "no fingerprint": (
-        without("data", "valid", "fingerprint"),
-        naming("incomplete", "data.valid.fingerprint"),
-    ),
-    "a named pipe": (pipe, naming("regular file")),
-    "a folder": (folder, naming("regular file")),
-    "a device": (endless, naming("regular file")),
-    "a link to itself": (link_to_itself, naming("symbolic links")),
-    "an iteration below 0": (edited("best_iteration", to=-1), naming("best_iteration is -1", "0")),
-    "no JSON": (set_to("{"), naming("line 1")),
-}
+DAMAGED_RESULTS: list[tuple[Callable[[Path], None], *tuple[str, ...]]] = [
+    (set_to("{"), "line 1"),
+    (set_to("[]"), "None", "formats 1 to 3"),
+    (set_to("[" * 100_000 + "]" * 100_000), "nested"),
+    (set_to('{"format": 1' + "0" * 5000 + "}"), "digits"),
+    (edited("format", to=0), "format 0", "formats 1 to 3"),
+    (edited("format", to=True), "format True"),
+    (edited("config", "extra", to=json.loads("[" * 100 + "]" * 100)), "nested"),
+    (edited("metrics", "test/ndcg@10", to=float("nan")), "metrics.test/ndcg@10 is nan"),
+    (edited("metrics", "test/ndcg@10", to="0.5"), "metrics.test/ndcg@10 is '0.5'"),
+    (edited("metrics", to={}), "incomplete", "metrics", "test"),
+    (edited("seconds", "fit", to=None), "seconds.fit is None"),
+    (edited("seconds", "fit", to=-1), "seconds.fit is -1"),
+    (edited("seconds", "fit", to=1e308), "seconds.fit is 1e+308"),
+    (edited("model", to=["native"]), "model is ['native']"),
+    (edited("model", to="x" * 10_000), "model is 'xxx", "1000 characters"),
+    (edited("model", to="\ud800"), "surrogate"),
+    (edited("seed", to="1"), "seed is '1'"),
+    (edited("status", to="done"), "status is 'done'", "'finished' or 'failed'"),
+    (edited("started", to="2026-01-31T12:00:00"), "started is '2026-01-31T12:00:00'", "time zone"),
+    (edited("data", to=[]), "data is []"),
+    (edited("data", "fold", to=[1]), "data.fold is [1]", "null"),
+    (edited("data", "test", "fingerprint", to=None), "data.test.fingerprint is None"),
+    (edited("data", "train", "feature_names", 3, to=None), "data.train.feature_names[3] is None"),
+    (edited("data", "train", "feature_names", to=["a"]), "data.train", "40 features", "1 feature_names"),
+    (edited("data", "train", "features", to=10**12), "data.train.features is 1000000000000"),
+    (edited("versions", "python", to=None), "versions.python is None"),
+    (edited("config", "model", to=None), "config.model is None"),
+    (edited("config", "model", "l2", to=float("nan")), "config.model.l2 is nan"),
+    (edited("config", "tracking", to=[]), "config.tracking is []"),
+    (edited("config", "data", to={"published": {"source": "a"}}), "config.data.published", "figures"),
+    (edited("drift", to={"convention": "x", "own": "y"}), "drift.own is 'y'"),
+    (edited("notes", to="a"), "notes is 'a'"),
+    (edited("ranker", to={"class": "a"}), "ranker"),
+    (edited("best_iteration", to=-1), "best_iteration is -1", "0"),
+    (edited("trial", to="yes"), "trial", "yes"),
+    (without("seed"), "incomplete", "seed"),
+    (without("data", "valid", "fingerprint"), "incomplete", "data.valid.fingerprint"),
+    (without("search", "budget"), "search.budget"),
+    (pipe, "regular file"),
+    (folder, "regular file"),
+    (endless, "regular file"),
+    (link_to_itself, "symbolic links"),
+]
 
 
-@pytest.mark.parametrize(("damage", "reason"), DAMAGED_RESULTS.values(), ids=DAMAGED_RESULTS)
+def refused(words: list[str], file: Path, parts: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Asserts that a command refuses a file by name and in one line, with the remedy, within a second."""
+    begun = time.process_time()
+    code = main(words)
+    seconds = time.process_time() - begun
+    message = capsys.readouterr().err
+    assert code == 2, (words, message)
+    assert message.startswith(f"error: {file}"), message
+    assert re.search(naming(*parts, "Run it again", "copy its folder"), message), message
+    assert message.count("\n") == 1
+    assert seconds < SECONDS, words
+
+
+@pytest.mark.parametrize("damage", DAMAGED_RESULTS, ids=lambda damage: " ".join(damage[1:]))
 def test_every_verb_refuses_a_damaged_result_by_name_within_a_second(
-    damaged: Path, damage: Callable[[Path], None], reason: str, capsys: pytest.CaptureFixture[str]
+    damaged: Path, damage: tuple[Any, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    damage(damaged / RESULT_FILE)
+    damage[0](damaged / RESULT_FILE)
     for words in verbs(damaged):
-        begun = time.process_time()
-        code = main(words)
-        seconds = time.process_time() - begun
-        message = capsys.readouterr().err
-        assert code == 2, (words, message)
-        assert message.startswith(f"error: {damaged / RESULT_FILE}"), message
-        assert re.search(reason, message), message
-        assert re.search(naming("Run it again", "copy its folder"), message)
-        assert message.count("\n") == 1
-        assert seconds < SECONDS, words
+        refused(words, damaged / RESULT_FILE, damage[1:], capsys)
 
 
 def saved(damaged: Path, **changes: Any) -> None:
@@ -280,70 +242,32 @@ def scores_of(damaged: Path, name: str = "test_scores") -> Any:
         return stored[name]
 
 
-DAMAGED_SCORES: dict[str, tuple[Callable[[Path], None], str]] = {
-    "10^12 scores": (
-        lambda run: forged(run, "test_scores", "(1000000000000,)"),
-        naming("test_scores", "bytes"),
-    ),
-    "an object": (lambda run: saved(run, test_scores=np.array([{}])), naming("test_scores")),
-    "NaN": (lambda run: saved(run, test_scores=scores_of(run) * np.nan), naming("test: scores[0] is NaN")),
-    "text": (
-        lambda run: saved(run, test_scores=scores_of(run).astype(str)),
-        naming("test: scores", "floating-point"),
-    ),
-    "a score less": (
-        lambda run: saved(run, test_scores=scores_of(run)[1:]),
-        naming("test: scores", "shape", "documents"),
-    ),
-    "two dimensions": (
-        lambda run: saved(run, test_scores=scores_of(run)[None]),
-        naming("test: scores", "shape (1, ", "documents"),
-    ),
-    "a label less": (
-        lambda run: saved(run, test_labels=scores_of(run, "test_labels")[1:]),
-        naming("test: query_start"),
-    ),
-    "no labels": (lambda run: saved(run, test_labels=None), naming("test: ", "missing", "labels")),
-    "falling queries": (
-        lambda run: saved(run, test_query_start=scores_of(run, "test_query_start")[::-1]),
-        naming("test: query_start", "0"),
-    ),
-    "ids that are no characters": (
-        lambda run: saved(
-            run,
-            test_query_ids=np.full(len(scores_of(run, "test_query_ids")), 0x7FFFFFFF, np.uint32).view("<U1"),
-        ),
-        naming("test_query_ids.npy", "character"),
-    ),
-    "places that are no rows": (
-        lambda run: saved(run, test_file_rows=np.zeros(len(scores_of(run)), np.int64)),
-        naming("test: file_rows", "every row"),
-    ),
-    "other documents than recorded": (
-        lambda run: edited("data", "test", "documents", to=7)(run / RESULT_FILE),
-        naming("documents", "result.json records 7"),
-    ),
-    "a named pipe": (lambda run: pipe(run / SCORES_FILE), naming("regular file")),
-    "no archive": (lambda run: set_to("PK")(run / SCORES_FILE), naming("read")),
-}
+DAMAGED_SCORES: list[tuple[Callable[[Path], None], *tuple[str, ...]]] = [
+    (lambda run: forged(run, "test_scores", "(1000000000000,)"), "test_scores", "bytes"),
+    (lambda run: saved(run, test_scores=np.array([{}])), "test_scores"),
+    (lambda run: saved(run, test_scores=scores_of(run) * np.nan), "test: scores[0] is NaN"),
+    (lambda run: saved(run, test_scores=scores_of(run).astype(str)), "test: scores", "floating-point"),
+    (lambda run: saved(run, test_scores=scores_of(run)[1:]), "test: scores", "shape", "documents"),
+    (lambda run: saved(run, test_scores=scores_of(run)[None]), "test: scores", "shape (1, ", "documents"),
+    (lambda run: saved(run, test_labels=scores_of(run, "test_labels")[1:]), "test: query_start"),
+    (lambda run: saved(run, test_labels=None), "test: ", "missing", "labels"),
+    (lambda run: saved(run, test_query_keys=None), "query keys", "'test'"),
+    (lambda run: saved(run, test_query_start=scores_of(run, "test_query_start")[::-1]), "test: query_start"),
+    (lambda run: saved(run, test_file_rows=np.zeros(len(scores_of(run)), np.int64)), "every row"),
+    (lambda run: edited("data", "test", "documents", to=7)(run / RESULT_FILE), "result.json records 7"),
+    (lambda run: pipe(run / SCORES_FILE), "regular file"),
+    (lambda run: set_to("PK")(run / SCORES_FILE), "read"),
+]
 
 
-@pytest.mark.parametrize(("damage", "reason"), DAMAGED_SCORES.values(), ids=DAMAGED_SCORES)
+@pytest.mark.parametrize("damage", DAMAGED_SCORES, ids=lambda damage: " ".join(damage[1:]))
 def test_verbs_that_read_scores_refuse_damaged_ones_by_name_within_a_second(
-    damaged: Path, damage: Callable[[Path], None], reason: str, capsys: pytest.CaptureFixture[str]
+    damaged: Path, damage: tuple[Any, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    damage(damaged)
+    damage[0](damaged)
     for words in verbs(damaged):
         if words[0] in ("compare", "export", "import", "reproduce"):
-            begun = time.process_time()
-            code = main(words)
-            seconds = time.process_time() - begun
-            message = capsys.readouterr().err
-            assert code == 2, (words, message)
-            assert message.startswith(f"error: {damaged / SCORES_FILE}"), message
-            assert re.search(reason, message), message
-            assert "Run it again" in message
-            assert seconds < SECONDS, words
+            refused(words, damaged / SCORES_FILE, damage[1:], capsys)
 
 
 def line_replaced(number: int, text: str) -> Callable[[Path], None]:
@@ -412,27 +336,34 @@ def test_a_cell_that_is_no_number_is_named_with_its_line_and_column(
     assert str(raised.value).startswith(f"{damaged / name}:2: column '{header}' is")
 
 
-@pytest.mark.parametrize("iteration", ["1", "-1", "2.5", "", "1e300"])
-def test_iterations_that_do_not_rise_are_refused(damaged: Path, iteration: str) -> None:
-    lines = (damaged / CURVE_FILE).read_text().splitlines()
-    lines[2] = f"{iteration},{lines[2].partition(',')[2]}"
-    (damaged / CURVE_FILE).write_text("\n".join(lines))
-    with pytest.raises(ResultError, match=rf"{CURVE_FILE}:3: "):
-        read_run(damaged).learning_curve()
-
-
-def test_a_named_pipe_in_the_model_is_found_before_mlflow_would_read_it(damaged: Path) -> None:
-    os.mkfifo(damaged / "model" / "pipe")
-    with pytest.raises(ResultError, match=naming("model/pipe", "regular file")):
-        read_all(read_run(damaged))
-
-
-def test_a_metric_that_is_none_is_refused_with_the_run_that_reports_it(
-    damaged: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("name", "row", "parts"),
+    [
+        *((CURVE_FILE, f"{number},0,0,0,0,0,0,0,0", ()) for number in ("1", "-1", "2.5", "", "1e300")),
+        (TRIALS_FILE, "2.5,complete,0.5,3,1,0,0,0", ("trial", "2.5", "integer")),
+        (TRIALS_FILE, "0,complete,0.5,3,1,0,0,0", ("trial", "0", "integer")),
+        (TRIALS_FILE, "2,running,0.5,3,1,0,0,0", ("state", "running", "complete", "partial", "pruned")),
+        (TRIALS_FILE, "2,complete,,3,1,0,0,0", ("value", "failed")),
+        (TRIALS_FILE, "2,failed,0.5,3,1,,,0", ("value", "0.5", "failed")),
+        (TRIALS_FILE, "2,complete,best,3,1,0,0,0", ("value", "best", "number")),
+        (TRIALS_FILE, "2,complete,0.5,3.5,1,0,0,0", ("iterations", "3.5")),
+        (TRIALS_FILE, "2,complete,0.5,3,-1,0,0,0", ("seconds", "-1")),
+        (TRIALS_FILE, "2,complete,0.5,3,1,0.5,0.25,0", ("low", "0.5", "high")),
+    ],
+)
+def test_a_row_that_cannot_be_is_refused_with_its_line(
+    damaged: Path, name: str, row: str, parts: tuple[str, ...]
 ) -> None:
-    edited("metrics", "test/ndcg@10@0", to=0.5)(damaged / RESULT_FILE)
-    assert main(["compare", str(damaged.parent)]) == 2
-    assert f"{damaged / RESULT_FILE}: metric 'ndcg@10@0'" in capsys.readouterr().err
+    width = len((damaged / name).read_text().splitlines()[0].split(","))
+    line_replaced(4, ",".join(row.split(",")[:width]))(damaged / name)
+    with pytest.raises(ResultError, match=naming(f"{name}:4", *parts)):
+        READERS[name](damaged)
+
+
+def test_a_file_without_the_chosen_trial_is_refused(damaged: Path) -> None:
+    edited("search", "chosen", to=7)(damaged / RESULT_FILE)
+    with pytest.raises(ResultError, match=naming(TRIALS_FILE, "trial 7", "search.chosen", "Run it again")):
+        read_run(damaged).trials()
 
 
 def test_labels_that_have_no_gain_are_refused_with_the_run_that_holds_them(
@@ -455,18 +386,6 @@ def test_trees_are_shown_of_a_run_without_feature_names_and_refused_where_it_lac
     assert re.search(rf"{damaged}/model: a tree .* feature \d+.* 1 features", capsys.readouterr().err)
 
 
-@pytest.mark.slow
-def test_pictures_stay_in_the_folder_whatever_their_data_set_is_called(damaged: Path, tmp_path: Path) -> None:
-    for number, name in enumerate(("..", "../../x")):
-        place = tmp_path / "named" / str(number)
-        shutil.copytree(damaged, place)
-        edited("data", "name", to=name)(place / RESULT_FILE)
-    publish(compare(find_runs([tmp_path / "named"])), tmp_path / "published")
-    pictures = {path.parent.name for path in tmp_path.rglob("importances.png")}
-    assert pictures == {"data", "_.._x"}
-    assert {path.name for path in (tmp_path / "published").iterdir() if path.is_dir()} == pictures
-
-
 def test_a_search_names_all_runs_that_cannot_be_read_and_reads_none(damaged: Path) -> None:
     others = [damaged.with_name(f"copy{number}") for number in range(4)]
     for other in others:
@@ -479,23 +398,6 @@ def test_a_search_names_all_runs_that_cannot_be_read_and_reads_none(damaged: Pat
     assert "1 more" in str(raised.value)
     assert "Run it again" in str(raised.value)
     assert "move" in str(raised.value)
-
-
-def test_names_of_features_survive_a_carriage_return(tmp_path: Path, damaged: Path) -> None:
-    names = ("a\rb", "c\nd")
-    result = read_run(damaged).result
-    write_run(tmp_path / "new", result, importances=Importances(names, {"gain": np.array([0.25, 0.75])}))
-    assert read_run(tmp_path / "new").importances().feature_names == names
-
-
-def test_show_reads_a_run_that_recorded_no_moment_and_a_drift_without_figures(
-    damaged: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    edited("finished", to="")(damaged / RESULT_FILE)
-    drift = {"convention": "lightgbm", "own": {"map": None}, "ours": {"map": None}, "drifted": True}
-    edited("drift", to=drift)(damaged / RESULT_FILE)
-    assert main(["show", str(damaged)]) == 0, capsys.readouterr().err
-    assert main(["compare", str(damaged.parent), "--draws", "50"]) == 0, capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

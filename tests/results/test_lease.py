@@ -12,7 +12,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from multiprocessing.context import ForkContext, ForkProcess
 from pathlib import Path
 
@@ -20,8 +19,8 @@ import pytest
 from messages import naming
 
 from ltrbench.errors import ResultError
-from ltrbench.measure.clock import now
-from ltrbench.results import (
+from ltrbench.measure import now
+from ltrbench.runs import (
     FAILED,
     LeaseHeldError,
     LeaseLostError,
@@ -85,7 +84,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_eight_processes_work_in_a_folder_one_at_a_time_although_some_of_them_die(
     seed: int, tmp_path: Path
 ) -> None:
@@ -108,7 +107,7 @@ def test_eight_processes_work_in_a_folder_one_at_a_time_although_some_of_them_di
     assert len(files(folder)) == 1
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_of_eight_processes_that_find_an_expired_lease_one_takes_it_over(seed: int, tmp_path: Path) -> None:
     lease_of_another_host(tmp_path, age=2 * lease.EXPIRY_SECONDS)
     before, after, takers = FORK.Barrier(8), FORK.Barrier(8), FORK.Value("i", 0)
@@ -129,26 +128,6 @@ def test_of_eight_processes_that_find_an_expired_lease_one_takes_it_over(seed: i
     assert files(tmp_path) == [".lease-2"]
 
 
-def test_two_threads_of_a_process_exclude_each_other(tmp_path: Path) -> None:
-    errors: list[str] = []
-
-    def attempt() -> None:
-        try:
-            with hold(tmp_path):
-                pass
-        except LeaseHeldError as error:
-            errors.append(str(error))
-
-    with hold(tmp_path):
-        thread = threading.Thread(target=attempt)
-        thread.start()
-        thread.join()
-    (message,) = errors
-    assert re.search(
-        naming(tmp_path, f"process {os.getpid()}", os.uname().nodename, "another folder"), message
-    )
-
-
 def test_the_lease_of_a_dead_process_of_this_machine_is_taken_over_at_once(tmp_path: Path) -> None:
     def die() -> None:
         with hold(tmp_path):
@@ -163,15 +142,6 @@ def test_the_lease_of_a_dead_process_of_this_machine_is_taken_over_at_once(tmp_p
     with hold(tmp_path):
         assert files(tmp_path) == [".lease-2"]
     process.join()
-
-
-def test_a_process_id_that_was_given_to_another_process_is_that_of_a_dead_holder(tmp_path: Path) -> None:
-    with hold(tmp_path) as held:
-        record = json.loads(held.path.read_text())
-    (tmp_path / ".lease-2").write_text(json.dumps(record))
-    assert holder(tmp_path) is not None
-    (tmp_path / ".lease-2").write_text(json.dumps({**record, "process_start": record["process_start"] - 1}))
-    assert holder(tmp_path) is None
 
 
 def test_the_lease_of_another_host_is_taken_over_only_after_its_expiry(
@@ -247,25 +217,6 @@ def test_a_damaged_lease_is_judged_by_its_modification_time(content: str, tmp_pa
         assert files(tmp_path) == [".lease-2"]
 
 
-def test_a_lease_cut_off_anywhere_is_read_without_an_error(tmp_path: Path) -> None:
-    path = lease_of_another_host(tmp_path, age=0)
-    content = path.read_text()
-    for length in range(len(content)):
-        path.write_text(content[:length])
-        assert holder(tmp_path) is not None
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
-def test_what_is_not_a_file_is_judged_by_its_modification_time(
-    make: Callable[[Path], None], tmp_path: Path
-) -> None:
-    make(tmp_path / ".lease-1")
-    assert holder(tmp_path) is not None
-    os.utime(tmp_path / ".lease-1", (1, 1), follow_symlinks=False)
-    with hold(tmp_path):
-        assert holder(tmp_path) is not None
-
-
 def test_a_released_lease_is_held_by_nobody_and_complete_work_leaves_no_file(tmp_path: Path) -> None:
     for generation in (1, 2, 3):
         with hold(tmp_path):
@@ -331,24 +282,6 @@ def test_file_systems_without_hard_links_have_leases_too(
     assert not lease.create_once(tmp_path / ".lease-1", b"")
 
 
-def test_a_lease_based_on_an_outdated_listing_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between its listing and its attempt, another process took the lease over and completed the work."""
-    generations, listings = lease._generations, [{5}]
-    monkeypatch.setattr(
-        lease, "_generations", lambda *place: listings.pop() if listings else generations(*place)
-    )
-    with hold(tmp_path):
-        assert files(tmp_path) == [".lease-1"]
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match=naming(tmp_path / "file")), hold(tmp_path / "file" / "below"):
-        raise AssertionError
-
-
 def test_on_a_full_disk_a_lease_is_refused_with_the_remedy_and_a_held_one_is_released(tmp_path: Path) -> None:
     def work() -> None:
         with hold(tmp_path / "held") as held:
@@ -366,19 +299,3 @@ def test_on_a_full_disk_a_lease_is_refused_with_the_remedy_and_a_held_one_is_rel
     assert holder(tmp_path / "held") is None
     with hold(tmp_path / "new"), hold(tmp_path / "held"):
         pass
-
-
-def test_a_run_that_a_killed_process_had_moved_in_part_is_replaced(tmp_path: Path) -> None:
-    def die() -> None:
-        with claim(tmp_path):
-            (tmp_path / ".partial-x" / "model").mkdir(parents=True)
-            (tmp_path / "model").mkdir()
-            (tmp_path / "model" / "half").touch()
-            (tmp_path / "scores.npz").touch()
-            os._exit(0)
-
-    assert finished(forked(die))
-    with claim(tmp_path):
-        assert files(tmp_path) == [".lease-2"]
-        write_run(tmp_path, replace(FAILED_RUN, error="reason"))
-    assert files(tmp_path) == ["result.json"]

@@ -14,8 +14,8 @@ import pytest
 from ltrbench.compare import compare
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.metrics import evaluate
-from ltrbench.rankers.models.loading import load_ranker
-from ltrbench.results import FINISHED, MODEL_FOLDER, find_runs, read_run, record
+from ltrbench.rankers.saved import load_ranker
+from ltrbench.runs import FINISHED, MODEL_FOLDER, find_runs, read_run, record
 
 RELEASED = Path(__file__).parent / "released"
 

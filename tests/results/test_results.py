@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import resource
 import socket
@@ -18,9 +17,8 @@ from toy_runs import keys_of
 
 from ltrbench.data import Judgments
 from ltrbench.errors import ResultError
-from ltrbench.rankers import Ranker
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.results import (
+from ltrbench.runs import (
     FAILED,
     FINISHED,
     LearningCurve,
@@ -79,13 +77,6 @@ def test_the_rows_of_a_file_whose_queries_stood_apart_are_kept_with_the_scores(t
     assert run.scored("valid").file_rows is None
 
 
-def test_a_run_held_in_memory_answers_from_there(tmp_path: Path) -> None:
-    run = Run(tmp_path, RESULT, {"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)})
-    assert run.scored("test").scores is SCORES
-    with pytest.raises(ResultError, match=naming("native", "'valid'")):
-        run.scored("valid")
-
-
 def test_the_settings_of_a_run_are_those_of_the_ranker_that_ran_and_not_those_of_its_configuration() -> None:
     assert RESULT.settings["model"] == {"_target_": "ltrbench.rankers.random.RandomRanker"}
     ranker = {"class": "my.Ranker", "fields": {"depth": 3}}
@@ -98,15 +89,6 @@ def test_the_settings_of_a_run_are_those_of_the_ranker_that_ran_and_not_those_of
         "data": {"_target_": "my.Source", "name": "a"},
         "seed": 1,
     }
-
-
-@pytest.mark.parametrize("ranker", [{"class": "a"}, {"fields": {}}, {"class": "a", "fields": [1]}, [1], "a"])
-def test_a_damaged_record_of_the_ranker_is_refused(ranker: object, tmp_path: Path) -> None:
-    write_run(tmp_path, RESULT)
-    record = json.loads((tmp_path / "result.json").read_text())
-    (tmp_path / "result.json").write_text(json.dumps({**record, "ranker": ranker}))
-    with pytest.raises(ResultError, match=r"result\.json"):
-        read_run(tmp_path)
 
 
 def test_what_is_not_a_number_is_null_in_the_file(tmp_path: Path) -> None:
@@ -125,18 +107,6 @@ def test_per_query_values_leave_skipped_queries_empty(tmp_path: Path) -> None:
     scored = {"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)}
     write_run(tmp_path, RESULT, scored=scored, per_query={"mrr": np.array([1 / 2, np.nan])})
     assert (tmp_path / "per_query.csv").read_text() == "query_id,num_documents,mrr\na,2,0.5\nü,1,\n"
-
-
-def test_a_run_that_cannot_be_written_whole_leaves_nothing_behind(tmp_path: Path) -> None:
-    class Unsaved(RandomRanker):
-        def save(self, folder: Path) -> None:
-            (folder / "half").write_text("a model")
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    ranker: Ranker = Unsaved()
-    with pytest.raises(ResultError, match=naming(tmp_path, "No space", "Free space", "another folder")):
-        write_run(tmp_path, RESULT, ranker=ranker, scored={"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)})
-    assert list(tmp_path.iterdir()) == []
 
 
 class Saved(RandomRanker):
@@ -245,49 +215,3 @@ def test_a_folder_of_runs_is_told_from_a_run(tmp_path: Path) -> None:
         write_run(tmp_path / job, RESULT)
     with pytest.raises(ResultError, match=naming("result.json", "2 in it", f"such as {tmp_path}/2.")):
         read_run(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("content", "parts"),
-    [
-        (None, ("result.json", "outputs/DATE/TIME")),
-        ("{", ("result.json", "Run it again")),
-        ("[]", ("result.json", "None", "formats 1 to 3", "Run it again")),
-        (json.dumps({"format": 4}), ("result.json", "format 4", "formats 1 to 3", "newer ltrbench", "pip")),
-        (json.dumps({"format": 0}), ("result.json", "format 0", "formats 1 to 3", "Run it again")),
-        (json.dumps({"format": True}), ("result.json", "format True", "Run it again")),
-        (json.dumps({"format": 1, "model": "native"}), ("result.json", "incomplete", "status")),
-        (json.dumps({"format": 1, **vars(RESULT), "metrics": {}}), ("incomplete", "metrics", "test")),
-        (json.dumps({"format": 1, **vars(RESULT), "metrics": {}, "data": {}}), ("incomplete", "data.name")),
-    ],
-)
-def test_what_is_not_a_run_is_refused(tmp_path: Path, content: str | None, parts: tuple[str, ...]) -> None:
-    if content is not None:
-        (tmp_path / "result.json").write_text(content)
-    with pytest.raises(ResultError, match=naming(tmp_path, *parts)):
-        read_run(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("scores", ("scores.npz", "scores of 'test'")),
-        ("query_keys", ("scores.npz", "query keys", "'test'", "Run it again")),
-    ],
-)
-def test_scores_without_what_every_run_stores_are_refused(
-    tmp_path: Path, name: str, parts: tuple[str, ...]
-) -> None:
-    write_run(tmp_path, RESULT, scored={"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)})
-    with np.load(tmp_path / "scores.npz") as arrays:
-        kept = {key: array for key, array in arrays.items() if key != f"test_{name}"}
-    np.savez_compressed(tmp_path / "scores.npz", allow_pickle=False, **kept)
-    with pytest.raises(ResultError, match=naming(*parts)):
-        read_run(tmp_path).scored("test")
-
-
-def test_a_pickle_in_the_scores_is_never_loaded(tmp_path: Path) -> None:
-    write_run(tmp_path, RESULT)
-    np.savez(tmp_path / "scores.npz", test_scores=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(ResultError, match=naming(tmp_path / "scores.npz")):
-        read_run(tmp_path).scored("test")

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import logging
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import optuna
 import pytest
-from messages import naming
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 from search_cases import DEFAULT, SPACE, ended, run
 
-from ltrbench.errors import ConfigError
-from ltrbench.search.base import Proposal, Trial
-from ltrbench.search.halving import SuccessiveHalving
-from ltrbench.search.optuna_study import ask, setting_importances, write_journal
-from ltrbench.search.random import RandomSearch
-from ltrbench.search.space import Range, Value
+from ltrbench.search.base import Proposal, Range, Trial, Value
+from ltrbench.search.sampled import RandomSearch, SuccessiveHalving, ask, setting_importances, write_journal
 
 
 def of_leaves(proposal: Proposal) -> float:
@@ -102,40 +93,6 @@ def test_the_journal_has_every_trial(tmp_path: Path) -> None:
     assert first.trials[0].state == TrialState.COMPLETE
     assert first.trials[1].state == TrialState.PRUNED  # 15 trees only
     assert first.trials[-1].state == TrialState.FAIL
-
-
-def test_two_commands_write_the_file_for_the_dashboard_at_once(tmp_path: Path) -> None:
-    trials = run(RandomSearch(trials=20))
-    path = tmp_path / "optuna.log"
-
-    class Interrupted(dict[str, tuple[dict[str, Range], list[Trial]]]):
-        """Searches that another command writes after this one has written the first of them."""
-
-        def items(self) -> Any:
-            for item in super().items():
-                yield item
-                write_journal(path, {"first": (SPACE, trials[:5])})
-
-    write_journal(path, Interrupted(first=(SPACE, trials), second=(SPACE, trials)))
-    assert [len(study.trials) for study in loaded(path)] == [20, 20]
-    assert [file.name for file in tmp_path.iterdir()] == ["optuna.log"]
-
-
-def test_optuna_says_nothing(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    verbosity = optuna.logging.get_verbosity()
-    trials = run(RandomSearch(trials=10))
-    ask(SPACE, 0, trials, [10])
-    setting_importances(SPACE, trials)
-    write_journal(tmp_path / "optuna.log", {"search": (SPACE, trials)})
-    assert capfd.readouterr() == ("", "")
-    assert optuna.logging.get_verbosity() == verbosity != logging.ERROR
-
-
-def test_without_optuna_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "ltrbench.search.optuna_study")
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ConfigError, match=naming("Optuna", "pip install 'ltrbench[search]'")):
-        importlib.import_module("ltrbench.search.optuna_study")
 
 
 def test_numbers_have_few_digits() -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from ltrbench import Experiment, RankingDataset, run
-from ltrbench.data.sources.base import DataSource
+from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import Splits
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.results import Run
+from ltrbench.runs import Run
 from ltrbench.serving.loaded import LoadedModel, load
 
 NAMES = ("bm25", "age", "clicks", "length of title")

@@ -24,7 +24,7 @@ from served_runs import NAMES, NamedFeatures, native_run, small_model
 
 from ltrbench.cli import main
 from ltrbench.errors import ConfigError
-from ltrbench.serving.server import listen, url_of
+from ltrbench.serving.app import listen, url_of
 
 TEST = NamedFeatures().load().test
 

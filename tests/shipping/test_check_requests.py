@@ -16,21 +16,16 @@ from xgboost_cases import random_ensemble
 
 from ltrbench.rankers import Ensemble
 from ltrbench.shapes import Features
-from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.requests.letor import ranklib_answers
-from ltrbench.shipping.requests.plugins import MOST_FEATURES_OF_SET
-from ltrbench.shipping.requests.solr import ID_PREFIX
-from ltrbench.shipping.simulators.learning_to_rank_plugins import LearningToRankPlugin
-from ltrbench.shipping.simulators.plugin_definitions import parse_forest, parse_linear
+from ltrbench.shipping.plugin_requests import MOST_FEATURES_OF_SET
+from ltrbench.shipping.simulators.plugins import LearningToRankPlugin, parse_forest, parse_linear
 from ltrbench.shipping.simulators.ranklib import parse_ranklib
 from ltrbench.shipping.simulators.solr import parse_solr
-from ltrbench.shipping.simulators.vespa import linear_scores, vespa_forest
-from ltrbench.shipping.simulators.vespa_import import import_lightgbm, import_xgboost
-from ltrbench.shipping.target import CheckRequests, CheckRows, Target
+from ltrbench.shipping.simulators.vespa import import_lightgbm, import_xgboost, linear_scores, vespa_forest
+from ltrbench.shipping.target import CheckRequests, CheckRows, Linear, ShippedModel, Target
 from ltrbench.shipping.targets.elasticsearch import ElasticsearchTarget
 from ltrbench.shipping.targets.opensearch import OpenSearchTarget
-from ltrbench.shipping.targets.ranklib import RankLibTarget
-from ltrbench.shipping.targets.solr import SolrTarget
+from ltrbench.shipping.targets.ranklib import RankLibTarget, ranklib_answers
+from ltrbench.shipping.targets.solr import ID_PREFIX, SolrTarget
 from ltrbench.shipping.targets.vespa import VespaTarget
 
 NAMES = ("a.b", 'c "d" ü', "ltrbench_1_positive")
@@ -221,8 +216,13 @@ def test_a_row_with_a_negative_score_is_left_out() -> None:
 
 
 def test_documents_of_solr_have_the_features_and_scores_of_the_rows() -> None:
-    for scorer in (random_ensemble(20, "<", "float32"), Linear(np.array([0.1, -2.0, 1e-3]))):
-        model, target = shipped(scorer), SolrTarget(collection="shop")
+    trees = random_ensemble(20, "<", "float32")
+    for scorer, absent in (
+        (trees, "zero"),
+        (trees, "missing"),
+        (Linear(np.array([0.1, -2.0, 1e-3])), "zero"),
+    ):
+        model, target = shipped(scorer), SolrTarget(collection="shop", absent=absent)
         requests = requested(target, model)
         documents = json.loads(requests.files["check_documents.json"])
         assert [document.pop("id") for document in documents] == [f"{ID_PREFIX}{name}" for name in FINITE]

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
+from messages import naming
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
-from ltrbench.rankers import Ranker
-from ltrbench.rankers.capabilities import SupportsTrees, exact_trees_of
+from ltrbench.models.trees import ensemble_scores, flat
+from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
+from ltrbench.rankers.base import SupportsTrees, exact_trees_of
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.shipping.certificate.certifying import certify
-from ltrbench.shipping.certificate.record import CERTIFIED, REFUSED
-from ltrbench.shipping.lookup import build_target, target_names
-from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.target import MISSING_VALUES, ZERO_VALUES
+from ltrbench.shipping.certificate import CERTIFIED, REFUSED, Certificate, certify
+from ltrbench.shipping.shipment import build_target, target_names
+from ltrbench.shipping.target import ABSENT_ZEROS, MISSING_VALUES, Linear, ShippedModel
 
 TREES = {
     "native": NativeRanker(num_trees=8, num_leaves=8),
@@ -35,7 +36,7 @@ TREES = {
     "catboost": CatBoostRanker(num_trees=8),
 }
 BACKENDS = {**TREES, "single_feature": SingleFeatureRanker()}
-KINDS = ("dense", "missing", "zeros", "ties")
+KINDS = ("dense", "missing", "presence", "zeros", "ties")
 EXTRAS = {"onnx": "onnxruntime", "treelite": "treelite"}
 
 TARGETS: list[tuple[str, dict[str, Any]]] = [
@@ -44,20 +45,25 @@ TARGETS: list[tuple[str, dict[str, Any]]] = [
     ("opensearch", {"form": "ranklib"}),
     ("vespa", {"form": "xgboost"}),
     ("vespa", {"fast_forest": True}),
+    ("solr", {"absent": "missing"}),
 ]
 WITH_LINEAR_MODELS = {"elasticsearch", "opensearch", "solr", "vespa"}
 MISSING_IS_ZERO = {"solr", "ranklib"}
-ZEROS_CANNOT_BE_MISSING = {"elasticsearch", "opensearch", "solr", "ranklib", "xgboost"}
+ABSENT_IS_MISSING = {"elasticsearch", "opensearch"}
+"""Targets in which a choice is required for data with missing values."""
 
 
 @cache
 def data_of(kind: str) -> RankingDataset:
-    """Documents with missing values, zeros, or many equal values and equal documents."""
+    """Documents with missing values, zeros, or many equal values and equal documents. With "presence", the
+    label is whether a feature has a value."""
     data = Synthetic(name="synthetic", num_queries=24).load().train
     features = np.array(data.features)
     chosen = np.random.default_rng(0).random(features.shape) < 0.3
     if kind in ("missing", "zeros"):
         features[chosen] = np.nan if kind == "missing" else 0
+    elif kind == "presence":
+        features[data.labels < 2, 0] = np.nan
     elif kind == "ties":
         features = np.round(features).astype(np.float32)
         for start, stop in zip(data.query_start[:-1], data.query_start[1:], strict=True):
@@ -69,20 +75,26 @@ def data_of(kind: str) -> RankingDataset:
 def fitted(backend: str, kind: str) -> tuple[Ranker, ShippedModel]:
     data = data_of(kind)
     ranker = replace(BACKENDS[backend]).fit(data)
+    has_missing = bool(np.isnan(data.features).any())
     if isinstance(ranker, SingleFeatureRanker):
-        return ranker, ShippedModel("a_model", tuple(data.feature_names), Linear(ranker.weights))
-    assert isinstance(ranker, SupportsTrees)
-    return ranker, ShippedModel("a_model", tuple(data.feature_names), exact_trees_of(ranker))
+        scorer: Linear | Ensemble = Linear(ranker.weights)
+    else:
+        assert isinstance(ranker, SupportsTrees)
+        scorer = exact_trees_of(ranker)
+    return ranker, ShippedModel("a_model", tuple(data.feature_names), scorer, has_missing)
 
 
-def refused_kinds(target: str, form: str | None, backend: str, kind: str) -> set[str]:
+def refused_kinds(target: str, options: dict[str, Any], backend: str, kind: str) -> set[str]:
     """The limits for which a target refuses a model on data of a kind."""
     refused = set()
-    is_zero = target in MISSING_IS_ZERO or form == "ranklib"
-    if kind == "missing" and (is_zero or backend == "single_feature"):
+    is_zero = (target in MISSING_IS_ZERO or options.get("form") == "ranklib") and not (
+        "zero_as_missing" in backend or options.get("absent") == "missing"
+    )
+    if backend == "single_feature":
+        # Without presence the feature ranks last, where 0 ranks too; in Vespa, a missing value has no score.
+        is_zero = kind == "missing" or target == "vespa"
+    if kind in ("missing", "presence") and is_zero:
         refused.add(MISSING_VALUES)
-    if backend == "lightgbm zero_as_missing" and target in ZEROS_CANNOT_BE_MISSING:
-        refused.add(ZERO_VALUES)  # every kind of these data has zeros
     return refused
 
 
@@ -94,15 +106,19 @@ def test_a_model_is_certified_or_refused_for_a_stated_limit(
 ) -> None:
     if name in EXTRAS:
         pytest.importorskip(EXTRAS[name])
-    target, form = build_target(name, options), options.get("form")
+    form = options.get("form")
     ranker, model = fitted(backend, kind)
-    if isinstance(model.scorer, Linear) and (name not in WITH_LINEAR_MODELS or form is not None):
+    for_trees = form is not None or "absent" in options
+    if model.has_missing_values and name in ABSENT_IS_MISSING and form is None:
+        options = {**options, "absent": "missing"}
+    target = build_target(name, options)
+    if isinstance(model.scorer, Linear) and (name not in WITH_LINEAR_MODELS or for_trees):
         with pytest.raises(ConfigError, match="linear model"):
             target.export(model)
         return
     export = target.export(model)
     certificate = certify(model, ranker.predict, data_of(kind), export, target.engine(model, export))
-    expected = refused_kinds(name, form, backend, kind)
+    expected = refused_kinds(name, options, backend, kind)
     assert certificate.status == (REFUSED if expected else CERTIFIED), certificate.reason
     if expected:
         assert expected <= set(export.limits)
@@ -110,6 +126,84 @@ def test_a_model_is_certified_or_refused_for_a_stated_limit(
         return
     assert certificate.comparison is not None
     assert not certificate.comparison.changed_queries
-    assert (certificate.constant, certificate.unexplained.size) == (0, 0)
+    assert certificate.unexplained.size == 0
+    assert certificate.absent is None or not certificate.absent.changed_queries
     assert certificate.coverage.tested == certificate.coverage.splits
     assert {limit for limit, rows in certificate.probes.items() if rows.differing} <= set(export.limits)
+
+
+def certificate_of(
+    name: str, options: dict[str, Any], backend: str, kind: str, tolerance: int = 0
+) -> Certificate:
+    (ranker, model), target = fitted(backend, kind), build_target(name, options)
+    export = target.export(model)
+    engine = target.engine(model, export)
+    return certify(model, ranker.predict, data_of(kind), export, engine, tolerance=tolerance)
+
+
+@pytest.mark.parametrize("name", sorted(ABSENT_IS_MISSING))
+def test_zeros_that_are_absent_in_the_engine_rank_as_zeros_or_the_certificate_fails(name: str) -> None:
+    """XGBoost sends missing values left at each split if the training data have none."""
+    certificate = certificate_of(name, {}, "xgboost", "zeros")
+    assert certificate.status == CERTIFIED
+    assert certificate.absent is not None
+    assert certificate.absent.metric is not None
+    assert certificate.absent.metric.loss == 0
+    assert certificate.probes[ABSENT_ZEROS].tested > 0
+    as_missing = certificate_of(name, {"absent": "missing"}, "xgboost", "zeros")
+    assert as_missing.status == REFUSED
+    assert as_missing.absent is not None
+    assert as_missing.absent.metric is not None
+    assert as_missing.absent.metric.loss > 0.1
+    assert re.search(naming("0", "ndcg@10", "--set absent=zero"), as_missing.reason)
+    changed = len(as_missing.absent.changed_queries)
+    assert certificate_of(name, {"absent": "missing"}, "xgboost", "zeros", changed).status == CERTIFIED
+
+
+@pytest.mark.parametrize("backend", ["native", "lightgbm"])
+@pytest.mark.parametrize("name", ["c", "onnx", "treelite", "lightgbm", "vespa"])
+def test_a_split_of_missing_values_from_all_others_changes_no_score(name: str, backend: str) -> None:
+    if name in EXTRAS:
+        pytest.importorskip(EXTRAS[name])
+    scorer = fitted(backend, "presence")[1].scorer
+    assert isinstance(scorer, Ensemble)
+    if backend == "native":
+        assert any(np.isinf(flat(tree.root).threshold).any() for tree in scorer.trees)
+    comparison = certificate_of(name, {}, backend, "presence").comparison
+    assert comparison is not None
+    assert comparison.largest_difference == 0
+
+
+def many_stumps(count: int) -> Ensemble:
+    """The last tree moves scores by 1e-5, less than the rounding errors of a float32 sum may be."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(count, 2)) / 100
+    values[-1] = (-1e-5, 1e-5)
+    trees = [
+        WeightedTree(1.0, InnerNode(int(rng.integers(3)), float(np.float32(rng.normal())), True, *leaves))
+        for leaves in ((Leaf(left), Leaf(right)) for left, right in values.tolist())
+    ]
+    return Ensemble(tuple(trees), base_score=0.25)
+
+
+@pytest.mark.parametrize(("name", "options"), TARGETS, ids=str)
+def test_a_model_without_its_last_tree_is_refused(name: str, options: dict[str, Any]) -> None:
+    if name in EXTRAS:
+        pytest.importorskip(EXTRAS[name])
+    ensemble, target = many_stumps(2000), build_target(name, options)
+    rng = np.random.default_rng(1)
+    data = RankingDataset(
+        features=(np.abs(rng.normal(size=(40, 3))) + 0.1).astype(np.float32),
+        labels=rng.integers(0, 3, 40).astype(float),
+        query_start=np.arange(0, 41, 10),
+    )
+    status = {}
+    for trees in (ensemble.trees, ensemble.trees[:-1]):
+        model = ShippedModel("a_model", ("a", "b", "c"), replace(ensemble, trees=trees))
+        export = target.export(model)
+        whole = replace(model, scorer=ensemble)
+        certificate = certify(
+            whole, partial(ensemble_scores, ensemble), data, export, target.engine(model, export)
+        )
+        status[len(trees)] = certificate.status
+    assert status == {2000: CERTIFIED, 1999: REFUSED}

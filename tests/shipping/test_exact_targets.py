@@ -15,18 +15,16 @@ from tree_cases import CASES, NUM_FEATURES, XGBOOST, deep, forest, timestamps, v
 
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
+from ltrbench.models.trees import Ensemble, ensemble_scores, weighted_values
+from ltrbench.models.trees import flat as flat_tree
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.capabilities import exact_trees_of
+from ltrbench.rankers.base import exact_trees_of
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.models.scoring import ensemble_scores, weighted_values
-from ltrbench.rankers.models.scoring import flat as flat_tree
-from ltrbench.rankers.models.trees import Ensemble
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shapes import Features
-from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.target import Target
+from ltrbench.shipping.target import Linear, ShippedModel, Target
 from ltrbench.shipping.targets.c import CTarget
 from ltrbench.shipping.targets.onnx import OnnxTarget
 from ltrbench.shipping.targets.treelite import TreeliteTarget

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 from ltrbench.data import RankingDataset
+from ltrbench.models.trees import ensemble_scores
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.models.scoring import ensemble_scores
-from ltrbench.shipping.certificate.certifying import certify
-from ltrbench.shipping.certificate.record import CERTIFIED
-from ltrbench.shipping.lookup import build_target
-from ltrbench.shipping.model import ShippedModel
-from ltrbench.shipping.target import INFINITE_VALUES
+from ltrbench.shipping.certificate import CERTIFIED, certify
+from ltrbench.shipping.shipment import build_target
+from ltrbench.shipping.target import INFINITE_VALUES, ShippedModel
 
 
 @pytest.mark.parametrize("missing_left", [True, False])
@@ -32,7 +30,8 @@ def test_a_model_with_such_a_split_is_certified(name: str, threshold: float, mis
     left = InnerNode(1, 0.5, True, Leaf(0.0), Leaf(1.0))
     root = InnerNode(0, threshold, missing_left, left, Leaf(2.0))
     ensemble = Ensemble((WeightedTree(1.0, root),), threshold_dtype="float64")
-    model, target = ShippedModel("a_model", ("a", "b"), ensemble), build_target(name, {})
+    options = {"absent": "missing"} if name in ("elasticsearch", "opensearch") else {}
+    model, target = ShippedModel("a_model", ("a", "b"), ensemble, True), build_target(name, options)
     export = target.export(model)
     certificate = certify(
         model, partial(ensemble_scores, ensemble), data, export, target.engine(model, export)

@@ -17,15 +17,13 @@ from java_engine_cases import (
 from messages import naming
 
 from ltrbench.errors import ConfigError, ResultError
+from ltrbench.models.float32 import float32_texts
+from ltrbench.models.solr_file import LINEAR_CLASS, NORMALIZER_CLASS, SOLR_SLACK, TREES_CLASS
+from ltrbench.models.trees import Node, ensemble_scores
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.models.formats.float32 import float32_texts
-from ltrbench.rankers.models.formats.java.solr import LINEAR_CLASS, NORMALIZER_CLASS, SOLR_SLACK, TREES_CLASS
-from ltrbench.rankers.models.scoring import ensemble_scores
-from ltrbench.rankers.models.trees import LARGEST_ZERO, Node
 from ltrbench.shapes import Features
-from ltrbench.shipping.model import Linear, ShippedModel
 from ltrbench.shipping.simulators.solr import parse_solr
-from ltrbench.shipping.target import MISSING_VALUES, ZERO_VALUES, Target
+from ltrbench.shipping.target import MISSING_VALUES, Linear, ShippedModel, Target
 from ltrbench.shipping.targets.ranklib import RankLibTarget
 from ltrbench.shipping.targets.solr import SolrTarget
 
@@ -126,13 +124,52 @@ def test_missing_values_are_limited_only_if_the_model_sends_them_elsewhere_than_
 
 
 @every_target
-def test_zeros_that_are_missing_are_limited_where_they_go_elsewhere(target: Target) -> None:
+def test_zeros_that_are_missing_go_where_missing_values_go(target: Target) -> None:
     zeros_right = InnerNode(0, 1.0, False, Leaf(1.0), Leaf(2.0), zero_missing=True)
-    zeros_left = replace(zeros_right, missing_left=True)
-    limits = target.export(shipped(of_one(zeros_right))).limits
-    assert set(limits) == {MISSING_VALUES, ZERO_VALUES}
-    assert not target.export(shipped(of_one(zeros_left))).limits
-    assert float(np.float32(1e-35)) == LARGEST_ZERO
+    features = np.array([[0.0] * 3, [np.nan] * 3, [0.5] * 3, [-0.5] * 3, [2.0] * 3], dtype=np.float32)
+    for node in (zeros_right, replace(zeros_right, missing_left=True)):
+        model = shipped(of_one(node))
+        export = target.export(model)
+        assert not export.limits
+        engine = target.engine(model, export)
+        assert engine is not None
+        expected = ensemble_scores(of_one(node), features)
+        np.testing.assert_array_equal(engine.scores(features), expected)
+
+
+@pytest.mark.parametrize("threshold", [1e-8, 0.5, np.inf])
+def test_solr_sends_missing_values_where_the_model_does(threshold: float) -> None:
+    target = SolrTarget(absent="missing")
+    below = InnerNode(0, 2.0, False, Leaf(2.0), Leaf(3.0))
+    ensemble = of_one(InnerNode(1, threshold, True, Leaf(1.0), below), score_dtype="float32")
+    features = around_thresholds(ensemble, 3)
+    features = np.concatenate([features, np.where(np.arange(3) == 1, np.float32(np.nan), features)])
+    assert target.export(shipped(ensemble)).limits == {}
+    np.testing.assert_array_equal(
+        scores_of(target, shipped(ensemble), features), ensemble_scores(ensemble, features)
+    )
+
+
+def test_zeros_that_are_missing_in_the_model_are_in_solr() -> None:
+    root = InnerNode(0, 1.0, False, Leaf(1.0), Leaf(2.0), zero_missing=True)
+    features = np.array([[value, 0, 0] for value in (np.nan, -1, -1e-36, 0, 1e-36, 1, 2)], dtype=np.float32)
+    for target in (SolrTarget(), SolrTarget(absent="missing")):
+        scores = scores_of(target, shipped(of_one(root)), features)
+        np.testing.assert_array_equal(scores, ensemble_scores(of_one(root), features))
+
+
+def test_missing_values_need_trees_and_a_version_that_has_them() -> None:
+    for version in ("8.11", "9.1.1"):
+        with pytest.raises(ConfigError, match=naming("missing", version, "9.2")):
+            SolrTarget(version=version, absent="missing")
+    with pytest.raises(ConfigError, match=naming("version", "newest")):
+        SolrTarget(version="newest")
+    with pytest.raises(ConfigError, match=naming("absent", "linear")):
+        SolrTarget(absent="missing").export(shipped(Linear(np.ones(3))))
+    limited = SolrTarget(version="8.11").export(
+        shipped(of_one(InnerNode(0, 1.0, False, Leaf(1.0), Leaf(2.0))))
+    )
+    assert "absent=missing" in limited.limits[MISSING_VALUES]
 
 
 def test_ranklib_refuses_a_linear_model() -> None:
@@ -307,6 +344,10 @@ REFUSED = {
     "no right": record_of({key: SPLIT[key] for key in ("feature", "threshold", "left")}),
     "a leaf with children": record_of({"value": "1", "left": {"value": "1"}}),
     "an unknown key": record_of(SPLIT | {"gain": "1"}),
+    "no missing": record_of(params={"isNullSameAsZero": False, "trees": [{"weight": "1", "root": SPLIT}]}),
+    "a text as boolean": record_of(
+        params={"isNullSameAsZero": "false", "trees": [{"weight": "1", "root": SPLIT}]}
+    ),
     "no number": record_of(SPLIT | {"threshold": "half"}),
     "no features": record_of(features=[]),
     "a feature twice": record_of(features=[{"name": "a"}, {"name": "a"}]),

@@ -23,28 +23,31 @@ from xgboost_cases import (
 )
 
 from ltrbench.errors import ConfigError, ResultError
+from ltrbench.models.trees import LARGEST_ZERO, Node, ensemble_scores
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.models.scoring import ensemble_scores
-from ltrbench.rankers.models.trees import LARGEST_ZERO, Node
 from ltrbench.shapes import Features
-from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.simulators.learning_to_rank_plugins import (
+from ltrbench.shipping.simulators.plugins import (
+    MOST_TREE_LEVELS,
     LearningToRankPlugin,
     offset_above_zero,
+    parse_forest,
+    parse_linear,
     with_absent_as_zero,
 )
-from ltrbench.shipping.simulators.plugin_definitions import MOST_TREE_LEVELS, parse_forest, parse_linear
-from ltrbench.shipping.target import MISSING_VALUES, ZERO_VALUES, Export
+from ltrbench.shipping.target import MISSING_VALUES, Export, Linear, ShippedModel
 from ltrbench.shipping.targets.elasticsearch import ElasticsearchTarget
 from ltrbench.shipping.targets.opensearch import OpenSearchTarget
 
 TARGETS: tuple[LearningToRankPlugin, ...] = (
-    ElasticsearchTarget(),
-    OpenSearchTarget(),
+    ElasticsearchTarget(absent="missing"),
+    OpenSearchTarget(absent="missing"),
     OpenSearchTarget(version="3.5"),
     ElasticsearchTarget(version="8.9.2"),
 )
 every_target = pytest.mark.parametrize("target", TARGETS, ids=["es", "os", "os 3.5", "es 8.9"])
+
+
+JSON = "-H 'Content-Type: application/json'"
 
 
 def shipped(scorer: Ensemble | Linear, num_features: int = 3) -> ShippedModel:
@@ -111,29 +114,29 @@ def test_values_next_to_thresholds_reach_their_leaves(
 @pytest.mark.parametrize("threshold", [0.0, 0.1, 1e-45, -1e300])
 def test_a_threshold_between_two_float32_stays_between_them(threshold: float) -> None:
     ensemble = of_one(InnerNode(0, threshold, False, Leaf(-1.0), Leaf(1.0)), threshold_dtype="float64")
-    check_scores(OpenSearchTarget(), ensemble, around_thresholds(ensemble, 1))
+    check_scores(OpenSearchTarget(absent="missing"), ensemble, around_thresholds(ensemble, 1))
 
 
 def test_a_threshold_above_every_float32_is_the_largest_one() -> None:
     ensemble = of_one(InnerNode(0, 1e300, False, Leaf(-1.0), Leaf(1.0)), threshold_dtype="float64")
     values = np.array([[0.0], [np.nextafter(np.float32(LARGEST), np.float32(0))]], dtype=np.float32)
-    check_scores(ElasticsearchTarget(), ensemble, values)
+    check_scores(ElasticsearchTarget(absent="missing"), ensemble, values)
 
 
 @pytest.mark.parametrize("depth", [0, 1, 60, MOST_TREE_LEVELS])
 def test_deep_trees_reach_their_leaves(depth: int) -> None:
     ensemble = of_one(deep(depth))
-    check_scores(OpenSearchTarget(), ensemble, around_thresholds(ensemble, 3))
+    check_scores(OpenSearchTarget(absent="missing"), ensemble, around_thresholds(ensemble, 3))
 
 
 def test_trees_deeper_than_the_json_of_the_engine_are_refused() -> None:
     with pytest.raises(ConfigError, match=naming(MOST_TREE_LEVELS + 1, MOST_TREE_LEVELS, "max_depth")):
-        ElasticsearchTarget().export(shipped(of_one(deep(MOST_TREE_LEVELS + 1))))
+        ElasticsearchTarget(absent="missing").export(shipped(of_one(deep(MOST_TREE_LEVELS + 1))))
 
 
 def test_a_note_names_the_levels_of_deep_trees() -> None:
     def notes(depth: int) -> str:
-        return " ".join(OpenSearchTarget().export(shipped(of_one(deep(depth)))).notes)
+        return " ".join(OpenSearchTarget(absent="missing").export(shipped(of_one(deep(depth)))).notes)
 
     assert "60 levels" in notes(60)
     assert "levels" not in notes(20)
@@ -143,21 +146,23 @@ def test_a_note_names_the_levels_of_deep_trees() -> None:
 def test_ten_thousand_trees_have_the_scores_of_the_reference() -> None:
     ensemble = random_ensemble(10_000, "<", "float32", num_leaves=4)
     features = np.random.default_rng(3).normal(size=(50, 3)).astype(np.float32)
-    check_scores(OpenSearchTarget(), ensemble, features)
+    check_scores(OpenSearchTarget(absent="missing"), ensemble, features)
 
 
 def test_a_model_without_trees_is_one_leaf() -> None:
     features = np.zeros((2, 3), dtype=np.float32)
-    check_scores(ElasticsearchTarget(), Ensemble((), base_score=0.5), features)
-    np.testing.assert_array_equal(scores_of(ElasticsearchTarget(), shipped(Ensemble(())), features), [0, 0])
+    check_scores(ElasticsearchTarget(absent="missing"), Ensemble((), base_score=0.5), features)
+    np.testing.assert_array_equal(
+        scores_of(ElasticsearchTarget(absent="missing"), shipped(Ensemble(())), features), [0, 0]
+    )
 
 
 def test_the_offset_does_not_swap_documents() -> None:
     ensemble = random_ensemble(50, "<", "float32")
     features = np.random.default_rng(5).normal(size=(2000, 3)).astype(np.float32)
     model = shipped(ensemble)
-    assert OpenSearchTarget().export(model).offset > 0
-    scores = scores_of(OpenSearchTarget(), model, features)
+    assert OpenSearchTarget(absent="missing").export(model).offset > 0
+    scores = scores_of(OpenSearchTarget(absent="missing"), model, features)
     order = np.argsort(ensemble_scores(ensemble, features), kind="stable")
     assert (np.diff(scores[order]) >= 0).all()
 
@@ -176,7 +181,10 @@ def values_of(root: Node) -> list[float]:
 def test_a_given_offset_replaces_the_bound_and_a_note_names_both() -> None:
     ensemble = random_ensemble(30, "<", "float32")
     features = np.random.default_rng(5).normal(size=(100, 3)).astype(np.float32)
-    target, bound = OpenSearchTarget(offset=5.5), OpenSearchTarget().export(shipped(ensemble)).offset
+    target, bound = (
+        OpenSearchTarget(offset=5.5),
+        OpenSearchTarget(absent="missing").export(shipped(ensemble)).offset,
+    )
     export = target.export(shipped(ensemble))
     assert export.offset == 5.5 < bound
     scores = scores_of(target, shipped(ensemble), features)
@@ -187,7 +195,7 @@ def test_a_given_offset_replaces_the_bound_and_a_note_names_both() -> None:
 
 def test_models_without_negative_scores_have_no_offset() -> None:
     stump = of_one(InnerNode(0, 0.5, False, Leaf(0.0), Leaf(1.0)), base_score=0.25)
-    export = ElasticsearchTarget().export(shipped(stump))
+    export = ElasticsearchTarget(absent="missing").export(shipped(stump))
     assert export.offset == 0
     assert [tree["nodeid"] for tree in json.loads(export.files["model.json"])] == [0, 0]
 
@@ -220,12 +228,26 @@ def test_a_limit_names_missing_values_that_go_elsewhere(
     assert [score != right for score in scores] == list(limited)
 
 
-def test_zeros_that_count_as_missing_are_a_limit_where_they_go_elsewhere() -> None:
-    for threshold, missing_left, limited in ((0.5, False, True), (0.5, True, False), (-0.5, False, False)):
-        node = InnerNode(0, threshold, missing_left, Leaf(1.0), Leaf(2.0), zero_missing=True)
-        for target in TARGETS:
-            assert (ZERO_VALUES in limits_of(target, node)) == limited
-    assert LARGEST_ZERO < 1e-30
+@pytest.mark.parametrize("missing_left", [True, False])
+@pytest.mark.parametrize("threshold", [0.5, -0.5])
+def test_zeros_that_count_as_missing_go_where_missing_values_go(threshold: float, missing_left: bool) -> None:
+    node = InnerNode(0, threshold, missing_left, Leaf(1.0), Leaf(2.0), zero_missing=True)
+    values = [0.0, -0.0, LARGEST_ZERO, -LARGEST_ZERO, 1e-30, -1e-30, 1.0, -1.0]
+    features = np.repeat(np.array(values, dtype=np.float32)[:, None], 3, axis=1)
+    for target in TARGETS:
+        check_scores(target, of_one(node), features)
+
+
+@pytest.mark.parametrize("target", TARGETS[:2], ids=["es", "os"])
+@pytest.mark.parametrize("has_missing", [True, None])
+def test_a_choice_is_required_if_the_training_data_may_have_missing_values(
+    target: LearningToRankPlugin, has_missing: bool | None
+) -> None:
+    model = replace(shipped(random_ensemble()), has_missing_values=has_missing)
+    with pytest.raises(ConfigError, match=naming("a_model", "--set absent=zero", "--set absent=missing")):
+        replace(target, absent=None).export(model)
+    default = replace(target, absent=None).export(shipped(random_ensemble()))
+    assert default.files == replace(target, absent="zero").export(shipped(random_ensemble())).files
 
 
 def test_absent_features_are_zeros_if_the_training_data_have_zeros_for_them() -> None:
@@ -441,10 +463,14 @@ def test_the_upload_has_the_definition_as_text_and_the_feature_set_its_names(
     }
     feature_set = json.loads(export.files["featureset.json"])["featureset"]
     assert [feature["name"] for feature in feature_set["features"]] == list(model.feature_names)
-    assert export.request.startswith("curl ")
-    assert f"/_ltr/_featureset/{feature_set['name']}/_createmodel" in export.request
-    assert "@upload.json" in export.request
-    assert any("@featureset.json" in note and "template" in note for note in export.notes)
+    store, features, creation = export.request.splitlines()
+    assert store.endswith('/_ltr"')
+    assert features.endswith(
+        f'/_ltr/_featureset/{feature_set["name"]}" {JSON} --data-binary @featureset.json'
+    )
+    assert f"/_ltr/_featureset/{feature_set['name']}/_createmodel" in creation
+    assert "@upload.json" in creation
+    assert any("featureset.json" in note and "template" in note for note in export.notes)
     assert all(rule.source for rules in target.rules_of_forms.values() for rule in rules)
 
 
@@ -460,12 +486,12 @@ def test_names_that_the_engine_cannot_hold_are_refused(
     changes: dict[str, Any], parts: tuple[object, ...]
 ) -> None:
     with pytest.raises(ConfigError, match=naming(*parts)):
-        ElasticsearchTarget().export(replace(shipped(of_one(Leaf(1.0))), **changes))
+        ElasticsearchTarget(absent="missing").export(replace(shipped(of_one(Leaf(1.0))), **changes))
 
 
 def test_scores_are_read_from_the_answer_of_a_search() -> None:
     hits = [{"_id": "d1", "_score": 1.5, "_source": {}}, {"_id": "d2", "_score": 2}]
-    target = ElasticsearchTarget()
+    target = ElasticsearchTarget(absent="missing")
     assert target.answered_scores({"took": 1, "hits": {"hits": hits}}) == {"d1": 1.5, "d2": 2.0}
     assert target.answered_scores({"d1": 1.5}) == {"d1": 1.5}
     answers: list[Any] = [{"hits": {"hits": [{"_id": "d1", "_score": None}]}}, {"hits": {}}, [], {"a": "b"}]
@@ -546,9 +572,11 @@ def test_weights_that_the_plugins_refuse_are_refused(definition: str) -> None:
 
 def test_the_engine_reads_the_written_files() -> None:
     model = shipped(of_one(Leaf(1.0)))
-    export = ElasticsearchTarget().export(model)
+    export = ElasticsearchTarget(absent="missing").export(model)
     upload = json.loads(export.files["upload.json"])
     upload["model"]["model"]["definition"] = '[{"nodeid":0,"leaf":3.0}]'
     other = Export({**export.files, "upload.json": json.dumps(upload).encode()}, export.request)
-    scores = ElasticsearchTarget().engine(model, other).scores(np.zeros((1, 3), dtype=np.float32))
+    scores = (
+        ElasticsearchTarget(absent="missing").engine(model, other).scores(np.zeros((1, 3), dtype=np.float32))
+    )
     assert scores.tolist() == [3.0]

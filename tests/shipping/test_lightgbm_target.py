@@ -13,16 +13,13 @@ from xgboost_cases import BACKENDS, KINDS, around_thresholds, fitted, random_ens
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import DEFAULT
+from ltrbench.models.trees import LARGEST_ZERO, ensemble_scores
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.capabilities import exact_trees_of
+from ltrbench.rankers.base import exact_trees_of
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.models.scoring import ensemble_scores
-from ltrbench.rankers.models.trees import LARGEST_ZERO
 from ltrbench.shapes import Features
-from ltrbench.shipping.certificate.certifying import certify
-from ltrbench.shipping.certificate.record import CERTIFIED, Certificate
-from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.target import TINY_VALUES
+from ltrbench.shipping.certificate import CERTIFIED, Certificate, certify
+from ltrbench.shipping.target import TINY_VALUES, Linear, ShippedModel
 from ltrbench.shipping.targets.lightgbm import LightGBMTarget
 
 TARGET = LightGBMTarget()

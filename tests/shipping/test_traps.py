@@ -11,18 +11,15 @@ import pytest
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import Synthetic
+from ltrbench.models.trees import Node, ensemble_scores, flat
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.capabilities import exact_trees_of
+from ltrbench.rankers.base import EarlyStopping, exact_trees_of
 from ltrbench.rankers.catboost import CatBoostRanker
-from ltrbench.rankers.early_stopping import EarlyStopping
-from ltrbench.rankers.models.scoring import ensemble_scores, flat
-from ltrbench.rankers.models.trees import Node
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.shipping.certificate.certifying import certify
-from ltrbench.shipping.certificate.record import CERTIFIED
-from ltrbench.shipping.lookup import build_target, target_names
-from ltrbench.shipping.model import ShippedModel
+from ltrbench.shipping.certificate import CERTIFIED, certify
+from ltrbench.shipping.shipment import build_target, target_names
+from ltrbench.shipping.target import ShippedModel
 
 EXTRAS = {"onnx": "onnxruntime", "treelite": "treelite"}
 NUM_FEATURES = 4

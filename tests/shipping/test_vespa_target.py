@@ -19,23 +19,27 @@ from tree_cases import CASES, NUM_FEATURES, beyond_float32, forest, timestamps, 
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, ResultError
+from ltrbench.models.lightgbm_files import write_lightgbm_json
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, ensemble_scores
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.capabilities import exact_trees_of
+from ltrbench.rankers.base import exact_trees_of
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.models.formats.boosters.lightgbm_json import write_lightgbm_json
-from ltrbench.rankers.models.scoring import ensemble_scores
-from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shapes import Features
-from ltrbench.shipping.certificate.certifying import certify
-from ltrbench.shipping.certificate.record import CERTIFIED, REFUSED, Certificate
-from ltrbench.shipping.certificate.rounding import rounding_bounds, score_dtype_of
-from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.simulators.vespa import COMPILED, FAST_FOREST, VESPA_RULES, VM_FOREST, vespa_forest
-from ltrbench.shipping.simulators.vespa_import import import_lightgbm, import_xgboost
-from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, Export
+from ltrbench.shipping.certificate import CERTIFIED, REFUSED, Certificate, certify
+from ltrbench.shipping.probes import rounding_bounds, score_dtype_of
+from ltrbench.shipping.simulators.vespa import (
+    COMPILED,
+    FAST_FOREST,
+    VESPA_RULES,
+    VM_FOREST,
+    import_lightgbm,
+    import_xgboost,
+    vespa_forest,
+)
+from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, Export, Linear, ShippedModel
 from ltrbench.shipping.targets.vespa import FAST_FOREST_PROPERTY, VespaTarget, names_in_vespa
 
 TARGETS = {
@@ -65,7 +69,9 @@ def check_scores(target: VespaTarget, ensemble: Ensemble, features: Features) ->
     """Checks that scores differ by no more than the rounding of leaves and sums."""
     model = shipped(ensemble, features.shape[1])
     engine = target.engine(model, target.export(model))
-    bounds = rounding_bounds(model, features, (score_dtype_of(model), engine.score_dtype))
+    bounds = rounding_bounds(
+        model, features, (score_dtype_of(model), engine.leaf_dtype or engine.score_dtype)
+    )
     assert engine.is_simulated
     assert (np.abs(engine.scores(features) - ensemble_scores(ensemble, features)) <= bounds).all()
 
@@ -250,6 +256,15 @@ def test_many_large_trees_are_a_vm_forest() -> None:
     assert imported(forest(100, num_leaves=16)).way == COMPILED  # short paths
     assert imported(large, use_fast_forest=True).way == FAST_FOREST
     check_scores(VespaTarget(), large, values_around(large))
+
+
+@pytest.mark.slow
+def test_forests_of_more_than_25_000_leaves_are_a_vm_forest() -> None:
+    large = forest(100, num_leaves=251)
+    assert imported(large).way == VM_FOREST
+    assert imported(forest(100, num_leaves=250)).way == COMPILED
+    assert imported(large, use_fast_forest=True).way == FAST_FOREST
+    check_scores(VespaTarget(), large, values_around(forest(2)))
 
 
 def test_one_tree_is_no_forest() -> None:

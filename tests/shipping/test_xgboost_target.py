@@ -8,9 +8,8 @@ from messages import naming
 from xgboost_cases import random_ensemble
 
 from ltrbench.errors import ConfigError
-from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.target import ZERO_VALUES
+from ltrbench.rankers import Ensemble
+from ltrbench.shipping.target import Linear, ShippedModel
 from ltrbench.shipping.targets.xgboost import XGBoostTarget
 
 TARGET = XGBoostTarget()
@@ -33,10 +32,3 @@ def test_the_engine_is_the_installed_package() -> None:
 def test_linear_models_are_refused() -> None:
     with pytest.raises(ConfigError, match=naming("a_model", "xgboost", "--to")):
         TARGET.export(shipped(Linear(np.zeros(2)), 2))
-
-
-def test_zeros_that_count_as_missing_are_a_limit_where_they_go_elsewhere() -> None:
-    for missing_left in (False, True):
-        node = InnerNode(0, 0.5, missing_left, Leaf(1.0), Leaf(2.0), zero_missing=True)
-        limits = TARGET.export(shipped(Ensemble((WeightedTree(1.0, node),)), 1)).limits
-        assert (ZERO_VALUES in limits) == (not missing_left)

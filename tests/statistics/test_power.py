@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from messages import naming
 from scipy import stats
 
-from ltrbench.errors import ConfigError
 from ltrbench.statistics import (
     Design,
     Inference,
@@ -27,6 +25,7 @@ from ltrbench.statistics import (
     resampling_factor,
     shared_replicates,
 )
+from ltrbench.statistics.paired import Differing
 
 DRAWS = 2000
 
@@ -37,11 +36,6 @@ def test_the_t_test_finds_the_detectable_difference_with_that_power(num_queries:
     assert difference is not None
     degrees, noncentrality = num_queries - 1, difference * num_queries**0.5 / 0.2
     assert stats.nct.sf(stats.t.ppf(0.975, degrees), degrees, noncentrality) == pytest.approx(power, abs=1e-6)
-
-
-def test_among_many_queries_it_is_the_normal_formula() -> None:
-    normal = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
-    assert minimum_detectable_difference(1.0, 1_000_000) == pytest.approx(normal / 1000, rel=1e-5)
 
 
 @settings(max_examples=25, deadline=None)
@@ -60,21 +54,6 @@ def test_without_spread_two_queries_do_and_under_two_nothing_is_detectable() -> 
     assert queries_needed(0.0, 0.005) == 2
     assert minimum_detectable_difference(0.2, 1) is None
     assert queries_needed(1.0, 1e-9) is None
-
-
-def test_the_sign_of_the_difference_does_not_matter() -> None:
-    assert queries_needed(0.2, -0.01) == queries_needed(0.2, 0.01)
-
-
-def test_invalid_arguments_of_a_power_analysis_are_refused() -> None:
-    with pytest.raises(ConfigError, match=naming("difference to detect", "0.005")):
-        queries_needed(0.2, 0.0)
-    with pytest.raises(ConfigError, match=naming("power is ", "0.8")):
-        minimum_detectable_difference(0.2, 100, power=1.0)
-    with pytest.raises(ConfigError, match=naming("power is ", "level ", "0.8")):
-        minimum_detectable_difference(0.2, 100, power=0.05)
-    with pytest.raises(ConfigError, match=naming("sd_of_differences is ", "0 or more")):
-        minimum_detectable_difference(-0.2, 100)
 
 
 # Several trainings
@@ -125,23 +104,10 @@ def test_trainings_of_two_models_detect_the_detectable_difference_in_four_of_fiv
     assert power == pytest.approx(0.8, abs=0.03)
 
 
-def test_folds_of_the_assumed_correlation_detect_the_detectable_difference_in_four_of_five_studies() -> None:
-    test_share = 1 / 3
-    design = Design(500, query=0.5, num_folds=5, fold=0.004, test_share=test_share)
-    variance = design.fold + design.query / 500
-    # Normal differences of folds with the correlation rho: 1/J + rho / (1 - rho) is 1/J + n_test/n_train.
-    # s^2 estimates (1 - rho) times the variance of one difference.
-    common = np.sqrt(variance * test_share)
-
-    def infer(rng: np.random.Generator) -> Inference:
-        values = design.detectable() + common * rng.normal() + np.sqrt(variance) * rng.normal(size=5)
-        return fold_replicates([of_fold(value) for value in values], [0.0] * 5, test_share)
-
-    assert share_above_0(infer) == pytest.approx(0.8, abs=0.03)
-
-
 def of_fold(value: float, within: float = 0.0) -> Inference:
-    return Inference(value, 0.0, (), (1, 1), 100, VarianceParts(0.0, within, 0.0), "mrmc-t")
+    return Inference(
+        value, 0.0, (), (1, 1), 100, VarianceParts(0.0, within, 0.0), "mrmc-t", Differing(100, 100, 1.0, 1.0)
+    )
 
 
 def replicates(seed: int, *shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -179,18 +145,6 @@ def test_each_part_of_the_error_falls_with_its_number() -> None:
         parts.query + (parts.training + parts.training_by_query) / 2
     )
     assert trainings.degrees[0][1] == 10 - 1
-
-
-def test_more_bootstrap_samples_of_one_training_set_hardly_reduce_the_error() -> None:
-    a, b, shares = replicates(0, 5, 30), replicates(1, 5, 30), np.full(30, 1 / 30)
-    inference = shared_replicates(a, b, shares, resampling_factor("bootstrap", 5))
-    parts, design = inference.parts, design_of_replicates(inference, correction=1.0)
-    trainings = parts.training + parts.training_by_query
-    many = replace(design, num_trainings=10**9)
-    assert many.standard_error**2 == pytest.approx(
-        parts.query + trainings / resampling_factor("bootstrap", 5)
-    )
-    assert fewest(lambda number: replace(design, num_trainings=number), many.detectable() / 2) is None
 
 
 def test_more_folds_take_away_nothing_of_the_share_that_test_and_training_sets_make() -> None:

@@ -1,26 +1,29 @@
-"""Inference over trainings and queries: sums of squares by loops, plain t tests, and invariances."""
+# mypy: strict-optional=False
+"""Inference over trainings and queries, and its A/A test: sums of squares by loops, and plain t tests."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from messages import naming
 from numpy.typing import NDArray
 from scipy import stats
 
-from ltrbench.errors import ConfigError
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import (
     BETTER,
     EQUIVALENT,
+    LEVEL,
     UNDECIDED,
     WORSE,
     Inference,
     Interval,
+    PairedSample,
     claim_of,
     corrected_resampled_t,
     fold_replicates,
@@ -28,10 +31,11 @@ from ltrbench.statistics import (
     resampling_factor,
     shared_replicates,
 )
-from ltrbench.statistics.intervals import IDENTICAL
+from ltrbench.statistics.paired import IDENTICAL, student_intervals
+from ltrbench.statistics.repeated import against_itself, halvings, num_distinct_halvings
 
 Values = NDArray[np.float64]
-SIZES = st.tuples(st.integers(3, 5), st.integers(3, 5), st.integers(2, 12), st.integers(0, 10_000))
+SIZES = st.tuples(st.integers(3, 5), st.integers(3, 5), st.integers(6, 12), st.integers(0, 10_000))
 
 
 def trained(num_trainings: int, num_queries: int, seed: int) -> Values:
@@ -105,7 +109,6 @@ def test_the_degrees_of_freedom_have_a_term_for_each_models_trainings_and_one_fo
     ((_, num_degrees),) = inference.degrees
     assert num_degrees == pytest.approx(degrees)
     interval = inference.interval(0.05)
-    assert interval is not None
     half = stats.t.ppf(0.975, degrees) * inference.standard_error
     assert (interval.low, interval.high) == pytest.approx(
         (inference.difference - half, inference.difference + half)
@@ -123,7 +126,6 @@ def test_shared_trainings_are_compared_by_the_variance_of_their_differences(fact
     of_queries = max(differences.mean(axis=0).var(ddof=1) / num_queries - of_both, 0)
     assert squared(inference) == pytest.approx(of_training + of_queries)
     interval = inference.interval(0.05)
-    assert interval is not None
     quantile = of_training * stats.t.ppf(0.975, 3) + of_queries * stats.t.ppf(0.975, num_queries - 1)
     half = quantile / squared(inference) * inference.standard_error
     assert interval.high - interval.low == pytest.approx(2 * half)
@@ -133,7 +135,6 @@ def test_where_no_training_varies_the_interval_is_students_over_queries() -> Non
     a, b = trained(1, 40, seed=5), trained(1, 40, seed=6)
     expected = stats.ttest_rel(a[0], b[0]).confidence_interval(0.95)
     interval = independent_replicates(a, b, equal(40)).interval(0.05)
-    assert interval is not None
     assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
 
 
@@ -145,12 +146,6 @@ def test_where_one_models_training_varies_the_quantile_is_that_of_each_part() ->
     assert of_training == pytest.approx((share, 4))
     assert of_query == pytest.approx((1 - share, 39))
     assert inference.num_replicates == (5, 1)
-
-
-def test_more_trainings_of_no_variance_change_nothing() -> None:
-    a, b = trained(5, 40, seed=9), trained(1, 40, seed=10)
-    once, thrice = (independent_replicates(a, np.repeat(b, times, axis=0), equal(40)) for times in (1, 3))
-    assert once.interval(0.05) == thrice.interval(0.05)
 
 
 @pytest.mark.parametrize("analysis", [independent_replicates, shared_replicates])
@@ -177,7 +172,7 @@ def test_the_parts_add_up_to_the_squared_standard_error(sizes: tuple[int, int, i
         shared_replicates(a[:3], b[:3], unequal(num_queries), factor=1.2),
     ]
     # Folds with a much larger error over queries than their differences suggest; this can happen by chance.
-    inferences.append(fold_replicates(inferences, [1.0, 1.0], 0.5))
+    inferences.append(fold_replicates([*inferences, inferences[0]], [1.0] * 3, 0.5))
     for inference in inferences:
         parts = inference.parts
         assert parts.total == pytest.approx(squared(inference))
@@ -199,49 +194,20 @@ def test_the_models_the_other_way_round_are_the_same_inference_turned(
     assert_alike(shared_replicates(a[:3], b[:3], shares).turned(), shared_replicates(b[:3], a[:3], shares))
 
 
-@settings(max_examples=60, deadline=None)
-@given(SIZES, st.floats(-0.3, 0.3))
-def test_a_constant_moves_the_interval_and_does_not_widen_it(
-    sizes: tuple[int, int, int, int], constant: float
-) -> None:
-    num_a, num_b, num_queries, seed = sizes
-    a, b = trained(num_a, num_queries, seed), trained(num_b, num_queries, seed + 1)
-    for analysis, rows in ((independent_replicates, slice(None)), (shared_replicates, slice(3))):
-        before = analysis(a[rows], b[rows], unequal(num_queries))
-        after = analysis(a[rows] + constant, b[rows], unequal(num_queries))
-        assert after.difference == pytest.approx(before.difference + constant, abs=1e-9)
-        assert after.standard_error == pytest.approx(before.standard_error, rel=1e-6)
-
-
-@settings(max_examples=60, deadline=None)
-@given(SIZES)
-def test_the_order_of_trainings_and_queries_does_not_matter(sizes: tuple[int, int, int, int]) -> None:
-    num_a, num_b, num_queries, seed = sizes
-    rng = np.random.default_rng(seed)
-    a, b = trained(num_a, num_queries, seed), trained(num_b, num_queries, seed + 1)
-    shares, queries = unequal(num_queries), rng.permutation(num_queries)
-    moved = independent_replicates(
-        a[rng.permutation(num_a)][:, queries], b[rng.permutation(num_b)][:, queries], shares[queries]
-    )
-    assert_alike(independent_replicates(a, b, shares), moved)
-    # With shared trainings, row t of both models is the same training.
-    rows = rng.permutation(3)
-    assert_alike(shared_replicates(a[:3], b[:3], shares), shared_replicates(a[rows], b[rows], shares))
-
-
 def assert_alike(first: Inference, second: Inference) -> None:
     one, other = first.interval(0.05), second.interval(0.05)
-    assert one is not None
-    assert other is not None
     assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=1e-9)
 
 
 @pytest.mark.parametrize("analysis", [independent_replicates, shared_replicates])
 def test_methods_with_the_same_values_differ_by_nothing(analysis: Callable[..., Inference]) -> None:
-    same = np.repeat(trained(1, 20, seed=13), 3, axis=0)
+    same = np.clip(np.repeat(trained(1, 20, seed=13), 3, axis=0), 0, 1)
     inference = analysis(same, same, equal(20))
     assert (inference.note, inference.standard_error, inference.difference) == (IDENTICAL, 0, 0)
-    assert inference.interval(0.05) == Interval(0, 0, inference.method)
+    bound = 1 - 0.05 ** (1 / 20)
+    interval = inference.interval(0.05)
+    assert (interval.method, interval.note) == ("differing", IDENTICAL)
+    assert (interval.low, interval.high) == pytest.approx((-bound, bound))
 
 
 def test_the_last_bits_of_a_mean_of_equal_trainings_are_no_difference() -> None:
@@ -263,18 +229,6 @@ def test_two_trainings_give_no_claim_but_a_reason(analysis: Callable[..., Infere
     assert all(part in inference.note for part in ("2 trainings", "needs 3"))
 
 
-def test_the_fewest_trainings_of_either_model_decide() -> None:
-    many, two, one = (trained(number, 20, seed=17 + number) for number in (5, 2, 1))
-    assert independent_replicates(many, two, equal(20)).interval(0.05) is None
-    assert independent_replicates(one, two, equal(20)).interval(0.05) is None
-    assert independent_replicates(many, one, equal(20)).interval(0.05) is not None
-
-
-def test_one_query_gives_no_claim() -> None:
-    inference = independent_replicates(trained(5, 1, seed=23), trained(5, 1, seed=24), equal(1))
-    assert (inference.standard_error, inference.note) == (None, "one query only")
-
-
 def test_a_difference_that_never_varies_has_no_error() -> None:
     a = np.repeat(trained(1, 20, seed=25), 3, axis=0)
     inference = shared_replicates(a + 0.25, a, equal(20))
@@ -292,22 +246,6 @@ def test_resampling_factors_are_those_of_the_bootstrap_and_the_delete_d_jackknif
         assert resampling_factor("subsample", num_resamples, share) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("kind", "share"), [("jackknife", 0.5), ("subsample", 0.0), ("subsample", 1.0)])
-def test_a_resampling_that_has_no_factor_is_refused_by_its_name_and_share(kind: str, share: float) -> None:
-    with pytest.raises(ConfigError, match=naming(f"'{kind}'", f"share of {share}", "bootstrap", "subsample")):
-        resampling_factor(kind, 5, share)
-
-
-@pytest.mark.parametrize("subsample", [0.5, 0.8])
-def test_the_factor_of_subsamples_gives_the_variance_of_a_mean(subsample: float) -> None:
-    rng, points, num_resamples = np.random.default_rng(26), 60, 4000
-    training = rng.normal(size=points)
-    size = round(subsample * points)
-    means = [rng.permutation(training)[:size].mean() for _ in range(num_resamples)]
-    factor = resampling_factor("subsample", num_resamples, subsample)
-    assert factor * np.var(means, ddof=1) == pytest.approx(training.var(ddof=1) / points, rel=0.1)
-
-
 def folds_of(num_folds: int, num_seeds: int) -> list[Inference]:
     return [
         independent_replicates(
@@ -317,20 +255,26 @@ def folds_of(num_folds: int, num_seeds: int) -> list[Inference]:
     ]
 
 
-@pytest.mark.parametrize("num_folds", [2, 5, 10])
+@pytest.mark.parametrize("num_folds", [3, 5, 10])
 def test_folds_with_one_training_use_the_corrected_resampled_t_test(num_folds: int) -> None:
     folds, test_share = folds_of(num_folds, num_seeds=1), 1 / (num_folds - 1)
     inference = fold_replicates(folds, [fold.parts.query for fold in folds], test_share)
     test = corrected_resampled_t([fold.difference for fold in folds], test_share)
     interval = inference.interval(0.05)
-    assert interval is not None
-    assert test.interval is not None
     assert (interval.low, interval.high) == pytest.approx((test.interval.low, test.interval.high))
     # At a level equal to the p-value one end of the interval is 0.
     assert test.p_value is not None
     at_p = inference.interval(test.p_value)
-    assert at_p is not None
     assert min(abs(at_p.low), abs(at_p.high)) == pytest.approx(0, abs=1e-9)
+
+
+def test_two_folds_and_two_queries_allow_no_claim() -> None:
+    folds = folds_of(2, num_seeds=1)
+    over_folds = fold_replicates(folds, [0.0] * 2, 1.0)
+    few = independent_replicates(trained(3, 2, seed=1), trained(3, 2, seed=2), equal(2))
+    for inference in (over_folds, few):
+        assert inference.interval(0.05) is None
+        assert "a claim needs 3" in inference.note
 
 
 def test_seeds_in_folds_add_their_mean_variance() -> None:
@@ -350,24 +294,6 @@ def test_folds_that_all_differ_by_the_same_have_no_error() -> None:
     assert (inference.standard_error, inference.note) == (None, "the same difference in every fold")
     nothing = fold_replicates([independent_replicates(a, a, equal(20))] * 5, [0.0] * 5, 0.25)
     assert (nothing.standard_error, nothing.note) == (0, IDENTICAL)
-
-
-@pytest.mark.parametrize("values", [np.zeros((3, 4)), np.zeros(5), np.zeros((0, 5))])
-def test_values_of_another_shape_are_refused_by_it(values: Values) -> None:
-    with pytest.raises(ConfigError, match=naming("(trainings, 5 queries)")):
-        independent_replicates(values, trained(3, 5, seed=28), equal(5))
-
-
-def test_values_that_are_not_finite_are_refused() -> None:
-    values = trained(3, 5, seed=29)
-    values[1, 2] = np.nan
-    with pytest.raises(ConfigError, match=naming("finite", "leave out")):
-        shared_replicates(values, trained(3, 5, seed=30), equal(5))
-
-
-def test_shared_trainings_must_be_as_many() -> None:
-    with pytest.raises(ConfigError, match=naming("3 and 4")):
-        shared_replicates(trained(3, 5, seed=31), trained(4, 5, seed=32), equal(5))
 
 
 @pytest.mark.parametrize(
@@ -392,3 +318,101 @@ def test_an_interval_allows_one_claim(low: float, high: float, claim: str) -> No
 
 def test_without_an_interval_nothing_is_claimed() -> None:
     assert claim_of(None, rope=0.005) == UNDECIDED
+
+
+ROPE = 0.005
+NUM_QUERIES = 40
+
+
+def trainings(count: int, seed: int = 0, training: float = 0.03, queries: int = NUM_QUERIES) -> np.ndarray:
+    """Returns (R, Q) values of trainings with different means and different values on single queries."""
+    rng = np.random.default_rng(seed)
+    of_query, of_training = rng.normal(0.5, 0.2, queries), rng.normal(0, training, (count, 1))
+    return of_query + of_training + rng.normal(0, 0.05, (count, queries))
+
+
+def on_one_split(values: np.ndarray) -> PairedSample:
+    return PairedSample.of(values[:1])
+
+
+@given(num_replicates=st.integers(2, 11))
+def test_all_halvings_are_distinct_and_each_splits_the_replicates(num_replicates: int) -> None:
+    result = halvings(num_replicates, most=10_000, seed=0)
+    splits = {frozenset((frozenset(first.tolist()), frozenset(second.tolist()))) for first, second in result}
+    size = num_replicates // 2
+    expected = math.comb(num_replicates, size) / (1 if num_replicates % 2 else 2)
+    assert len(splits) == len(result) == num_distinct_halvings(num_replicates) == expected
+    for first, second in result:
+        assert (len(first), len(second)) == (size, num_replicates - size)
+        assert sorted([*first, *second]) == list(range(num_replicates))
+
+
+@pytest.mark.parametrize("num_replicates", [12, 13])
+def test_drawn_halvings_are_distinct_and_follow_from_the_seed(num_replicates: int) -> None:
+    drawn = halvings(num_replicates, most=300, seed=5)
+    assert len({frozenset((tuple(first), tuple(second))) for first, second in drawn}) == 300
+    again, others = (halvings(num_replicates, most=300, seed=seed) for seed in (5, 6))
+    assert [first.tolist() for first, _ in drawn] == [first.tolist() for first, _ in again]
+    assert [first.tolist() for first, _ in drawn] != [first.tolist() for first, _ in others]
+
+
+def test_halves_are_compared_like_two_models_with_independent_trainings() -> None:
+    values = trainings(8, seed=3, training=0.05)
+    shares = np.full(NUM_QUERIES, 1 / NUM_QUERIES)
+    intervals, by_queries = [], 0
+    # The half with the first training is the first one.
+    for others in itertools.combinations(range(1, 8), 3):
+        first = [0, *others]
+        second = [place for place in range(8) if place not in first]
+        intervals.append(independent_replicates(values[first], values[second], shares).interval(LEVEL))
+        means = values[first].mean(axis=0) - values[second].mean(axis=0)
+        (of_queries,) = student_intervals(PairedSample.of(means[None]))
+        by_queries += of_queries.low > 0 or of_queries.high < 0
+    result = against_itself(values, on_one_split(values), rope=ROPE)
+    assert (result.num_halvings, result.num_distinct, result.num_replicates) == (35, 35, 8)
+    known = [interval for interval in intervals if interval is not None]
+    assert result.num_intervals == sum(interval.low > 0 or interval.high < 0 for interval in known)
+    claims = [claim_of(interval, ROPE) for interval in intervals]
+    assert result.num_different == claims.count("better") + claims.count("worse")
+    assert result.num_equivalent == claims.count("equivalent")
+    assert result.num_by_queries == by_queries > 0
+
+
+@pytest.mark.parametrize(("queries", "num_equivalent"), [(500, 0), (600, 35)])
+def test_trainings_that_are_the_same_are_equivalent_if_enough_queries_show_it(
+    queries: int, num_equivalent: int
+) -> None:
+    values = np.repeat(np.clip(trainings(1, queries=queries), 0, 1), 8, axis=0)
+    result = against_itself(values, on_one_split(values), rope=0.005)
+    assert (result.num_intervals, result.num_different, result.num_equivalent) == (0, 0, num_equivalent)
+
+
+def test_about_five_percent_of_intervals_exclude_zero_where_queries_alone_claim_far_more() -> None:
+    models = [trainings(8, seed, queries=400) for seed in range(60)]
+    result = [against_itself(values, on_one_split(values), rope=ROPE) for values in models]
+    num_halvings = sum(item.num_halvings for item in result)
+    assert sum(item.num_intervals for item in result) / num_halvings == pytest.approx(LEVEL, abs=0.03)
+    assert sum(item.num_by_queries for item in result) / num_halvings > 0.5
+
+
+def test_halves_of_folds_are_the_same_replicates_in_every_fold() -> None:
+    values, test_share = trainings(8, seed=4), 1 / 3
+    strata = np.arange(NUM_QUERIES) % 4
+    sample = PairedSample.of(values[:1], strata=strata)
+    intervals = []
+    for first, second in halvings(8, 100, 0):
+        folds, parts = [], []
+        for fold in range(4):
+            a, b = (values[half][:, strata == fold] for half in (first, second))
+            shares = np.full(NUM_QUERIES // 4, 4 / NUM_QUERIES)
+            folds.append(independent_replicates(a, b, shares))
+            parts.append(
+                independent_replicates(a.mean(axis=0)[None], b.mean(axis=0)[None], shares).parts.query
+            )
+        intervals.append(fold_replicates(folds, parts, test_share).interval(LEVEL))
+    result = against_itself(values, sample, test_share=test_share, rope=0.05)
+    assert (
+        result.num_equivalent == [claim_of(interval, 0.05) for interval in intervals].count("equivalent") > 0
+    )
+    known = [interval for interval in intervals if interval is not None]
+    assert result.num_intervals == sum(interval.low > 0 or interval.high < 0 for interval in known)

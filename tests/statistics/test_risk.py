@@ -1,8 +1,9 @@
-"""Risk on single queries: comparison with loops over the papers' formulas, tiny cases, degenerate input."""
+# mypy: strict-optional=False
+"""Risk on single queries, and statistics of a search: loops over the papers' formulas."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from itertools import combinations, product
 from math import sqrt
 
 import numpy as np
@@ -11,8 +12,18 @@ from numpy.typing import NDArray
 from paired_samples import folded, ndcg_like
 from scipy.stats import norm, sem
 
-from ltrbench.statistics import PairedSample, geo_risk, risks, t_risk, u_risk
-from ltrbench.statistics.risk import NEGATIVE, NO_SPREAD
+from ltrbench.statistics import (
+    PairedSample,
+    expected_best,
+    geo_risk,
+    risks,
+    simultaneous_intervals,
+    t_risk,
+    u_risk,
+    winner_intervals,
+)
+from ltrbench.statistics.claims import NEGATIVE, NO_SPREAD
+from ltrbench.statistics.paired import Interval, excludes
 
 ALPHAS = (0, 1, 5)
 
@@ -57,16 +68,6 @@ def test_t_risk_is_u_risk_in_standard_errors_of_the_weighted_gains() -> None:
     assert of_baseline is None
 
 
-def test_a_hand_computed_case() -> None:
-    # S = (1, 1), T = (0.5, 1.5), N = 2: every expected value is T_q / 2.
-    sample = PairedSample.of(np.array([[0.0, 1.0], [0.5, 0.5]]))
-    first, second = (-0.25 / sqrt(0.25), 0.25 / sqrt(0.75)), (0.25 / sqrt(0.25), -0.25 / sqrt(0.75))
-    z_risks = (2 * first[0] + first[1], second[0] + 2 * second[1])
-    expected = [sqrt(0.5 * norm.cdf(z_risk / 2)) for z_risk in z_risks]
-    assert geo_risk(sample, alpha=1) == pytest.approx(expected)
-    assert u_risk(sample, 1, alpha=1) == [(0.5 - 2 * 0.5) / 2, 0]
-
-
 def test_alpha_0_is_the_mean_difference() -> None:
     sample = folded(3, 60, 4)
     assert u_risk(sample, 0, alpha=0) == pytest.approx(sample.means - sample.means[0])
@@ -82,26 +83,13 @@ def test_a_query_of_twice_the_weight_counts_as_two_queries() -> None:
         assert geo_risk(weighted, alpha) == pytest.approx(geo_risk(repeated, alpha))
 
 
-def test_the_larger_alpha_is_the_lower_is_the_risk_adjusted_value() -> None:
-    sample = folded(3, 60, 4)
-    for low, high in ((0, 1), (1, 5)):
-        assert (np.array(u_risk(sample, 0, low)) >= u_risk(sample, 0, high)).all()
-        assert (np.array(geo_risk(sample, low)) > np.array(geo_risk(sample, high))).all()
-
-
 def test_queries_and_systems_of_zeros_have_a_geo_risk() -> None:
     values = np.array([[0.0, 0.5, 0.25], [0.0, 0.25, 0.5], [0.0, 0.0, 0.0]])
     found = geo_risk(PairedSample.of(values), alpha=1)
     # A query with zeros only has no deviation but counts in Q; a system with zeros only has the mean 0.
-    assert found is not None
     assert found[0] == pytest.approx(found[1])
     assert found[2] == 0
     assert geo_risk(PairedSample.of(np.zeros((2, 3))), alpha=1) == [0, 0]
-
-
-def test_one_system_alone_is_as_expected() -> None:
-    values = ndcg_like(1, 20)
-    assert geo_risk(PairedSample.of(values), alpha=5) == pytest.approx([sqrt(values.mean() / 2)], abs=1e-9)
 
 
 def test_a_value_that_is_not_available_has_a_reason() -> None:
@@ -118,9 +106,78 @@ def test_a_value_that_is_not_available_has_a_reason() -> None:
     assert (one_query.u_risk, one_query.t_risk, one_query.note) == (0.25, None, "one query only")
 
 
-def test_without_a_baseline_there_is_geo_risk_alone() -> None:
-    sample = folded(3, 60, 4)
-    with_baseline = risks(sample, 0, alpha=1)
-    assert risks(sample, None, alpha=1) == [
-        replace(item, u_risk=None, t_risk=None, note="") for item in with_baseline
+NUM_SETTINGS = 8
+
+
+def equal_settings(seed: int, num_queries: int = 300) -> PairedSample:
+    """Settings without a true difference, on queries whose difficulty they share."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=num_queries) + rng.exponential(size=(NUM_SETTINGS, num_queries))
+    return PairedSample.of(values, strata=np.arange(num_queries) % 2)
+
+
+def test_equal_settings_cannot_be_told_apart_from_the_winner_in_95_percent_of_searches() -> None:
+    num_samples = 160
+    samples = [equal_settings(seed) for seed in range(num_samples)]
+    told_apart = [
+        any(map(excludes, winner_intervals(sample, int(np.argmax(sample.means)), 600))) for sample in samples
     ]
+    error = np.sqrt(0.95 * 0.05 / num_samples)
+    assert 1 - np.mean(told_apart) == pytest.approx(0.95, abs=3 * error)
+
+
+def test_worse_settings_are_told_apart_and_the_intervals_hold_the_differences() -> None:
+    sample = equal_settings(1)
+    values = sample.values.copy()
+    values[3] -= 5
+    shifted = PairedSample.of(values, strata=sample.strata)
+    winner = int(np.argmax(shifted.means))
+    intervals = [interval for interval in winner_intervals(shifted, winner) if interval is not None]
+    assert [row for row, interval in enumerate(intervals) if excludes(interval)] == [3]
+    centres = [(interval.low + interval.high) / 2 for interval in intervals]
+    assert centres == pytest.approx((shifted.means - shifted.means[winner]).tolist(), abs=1e-12)
+    assert (intervals[winner].low, intervals[winner].high) == (0, 0)
+
+
+def test_the_intervals_are_the_same_bits_with_one_seed_and_contain_those_of_given_pairs() -> None:
+    sample = equal_settings(2)
+    winner = int(np.argmax(sample.means))
+    wide = winner_intervals(sample, winner, seed=4)
+    again = winner_intervals(PairedSample.of(sample.values, strata=sample.strata), winner, seed=4)
+    assert wide == again
+    others = [row for row in range(NUM_SETTINGS) if row != winner]
+    narrow = simultaneous_intervals(sample, [(row, winner) for row in others], seed=4)
+    for row, interval in zip(others, narrow, strict=True):
+        of_all = wide[row]
+        assert of_all.low < interval.low < interval.high < of_all.high
+
+
+def test_a_single_setting_and_equal_values_have_the_interval_0_to_0() -> None:
+    sample = equal_settings(5)
+    for values in (sample.values[:1], np.repeat(sample.values[:1], 3, axis=0)):
+        intervals = winner_intervals(PairedSample.of(values), 0)
+        assert intervals == [Interval(0.0, 0.0, "max-t")] * len(values)
+
+
+@pytest.mark.parametrize("num_values", [1, 2, 5, 8])
+def test_the_expected_best_is_the_mean_maximum_over_all_subsets(num_values: int) -> None:
+    values = np.random.default_rng(num_values).integers(0, 5, num_values).astype(np.float64)
+    subsets = [
+        np.mean([max(subset) for subset in combinations(values.tolist(), size)])
+        for size in range(1, num_values + 1)
+    ]
+    assert expected_best(values) == pytest.approx(np.array(subsets), rel=1e-12)
+
+
+def test_the_expected_best_is_unbiased_and_the_estimate_with_replacement_is_too_low() -> None:
+    """Over all samples of four throws of a die with three sides, for the best of three throws."""
+    size, sides = 3, [0.0, 1.0, 2.0]
+    truth = np.mean([max(throws) for throws in product(sides, repeat=size)])
+    samples = [np.array(throws) for throws in product(sides, repeat=4)]
+    assert np.mean([expected_best(sample)[size - 1] for sample in samples]) == pytest.approx(truth)
+
+    def with_replacement(sample: NDArray[np.float64]) -> float:
+        shares = [((sample <= side).mean() ** size, (sample < side).mean() ** size) for side in sides]
+        return sum(side * float(at - below) for side, (at, below) in zip(sides, shares, strict=True))
+
+    assert np.mean([with_replacement(sample) for sample in samples]) < truth - 0.01

@@ -13,8 +13,8 @@ from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.results import find_runs
-from ltrbench.studies.ablation import Ablation, differing
+from ltrbench.runs import find_runs
+from results.ablation.run import Ablation, differing
 
 DEFAULT = NativeRanker(num_trees=4, num_leaves=7, num_threads=1)
 TUNED = replace(DEFAULT, l2=5.0, split_criterion="least_squares", queries_per_tree=0.5)

@@ -15,17 +15,23 @@ from scipy import stats
 from ltrbench.data.sources import LetorFiles
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.statistics import LEVEL, TESTS, independent_replicates, shared_replicates
-from ltrbench.statistics.intervals import excludes
-from ltrbench.studies.calibration import (
-    Calibration,
-    Exchangeable,
-    ExchangeableFolds,
-    ModelCalibration,
-    SameMethod,
-    linear_learner,
-    two_way,
+from ltrbench.statistics.paired import excludes
+from results.calibration import linear_learner, two_way
+from results.calibration.rates import Rate, equal_shares, rates
+from results.calibration.run import Calibration
+from results.calibration.trained_models import (
+    DIFFERENCES,
+    DrawnStudies,
+    coverage,
+    differences_of,
+    false_claims,
+    fold_levels,
+    levels_of,
+    population,
+    shared_training,
+    simultaneous_coverage,
 )
-from ltrbench.studies.calibration.models import (
+from results.calibration_models.run import (
     CLAIMS,
     EXCHANGEABLE,
     EXCHANGEABLE_FOLDS,
@@ -33,18 +39,14 @@ from ltrbench.studies.calibration.models import (
     NOT_CORRECTED,
     OVER_QUERIES,
     SAME_METHOD,
+    Exchangeable,
+    ExchangeableFolds,
+    ModelCalibration,
+    Pool,
+    SameMethod,
+    half,
+    two_halves,
 )
-from ltrbench.studies.calibration.rates import Rate, equal_shares
-from ltrbench.studies.calibration.tests_and_intervals import (
-    DrawnStudies,
-    coverage,
-    differences_of,
-    fold_levels,
-    levels_of,
-    population,
-    simultaneous_coverage,
-)
-from ltrbench.studies.calibration.training_data import Pool, half, two_halves
 
 SKEWED = "three queries in ten"
 STUDIES = 5000
@@ -65,7 +67,7 @@ def test_under_exchangeable_nulls_each_test_rejects_one_in_twenty(values: NDArra
 @pytest.mark.slow
 def test_the_reported_interval_of_skewed_differences_covers_their_mean(values: NDArray[np.float64]) -> None:
     covered = coverage(differences_of(values)[SKEWED], DrawnStudies(150, STUDIES, num_draws=500, seed=1))
-    assert 0.93 <= covered["as reported"] <= 0.97, covered
+    assert 0.93 <= covered <= 0.97
 
 
 @pytest.mark.parametrize("num_folds", [5, 10])
@@ -85,6 +87,7 @@ def test_a_rate_is_bounded_by_the_probability_that_would_hardly_give_so_few() ->
     assert rate.share == 7 / 200
     assert stats.binom.cdf(rate.count, rate.num_draws, rate.upper) == pytest.approx(0.05)
     assert Rate(3, 3).upper == 1
+    assert rates([{"claimed": number < 7} for number in range(200)]) == {"claimed": rate}
     assert rate.record() == {"count": 7, "draws": 200, "rate": rate.share, "upper": rate.upper}
 
 
@@ -131,6 +134,23 @@ def test_the_two_methods_of_the_linear_learner_are_exchangeable() -> None:
     assert a.mean(axis=1).std() == pytest.approx(b.mean(axis=1).std(), rel=0.15)
 
 
+@pytest.mark.parametrize("kind", DIFFERENCES)
+def test_differences_that_are_hard_to_judge_are_claimed_in_at_most_one_study_in_twenty(kind: str) -> None:
+    simulation = two_way.Simulation(600, [100], [3], seed=2)
+    row = false_claims(kind, 100, simulation)
+    for column in ("one pair", "three pairs"):
+        rate = row[column]
+        assert isinstance(rate, Rate)
+        # Skewed differences are judged too boldly by any interval of a mean; see the committed table.
+        assert rate.share < (0.12 if kind == "skewed" else 0.077), row  # 5 % and three standard errors
+
+
+def test_subsets_of_a_test_file_taken_for_folds_would_give_false_claims() -> None:
+    rate = shared_training(400, two_way.Simulation(300, [400], [3], seed=2))["taken for folds"]
+    assert isinstance(rate, Rate)
+    assert rate.share > 0.2
+
+
 @pytest.mark.slow
 def test_the_study_writes_each_figure_into_its_table(tmp_path: Path) -> None:
     study = Calibration(
@@ -145,14 +165,14 @@ def test_the_study_writes_each_figure_into_its_table(tmp_path: Path) -> None:
         seed=1,
     )
     text = study.run({}, {}).read_text()
-    rates = rates_in(tmp_path)
-    assert text.count("\n## ") == len(rates) == 4 + 5 + 2
+    tables = rates_in(tmp_path)
+    assert text.count("\n## ") == len(tables) == 4 + 5 + 2 + 2
     assert text.count(f"| {SKEWED} ") == 2
-    assert [len(rows) for rows in list(rates.values())[:4]] == [2, 2, 2, 1]
-    (first, *_) = rates[two_way.INDEPENDENT]
+    assert [len(rows) for rows in list(tables.values())[:4]] == [2, 2, 2, 1]
+    (first, *_) = tables[two_way.INDEPENDENT]
     assert set(first["R=3"]) == {"count", "draws", "rate", "upper"}
     assert first["R=3"]["draws"] == 4
-    assert [row["of"] for row in rates[two_way.FAMILIES]][-1] == "trained models, max-t"
+    assert [row["of"] for row in tables[two_way.FAMILIES]][-1] == "trained models, max-t"
 
 
 def test_a_pool_gives_training_and_test_queries_without_an_overlap() -> None:

@@ -15,11 +15,9 @@ from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.search.base import OVERALL
-from ltrbench.search.halving import SuccessiveHalving
-from ltrbench.search.space import Range, Space
-from ltrbench.studies.curves import Curve, curve_of, drawn_settings
-from ltrbench.studies.halving import HalvingStudy, replay
+from ltrbench.search.base import OVERALL, Range, Space
+from ltrbench.search.sampled import SuccessiveHalving
+from results.halving.run import Curve, HalvingStudy, curve_of, drawn_settings, replay
 
 MODEL = NativeRanker(num_trees=20, num_leaves=7, num_threads=1, early_stopping=EarlyStopping(patience=5))
 HALVING = SuccessiveHalving(trials=4, min_trees=5, eta=2)

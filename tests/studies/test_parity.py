@@ -14,12 +14,20 @@ from hydra import compose, initialize_config_dir
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build, register_schema, run_study
 from ltrbench.data import RankingDataset
-from ltrbench.data.formats.letor.reader import read_letor
+from ltrbench.data.letor import read_letor
+from ltrbench.models.trees import InnerNode, Leaf, WeightedTree
 from ltrbench.rankers import BoostingRanker
-from ltrbench.rankers.capabilities import trees_of
-from ltrbench.rankers.models.trees import InnerNode, Leaf, WeightedTree
-from ltrbench.studies.parity.peers import cuts_apart, in_bins, leaves_apart, num_cuts, trees_alike
-from ltrbench.studies.parity.rows import NOT_AVAILABLE, ParityRow
+from ltrbench.rankers.base import trees_of
+from results.parity.run import (
+    NOT_AVAILABLE,
+    ParityRow,
+    cuts_apart,
+    in_bins,
+    leaves_apart,
+    num_cuts,
+    parity_table,
+    trees_alike,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -82,6 +90,9 @@ def test_bins_are_numbered_by_training_values_and_bin_to_themselves() -> None:
 def test_a_row_agrees_within_its_tolerance(difference: float | None, verdict: str) -> None:
     row = ParityRow(what="", on="", against="", tolerance=1.0, reason="", difference=difference)
     assert row.verdict == verdict
+    measured = "" if difference is None else f"{difference:.2g}"
+    cells = [cell.strip() for cell in parity_table([row]).splitlines()[-1].split("|")]
+    assert cells[4:7] == ["1", measured, verdict]
 
 
 def real_or_made_up(name: str, letor_data: Callable[[str], Path]) -> RankingDataset:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
@@ -61,10 +60,6 @@ def leave(code: int) -> None:
     os._exit(code)
 
 
-def leave_politely(code: int) -> None:
-    sys.exit(code)
-
-
 def hang(file: str, seconds: float = 60.0) -> None:
     """Notes its process and its end, if that is an interruption."""
     note(file, str(os.getpid()))
@@ -114,15 +109,3 @@ def fork_and_die(file: str) -> None:
         os._exit(0)
     note(file, str(child))
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def fit(model: str, num_threads: int) -> bytes:
-    """Returns the scores of a small fit."""
-    from ltrbench.data.synthetic import make_synthetic
-    from ltrbench.rankers.lightgbm import LightGBMRanker
-    from ltrbench.rankers.native import NativeRanker
-
-    ranker_class = {"native": NativeRanker, "lightgbm": LightGBMRanker}[model]
-    data = make_synthetic(num_queries=60, seed=1)
-    ranker = ranker_class(num_trees=5, num_leaves=8, num_threads=num_threads)
-    return bytes(ranker.fit(data).predict(data.features).tobytes())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from ltrbench.data import RankingDataset
-from ltrbench.rankers.early_stopping import OnIteration
+from ltrbench.rankers.base import OnIteration
 from ltrbench.rankers.random import RandomRanker
 
 LOG, CALM = Path("fits"), Path("calm")

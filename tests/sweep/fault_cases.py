@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import re
 import resource
 import shutil
@@ -12,7 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,15 @@ _CLOCKS = re.compile(
     r"cheaper|costs?|notes|cost_notes|command|commands|commit|machine"
 )
 _CLOCK_COLUMNS = re.compile(r"fit s|evaluation s|predict s|memory MB|.*_seconds|peak_memory_mb|model_mb")
-_CLOCK_LINES = ("Another job of ltrbench ran", "Columns:", "(about ", "The fit time includes", "(glossary: ")
+_CLOCK_LINES = (
+    "Another job of ltrbench ran",
+    "Columns:",
+    "(about ",
+    "The fit time includes",
+    "(glossary: ",
+    "times to ",
+    "heapest to ",
+)
 
 
 def prepare(folder: Path, *words: str) -> list[str]:
@@ -144,6 +153,41 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+@dataclass
+class Killer:
+    """Kills processes of commands at given moments, in this order.
+
+    Attributes:
+        moments: victim, and the condition to wait for.
+        log: what was killed when, for a replay.
+    """
+
+    moments: list[tuple[str, Callable[[], object]]]
+    draws: random.Random
+    log: list[str] = field(default_factory=list)
+
+    def disturb(self, command: Command) -> None:
+        """Kills processes of a command until the command itself is dead, or has ended."""
+        while self.moments and command.is_running:
+            victim, condition = self.moments[0]
+            delay = self.draws.uniform(0, 0.05)
+            if not command.wait_until(condition):
+                return
+            time.sleep(delay)
+            workers = command.workers()
+            if victim == "worker" and workers:
+                os.kill(self.draws.choice(workers), signal.SIGKILL)
+            elif victim == "command":
+                command.process.kill()
+                command.process.wait()
+            elif victim == "all":
+                kill_all(command.process)
+            else:
+                continue
+            self.moments.pop(0)
+            self.log.append(f"{victim} +{delay:.3f} s")
 
 
 def done(
@@ -246,7 +290,7 @@ def _is_about_clocks(item: Any) -> bool:
 
 
 def _markdown_without_clocks(text: str) -> list[Any]:
-    kept = [line for line in text.splitlines() if not any(part in line for part in _CLOCK_LINES)]
+    kept = [line for line in text.splitlines() if line and not any(part in line for part in _CLOCK_LINES)]
     table = "\n".join(line for line in kept if line.startswith("|"))
     return [line for line in kept if not line.startswith("|")] + _table_without_clocks(table, "|")
 

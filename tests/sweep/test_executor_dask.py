@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,22 +84,6 @@ def test_the_number_of_workers_follows_the_cluster(cluster: Any, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_cluster_without_workers_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask, "CONNECT_SECONDS", 1.0)
-    executor = DaskExecutor(cluster={"_target_": TARGET, "n_workers": 0})
-    with pytest.raises(ConfigError, match=naming(TARGET, "1 s", "dask worker tcp://", "n_workers")):
-        executor.open(executor_works.call, 1)
-
-
-@pytest.mark.slow
-def test_a_scheduler_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask, "CONNECT_SECONDS", 1.0)
-    executor = DaskExecutor(scheduler="tcp://127.0.0.1:1")
-    with pytest.raises(ConfigError, match=naming("executor.scheduler=tcp://127.0.0.1:1", "`dask scheduler`")):
-        executor.open(executor_works.call, 1)
-
-
-@pytest.mark.slow
 def test_jobs_of_a_scheduler_that_is_gone_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(dask, "CONNECT_SECONDS", 2.0)
     cluster = started_cluster()
@@ -120,42 +102,33 @@ def test_jobs_of_a_scheduler_that_is_gone_fail(monkeypatch: pytest.MonkeyPatch, 
     executor.close()
 
 
-@pytest.mark.slow
-def test_workers_that_lack_a_package_are_an_error(tmp_path: Path) -> None:
-    preload = tmp_path / "preload.py"
-    preload.write_text("import sys\nsys.modules['executor_works'] = None\n")
-    executor = DaskExecutor(cluster={"_target_": TARGET, "n_workers": 1, "preload": [str(preload)]})
-    with pytest.raises(ConfigError, match=naming("executor_works", "pip install 'ltrbench[dask]'")):
-        executor.open(executor_works.call, 1)
-
-
-def test_neither_or_both_of_scheduler_and_cluster_is_an_error() -> None:
-    remedies = ("executor.scheduler=tcp://HOST:8786", f"executor.cluster._target_={TARGET}")
-    with pytest.raises(ConfigError, match=naming("executor.scheduler", "executor.cluster", *remedies)):
-        DaskExecutor()
-    with pytest.raises(ConfigError, match=naming("both set", *remedies)):
-        DaskExecutor(scheduler="tcp://127.0.0.1:1", cluster={"_target_": TARGET})
+REMEDIES = ("executor.scheduler=tcp://HOST:8786", f"executor.cluster._target_={TARGET}")
 
 
 @pytest.mark.parametrize(
     ("settings", "parts"),
     [
-        ({"n_workers": 2}, ("executor.cluster._target_", TARGET)),
-        ({"_target_": "os.system"}, ("executor.cluster._target_", "os.system", TARGET)),
-        ({"_target_": "ltrbench.data.RankingDataset"}, ("RankingDataset", TARGET)),
-        ({"_target_": "no_such_queue.Cluster"}, ("no_such_queue", "pip install no-such-queue")),
-        ({"_target_": TARGET, "processes": False}, ("executor.cluster.processes", False)),
-        ({"_target_": "distributed.SpecCluster", "colour": 3}, ("SpecCluster", "executor.cluster", "colour")),
+        ({}, ("executor.scheduler", "executor.cluster", *REMEDIES)),
+        ({"scheduler": "tcp://127.0.0.1:1", "cluster": {"_target_": TARGET}}, ("both set", *REMEDIES)),
+        ({"scheduler": "tcp://127.0.0.1:1"}, ("executor.scheduler=tcp://127.0.0.1:1", "`dask scheduler`")),
+        ({"cluster": {"n_workers": 2}}, ("executor.cluster._target_", TARGET)),
+        ({"cluster": {"_target_": "os.system"}}, ("executor.cluster._target_", "os.system", TARGET)),
+        ({"cluster": {"_target_": "ltrbench.data.RankingDataset"}}, ("RankingDataset", TARGET)),
+        ({"cluster": {"_target_": "no_such_queue.Cluster"}}, ("no_such_queue", "pip install no-such-queue")),
+        ({"cluster": {"_target_": TARGET, "processes": False}}, ("executor.cluster.processes", False)),
+        ({"cluster": {"_target_": "distributed.SpecCluster", "colour": 3}}, ("SpecCluster", "colour")),
+        ({"cluster": {"_target_": TARGET, "n_workers": 0}}, (TARGET, "1 s", "tcp://", "n_workers")),
+        (
+            {"cluster": {"_target_": TARGET, "n_workers": 1, "preload": ["preload.py"]}},
+            ("executor_works", "pip install 'ltrbench[dask]'"),  # the workers lack a package
+        ),
     ],
 )
-def test_a_cluster_that_cannot_be_started_is_an_error(
-    settings: dict[str, Any], parts: tuple[Any, ...]
+def test_a_cluster_that_cannot_be_used_is_an_error(
+    settings: dict[str, Any], parts: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(dask, "CONNECT_SECONDS", 1.0)
+    monkeypatch.chdir(tmp_path)
+    Path("preload.py").write_text("import sys\nsys.modules['executor_works'] = None\n")
     with pytest.raises(ConfigError, match=naming(*parts)):
-        DaskExecutor(cluster=settings).open(executor_works.call, 1)
-
-
-def test_a_missing_extra_is_named() -> None:
-    code = "import sys; sys.modules['distributed'] = None; import ltrbench.sweep.executors.dask"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install 'ltrbench[dask]'" in done.stderr
+        DaskExecutor(**settings).open(executor_works.call, 1)

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +21,6 @@ from paths import CONF, ROOT
 from ltrbench.config import build
 from ltrbench.errors import ConfigError
 from ltrbench.sweep.executors.base import Executor, WorkerLostError, message_on_threads
-from ltrbench.sweep.executors.processes import ProcessExecutor
 
 LOCAL_CLUSTER = {"_target_": "dask.distributed.LocalCluster", "n_workers": 2}
 needs_dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs Dask")
@@ -84,11 +82,6 @@ def lives(process: int) -> bool:
         return False
 
 
-def test_a_future_has_the_result_of_its_job(executor: Executor) -> None:
-    futures = [executor.submit(("square", number)) for number in range(5)]
-    assert [future.result(timeout=60) for future in futures] == [number**2 for number in range(5)]
-
-
 def test_a_future_has_the_exception_that_the_job_raised(executor: Executor) -> None:
     error = executor.submit(("fail", "label 7")).exception(timeout=60)
     assert isinstance(error, ValueError)
@@ -108,15 +101,6 @@ def test_fifty_jobs_each_run_once(executor: Executor, tmp_path: Path) -> None:
     futures = [executor.submit(("note", str(file), str(number))) for number in range(50)]
     assert [future.result(timeout=60) for future in futures] == list(map(str, range(50)))
     assert sorted(lines(file)) == sorted(map(str, range(50)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("num_threads", [1, 2])
-@pytest.mark.parametrize("model", ["native", "lightgbm"])
-def test_scores_do_not_depend_on_the_executor(executor: Executor, model: str, num_threads: int) -> None:
-    futures = [executor.submit(("fit", model, num_threads)) for _ in range(3)]
-    expected = executor_works.fit(model, num_threads)
-    assert [future.result(timeout=120) for future in futures] == [expected] * 3
 
 
 def test_an_interrupt_passes_through_the_inline_executor() -> None:
@@ -217,10 +201,9 @@ def test_a_setting_out_of_range_is_an_error(settings: dict[str, Any], parts: tup
         built("processes", **settings)
 
 
-@pytest.mark.parametrize("job", [("leave", 3), ("leave_politely", 3)])
-def test_an_exit_of_the_process_is_named(opened: Opened, job: tuple[Any, ...]) -> None:
+def test_an_exit_of_the_process_is_named(opened: Opened) -> None:
     with pytest.raises(WorkerLostError, match=naming("exit code 3")):
-        opened("processes", retries=0).submit(job).result(timeout=60)
+        opened("processes", retries=0).submit(("leave", 3)).result(timeout=60)
 
 
 def test_a_job_records_its_interruption(opened: Opened, tmp_path: Path) -> None:
@@ -233,28 +216,12 @@ def test_a_job_records_its_interruption(opened: Opened, tmp_path: Path) -> None:
     assert lines(file)[1:] == ["interrupted"]
 
 
-@pytest.mark.slow
-def test_a_job_that_ignores_interruptions_is_killed(opened: Opened, tmp_path: Path) -> None:
-    file = tmp_path / "lines"
-    executor = opened("processes")
-    executor.submit(("hang_for_good", str(file)))
-    wait_until(lambda: bool(lines(file)))
-    executor.close()
-    assert lines(file)[1:] == ["interrupted"]
-    assert not lives(int(lines(file)[0]))
-
-
 def test_a_worker_that_dies_between_jobs_is_replaced(opened: Opened) -> None:
     executor = opened("processes", workers=1, retries=0)
     before = executor.submit(("process",)).result(timeout=60)
     os.kill(before, signal.SIGKILL)
     wait_until(lambda: not lives(before))
     assert executor.submit(("process",)).result(timeout=60) != before
-
-
-def test_a_worker_keeps_its_process(opened: Opened) -> None:
-    executor = opened("processes", workers=1)
-    assert len({executor.submit(("process",)).result(timeout=60) for _ in range(3)}) == 1
 
 
 def test_a_death_is_noticed_although_a_child_process_lives_on(opened: Opened, tmp_path: Path) -> None:
@@ -300,12 +267,3 @@ def test_an_interpreter_ends_although_no_one_closed_its_executor(tmp_path: Path)
         [sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=30, check=True
     )
     assert (done.stdout, done.stderr) == ("3\n", "")
-
-
-def test_no_thread_of_a_closed_executor_is_left() -> None:
-    before = threading.active_count()
-    executor = ProcessExecutor()
-    executor.open(executor_works.call, 0)
-    assert executor.submit(("square", 2)).result(timeout=60) == 4
-    executor.close()
-    assert threading.active_count() == before

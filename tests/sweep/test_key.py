@@ -7,43 +7,25 @@ import itertools
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+import composed_jobs
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import open_dict
 from paths import CONF, ROOT
 
-from ltrbench.cli.verbs.sweeps.resume import redrafted
-from ltrbench.config import build_experiment, register_schema, resolved
-from ltrbench.measure.provenance import plain
+from ltrbench.cli.verbs.sweeps import redrafted
+from ltrbench.provenance import plain
 from ltrbench.sweep import key
 from ltrbench.sweep.job import Job, as_record, from_record
-from ltrbench.sweep.planning import draft
 
 TINY = ("data.num_queries=20", "params.num_trees=2")
 MODELS = sorted(path.stem for path in (CONF / "model").glob("[a-z]*.yaml"))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def hydra() -> Iterator[None]:
-    register_schema()
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        yield
-
-
 def drafted(*overrides: str, sweep: str = "s") -> Job:
-    words = [*TINY, *overrides] if not any("data=" in line for line in overrides) else list(overrides)
-    config = compose("config", words, return_hydra_config=True)
-    choices: Any = dict(config.hydra.runtime.choices)
-    with open_dict(config):
-        del config["hydra"]
-    settings = resolved(config)
-    experiment = build_experiment(settings, choices, tuple(words), sweep)
-    return draft(experiment, settings, choices, (), started_in="/")
+    tiny = () if any("data=" in word for word in overrides) else TINY
+    return composed_jobs.drafted(*tiny, *overrides, sweep=sweep)
 
 
 def as_read(job: Job) -> Job:
@@ -55,10 +37,11 @@ def as_read(job: Job) -> Job:
 @pytest.mark.parametrize(
     "overrides",
     [
-        *([f"model={model}", f"params={params}"] for model in MODELS for params in ("matched", "library")),
+        *([f"model={model}"] for model in MODELS),
+        ["model=lightgbm", "params=library"],
         ["data=letor", "data.train=train.txt", "data.absent=nan"],
         ["model=lightgbm", "++model.extra={path_smooth: inf, max_bin_by_feature: [1, 2]}"],
-        ["early_stopping=null", "importance=null", "metrics=map"],
+        ["early_stopping=null", "importance=none", "metrics=map"],
         ["replicates.number=3", "replicates.index=2", "seed=4"],
     ],
     ids=" ".join,
@@ -97,7 +80,7 @@ def test_each_setting_that_may_change_a_figure_changes_the_key() -> None:
             "num_threads=1",
             "timing=clean",
             "metrics=[map]",
-            "importance=null",
+            "importance=none",
             "early_stopping=null",
         ),
         *("params.learning_rate=0.3", "model.max_depth=3", "model=native_lightgbm", "params=library"),
@@ -135,7 +118,7 @@ def test_a_changed_byte_in_computing_code_changes_the_key(tmp_path: Path) -> Non
         return [key._package_digest.__wrapped__(package, names) for names in (key._COMPUTING, key._SEARCHING)]
 
     before = digests()
-    for name in ("cli/program.py", "sweep/plan.py"):
+    for name in ("cli/console.py", "sweep/plan.py"):
         (package / name).write_text("# changed\n")
     assert digests() == before
     for name in ("rankers/random.py", "data/splits.py", "metrics/kernels.py", "compilation.py"):
@@ -143,7 +126,7 @@ def test_a_changed_byte_in_computing_code_changes_the_key(tmp_path: Path) -> Non
         (package / name).write_bytes(content + b"\n")
         assert digests()[0] != before[0], name
         (package / name).write_bytes(content)
-    for name in ("search/tpe.py", "statistics/search/winner.py", "sweep/searching.py"):
+    for name in ("search/sampled.py", "statistics/claims.py", "sweep/searching.py"):
         (package / name).write_text("# changed\n")
         computing, searching = digests()
         assert (computing == before[0], searching == before[1]) == (True, False), name
@@ -159,7 +142,7 @@ def test_computing_code_imports_other_code_of_the_package_only_where_no_figure_d
         "disk",
         "errors",
         "tables",
-        "results",
+        "runs",
         "tracking",
         "untrusted",
         "user_modules",

@@ -1,4 +1,4 @@
-"""The plan of a sweep: one file per job, whoever plans it, and nothing outside the sweep."""
+"""The plan of a sweep: one file per job, whoever plans it, no figures of changed jobs, and the states."""
 
 from __future__ import annotations
 
@@ -11,13 +11,23 @@ from typing import Any, get_type_hints
 
 import pytest
 from messages import naming
-from plan_cases import job, jobs, names_of, numbered, numbers_on_disk
+from plan_cases import fail, finish, job, jobs, names_of, numbered, numbers_on_disk
 
 from ltrbench.config import Config
-from ltrbench.errors import ConfigError
+from ltrbench.errors import ConfigError, ResultError
+from ltrbench.runs import INTERRUPTED, hold
 from ltrbench.sweep.job import SettingsRecord, as_record, from_record, in_ranges
-from ltrbench.sweep.plan import prepare_sweep, read_plan
-from ltrbench.sweep.planning import plan_jobs
+from ltrbench.sweep.plan import (
+    Plan,
+    as_json,
+    plan_jobs,
+    prepare_sweep,
+    read_plan,
+    seconds_left,
+    state_of,
+    states_of,
+    wanted,
+)
 
 
 def plan_in_process(sweep: Path, first: int) -> None:
@@ -61,14 +71,6 @@ def test_a_wider_sweep_extends_the_plan_and_repeated_jobs_are_planned_once(tmp_p
     assert numbers_on_disk(tmp_path) == [0, 1, 2]
 
 
-def test_the_same_job_written_with_other_overrides_is_one_job(tmp_path: Path) -> None:
-    prepare_sweep(tmp_path)
-    implicit = job("model=native")
-    explicit = replace(job("model=native", "seed=0"), key=implicit.key)
-    (planned,) = plan_jobs(read_plan(tmp_path), [implicit, explicit], numbered)
-    assert (planned.number, planned.overrides) == (0, ["model=native"])
-
-
 def test_numbers_avoid_folders_that_exist_and_stay_small(tmp_path: Path) -> None:
     prepare_sweep(tmp_path)
     for name in ("1", "20260131"):
@@ -97,12 +99,6 @@ def test_a_subdir_that_gives_no_job_a_folder_of_its_own_is_refused(
     with pytest.raises(ConfigError, match=naming("hydra.sweep.subdir", folder.format(0), part)):
         plan_jobs(read_plan(tmp_path), jobs("seed=1", "seed=2"), lambda job, number: folder.format(number))
     assert numbers_on_disk(tmp_path) == []
-
-
-def test_a_folder_inside_that_of_another_job_is_refused(tmp_path: Path) -> None:
-    prepare_sweep(tmp_path)
-    with pytest.raises(ConfigError, match=naming("a/b")):
-        plan_jobs(read_plan(tmp_path), jobs("x=1", "x=2"), lambda job, number: ["a", "a/b"][number])
 
 
 def test_a_job_on_disk_has_the_settings_of_the_draft_with_infinite_numbers_too() -> None:
@@ -165,3 +161,123 @@ def test_the_first_job_of_a_training_leads_and_only_its_training_is_copied(tmp_p
 def test_a_thousand_numbers_are_short_in_a_message() -> None:
     assert in_ranges(range(1000)) == "jobs 0 to 999"
     assert len(in_ranges(range(0, 1000, 2))) < 100
+
+
+def planned(folder: Path, *names: str, **parts: Any) -> Plan:
+    prepare_sweep(folder)
+    plan_jobs(read_plan(folder), jobs(*names, **parts), numbered)
+    return read_plan(folder)
+
+
+@pytest.mark.parametrize(
+    ("part", "before", "now"),
+    [
+        ("settings", {"l2": 1.0}, {"l2": 2.0}),
+        ("data", {"train": "abc"}, {"train": "xyz"}),
+        ("code", {"ltrbench": "abc"}, {"ltrbench": "xyz"}),
+        ("versions", {"numpy": "2.1"}, {"numpy": "2.2"}),
+    ],
+)
+def test_a_finished_job_that_has_changed_is_refused_with_the_difference(
+    tmp_path: Path, part: str, before: dict[str, Any], now: dict[str, Any]
+) -> None:
+    plan = planned(tmp_path, "seed=1", **{part: before})
+    finish(plan, plan.jobs[0])
+    ((name, old),), ((_, new),) = before.items(), now.items()
+    with pytest.raises(
+        ResultError, match=naming(f"{part}.{name}", old, new, tmp_path / "0", "hydra.sweep.dir=", "delete")
+    ):
+        plan_jobs(plan, jobs("seed=1", "seed=2", **{part: now}), numbered)
+    assert read_plan(tmp_path).jobs == plan.jobs
+
+
+def test_a_running_job_that_has_changed_is_refused_too(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "seed=1")
+    with hold(tmp_path / "0"), pytest.raises(ResultError, match=naming("settings.l2", tmp_path / "0")):
+        plan_jobs(plan, jobs("seed=1", settings={"l2": 2.0}), numbered)
+
+
+def test_finished_jobs_of_other_commands_with_other_versions_are_refused(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "model=b", versions={"lightgbm": "4.5"})
+    finish(plan, plan.jobs[0])
+    now = [job("model=a", versions={"numpy": "1"}), job("model=c", versions={"lightgbm": "4.6"})]
+    with pytest.raises(ResultError, match=naming("versions.lightgbm", "4.5", "4.6")):
+        plan_jobs(plan, now, numbered)
+
+
+@pytest.mark.parametrize("state", ["waiting", "failed"])
+def test_a_changed_job_that_has_not_finished_gets_the_new_key(tmp_path: Path, state: str) -> None:
+    plan = planned(tmp_path, "seed=1")
+    if state == "failed":
+        fail(plan, plan.jobs[0], "out of memory")
+    (changed,) = plan_jobs(plan, jobs("seed=1", settings={"l2": 2.0}), numbered)
+    assert changed.number == 0
+    assert read_plan(tmp_path).jobs[0].digest == changed.digest
+
+
+def test_a_finished_run_that_is_not_planned_is_refused(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "seed=1")
+    other = finish(plan, plan.jobs[0])
+    prepare_sweep(tmp_path / "new")
+    with pytest.raises(ResultError, match=naming(tmp_path / "0", "seed=1", "hydra.sweep.dir=")):
+        plan_jobs(read_plan(tmp_path / "new"), jobs("seed=1"), numbered, [other])
+    assert not read_plan(tmp_path / "new").jobs
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    prepare_sweep(tmp_path)
+    plan_jobs(read_plan(tmp_path), jobs(*(f"seed={seed}" for seed in range(6))), numbered)
+    plan = read_plan(tmp_path)
+    finish(plan, plan.jobs[0], started="2026-01-01T00:00:00+00:00", finished="2026-01-01T00:00:30+00:00")
+    fail(plan, plan.jobs[1], "MemoryError: no memory")
+    fail(plan, plan.jobs[2], INTERRUPTED)
+    finish(plan, plan.jobs[3], key="another")
+    return plan
+
+
+def test_json_has_the_four_states_with_counts_and_folders(plan: Plan) -> None:
+    with hold(plan.sweep / "4"):
+        states = states_of(plan.sweep, plan.jobs.values())
+    assert as_json(states) == {
+        "finished": {"count": 1, "folders": ["0"]},
+        "running": {"count": 1, "folders": ["4"]},
+        "failed": {"count": 2, "folders": ["1", "3"]},
+        "waiting": {"count": 2, "folders": ["2", "5"]},
+    }
+    assert [state.reason for state in states if state.job.number == 1] == ["MemoryError: no memory"]
+    assert [state.job.number for state in wanted(states, only_failed=True)] == [1, 3]
+    assert [state.job.number for state in wanted(states, only_failed=False)] == [1, 2, 3, 4, 5]
+
+
+def test_trials_run_only_if_the_job_of_their_search_does(plan: Plan) -> None:
+    states = states_of(plan.sweep, plan.jobs.values())
+    trials = [replace(state, job=replace(state.job, is_trial=True)) for state in states[:3]]
+    for only_failed, numbers in ((True, [3]), (False, [3, 4, 5])):
+        assert [state.job.number for state in wanted([*trials, *states[3:]], only_failed)] == numbers
+
+
+def test_a_job_is_running_while_its_lease_is_held_even_if_its_folder_is_damaged(plan: Plan) -> None:
+    (plan.sweep / "1/result.json").write_text("{")
+    assert state_of(plan.sweep, plan.jobs[1]).name == "failed"
+    with hold(plan.sweep / "1"):
+        assert state_of(plan.sweep, plan.jobs[1]).name == "running"
+
+
+def test_the_time_left_is_that_of_finished_jobs_for_each_job_that_waits(plan: Plan) -> None:
+    states = states_of(plan.sweep, plan.jobs.values())
+    assert seconds_left(states) == 3 * 30.0
+    assert seconds_left([state for state in states if state.name != "finished"]) is None
+
+
+@pytest.mark.parametrize(("outcome", "left"), [("waiting", 2 * 30.0), ("failed", 3 * 30.0)])
+def test_a_job_that_copies_a_training_takes_no_time(tmp_path: Path, outcome: str, left: float) -> None:
+    prepare_sweep(tmp_path)
+    drafts = [*jobs("seed=0"), *jobs("seed=1", "seed=2", "seed=3", training="same"), *jobs("seed=4")]
+    plan_jobs(read_plan(tmp_path), drafts, numbered)
+    plan = read_plan(tmp_path)
+    assert [job.same_training for job in plan.jobs.values()] == [None, None, "1", "1", None]
+    finish(plan, plan.jobs[0], started="2026-01-01T00:00:00+00:00", finished="2026-01-01T00:00:30+00:00")
+    if outcome == "failed":
+        fail(plan, plan.jobs[1], "MemoryError: no memory")
+    assert seconds_left(states_of(tmp_path, plan.jobs.values())) == left

@@ -13,14 +13,11 @@ from typing import Any
 import pytest
 from plan_cases import finish, jobs, numbered
 
-from ltrbench.results import hold
+from ltrbench.runs import hold
 from ltrbench.sweep import running
 from ltrbench.sweep.executors.base import Executor
-from ltrbench.sweep.plan import Plan, prepare_sweep, read_plan
-from ltrbench.sweep.planning import plan_jobs
-from ltrbench.sweep.running import Events, run_tasks
-from ltrbench.sweep.state import DONE, FAILED, RUNNING
-from ltrbench.sweep.worker import JobTask, Outcome
+from ltrbench.sweep.plan import DONE, FAILED, RUNNING, Plan, plan_jobs, prepare_sweep, read_plan
+from ltrbench.sweep.running import Events, JobTask, Outcome, run_tasks
 
 
 class Recorder(Executor):

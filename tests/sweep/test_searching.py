@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,30 +10,19 @@ from typing import Any
 import numpy as np
 import plan_cases
 import pytest
-from hydra import compose, initialize_config_dir
+from composed_jobs import drafted
 from messages import naming
-from omegaconf import open_dict
-from paths import CONF
 from run_cases import finished_run
 
-from ltrbench.config import build_experiment, register_schema, resolved
 from ltrbench.errors import ConfigError, LtrbenchError
-from ltrbench.results import write_run
-from ltrbench.search.base import Proposal, Trial
+from ltrbench.runs import write_run
+from ltrbench.search.base import Proposal
 from ltrbench.sweep.job import Job
-from ltrbench.sweep.plan import Plan, read_plan
-from ltrbench.sweep.planning import CHOSEN_WITH, draft, plan_jobs, with_shared_choices
+from ltrbench.sweep.plan import CHOSEN_WITH, Plan, plan_jobs, read_plan, with_shared_choices
+from ltrbench.sweep.running import ChosenSettings, experiment_of
 from ltrbench.sweep.searching import JobSearch, Searches, searches_of, trial_job
-from ltrbench.sweep.worker import ChosenSettings, experiment_of
 
-SYNTHETIC = ("data.num_queries=20", "params.num_trees=80", "importance=null", "search=random")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def hydra() -> Iterator[None]:
-    register_schema()
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        yield
+SYNTHETIC = ("data.num_queries=20", "params.num_trees=80", "importance=none", "search=random")
 
 
 @pytest.fixture(scope="module")
@@ -48,16 +37,6 @@ def folds(tmp_path_factory: pytest.TempPathFactory) -> str:
             lines = [f"{row % 3} qid:{row // 8} 1:{x:.6f} 2:{y:.6f}\n" for row, (x, y) in enumerate(rows)]
             (folder / f"{name}.txt").write_text("".join(lines))
     return f"data.root={root}"
-
-
-def drafted(*words: str) -> Job:
-    config = compose("config", list(words), return_hydra_config=True)
-    choices: Any = dict(config.hydra.runtime.choices)
-    with open_dict(config):
-        del config["hydra"]
-    settings = resolved(config)
-    experiment = build_experiment(settings, choices, tuple(words), "s")
-    return draft(experiment, settings, choices, (), started_in="/")
 
 
 def of_fold(folds: str, fold: int, *words: str) -> Job:
@@ -166,15 +145,6 @@ def test_a_failed_trial_is_tried_once_by_each_command(tmp_path: Path) -> None:
     assert trials == []
     assert settings_of_choice(choices[0])["num_leaves"] == second.settings["model"]["num_leaves"]
     assert [job.number for job in Command(tmp_path, [drafted(*words)]).searches.next_round()[0]] == [1]
-
-
-def test_a_trial_without_a_run_has_failed_and_is_not_repeated_for_ever(tmp_path: Path) -> None:
-    command = Command(tmp_path, [drafted(*SYNTHETIC, "search.trials=2")])
-    (_, second), _ = command.searches.next_round()
-    end(command.plan, second)
-    trials, choices = command.searches.next_round()
-    assert trials == []
-    assert settings_of_choice(choices[0])["num_leaves"] == second.settings["model"]["num_leaves"]
 
 
 def test_the_run_of_another_job_in_the_folder_of_a_trial_does_not_count(tmp_path: Path) -> None:
@@ -330,22 +300,3 @@ def test_a_damaged_trial_is_planned_again_under_the_number_of_its_run(tmp_path: 
         number: job.digest for number, job in command.plan.jobs.items()
     }
     assert settings_of_choice(again.searches.searches[0].choice()) == settings_of_choice(choices[0])
-
-
-def test_a_trial_avoids_the_folder_of_a_run_that_is_not_planned(tmp_path: Path) -> None:
-    words = [*SYNTHETIC, "search.trials=2"]
-    Command(tmp_path, [drafted(*words)]).rounds()
-    (tmp_path / "plan/2.json").unlink()
-    other = Command(tmp_path, [drafted(*SYNTHETIC, "search.trials=2", "search.seed=9")])
-    assert not {job.folder for job in other.searches.next_round()[0]} & {"trials/1", "trials/2"}
-
-
-def test_a_trial_of_several_folds_fails_with_one_of_them(folds: str, tmp_path: Path) -> None:
-    command = Command(tmp_path, [of_fold(folds, fold, "search.choose=overall") for fold in (1, 2)])
-    trials, _ = command.searches.next_round()
-    plan_cases.fail(command.plan, trials[0], "out of memory")
-    for job in trials[1:]:
-        end(command.plan, job)
-    command.searches.next_round()
-    ended: list[Trial] = command.searches.searches[0].trials
-    assert [trial.value is None for trial in ended] == [True, False, False]

@@ -11,7 +11,7 @@ import pytest
 from command_line import TINY, run
 from messages import naming
 
-from ltrbench.results import RESULT_FILE, SCORES_FILE, read_run
+from ltrbench.runs import RESULT_FILE, SCORES_FILE, read_run
 
 SWEEP = ("model=single_feature,random", "seed=1,2", "-m", "hydra.sweep.dir=s", *TINY)
 

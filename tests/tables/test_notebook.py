@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from messages import naming
 from run_cases import finished_run
@@ -18,7 +17,7 @@ from ltrbench.compare import Comparison, Settings, compare
 from ltrbench.data import RankingDataset, read_table
 from ltrbench.errors import DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.results import FAILED, Run, RunResult
+from ltrbench.runs import FAILED, Run, RunResult
 
 MARKUP = '<img src=x onerror="alert(1)">\n\u202e'
 
@@ -86,12 +85,6 @@ def test_a_run_shows_the_ndcg_of_test_with_the_largest_cutoff(
     runs: list[Run], metrics: dict[str, float | None], shown: str
 ) -> None:
     assert shown in repr(replace(runs[0], result=replace(runs[0].result, metrics=metrics)))
-
-
-def test_many_rows_and_long_names_are_cut(runs: list[Run]) -> None:
-    comparison = only(runs)
-    many = replace(comparison, rows=comparison.rows * 20, data="d" * 500)
-    assert len(repr(many)) < 400
 
 
 def test_untrusted_names_cannot_break_the_line_or_become_markup(
@@ -208,23 +201,6 @@ def test_the_frame_of_a_comparison_has_one_row_per_model_in_full_precision(runs:
     assert frame["difference"].isna().tolist() == [True, False]
     numbers = frame.drop(columns=["model", "baseline", "note", "claim", "scope", "trainings"])
     assert {str(kind) for kind in numbers.dtypes} == {"float64"}
-
-
-def test_names_in_a_frame_are_unchanged(tmp_path: Path) -> None:
-    formula = "=1+1"
-    runs = [write(tmp_path / str(number), name) for number, name in enumerate((formula, "native"))]
-    frame = only(runs, formula).to_frame()
-    assert frame["model"].tolist() == [formula, "native"]
-    assert frame["baseline"].tolist() == [formula, formula]
-
-
-def test_frames_of_several_comparisons_can_be_joined(tmp_path: Path) -> None:
-    runs = [
-        write(tmp_path / f"{name}{data}", name, name=data, train=data) for name in ("a", "b") for data in "xy"
-    ]
-    frames = {comparison.data: comparison.to_frame() for comparison in compare(runs)}
-    joined = pd.concat(frames, names=["data", "row"])
-    assert joined.xs("y")["model"].tolist() == ["a", "b"]
 
 
 def test_a_repr_needs_no_pandas(tmp_path: Path) -> None:

@@ -30,10 +30,7 @@ def test_csv_and_json_have_raw_values_and_nothing_where_there_is_none() -> None:
         ["'=native", "0.12345"],
         ["<b>", ""],
     ]
-    assert TABLE.records() == [
-        {"model": "=native", "ndcg@10": 0.12345},
-        {"model": "<b>", "ndcg@10": None},
-    ]
+    assert TABLE.records() == [{"model": "=native", "ndcg@10": 0.12345}, {"model": "<b>", "ndcg@10": None}]
 
 
 def test_html_escapes_names_and_lists_notes() -> None:

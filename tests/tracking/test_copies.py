@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,11 @@ from messages import naming
 from mlflow import MlflowClient
 from mlflow.entities import Run as MlflowRun
 from mlflow.entities import ViewType
-from test_mlflow import make_job, make_run
+from test_mlflow import make_run
 from werkzeug.serving import make_server
 
 from ltrbench.errors import TrackingError
-from ltrbench.results import FAILED, INTERRUPTED
+from ltrbench.runs import FAILED, INTERRUPTED
 from ltrbench.tracking import mlflow_store
 from ltrbench.tracking.mlflow import MLflowTracker
 
@@ -73,47 +72,6 @@ def test_without_an_identity_a_sweep_gets_a_new_parent(tracker: MLflowTracker) -
     assert len(stored(tracker, "sweep")) == 3  # the quotation marks are both replaced
 
 
-def test_a_parent_that_is_used_again_needs_one_search_and_a_new_parent_none(
-    tracker: MLflowTracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = [make_run(tmp_path / f"sweep/{number}", seed=number) for number in range(3)]
-    late = {"started": "2999-01-01T00:00:00+00:00", "finished": "2999-01-01T00:00:01+00:00"}
-    fresh = make_run(tmp_path / "sweep/3", **late)
-    tracker.open(str(tmp_path / "sweep"), "abc")
-    for run in runs:
-        tracker.log(run)
-    searches = []
-    search = MlflowClient.search_runs
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        searches.append(args)
-        return search(*args, **kwargs)
-
-    monkeypatch.setattr(MlflowClient, "search_runs", counted)
-    tracker.open(str(tmp_path / "sweep"), "abc")
-    for run in (*runs, fresh):
-        tracker.log(run)
-    assert len(searches) == 2  # the parent, then its children
-    tracker.open(str(tmp_path / "sweep"))
-    tracker.log(make_run(tmp_path / "sweep/4", seed=4, **late))
-    assert len(searches) == 2
-
-
-def test_a_wider_sweep_keeps_the_parent_and_its_parameters(tracker: MLflowTracker, tmp_path: Path) -> None:
-    tracker.open(str(tmp_path), "abc")
-    tracker.log(make_job(tmp_path, "native", 15, 1))
-    tracker.close("finished")
-    tracker.open(str(tmp_path), "abc")
-    wider = make_run(
-        tmp_path / "wider", swept={"seed": ("1", "2", "3")}, sweep="multirun/today", overrides=("seed=3",)
-    )
-    tracker.log(wider)
-    (parent,) = stored(tracker, "sweep")
-    assert parent.data.params["seed"] == "1, 2"
-    assert parent.data.tags["command"] == "python -m ltrbench seed=1,2,3 -m"
-    assert len(stored(tracker, "run")) == 2
-
-
 @pytest.mark.parametrize("status", ["RUNNING", "KILLED"])
 def test_an_incomplete_copy_is_replaced(
     tracker: MLflowTracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str
@@ -137,20 +95,6 @@ def test_an_incomplete_copy_is_replaced(
 
 def refuse(*_: Any, **__: Any) -> None:
     raise OSError("no space")
-
-
-def test_a_failed_call_is_made_up_for_by_the_next_one(
-    tracker: MLflowTracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = make_run(tmp_path / "sweep/0")
-    tracker.open(str(tmp_path / "sweep"), "abc")
-    with monkeypatch.context() as patched:
-        patched.setattr(MlflowClient, "log_batch", refuse)
-        with pytest.raises(TrackingError, match=naming(tracker.uri, "no space")):
-            tracker.log(run)
-    tracker.log(run)
-    assert statuses(tracker) == ["FINISHED"]
-    assert stored(tracker, "sweep")[0].data.tags["command"].startswith("python -m ltrbench")
 
 
 def test_a_folder_with_new_content_has_one_copy(tracker: MLflowTracker, tmp_path: Path) -> None:
@@ -179,24 +123,6 @@ def test_an_interrupted_job_is_killed_stored_once_and_replaced_by_its_finished_r
     again.open(str(sweep), "abc")
     again.log(make_run(sweep / "0", seed=2))
     assert statuses(tracker) == ["FINISHED"]
-
-
-def test_an_incomplete_copy_of_an_interrupted_job_is_replaced(
-    tracker: MLflowTracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = make_run(tmp_path / "sweep/0", status=FAILED, error=INTERRUPTED)
-    tracker.open(str(tmp_path / "sweep"), "abc")
-    with monkeypatch.context() as patched:
-        patched.setattr(MlflowClient, "log_artifacts", refuse)
-        with pytest.raises(TrackingError, match=naming(tracker.uri, "no space")):
-            tracker.log(run)
-    (incomplete,) = stored(tracker, "run")
-    again = MLflowTracker(uri=tracker.uri)
-    again.open(str(tmp_path / "sweep"), "abc")
-    again.log(run)
-    (complete,) = stored(tracker, "run")
-    assert incomplete.info.status == complete.info.status == "KILLED"
-    assert complete.info.run_id != incomplete.info.run_id
 
 
 def test_a_folder_that_was_moved_is_not_logged_again(tracker: MLflowTracker, tmp_path: Path) -> None:
@@ -305,13 +231,6 @@ def server(tmp_path: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch
     server.stop()
 
 
-@contextmanager
-def silent(port: int) -> Iterator[None]:
-    """A server that accepts connections and never answers."""
-    with socket.create_server(("127.0.0.1", port)):
-        yield
-
-
 @pytest.mark.filterwarnings("ignore:starlette.middleware.wsgi is deprecated")  # MLflow's server imports it
 def test_a_server_that_is_lost_costs_only_the_calls_until_it_returns(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -331,7 +250,8 @@ def test_a_server_that_is_lost_costs_only_the_calls_until_it_returns(
         tracker.log(runs[2])
     assert time.monotonic() - began < 5
     monkeypatch.setitem(mlflow_store.ANSWER, "MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
-    with silent(server.port), pytest.raises(TrackingError, match=failure):
+    # A server that accepts connections and never answers.
+    with socket.create_server(("127.0.0.1", server.port)), pytest.raises(TrackingError, match=failure):
         tracker.log(runs[2])
     assert time.monotonic() - began < 10
     server.start()
@@ -343,8 +263,3 @@ def test_a_server_that_is_lost_costs_only_the_calls_until_it_returns(
         tracker.log(run)
     tracker.close("finished")
     assert (statuses(tracker), statuses(tracker, "sweep")) == (["FINISHED"] * 4, ["FINISHED"])
-
-
-def test_a_call_to_a_silent_server_ends_after_ten_seconds() -> None:
-    limits = {key.rpartition("_")[2]: int(value) for key, value in mlflow_store.ANSWER.items()}
-    assert limits["TIMEOUT"] * (1 + limits["RETRIES"]) <= 10

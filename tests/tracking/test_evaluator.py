@@ -18,11 +18,11 @@ from messages import naming
 from mlflow import MlflowClient
 from mlflow.data.pandas_dataset import from_pandas
 
-from ltrbench.cli.verbs.data.evaluate import METRICS_OF_A_RUN
+from ltrbench.cli.verbs.evaluate import METRICS_OF_A_RUN
 from ltrbench.data import read_table
-from ltrbench.errors import ConfigError, DataError, LtrbenchError, UndefinedMetricError
+from ltrbench.errors import LtrbenchError
 from ltrbench.metrics import DEFAULT, Convention, evaluate, preset, with_settings
-from ltrbench.tracking.evaluator import METRICS_OF_EVALUATOR, RankerEvaluator
+from ltrbench.tracking.evaluator import METRICS_OF_EVALUATOR
 from ltrbench.tracking.mlflow import MLflowTracker
 
 pytestmark = [
@@ -101,28 +101,6 @@ def expected(frame: pd.DataFrame, convention: Convention = DEFAULT, **columns: A
     return {KEYS[name]: mean for name, mean in means.items()}
 
 
-@pytest.mark.parametrize("evaluators", [None, "ltrbench"])
-def test_a_function_of_the_features_gets_the_metrics_of_ltrbench(
-    frame: pd.DataFrame, evaluators: str | None
-) -> None:
-    assert run_evaluation(frame, evaluators=evaluators).metrics == expected(frame)
-
-
-def test_a_list_of_evaluators_takes_a_configuration_each(frame: pd.DataFrame) -> None:
-    config = {"ltrbench": {"metrics": METRICS}}
-    assert run_evaluation(frame, evaluators=["ltrbench"], evaluator_config=config).metrics == expected(frame)
-
-
-def test_scores_may_stand_in_a_column_of_the_data(frame: pd.DataFrame) -> None:
-    scored = frame.assign(score=frame["clicks"])
-    assert run_evaluation(scored, model=None, predictions="score").metrics == expected(frame)
-
-
-def test_mlflows_own_data_set_names_its_columns_itself(frame: pd.DataFrame) -> None:
-    data = from_pandas(frame, targets="label")
-    assert run_evaluation(data, targets=None).metrics == expected(frame)
-
-
 def test_a_logged_model_is_given_its_features_only_and_carries_the_metrics(frame: pd.DataFrame) -> None:
     booster = lightgbm.train(
         {"objective": "lambdarank", "min_data_in_leaf": 1, "verbosity": -1, "num_threads": 1},
@@ -167,90 +145,11 @@ def test_the_artifacts_hold_the_value_of_every_query_and_what_was_skipped(frame:
     assert stored == about
 
 
-def test_a_saved_result_is_loaded_with_its_artifacts(frame: pd.DataFrame, tmp_path: Path) -> None:
-    result = run_evaluation(frame)
-    result.save(str(tmp_path / "saved"))
-    loaded = mlflow.models.EvaluationResult.load(str(tmp_path / "saved"))  # type: ignore[no-untyped-call]
-    assert loaded.metrics == result.metrics
-    assert {name: artifact.content for name, artifact in loaded.artifacts.items()} == {
-        name: artifact.content for name, artifact in result.artifacts.items()
-    }
-
-
-def test_two_evaluations_of_one_run_stand_side_by_side_under_their_prefixes(frame: pd.DataFrame) -> None:
-    with mlflow.start_run() as active:
-        for name in ("default", "ranklib"):
-            run_evaluation(frame, config={"convention": name, "metric_prefix": f"{name}_"})
-    run = mlflow.get_run(active.info.run_id)
-    assert run.data.metrics == {
-        f"{name}_{key}": mean
-        for name in ("default", "ranklib")
-        for key, mean in expected(frame, preset(name)).items()
-    }
-    assert {run.data.tags[f"{name}_convention"] for name in ("default", "ranklib")} == {"default", "ranklib"}
-    files = {item.path for item in MlflowClient().list_artifacts(run.info.run_id)}
-    assert {"default_per_query.json", "ranklib_per_query.json", "ranklib_evaluation.json"} <= files
-
-
 def test_without_a_list_the_metrics_are_those_of_the_command_line(frame: pd.DataFrame) -> None:
     assert ",".join(METRICS_OF_EVALUATOR) == METRICS_OF_A_RUN
     result = run_evaluation(frame, evaluator_config=None)
     means = evaluate(read_table(frame), frame["clicks"].to_numpy(), METRICS_OF_EVALUATOR).means
     assert result.metrics == {name.replace("@", "_at_"): mean for name, mean in means.items()}
-
-
-def test_metrics_may_be_written_as_on_the_command_line(frame: pd.DataFrame) -> None:
-    assert run_evaluation(frame, config={"metrics": "ndcg@10, map,mrr"}).metrics == expected(frame)
-
-
-@pytest.mark.parametrize(
-    ("given", "convention"),
-    [
-        ({"convention": "trec_eval"}, preset("trec_eval")),  # its ties go by the document ids
-        ({"convention": preset("catboost")}, preset("catboost")),
-        ({"settings": {"no_relevant": 0}}, with_settings(DEFAULT, {"no_relevant": "0"})),
-        (
-            {"convention": "ranklib", "settings": {"gain": [0, 1, 3, 5], "average_precision_cutoff": True}},
-            with_settings(preset("ranklib"), {"gain": "[0, 1, 3, 5]", "average_precision_cutoff": "true"}),
-        ),
-    ],
-)
-def test_the_convention_is_a_name_or_an_object_with_settings(
-    frame: pd.DataFrame, given: dict[str, Any], convention: Convention
-) -> None:
-    result = run_evaluation(frame, config=given)
-    assert result.metrics == expected(frame, convention)
-    assert result.artifacts["evaluation"].content["convention"] == convention.describe()
-
-
-@pytest.mark.parametrize("column", ["weight", "importance"])
-def test_a_weight_of_the_queries_counts_in_the_mean(frame: pd.DataFrame, column: str) -> None:
-    frame = frame.assign(**{column: frame["query_id"].astype(float)})
-    result = run_evaluation(frame, config={} if column == "weight" else {"weight": column})
-    assert result.metrics == expected(frame, weight=column) != expected(frame.drop(columns=column))
-
-
-def test_columns_of_other_names_take_the_roles_that_they_are_given(frame: pd.DataFrame) -> None:
-    renamed = frame.rename(columns={"query_id": "session", "label": "grade", "document_id": "sku"})
-    config = {"query": "session", "document": "sku", "convention": "trec_eval"}
-    assert run_evaluation(renamed, targets="grade", config=config).metrics == expected(
-        frame, preset("trec_eval")
-    )
-
-
-def test_without_targets_the_label_is_found_by_its_usual_name(frame: pd.DataFrame) -> None:
-    assert run_evaluation(frame, targets=None).metrics == expected(frame)
-
-
-def test_rows_of_a_query_apart_are_refused_as_by_read_table(frame: pd.DataFrame) -> None:
-    apart = frame.iloc[[0, 1, 3, 2]]
-    with pytest.raises(DataError) as refusal:
-        read_table(apart)
-    with pytest.raises(DataError) as ours:
-        run_evaluation(apart)
-    assert str(ours.value) == str(refusal.value)
-    assert "sort_queries=true" in str(ours.value)
-    assert any("evaluator_config" in note for note in ours.value.__notes__)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -289,113 +188,10 @@ def test_the_model_sees_the_listed_features_in_their_order(frame: pd.DataFrame) 
     )
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        lambda features: features["clicks"].to_numpy(),
-        lambda features: features["clicks"].tolist(),
-        lambda features: features[["clicks"]],
-        lambda features: features[["clicks"]].to_numpy(),
-        lambda features: features["clicks"].astype(object),
-        lambda features: features["clicks"].astype("float32"),
-        lambda features: features["clicks"].astype(int),
-    ],
-)
-def test_any_form_of_one_number_a_document_is_a_score(
-    frame: pd.DataFrame, model: Callable[[pd.DataFrame], Any]
-) -> None:
-    assert run_evaluation(frame, model=model).metrics == expected(frame)
-
-
-def test_of_several_columns_that_a_model_returns_one_is_named(frame: pd.DataFrame) -> None:
-    result = run_evaluation(frame, model=lambda features: features, predictions="clicks")
-    assert result.metrics == expected(frame)
-    with pytest.raises(DataError, match=naming("price, clicks", "predictions='COLUMN'")):
-        run_evaluation(frame, model=lambda features: features)
-    with pytest.raises(DataError, match=naming("'click'", "'clicks'")):
-        run_evaluation(frame, model=lambda features: features, predictions="click")
-
-
-@pytest.mark.parametrize(
-    ("model", "parts"),
-    [
-        (lambda features: features["clicks"][1:], ("shape (44,)", "45 documents")),
-        (lambda features: features.to_numpy(), ("shape (45, 2)", "45 documents")),
-        (lambda features: 1.0, ("shape ()", "45 documents")),
-        (lambda features: ["high"] * len(features), ("not numbers", "high")),
-        (lambda features: [[1.0], [1.0, 2.0]], ("not numbers",)),
-        (lambda features: features["clicks"].where(features.index != 3), ("row 4", "NaN")),
-    ],
-)
-def test_what_is_no_score_a_document_is_refused(
-    frame: pd.DataFrame, model: Callable[[pd.DataFrame], Any], parts: tuple[str, ...]
-) -> None:
-    with pytest.raises(DataError, match=naming(*parts)):
-        run_evaluation(frame, model=model)
-
-
-@pytest.mark.parametrize(
-    ("config", "kind", "parts"),
-    [
-        ({"metrics": ["ndgc@10"]}, ConfigError, ("'ndgc@10'", "'ndcg'")),
-        ({"metrics": []}, ConfigError, ("evaluator_config", "metrics", "['ndcg@10', 'map']")),
-        ({"metrics": 10}, ConfigError, ("metrics is 10", "['ndcg@10', 'map']")),
-        ({"convention": "lightgmb"}, ConfigError, ("'lightgmb'", "'lightgbm'")),
-        ({"convention": "lightgbm"}, UndefinedMetricError, ("lightgbm", "mrr")),
-        ({"settings": {"tie": "worst"}}, ConfigError, ("'tie'", "'ties'")),
-        ({"querry": "query_id"}, ConfigError, ("key 'querry'", "'query'", "targets")),
-        ({"sort_queries": "false"}, ConfigError, ("sort_queries is 'false'", "True or False")),
-        ({"query": "query"}, DataError, ("column 'query'", "'query_id'")),
-        ({"weight": "wait"}, DataError, ("column 'wait'", "weight")),
-        ({"features": ["prize"]}, DataError, ("column 'prize'", "'price'")),
-    ],
-)
-def test_a_mistake_in_the_configuration_is_told_with_its_remedy(
-    frame: pd.DataFrame, config: dict[str, Any], kind: type[LtrbenchError], parts: tuple[str, ...]
-) -> None:
-    with pytest.raises(kind, match=naming(*parts)):
-        run_evaluation(frame, config=config)
-
-
-def test_an_absent_query_or_label_is_told_with_where_to_name_it(frame: pd.DataFrame) -> None:
-    with pytest.raises(DataError, match=naming("query_id or qid", "evaluator_config={'query': 'COLUMN'}")):
-        run_evaluation(frame.drop(columns="query_id"))
-    with pytest.raises(DataError, match=naming("label or relevance", "targets='COLUMN'")):
-        run_evaluation(frame.drop(columns="label"), targets=None)
-    with pytest.raises(DataError, match=naming("feature_names", "evaluator_config={'features': [...]}")):
-        run_evaluation(frame, feature_names=["clicks", "price"])
-
-
-def test_a_label_that_is_none_is_told_with_its_row(frame: pd.DataFrame) -> None:
-    with pytest.raises(DataError, match=naming("row 2:", "-1.0", "column 'label'")):
-        run_evaluation(frame.assign(label=frame["label"].where(frame.index != 1, -1)))
-
-
-def test_what_cannot_be_evaluated_is_refused(frame: pd.DataFrame) -> None:
-    with pytest.raises(ConfigError, match=naming("model", "predictions='COLUMN'")):
-        run_evaluation(frame, model=None)
-    with pytest.raises(ConfigError, match=naming("custom_artifacts", "'ranker'", "leave it out")):
-        run_evaluation(frame, custom_artifacts=[lambda table, metrics, folder: {}])
-    with pytest.raises(DataError, match=naming("type ndarray", "DataFrame", "query")):
-        run_evaluation(frame[["price"]].to_numpy(), targets=frame["label"].to_numpy())
-
-
 def test_where_no_query_counts_a_metric_is_nan(frame: pd.DataFrame) -> None:
     result = run_evaluation(frame.assign(label=0))
     assert np.isnan(list(result.metrics.values())).all()
     assert result.artifacts["evaluation"].content["metrics"] == dict.fromkeys(METRICS)
-
-
-def test_a_failed_evaluation_logs_no_metric(frame: pd.DataFrame) -> None:
-    with mlflow.start_run() as active, pytest.raises(DataError):
-        run_evaluation(frame, model=lambda features: 1.0)
-    assert mlflow.get_run(active.info.run_id).data.metrics == {}
-
-
-def test_rankers_are_evaluated_and_nothing_else() -> None:
-    kinds = ["ranker", "regressor", "classifier", "retriever", "text", "", None]
-    can = [kind for kind in kinds if RankerEvaluator.can_evaluate(model_type=kind, evaluator_config={})]
-    assert can == ["ranker"]
 
 
 def test_a_regressor_on_the_same_data_is_evaluated_as_if_ltrbench_were_not_there(
@@ -418,3 +214,113 @@ def test_importing_mlflow_does_not_import_ltrbench() -> None:
     script = "import sys, mlflow; print('ltrbench' in sys.modules, 'numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def as_weights(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(weight=frame["query_id"].astype(float))
+
+
+def renamed(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.rename(columns={"query_id": "session", "label": "grade", "document_id": "sku"})
+
+
+RANKLIB = with_settings(preset("ranklib"), {"gain": "[0, 1, 3, 5]", "average_precision_cutoff": "true"})
+
+
+@pytest.mark.parametrize(
+    ("change", "given", "convention"),
+    [
+        (None, {}, DEFAULT),
+        (None, {"evaluators": ["ltrbench"], "evaluator_config": {"ltrbench": {"metrics": METRICS}}}, DEFAULT),
+        (None, {"targets": None}, DEFAULT),
+        (None, {"config": {"metrics": "ndcg@10, map,mrr"}}, DEFAULT),
+        (lambda frame: from_pandas(frame, targets="label"), {"targets": None}, DEFAULT),
+        (lambda frame: frame.assign(score=frame["clicks"]), {"model": None, "predictions": "score"}, DEFAULT),
+        (None, {"model": lambda features: features, "predictions": "clicks"}, DEFAULT),
+        (None, {"model": lambda features: features["clicks"].tolist()}, DEFAULT),
+        (None, {"model": lambda features: features[["clicks"]].to_numpy()}, DEFAULT),
+        (None, {"model": lambda features: features["clicks"].astype(object)}, DEFAULT),
+        (None, {"config": {"convention": "trec_eval"}}, preset("trec_eval")),  # ties by document ids
+        (None, {"config": {"convention": preset("catboost")}}, preset("catboost")),
+        (None, {"config": {"settings": {"no_relevant": 0}}}, with_settings(DEFAULT, {"no_relevant": "0"})),
+        (
+            None,
+            {
+                "config": {
+                    "convention": "ranklib",
+                    "settings": {"gain": [0, 1, 3, 5], "average_precision_cutoff": True},
+                }
+            },
+            RANKLIB,
+        ),
+        (
+            renamed,
+            {
+                "targets": "grade",
+                "config": {"query": "session", "document": "sku", "convention": "trec_eval"},
+            },
+            preset("trec_eval"),
+        ),
+    ],
+)
+def test_the_metrics_are_those_of_ltrbench(
+    frame: pd.DataFrame, change: Any, given: dict[str, Any], convention: Convention
+) -> None:
+    result = run_evaluation(change(frame) if change else frame, **given)
+    assert result.metrics == expected(frame, convention)
+    assert result.artifacts["evaluation"].content["convention"] == convention.describe()
+
+
+def test_a_weight_of_the_queries_counts_in_the_mean(frame: pd.DataFrame) -> None:
+    weighted = as_weights(frame)
+    assert run_evaluation(weighted).metrics == expected(weighted, weight="weight") != expected(frame)
+
+
+def of_model(model: Callable[[pd.DataFrame], Any], **given: Any) -> Callable[[pd.DataFrame], Any]:
+    return lambda frame: run_evaluation(frame, model=model, **given)
+
+
+def of_config(**config: Any) -> Callable[[pd.DataFrame], Any]:
+    return lambda frame: run_evaluation(frame, config=config)
+
+
+@pytest.mark.parametrize(
+    ("call", "parts"),
+    [
+        (of_model(lambda features: features["clicks"][1:]), ("shape (44,)", "45 documents")),
+        (of_model(lambda features: features.to_numpy()), ("shape (45, 2)", "45 documents")),
+        (of_model(lambda features: 1.0), ("shape ()", "45 documents")),
+        (of_model(lambda features: ["high"] * len(features)), ("not numbers", "high")),
+        (of_model(lambda features: features["clicks"].where(features.index != 3)), ("row 4", "NaN")),
+        (of_model(lambda features: features), ("price, clicks", "predictions='COLUMN'")),
+        (of_model(lambda features: features, predictions="click"), ("'click'", "'clicks'")),
+        (lambda frame: run_evaluation(frame, model=None), ("model", "predictions='COLUMN'")),
+        (of_config(metrics=["ndgc@10"]), ("'ndgc@10'", "'ndcg'")),
+        (of_config(metrics=[]), ("evaluator_config", "metrics", "['ndcg@10', 'map']")),
+        (of_config(metrics=10), ("metrics is 10", "['ndcg@10', 'map']")),
+        (of_config(convention="lightgmb"), ("'lightgmb'", "'lightgbm'")),
+        (of_config(convention="lightgbm"), ("lightgbm", "mrr")),
+        (of_config(settings={"tie": "worst"}), ("'tie'", "'ties'")),
+        (of_config(querry="query_id"), ("key 'querry'", "'query'", "targets")),
+        (of_config(sort_queries="false"), ("sort_queries is 'false'", "True or False")),
+        (of_config(query="query"), ("column 'query'", "'query_id'")),
+        (of_config(features=["prize"]), ("column 'prize'", "'price'")),
+        (lambda frame: run_evaluation(frame.iloc[[0, 1, 3, 2]]), ("sort_queries=true",)),
+        (
+            lambda frame: run_evaluation(frame.drop(columns="query_id")),
+            ("evaluator_config={'query': 'COLUMN'}",),
+        ),
+        (lambda frame: run_evaluation(frame.drop(columns="label"), targets=None), ("targets='COLUMN'",)),
+        (lambda frame: run_evaluation(frame.assign(label=-1)), ("row 1:", "-1.0", "column 'label'")),
+        (
+            lambda frame: run_evaluation(frame[["price"]].to_numpy(), targets=frame["label"].to_numpy()),
+            ("type ndarray", "DataFrame", "query"),
+        ),
+    ],
+)
+def test_a_mistake_is_told_with_its_remedy_and_logs_no_metric(
+    frame: pd.DataFrame, call: Callable[[pd.DataFrame], Any], parts: tuple[str, ...]
+) -> None:
+    with mlflow.start_run() as active, pytest.raises(LtrbenchError, match=naming(*parts)):
+        call(frame)
+    assert mlflow.get_run(active.info.run_id).data.metrics == {}

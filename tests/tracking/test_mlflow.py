@@ -7,34 +7,29 @@ import os
 import shutil
 import socket
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from composed_jobs import composed
 from messages import naming
 from mlflow import MlflowClient
 from mlflow.entities import Run as MlflowRun
+from paths import CONF
 from search_records import search_record
 
-from ltrbench.compare.scores.imported import Import, import_like
+from ltrbench.compare.imported import Import, import_like
 from ltrbench.data import Judgments
 from ltrbench.errors import TrackingError
+from ltrbench.experiment.run import _begin
+from ltrbench.rankers import BoostingRanker
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.results import (
-    FAILED,
-    FINISHED,
-    RESULT_FILE,
-    LearningCurve,
-    Run,
-    RunResult,
-    ScoredSplit,
-    write_run,
-)
+from ltrbench.runs import FAILED, FINISHED, LearningCurve, Run, RunResult, ScoredSplit, write_run
 from ltrbench.tracking import mlflow_store
 from ltrbench.tracking.mlflow import MLflowTracker, run_list_of
-from ltrbench.tracking.mlflow_entities import run_params, run_tags, sweep_params, sweep_title
+from ltrbench.tracking.mlflow_entities import MOST_PARAMS, run_params, run_tags, sweep_params, sweep_title
 
 # MLflow uses what SQLAlchemy has deprecated, and leaves its database connections to the garbage collector,
 # which complains of them from Python 3.13 on.
@@ -100,17 +95,6 @@ def logged(tracker: MLflowTracker) -> list[MlflowRun]:
     return sorted(runs, key=lambda run: run.data.tags["kind"], reverse=True)  # the sweep before its runs
 
 
-def test_a_sweep_is_a_parent_and_its_jobs_are_children(tracker: MLflowTracker, tmp_path: Path) -> None:
-    tracker.open("multirun/today")
-    tracker.log(make_run(tmp_path / "0"))
-    tracker.log(make_run(tmp_path / "1", status=FAILED))
-    tracker.close("failed")
-    parent, *children = logged(tracker)
-    assert (parent.data.tags["sweep"], parent.info.status) == ("multirun/today", "FAILED")
-    assert {child.info.status for child in children} == {"FINISHED", "FAILED"}
-    assert {child.data.tags["mlflow.parentRunId"] for child in children} == {parent.info.run_id}
-
-
 SWEPT = {"model": ("native", "lightgbm"), "params.num_leaves": ("15", "31"), "seed": ("1", "2")}
 
 
@@ -131,38 +115,6 @@ def make_job(folder: Path, model: str, num_leaves: int, seed: int) -> Run:
             "metrics": ["ndcg@10"],
             "seed": seed,
         },
-    )
-
-
-def test_a_job_is_named_by_its_model_and_what_differs_between_the_jobs(
-    tracker: MLflowTracker, tmp_path: Path
-) -> None:
-    tracker.open("multirun/today")
-    tracker.log(make_job(tmp_path, "native", 15, 2))
-    tracker.log(make_job(tmp_path, "lightgbm", 31, 1))
-    _, *children = logged(tracker)
-    assert {child.info.run_name for child in children} == {
-        "native num_leaves=15 seed=2",
-        "lightgbm num_leaves=31 seed=1",
-    }
-
-
-def test_names_are_the_same_where_a_store_is_filled_again_from_the_folders(
-    tracker: MLflowTracker, tmp_path: Path
-) -> None:
-    job = make_job(tmp_path, "native", 15, 2)
-    record = json.loads((job.path / RESULT_FILE).read_text())
-    del record["format"]
-    names = []
-    for experiment in ("ltrbench", "again"):
-        store = MLflowTracker(uri=tracker.uri, experiment=experiment)
-        store.open("multirun/today")
-        store.log(Run(job.path, RunResult(**record)))
-        names.append([run.info.run_name for run in logged(store)])
-    assert (
-        names[0]
-        == names[1]
-        == ["native, lightgbm on mq2008: num_leaves, seed", "native num_leaves=15 seed=2"]
     )
 
 
@@ -190,6 +142,7 @@ def test_the_parent_has_a_title_and_the_parameters_of_the_sweep_from_its_first_j
         tracker.log(make_job(tmp_path, "native", 15, seed))
         parent = logged(tracker)[0]
         assert parent.info.run_name == "native, lightgbm on mq2008: num_leaves, seed"
+        assert f"native num_leaves=15 seed={seed}" in {run.info.run_name for run in logged(tracker)[1:]}
         assert parent.data.params == {
             "model": "native, lightgbm",
             "params": "matched",
@@ -310,26 +263,6 @@ def test_names_that_mlflow_refuses_are_mirrored_as_text(tracker: MLflowTracker, 
     assert not [text for text in (*run.data.tags.values(), *run.data.params.values()) if "\x1b" in text]
 
 
-@pytest.mark.parametrize(
-    ("status", "theirs"), [("finished", "FINISHED"), ("failed", "FAILED"), ("interrupted", "KILLED")]
-)
-def test_the_parent_is_closed_with_the_status_of_the_sweep(
-    tracker: MLflowTracker, status: str, theirs: str
-) -> None:
-    tracker.open("sweep")
-    tracker.close(status)
-    tracker.close(status)  # a second time changes nothing
-    assert [run.info.status for run in logged(tracker)] == [theirs]
-
-
-def test_a_single_run_has_no_parent(tracker: MLflowTracker, tmp_path: Path) -> None:
-    tracker.open(None)
-    tracker.log(make_run(tmp_path / "run"))
-    tracker.close("finished")
-    (run,) = logged(tracker)
-    assert "mlflow.parentRunId" not in run.data.tags
-
-
 def test_a_run_of_imported_scores_is_mirrored_without_times_and_a_model(
     tracker: MLflowTracker, tmp_path: Path
 ) -> None:
@@ -351,8 +284,10 @@ def test_a_run_carries_its_configuration_its_numbers_and_where_they_come_from(
     tracker.log(make_run(tmp_path / "run"))
     (run,) = logged(tracker)
     assert run.data.params == {
+        "model": "native",
+        "params": "matched",
+        "data": "mq2008",
         "model.num_leaves": "31",
-        "model.extra": "{}",
         "model.early_stopping": "null",
         "metrics": "['ndcg@10']",
     }
@@ -374,33 +309,24 @@ def test_a_run_carries_its_configuration_its_numbers_and_where_they_come_from(
     assert run.info.end_time - run.info.start_time == 60_000
 
 
-def test_the_learning_curve_is_whole_and_the_kept_models_value_is_the_latest(
+def test_the_learning_curve_has_a_point_per_iteration_and_the_kept_models_values_one_at_step_0(
     tracker: MLflowTracker, tmp_path: Path
 ) -> None:
     tracker.open(None)
     tracker.log(make_run(tmp_path / "run"))
     (run,) = logged(tracker)
-    history = MlflowClient(tracker.uri).get_metric_history(run.info.run_id, "valid/ndcg_at_10")
-    points = {point.step: point.value for point in history}
-    assert points == {
-        **{number: number / ITERATIONS for number in range(1, ITERATIONS + 1)},
-        ITERATIONS + 1: 0.75,
+    client = MlflowClient(tracker.uri)
+    points = {
+        name: {point.step: point.value for point in client.get_metric_history(run.info.run_id, name)}
+        for name in run.data.metrics
     }
+    whole = {number: number / ITERATIONS for number in range(1, ITERATIONS + 1)}
+    curves = {name for name in points if "_by_iteration/" in name}
+    assert curves == {f"{split}_by_iteration/ndcg_at_{k}" for split in ("train", "valid") for k in (5, 10)}
+    assert all(of_name == whole if name in curves else [*of_name] == [0] for name, of_name in points.items())
     assert run.data.metrics["valid/ndcg_at_10"] == 0.75
     # Train has no final evaluation: its value is that of the curve at the kept iteration, 450.
     assert run.data.metrics["train/ndcg_at_5"] == 450 / ITERATIONS
-
-
-def test_a_curve_that_ends_with_the_kept_model_has_no_point_behind_its_end(
-    tracker: MLflowTracker, tmp_path: Path
-) -> None:
-    tracker.open(None)
-    tracker.log(make_run(tmp_path / "run", best_iteration=ITERATIONS, metrics={"valid/ndcg@10": 1.0}))
-    (run,) = logged(tracker)
-    client = MlflowClient(tracker.uri)
-    for name in ("valid/ndcg_at_10", "train/ndcg_at_5"):
-        history = client.get_metric_history(run.info.run_id, name)
-        assert sorted(point.step for point in history) == list(range(1, ITERATIONS + 1))
 
 
 def test_no_parameter_is_lost_to_what_mlflow_does_not_allow(tracker: MLflowTracker, tmp_path: Path) -> None:
@@ -411,24 +337,57 @@ def test_no_parameter_is_lost_to_what_mlflow_does_not_allow(tracker: MLflowTrack
         "long": "x" * 10_000,
         "name" * 100: 4,
         "address": "http://me:secret@host:5000",
-        **{f"p{number}": number for number in range(250)},
     }
     tracker.open(None)
     tracker.log(make_run(tmp_path / "run", config={"extra": extra}))
     (run,) = logged(tracker)
     params = run.data.params
-    assert len(params) == len(extra)
+    assert len([name for name in params if name.startswith("extra.")]) == len(extra)
     assert (params["extra.a_0_"], params["extra.a_0__"], params["extra.../up"]) == ("1", "2", "3")
     assert params["extra.long"] == "x" * 5999 + "…"
     assert params["extra.address"] == "http://me:***@host:5000"
+
+
+def test_a_final_run_names_its_search_a_failed_one_its_error_and_a_trial_itself(tmp_path: Path) -> None:
+    config = {"model": {"l2": 0.5}, "search": {"trials": 50, "space": {"l2": [0, 100]}}}
+    error = "frame\n" * 2000 + "ValueError: here"
+    result = make_run(tmp_path / "0", search=search_record(), config=config, error=error).result
+    params = {param.key: param.value for param in run_params(result)}
+    expected = {"search.name": "random", "search.budget.trials": "3", "search.settings.l2": "0.5"}
+    assert expected.items() <= params.items()
+    assert "search.space.l2" not in params
+    tags = run_tags(Run(tmp_path / "0", result), "")
+    assert tags["search"] == "random"
+    assert (len(tags["error"]), tags["error"][0], tags["error"][-4:]) == (5000, "…", "here")
 
 
 def test_the_parameters_of_a_run_from_python_are_the_fields_of_its_ranker(tmp_path: Path) -> None:
     ranker = {"class": "ltrbench.rankers.native.NativeRanker", "fields": {"num_leaves": 8, "l2": None}}
     made = make_run(tmp_path, config={}, ranker=ranker, overrides=None)
     params = {param.key: param.value for param in run_params(made.result)}
-    assert params == {"model._target_": ranker["class"], "model.num_leaves": "8", "model.l2": "null"}
+    of_ranker = {name: value for name, value in params.items() if name.startswith("model.")}
+    assert of_ranker == {"model._target_": ranker["class"], "model.num_leaves": "8", "model.l2": "null"}
     assert "command" not in run_tags(made, "")
+
+
+MODELS = sorted(path.stem for path in (CONF / "model").glob("[a-z]*.yaml"))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_run_has_at_most_40_parameters_and_those_of_the_command_are_among_them(model: str) -> None:
+    words = ("data=mq2008", "data.fold=2", "params.num_leaves=7", "early_stopping.patience=9")
+    experiment, _, _ = composed(f"model={model}", *words)
+    params = [param.key for param in run_params(_begin(experiment))]
+    assert len(params) <= MOST_PARAMS
+    assert params[:3] == ["model", "params", "data"]
+    ranker = experiment.ranker
+    assert "data.fold" in params
+    if isinstance(ranker, BoostingRanker):
+        assert {"model.num_leaves", "model.early_stopping.patience", "model.seed"} <= set(params)
+        # A setting that a preset changes distinguishes its runs.
+        settings, defaults = asdict(ranker), asdict(type(ranker)())
+        changed = [name for name in settings if settings[name] != defaults[name]]
+        assert {f"model.{name}" for name in changed} - {"model.early_stopping"} <= set(params)
 
 
 def test_the_folder_is_there_as_artifacts(tracker: MLflowTracker, tmp_path: Path) -> None:
@@ -469,49 +428,6 @@ def test_a_relative_store_is_one_place_wherever_the_process_goes(
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_a_store_can_be_filled_again_from_the_folders(tracker: MLflowTracker, tmp_path: Path) -> None:
-    made = make_run(tmp_path / "run")
-    again = MLflowTracker(uri=tracker.uri, experiment="again")
-    for store in (tracker, again):
-        store.open(None)
-        store.log(made)
-    assert logged(tracker)[0].data.metrics == logged(again)[0].data.metrics
-
-
-def test_a_failed_run_says_why(tracker: MLflowTracker, tmp_path: Path) -> None:
-    tracker.open(None)
-    tracker.log(make_run(tmp_path / "run", status=FAILED))
-    (run,) = logged(tracker)
-    assert (run.info.status, run.data.tags["error"]) == ("FAILED", "boom")
-
-
-def test_of_a_long_traceback_the_end_is_kept(tracker: MLflowTracker, tmp_path: Path) -> None:
-    tracker.open(None)
-    tracker.log(
-        make_run(tmp_path / "run", error="frame\n" * 2000 + "ValueError: here", started="", finished="")
-    )
-    (run,) = logged(tracker)
-    text = run.data.tags["error"]
-    assert len(text) == 5000
-    assert text.startswith("…")
-    assert text.endswith("ValueError: here")
-
-
-def test_a_run_that_was_cut_off_is_not_shown_as_running(
-    tracker: MLflowTracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(MlflowClient, "log_artifacts", full)
-    tracker.open(None)
-    with pytest.raises(
-        TrackingError, match=naming(tracker.uri, "OSError: No space left on device", "ltrbench sync DIR")
-    ):
-        tracker.log(make_run(tmp_path / "run"))
-    assert [run.info.status for run in logged(tracker)] == ["KILLED"]
-
-
 def test_an_absent_server_is_told_in_one_sentence_with_the_remedy() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -526,16 +442,6 @@ def test_an_absent_server_is_told_in_one_sentence_with_the_remedy() -> None:
     assert time.monotonic() - began < 10
     assert "secret" not in str(caught.value)
     assert dict(os.environ) == environment
-
-
-def test_what_the_user_has_set_for_mlflow_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    with mlflow_store.environment(
-        {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3", "MLFLOW_HTTP_REQUEST_TIMEOUT": "5"}
-    ):
-        assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
-        assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "5"
-    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
 
 
 @pytest.mark.parametrize(
@@ -555,14 +461,6 @@ def test_a_file_that_is_no_database_is_refused_at_once(
     assert time.monotonic() - began < 10
 
 
-def test_a_database_that_another_process_made_meanwhile_is_kept(tmp_path: Path, empty_database: Path) -> None:
-    database = tmp_path / "mlflow.db"
-    shutil.copy(empty_database, database)
-    mlflow_store.create_database(database)
-    assert database.read_bytes() == empty_database.read_bytes()
-    assert [path.name for path in tmp_path.iterdir()] == ["mlflow.db"]
-
-
 def test_an_interrupted_migration_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(tracking_uri: str) -> None:
         Path(tracking_uri.removeprefix("sqlite:///")).write_bytes(b"half")
@@ -572,30 +470,6 @@ def test_an_interrupted_migration_leaves_nothing(tmp_path: Path, monkeypatch: py
     with pytest.raises(KeyboardInterrupt):
         MLflowTracker(uri=f"sqlite:///{tmp_path / 'mlflow.db'}").open("sweep")
     assert not list(tmp_path.iterdir())
-
-
-def test_a_store_that_is_lost_meanwhile_is_told(tracker: MLflowTracker, tmp_path: Path) -> None:
-    tracker.open("sweep")
-    (tmp_path / "mlflow.db").unlink()
-    made = make_run(tmp_path / "run")
-    message = naming(tracker.uri, "deleted", "ltrbench sync DIR", "tracking=none")
-    with pytest.raises(TrackingError, match=message):
-        tracker.log(made)
-    with pytest.raises(TrackingError, match=message):
-        tracker.close("finished")
-
-
-def test_a_store_is_named_and_opened_before_it_is_used(tracker: MLflowTracker, tmp_path: Path) -> None:
-    made = make_run(tmp_path / "run")
-    with pytest.raises(TrackingError, match=naming(tracker.uri, "not open", "call open")):
-        tracker.log(made)
-    with pytest.raises(TrackingError, match=naming("tracking.uri", "tracking=none")):
-        MLflowTracker(uri="").open(None)
-
-
-def test_a_store_of_no_known_kind_is_refused() -> None:
-    with pytest.raises(TrackingError, match=naming("gopher://x", "tracking.uri=sqlite:///FILE")):
-        MLflowTracker(uri="gopher://x").open(None)
 
 
 def test_a_deleted_experiment_is_told_apart_from_an_absent_one(tracker: MLflowTracker) -> None:
@@ -645,25 +519,3 @@ def test_the_parent_is_described_by_a_job_and_not_by_a_trial(tracker: MLflowTrac
     assert not logged(tracker)[0].data.params
     tracker.log(make_job(tmp_path, "lightgbm", 31, 1))
     assert logged(tracker)[0].data.params["model"] == "native, lightgbm"
-
-
-def test_a_final_run_names_its_search_and_what_it_chose(tracker: MLflowTracker, tmp_path: Path) -> None:
-    tracker.open(None)
-    config = {"model": {"l2": 0.5}, "search": {"trials": 50, "space": {"l2": [0, 100]}}}
-    tracker.log(make_run(tmp_path / "0", search=search_record(), config=config))
-    (child,) = logged(tracker)
-    assert child.data.tags["search"] == "random"
-    assert "trial" not in child.data.tags
-    of_search = {name: value for name, value in child.data.params.items() if name.startswith("search.")}
-    assert of_search == {
-        "search.name": "random",
-        "search.seed": "0",
-        "search.metric": "ndcg@10",
-        "search.choose": "per_fold",
-        "search.budget.trials": "3",
-        "search.trials": "3",
-        "search.iterations": "40",
-        "search.seconds": "2.5",
-        "search.chosen": "1",
-        "search.settings.l2": "0.5",
-    }

@@ -26,15 +26,14 @@ from mlflow.entities import LoggedModel
 from mlflow.entities import Run as MlflowRun
 
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.errors import ConfigError, TrackingError
+from ltrbench.errors import TrackingError
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.models.loading import load_ranker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.results import Run
+from ltrbench.runs import Run
 from ltrbench.tracking.mlflow import MLflowTracker
 
 pytestmark = [
@@ -147,21 +146,6 @@ def test_a_run_has_its_data_sets_by_their_fingerprints(
         }
 
 
-def test_tables_and_pictures_stand_beside_a_run(runs: dict[str, Run], logged_to: MLflowTracker) -> None:
-    del runs
-    client = MlflowClient(logged_to.uri)
-    for logged in children(logged_to):
-        found = {
-            item.path
-            for folder in ("tables", "pictures")
-            for item in client.list_artifacts(logged.info.run_id, folder)
-        }
-        expected = {"tables/per_query.json", "tables/importances.json"}
-        if logged.data.tags["backend"] != "single_feature":
-            expected |= {"pictures/learning_curve.png", "pictures/importances.png"}
-        assert found >= expected
-
-
 def test_the_parent_carries_the_comparison_and_the_best_run(
     runs: dict[str, Run], logged_to: MLflowTracker, tmp_path: Path
 ) -> None:
@@ -184,18 +168,6 @@ def test_the_parent_carries_the_comparison_and_the_best_run(
     assert parent.data.metrics["native/ndcg_at_10"] == 0.5
     assert parent.data.tags["claim/native vs xgboost_ ndcg_at_10"] == "better (these trained models)"
     assert parent.data.metrics["test/ndcg_at_10"] == runs["xgboost"].result.metrics["test/ndcg@10"]
-
-
-def test_the_parent_of_folds_and_seeds_has_the_means_of_the_best_row(
-    runs: dict[str, Run], tracker: MLflowTracker, tmp_path: Path
-) -> None:
-    (tmp_path / "comparison").mkdir()
-    tracker.open("multirun/today")
-    tracker.log(runs["native"])
-    tracker.summarize(tmp_path / "comparison", "", runs["native"], {"test/ndcg@10": 0.25}, {})
-    (parent,) = (item for item in all_runs(tracker) if item.data.tags["kind"] == "sweep")
-    assert parent.data.metrics["test/ndcg_at_10"] == 0.25
-    assert parent.data.metrics["valid/ndcg_at_10"] == runs["native"].result.metrics["valid/ndcg@10"]
 
 
 def test_the_newest_registered_version_is_the_champion_and_says_why(
@@ -225,34 +197,6 @@ def test_without_a_model_there_is_nothing_to_register(tracker: MLflowTracker, tm
     assert not models(tracker)
     with pytest.raises(TrackingError, match=naming(done.path, "'ranker'", "tracking.models=true")):
         bare.register("ranker", done, "the only one")
-
-
-def test_a_run_that_is_not_in_the_store_is_not_said_to_lack_a_model(
-    runs: dict[str, Run], tracker: MLflowTracker
-) -> None:
-    tracker.open(None)
-    with pytest.raises(
-        TrackingError, match=naming("not in sqlite:///", "tracking=mlflow", "sweep folder")
-    ) as failure:
-        tracker.register("ranker", runs["native"], "the best")
-    assert "own classes" not in str(failure.value)
-    assert str(runs["native"].path) in str(failure.value)
-
-
-def test_a_class_outside_ltrbench_is_not_loaded_by_name(tmp_path: Path) -> None:
-    for target in ("os.system", "ltrbench.rankers.base.require", "ltrbench.rankers.nowhere.Ranker"):
-        with pytest.raises(ConfigError, match=naming(target)):
-            load_ranker(target, tmp_path)
-
-
-def test_the_machine_is_measured_where_it_is_asked_for(tracker: MLflowTracker, tmp_path: Path) -> None:
-    pytest.importorskip("psutil")
-    measuring = MLflowTracker(uri=tracker.uri, system_metrics=True)
-    measuring.open(None)
-    logged_run("native", NativeRanker(num_trees=3), measuring, tmp_path)
-    (logged,) = all_runs(tracker)
-    assert logged.data.metrics["system/system_memory_usage_megabytes"] > 0
-    assert 0 <= logged.data.metrics["system/cpu_utilization_percentage"] <= 100
 
 
 def test_mlflow_serves_a_model_of_ours(runs: dict[str, Run], logged_to: MLflowTracker) -> None:

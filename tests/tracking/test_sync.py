@@ -14,8 +14,8 @@ from mlflow.entities import Run as MlflowRun
 from toy_runs import mentions
 
 from ltrbench.cli import main
-from ltrbench.cli.jobs.mirroring import TRACKING
-from ltrbench.results import FAILED, RESULT_FILE, holder
+from ltrbench.cli.mirroring import TRACKING
+from ltrbench.runs import FAILED, RESULT_FILE, holder
 
 pytestmark = [
     pytest.mark.slow,
@@ -90,19 +90,6 @@ def test_a_run_folder_is_stored_without_a_parent_and_becomes_part_of_its_sweep(t
     assert len(runs["run"]) == 2
 
 
-def test_a_folder_of_sweeps_and_runs_gets_a_parent_for_each_sweep(tmp_path: Path) -> None:
-    for name in ("first", "second"):
-        write(tmp_path / "all" / name / "0", name)
-        (tmp_path / "all" / name / "multirun.yaml").write_text("")
-    write(tmp_path / "all/alone", "alone", sweep=None)
-    assert main(["sync", "all"]) == 0
-    runs = stored()
-    assert {Path(run.data.tags["sweep"]).name for run in runs["sweep"]} == {"first", "second"}
-    of_model = {run.data.tags["backend"]: run.data.tags.get("mlflow.parentRunId") for run in runs["run"]}
-    assert of_model["alone"] is None
-    assert len(set(of_model.values())) == 3
-
-
 def test_the_store_of_the_runs_is_the_default(
     tmp_path: Path, empty_database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,11 +144,3 @@ def test_trials_are_stored_exactly_once_and_not_compared(tmp_path: Path) -> None
     jobs = sorted((run.data.tags["job"], run.data.tags.get("trial")) for run in runs["run"])
     assert jobs == [("0", None), ("1", None), ("trials/0", "true"), ("trials/1", "true")]
     assert mentions(parent.data.tags["mlflow.note.content"], "native", "lightgbm")
-
-
-def test_trials_without_a_final_run_are_stored_without_a_comparison(tmp_path: Path) -> None:
-    write(tmp_path / "sweep/trials/0", "native", trial=True, metrics={"valid/ndcg@10": 0.5})
-    assert main(["sync", "sweep"]) == 0
-    runs = stored()
-    assert [run.data.tags["trial"] for run in runs["run"]] == ["true"]
-    assert "mlflow.note.content" not in runs["sweep"][0].data.tags

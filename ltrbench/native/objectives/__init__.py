@@ -2,19 +2,16 @@
 
 In reading order:
 
-    lambdas        gradients and hessians of NDCG, with the fast kernel for native's default settings
-    dialects       settings in which implementations of LambdaMART differ
-    pairs          specification: the lambdas of one query, pair by pair
-    pairwise       compiled kernel for all pairwise objectives and dialects
-    swaps          closed forms for the change of a metric when two documents are swapped, for `pairwise`
+    lambdas        gradients and hessians of NDCG, with the fast kernel for default settings; `prepare`
+    pairs          specification: the lambdas of one query, pair by pair, and the change of a metric by a swap
+    pairwise       dialects of implementations, and the compiled kernel for all pairwise objectives
     xendcg         cross entropy of whole lists instead of pairs
-    preparation    objective function for a data set and settings
     position_bias  correction of clicks for position bias, by a bias term or by weights of pairs
 
-This package also exports the names of `preparation`.
+This package also exports `prepare` and its classes.
 """
 
-from ltrbench.native.objectives.preparation import (
+from ltrbench.native.objectives.lambdas import (
     CrossEntropy,
     Objective,
     ObjectiveSettings,

@@ -41,13 +41,12 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
-from ltrbench.metrics.convention import logarithmic_discount
-from ltrbench.native.objectives.dialects import PairSettings
+from ltrbench.metrics.conventions import logarithmic_discount
+from ltrbench.native.histogram import sum_by_group
+from ltrbench.native.objectives.lambdas import Objective, ObjectiveSettings, Queries, prepare_pairs
 from ltrbench.native.objectives.pairs import logistic, pair_lambdas
-from ltrbench.native.objectives.pairwise import LEAST_RATIO, PairCorrection
-from ltrbench.native.objectives.preparation import Objective, ObjectiveSettings, Queries, prepare_pairs
+from ltrbench.native.objectives.pairwise import LEAST_RATIO, PairCorrection, PairSettings
 from ltrbench.native.settings import setting
-from ltrbench.native.sums import sum_by_group
 from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.shapes import Gradients, Hessians, Labels, Values
 

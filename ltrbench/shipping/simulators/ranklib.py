@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.errors import ResultError
-from ltrbench.native.tree.nodes import NO_FEATURE
-from ltrbench.rankers.models.formats.java.numbers import parse_float32, trimmed
-from ltrbench.rankers.models.scoring import FlatTree, leaves_of
+from ltrbench.models.float32 import parse_float32, trimmed
+from ltrbench.models.trees import FlatTree, leaves_of
+from ltrbench.native.nodes import NO_FEATURE
 from ltrbench.shapes import Features
 from ltrbench.shipping.target import Rule
 

@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.errors import ResultError
-from ltrbench.native.tree.nodes import NO_FEATURE
-from ltrbench.rankers.models.formats.java.numbers import parse_float32
-from ltrbench.rankers.models.formats.java.solr import (
-    LINEAR_CLASS,
-    NORMALIZER_CLASS,
-    SOLR_SLACK,
-    TREES_CLASS,
-)
-from ltrbench.rankers.models.scoring import FlatTree, leaves_of
+from ltrbench.models.float32 import parse_float32
+from ltrbench.models.solr_file import LINEAR_CLASS, NORMALIZER_CLASS, SOLR_SLACK, TREES_CLASS
+from ltrbench.models.trees import FlatTree, leaves_of
+from ltrbench.native.nodes import NO_FEATURE
 from ltrbench.shapes import Features
 from ltrbench.shipping.target import Rule
 
 _FILES = "apache/solr, solr/modules/ltr/src/java/org/apache/solr/ltr/"
 _TREES = f"{_FILES}model/MultipleAdditiveTreesModel.java, commit 1a87471fb43eca419c69441f30b85f0fd94855ec"
+_NULL = f"{_FILES}model/MultipleAdditiveTreesModel.java, commit b5a11798c0c69d4cea6aac1425e7ac2095f5cb47"
 _LINEAR = f"{_FILES}model/LinearModel.java, commit 19c29c5025090521691c4118563cdcdc036174b3"
 
 _COMMON_RULES = (
@@ -42,7 +38,7 @@ _COMMON_RULES = (
         f"{_FILES}norm/StandardNormalizer.java, commit 9f5b2c7c27ed8d6cdcac2fc64c3c3f57ddf2e99d",
     ),
     Rule(
-        "A feature without a value has its default value, 0 unless the feature store has another one.",
+        "A feature without a value has its defaultValue of the feature store, 0 if there is none.",
         f"{_FILES}feature/Feature.java, commit 14a135e927df081714240b117d802735e8e099e4",
     ),
     Rule(
@@ -61,6 +57,12 @@ SOLR_TREE_RULES: Final = (
     ),
     Rule("The threshold is Float.parseFloat of its text, plus 1e-6 in float32.", _TREES),
     Rule("A value goes left if it is at most that; NaN goes right.", _TREES),
+    Rule(
+        "From Solr 9.2 on (SOLR-16596), with isNullSameAsZero false (a boolean, true by default), NaN is not "
+        "normalized, and goes left if missing is left, otherwise right; a split without missing cannot have "
+        "NaN.",
+        _NULL,
+    ),
     Rule("A feature that the model does not list ends the tree with 0.", _TREES),
     Rule("The score is a float32 sum of weight times value, in the order of the trees.", _TREES),
 )
@@ -70,7 +72,8 @@ SOLR_LINEAR_RULES: Final = (
     Rule("The score is a float32 sum of value times weight, in the order of the features.", _LINEAR),
 )
 
-_NODE_KEYS = frozenset(("value", "feature", "threshold", "left", "right"))
+_NODE_KEYS = frozenset(("value", "feature", "threshold", "left", "right", "missing"))
+_NULL_KEY = "isNullSameAsZero"
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class SolrModel:
     Attributes:
         columns: (M,), which features of the documents are the features of the model.
         averages, deviations: (M,) float32 of the normalizers.
+        defaults: (M,) float32 of features without a value.
         trees: their features are positions in `columns`; empty for a linear model.
         tree_weights: weights of the trees, float32.
         weights: (M,) float32 weights of a linear model.
@@ -88,6 +92,7 @@ class SolrModel:
     columns: tuple[int, ...]
     averages: NDArray[np.float32]
     deviations: NDArray[np.float32]
+    defaults: NDArray[np.float32]
     trees: tuple[FlatTree, ...] = ()
     tree_weights: NDArray[np.float32] | None = None
     weights: NDArray[np.float32] | None = None
@@ -98,7 +103,8 @@ class SolrModel:
 
     def scores(self, features: Features) -> NDArray[np.float32]:
         """Returns the (D,) scores of (D, F) features; NaN is a feature without a value."""
-        present = np.where(np.isnan(features), np.float32(0), features)[:, self.columns]
+        values = features[:, self.columns]
+        present = np.where(np.isnan(values), self.defaults, values)
         with np.errstate(over="ignore", invalid="ignore"):
             normalized = (present - self.averages) / self.deviations
             scores = np.zeros(len(features), dtype=np.float32)
@@ -126,14 +132,16 @@ def parse_solr(model: bytes, store: bytes, feature_names: Sequence[str]) -> Solr
     try:
         record, stored = _object(json.loads(model)), json.loads(store)
         listed = [_object(each) for each in _list(record.get("features"))]
-        names = [_name_in_store(each, record, stored) for each in listed]
+        in_store = [_feature_in_store(each, record, stored) for each in listed]
+        names = [_text(feature["name"]) for feature in in_store]
         if not names or len(set(names)) != len(names):
             raise ValueError("the model has no features, or has one twice")
         norms = [_normalizer(each.get("norm")) for each in listed]
         places = {name: column for column, name in enumerate(feature_names)}
         columns = tuple(places[name] for name in names)
         averages, deviations = (np.array(each, dtype=np.float32) for each in zip(*norms, strict=True))
-        return _with_parameters(SolrModel(columns, averages, deviations), record, names)
+        defaults = parse_float32([_default(feature) for feature in in_store])
+        return _with_parameters(SolrModel(columns, averages, deviations, defaults), record, names)
     except RecursionError:
         reason = "its objects are nested too deep"
     except KeyError as error:
@@ -148,33 +156,37 @@ def _with_parameters(model: SolrModel, record: Mapping[str, Any], names: Sequenc
     kind = record.get("class")
     if not isinstance(record.get("name"), str) or kind not in (TREES_CLASS, LINEAR_CLASS):
         raise ValueError(f"the model has no name, or its class is {kind!r}")
-    (key,) = _keys(parameters, {"trees"} if kind == TREES_CLASS else {"weights"})
+    key = "trees" if kind == TREES_CLASS else "weights"
+    null_is_zero = parameters.get(_NULL_KEY, True)
+    if _keys(parameters, {key, _NULL_KEY} if key == "trees" else {key}) - {_NULL_KEY} != {key}:
+        raise ValueError(f"its params have no {key}")
+    if not isinstance(null_is_zero, bool):
+        raise ValueError(f"{_NULL_KEY} is {null_is_zero!r}, not a boolean")
     if key == "weights":
         weights = _object(parameters[key])
         numbers = np.array([_number(weights.get(name)) for name in names])
         with np.errstate(over="ignore"):
-            return _replaced(model, weights=numbers.astype(np.float32))
+            return replace(model, weights=numbers.astype(np.float32))
     trees, tree_weights = [], []
     for tree in map(_object, _list(parameters[key])):
         if _keys(tree, {"weight", "root"}) != {"weight", "root"}:
             raise ValueError("a tree has no weight or no root")
         tree_weights.append(_text(tree["weight"]))
-        trees.append(_as_tree(_object(tree["root"]), {name: place for place, name in enumerate(names)}))
-    return _replaced(model, trees=tuple(trees), tree_weights=parse_float32(tree_weights))
+        places = {name: place for place, name in enumerate(names)}
+        trees.append(_as_tree(_object(tree["root"]), places, null_is_zero))
+    return replace(model, trees=tuple(trees), tree_weights=parse_float32(tree_weights))
 
 
-def _replaced(model: SolrModel, **changes: Any) -> SolrModel:
-    return SolrModel(model.columns, model.averages, model.deviations, **changes)
-
-
-def _as_tree(root: Mapping[str, Any], places: Mapping[str, int]) -> FlatTree:
+def _as_tree(root: Mapping[str, Any], places: Mapping[str, int], null_is_zero: bool) -> FlatTree:
     """Returns the nodes of a tree, each before its children.
 
     Args:
         places: name -> position among the features of the model.
+        null_is_zero: whether NaN goes right in every split.
     """
     features: list[int] = []
     texts: list[str] = []
+    missing_left: list[bool] = []
     children: list[list[int]] = []
     waiting: list[tuple[Mapping[str, Any], int]] = [(root, NO_FEATURE)]
     while waiting:
@@ -189,17 +201,24 @@ def _as_tree(root: Mapping[str, Any], places: Mapping[str, int]) -> FlatTree:
                 raise ValueError("a leaf has children")
             features.append(NO_FEATURE)
             texts.append(_text(node.get("value", "0")))
+            missing_left.append(False)
             continue
         if not {"threshold", "left", "right"} <= keys:
             raise ValueError("a split has no threshold, no left or no right")
         features.append(places.get(_text(node["feature"]), NO_FEATURE))
         texts.append(_text(node["threshold"]))
+        if not null_is_zero and "missing" not in keys:
+            raise ValueError("a split has no missing, which a missing value needs")
+        missing_left.append(not null_is_zero and _text(node["missing"]) == "left")
         waiting += [(_object(node["right"]), number), (_object(node["left"]), number)]
-    return _flat_tree(np.array(features), parse_float32(texts), children)
+    return _flat_tree(np.array(features), parse_float32(texts), children, np.array(missing_left))
 
 
 def _flat_tree(
-    features: NDArray[np.int64], numbers: NDArray[np.float32], children: Sequence[Sequence[int]]
+    features: NDArray[np.int64],
+    numbers: NDArray[np.float32],
+    children: Sequence[Sequence[int]],
+    missing_left: NDArray[np.bool_],
 ) -> FlatTree:
     is_leaf = np.array([not each for each in children])
     is_unknown = ~is_leaf & (features == NO_FEATURE)
@@ -212,19 +231,26 @@ def _flat_tree(
         threshold=np.where(is_leaf, 0, numbers + SOLR_SLACK).astype(np.float64),
         left=np.where(no_feature, places, left),
         right=np.where(no_feature, places, right),
-        missing_left=np.zeros(len(features), dtype=np.bool_),
+        missing_left=missing_left,
         zero_missing=np.zeros(len(features), dtype=np.bool_),
         value=np.where(is_leaf & ~is_unknown, numbers, 0).astype(np.float64),
     )
 
 
-def _name_in_store(feature: Mapping[str, Any], record: Mapping[str, Any], stored: Any) -> str:
-    """Returns the name of a listed feature, which the feature store of the model must have."""
+def _feature_in_store(
+    feature: Mapping[str, Any], record: Mapping[str, Any], stored: Any
+) -> Mapping[str, Any]:
+    """Returns a listed feature as the feature store of the model has it."""
     name = feature.get("name")
     for each in map(_object, _list(stored)):
         if each.get("name") == name and each.get("store") == record.get("store"):
-            return _text(name)
+            return each
     raise ValueError(f"the feature store has no feature {name!r}")
+
+
+def _default(feature: Mapping[str, Any]) -> str:
+    """Returns the value of a feature without a value, as a text."""
+    return str(_object(feature.get("params") or {}).get("defaultValue", 0))
 
 
 def _normalizer(norm: Any) -> tuple[np.float32, np.float32]:

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError
-from ltrbench.rankers.models.formats.c_source import c_identifier, write_c
+from ltrbench.models.c_source import c_identifier, write_c
 from ltrbench.shapes import Features
-from ltrbench.shipping.model import ShippedModel
-from ltrbench.shipping.target import Engine, Export, Target
+from ltrbench.shipping.target import Engine, Export, ShippedModel, Target
 
 _FILE = "model.c"
 _FLAGS = ("-std=c99", "-O2", "-ffp-contract=off")

@@ -6,11 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ltrbench.shipping.simulators.learning_to_rank_plugins import (
-    RANKLIB_FORM_RULES,
-    AbsentFeatures,
-    LearningToRankPlugin,
-)
+from ltrbench.shipping.simulators.plugins import RANKLIB_FORM_RULES, AbsentFeatures, LearningToRankPlugin
 from ltrbench.shipping.target import Rule
 
 _FILES = "o19s/elasticsearch-learning-to-rank, src/main/java/com/o19s/es/ltr/"
@@ -41,6 +37,10 @@ class ElasticsearchTarget(LearningToRankPlugin):
     version: str = "9.0"
 
     name = "elasticsearch"
+    verified_against = (
+        "the classes of the o19s plug-in (head of 2026, tag v1.5.8-es7.17.8) and RankyMcRankFace, run with "
+        "OpenJDK 17 on 2026-11-23, missing values with the head only. Linear models: sources read, not run"
+    )
     engine_name = "Elasticsearch"
     address = "ELASTICSEARCH"
     absent_since: ClassVar[Mapping[tuple[int, int], AbsentFeatures]] = {(0, 0): "zero", (8, 11): "missing"}

@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.rankers.models.formats.boosters.lightgbm_text import lightgbm_names, write_lightgbm_text
-from ltrbench.rankers.models.formats.boosters.lightgbm_trees import (
+from ltrbench.models.lightgbm_files import (
     LightGBMTree,
+    lightgbm_names,
     parse_lightgbm_file,
+    write_lightgbm_text,
 )
-from ltrbench.rankers.models.scoring import flat, float32_thresholds
-from ltrbench.rankers.models.trees import LARGEST_ZERO, Ensemble
+from ltrbench.models.trees import LARGEST_ZERO, Ensemble, flat, float32_thresholds
 from ltrbench.shapes import Features
-from ltrbench.shipping.model import ShippedModel
-from ltrbench.shipping.target import TINY_VALUES, Engine, Export, Target
+from ltrbench.shipping.target import TINY_VALUES, Engine, Export, ShippedModel, Target
 
 try:
     import lightgbm as lgb

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.errors import require_choice
-from ltrbench.rankers.models.formats.onnx_file import INPUT, OUTPUT, write_onnx
+from ltrbench.models.onnx_file import INPUT, OUTPUT, write_onnx
 from ltrbench.shapes import Features
-from ltrbench.shipping.model import ShippedModel
-from ltrbench.shipping.target import Engine, Export, Target
+from ltrbench.shipping.target import Engine, Export, ShippedModel, Target
 
 try:
     import onnxruntime

@@ -7,13 +7,65 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ltrbench.rankers.models.formats.java.ranklib_xml import write_ranklib_xml
-from ltrbench.shipping.certificate.limits import limits_with_missing_as_zero
-from ltrbench.shipping.model import ShippedModel
-from ltrbench.shipping.requests.letor import ranklib_answers, ranklib_requests
+import numpy as np
+
+from ltrbench.models.float32 import float32_texts
+from ltrbench.models.ranklib_file import write_ranklib_xml
+from ltrbench.shipping.probes import limits_with_missing_as_zero
 from ltrbench.shipping.simulators.ranklib import RANKLIB_RULES, parse_ranklib
-from ltrbench.shipping.target import CheckRequests, CheckRows, Engine, Export, Target
-from ltrbench.untrusted.reading import MOST_JSON_BYTES, read_bytes, read_json
+from ltrbench.shipping.target import CheckRequests, CheckRows, Engine, Export, ShippedModel, Target
+from ltrbench.untrusted import MOST_JSON_BYTES, read_bytes, read_json
+
+# ---- Rows as LETOR text for RankLib, and the scores that it writes.
+#
+# Each row is a query of its own whose qid is the id of the row, because RankLib writes a line per document
+# with the qid, the number of the document within the query, and the score, separated by tabs.
+#
+# Sources: codelibs/ranklib, src/main/java/ciir/umass/edu/:
+#     eval/Evaluator.java, method score, commit 30b4ef65c51b6bccd45ec2a07318d39b3fe5b680: the lines of
+#     scores;
+#     learning/DataPoint.java, commit 0cc17c81574469ef7d2d7df0e0e387038a55b969: the lines of rows;
+#     features/FeatureManager.java, commit 00ab47e96fb6d455b45497cc77bbf5480a49c681: the queries.
+
+
+def ranklib_requests(rows: CheckRows) -> CheckRequests:
+    """Returns the rows as LETOR text, and the command that scores them."""
+    lines, left_out = [], {}
+    for identity, values in rows.values():
+        if not values:
+            left_out[identity] = "no value, and a line of RankLib needs one"
+            continue
+        numbers = float32_texts(np.array(list(values.values()), dtype=np.float32))
+        pairs = " ".join(f"{place + 1}:{number}" for place, number in zip(values, numbers, strict=True))
+        lines.append(f"0 qid:{identity} {pairs}\n")
+    command = "java -jar RankLib.jar -load model.xml -rank check_rows.txt -score answers.txt -missingZero"
+    return CheckRequests(
+        files={"check_rows.txt": "".join(lines).encode()},
+        commands=command,
+        left_out=left_out,
+        answers="answers.txt",
+    )
+
+
+def ranklib_answers(text: str) -> dict[str, float]:
+    """Returns qid -> score of the lines that RankLib writes with -score.
+
+    Raises:
+        ValueError: A line is not a qid, a number and a score, or a qid is there twice.
+    """
+    scores: dict[str, float] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        parts = line.split("\t")
+        try:
+            qid, _, score = parts[0], int(parts[1]), float(parts[2])
+        except (IndexError, ValueError):
+            raise ValueError(
+                f"line {number} is {line[:60]!a}, not qid, number and score with tabs between them"
+            ) from None
+        if qid in scores:
+            raise ValueError(f"line {number} has the qid {qid[:60]!a} again, but each row is one query")
+        scores[qid] = score
+    return scores
 
 
 @dataclass
@@ -21,6 +73,7 @@ class RankLibTarget(Target):
     """RankLib, which knows the model as LambdaMART."""
 
     name = "ranklib"
+    verified_against = "RankLib itself (-rank), run with OpenJDK 17 on 2026-11-23"
 
     def export(self, model: ShippedModel) -> Export:
         trees = model.trees(self.name)

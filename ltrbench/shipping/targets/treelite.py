@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import treelite
 from numpy.typing import NDArray
 
-from ltrbench.rankers.models.formats.treelite_file import read_treelite, write_treelite
+from ltrbench.models.treelite_file import read_treelite, write_treelite
 from ltrbench.shapes import Features
-from ltrbench.shipping.model import ShippedModel
-from ltrbench.shipping.target import Engine, Export, Target
+from ltrbench.shipping.target import Engine, Export, ShippedModel, Target
+
+try:
+    import treelite
+except ImportError as error:
+    raise ImportError("--to treelite needs treelite: pip install 'ltrbench[treelite]'") from error
 
 _FILE = "model.treelite"
 _REQUEST = f"""\

@@ -1,4 +1,11 @@
-"""Vespa: an imported model of trees, or a linear ranking expression, with its rank profile."""
+"""Requests for Vespa: an application of its own, whose documents are the rows.
+
+Each row is a document, and each feature of the model an attribute of it. The model is written again with
+these attributes as features.
+
+Sources: the pages of docs.vespa.ai on application packages, on schemas, on the document JSON format and on
+the commands `vespa feed` and `vespa query`. Nothing was run.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +18,18 @@ from typing import Any, Final
 import numpy as np
 
 from ltrbench.errors import ConfigError, require_choice
-from ltrbench.rankers.models.formats.boosters.lightgbm_json import write_lightgbm_json
-from ltrbench.rankers.models.formats.boosters.xgboost_dump import (
-    base_score_as_tree,
-    float64_text,
-    write_xgboost_dump,
-)
-from ltrbench.rankers.models.trees import (
-    Ensemble,
-    InnerNode,
-    Leaf,
-    WeightedTree,
-    nodes_of,
-    without_zero_missing,
-)
-from ltrbench.shipping.certificate.limits import features_read, limits_of_infinity
-from ltrbench.shipping.model import Linear, ShippedModel
-from ltrbench.shipping.requests.vespa import attribute_of, vespa_requests
-from ltrbench.shipping.simulators.vespa import VESPA_RULES, linear_scores, vespa_forest
-from ltrbench.shipping.simulators.vespa_import import (
+from ltrbench.models.lightgbm_files import write_lightgbm_json
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, WeightedTree, nodes_of, without_zero_missing
+from ltrbench.models.xgboost_files import base_score_as_tree, float64_text, write_xgboost_dump
+from ltrbench.shipping.probes import features_read, limits_of_infinity
+from ltrbench.shipping.simulators.vespa import (
+    VESPA_RULES,
     ImportedSum,
     functions_of_profile,
     import_lightgbm,
     import_xgboost,
+    linear_scores,
+    vespa_forest,
 )
 from ltrbench.shipping.target import (
     INFINITE_VALUES,
@@ -42,8 +38,109 @@ from ltrbench.shipping.target import (
     CheckRows,
     Engine,
     Export,
+    Linear,
+    ShippedModel,
     Target,
 )
+
+DOCUMENT_TYPE: Final = "ltrbench_check"
+"""Type of the documents, and name of their schema."""
+
+_SERVICES = f"""\
+<services version="1.0">
+  <container id="default" version="1.0">
+    <document-api/>
+    <search/>
+    <nodes count="1"/>
+  </container>
+  <content id="{DOCUMENT_TYPE}" version="1.0">
+    <min-redundancy>1</min-redundancy>
+    <documents>
+      <document type="{DOCUMENT_TYPE}" mode="index"/>
+    </documents>
+    <nodes count="1"/>
+  </content>
+</services>
+"""
+_APPLICATION = "check_application"
+
+
+def vespa_requests(rows: CheckRows, name: str, files: Mapping[str, bytes]) -> CheckRequests:
+    """Returns the application, its documents, and the commands that deploy it and score the rows.
+
+    Args:
+        name: name of the rank profile.
+        files: the export of the model whose features are `attribute_of` their places.
+    """
+    rows, left_out = rows.finite()
+    models = {file: content for file, content in files.items() if file == f"{name}.json"}
+    return CheckRequests(
+        files={
+            "check_services.xml": _SERVICES.encode(),
+            "check_schema.sd": _schema(rows, files[f"{name}.profile"].decode()).encode(),
+            **models,
+            "check_documents.jsonl": "".join(f"{json.dumps(each)}\n" for each in _documents(rows)).encode(),
+        },
+        commands=_commands(list(models), name, len(rows.ids)),
+        cleanup=f"rm -r {_APPLICATION}",
+        notes=(
+            "vespa is the command-line client of Vespa. Use an instance for tests, such as a container of "
+            "vespaengine/vespa: the application that is deployed replaces the one that is there.",
+            f"The rank profile {name} has the model, but its features read attributes of the documents. The "
+            "commands check the model and the engine, not the expressions of your features.",
+        ),
+        left_out=left_out,
+    )
+
+
+def attribute_of(place: int) -> str:
+    """Returns the rank feature that reads a feature of a row.
+
+    >>> attribute_of(0)
+    'attribute(f1)'
+    """
+    return f"attribute({_field(place)})"
+
+
+def _schema(rows: CheckRows, profile: str) -> str:
+    fields = "".join(
+        f"        field {_field(place)} type float {{\n            indexing: attribute\n        }}\n"
+        for place in rows.columns
+    )
+    indented = "".join(f"    {line}\n" for line in profile.splitlines())
+    return f"schema {DOCUMENT_TYPE} {{\n    document {DOCUMENT_TYPE} {{\n{fields}    }}\n{indented}}}\n"
+
+
+def _documents(rows: CheckRows) -> list[dict[str, Any]]:
+    return [
+        {
+            "put": f"id:{DOCUMENT_TYPE}:{DOCUMENT_TYPE}::{identity}",
+            "fields": {_field(place): value for place, value in values.items()},
+        }
+        for identity, values in rows.values()
+    ]
+
+
+def _field(place: int) -> str:
+    return f"f{place + 1}"
+
+
+def _commands(models: Sequence[str], profile: str, num_rows: int) -> str:
+    return "\n".join(
+        (
+            f"mkdir -p {_APPLICATION}/schemas {_APPLICATION}/models",
+            f"cp check_services.xml {_APPLICATION}/services.xml",
+            f"cp check_schema.sd {_APPLICATION}/schemas/{DOCUMENT_TYPE}.sd",
+            *(f"cp {name} {_APPLICATION}/models/" for name in models),
+            f"vespa deploy --wait 300 {_APPLICATION}",
+            "vespa feed check_documents.jsonl",
+            f"vespa query 'yql=select * from {DOCUMENT_TYPE} where true' 'ranking={profile}' "
+            f"'hits={num_rows}' > answers.json",
+        )
+    )
+
+
+# ---- Vespa: an imported model of trees, or a linear ranking expression, with its rank profile.
 
 FORMS_OF_VESPA: Final = ("lightgbm", "xgboost", "expression")
 FAST_FOREST_PROPERTY: Final = "vespa.eval.use_fast_forest"
@@ -86,6 +183,10 @@ class VespaTarget(Target):
     fast_forest: bool = False
 
     name = "vespa"
+    verified_against = (
+        "Vespa's importers and its C++ evaluation of trees, run with OpenJDK 17 and compiled with g++ 12 on "
+        "2026-11-23. The choice of the evaluation, and linear models: sources read, not run"
+    )
 
     def __post_init__(self) -> None:
         require_choice("form", self.form, FORMS_OF_VESPA)
@@ -127,9 +228,10 @@ class VespaTarget(Target):
             return Engine(scores, "Vespa", rules=VESPA_RULES, score_dtype="float64")
         imported = _imported(content, profile, features)
         forest = vespa_forest(imported, f"{FAST_FOREST_PROPERTY}: true" in profile)
-        # A dump of XGBoost has float32 leaves.
+        # A dump of XGBoost has float32 leaves. The order of the sum depends on the way of the forest.
         dtype = "float32" if self._form_of(model) == "xgboost" else forest.leaf_dtype
-        return Engine(forest.scores, f"Vespa ({forest.way})", rules=VESPA_RULES, score_dtype=dtype)
+        name = f"Vespa ({forest.way})"
+        return Engine(forest.scores, name, rules=VESPA_RULES, leaf_dtype=dtype, is_in_order=False)
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
         attributes = tuple(attribute_of(place) for place in range(model.num_features))

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.rankers.models.formats.boosters.xgboost_json import write_xgboost_json
+from ltrbench.models.xgboost_files import write_xgboost_json
 from ltrbench.shapes import Features
-from ltrbench.shipping.certificate.limits import limits_of_infinity, limits_of_zeros
-from ltrbench.shipping.model import ShippedModel
-from ltrbench.shipping.target import Engine, Export, Target
+from ltrbench.shipping.probes import limits_of_infinity
+from ltrbench.shipping.target import Engine, Export, ShippedModel, Target
 
 try:
     import xgboost as xgb
 except ImportError as error:
-    raise ImportError("--to xgboost needs XGBoost: pip install xgboost") from error
+    raise ImportError("--to xgboost needs XGBoost: pip install xgboost-cpu, or xgboost for GPUs") from error
 
 _FILE = "model.json"
 
@@ -39,7 +38,7 @@ class XGBoostTarget(Target):
                 "missing.",
                 "The file has no gains and no hessians, so importances and SHAP values are not available.",
             ),
-            limits={**limits_of_infinity(trees), **limits_of_zeros(trees)},
+            limits=limits_of_infinity(trees),
         )
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:

@@ -32,7 +32,7 @@ try:
 except ImportError as error:
     raise ImportError("executor=dask needs Dask: pip install 'ltrbench[dask]'") from error
 
-from ltrbench.distributed.connecting import (
+from ltrbench.distributed.members import (
     STOP_SECONDS,
     connected,
     disconnect,

@@ -29,7 +29,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
-from ltrbench.distributed.failures import exit_in_words
+from ltrbench.distributed.base import exit_in_words
 from ltrbench.errors import require
 from ltrbench.sweep.executors.base import (
     Executor,

@@ -23,7 +23,9 @@ from plan_cases import job as drafted
 from run_cases import finished_run
 
 from ltrbench.cli import main
-from ltrbench.cli.jobs.continuing import (
+from ltrbench.cli.launch import _Command
+from ltrbench.cli.session import (
+    Session,
     announcement,
     failed_trials,
     interruption,
@@ -31,16 +33,22 @@ from ltrbench.cli.jobs.continuing import (
     runs_of,
     unplanned_runs,
 )
-from ltrbench.cli.jobs.session import Session
-from ltrbench.cli.run.launch import _Command
 from ltrbench.errors import ResultError
-from ltrbench.results import FAILED, RESULT_FILE, Run, find_runs, hold, holder, read_run, write_run
-from ltrbench.results.overrides import as_products
+from ltrbench.runs import FAILED, RESULT_FILE, Run, find_runs, hold, holder, read_run, write_run
+from ltrbench.runs.record import as_products
 from ltrbench.sweep.job import Job
-from ltrbench.sweep.plan import Plan, prepare_sweep, read_plan
-from ltrbench.sweep.planning import plan_jobs
-from ltrbench.sweep.state import DONE, RUNNING, WAITING, JobState, states_of
-from ltrbench.sweep.worker import JobTask, run_task, stopping
+from ltrbench.sweep.plan import (
+    DONE,
+    RUNNING,
+    WAITING,
+    JobState,
+    Plan,
+    plan_jobs,
+    prepare_sweep,
+    read_plan,
+    states_of,
+)
+from ltrbench.sweep.running import JobTask, run_task, stopping
 
 CHEAP = ("data.num_queries=40", "importance=null", "metrics=ndcg@10")
 SLEEPY = """
@@ -153,7 +161,7 @@ def test_an_interrupt_that_compiled_code_turns_into_another_error_fails_no_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stopping, "is_set", lambda: True)
-    monkeypatch.setattr("ltrbench.cli.run.launch.HydraConfig.get", lambda: None)
+    monkeypatch.setattr("ltrbench.cli.launch.HydraConfig.get", lambda: None)
     session = Session(sweep=Path("s"))
     with pytest.raises(KeyboardInterrupt):
         _Command(session).job(None)  # type: ignore[arg-type]  # what fails in it is no matter

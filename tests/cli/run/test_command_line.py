@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -21,12 +22,12 @@ from messages import naming
 from paths import USER_BACKEND
 
 from ltrbench.cli import main
-from ltrbench.cli.help.settings import FIRST_SETTINGS, explained_settings, first_clause
+from ltrbench.cli.help import FIRST_SETTINGS, MORE_PAGES, explained_settings, first_clause
 from ltrbench.cli.verbs import all_verbs
 from ltrbench.conf_folder import conf_dir
 from ltrbench.data import read_letor
 from ltrbench.metrics import evaluate
-from ltrbench.results import read_run
+from ltrbench.runs import read_run
 
 pytestmark = pytest.mark.slow
 
@@ -114,6 +115,15 @@ def test_the_ui_shows_the_runs_of_the_store_they_went_to_on_loopback(sweep: Path
     assert _is_free_soon(port), "the server outlived its command"
     names = {item["info"]["run_name"] for item in answer["runs"]}
     assert names == {"native, lightgbm, xgboost on synthetic", "native", "lightgbm", "xgboost"}
+
+
+@pytest.mark.parametrize("listening", ["127.0.0.1", "0.0.0.0"])
+def test_the_ui_refuses_a_port_that_another_program_listens_on(listening: str, tmp_path: Path) -> None:
+    with socket.create_server((listening, 0)) as stranger:
+        port = stranger.getsockname()[1]
+        done = run("ui", "--uri", "sqlite:///runs.db", "--port", str(port), folder=tmp_path, check=2)
+    assert re.search(naming(port, "--port"), done.stderr)
+    assert f"http://127.0.0.1:{port}" not in done.stderr
 
 
 def test_the_runs_of_a_server_are_an_address_even_where_it_lets_only_browsers_in(tmp_path: Path) -> None:
@@ -280,41 +290,34 @@ def test_overrides_may_stand_on_both_sides_of_a_flag(tmp_path: Path) -> None:
     assert done.stdout.count("\n| ") == 3
 
 
-def test_help_answers_without_importing_a_backend_or_a_tracker(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", [[], ["settings"], ["verbs"]])
+def test_help_answers_without_importing_a_backend_or_a_tracker(page: list[str], tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "ltrbench", "--help"],
+        [sys.executable, "-X", "importtime", "-m", "ltrbench", "--help", *page],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert "predict RUN DATA" in done.stdout
+    assert "predict" in done.stdout or "num_leaves" in done.stdout
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert imported.isdisjoint({"lightgbm", "xgboost", "mlflow", "numba", "pandas", "scipy.stats"})
 
 
-@pytest.fixture(scope="module")
-def page_of_help(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return run(
-        "--help", "model=lightgbm", "params.num_trees=7", folder=tmp_path_factory.mktemp("help")
-    ).stdout
+def help_page(*words: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        return run("--help", *words, folder=Path(folder)).stdout
 
 
-def test_help_shows_every_verb_with_what_it_does(page_of_help: str) -> None:
-    shown = {line.split()[0] for line in page_of_help.splitlines() if line.startswith("  ")}
-    assert set(all_verbs()) <= shown
-    text = " ".join(page_of_help.split())
-    for command in all_verbs().values():
-        assert " ".join(command.get_short_help_str(limit=100).removesuffix("...").split()) in text
-
-
-def test_help_explains_ten_settings_before_all_others(page_of_help: str) -> None:
-    beginning, _, rest = page_of_help.partition("All settings:")
-    assert "feature_fraction_bynode" in rest
-    assert "feature_fraction_bynode" not in beginning
-    assert len(FIRST_SETTINGS) == 10
+def test_help_fits_on_one_screen_and_names_the_other_pages() -> None:
+    lines = help_page("model=lightgbm", "params.num_trees=7").splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+    text = " ".join(" ".join(lines).split())
+    for words in (*(f"--help {page}" for page in MORE_PAGES), "VERB --help", "--hydra-help"):
+        assert words in text
     comments = explained_settings()
-    text = " ".join(beginning.split())
+    assert len(FIRST_SETTINGS) == 10
     for setting in FIRST_SETTINGS:
         assert f" {setting}=" in text
         assert first_clause(comments[setting]) in text
@@ -323,8 +326,20 @@ def test_help_explains_ten_settings_before_all_others(page_of_help: str) -> None
     assert " params.num_trees=7 " in text
 
 
-def test_help_lists_the_names_of_every_group(page_of_help: str) -> None:
-    text = " ".join(page_of_help.split())
+def test_the_page_of_verbs_has_one_line_for_each_with_what_it_does() -> None:
+    lines = help_page("verbs").splitlines()
+    assert max(map(len, lines)) <= 100
+    shown = {line.split()[0]: " ".join(line.split()[1:]) for line in lines if line.startswith("  ")}
+    assert shown.keys() == all_verbs().keys()
+    for name, command in all_verbs().items():
+        assert " ".join((command.help or "").split()).startswith(shown[name].removesuffix("..."))
+
+
+def test_the_page_of_settings_has_every_setting_and_the_names_of_every_group() -> None:
+    page = help_page("settings", "model=lightgbm", "params.num_trees=7")
+    assert "feature_fraction_bynode" in page
+    assert "num_trees: 7" in page
+    text = " ".join(page.split())
     for group in ("data", "experiment", "model", "params", "tracking"):
         names = sorted(path.stem for path in (conf_dir() / group).glob("[a-z]*.yaml"))
         assert f" {group} {', '.join(names)} " in text
@@ -365,6 +380,12 @@ def test_no_tracking_imports_no_mlflow(tmp_path: Path) -> None:
         (["ui"], ("result.json", "--uri")),
         (["model=natve"], ("'natve'", "'native'")),
         (["modl=native"], ("modl", "'model'")),
+        (["--model", "native"], ("--model", "write model=native")),
+        (["--model=native", "-m"], ("--model", "write model=native")),
+        (["--params.num_trees", "7", "-m"], ("--params.num_trees", "write params.num_trees=7")),
+        (["-model"], ("-model", "write model=VALUE")),
+        (["--config-dir"], ("--config-dir", "--hydra-help")),
+        (["--help", "verb"], ("'verb'", "'verbs'", "--help settings", "VERB --help")),
         (["params.num_leavs=3"], ("params.num_leavs", "'num_leaves'")),
         (["model=lightgbm", "model.queries_per_tree=0.5"], ("model.queries_per_tree", "LightGBMRanker")),
         (["params.num_leaves=many"], ("params.num_leaves", "'many'", "Integer")),

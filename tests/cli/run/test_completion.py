@@ -13,7 +13,7 @@ import pytest
 from paths import USER_BACKEND
 
 from ltrbench.cli import main
-from ltrbench.cli.help.completion import candidates
+from ltrbench.cli.help import candidates
 from ltrbench.cli.verbs import all_verbs
 from ltrbench.conf_folder import conf_dir
 
@@ -55,6 +55,14 @@ def test_the_keys_of_a_model_are_those_of_the_model_that_is_chosen_before() -> N
 def test_the_settings_and_flags_of_hydra_are_completed() -> None:
     assert words("hydra.sweep.d") == ["hydra.sweep.dir="]
     assert words("model=native --multi") == ["--multirun"]
+
+
+def test_help_takes_its_pages_and_then_settings() -> None:
+    assert words("--help ver") == ["verbs"]
+    assert words("--help sett") == ["settings"]
+    assert words("--help settings model=lightgbm model.feature_fraction_b") == [
+        "model.feature_fraction_bynode="
+    ]
 
 
 def test_a_setting_takes_true_and_false_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

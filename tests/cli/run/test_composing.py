@@ -18,13 +18,14 @@ from hydra.types import RunMode
 from messages import naming
 from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
+from paths import RESULTS
 
-from ltrbench.cli.run.composing import Composer
-from ltrbench.cli.run.keys import check_keys
-from ltrbench.cli.run.messages import composition_message
+from ltrbench.cli.launch import flags_and_overrides
+from ltrbench.cli.sweep import Composer, check_keys, composition_message
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build_experiment, build_tracker, register_schema, resolved
 from ltrbench.errors import ConfigError
+from ltrbench.rankers.importance import ImportanceSettings
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ JOBS: list[list[str]] = [
     ["++params.num_leafs=15"],
     ["~early_stopping"],
     ["~experiment", "seed=5"],
-    ["early_stopping=null", "importance=null"],
+    ["early_stopping=null", "importance=none"],
     ["early_stopping.patience=7"],
     ["model.num_leaves=${params.max_bins}"],
     ["params.max_bins=63", "model.num_leaves=${params.max_bins}"],
@@ -181,7 +182,7 @@ def test_a_key_that_nothing_reads_is_refused_with_the_one_that_was_meant(
         ["+tag=mine", "hydra.run.dir=outputs/${tag}"],
         ["+hydra.job.env_set.NAME=1"],
         ["experiment=parity"],
-        ["early_stopping=null", "importance=null"],
+        ["early_stopping=null", "importance=none"],
     ],
 )
 def test_a_key_that_is_read_may_be_added(loader: ConfigLoader, overrides: list[str]) -> None:
@@ -195,6 +196,27 @@ def test_a_studys_keys_are_held_to_what_is_read_too(loader: ConfigLoader) -> Non
     hydra = config.hydra
     with pytest.raises(ConfigError, match=naming("study.modls is set", "'models'")):
         check_keys(without_hydra(config), hydra)
+
+
+def test_the_kinds_of_importance_are_a_choice_of_a_yaml_and_a_list(loader: ConfigLoader) -> None:
+    def composed(*overrides: str) -> Any:
+        _, words = flags_and_overrides(list(overrides))
+        return loader.load_configuration("config", words, RunMode.RUN).importance
+
+    of_training, predicted = ["split", "gain"], ["permutation_within", "permutation_across", "shap"]
+    assert composed().kinds == ImportanceSettings().kinds == of_training
+    assert composed("importance=full").kinds == [*of_training, *predicted]
+    assert composed("importance=full", "importance.kinds=[shap]").kinds == ["shap"]
+    assert composed("importance=null") is composed("importance=none") is None
+    assert composed("experiment=native_best_choice", "importance=full").kinds == [*of_training, *predicted]
+
+
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in RESULTS.glob("*/importances.csv")))
+def test_a_committed_study_computes_every_importance_of_its_results(loader: ConfigLoader, name: str) -> None:
+    (header, *_) = (RESULTS / name / "importances.csv").read_text().splitlines()
+    kinds = {column.rpartition(" ")[2] for column in header.split(",")[2:]}
+    config = loader.load_configuration("config", [f"experiment={name}"], RunMode.RUN)
+    assert {kind.removesuffix("_low").removesuffix("_high") for kind in kinds} == set(config.importance.kinds)
 
 
 def test_one_metric_needs_no_brackets(loader: ConfigLoader) -> None:

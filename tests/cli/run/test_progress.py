@@ -25,17 +25,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-import ltrbench.experiment.places
-import ltrbench.experiment.watching
+import ltrbench.experiment.loading
 from ltrbench.cli import main
-from ltrbench.cli.jobs.progress import Bar, Lines, counting, figures, fitting, showing
+from ltrbench.cli.progress import Bar, Lines, counting, figures, fitting, showing
 from ltrbench.data.synthetic import Synthetic
+from ltrbench.experiment.loading import Progress
 from ltrbench.experiment.run import Experiment, run
-from ltrbench.experiment.watching import Progress
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.results import LearningCurve, read_run
+from ltrbench.runs import LearningCurve, read_run
 
 SMALL = ["model=native", "data.num_queries=40", "params.num_trees=10", "tracking=none"]
 SOME = Progress(3, 300, "ndcg@10", 0.5, 0.4, 0.45, 2, out_of_bag=None, seconds=6.0)
@@ -88,7 +87,7 @@ def test_progress_evaluates_nothing_a_second_time(tmp_path: Path, monkeypatch: p
         calls.append(arguments)
         return evaluate(*arguments)  # type: ignore[arg-type]
 
-    for module in (ltrbench.experiment.places, ltrbench.experiment.watching):
+    for module in (ltrbench.experiment.loading, ltrbench.experiment.loading):
         monkeypatch.setattr(module, "evaluate", counted)
     run(experiment(), tmp_path / "unseen")
     unseen = len(calls)

@@ -14,7 +14,7 @@ from command_line import run
 from messages import naming
 
 from ltrbench.metrics import Convention, evaluate, preset
-from ltrbench.results import Run, find_runs
+from ltrbench.runs import Run, find_runs
 
 NUM_QUERIES, NUM_DOCUMENTS = 12, 20
 FEW_TREES = (

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from command_line import run
 
-from ltrbench.results import read_run
-from ltrbench.results.run import COMPLETE, PRUNED
+from ltrbench.runs import read_run
+from ltrbench.runs.reading import COMPLETE, PRUNED
 
 TINY = (
     *("data.num_queries=60", "params.num_trees=12", "tracking=none", "metrics=[ndcg@10]", "progress=none"),

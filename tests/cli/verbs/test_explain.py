@@ -12,7 +12,7 @@ import pytest
 from messages import naming
 
 from ltrbench.cli import main
-from ltrbench.cli.verbs.data.explain import MOST_SHOWN
+from ltrbench.cli.verbs.explain import MOST_SHOWN
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
 
@@ -99,7 +99,7 @@ def test_a_weight_multiplies_what_its_query_adds(
         query_ids=plain.query_ids,
         query_weights=np.array([1.0, 3.0]),
     )
-    monkeypatch.setattr("ltrbench.cli.verbs.data.explain.read", lambda *_: weighted)
+    monkeypatch.setattr("ltrbench.cli.verbs.explain.read", lambda *_: weighted)
     heavy = explained(str(tutorial), "--query", "1830", capsys=capsys)
     # The weights' mean is 2, which training scales to 1.
     assert heavy["gradients"] == pytest.approx([3 / 2 * gradient for gradient in alone["gradients"]])

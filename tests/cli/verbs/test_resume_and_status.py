@@ -12,7 +12,7 @@ import pytest
 from command_line import TINY, run
 from toy_runs import mentions
 
-from ltrbench.results import hold
+from ltrbench.runs import hold
 
 SWEEP = [*TINY, "hydra.sweep.dir=s", "-m"]
 

@@ -16,14 +16,14 @@ from messages import naming
 from toy_runs import searched
 
 from ltrbench.cli import main
-from ltrbench.cli.verbs.runs import show
+from ltrbench.cli.verbs import runs
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import DataError
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers import EarlyStopping
+from ltrbench.rankers.importance import ACROSS, GAIN, SHAP, SPLIT, WITHIN, Importances, ImportanceSettings
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.models.importance import Importances
-from ltrbench.results import RESULT_FILE, Run, RunResult, write_run
+from ltrbench.runs import RESULT_FILE, Run, RunResult, write_run
 
 METRICS = ("ndcg@5", "ndcg@10", "map")
 
@@ -37,7 +37,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
         source=Synthetic(name="synthetic", num_queries=40),
         metrics=METRICS,
         overrides=("model=lightgbm", "metrics=[ndcg@5,ndcg@10,map]"),
+        flags=("--config-dir", "my conf"),
         params="matched",
+        importance=ImportanceSettings(kinds=[WITHIN, ACROSS, SHAP, GAIN, SPLIT]),
         config={"params": {"num_trees": 10, "learning_rate": None}},
     )
     return run(experiment, tmp_path_factory.mktemp("runs") / "finished")
@@ -64,7 +66,7 @@ def test_a_run_says_what_it_was_and_how_to_make_it_again(finished: Run, shown: C
     text = shown(finished.path)
     assert text.startswith(f"lightgbm on synthetic: finished\n{finished.path}\n")
     # As a shell takes it, to which brackets mean something.
-    assert "python -m ltrbench model=lightgbm 'metrics=[ndcg@5,ndcg@10,map]'" in text
+    assert "python -m ltrbench --config-dir 'my conf' model=lightgbm 'metrics=[ndcg@5,ndcg@10,map]'" in text
     assert f" in {Path.cwd()} " in text
     assert "matched: num_trees=10, early_stopping.metric=ndcg@10, early_stopping.patience=5" in text
     assert "l2=" not in text
@@ -125,6 +127,15 @@ def test_the_ten_features_that_fall_furthest_within_queries_are_listed(
     ]
 
 
+def test_importance_full_is_suggested_where_only_gain_and_splits_were_recorded(
+    finished: Run, shown: Callable[..., str], tmp_path: Path
+) -> None:
+    assert "importance=full" not in shown(finished.path)
+    write_run(tmp_path, finished.result)
+    (tmp_path / "importances.csv").write_text("feature,split,gain\na,0.75,0.25\nb,0.25,0.75\n")
+    assert "importance=full" in shown(tmp_path)
+
+
 def test_without_shuffles_within_queries_those_across_all_queries_are_shown(
     finished: Run, shown: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -141,12 +152,12 @@ def test_without_shuffles_within_queries_those_across_all_queries_are_shown(
 
 def test_what_is_not_a_number_is_the_least_important(finished: Run) -> None:
     worth = Importances(("a", "b", "c"), {"permutation_within": np.array([math.nan, 0.1, 0.2])})
-    assert [cells(show._importances_table(worth).markdown(), name) for name in "cba"] == [
+    assert [cells(runs._importances_table(worth).markdown(), name) for name in "cba"] == [
         ["+0.2000"],
         ["+0.1000"],
         ["-"],
     ]
-    rows = show._importances_table(worth).markdown().splitlines()[2:]
+    rows = runs._importances_table(worth).markdown().splitlines()[2:]
     assert [row.split("|")[1].strip() for row in rows] == ["c", "b", "a"]
 
 
@@ -207,16 +218,19 @@ def test_every_line_is_within_the_terminal(
     monkeypatch.chdir(finished.path)
     machine = {"cpu": "some", "cores": 2, "system": "Linux"}
     short = replace(finished.result, started_in="/home", machine=machine, commit="abc")
-    text = "\n\n".join(show._parts(Run(Path(), short), columns))
+    text = "\n\n".join(runs._parts(Run(Path(), short), columns))
     assert max(map(len, text.splitlines())) <= columns
 
 
 def test_a_long_command_is_one_that_a_shell_takes_back(finished: Run) -> None:
     words = [f"params.extra.{number}='a b'" for number in range(9)]
-    command = show._command(replace(finished.result, overrides=words), 60)
+    command = runs._command(replace(finished.result, overrides=words), 60)
     assert len(command.splitlines()) > 1
     assert max(map(len, command.splitlines())) <= 60
-    assert shlex.split(command.replace("\\\n", "")) == ["python", "-m", "ltrbench", *words]
+    assert shlex.split(command.replace("\\\n", "")) == [
+        *("python", "-m", "ltrbench", "--config-dir", "my conf"),
+        *words,
+    ]
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

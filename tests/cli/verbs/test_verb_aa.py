@@ -17,11 +17,11 @@ from run_cases import finished_run
 
 from ltrbench.cli import main
 from ltrbench.compare import Settings
-from ltrbench.compare.analysis.aa import AgainstItself, each_against_itself
-from ltrbench.compare.output.report import write_report
-from ltrbench.results import Run
+from ltrbench.compare.groups import AgainstItself, each_against_itself
+from ltrbench.compare.report import write_report
+from ltrbench.runs import Run
 from ltrbench.statistics import PairedSample
-from ltrbench.statistics.repeated.aa import against_itself
+from ltrbench.statistics.repeated import against_itself
 
 EIGHT = (1, 2, 3, 4, 5, 6, 7, 8)
 

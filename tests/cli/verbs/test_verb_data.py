@@ -11,7 +11,7 @@ from command_line import TINY, run
 
 from ltrbench.cli import main
 from ltrbench.data import read_data
-from ltrbench.data.store.manifest import STORE_FORMAT
+from ltrbench.data.store import STORE_FORMAT
 
 
 @pytest.fixture

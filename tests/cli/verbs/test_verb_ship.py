@@ -22,10 +22,16 @@ from ltrbench.rankers import Ranker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
-from ltrbench.results import RESULT_FILE, Run
+from ltrbench.runs import RESULT_FILE, Run
 from ltrbench.shipping import targets
-from ltrbench.shipping.folder import CERTIFICATE_FILE, CHECK_FILE, README_FILE, UPLOAD_FILE
-from ltrbench.shipping.from_run import file_digest
+from ltrbench.shipping.shipment import (
+    CERTIFICATE_FILE,
+    CHECK_FILE,
+    README_FILE,
+    UPLOAD_FILE,
+    file_digest,
+    find_target,
+)
 
 WRITTEN = {"model.json", "check.json", UPLOAD_FILE, README_FILE, CHECK_FILE}
 
@@ -209,7 +215,7 @@ def test_code_that_a_run_folder_names_is_not_executed(ship: Ship, native: Path, 
 
 
 def test_rankings_are_compared_on_a_file(ship: Ship, native: Path, tmp_path: Path) -> None:
-    from ltrbench.data.formats.letor.writer import write_letor
+    from ltrbench.data.letor import write_letor
 
     test = Synthetic(name="synthetic", num_queries=40).load().test
     write_letor(test, tmp_path / "mine.txt")
@@ -318,7 +324,11 @@ def test_answers_are_checked_in_the_form_of_each_engine(
     folder, answers = tmp_path / "shipped", tmp_path / "answers"
     files = read(folder, CERTIFICATE_FILE)["files"]
     assert names_in(folder) == {*files, CERTIFICATE_FILE}
-    assert all(name in (folder / README_FILE).read_text() for name in files if name.startswith("check_"))
+    page, verified = (folder / README_FILE).read_text(), find_target(target).verified_against
+    assert all(name in page for name in files if name.startswith("check_"))
+    assert verified in page
+    assert verified in " ".join(text.split())
+    assert read(folder, CERTIFICATE_FILE)["target"]["verified_against"] == verified
     scores = expected_scores(folder)
     answers.write_text(answer_of(target, scores))
     assert ship(folder, "--check", answers)[0] == 0

@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 from paths import ROOT
 
 from ltrbench.cli import main
-from ltrbench.cli.verbs.data.evaluate import METRICS_OF_A_RUN
+from ltrbench.cli.verbs.evaluate import METRICS_OF_A_RUN
 from ltrbench.conf_folder import conf_dir
 from ltrbench.data import read_letor
 from ltrbench.metrics import PRESETS, evaluate, preset

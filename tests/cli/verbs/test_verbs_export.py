@@ -15,10 +15,9 @@ from toy_runs import keys_of
 
 from ltrbench.cli import main
 from ltrbench.data import Judgments
-from ltrbench.data.formats.score_files import read_score_file
-from ltrbench.data.formats.trec import read_qrels
+from ltrbench.data.score_files import read_qrels, read_score_file
 from ltrbench.metrics import evaluate, preset
-from ltrbench.results import FINISHED, Run, RunResult, ScoredSplit, write_run
+from ltrbench.runs import FINISHED, Run, RunResult, ScoredSplit, write_run
 
 RESULT = RunResult(
     status=FINISHED,

@@ -25,7 +25,7 @@ from ltrbench.cli.lesson import (
     walk,
 )
 from ltrbench.metrics import DEFAULT, evaluate
-from ltrbench.metrics.convention import Ties
+from ltrbench.metrics.conventions import Ties
 from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
 from ltrbench.native.objectives.pairs import pair_lambdas
 

@@ -19,10 +19,9 @@ from paths import CONF
 
 from ltrbench.cli import main
 from ltrbench.config import build, register_schema
-from ltrbench.data.fetching import transfer
-from ltrbench.data.fetching.archive import PublishedArchive
-from ltrbench.data.fetching.fetch import address_of
-from ltrbench.data.sources import DataSource, FileSource, LetorFiles
+from ltrbench.data import fetch as transfer
+from ltrbench.data.fetch import address_of
+from ltrbench.data.sources import DataSource, FileSource, LetorFiles, PublishedArchive
 from ltrbench.errors import ConfigError, DataError
 
 FOLDS = {

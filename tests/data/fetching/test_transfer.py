@@ -11,7 +11,7 @@ import pytest
 from loopback import Loopback, serving
 from messages import naming
 
-from ltrbench.data.fetching.transfer import ATTEMPTS, MAX_REDIRECTS, download
+from ltrbench.data.fetch import ATTEMPTS, MAX_REDIRECTS, download
 from ltrbench.errors import DataError
 
 
@@ -74,23 +74,6 @@ def test_a_busy_server_is_asked_again(server: Loopback, tmp_path: Path) -> None:
     server.busy = ATTEMPTS
     with pytest.raises(DataError, match=naming("503", "0 of 200000 bytes")):
         downloaded(server.url("file"), tmp_path / "other", 200_000)
-
-
-def test_the_cause_of_a_failed_connection_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("no_proxy", "*")
-    for url, cause in (
-        ("http://nowhere.invalid/a", "NameResolutionError"),
-        ("http://127.0.0.1:1/a", "NewConn"),
-    ):
-        with pytest.raises(DataError, match=naming(url, cause, "0 of 4 bytes", "repeat", "--url")):
-            downloaded(url, tmp_path / "part", 4)
-
-
-def test_certificates_that_do_not_exist_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/absent.pem")
-    with pytest.raises(DataError, match=naming("https://127.0.0.1:1/a", "/absent.pem", "REQUESTS_CA_BUNDLE")):
-        downloaded("https://127.0.0.1:1/a", tmp_path / "part", 4)
 
 
 def test_a_few_redirects_are_followed(server: Loopback, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import stat
 import tarfile
 import zipfile
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 from archives import FILES, packed, packed_tar, tar_member, zip_member
@@ -18,8 +19,8 @@ from hypothesis import strategies as st
 from messages import naming
 from paths import ROOT
 
-from ltrbench.data.fetching import unpacking
-from ltrbench.data.fetching.unpacking import MAX_MEMBERS, Unpacked, unpack
+from ltrbench.data import fetch
+from ltrbench.data.fetch import MAX_MEMBERS, Unpacked, unpack
 from ltrbench.errors import DataError
 
 FORMS = pytest.mark.parametrize("name", ["data.zip", "data.tar.gz", "data.tgz"])
@@ -87,26 +88,15 @@ def test_a_path_outside_the_folder_is_refused(tmp_path: Path, name: str, path: s
     refused(packed(tmp_path / name, {"first": b"1", path: b"2"}), repr(path))
 
 
-def test_a_name_with_a_zero_byte_is_refused(tmp_path: Path) -> None:
-    file = packed(tmp_path / "data.zip", {"a#/../b": b"1"})
-    file.write_bytes(file.read_bytes().replace(b"a#/../b", b"a\0/../b"))
-    refused(file, "data.zip")
-
-
 @pytest.mark.parametrize(
     "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE]
 )
-@pytest.mark.parametrize("target", ["/etc", "..", "first", "Fold1"])
+@pytest.mark.parametrize("target", ["/etc", "first"])
 def test_links_and_devices_in_a_tar_archive_are_refused(tmp_path: Path, kind: bytes, target: str) -> None:
     link = tar_member("Fold1", type=kind, linkname=target)
     through = tar_member("Fold1/train.txt", size=4)
     first = (tar_member("first", size=1), b"1")
     refused(packed_tar(tmp_path / "data.tar.gz", [first, (link, b""), (through, b"text")]), "'Fold1'")
-
-
-def test_sparse_files_in_a_tar_archive_are_refused(tmp_path: Path) -> None:
-    sparse = tar_member("hole", pax_headers={"GNU.sparse.map": "0,1", "GNU.sparse.size": str(10**12)}, size=1)
-    refused(packed_tar(tmp_path / "data.tar.gz", [(sparse, b"1")]), "'hole'", max_bytes=10**13)
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO, stat.S_IFSOCK])
@@ -141,12 +131,6 @@ def test_a_name_that_is_too_long_is_refused_and_shown_shortened(tmp_path: Path, 
     with pytest.raises(DataError) as caught:
         unpack(packed(tmp_path / name, {f"../{long}": b"1"}), tmp_path / "root/data", 10**6)
     assert long not in str(caught.value)
-
-
-def test_a_zip_archive_that_demands_gigabytes_for_its_dictionary_is_refused(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "data.zip", "w", zipfile.ZIP_LZMA) as archive:
-        archive.writestr("Fold1", b"1")
-    refused(tmp_path / "data.zip", "'Fold1'", "method 14", "deflate")
 
 
 @FORMS
@@ -189,46 +173,57 @@ def test_an_archive_that_expands_beyond_the_limit_is_refused(tmp_path: Path, nam
     unpack(file, tmp_path / "data", 10**5)
 
 
-def test_a_zip_archive_that_declares_too_few_bytes_is_refused(tmp_path: Path) -> None:
-    file = packed(tmp_path / "data.zip", {"bomb": b"\0" * 10**6})
-    size = (10**6).to_bytes(4, "little")
-    file.write_bytes(file.read_bytes().replace(size, (100).to_bytes(4, "little")))
-    refused(file, "data.zip")
-
-
-def test_a_header_of_a_tar_archive_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
-    member = tar_member("a", pax_headers={"comment": "x" * 2 * 10**6})
-    refused(packed_tar(tmp_path / "data.tar.gz", [(member, b"")]), "header", "1 MB", max_bytes=10**9)
-
-
-@pytest.mark.parametrize("size", ["-512", "-1", str(10**15)])
-def test_a_size_that_makes_no_sense_is_refused(tmp_path: Path, size: str) -> None:
-    member = tar_member("a", pax_headers={"size": size})
-    refused(packed_tar(tmp_path / "data.tar.gz", [(member, b"")]), "data.tar.gz")
-
-
 @FORMS
 def test_more_members_than_any_data_set_has_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     assert MAX_MEMBERS == 10_000
-    monkeypatch.setattr(unpacking, "MAX_MEMBERS", 10)
+    monkeypatch.setattr(fetch, "MAX_MEMBERS", 10)
     refused(packed(tmp_path / name, {str(number): b"" for number in range(11)}), "more than 10")
 
 
-def test_a_member_without_a_name_is_refused(tmp_path: Path) -> None:
-    file = packed(tmp_path / "data.zip", {"#/name": b"1"})
-    file.write_bytes(file.read_bytes().replace(b"#/name", b"\0/name"))
-    refused(file, "data.zip")
+@pytest.mark.parametrize(
+    ("member", "parts"),
+    [
+        ({"name": "hole", "pax_headers": {"GNU.sparse.map": "0,1", "GNU.sparse.size": "9"}}, ["'hole'"]),
+        ({"name": "a", "pax_headers": {"comment": "x" * 2 * 10**6}}, ["header", "1 MB"]),
+        ({"name": "a", "pax_headers": {"size": "-512"}}, []),
+        ({"name": "a", "pax_headers": {"size": str(10**15)}}, []),
+    ],
+    ids=["sparse file", "header that fills the memory", "negative size", "petabyte"],
+)
+def test_a_tar_archive_that_nobody_should_publish_is_refused(
+    tmp_path: Path, member: dict[str, Any], parts: list[str]
+) -> None:
+    refused(packed_tar(tmp_path / "data.tar.gz", [(tar_member(**member), b"")]), *parts, max_bytes=10**9)
 
 
-def test_an_archive_with_a_password_is_refused(tmp_path: Path) -> None:
-    file = packed(tmp_path / "data.zip", {"secret": b"1"})
-    content = bytearray(file.read_bytes())
+@pytest.mark.parametrize(
+    ("name", "size", "old", "new"),
+    [
+        ("a#/../b", 1, b"a#/../b", b"a\0/../b"),
+        ("#/name", 1, b"#/name", b"\0/name"),
+        ("bomb", 10**6, (10**6).to_bytes(4, "little"), (100).to_bytes(4, "little")),
+    ],
+    ids=["zero byte", "no name", "too few bytes declared"],
+)
+def test_a_zip_archive_whose_records_are_false_is_refused(
+    tmp_path: Path, name: str, size: int, old: bytes, new: bytes
+) -> None:
+    file = packed(tmp_path / "data.zip", {name: b"\0" * size})
+    file.write_bytes(file.read_bytes().replace(old, new))
+    refused(file)
+
+
+def test_a_compression_that_demands_gigabytes_and_a_password_are_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "data.zip", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("Fold1", b"1")
+    refused(tmp_path / "data.zip", "'Fold1'", "method 14", "deflate")
+    content = bytearray(packed(tmp_path / "data.zip", {"secret": b"1"}).read_bytes())
     content[content.index(b"PK\1\2") + 8] |= 1
     content[6] |= 1
-    file.write_bytes(content)
-    refused(file, "data.zip", "secret")
+    (tmp_path / "data.zip").write_bytes(content)
+    refused(tmp_path / "data.zip", "secret")
 
 
 @FORMS
@@ -293,7 +288,7 @@ def test_hostile_members_with_correct_checksums_are_unpacked_in_their_folder_or_
 ) -> None:
     fuzz = runpy.run_path(str(ROOT / "tests/fuzz/fuzz_archives.py"))
     outcomes = set()
-    for number in range(300):
+    for number in range(100):
         folder = tmp_path / str(number)
         folder.mkdir()
         outcomes.add(fuzz["outcome"](*fuzz["make_case"](0, number), folder))

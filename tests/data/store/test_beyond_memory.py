@@ -13,12 +13,9 @@ from messages import naming
 from store_cases import content
 
 from ltrbench.cli import main
-from ltrbench.data import read_data, read_letor
-from ltrbench.data.features import array_in_file, is_mapped, mapped
-from ltrbench.data.features.matrix import arrays_of
-from ltrbench.data.formats.letor import rows
-from ltrbench.data.sources import LetorFiles
-from ltrbench.data.store.checking import problems_of
+from ltrbench.data import features, letor_blocks, read_data, read_letor
+from ltrbench.data.features import array_in_file, arrays_of, is_mapped
+from ltrbench.data.store_writing import problems_of
 from ltrbench.errors import DataError
 
 NUM_DOCUMENTS, NUM_FEATURES = 200, 40
@@ -41,7 +38,7 @@ def text(tmp_path: Path) -> Path:
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory for everything but the features."""
-    monkeypatch.setattr(rows, "available_bytes", lambda: FEATURE_BYTES)
+    monkeypatch.setattr(letor_blocks, "available_bytes", lambda: FEATURE_BYTES)
 
 
 @pytest.mark.parametrize("absent", [0.0, -0.0, float("nan")])
@@ -54,7 +51,7 @@ def test_features_in_a_temporary_file_are_the_same(
         text.write_text("".join(sorted(lines, key=lambda line: line.split()[1])))
     options: dict[str, Any] = {"absent": absent, "sort_queries": not grouped}
     expected = content(read_letor(text, **options))
-    monkeypatch.setattr(rows, "available_bytes", lambda: FEATURE_BYTES)
+    monkeypatch.setattr(letor_blocks, "available_bytes", lambda: FEATURE_BYTES)
     dataset = read_letor(text, **options, scratch=tmp_path / "scratch")
     (array,) = arrays_of(dataset.features)
     assert is_mapped(array)
@@ -83,18 +80,6 @@ def test_build_writes_a_store_of_text_beyond_memory(
 
 
 @pytest.mark.usefixtures("little_memory")
-def test_the_cache_takes_text_beyond_memory(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = LetorFiles(name="l", train=str(text), sort_queries=True, cache=str(tmp_path / "cache"))
-    through_cache = [source.load() for _ in range(2)]
-    monkeypatch.undo()
-    expected = LetorFiles(name="l", train=str(text), sort_queries=True).load()
-    for splits in through_cache:
-        assert [split.fingerprint for _, split in splits] == [split.fingerprint for _, split in expected]
-
-
-@pytest.mark.usefixtures("little_memory")
 def test_text_beyond_memory_is_refused_with_the_commands_that_take_it(text: Path) -> None:
     with pytest.raises(DataError, match=naming(text, "GB", "data build", "data.cache", "data.sparse=true")):
         read_letor(text, sort_queries=True)
@@ -104,7 +89,7 @@ def test_text_beyond_memory_is_refused_with_the_commands_that_take_it(text: Path
 def test_text_beyond_memory_and_disk_is_refused_before_it_is_parsed(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mapped, "free_disk_bytes", lambda folder: 2 * FEATURE_BYTES)
+    monkeypatch.setattr(features, "free_disk_bytes", lambda folder: 2 * FEATURE_BYTES)
     with pytest.raises(DataError, match=naming(text, tmp_path / "scratch", "free", "GB", "disk")):
         read_letor(text, sort_queries=True, scratch=tmp_path / "scratch")
 

@@ -17,12 +17,11 @@ from messages import naming
 from store_cases import content
 
 from ltrbench.data import RankingDataset, read_letor
+from ltrbench.data import store_writing as cache_module
 from ltrbench.data.features import is_sparse
 from ltrbench.data.sources import LetorFiles, TableFiles
-from ltrbench.data.store import cache as cache_module
-from ltrbench.data.store.cache import AUTO, AUTO_BYTES, cache_folder, read_cached
-from ltrbench.data.store.checking import problems_of
-from ltrbench.data.store.manifest import is_store
+from ltrbench.data.store import is_store
+from ltrbench.data.store_writing import AUTO, AUTO_BYTES, cache_folder, problems_of, read_cached
 from ltrbench.errors import ConfigError, DataError
 
 TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 # docid = B\n1 qid:8 1:2 # docid = C\n1 qid:9 1:3\n"
@@ -227,18 +226,6 @@ def test_a_folder_without_permission_to_write_is_refused_unless_the_entry_exists
     assert reader.count == 1
 
 
-def test_a_new_entry_is_logged_with_its_source_and_its_folder(
-    reader: Reader, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO, "ltrbench"):
-        reader.cached(tmp_path / "cache")
-        reader.cached(tmp_path / "cache")
-    (entry,) = entries(tmp_path / "cache")
-    assert len(caplog.messages) == 1
-    assert str(entry) in caplog.text
-    assert str(reader.file) in caplog.text
-
-
 def test_two_processes_build_one_entry(reader: Reader, tmp_path: Path) -> None:
     """Both have read the file before either of them writes the entry."""
     context = multiprocessing.get_context("fork")
@@ -350,14 +337,3 @@ def test_sparse_features_come_out_of_the_cache_sparse(tmp_path: Path) -> None:
             assert not is_sparse(expected.features)
             assert content(split) == content(expected)
     assert len(entries(tmp_path / "cache")) == 2
-
-
-def test_an_entry_that_does_not_fit_into_memory_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = replace(sources_of(tmp_path)["letor"], cache=str(tmp_path / "cache"), sparse=True)
-    source.load()
-    monkeypatch.setattr("ltrbench.data.store.reading.available_bytes", lambda: 20)
-    with pytest.raises(DataError, match=naming(tmp_path / "cache", "GB", "more memory")):
-        source.load()
-    assert len(entries(tmp_path / "cache")) == 1

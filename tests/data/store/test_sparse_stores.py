@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import string
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,16 +16,11 @@ from store_cases import without_waiting_for_the_disk as without_waiting_for_the_
 
 from ltrbench.cli import main
 from ltrbench.data import RankingDataset, read_data, read_features
+from ltrbench.data import store as store_reading
 from ltrbench.data.features import SparseRows, csr_of
-from ltrbench.data.sources import StoreFiles
-from ltrbench.data.store import reading as store_reading
-from ltrbench.data.store.checking import problems_of
-from ltrbench.data.store.manifest import read_manifest
-from ltrbench.data.store.reading import read_store
-from ltrbench.data.store.writing import write_store
+from ltrbench.data.store import read_manifest, read_store
+from ltrbench.data.store_writing import problems_of, write_store
 from ltrbench.errors import DataError
-from ltrbench.measure.memory import MemoryMeter
-from ltrbench.shapes import Features
 
 TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 4:0 # docid = B\n1 qid:8 1:2 # docid = C\n0 qid:9\n"
 
@@ -41,26 +35,6 @@ def stored(dataset: RankingDataset) -> dict[str, Any]:
         "values": sparse.values.view(np.uint32).tolist(),
         "absent": repr(sparse.absent),
     }
-
-
-@given(
-    dataset=data_sets().filter(lambda data: isinstance(data.features, SparseRows)),
-    shard_bytes=st.integers(1, 80),
-    again=st.integers(1, 80),
-)
-def test_a_sparse_store_gives_its_data_set_in_any_shards(
-    tmp_path_factory: pytest.TempPathFactory, dataset: RankingDataset, shard_bytes: int, again: int
-) -> None:
-    folder = tmp_path_factory.mktemp("stores")
-    dense = replace(dataset.in_memory(), query_weights=None)
-    if dataset.document_weights is None and dataset.query_weights is not None:
-        dense = dataset.in_memory()
-    first = read_store(store_of(dataset, folder / "a", shard_bytes))
-    second = read_store(store_of(first, folder / "b", again))
-    assert stored(second) == stored(first) == stored(dataset)
-    assert content(second) == content(first) == content(dense)
-    assert content(read_store(store_of(dense, folder / "c", again))) == content(dense)
-    assert problems_of(folder / "b") == []
 
 
 WORDS = st.lists(
@@ -107,24 +81,6 @@ def test_shards_have_the_given_size_of_stored_values(
         size = sum(file.stat().st_size - 128 for file in files) - 8  # without the end of the last row
         assert size == 8 * shard["documents"] + 8 * shard["values"]
         assert size <= shard_bytes or shard["queries"] == 1
-
-
-def test_a_million_columns_take_the_memory_of_the_values(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    rows, columns = 100, np.sort(rng.choice(10**6, 20_000, replace=False)).astype(np.int32)
-    features = SparseRows(
-        np.linspace(0, 20_000, rows + 1, dtype=np.int64), columns, np.ones(20_000, np.float32), 10**6
-    )
-    dataset = dataset_with(features=features, labels=np.arange(rows) % 3, query_start=[0, 40, rows])
-    meter = MemoryMeter()
-    with meter:
-        store = store_of(dataset, tmp_path / "store", 50_000)
-        again = read_data(store)
-    assert len(read_manifest(store)["shards"]) == 2
-    assert stored(again) == stored(dataset)
-    assert again.fingerprint == dataset.fingerprint
-    # A million names take about 200 MB; the features as an array would have 400 MB.
-    assert meter.rise_mb is None or meter.rise_mb < 350
 
 
 def test_columns_are_matched_by_name(tmp_path: Path) -> None:
@@ -178,18 +134,6 @@ def test_sparse_features_that_do_not_fit_into_memory_are_refused(
     with pytest.raises(DataError, match=naming(store, "features", "GB", "available", "more memory")):
         read_data(store)
     assert problems_of(store) == []
-
-
-def test_splits_of_a_sparse_store_are_those_of_the_text(tmp_path: Path) -> None:
-    text = "".join(f"{label} qid:{q} {q + 1}:{q} 12:{label}\n" for q in range(10) for label in (0, 1))
-    (tmp_path / "train.txt").write_text(text)
-    splits = []
-    for kind in (True, False):
-        store_of(read_data(tmp_path / "train.txt", sparse=kind), tmp_path / f"{kind}", 64)
-        splits.append(StoreFiles(name="mine", train=f"{tmp_path}/{kind}").load())
-    for (_, sparse), (_, dense) in zip(*splits, strict=True):
-        assert sparse.fingerprint == dense.fingerprint
-        assert csr_of(cast(Features, sparse.features)) is not None
 
 
 def test_build_and_info_of_sparse_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

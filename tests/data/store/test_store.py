@@ -18,16 +18,13 @@ from store_cases import content, data_sets, dataset_with, store_of
 from store_cases import without_waiting_for_the_disk as without_waiting_for_the_disk
 
 from ltrbench.data import RankingDataset, read_data, read_features, write_letor, write_table
-from ltrbench.data.formats.reading import files_of, reading_options
+from ltrbench.data import store as store_reading
+from ltrbench.data.reading import files_of, reading_options
 from ltrbench.data.sources import StoreFiles
-from ltrbench.data.store import reading as store_reading
-from ltrbench.data.store.checking import problems_of
-from ltrbench.data.store.manifest import MANIFEST_FILE, read_manifest, write_manifest
-from ltrbench.data.store.reading import read_store
-from ltrbench.data.store.rows import StoredRows
-from ltrbench.data.store.writing import StoreExistsError, stored_file, write_store
+from ltrbench.data.store import MANIFEST_FILE, StoredRows, read_manifest, read_store, write_manifest
+from ltrbench.data.store_writing import StoreExistsError, problems_of, stored_file, write_store
 from ltrbench.errors import ConfigError, DataError
-from ltrbench.measure.memory import MemoryMeter
+from ltrbench.measure import MemoryMeter
 
 TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 # docid = B\n1 qid:8 1:2 # docid = C\n"
 
@@ -142,13 +139,6 @@ def test_a_shard_that_is_cut_off_while_it_is_used_is_named(tmp_path: Path) -> No
     os.truncate(file, 140)
     with pytest.raises(DataError, match=naming(file, "shorter", "data build")):
         np.asarray(features)
-
-
-def test_numpy_reads_the_arrays_of_a_store(tmp_path: Path) -> None:
-    (tmp_path / "train.txt").write_text(TEXT)
-    store = store_of(read_data(tmp_path / "train.txt"), tmp_path / "store")
-    assert np.load(store / "shard-00000" / "features.npy").tolist() == [[0.5, 0, 1], [0, 4, 0], [2, 0, 0]]
-    assert np.load(store / "shard-00000" / "document_ids.npy").tolist() == [b"A", b"B", b"C"]
 
 
 def test_scattered_documents_keep_their_rows_in_the_file(tmp_path: Path) -> None:
@@ -279,19 +269,10 @@ def test_an_existing_folder_is_not_overwritten(tmp_path: Path) -> None:
         store_of(dataset, tmp_path / "file" / "store")
 
 
-def test_an_abandoned_store_is_deleted_by_the_next_one(tmp_path: Path) -> None:
-    dataset = dataset_with(features=[[1]], labels=[1], query_start=[0, 1])
-    for name in ("old", "new"):
-        (tmp_path / f".building-{name}").mkdir()
-    os.utime(tmp_path / ".building-old", (0, 0))
-    store_of(dataset, tmp_path / "store")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".building-new", "store"]
-
-
 def test_a_manifest_that_could_not_be_read_again_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ltrbench.data.store.manifest.MOST_JSON_BYTES", 200)
+    monkeypatch.setattr("ltrbench.data.store.MOST_JSON_BYTES", 200)
     dataset = dataset_with(features=[[1]], labels=[1], query_start=[0, 1])
     with pytest.raises(DataError, match=naming(MANIFEST_FILE, "200", "--shard-mb")):
         store_of(dataset, tmp_path / "store")
@@ -333,10 +314,3 @@ def test_a_source_names_the_store_that_is_absent_or_damaged(stores: Path) -> Non
     write_manifest(stores / "test", record)
     with pytest.raises(DataError, match=naming(stores / "test", "labels.npy", "checksum", "again")):
         StoreFiles(name="mine", train=f"{stores}/train", test=f"{stores}/test").load()
-
-
-def test_letor_text_that_is_a_store_is_refused_with_the_right_setting(stores: Path) -> None:
-    from ltrbench.data import read_letor
-
-    with pytest.raises(DataError, match=naming(stores / "train", "a store", "data=store")):
-        read_letor(stores / "train")

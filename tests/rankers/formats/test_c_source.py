@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -13,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tree_cases import CASES, NUM_FEATURES, forest
 
-from ltrbench.rankers.models.formats.c_source import c_identifier, write_c
-from ltrbench.rankers.models.trees import Ensemble
+from ltrbench.models.c_source import c_identifier, write_c
+from ltrbench.models.trees import Ensemble
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler cc")
 HOSTILE = [
@@ -58,12 +57,6 @@ def test_hostile_names_stay_in_the_comment(tmp_path: Path) -> None:
     )
     assert "evil" not in symbols.stdout
     assert "system(" not in symbols.stdout
-
-
-def test_feature_names_can_be_read_from_the_comment() -> None:
-    text = write_c(forest(1), HOSTILE, "a").decode("ascii")
-    lines = re.findall(r'^ \* +\d+  (".*")$', text, re.MULTILINE)
-    assert [json.loads(line) for line in lines] == HOSTILE
 
 
 @given(st.lists(st.text(alphabet='*/\\?"\n a\u2028', max_size=8), max_size=4))

@@ -9,18 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from messages import naming
-from tree_cases import CASES, NUM_FEATURES, forest, values_around
+from tree_cases import CASES, NUM_FEATURES, values_around
 
 from ltrbench.errors import ConfigError
-from ltrbench.rankers.models.formats.boosters.lightgbm_json import (
-    ABOVE_FLOAT32,
-    MOST_LEVELS_OF_DUMP,
-    smaller_left_trees,
-    smallest_right,
-    write_lightgbm_json,
-)
-from ltrbench.rankers.models.scoring import ensemble_scores, leaves_of
-from ltrbench.rankers.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
+from ltrbench.models.float32 import smallest_right
+from ltrbench.models.lightgbm_files import MOST_LEVELS_OF_DUMP, smaller_left_trees, write_lightgbm_json
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, ensemble_scores, leaves_of
 from ltrbench.shapes import Features
 
 NAMES = [f"feature_{number}" for number in range(NUM_FEATURES)]
@@ -77,35 +71,6 @@ def test_a_threshold_is_the_smallest_float32_that_goes_right(bound: float, compa
     for value, goes_left in ((below, True), (threshold, False)):
         assert (value <= bound if comparison == "<=" else value < bound) == goes_left
         assert (value < threshold) == goes_left
-
-
-def test_only_positive_infinity_goes_right_of_a_bound_beyond_float32() -> None:
-    largest = np.finfo(np.float32).max
-    np.testing.assert_array_equal(smallest_right(np.array([1e300, float(largest)]), "<="), ABOVE_FLOAT32)
-    assert float(largest) < ABOVE_FLOAT32 < np.inf
-    with np.errstate(over="ignore"):
-        assert np.float32(ABOVE_FLOAT32) == INFINITY
-
-
-def test_the_record_has_what_vespa_reads() -> None:
-    record = written(forest(3))
-    assert record["objective"] == "lambdarank"
-    assert record["feature_names"] == NAMES
-    assert record["pandas_categorical"] == []
-    assert [tree["tree_index"] for tree in record["tree_info"]] == [0, 1, 2]
-    assert {tree["num_leaves"] for tree in record["tree_info"]} == {8}
-
-
-def test_the_base_score_is_a_first_tree() -> None:
-    trees = written(forest(2, base_score=0.25))["tree_info"]
-    assert trees[0]["tree_structure"] == {"leaf_value": 0.25}
-    assert len(trees) == 3
-
-
-def test_leaves_are_float64_with_all_their_digits() -> None:
-    third = 1 / 3
-    (tree,) = written(Ensemble((WeightedTree(0.1, Leaf(third)),)))["tree_info"]
-    assert tree["tree_structure"]["leaf_value"] == third * 0.1
 
 
 @pytest.mark.parametrize("ensemble", [of_one(Leaf(1e39)), Ensemble((), base_score=-1e39)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import pickle
 from pathlib import Path
@@ -14,9 +13,9 @@ from model_files import lightgbm_booster, ranklib_model, stumps_as_json, xgboost
 
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ResultError
-from ltrbench.rankers.models.formats import reading
-from ltrbench.rankers.models.formats.reading import is_model_file, read_model_file
-from ltrbench.untrusted.unpickling import unpickling_raises
+from ltrbench.models import reading
+from ltrbench.models.reading import is_model_file, read_model_file
+from ltrbench.untrusted import unpickling_raises
 
 
 def archive() -> bytes:
@@ -27,13 +26,9 @@ def archive() -> bytes:
 
 OTHERS = {
     "pickle": pickle.dumps({"model": 1.0}),
-    "pickle of protocol 0": pickle.dumps(Path("x"), protocol=0),
     "archive": archive(),
     "CatBoost": b"CBM1\x00\x00\x00\x10",
-    "old binary": b"binf\x00\x00\x00?",
     "dump": b'[\n  {"nodeid": 0, "leaf": 0.5}\n]',
-    "dump as text": b"booster[0]:\n0:[f1<0.5] yes=1,no=2\n",
-    "dump of LightGBM": b'{"name":"tree","version":"v4","tree_info":[]}',
     "ONNX": b"\x08\x08\x12\x08skl2onnx\x1a\x061.16.0",
 }
 
@@ -61,17 +56,6 @@ def test_files_that_are_no_models_are_refused(content: bytes, message: str, tmp_
     assert not is_model_file(path)
     with pytest.raises(ResultError, match=naming(path, message, "save_model")):
         read_model_file(path)
-
-
-def test_a_score_file_is_no_model_file(tmp_path: Path) -> None:
-    for name, content in {
-        "scores": b"-0.5\n1e-3\n",
-        "ranklib": b"10032\t0\t1.7064\n",
-        "trec": b"tree Q0 d1 1 0.5 tag\n",
-        "compressed": gzip.compress(b"0.5\n"),
-    }.items():
-        (tmp_path / name).write_bytes(content)
-        assert not is_model_file(tmp_path / name)
 
 
 def test_a_folder_an_absent_file_and_a_large_file_are_refused(

@@ -9,12 +9,11 @@ import numpy as np
 import onnx
 import onnx.reference
 import pytest
-from tree_cases import CASES, NUM_FEATURES, XGBOOST, forest, values_around
+from tree_cases import CASES, NUM_FEATURES, forest, values_around
 
 import ltrbench
-from ltrbench.rankers.models.formats.onnx_file import write_onnx
-from ltrbench.rankers.models.scoring import ensemble_scores
-from ltrbench.rankers.models.trees import Ensemble
+from ltrbench.models.onnx_file import write_onnx
+from ltrbench.models.trees import ensemble_scores
 
 NAMES = [f"feature {number}" for number in range(NUM_FEATURES)]
 
@@ -38,17 +37,6 @@ def test_the_model_states_features_and_producer() -> None:
         len(names),
     ]
     assert [dim.dim_param for dim in scores.type.tensor_type.shape.dim] == ["documents"]
-
-
-@pytest.mark.parametrize(
-    ("ensemble", "output"),
-    [(forest(2), onnx.TensorProto.DOUBLE), (forest(2, **XGBOOST), onnx.TensorProto.FLOAT)],
-    ids=["float64", "float32"],
-)
-def test_the_output_has_the_dtype_of_the_scores(ensemble: Ensemble, output: int) -> None:
-    model = read(write_onnx(ensemble, NAMES, "a"))
-    assert model.graph.output[0].type.tensor_type.elem_type == output
-    assert model.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT
 
 
 @pytest.mark.parametrize("name", ["LightGBM's arithmetic", "XGBoost's arithmetic", "one leaf"])

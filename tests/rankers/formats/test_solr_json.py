@@ -13,8 +13,7 @@ from java_engine_cases import deep, random_ensemble
 from messages import naming
 
 from ltrbench.errors import ConfigError
-from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.models.formats.java.solr import (
+from ltrbench.models.solr_file import (
     MOST_SOLR_LEVELS,
     SOLR_SLACK,
     lossy_features,
@@ -22,9 +21,9 @@ from ltrbench.rankers.models.formats.java.solr import (
     write_solr_linear,
     write_solr_trees,
 )
+from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 
 NAMES = ("a", "b", "c")
-LARGEST = float(np.finfo(np.float32).max)
 
 
 def stumps(*thresholds: float) -> Ensemble:
@@ -38,12 +37,6 @@ def record_of(ensemble: Ensemble) -> dict[str, Any]:
     return record
 
 
-@given(st.floats(width=32, min_value=2.0**-18, allow_nan=False))
-def test_thresholds_of_at_least_4e_6_can_be_written(threshold: float) -> None:
-    _, exists = slack_corrected(np.array([threshold], dtype=np.float32))
-    assert exists.all()
-
-
 @given(st.lists(st.floats(width=32, allow_nan=False), min_size=1))
 def test_a_corrected_threshold_is_exact_or_as_close_as_possible(thresholds: list[float]) -> None:
     wanted = np.array(thresholds, dtype=np.float32)
@@ -55,15 +48,6 @@ def test_a_corrected_threshold_is_exact_or_as_close_as_possible(thresholds: list
         for end in (-np.inf, np.inf):
             neighbour = np.nextafter(corrected, np.float32(end)) + SOLR_SLACK
             assert (error <= np.abs(neighbour.astype(float) - wanted)[~exists]).all()
-
-
-@pytest.mark.parametrize(
-    ("scale", "lowest", "highest"), [(1.0, 0.0, 1e-5), (1e-3, 0.0, 1e-3), (1e-5, 0.02, 0.2), (1e-8, 0.9, 1.0)]
-)
-def test_only_small_thresholds_cannot_be_written(scale: float, lowest: float, highest: float) -> None:
-    thresholds = (np.random.default_rng(0).random(100_000) * 2 * scale).astype(np.float32)
-    share = 1 - slack_corrected(thresholds)[1].mean()
-    assert lowest <= share <= highest
 
 
 @given(st.lists(st.floats(width=32, min_value=-(2.0**20), max_value=2.0**20), min_size=1, max_size=20))
@@ -86,19 +70,8 @@ def test_features_whose_thresholds_can_be_written_have_no_normalizer() -> None:
     assert feature == {"name": "a"}
 
 
-def test_the_zero_threshold_of_lightgbm_is_exact_beside_timestamps_in_seconds() -> None:
-    ensemble = stumps(1e-35, 1.7e9)
-    assert not lossy_features(ensemble)
-    assert "norm" in record_of(ensemble)["features"][0]
-
-
 def test_thresholds_of_too_many_orders_of_magnitude_are_lossy() -> None:
     assert lossy_features(stumps(1e-35, 1.7e12)) == [0]
-
-
-def test_only_used_features_are_listed() -> None:
-    assert [feature["name"] for feature in record_of(random_ensemble())["features"]] == ["a", "b"]
-    assert [feature["name"] for feature in record_of(Ensemble((), base_score=1.0))["features"]] == ["a"]
 
 
 def test_all_numbers_of_trees_are_texts() -> None:
@@ -122,13 +95,6 @@ def test_weights_of_a_linear_model_are_numbers() -> None:
 def test_a_weight_beyond_float32_is_refused() -> None:
     with pytest.raises(ConfigError, match=naming("model", "float32")):
         write_solr_linear(np.array([1e39, 0.0, 0.0]), "model", NAMES)
-
-
-def test_names_are_escaped() -> None:
-    name = 'a "quoted" \\ \u00e9 name'
-    record = json.loads(write_solr_trees(stumps(0.5), "model", (name,)))
-    assert record["features"] == [{"name": name}]
-    assert record["params"]["trees"][0]["root"]["feature"] == name
 
 
 def test_trees_that_are_too_deep_for_solr_are_refused() -> None:

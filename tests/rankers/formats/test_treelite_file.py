@@ -7,8 +7,8 @@ import json
 import pytest
 from tree_cases import XGBOOST, forest
 
-from ltrbench.rankers.models.formats.treelite_file import read_treelite, write_treelite
-from ltrbench.rankers.models.trees import Ensemble
+from ltrbench.models.treelite_file import read_treelite, write_treelite
+from ltrbench.models.trees import Ensemble
 
 
 @pytest.mark.parametrize(
@@ -24,10 +24,3 @@ def test_the_checkpoint_states_features_comparison_and_dtype(ensemble: Ensemble,
     nodes = [node for tree in dumped["trees"] for node in tree["nodes"]]
     comparisons = {node["comparison_op"] for node in nodes if "split_feature_id" in node}
     assert comparisons == {ensemble.comparison}
-
-
-def test_the_base_score_is_a_first_tree_of_one_leaf() -> None:
-    """treelite adds its own base score at the end, which rounds otherwise."""
-    with_base = read_treelite(write_treelite(forest(3, base_score=0.3), list("abcdef")))
-    assert with_base.num_tree == 3 + 1
-    assert with_base.get_tree_depth().tolist()[0] == 0

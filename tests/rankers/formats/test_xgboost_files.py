@@ -26,17 +26,11 @@ from xgboost_cases import (
 )
 
 from ltrbench.errors import ConfigError, ResultError
+from ltrbench.models import ReadModel
+from ltrbench.models.float32 import float32_texts
+from ltrbench.models.trees import Node, ensemble_scores
+from ltrbench.models.xgboost_files import read_xgboost_json, write_xgboost_dump, write_xgboost_json
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.models.formats import ReadModel
-from ltrbench.rankers.models.formats.boosters.xgboost_dump import write_xgboost_dump
-from ltrbench.rankers.models.formats.boosters.xgboost_json import (
-    nearest_float32,
-    read_xgboost_json,
-    write_xgboost_json,
-)
-from ltrbench.rankers.models.formats.float32 import float32_texts
-from ltrbench.rankers.models.scoring import ensemble_scores
-from ltrbench.rankers.models.trees import Node
 from ltrbench.shapes import Features
 
 PATH = Path("model.json")
@@ -122,13 +116,6 @@ def test_a_threshold_above_every_float32_separates_missing_values(
     check_leaves(ensemble, np.stack([values, np.roll(values, 1)], axis=1))
 
 
-def test_thresholds_that_are_one_float32_keep_their_order() -> None:
-    close = 0.1, 0.1 + 1e-12
-    inner = InnerNode(0, close[0], False, Leaf(1.0), Leaf(2.0))
-    ensemble = of_one(InnerNode(0, close[1], False, inner, Leaf(3.0)), threshold_dtype="float64")
-    check_leaves(ensemble, around_thresholds(ensemble, 1))
-
-
 @pytest.mark.parametrize("depth", [0, 1, 60, 500])
 def test_trees_of_any_depth_are_written_and_read(depth: int) -> None:
     ensemble = of_one(deep(depth), score_dtype="float32")
@@ -137,22 +124,6 @@ def test_trees_of_any_depth_are_written_and_read(depth: int) -> None:
     expected = ensemble_scores(ensemble, features)
     np.testing.assert_array_equal(margin(loaded(content), features), expected)
     np.testing.assert_array_equal(ensemble_scores(read(content).trees, features), expected)
-
-
-@pytest.mark.slow
-def test_ten_thousand_trees_have_the_scores_of_the_reference() -> None:
-    ensemble = random_ensemble(10_000, "<", "float32", num_leaves=4)
-    features = np.random.default_rng(3).normal(size=(50, 3)).astype(np.float32)
-    content = write_xgboost_json(ensemble, names_of(features))
-    expected = ensemble_scores(ensemble, features)
-    np.testing.assert_array_equal(margin(loaded(content), features), expected)
-    np.testing.assert_array_equal(ensemble_scores(read(content).trees, features), expected)
-
-
-def test_a_model_without_trees_is_its_base_score() -> None:
-    features = np.zeros((2, 1), dtype=np.float32)
-    content = write_xgboost_json(Ensemble((), base_score=0.3), ["only"])
-    np.testing.assert_array_equal(margin(loaded(content), features), np.full(2, 0.3, dtype=np.float32))
 
 
 def test_numbers_beyond_float32_are_refused() -> None:
@@ -169,13 +140,6 @@ def test_text_of_a_number_is_the_number_for_both_ways_of_reading(values: list[fl
     through_float64 = np.array([float(text) for text in texts]).astype(np.float32)
     np.testing.assert_array_equal(through_float64.view(np.uint32), numbers.view(np.uint32))
     assert all("." in text or "e" in text for text in texts)  # XGBoost reads other numbers as integers
-
-
-@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1))
-def test_shortest_numbers_are_read_as_the_float32_that_they_stand_for(values: list[float]) -> None:
-    numbers = np.array([*values, BETWEEN], dtype=np.float32)
-    shortest = np.array([float(str(number)) for number in numbers])
-    np.testing.assert_array_equal(nearest_float32(shortest), numbers)
 
 
 def test_the_dump_is_that_of_xgboost_with_more_digits() -> None:
@@ -215,6 +179,8 @@ def trained(**parameters: Any) -> tuple[xgb.Booster, Features]:
     if parameters.get("objective") == "survival:aft":
         matrix.set_float_info("label_lower_bound", labels + 1.0)
         matrix.set_float_info("label_upper_bound", labels + 1.0)
+    if parameters.get("objective") == "reg:gamma":
+        matrix.set_label(labels + 1.0)
     booster = xgb.train({"max_depth": 3, "nthread": 1, "seed": 1, **parameters}, matrix, 6)
     return booster, features
 
@@ -222,26 +188,20 @@ def trained(**parameters: Any) -> tuple[xgb.Booster, Features]:
 OBJECTIVES = (
     *("rank:ndcg", "rank:map", "rank:pairwise", "binary:logistic", "binary:logitraw", "binary:hinge"),
     *("reg:logistic", "reg:squarederror", "reg:squaredlogerror", "reg:pseudohubererror"),
-    *("reg:absoluteerror", "count:poisson", "reg:tweedie", "survival:cox", "survival:aft"),
+    *("reg:absoluteerror", "count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft"),
 )
+BASE_SCORES = (0.3, 1e-7, 1 - 2e-7, *np.random.default_rng(0).uniform(0.01, 0.99, 12).tolist())
 
 
 @pytest.mark.parametrize("form", ["json", "ubj"])
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_the_margin_of_every_objective_is_read(objective: str, form: str) -> None:
-    booster, features = trained(objective=objective, base_score=0.3)
-    model = read(bytes(booster.save_raw(form)))
-    assert model.feature_names == ("a", "b", "c")
-    assert model.num_features == 3
-    scores = ensemble_scores(model.trees, features)
-    np.testing.assert_allclose(scores, margin(booster, features), rtol=0, atol=1e-6)
-
-
-def test_ranking_models_are_read_bit_for_bit() -> None:
-    booster, features = trained(objective="rank:ndcg", num_parallel_tree=2, base_score=0.1)
-    for form in ("json", "ubj"):
-        scores = ensemble_scores(read(bytes(booster.save_raw(form))).trees, features)
-        np.testing.assert_array_equal(scores, margin(booster, features))
+def test_models_of_every_objective_are_read_bit_for_bit(objective: str, form: str) -> None:
+    for base_score in BASE_SCORES:
+        booster, features = trained(objective=objective, base_score=base_score)
+        model = read(bytes(booster.save_raw(form)))
+        assert model.feature_names == ("a", "b", "c")
+        assert model.num_features == 3
+        np.testing.assert_array_equal(ensemble_scores(model.trees, features), margin(booster, features))
 
 
 def test_weights_of_dropped_trees_are_read() -> None:
@@ -249,7 +209,7 @@ def test_weights_of_dropped_trees_are_read() -> None:
     model = read(bytes(booster.save_raw("json")))
     assert {tree.weight for tree in model.trees.trees} != {1.0}
     scores = ensemble_scores(model.trees, features)
-    np.testing.assert_allclose(scores, margin(booster, features), rtol=0, atol=1e-6)
+    np.testing.assert_array_equal(scores, margin(booster, features))
     again = write_xgboost_json(model.trees, model.feature_names)
     np.testing.assert_array_equal(margin(loaded(again), features), scores)
 
@@ -268,18 +228,6 @@ def test_pruned_nodes_are_ignored() -> None:
     assert any(tree["tree_param"]["num_deleted"] != "0" for tree in trees)
     scores = ensemble_scores(read(bytes(booster.save_raw("json"))).trees, features)
     np.testing.assert_array_equal(scores, margin(booster, features))
-
-
-def test_files_without_parameters_of_newer_versions_are_read() -> None:
-    record = json.loads(write_xgboost_json(random_ensemble(2, "<", "float32"), ["a", "b", "c"]))
-    learner = record["learner"]
-    del learner["learner_model_param"]["num_target"], learner["feature_names"], learner["attributes"]
-    for tree in learner["gradient_booster"]["model"]["trees"]:
-        tree["default_left"] = [bool(each) for each in tree["default_left"]]
-        del tree["split_type"], tree["categories"]
-    model = read(json.dumps(record).encode())
-    assert model.feature_names == ()
-    assert model.num_features == 3
 
 
 # Refusals
@@ -308,41 +256,17 @@ VALID = {
 }
 DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], tuple[object, ...]]] = {
     "cycle": (lambda r: tree_of(r).update(left_children=[1, -1, 0, -1, -1]), ("tree 0", "child index")),
-    "shared child": (lambda r: tree_of(r).update(left_children=[1, -1, 1, -1, -1]), ("tree 0", "two nodes")),
     "loop": (lambda r: tree_of(r).update(right_children=[2, -1, 2, -1, -1]), ("tree 0", "two nodes")),
     "child out of range": (lambda r: tree_of(r).update(left_children=[1, -1, 99, -1, -1]), ("1 to 4",)),
-    "fractional child": (lambda r: tree_of(r).update(left_children=[1, -1, 2.5, -1, -1]), ("child index",)),
     "no left child": (lambda r: tree_of(r).update(left_children=[-1, -1, 3, -1, -1]), ("one child",)),
     "feature out of range": (lambda r: tree_of(r).update(split_indices=[0, 0, 7, 0, 0]), ("0 to 1",)),
-    "many nodes": (lambda r: tree_of(r)["tree_param"].update(num_nodes="999999999"), ("999,999,999",)),
-    "too many nodes": (lambda r: tree_of(r)["tree_param"].update(num_nodes="1" * 99), ("num_nodes",)),
     "NaN": (lambda r: tree_of(r).update(split_conditions=[float("nan"), 1, 1, 1, 1]), ("tree 0", "finite")),
-    "infinite": (lambda r: tree_of(r).update(split_conditions=[1, 1e39, 1, 1, 1]), ("tree 0", "finite")),
     "infinite sum": (lambda r: tree_of(r).update(split_conditions=[1, 3.4028235e38, 1, 1, 1]), ("sum",)),
-    "huge integer": (lambda r: tree_of(r).update(split_conditions=[10**400, 1, 1, 1, 1]), ("split_cond",)),
-    "nested values": (lambda r: tree_of(r).update(split_conditions=[[1]] * 5), ("split_conditions",)),
-    "text": (lambda r: tree_of(r).update(left_children="12345"), ("left_children",)),
     "categorical": (lambda r: tree_of(r).update(split_type=[1, 0, 0, 0, 0]), ("categorical", "numbers")),
-    "vector leaves": (lambda r: tree_of(r)["tree_param"].update(size_leaf_vector="3"), ("per leaf",)),
-    "no tree": (lambda r: r["learner"]["gradient_booster"]["model"].update(trees=[7]), ("tree_param",)),
-    "linear": (lambda r: r["learner"]["gradient_booster"].update(name="gblinear"), ("gblinear", "gbtree")),
-    "classes": (lambda r: r["learner"]["learner_model_param"].update(num_class="3"), ("one score",)),
-    "targets": (lambda r: r["learner"]["learner_model_param"].update(num_target="2"), ("one score",)),
     "outputs": (lambda r: r["learner"]["gradient_booster"]["model"].update(tree_info=[1]), ("tree_info",)),
     "objective": (lambda r: r["learner"]["objective"].update(name="mine"), ("mine", "rank:ndcg")),
-    "base scores": (lambda r: r["learner"]["learner_model_param"].update(base_score="[1,2]"), ("1,2",)),
     "base score": (lambda r: r["learner"]["learner_model_param"].update(base_score="nan"), ("nan",)),
-    "large base score": (lambda r: r["learner"]["learner_model_param"].update(base_score="1e99"), ("1e99",)),
     "names": (lambda r: r["learner"].update(feature_names=["a"]), ("feature_names", 2)),
-    "same names": (lambda r: r["learner"].update(feature_names=["a", "a"]), ("feature_names", 2)),
-    "many features": (
-        lambda r: (
-            r["learner"].pop("feature_names"),
-            r["learner"]["learner_model_param"].update(num_feature="900000000"),
-        ),
-        ("900,000,000",),
-    ),
-    "no learner": (lambda r: r.pop("learner"), ("learner",)),
 }
 
 
@@ -354,18 +278,7 @@ def test_damaged_files_are_refused_with_the_place(damage: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b"null",
-        b"{}",
-        b'{"learner": ' + b"[" * 10**6,
-        b"\xff\xfe",
-        b"{L\x7f",
-        b"{[#L" + b"\x7f" * 8,
-    ],
+    "content", [b"", b"[]", b'{"learner": ' + b"[" * 10**6, b"{L\x7f", b"{[#L" + b"\x7f" * 8]
 )
 def test_files_that_are_not_models_are_refused(content: bytes) -> None:
     with pytest.raises(ResultError, match=naming(PATH, "save_model")):
@@ -385,15 +298,6 @@ def test_files_with_changed_bytes_are_read_or_refused(form: str, data: st.DataOb
         return
     scores = ensemble_scores(model.trees, np.zeros((1, model.num_features), dtype=np.float32))
     assert np.isfinite(scores).all()
-
-
-def test_logistic_base_scores_outside_0_to_1_are_refused() -> None:
-    def change(record: dict[str, Any]) -> None:
-        record["learner"]["objective"]["name"] = "binary:logistic"
-        record["learner"]["learner_model_param"]["base_score"] = "1.5"
-
-    with pytest.raises(ResultError, match=naming(PATH, "binary:logistic", 1.5)):
-        read(changed(change))
 
 
 def test_trees_after_early_stopping_are_refused_with_both_remedies() -> None:

@@ -12,10 +12,10 @@ from hydra import compose, initialize_config_dir
 
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build, register_schema
-from ltrbench.data.formats.letor.reader import read_letor
+from ltrbench.data.letor import read_letor
 from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.studies.parity.goldens import RANKLIB_NDCG, ranklib_scores, ranklib_trees
+from results.parity.run import RANKLIB_NDCG, ranklib_scores, ranklib_trees
 
 pytestmark = pytest.mark.slow
 
@@ -29,8 +29,7 @@ def make(*overrides: str) -> NativeRanker:
 def whole_fit() -> NativeRanker:
     """Returns RankLib's default fit, which stops after 101 trees without improvement."""
     return make(
-        "params.num_trees=1000",
-        "early_stopping={metric: ndcg@10, patience: 101, convention: ranklib}",
+        "params.num_trees=1000", "early_stopping={metric: ndcg@10, patience: 101, convention: ranklib}"
     )
 
 

@@ -5,7 +5,6 @@ RankLib's preset is tested in test_native_ranklib.py.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import get_type_hints
 
 import numpy as np
@@ -15,18 +14,13 @@ from messages import naming
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
-from ltrbench.cli.verbs.data.explain import pair_settings
 from ltrbench.conf_folder import conf_dir, settings_in
 from ltrbench.config import build, register_schema
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
-from ltrbench.metrics import DEFAULT
 from ltrbench.native.objectives import prepare
-from ltrbench.native.objectives.dialects import PairSettings
 from ltrbench.rankers.base import check_types
-from ltrbench.rankers.capabilities import departures_of
-from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.native.settings import objective_of
+from ltrbench.rankers.native import NativeRanker, objective_of
 
 NAMES = ["lightgbm", "xgboost", "ranklib", "pyltr"]
 
@@ -50,15 +44,6 @@ def made_up(seed: int = 0) -> RankingDataset:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_preset_from_python_equals_the_preset_of_the_command_line(name: str) -> None:
     assert NativeRanker.from_preset(name, num_trees=7, seed=3) == make(name, "params.num_trees=7", "seed=3")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_explain_shows_the_pairs_that_a_preset_learns_from(name: str) -> None:
-    shown, learned_from = pair_settings(name, {}), objective_of(make(name))
-    assert isinstance(learned_from, PairSettings)
-    # Only `explain` refuses labels that the library refuses.
-    assert shown.convention.gain == learned_from.convention.gain
-    assert replace(shown, convention=DEFAULT) == replace(learned_from, convention=DEFAULT)
 
 
 def test_the_defaults_are_a_preset_and_an_unknown_preset_is_refused() -> None:
@@ -103,7 +88,3 @@ def test_the_highest_of_equal_cuts_needs_at_most_255_bins() -> None:
     parts = ("max_bins is 300", "equal_cuts=highest", "Set max_bins=255", "equal_cuts=lowest")
     with pytest.raises(ConfigError, match=naming(*parts)):
         make("lightgbm", "model.max_bins=300")
-
-
-def test_a_preset_without_a_name_is_not_reported() -> None:
-    assert departures_of(NativeRanker(preset="")) == departures_of(NativeRanker())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +14,12 @@ import pytest
 from messages import naming
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.formats.letor.reader import read_letor
+from ltrbench.data.features import SparseRows
+from ltrbench.data.letor import read_letor
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.rankers.capabilities import concerns_of, departures_of
-from ltrbench.rankers.early_stopping import EarlyStopping, Iteration
+from ltrbench.rankers.base import EarlyStopping, Iteration, concerns_of, departures_of
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.shapes import Scores
@@ -36,105 +35,51 @@ def valid() -> RankingDataset:
     return make_synthetic(num_queries=40, seed=4)
 
 
+GOSS = {"goss_top_rate": 0.2, "goss_other_rate": 0.1}
+
+
 def small(**fields: Any) -> NativeRanker:
     return NativeRanker(**({"num_trees": 8, "num_leaves": 7} | fields))
 
 
-def test_unset_parameters_have_lightgbms_defaults(data: RankingDataset) -> None:
-    explicit = NativeRanker(
-        num_trees=5,
-        learning_rate=0.1,
-        num_leaves=31,
-        min_docs_in_leaf=20,
-        min_sum_hessian=1e-3,
-        min_split_gain=0.0,
-        max_delta_step=0.0,
-        l2=0.0,
-        max_bins=255,
-        truncation=30,
-    )
-    np.testing.assert_array_equal(
-        NativeRanker(num_trees=5).fit(data).predict(data.features),
-        explicit.fit(data).predict(data.features),
-    )
+EACH_ALONE: list[dict[str, Any]] = [
+    {"learning_rate": 0.3, "num_leaves": 3, "min_docs_in_leaf": 300, "min_docs_in_split": 3000},
+    {"min_sum_hessian": 30.0, "min_split_gain": 20.0, "max_delta_step": 0.1, "l2": 50.0, "l1": 5.0},
+    {"truncation": 1, "sigma": 2.0, "normalize_distance": False, "normalize_query": False, "ties": "worst"},
+    {"objective": "ranknet", "metric": "err", "gain": "linear", "label_gain": [0.0, 1.0, 2.0, 3.0, 10.0]},
+    {"sigmoid": "table", "distance_offset": 1.0, "hessian_factor": 2.0, "least_hessian": 0.2},
+    {"float32_scores": True, "float32_sums": True, "float32_norm": True, "max_bins": 4, "max_depth": 2},
+    {"binning": "equal_width", "split_criterion": "least_squares", "leaf_value": "mean"},
+    {"growth": "by_deviance", "sigmoid": "float32", "drop_rate": 0.5, "monotone": {"bm25_title": -1}},
+    {"queries_per_tree": 0.5, "documents_per_tree": 0.5, "features_per_tree": "sqrt"},
+    {"growth": "depth_wise", "features_per_split": "log2"},
+]
+TOGETHER: list[dict[str, Any]] = [
+    {"pairs_per_document": 2, "query_norm": "pairs"},
+    {"learning_rate": 0.3} | GOSS,
+]
+
+
+@pytest.fixture(scope="module")
+def default_scores(data: RankingDataset) -> Scores:
+    return small().fit(data).predict(data.features)
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [
-        {"learning_rate": 0.3},
-        {"num_leaves": 3},
-        {"min_docs_in_leaf": 300},
-        {"min_sum_hessian": 30.0},
-        {"min_split_gain": 20.0},
-        {"max_delta_step": 0.1},
-        {"l2": 50.0},
-        {"max_bins": 4},
-        {"truncation": 1},
-        {"sigma": 2.0},
-        {"normalize_distance": False},
-        {"normalize_query": False},
-        {"objective": "ranknet"},
-        {"objective": "xendcg"},
-        {"objective": "mart"},
-        {"metric": "ndcg@3"},
-        {"metric": "err"},
-        {"gain": "linear"},
-        {"label_gain": [0.0, 1.0, 2.0, 3.0, 10.0]},
-        {"sigmoid": "table"},
-        {"sigmoid": "float32"},
-        {"distance_offset": 1.0},
-        {"pairs_per_document": 2},
-        {"pairs_per_document": 2, "query_norm": "pairs"},
-        {"hessian_factor": 2.0},
-        {"least_hessian": 0.2},
-        {"ties": "worst"},
-        {"float32_scores": True},
-        {"float32_sums": True},
-        {"float32_norm": True},
-        {"max_bins": 1023},
-        {"binning": "equal_width"},
-        {"split_criterion": "least_squares"},
-        {"leaf_value": "mean"},
-        {"growth": "by_deviance"},
-        {"growth": "depth_wise"},
-        {"max_depth": 2},
-        {"min_docs_in_split": 3000},
-        {"queries_per_tree": 0.5},
-        {"documents_per_tree": 0.5},
-        {"documents_per_tree": 0.5, "resample_every": 3},
-        {"features_per_tree": "sqrt"},
-        {"features_per_split": "log2"},
-        {"l1": 5.0},
-        {"monotone": {"bm25_title": -1}},
-        {"learning_rate": 0.3, "goss_top_rate": 0.2, "goss_other_rate": 0.1},
-        {"drop_rate": 0.5},
-        {"drop_rate": 0.5, "drop_normalize": "forest"},
-    ],
+    "fields", [*({name: value} for row in EACH_ALONE for name, value in row.items()), *TOGETHER], ids=str
 )
-def test_every_setting_changes_the_model(data: RankingDataset, fields: dict[str, Any]) -> None:
-    default = small().fit(data).predict(data.features)
-    assert (small(**fields).fit(data).predict(data.features) != default).any()
+def test_every_setting_changes_the_model(
+    data: RankingDataset, default_scores: Scores, fields: dict[str, Any]
+) -> None:
+    assert (small(**fields).fit(data).predict(data.features) != default_scores).any()
 
 
 @pytest.mark.parametrize(
     ("fields", "parts"),
     [
-        ({"extra": {"boosting": "dart"}}, ("extra.boosting", "num_leaves", "sigma")),
-        ({"binning": "width"}, ("binning", "'width'", "quantile", "equal_width")),
-        ({"split_criterion": "mse"}, ("split_criterion", "'mse'", "newton", "least_squares")),
-        ({"leaf_value": "median"}, ("leaf_value", "'median'", "newton", "mean")),
-        ({"growth": "depthwise"}, ("growth", "'depthwise'", "did you mean", "'depth_wise'")),
-        ({"max_depth": -1}, ("max_depth is -1", "at least 0")),
         ({"min_docs_in_split": 1}, ("min_docs_in_split is 1", "at least 2")),
-        (
-            {"cut_without_gain": True, "min_split_gain": 0.5},
-            ("min_split_gain is 0.5", "Set min_split_gain=0", "cut_without_gain=false"),
-        ),
+        ({"cut_without_gain": True, "min_split_gain": 0.5}, ("min_split_gain is 0.5", "cut_without_gain")),
         ({"sigma": 0.0}, ("sigma", "is 0.0")),
-        ({"objective": "lambdamart"}, ("objective", "'lambdamart'", "did you mean", "'lambdarank'")),
-        ({"metric": "auc"}, ("metric", "'auc'", "ndcg, dcg")),
-        ({"metric": "precision"}, ("metric", "'precision'", "precision@5")),
         ({"metric": "ndcg@0"}, ("ndcg@0", 1)),
         ({"highest_grade": 2.0}, ("highest_grade", 2.0, "metric=ndcg", "highest_grade=4.0", "err")),
         ({"metric": "map", "gain": "linear"}, ("gain", "linear", "metric=map", 'gain="exponential"')),
@@ -143,74 +88,23 @@ def test_every_setting_changes_the_model(data: RankingDataset, fields: dict[str,
         ({"objective": "xendcg", "truncation": 5}, ("truncation is 5", "set truncation=null")),
         ({"pairs_per_document": 2, "truncation": 5}, ("pairs_per_document is 2", "truncation is 5")),
         ({"query_norm": "pairs"}, ("query_norm", "pairs", "pairs_per_document", "query_norm=log2")),
-        (
-            {"label_gain": [0.0, 1.0], "gain": "linear"},
-            ("label_gain is [0.0, 1.0]", "gain=linear", "set gain=exponential"),
-        ),
+        ({"label_gain": [0.0, 1.0], "gain": "linear"}, ("label_gain is [0.0, 1.0]", "gain=linear")),
         ({"label_gain": [0.0, 2.0, 1.0]}, ("gain", "grade", "2.0, 1.0")),
-        ({"ties": "expected"}, ("ties", "'expected'", "row_order", "worst", "best")),
-        ({"distance_offset": 0.0}, ("distance_offset is 0.0",)),
         ({"documents_per_tree": 1.5}, ("documents_per_tree is 1.5", "above 0", "up to 1", "from 2")),
         ({"queries_per_tree": 0.0}, ("queries_per_tree", 0.0, "above 0")),
-        ({"queries_per_tree": "sqrt"}, ("queries_per_tree is sqrt", "above 0", "from 2")),
-        ({"features_per_split": 1.5}, ("features_per_split", 1.5, "above 0")),
-        ({"l1": -1.0}, ("l1 is -1.0", "at least 0")),
         ({"monotone": {"age": 2}}, ("monotone.age", 2, "1, -1")),
-        (
-            {"monotone": {"age": 1}, "split_criterion": "least_squares"},
-            ("monotone", "split_criterion=least_squares and leaf_value=newton", "leaf_value=mean"),
-        ),
-        ({"features_per_tree": "half"}, ("features_per_tree", "half", "sqrt", "log2")),
-        ({"resample_every": 0}, ("resample_every", "is 0")),
-        ({"goss_top_rate": 0.2}, ("goss_top_rate is 0.2", "goss_other_rate is None", "set both")),
+        ({"monotone": {"age": 1}, "split_criterion": "least_squares"}, ("monotone", "leaf_value=mean")),
         ({"goss_top_rate": 0.7, "goss_other_rate": 0.6}, ("goss_top_rate + goss_other_rate", "1.29")),
-        (
-            {"goss_top_rate": 0.2, "goss_other_rate": 0.1, "documents_per_tree": 0.5},
-            ("goss_top_rate is 0.2", "documents_per_tree=0.5", "documents_per_tree=1.0"),
-        ),
+        (GOSS | {"documents_per_tree": 0.5}, ("goss_top_rate", "documents_per_tree=0.5")),
         ({"drop_rate": 1.5}, ("drop_rate", 1.5)),
-        ({"position_bias": "both"}, ("position_bias", "'both'", "additive", "propensity")),
         ({"position_bias_l2": 1.0}, ("position_bias_l2", 1.0, "position_bias to additive")),
-        (
-            {"position_bias": "additive", "position_bias_cost": "mirrored"},
-            ("position_bias_cost", "mirrored", "position_bias to propensity"),
-        ),
+        ({"position_bias": "additive", "position_bias_cost": "mirrored"}, ("position_bias_cost", "mirrored")),
         ({"position_bias": "propensity", "metric": "map"}, ("lambdarank", "metric=ndcg", "additive")),
-        ({"position_bias": "propensity", "objective": "mart"}, ("lambdarank", "metric=ndcg", "additive")),
-        ({"drop_normalize": "trees"}, ("drop_normalize", "'trees'", "'tree'", "forest")),
     ],
 )
 def test_an_unsupported_setting_is_refused(fields: dict[str, Any], parts: tuple[object, ...]) -> None:
     with pytest.raises(ConfigError, match=naming(*parts)):
         small(**fields)
-
-
-@pytest.mark.parametrize(
-    ("fields", "varied"),
-    [
-        ({"metric": "map"}, {"relevance_threshold": 3.0}),
-        ({"metric": "err"}, {"highest_grade": 6.0}),
-        ({"objective": "xendcg"}, {"seed": 1}),
-        ({"pairs_per_document": 1}, {"seed": 1}),
-    ],
-)
-def test_a_setting_of_one_objective_changes_its_model(
-    data: RankingDataset, fields: dict[str, Any], varied: dict[str, Any]
-) -> None:
-    one, other = small(**fields).fit(data), small(**fields, **varied).fit(data)
-    assert (one.predict(data.features) != other.predict(data.features)).any()
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"metric": "map"}, {"objective": "xendcg"}, {"objective": "mart"}, {"position_bias": "propensity"}],
-    ids=str,
-)
-def test_after_warm_up_a_fit_compiles_no_objective(clicked: RankingDataset, fields: dict[str, Any]) -> None:
-    small(**fields).warm_up()
-    with numba.core.event.install_recorder("numba:compile") as recorder:
-        small(**fields).fit(clicked)
-    assert recorder.buffer == []
 
 
 @pytest.mark.parametrize(
@@ -253,9 +147,12 @@ def clicked(data: RankingDataset) -> RankingDataset:
         ({"position_bias": "propensity"}, {"position_bias_norm": 0.1}),
         ({"position_bias": "propensity"}, {"position_bias_cost": "mirrored"}),
         ({"position_bias": "additive", "objective": "xendcg"}, {"seed": 1}),
+        ({"metric": "map"}, {"relevance_threshold": 3.0}),
+        ({"metric": "err"}, {"highest_grade": 6.0}),
+        ({"pairs_per_document": 1}, {"seed": 1}),
     ],
 )
-def test_a_correction_of_position_bias_changes_the_model(
+def test_a_setting_of_one_objective_or_correction_changes_its_model(
     clicked: RankingDataset, fields: dict[str, Any], varied: dict[str, Any]
 ) -> None:
     one, other = small(**fields).fit(clicked), small(**fields, **varied).fit(clicked)
@@ -296,49 +193,11 @@ def test_missing_or_unused_positions_are_reported(data: RankingDataset, clicked:
     assert all(part in concern for part in ("positions", "not used", "set model.position_bias"))
 
 
-def test_early_stopping_keeps_the_best_iteration(data: RankingDataset, valid: RankingDataset) -> None:
-    values: list[float] = []
-
-    def watch(iteration: Iteration) -> None:
-        assert iteration.valid_scores is not None
-        values.append(evaluate(valid, iteration.valid_scores, ["ndcg@5"]).means["ndcg@5"])
-
-    ranker = small(num_trees=60, learning_rate=0.5, early_stopping=EarlyStopping("ndcg@5", patience=6))
-    ranker.fit(data, valid, watch)
-    best = int(np.argmax(values))
-    assert ranker.summary is not None
-    assert ranker.summary.num_trees == best + 1
-    assert ranker.summary.num_iterations == len(values) == best + 1 + 6
-    assert ranker.summary.monitor_seconds > 0.0
-    kept = evaluate(valid, ranker.predict(valid.features), ["ndcg@5"]).means["ndcg@5"]
-    assert kept == values[best]
-    shorter = small(num_trees=best + 1, learning_rate=0.5).fit(data)
-    np.testing.assert_array_equal(ranker.predict(valid.features), shorter.predict(valid.features))
-
-
-def test_a_validation_set_without_a_rule_changes_nothing(data: RankingDataset, valid: RankingDataset) -> None:
-    np.testing.assert_array_equal(
-        small().fit(data, valid).predict(data.features), small().fit(data).predict(data.features)
-    )
-
-
 def test_threads_give_the_same_bits_and_are_given_back(data: RankingDataset) -> None:
     before = numba.get_num_threads()
     one, two = (small(num_threads=n, documents_per_tree=0.7).fit(data) for n in (1, 2))
     np.testing.assert_array_equal(one.predict(data.features), two.predict(data.features))
     assert numba.get_num_threads() == before
-
-
-def test_saved_and_loaded_it_is_the_same(data: RankingDataset, tmp_path: Path) -> None:
-    ranker = small(l2=2.0, early_stopping=EarlyStopping("ndcg@3", 5)).fit(data)
-    ranker.save(tmp_path)
-    loaded = NativeRanker.load(tmp_path)
-    assert loaded == ranker
-    assert loaded.summary == ranker.summary
-    assert loaded.feature_names == data.feature_names
-    np.testing.assert_array_equal(loaded.predict(data.features), ranker.predict(data.features))
-    for kind, values in ranker.importance().items():
-        np.testing.assert_array_equal(loaded.importance()[kind], values)
 
 
 @pytest.mark.parametrize("fields", [{}, {"drop_rate": 0.4}, {"queries_per_tree": 0.5}])
@@ -364,21 +223,6 @@ def test_a_model_continues_where_it_was_saved(
         # Without sampling: the same bits as in one fit.
         at_once = small(num_trees=10).fit(data)
         np.testing.assert_array_equal(whole.predict(data.features), at_once.predict(data.features))
-
-
-def test_a_continued_model_is_saved_completely_and_its_clean_copy_is_equal(
-    data: RankingDataset, tmp_path: Path
-) -> None:
-    small(num_trees=5).fit(data).save(tmp_path)
-    continued = small(num_trees=8, warm_start=str(tmp_path)).fit(data)
-    expected = continued.predict(data.features)
-    np.testing.assert_array_equal(continued.clean_copy().fit(data).predict(data.features), expected)
-    kept = tmp_path / "continued"
-    kept.mkdir()
-    continued.save(kept)
-    for file in tmp_path.glob("*.*"):
-        file.unlink()
-    np.testing.assert_array_equal(NativeRanker.load(kept).predict(data.features), expected)
 
 
 def test_only_a_native_model_of_the_same_features_can_be_continued(
@@ -426,62 +270,50 @@ def test_dart_with_early_stopping_keeps_the_tree_weights_of_the_best_iteration(
     np.testing.assert_array_equal(ranker.predict(valid.features), shorter.predict(valid.features))
 
 
-def test_a_damaged_model_is_refused(data: RankingDataset, tmp_path: Path) -> None:
-    small().fit(data).save(tmp_path)
-    (tmp_path / "model.npz").write_bytes((tmp_path / "model.npz").read_bytes()[:-20])
-    with pytest.raises(ResultError):
-        NativeRanker.load(tmp_path)
-
-
-def test_importance_counts_every_cut_and_its_gain(data: RankingDataset) -> None:
-    importance = small().fit(data).importance()
-    assert importance["split"].shape == importance["gain"].shape == (data.num_features,)
-    assert importance["split"].sum() == 8 * (7 - 1)
-    np.testing.assert_array_equal(importance["split"] > 0, importance["gain"] > 0)
-
-
-def test_misuse_is_an_error_with_the_shape_and_the_remedy(data: RankingDataset) -> None:
-    with pytest.raises(ConfigError, match=naming("not fitted", "call fit")):
-        small().predict(data.features)
-    fitted = small().fit(data)
-    with pytest.raises(DataError, match=naming("(5, 3)", f"{data.num_features} features")):
-        fitted.predict(np.zeros((5, 3), dtype=np.float32))
-    with pytest.raises(DataError):
-        small(early_stopping=EarlyStopping()).fit(data, make_narrow())
-
-
 def make_narrow() -> RankingDataset:
     return RankingDataset(
         features=np.zeros((2, 3), dtype=np.float32), labels=np.array([0.0, 1.0]), query_start=np.array([0, 2])
     )
 
 
-def test_predict_accepts_any_memory_layout_and_zero_documents(data: RankingDataset) -> None:
-    ranker = small().fit(data)
-    expected = ranker.predict(data.features)
-    np.testing.assert_array_equal(ranker.predict(np.asfortranarray(data.features)), expected)
-    np.testing.assert_array_equal(ranker.predict(data.features[::2]), expected[::2])
-    assert ranker.predict(data.features[:0]).shape == (0,)
-
-
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"documents_per_tree": 0.5, "features_per_tree": 0.5, "queries_per_tree": 0.5},
+        {"early_stopping": EarlyStopping(), "drop_rate": 0.5},
+        {"learning_rate": 0.5, "goss_top_rate": 0.2, "goss_other_rate": 0.2},
+        {"sigma": 1, "l2": 1, "max_delta_step": 1, "min_split_gain": 1, "min_sum_hessian": 1},
+        *({"metric": "map"}, {"objective": "xendcg"}, {"objective": "mart"}, {"position_bias": "propensity"}),
+    ],
+    ids=str,
+)
 def test_after_warm_up_a_fit_compiles_nothing(
-    data: RankingDataset, valid: RankingDataset, caplog: pytest.LogCaptureFixture
+    clicked: RankingDataset, valid: RankingDataset, fields: dict[str, Any]
+) -> None:
+    small(**fields).warm_up()
+    with numba.core.event.install_recorder("numba:compile") as recorder:
+        small(**fields).fit(clicked, valid).predict(valid.features)
+    assert recorder.buffer == []
+
+
+def sparse(data: RankingDataset, share: float) -> RankingDataset:
+    """Returns sparse data with a share of the values."""
+    is_stored = np.random.default_rng(1).random(data.features.shape) < share
+    features: Any = SparseRows.of(np.where(is_stored, data.features, np.float32(0)))
+    return replace(data, features=features)
+
+
+@pytest.mark.parametrize("share", [0.02, 1.0])
+def test_after_both_warm_ups_a_fit_to_sparse_features_compiles_nothing(
+    data: RankingDataset, valid: RankingDataset, share: float
 ) -> None:
     small().warm_up()
-    with numba.core.event.install_recorder("numba:compile") as recorder, caplog.at_level(logging.INFO):
-        small(
-            documents_per_tree=0.5,
-            features_per_tree=0.5,
-            queries_per_tree=0.5,
-            early_stopping=EarlyStopping(),
-        ).fit(data, valid).predict(valid.features)
-        small(drop_rate=0.5).fit(data)
-        small(learning_rate=0.5, goss_top_rate=0.2, goss_other_rate=0.2).fit(data)
-        small(sigma=1, l2=1, max_delta_step=1, min_split_gain=1, min_sum_hessian=1).fit(data)
-        small().fit(data).predict(np.zeros((3, data.num_features), dtype=np.float32))
-        small().warm_up()
+    small().warm_up_sparse()
+    train, others = sparse(data, share), sparse(valid, share)
+    with numba.core.event.install_recorder("numba:compile") as recorder:
+        fitted = small(documents_per_tree=0.5, early_stopping=EarlyStopping()).fit(train, others)
+        fitted.predict(others.features)
     assert recorder.buffer == []
-    assert "compiling" not in caplog.text
 
 
 @pytest.mark.slow

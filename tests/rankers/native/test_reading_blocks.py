@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from messages import naming
 
 from ltrbench.data import RankingDataset, Splits
-from ltrbench.data.features import StackedRows, matrix
-from ltrbench.errors import DataError
+from ltrbench.data import features as matrix
+from ltrbench.data.features import StackedRows
+from ltrbench.native.bins import QUANTILE
 from ltrbench.native.boosting import BINNINGS
-from ltrbench.native.tree.binning import QUANTILE
-from ltrbench.rankers.early_stopping import Iteration
-from ltrbench.rankers.models.importance import SHUFFLES, ImportanceSettings, importances
+from ltrbench.rankers.base import Iteration
 from ltrbench.rankers.native import NativeRanker
 
 QUERIES = np.random.default_rng(0).permutation(30)
@@ -93,20 +90,6 @@ def test_a_fit_by_blocks_gives_the_same_model_and_curve(
         np.testing.assert_array_equal(by_blocks, in_memory)
 
 
-@pytest.mark.parametrize("settings", [{}, {"drop_rate": 0.5}, {"float32_scores": True}])
-def test_a_fit_by_blocks_continues_a_model(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
-    NativeRanker(num_trees=3, seed=8).fit(splits.train).save(tmp_path)
-    continued = {"warm_start": str(tmp_path), **settings}
-    (one, curve), (other, expected) = (
-        fit_and_curve(data, **continued) for data in (splits, splits.in_memory())
-    )
-    assert_same_model(one, other)
-    assert splits.valid is not None
-    np.testing.assert_array_equal(one.predict(splits.valid.features), curve[-1])
-    for by_blocks, in_memory in zip(curve, expected, strict=True):
-        np.testing.assert_array_equal(by_blocks, in_memory)
-
-
 def test_a_fit_and_a_prediction_never_have_the_features_as_one_array(
     splits: Splits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,32 +110,3 @@ def test_predictions_by_blocks_have_the_bits_of_predictions_for_an_array(splits:
     changed[:, 1] = np.random.default_rng(0).permutation(changed[:, 1])
     (scores,) = ranker.scores_with(test.features, np.array([1]), changed[:, 1].reshape(1, 1, -1))
     np.testing.assert_array_equal(scores[0], ranker.predict(changed))
-
-
-def test_features_of_another_model_are_refused(splits: Splits) -> None:
-    ranker = NativeRanker(num_trees=1).fit(splits.train)
-    narrow = StackedRows([np.zeros((2, 3), dtype=np.float32)])
-    with pytest.raises(DataError, match=naming("(2, 3)", "9 features")):
-        ranker.predict(narrow)  # type: ignore[arg-type]
-
-
-def test_importances_have_the_same_bits_by_blocks_and_for_any_backend(splits: Splits) -> None:
-    ranker = NativeRanker(num_trees=3, min_docs_in_leaf=5).fit(splits.train)
-    settings = ImportanceSettings(kinds=[*SHUFFLES, "shap", "gain", "split", "drop_column"], max_queries=20)
-    permutations = ImportanceSettings(kinds=[*SHUFFLES], max_queries=20)
-    whole = importances(ranker, splits.in_memory(), settings, 0).values
-    by_blocks = importances(ranker, splits, settings, 0).values
-    other = importances(WithoutColumns(ranker), splits, permutations, 0).values  # type: ignore[arg-type]
-    for kind, values in whole.items():
-        np.testing.assert_array_equal(by_blocks[kind], values)
-    for kind, values in other.items():
-        np.testing.assert_array_equal(whole[kind], values)
-
-
-class WithoutColumns:
-    """A ranker without the method `scores_with`."""
-
-    def __init__(self, ranker: NativeRanker) -> None:
-        self.predict, self.importance = ranker.predict, ranker.importance
-        self.score_dtype, self.seed = ranker.score_dtype, ranker.seed
-        self.num_threads = ranker.num_threads

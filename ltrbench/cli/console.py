@@ -1,0 +1,214 @@
+"""What all commands share: the name of the program, error messages, exit codes, options and files.
+
+The name under which this process was called, so that help and messages show commands as the user types
+them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import math
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from ltrbench.errors import ConfigError, LtrbenchError, in_words
+from ltrbench.tables import paragraph
+from ltrbench.untrusted import visible
+
+if TYPE_CHECKING:
+    from ltrbench.data import RankingDataset
+
+MODULE = "python -m ltrbench"
+"""The call that works in every installation; result files and documentation use it."""
+
+SCRIPT = "ltrbench"
+"""The console script of pyproject.toml."""
+
+COMPLETING = "_LTRBENCH_COMPLETE"
+"""Environment variable that a shell sets to request completion candidates."""
+
+
+def program() -> str:
+    """Returns `ltrbench` in the console script, else `python -m ltrbench`."""
+    return SCRIPT if Path(sys.argv[0]).stem == SCRIPT else MODULE
+
+
+def as_called(text: str) -> str:
+    """Returns the text with each `python -m ltrbench` replaced by `program()`."""
+    return text.replace(MODULE, program())
+
+
+# ---- Error output of the command line: one paragraph on standard error, and an exit code that separates
+# user errors from failed runs.
+
+OK, RUN_FAILED, USER_MISTAKE, RUN_INTERRUPTED = 0, 1, 2, 130
+
+
+def as_paragraph(error: BaseException) -> str:
+    """Returns the printed text: the message of a user error, or the type and message of a failure."""
+    return visible(_message(error), lines=True)
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, click.ClickException):
+        return f"error: {error.format_message()}"
+    return in_words(error)
+
+
+class VisibleFormatter(logging.Formatter):
+    """Formats log messages with control characters escaped; names in a message may contain them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record), lines=True)
+
+
+def exit_code(error: BaseException) -> int:
+    """Returns 2 for an error that the user can fix, 1 for a failed run."""
+    return USER_MISTAKE if isinstance(error, LtrbenchError | click.UsageError) else RUN_FAILED
+
+
+# ---- Input and output that verbs share: options, data, JSON, and files that are replaced in one step.
+
+PATH = click.Path(path_type=Path)
+JSON_OPTION = click.option(
+    "--json", "as_object", is_flag=True, help="Print one JSON object instead of the table."
+)
+READ_OPTION = click.option(
+    "--read",
+    "reading",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Option for reading DATA: sort_queries=true, first_index=0, absent=nan, feature_names=FILE, ...; "
+    "may be repeated.",
+)
+
+
+def _load_plugins(context: click.Context, parameter: click.Parameter, modules: tuple[str, ...]) -> None:
+    del context, parameter
+    from ltrbench.metrics import load_plugins
+
+    load_plugins(modules, "--plugin")
+
+
+PLUGIN_OPTION = click.option(
+    "--plugin",
+    metavar="MODULE",
+    multiple=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_load_plugins,
+    help="Module with your own metrics, in the current folder or installed; may be repeated.",
+)
+"""Loads plug-ins before the verb runs, so that the verb needs no argument for them."""
+
+
+def read(
+    data: Path | Sequence[Path], reading: Sequence[str], num_features: int | None = None, **also: Any
+) -> RankingDataset:
+    """Reads the DATA argument of a verb.
+
+    Args:
+        reading: the values of `--read`, each KEY=VALUE.
+        also: options that the verb sets; `--read` overrides them.
+    """
+    from ltrbench.data.reading import read_data
+
+    return read_data(data, **{"num_features": num_features, **also, **typed_options(reading)})
+
+
+def typed_options(reading: Sequence[str]) -> dict[str, Any]:
+    """Returns the options of the reader, parsed from the values of `--read`.
+
+    >>> typed_options(["first_index=0", "label=grade"])
+    {'first_index': 0, 'label': 'grade'}
+    """
+    return {key: parse_value(text) for key, text in split_settings("--read", reading).items()}
+
+
+def split_settings(option: str, settings: Sequence[str]) -> dict[str, str]:
+    """Parses `["gain=linear", "ties=worst"]` into {"gain": "linear", "ties": "worst"}.
+
+    Raises:
+        ConfigError: A setting is not key=value, or a key is given twice.
+    """
+    values: dict[str, str] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not (key and equals):
+            raise ConfigError(f"{option} {setting}: expected key=value, as in {option} key=value.")
+        if key in values:
+            raise ConfigError(
+                f"{option} {key} is given twice, as '{values[key]}' and as '{value}'; keep one of them."
+            )
+        values[key] = value
+    return values
+
+
+def parse_value(text: str) -> Any:
+    """Parses a value in the syntax of overrides: true, 3, 0.5, nan, null, a list [a,b]; the rest is text.
+
+    >>> [parse_value(text) for text in ("True", "3", "[a,b]", "grade", '"7"')]
+    [True, 3, ['a', 'b'], 'grade', '7']
+    """
+    if text.startswith("[") and text.endswith("]"):
+        return [item.strip() for item in text[1:-1].split(",")]
+    if text.lower() in ("true", "false", "nan"):
+        return {"true": True, "false": False, "nan": math.nan}[text.lower()]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+@contextlib.contextmanager
+def opened(output: Path | None, option: str = "--output") -> Iterator[TextIO]:
+    """Opens the output file, or standard output for None. The file appears only when it is complete."""
+    if output is None:
+        yield sys.stdout
+        return
+    with replaced(output, option) as partial, partial.open("w", newline="") as file:
+        yield file
+
+
+@contextlib.contextmanager
+def replaced(output: Path, option: str = "--output") -> Iterator[Path]:
+    """Yields a temporary path, which replaces `output` when the block ends without an error.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    partial = output.with_name(f".{output.name}.partial")
+    try:
+        yield partial
+        partial.replace(output)
+    except OSError as error:
+        raise ConfigError(f"{option} {output} cannot be written: {error.strerror}.") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def terminal_width() -> int | None:
+    """Returns the width of the terminal in columns; None when standard output is a file or a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def echo_json(record: dict[str, Any]) -> None:
+    """Prints one JSON object. NaN is not valid JSON: the caller must have replaced it by null."""
+    click.echo(json.dumps(record, indent=2, allow_nan=False))
+
+
+def echo(text: str, err: bool = False) -> None:
+    """Prints text with control characters escaped."""
+    click.echo(visible(text, lines=True), err=err)
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """Wraps a paragraph to 100 columns; `indent` begins every line but the first."""
+    return paragraph(text, 100, indent)

@@ -1,0 +1,433 @@
+"""Verbs on comparisons: `aa`, `compare`, `reproduce`.
+
+The verb `aa`: the rate of false claims, from A/A comparisons of each model with itself.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ltrbench.cli.console import (
+    JSON_OPTION,
+    OK,
+    PATH,
+    PLUGIN_OPTION,
+    RUN_FAILED,
+    echo,
+    echo_json,
+    split_settings,
+    terminal_width,
+    wrapped,
+)
+from ltrbench.cli.verbs.evaluate import CONVENTION_OPTION, ROPE_OPTION, SETTINGS_OPTION
+from ltrbench.cli.verbs.runs import load_splits
+from ltrbench.errors import ConfigError, ResultError
+from ltrbench.tables import Table, TableColumn, TableRow
+
+if TYPE_CHECKING:
+    from ltrbench.compare import Settings
+    from ltrbench.compare.groups import AgainstItself
+    from ltrbench.compare.imported import Import
+    from ltrbench.runs import Run
+
+
+@click.command("aa")
+@click.argument("folders", metavar="DIR...", type=PATH, nargs=-1, required=True)
+@click.option("--metric", help="Metric of the claims. Default: the ndcg with the largest cutoff.")
+@PLUGIN_OPTION
+@CONVENTION_OPTION
+@SETTINGS_OPTION
+@ROPE_OPTION
+@click.option(
+    "--halvings",
+    type=click.IntRange(min=1),
+    default=1_000,
+    show_default=True,
+    metavar="N",
+    help="Maximum number of ways to split into halves; if more are possible, --seed draws N of them.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed that draws the halves.")
+@JSON_OPTION
+def aa_verb(
+    folders: tuple[Path, ...],
+    metric: str | None,
+    preset_name: str,
+    settings: tuple[str, ...],
+    rope: float,
+    halvings: int,
+    seed: int,
+    as_object: bool,
+) -> None:
+    """Compares each model with itself, to measure the rate of false claims.
+
+    Reads the finished runs in and below DIR... The replicates of a model (its seeds or resamples) are split
+    into two halves, which are compared like two models. A model needs at least eight replicates.
+
+    \b
+        python -m ltrbench aa multirun
+        python -m ltrbench aa multirun --metric map --halvings 200 --json
+    """
+    from ltrbench.compare import Settings
+    from ltrbench.compare.groups import each_against_itself
+    from ltrbench.metrics import preset, with_settings
+    from ltrbench.runs import find_runs
+
+    convention = with_settings(preset(preset_name), split_settings("--set", settings))
+    chosen = Settings(metric=metric, convention=convention, rope=rope, seed=seed)
+    rows = each_against_itself(find_runs(folders), chosen, halvings)
+    if all(row.halved is None for row in rows):
+        raise ResultError("\n".join(["no model has enough replicates for two halves.", *_reasons(rows)]))
+    if as_object:
+        echo_json(_record(rows, convention.name, rope, seed))
+    else:
+        echo(_render(rows))
+
+
+def _render(rows: Sequence[AgainstItself]) -> str:
+    from ltrbench.compare.groups import OF_RESAMPLES, READING
+
+    columns = [
+        TableColumn("data", left=True),
+        TableColumn("model", left=True),
+        TableColumn("replicates"),
+        TableColumn("halvings"),
+        TableColumn("interval excludes 0"),
+        TableColumn("better or worse"),
+        TableColumn("equivalent"),
+        TableColumn("by queries alone"),
+    ]
+    table = Table(columns, [_cells(row) for row in rows]).markdown(terminal_width() or 100_000)
+    parts = [f"Models against themselves, {rows[0].metric}", table, wrapped(READING)]
+    if any(row.kind == "resamples" for row in rows):
+        parts.append(wrapped(OF_RESAMPLES))
+    return "\n\n".join([*parts, *_reasons(rows)])
+
+
+def _cells(row: AgainstItself) -> TableRow:
+    kind = row.kind if row.num_replicates != 1 else row.kind.removesuffix("s")
+    folds = f"{row.num_folds} folds x " if row.num_folds > 1 else ""
+    replicates = f"{folds}{row.num_replicates} {kind}"
+    halved = row.halved
+    if halved is None:
+        return [row.data, row.label, replicates, *[None] * 5]
+    of_all = "" if halved.num_halvings == halved.num_distinct else f" of {halved.num_distinct:,}"
+    counts = (halved.num_intervals, halved.num_different, halved.num_equivalent, halved.num_by_queries)
+    shares = [f"{count} ({100 * count / halved.num_halvings:.1f} %)" for count in counts]
+    return [row.data, row.label, replicates, f"{halved.num_halvings:,}{of_all}", *shares]
+
+
+def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
+    """Returns one line for each row without a result, with the command that would give one."""
+    lines = []
+    for row in rows:
+        step = row.next_step
+        if step is not None:
+            lines.append(f"{row.data}, {row.label}: {step.sentence}\n  {step.command}".rstrip())
+        elif row.halved is None:
+            lines.append(f"{row.data}, {row.label}: {row.reason}.")
+    return lines
+
+
+def _record(rows: Sequence[AgainstItself], convention: str, rope: float, seed: int) -> dict[str, Any]:
+    return {
+        "metric": rows[0].metric,
+        "convention": convention,
+        "rope": rope,
+        "seed": seed,
+        "rows": [asdict(row) for row in rows],
+    }
+
+
+# ---- The verb `compare`: the table of finished runs, computed from their stored scores.
+
+
+@click.command("compare")
+@click.argument("sources", metavar="DIR... [NAME=FILE]...", nargs=-1, required=True)
+@click.option(
+    "--metric",
+    help="Metric of the claims; may be a metric that the runs did not compute. Default: the ndcg with the "
+    "largest cutoff.",
+)
+@click.option(
+    "--family",
+    metavar="METRICS",
+    default="",
+    help="Metrics that all carry claims, as in ndcg@10,map; corrected for multiple testing.",
+)
+@PLUGIN_OPTION
+@click.option(
+    "--baseline",
+    metavar="MODEL",
+    help="Model or row that all others are compared with, or best, the one with the highest metric. Default: "
+    "the first row, with claims about all pairs.",
+)
+@CONVENTION_OPTION
+@SETTINGS_OPTION
+@click.option(
+    "--slice",
+    "sliced",
+    metavar="NAMES",
+    default="",
+    help="Add results per group of queries: query_size, num_relevant, label_entropy, or a column of "
+    "--attributes.",
+)
+@click.option(
+    "--attributes",
+    type=PATH,
+    metavar="FILE",
+    help="CSV table with the column query_id and one column per attribute.",
+)
+@click.option(
+    "--fuse",
+    metavar="METHODS",
+    default="",
+    help="Add rows that fuse the models: rrf, zscore, minmax, learned (weights from valid).",
+)
+@click.option("--fuse-of", metavar="MODELS", default="", help="Models to fuse; default: all.")
+@click.option(
+    "--rrf-k",
+    type=float,
+    default=60.0,
+    show_default=True,
+    help="Constant k of rrf, which sums 1 / (k + rank).",
+)
+@click.option(
+    "--detect",
+    type=float,
+    metavar="D",
+    help="Report the queries, seeds or folds needed to detect a difference D.",
+)
+@ROPE_OPTION
+@click.option(
+    "--draws",
+    type=int,
+    default=10_000,
+    show_default=True,
+    help="Number of draws of the bootstrap and the randomization test.",
+)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap and the randomization test."
+)
+@click.option(
+    "--allow-mismatch",
+    is_flag=True,
+    help="Also compare runs on different data or splits; the table has a note.",
+)
+@click.option(
+    "--columns",
+    type=click.Choice(["main", "all"]),
+    default="main",
+    show_default=True,
+    help="Columns of the printed table; files have all of them.",
+)
+@JSON_OPTION
+@click.option(
+    "--output",
+    type=PATH,
+    metavar="OUT",
+    help="Also write report.html, tables, pictures and JSON to this folder.",
+)
+def compare_verb(
+    sources: tuple[str, ...],
+    metric: str | None,
+    family: str,
+    baseline: str | None,
+    preset_name: str,
+    settings: tuple[str, ...],
+    sliced: str,
+    attributes: Path | None,
+    fuse: str,
+    fuse_of: str,
+    rrf_k: float,
+    detect: float | None,
+    rope: float,
+    draws: int,
+    seed: int,
+    allow_mismatch: bool,
+    columns: str,
+    as_object: bool,
+    output: Path | None,
+) -> None:
+    """Compares the finished runs in and below the folders DIR..., from their stored scores.
+
+    NAME=FILE adds another system, evaluated like the runs. FILE has one score per line in the order of the
+    data rows, the output of RankLib's -score, or a TREC run; or it is a model of LightGBM,
+    XGBoost or RankLib as in the verb import. {fold}, {seed}, {data} and {split} in its name are filled in.
+
+    \b
+        python -m ltrbench compare multirun --metric ndcg@5
+        python -m ltrbench compare multirun 'ranklib=scores/fold{fold}.txt' --fuse rrf,zscore
+        python -m ltrbench compare multirun --baseline lightgbm --slice query_size,num_relevant --output OUT
+    """
+    from ltrbench.compare import Settings, compare, read_attributes, slices
+    from ltrbench.compare.publish import publish
+    from ltrbench.compare.tables import MAIN_COLUMNS, comparisons_as_json, render_all
+    from ltrbench.metrics import preset, with_settings
+
+    compare_settings = Settings(
+        metric=metric,
+        family=tuple(_names(family)),
+        baseline=baseline,
+        convention=with_settings(preset(preset_name), split_settings("--set", settings)),
+        allow_mismatch=allow_mismatch,
+        rope=rope,
+        detect=detect,
+        num_draws=draws,
+        seed=seed,
+    )
+    _refuse_without("--fuse", fuse, "--fuse-of", fuse_of)
+    _refuse_without("--slice", sliced, "--attributes", attributes)
+    if output is not None:
+        _make(output)
+    given = {} if attributes is None else read_attributes(attributes)
+    runs = _find(sources)
+    runs += _fused(runs, compare_settings, _names(fuse), _names(fuse_of), rrf_k)
+    comparisons = compare(runs, compare_settings)
+    by_kind = {item.data: slices(item, _names(sliced), given) for item in comparisons}
+    if as_object:
+        echo_json(comparisons_as_json(comparisons, by_kind))
+    else:
+        echo(render_all(comparisons, terminal_width(), by_kind, None if columns == "all" else MAIN_COLUMNS))
+    # After the table is printed, so that a full disk does not cost the table.
+    if output is not None:
+        publish(comparisons, output, by_kind, shlex.join(["python", "-m", "ltrbench", *sys.argv[1:]]))
+
+
+def _refuse_without(needed: str, there: str, option: str, value: object) -> None:
+    """Raises ConfigError if an option is given without another one that it requires."""
+    if value and not there:
+        raise ConfigError(
+            f"{option} is {value}, which has no effect without {needed}; add {needed}, or leave out {option}."
+        )
+
+
+def _make(output: Path) -> None:
+    """Creates the output folder before anything is computed.
+
+    Raises:
+        ConfigError: The folder cannot be created.
+    """
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"--output {output}: the folder cannot be created ({error.strerror}); choose another one."
+        ) from None
+
+
+def _find(sources: Sequence[str]) -> list[Run]:
+    """Returns the runs in the folders, and the runs made from each NAME=FILE.
+
+    Raises:
+        ConfigError: No folder of runs is given, or a NAME is used twice.
+    """
+    from ltrbench.compare.imported import Import
+    from ltrbench.runs import find_runs
+
+    imports = [source for source in sources if _is_import(source)]
+    folders = [Path(source) for source in sources if source not in imports]
+    if not folders:
+        raise ConfigError(
+            f"{imports[0]} has scores but no judgments to evaluate them; also name a folder of runs on the "
+            "same data."
+        )
+    names = [source.partition("=")[0] for source in imports]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"'{name}' is the name of several score files; give each system its own name.")
+    runs = find_runs(folders)
+    wanted = [Import(name, file) for name, _, file in (source.partition("=") for source in imports)]
+    return [*runs, *(run for each in wanted for run in _imported(each, runs))]
+
+
+def _imported(system: Import, runs: Sequence[Run]) -> list[Run]:
+    """Returns the runs of a system: its scores are read, or its model is applied to the data of the runs."""
+    from ltrbench.compare.imported import ModelImport, apply_model, first_runs_of_cells, import_scores
+    from ltrbench.models.reading import is_model_file
+
+    files = [(like, system.file(like.result, "test")) for like in first_runs_of_cells(runs, by_seed=False)]
+    models = [(like, file) for like, file in files if is_model_file(file)]
+    if not models:
+        return import_scores(system, runs)
+    return [
+        apply_model(ModelImport(system.name, file), like, load_splits(like, named=None))
+        for like, file in models
+    ]
+
+
+def _is_import(source: str) -> bool:
+    # Hydra names the folders of a sweep by their overrides, such as multirun/model=native.
+    name, equals, _ = source.partition("=")
+    return bool(equals) and "/" not in name and not Path(source).is_dir()
+
+
+def _fused(
+    runs: Sequence[Run], settings: Settings, methods: Sequence[str], of: Sequence[str], rrf_k: float
+) -> list[Run]:
+    from ltrbench.compare.fusion import Fusing, default_metric, fuse
+    from ltrbench.runs import FINISHED
+
+    finished = [run for run in runs if run.result.status == FINISHED]
+    if not methods or not finished:
+        return []
+    metric = settings.claimed_metrics[0] or default_metric(finished)
+    return fuse(
+        finished, Fusing(tuple(methods), tuple(of), rrf_k, metric, settings.convention, settings.seed)
+    )
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+# ---- The verb `reproduce`: checks that a rerun gives the committed figures.
+
+
+@click.command("reproduce")
+@click.argument("committed", type=PATH)
+@click.argument("runs", type=PATH)
+@PLUGIN_OPTION
+def reproduce_verb(committed: Path, runs: Path) -> int:
+    """Compares the runs below RUNS with the committed results in the folder COMMITTED.
+
+    The exit code is 1 if they differ.
+    With the machine type and the versions of the committed results, every figure must be bit-identical;
+    otherwise it must agree within 0.001. Runs whose fit is not repeatable, such as those of LightGBM and
+    XGBoost on several workers, must agree within 0.02.
+
+    \b
+        python -m ltrbench reproduce results/mq2008 build/reproduce/mq2008
+    """
+    from ltrbench.compare import compare
+    from ltrbench.compare.publish import TOLERANCE, TOLERANCE_NOT_REPEATABLE, publish
+    from ltrbench.compare.publish import reproduce as compare_with
+    from ltrbench.runs import find_runs
+
+    with tempfile.TemporaryDirectory() as folder:
+        rerun = Path(folder, committed.name)
+        publish(compare(find_runs([runs])), rerun)
+        reproduction = compare_with(committed, rerun)
+    demand = "be bit-identical" if reproduction.exact else f"agree within {TOLERANCE}"
+    echo(
+        f"{committed}: {reproduction.num_figures} figures, which must {demand} ({reproduction.reason}); "
+        f"largest difference {reproduction.largest:.3g}."
+    )
+    if reproduction.num_not_repeatable:
+        echo(
+            f"{reproduction.num_not_repeatable} of the runs are not repeatable (distributed.deterministic is "
+            f"false in result.json): their figures must agree within {TOLERANCE_NOT_REPEATABLE}."
+        )
+    for difference in reproduction.differences:
+        echo(f"- {difference}")
+    echo(
+        "Reproduced." if not reproduction.differences else f"{len(reproduction.differences)} figures differ."
+    )
+    return RUN_FAILED if reproduction.differences else OK

@@ -1,0 +1,338 @@
+"""The verb `data`: commands on data sets."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ltrbench.cli.console import (
+    JSON_OPTION,
+    OK,
+    PATH,
+    READ_OPTION,
+    USER_MISTAKE,
+    as_called,
+    echo,
+    echo_json,
+    read,
+    typed_options,
+    wrapped,
+)
+from ltrbench.errors import ConfigError, DataError, did_you_mean, require
+
+if TYPE_CHECKING:
+    from ltrbench.data.sources import DataSource, PublishedArchive
+    from ltrbench.data.store import Manifest
+
+
+class _DataVerb(click.Group):
+    """The commands below, whose help shows commands as this process was called."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = super().get_command(ctx, cmd_name)
+        if command is None:
+            return None
+        shown = copy.copy(command)
+        shown.help = as_called(command.help or "")
+        return shown
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = sorted(self.commands)
+        if args[0] not in known and not args[0].startswith("-"):
+            raise ConfigError(
+                f"unknown command 'data {args[0]}'{did_you_mean(args[0], known)} The commands are "
+                f"{', '.join(f'data {name}' for name in known)}."
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group("data", cls=_DataVerb)
+def data_verb() -> None:
+    """Prepares data sets."""
+
+
+# ---- The command `data build`: writes a store, which is opened instead of parsed.
+
+MB = 10**6
+
+
+@data_verb.command("build")
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=PATH)
+@click.option(
+    "--output", type=PATH, required=True, metavar="STORE", help="Folder of the store; must not exist yet."
+)
+@click.option(
+    "--shard-mb",
+    type=float,
+    default=256,
+    show_default=True,
+    metavar="MB",
+    help="Size of the features of a shard in MB. The queries of a shard are complete.",
+)
+@READ_OPTION
+def build_verb(sources: tuple[Path, ...], output: Path, shard_mb: float, reading: tuple[str, ...]) -> None:
+    """Writes a store: a data set as arrays in a folder, which a run opens without parsing.
+
+    Several files form one split, as in data.train=[part1.txt,part2.txt]. A SOURCE may also be a store, which
+    is then written with other shards. A store can be used wherever a data file can, and in runs with
+    data=store.
+
+    \b
+        python -m ltrbench data build train.txt --output train.store
+        python -m ltrbench data build train.csv --output train.store --read label=grade
+        python -m ltrbench data=store data.train=train.store
+    """
+    from ltrbench.data.reading import files_of
+    from ltrbench.data.store_writing import check_new, stored_file, write_store
+
+    require("--shard-mb", shard_mb, above=0)
+    check_new(output)
+    manifest = write_store(
+        output,
+        [read(sources, reading, scratch=output.absolute().parent)],
+        shard_bytes=max(int(shard_mb * MB), 1),
+        sources=[stored_file(file) for source in sources for file in files_of(source)],
+        reading=typed_options(reading),
+    )
+    shards = len(manifest["shards"])
+    echo(
+        wrapped(
+            f"{output}: {manifest['documents']} documents of {manifest['queries']} queries, "
+            f"{manifest['num_features']} features, {shards} {'shard' if shards == 1 else 'shards'}; "
+            f"fingerprint {manifest['fingerprint']}."
+        )
+    )
+
+
+# ---- The command `data check`: verifies every array of a store.
+
+
+@data_verb.command("check")
+@click.argument("store", type=PATH)
+def check_verb(store: Path) -> int:
+    """Verifies STORE: its manifest, the checksum of every array, the invariants of a data set, and its
+    fingerprint.
+
+    Prints a paragraph for each problem. The exit code is 0 if there is none, else 2. Runs and other commands
+    verify the checksums of a store as well, but end at the first problem.
+
+    \b
+        python -m ltrbench data check train.store
+    """
+    from ltrbench.data.store_writing import problems_of
+
+    problems = problems_of(store)
+    for problem in problems:
+        # The mark is added last, so that a long path does not leave it alone on its line.
+        echo(f"- {wrapped(problem, '  ')}", err=True)
+    if problems:
+        return USER_MISTAKE
+    echo(f"{store}: no problems.")
+    return OK
+
+
+# ---- The command `data fetch`: downloads a published data set, checks it and unpacks it.
+
+_STEPS = 20  # progress lines of a download
+
+
+@data_verb.command("fetch")
+@click.argument("name")
+@click.option(
+    "--root",
+    type=PATH,
+    metavar="DIR",
+    help="Data folder; default: that of the YAML, $LTRBENCH_DATA or data.",
+)
+@click.option("--url", metavar="URL", help="Address of the archive, instead of the address in the YAML.")
+@click.option("--accept-licence", is_flag=True, help="You have read and accept the licence of the publisher.")
+@click.option(
+    "--config-dir",
+    type=PATH,
+    metavar="DIR",
+    help="Folder with your own YAMLs, such as DIR/data/NAME.yaml.",
+)
+def fetch_command(
+    name: str, root: Path | None, url: str | None, accept_licence: bool, config_dir: Path | None
+) -> None:
+    """Downloads the published data set NAME, checks it and unpacks it.
+
+    NAME is a YAML of conf/data, whose node fetch has the address, size and SHA-256 of the archive. The
+    licence is printed first. An interrupted download continues when the command is repeated. An archive that
+    you downloaded yourself into the data folder is checked and unpacked. Existing files are not overwritten.
+
+    \b
+        python -m ltrbench data fetch istella_s
+        python -m ltrbench data fetch mslr_web10k --url https://example.com/MSLR-WEB10K.zip --accept-licence
+    """
+    from ltrbench.data.fetch import address_of, download_archive, find_archive, unpack_archive
+    from ltrbench.provenance import without_password
+
+    sources = list(_sources(name, root, config_dir))
+    archive, folder = _archive(name, sources[0]), Path(getattr(sources[0], "root", "") or ".").expanduser()
+    expected = [path for source in sources for path in _files(source)]
+    if expected and all(path.exists() for path in expected):
+        echo(f"data={name} is complete: {_counted(len(expected))} in {folder.absolute()}.")
+        return
+    echo(_terms(archive))
+    file = find_archive(archive, folder)
+    if file is None:
+        address = address_of(archive, folder, name, url, accept_licence)
+        echo(f"downloading {without_password(address)}", err=True)
+        file = download_archive(archive, folder, address, _Progress())
+    echo(f"unpacking {file} into {folder / archive.into}", err=True)
+    unpacked = unpack_archive(archive, file, folder, expected)
+    for path in unpacked.kept:
+        echo(f"{path} exists, and was kept", err=True)
+    echo(
+        f"data={name} is complete: wrote {_counted(len(unpacked.written))} below "
+        f"{(folder / archive.into).absolute()}. {file} is no longer needed."
+    )
+
+
+def _sources(name: str, root: Path | None, config_dir: Path | None) -> Iterator[DataSource]:
+    """Yields the data source that a YAML describes, once for each published fold.
+
+    Raises:
+        ConfigError: There is no such YAML, or it is invalid.
+    """
+    from hydra import compose, initialize_config_dir
+
+    from ltrbench.conf_folder import conf_dir
+    from ltrbench.config import build, register_schema
+    from ltrbench.data.sources import DataSource
+
+    folders = [conf_dir() / "data", *([] if config_dir is None else [config_dir.expanduser() / "data"])]
+    known = sorted(path.stem for folder in folders for path in folder.glob("[!_]*.yaml"))
+    if name not in known:
+        raise ConfigError(
+            f"data={name} does not exist{did_you_mean(name, known)} The data sets are {', '.join(known)}. "
+            "For a YAML of your own, pass the folder that contains data/NAME.yaml with --config-dir."
+        )
+    register_schema()
+    search = [] if config_dir is None else [f"hydra.searchpath=[file://{config_dir.expanduser().absolute()}]"]
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        config = compose("config", overrides=[*search, f"data={name}"])
+    if not (config.data.get("fetch") or config.data.get("obtain")):
+        raise ConfigError(f"data={name} is not a published data set; choose another one for data fetch.")
+    if root is not None:
+        if "root" not in config.data:
+            raise ConfigError(
+                f"data={name} has no data folder, and --root {root} would have no effect; add root to its "
+                "YAML and use it in the paths, as in ${.root}/train.txt, or omit --root."
+            )
+        config.data.root = str(root.expanduser())
+    for fold in range(1, (config.data.get("num_folds") or 1) + 1):
+        if config.data.get("num_folds"):
+            config.data.fold = fold
+        yield build(config, "data", DataSource)
+
+
+def _archive(name: str, source: DataSource) -> PublishedArchive:
+    if source.fetch is not None:
+        return source.fetch
+    raise DataError(
+        f"data={name} cannot be fetched, because data.fetch is null. {getattr(source, 'obtain', '').strip()}"
+    )
+
+
+def _files(source: DataSource) -> list[Path]:
+    """Returns the files of all splits."""
+    splits = [getattr(source, split, None) or [] for split in ("train", "valid", "test")]
+    paths = [path for split in splits for path in ([split] if isinstance(split, str) else split)]
+    return [Path(path).expanduser() for path in paths]
+
+
+def _counted(num_files: int) -> str:
+    return f"{num_files} file{'' if num_files == 1 else 's'}"
+
+
+def _terms(archive: PublishedArchive) -> str:
+    """Returns the licence and what identifies the archive."""
+    from ltrbench.provenance import without_password
+
+    address = "not known" if archive.url is None else without_password(archive.url)
+    rows = [
+        ("licence", archive.licence),
+        ("page", archive.page),
+        ("archive", f"{archive.file}, {archive.size} bytes, SHA-256 {archive.sha256}"),
+        ("address", f"{address}{'' if archive.verified else ' (not verified)'}"),
+    ]
+    return "\n".join(wrapped(f"{name:9}{value.strip()}", " " * 9) for name, value in rows)
+
+
+class _Progress:
+    """Prints a line to standard error whenever another twentieth of the file, or megabyte, has arrived."""
+
+    def __init__(self) -> None:
+        self._step, self._line = -1, ""
+
+    def __call__(self, arrived: int, size: int) -> None:
+        step, line = arrived * _STEPS // size, f"{arrived / 1e6:.0f} of {size / 1e6:.0f} MB"
+        if step != self._step and line != self._line:
+            self._step, self._line = step, line
+            echo(line, err=True)
+
+
+# ---- The command `data info`: what a store contains, from its manifest.
+
+_SHOWN = 12  # maximum number of feature names in the text output; --json has all
+
+
+@data_verb.command("info")
+@click.argument("store", type=PATH)
+@JSON_OPTION
+def info_verb(store: Path, as_object: bool) -> None:
+    """Describes STORE from its manifest, without reading its arrays.
+
+    \b
+        python -m ltrbench data info train.store
+        python -m ltrbench data info train.store --json
+    """
+    from ltrbench.data.store import read_manifest
+
+    manifest = read_manifest(store)
+    if as_object:
+        echo_json({"store": str(store), **manifest})
+        return
+    facts = list(_facts(manifest))
+    width = max(len(name) for name, _ in facts) + 2
+    lines = [wrapped(f"{name:{width}}{fact}", " " * width) for name, fact in facts]
+    echo("\n".join([str(store), "", *lines]))
+
+
+def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    from ltrbench.data.store import REQUIRED_ARRAYS, bytes_of_features, feature_arrays
+
+    required = {*feature_arrays(manifest), *REQUIRED_ARRAYS}
+    optional = [name for name in manifest["shards"][0]["arrays"] if name not in required]
+    yield "documents", str(manifest["documents"])
+    yield "queries", str(manifest["queries"])
+    yield "features", f"{manifest['num_features']}: {_first(manifest['feature_names'])}"
+    if manifest["absent"] is not None:
+        stored = sum(shard["values"] for shard in manifest["shards"])
+        yield "stored", f"{stored} values; the other cells are {manifest['absent']}"
+    yield "also has", ", ".join(optional) or "-"
+    yield "size", f"{bytes_of_features(manifest) / 1e6:.1f} MB of features in {_shards(manifest)}"
+    yield "fingerprint", manifest["fingerprint"]
+    for source in manifest["sources"]:
+        yield "source", f"{source['path']}, {source['bytes']} bytes, SHA-256 {source['sha256']}"
+    options = [f"{key}={value}" for key, value in manifest["reading"].items()]
+    yield "read with", ", ".join(options) or "the default options"
+    yield "written by", f"ltrbench {manifest['ltrbench']}, format {manifest['format']}"
+
+
+def _first(names: Sequence[str]) -> str:
+    left = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {left} more (see --json)" if left > 0 else "")
+
+
+def _shards(manifest: Manifest) -> str:
+    number = len(manifest["shards"])
+    return "1 shard" if number == 1 else f"{number} shards"

@@ -1,0 +1,352 @@
+"""Verbs that explain LambdaMART: `explain`, `walkthrough`.
+
+The verb `explain`: the lambdas of one query, step by step.
+
+The sums, to which trees are fitted, come from the compiled objective that training calls. The contribution of
+each pair comes from the specification of that objective, `ltrbench.native.objectives.pairs`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.cli.console import JSON_OPTION, PATH, READ_OPTION, echo, echo_json, read, split_settings
+from ltrbench.errors import ConfigError, DataError, did_you_mean
+
+if TYPE_CHECKING:
+    from ltrbench.data import RankingDataset
+    from ltrbench.native.objectives.pairs import PairLambdas
+    from ltrbench.native.objectives.pairwise import PairSettings
+    from ltrbench.shapes import Scores
+
+Sums = NDArray[np.float64]  # (n,), one value per document of the query
+
+MOST_SHOWN = 11
+"""Maximum number of documents in the text output, the first by rank: their matrix fits 100 columns."""
+
+
+@click.command("explain")
+@click.argument("data", type=PATH)
+@click.option("--query", "query_id", required=True, metavar="QID", help="The id of the query in DATA.")
+@click.option(
+    "--scores",
+    "score_file",
+    type=PATH,
+    help="File with one score per document of DATA, one per line; default: all 0, as before the first tree.",
+)
+@click.option(
+    "--preset",
+    "preset_name",
+    default="native",
+    show_default=True,
+    help="Settings of the lambdas: native, lightgbm, xgboost, ranklib or pyltr.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a setting of the preset: truncation=3, sigma=2, normalize_query=false, metric=err@10, "
+    "metric=none (RankNet), gain=linear, ...; may be repeated.",
+)
+@READ_OPTION
+@JSON_OPTION
+def explain_verb(
+    data: Path,
+    query_id: str,
+    score_file: Path | None,
+    preset_name: str,
+    settings: Sequence[str],
+    reading: Sequence[str],
+    as_object: bool,
+) -> None:
+    """Explains the lambdas of one query of DATA: ranks, gains, discounts, pairs, and sums.
+
+    \b
+        python -m ltrbench explain train.txt --query 10032 --preset lightgbm --set truncation=3
+    """
+    from ltrbench.data.score_files import read_scores
+    from ltrbench.native.objectives.pairs import pair_lambdas
+
+    chosen = pair_settings(preset_name, split_settings("--set", settings))
+    dataset = read(data, reading).with_mean_weight_one()
+    if dataset.document_weights is not None and preset_name == "xgboost":
+        raise DataError(
+            f"{data}: weights vary within a query, which {preset_name} does not support. Give all rows of a "
+            "query the same weight, or use --preset native or --preset lightgbm."
+        )
+    scores = np.zeros(dataset.num_documents)
+    if score_file is not None:
+        scores = read_scores(score_file, dataset.num_documents)
+        _refuse_infinite(scores, score_file)
+        scores = dataset.from_file_order(scores)
+    query = _query_number(dataset, query_id, data)
+    rows = slice(int(dataset.query_start[query]), int(dataset.query_start[query + 1]))
+    pairs = pair_lambdas(dataset.labels[rows], scores[rows], chosen)
+    sums = _sums_of_engine(dataset.take_queries([query]), scores[rows], chosen)
+    explained = _explained(dataset, query, scores[rows], pairs, sums)
+    if as_object:
+        echo_json({"preset": preset_name, **explained})
+    else:
+        echo("\n".join(_tutorial(preset_name, chosen, explained)))
+
+
+def _sums_of_engine(query: RankingDataset, scores: Scores, settings: PairSettings) -> tuple[Sums, Sums]:
+    """Returns (n,) gradients and (n,) hessians of the first training iteration, multiplied by the weights."""
+    from ltrbench.compilation import announcing_compilation
+    from ltrbench.native.objectives import prepare
+
+    with announcing_compilation(partial(echo, err=True)):
+        # The same seed as in `pair_lambdas`.
+        return prepare(query, settings)(scores.astype(np.float64), None, np.random.default_rng(0))
+
+
+def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings:
+    """Returns the settings of a preset, with some of them changed; settings of its convention are changed
+    there.
+
+    Raises:
+        ConfigError: The preset or a setting is unknown, or a value is invalid.
+    """
+    from ltrbench.metrics import PRESETS, with_settings
+    from ltrbench.metrics.conventions import SETTABLE
+    from ltrbench.native.objectives import check_settings
+    from ltrbench.native.objectives.pairwise import PairSettings
+    from ltrbench.rankers.native import NativeRanker, pairs_of
+
+    preset = pairs_of(NativeRanker.from_preset(preset_name))
+    types = get_type_hints(PairSettings)
+    del types["convention"]
+    known = tuple(dict.fromkeys([*types, *SETTABLE]))
+    values: dict[str, Any] = {}
+    for key, text in settings.items():
+        if key not in known:
+            raise ConfigError(
+                f"--set {key}: unknown setting{did_you_mean(key, known)} The settings are {', '.join(known)}."
+            )
+        if key in types:
+            values[key] = _value(key, text, types[key])
+    of_convention = {key: text for key, text in settings.items() if key not in types}
+    convention = with_settings(preset.convention, of_convention)
+    if preset_name in PRESETS:
+        # The limit of the library itself, reported under its name.
+        largest_label = PRESETS[preset_name].of("ndcg").largest_label
+        convention = replace(convention, name=preset_name, largest_label=largest_label)
+    chosen = replace(preset, **values, convention=convention)
+    check_settings(chosen)
+    return chosen
+
+
+def _value(key: str, text: str, declared: Any) -> Any:
+    """Parses a setting of `PairSettings` as its declared type; `check_settings` checks its range later."""
+    possible = get_args(declared) or (declared,)
+    if text == "none" and type(None) in possible:
+        return None
+    if bool in possible:
+        if text not in ("true", "false"):
+            raise ConfigError(f"--set {key}={text}: the value must be true or false.")
+        return text == "true"
+    if str in possible:
+        return text
+    try:
+        number = int(text) if int in possible else float(text)
+    except ValueError:
+        number = float("nan")
+    if not math.isfinite(number):
+        kind = "whole number, or none" if int in possible else "finite number"
+        raise ConfigError(f"--set {key}={text}: the value must be a {kind}.")
+    return number
+
+
+def _refuse_infinite(scores: Scores, score_file: Path) -> None:
+    infinite = np.flatnonzero(~np.isfinite(scores))
+    if infinite.size:
+        raise DataError(
+            f"{score_file}:{infinite[0] + 1}: the score is {scores[infinite[0]]}, but lambdas need finite "
+            "scores. Replace it by a finite number below or above all other scores."
+        )
+
+
+def _query_number(dataset: RankingDataset, query_id: str, data: Path) -> int:
+    numbers = np.flatnonzero(dataset.query_ids == query_id)
+    if not numbers.size:
+        close = did_you_mean(query_id, dataset.query_ids.tolist())
+        raise ConfigError(
+            f"{data} has no query '{query_id}'{close} It has {dataset.num_queries} queries; the first is "
+            f"'{dataset.query_ids[0]}'."
+        )
+    return int(numbers[0])
+
+
+def _explained(
+    dataset: RankingDataset, query: int, scores: Scores, pairs: PairLambdas, sums: tuple[Sums, Sums]
+) -> dict[str, Any]:
+    """Returns the JSON record: rows in the order of the file, with the weights of training applied."""
+    rows = slice(int(dataset.query_start[query]), int(dataset.query_start[query + 1]))
+    weights = dataset.weight_of_document[rows]
+    gradients, hessians = sums
+    documents = dataset.document_ids
+    records = [
+        {
+            "row": row + 1,
+            "document": None if documents is None else str(documents[rows.start + row]),
+            "label": float(dataset.labels[rows.start + row]),
+            "score": float(scores[row]),
+            "rank": int(pairs.ranks[row]),
+            "gain": float(pairs.gains[row]),
+            "discount": float(pairs.discounts[row]),
+            "weight": float(weights[row]),
+            "gradient": float(gradients[row]),
+            "hessian": float(hessians[row]),
+        }
+        for row in range(len(weights))
+    ]
+    best_first = np.sort(pairs.gains)[::-1]
+    dcg = float(pairs.gains @ pairs.discounts)
+    ideal = float(best_first @ np.sort(pairs.discounts)[::-1])
+    return {
+        "query": str(dataset.query_ids[query]),
+        "dcg": dcg,
+        "ideal_dcg": ideal,
+        "ndcg": dcg / ideal if ideal > 0 else None,
+        "rows": records,
+        "gradients": gradients.tolist(),
+        "hessians": hessians.tolist(),
+        "delta_matrix": pairs.delta.tolist(),
+        "lambda_matrix": (pairs.lambda_matrix * weights[:, None]).tolist(),
+    }
+
+
+def _tutorial(preset_name: str, settings: PairSettings, explained: Mapping[str, Any]) -> list[str]:
+    records = explained["rows"]
+    shown = sorted(records, key=lambda record: record["rank"])[:MOST_SHOWN]
+    rows = [record["row"] - 1 for record in shown]
+    cut = len(shown) < len(records)
+    of_all = f", the first {len(shown)} of {len(records)} by rank; --json has all" if cut else ""
+    convention = settings.convention.describe()
+    gain, discount = (str(convention[name]).replace("_", " ") for name in ("gain", "discount"))
+    ndcg = "- (no relevant document)" if explained["ndcg"] is None else f"{explained['ndcg']:.3f}"
+    return [
+        f"Query {explained['query']}, {len(records)} documents, the lambdas of {preset_name}{of_all}",
+        "",
+        f"1. Rank by score s; G: {gain} of a document, D: {discount} of its rank",
+        "",
+        *_documents(shown),
+        "",
+        f"   DCG = sum of G D = {explained['dcg']:.3f}, ideal DCG {explained['ideal_dcg']:.3f}, NDCG {ndcg}",
+        "   of the whole list",
+        "",
+        *_delta_in_words(settings),
+        "",
+        *_matrix(explained["delta_matrix"], rows),
+        "",
+        *_lambda_in_words(settings, weighted=any(record["weight"] != 1 for record in records)),
+        "   Row i, column j: lambda; positive where the pair pushes document i up",
+        "",
+        *_matrix([[-value for value in line] for line in explained["lambda_matrix"]], rows),
+        "",
+        "4. Sums per row, positive pushes up; a tree is fitted to -gradient / hessian of the cost",
+        "",
+        *_sums(shown),
+    ]
+
+
+_HOW = {"exact": "", "table": " from a table", "float32": " in float32"}
+
+
+def _delta_in_words(settings: PairSettings) -> list[str]:
+    counted = (
+        "different labels"
+        if settings.pairs_per_document is None
+        else (f"different labels, {settings.pairs_per_document} drawn per document")
+    )
+    if settings.metric is None:
+        return [f"2. delta = 1 for pairs of {counted}, by row"]
+    depth = "" if settings.truncation is None else f" at {settings.truncation}"
+    above = "" if settings.truncation is None else f", one of them in the first {settings.truncation}"
+    formula = f" = |G_i - G_j| |D_i - D_j| / ideal DCG{depth}" if settings.metric == "ndcg" else ""
+    return [
+        f"2. delta{formula}: the change of {settings.metric} when documents",
+        f"   i and j, by row, swap ranks; for pairs of {counted}{above}",
+    ]
+
+
+def _lambda_in_words(settings: PairSettings, weighted: bool) -> list[str]:
+    distance = f" / ({settings.distance_offset:.3g} + |s_hi - s_lo|)" if settings.normalize_distance else ""
+    factor = "" if settings.hessian_factor == 1 else f"{settings.hessian_factor:g} "
+    curvature = f"max(p (1 - p), {settings.least_hessian:g})" if settings.least_hessian else "p (1 - p)"
+    lines = [
+        f"3. p = 1 / (1 + exp(sigma (s_hi - s_lo))){_HOW[settings.sigmoid]}, sigma {settings.sigma:g}; "
+        "hi has the higher label",
+        f"   lambda = sigma p delta{distance}",
+        f"   hessian = {factor}sigma^2 {curvature} delta{distance}",
+    ]
+    if settings.normalize_distance:
+        lines.append("   the division applies only if the scores of the query are not all equal")
+    if settings.normalize_query and settings.query_norm == "pairs":
+        lines.append(
+            f"   then all are multiplied by 1 / {settings.pairs_per_document}, the pairs per document"
+        )
+    elif settings.normalize_query:
+        lines.append("   then all are multiplied by log2(1 + S) / S, S the sum of 2 lambda over the pairs")
+    if weighted:
+        lines.append("   then all are multiplied by the weight of the document, or else of its query")
+    return lines
+
+
+def _documents(shown: Sequence[Mapping[str, Any]]) -> list[str]:
+    has_ids = any(record["document"] for record in shown)
+    head = f"{'rank':>7}{'row':>6}{'label':>7}{'score':>11}{'gain':>9}{'discount':>10}"
+    lines = [
+        f"{record['rank'] + 1:>7}{record['row']:>6}{record['label']:>7g}{record['score']:>11.4f}"
+        f"{record['gain']:>9g}{record['discount']:>10.4f}" + (f"  {record['document']}" if has_ids else "")
+        for record in shown
+    ]
+    return [head + ("  document" if has_ids else ""), *lines]
+
+
+def _matrix(values: Sequence[Sequence[float]], rows: Sequence[int]) -> list[str]:
+    head = " " * 7 + "".join(f"{row + 1:>8}" for row in rows)
+    lines = [f"{row + 1:>7}" + "".join(f"{_cell(values[row][column]):>8}" for column in rows) for row in rows]
+    return [head, *lines]
+
+
+def _cell(value: float) -> str:
+    return "." if value == 0 else f"{value:.3f}"
+
+
+def _sums(shown: Sequence[Mapping[str, Any]]) -> list[str]:
+    # 0.0 - x instead of -x, because -0.0 would be printed with its sign.
+    lines = [
+        f"{record['rank'] + 1:>7}{record['row']:>6}{record['label']:>7g}{0.0 - record['gradient']:>11.3f}"
+        f"{record['gradient']:>12.6f}{record['hessian']:>12.6f}"
+        for record in shown
+    ]
+    head = f"{'rank':>7}{'row':>6}{'label':>7}{'lambda':>11}{'gradient':>12}{'hessian':>12}"
+    return [head, *lines]
+
+
+# ---- The verb `walkthrough`: LambdaMART on ten documents.
+
+
+@click.command("walkthrough")
+def walkthrough_verb() -> None:
+    """Explains LambdaMART step by step on ten documents.
+
+    The native engine computes every number.
+
+    \b
+        python -m ltrbench walkthrough
+    """
+    from ltrbench.cli.lesson import tell
+
+    echo(tell())

@@ -1,0 +1,565 @@
+"""Slices of queries, several data sets, and comparisons of a model with itself.
+
+Slices: means and differences by kinds of queries, and one test per attribute whether differences vary.
+
+A slice has one value, or one range of values, of an attribute of queries. `ATTRIBUTES` has the attributes of
+every data set, one function each, from judgments to one value per query. Other attributes come from a table
+of the user with one row per query.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compare.advice import NextStep, more_seeds, resamples
+from ltrbench.compare.cells import (
+    EvaluatedRow,
+    PairedQueries,
+    clustered,
+    evaluate_rows,
+    first_of_cells,
+    pair_queries,
+    sharing,
+)
+from ltrbench.compare.fusion import default_metric
+from ltrbench.compare.grouping import BEST, Settings, cell_of, group_runs, newest_runs
+from ltrbench.compare.pairs import are_folds, of_distinct_queries
+from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
+from ltrbench.metrics import Convention, parse_metric
+from ltrbench.runs import FINISHED, Run
+from ltrbench.statistics import DataSetTest, Group, Interval, PairedSample, equal_means, friedman, holm
+from ltrbench.statistics.claims import FEWEST_DATA_SETS
+from ltrbench.statistics.paired import mean_intervals, unknown_spread
+from ltrbench.statistics.repeated import FEWEST_TO_HALVE, SelfComparison, against_itself
+from ltrbench.tables import Table
+
+if TYPE_CHECKING:
+    from ltrbench.compare.comparison import Comparison
+    from ltrbench.data import Judgments
+
+QUERY_ID = "query_id"
+"""Column with the query id in a table of attributes."""
+
+_MOST_VALUES = 6  # attributes with at most this number of values have one slice per value
+_MOST_TEXTS, _OTHERS = 12, "others"
+_NUM_RANGES = 4  # attributes with more values are split at the quartiles
+
+
+def query_size(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
+    """Returns the number of documents of each query, (Q,)."""
+    del convention
+    return judgments.query_sizes.astype(np.float64)
+
+
+def num_relevant(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
+    """Returns the number of documents with a label at or above the relevance threshold, (Q,)."""
+    relevant = judgments.labels >= convention.relevance_threshold
+    return np.add.reduceat(relevant.astype(np.float64), judgments.query_start[:-1].astype(np.int64))
+
+
+def label_entropy(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
+    """Returns the entropy of the labels of each query in bits, (Q,).
+
+    H = -sum_l p_l log2 p_l, with p_l the share of the documents with label l (Shannon, 1948). It is 0 if all
+    labels are equal, so that every ranking is equally good.
+    """
+    del convention
+    starts, sizes = judgments.query_start[:-1].astype(np.int64), judgments.query_sizes
+    entropy = np.zeros(judgments.num_queries)
+    for label in np.unique(judgments.labels):
+        share = np.add.reduceat((judgments.labels == label).astype(np.float64), starts) / sizes
+        entropy -= share * np.log2(share, where=share > 0, out=np.zeros_like(share))
+    return entropy
+
+
+ATTRIBUTES: dict[str, Callable[[Judgments, Convention], NDArray[np.float64]]] = {
+    "query_size": query_size,
+    "num_relevant": num_relevant,
+    "label_entropy": label_entropy,
+}
+
+Given = Mapping[str, Mapping[str, str]]
+"""Attribute -> query id -> value as text."""
+
+
+@dataclass(frozen=True)
+class InSlice:
+    """A row in a slice: its mean, and its difference to the baseline; None for the baseline.
+
+    Attributes:
+        standard_error: Standard error of the difference; None if the slice has one query.
+    """
+
+    label: str
+    mean: float
+    difference: float | None
+    interval: Interval | None
+    standard_error: float | None = None
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The queries of one kind.
+
+    Attributes:
+        attribute: Name of the attribute, such as query_size.
+        name: Value or range, such as "9 to 40".
+        num_queries: Number of queries.
+        rows: The paired rows; means use the weights of the comparison.
+    """
+
+    attribute: str
+    name: str
+    num_queries: int
+    rows: tuple[InSlice, ...]
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """One test whether the difference of a row to the baseline varies over the slices of an attribute.
+
+    Attributes:
+        label: Label of the row.
+        num_slices: Number of slices in the test; the note names the others.
+        p_value: p-value of the null hypothesis that the mean difference is the same in every slice; None if
+            there is no test, with the reason in the note.
+        p_adjusted: p-value adjusted by Holm over all interactions that are tested together.
+    """
+
+    attribute: str
+    label: str
+    num_slices: int
+    p_value: float | None
+    p_adjusted: float | None
+    note: str
+
+
+def read_attributes(path: Path) -> Given:
+    """Reads a CSV table with the column query_id and one column per attribute.
+
+    Raises:
+        DataError: The file cannot be read, lacks the column, or has a query twice.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            names = [name for name in reader.fieldnames or () if name != QUERY_ID]
+            if QUERY_ID not in (reader.fieldnames or ()) or not names:
+                raise DataError(
+                    f"{path}:1: the columns are {', '.join(reader.fieldnames or ()) or 'none'}; give "
+                    f"{QUERY_ID} and at least one attribute."
+                )
+            attributes: dict[str, dict[str, str]] = {name: {} for name in names}
+            for row in reader:
+                _take_attributes(attributes, row, f"{path}:{reader.line_num}")
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} cannot be read as a CSV table ({error}).") from None
+    return attributes
+
+
+def _take_attributes(attributes: dict[str, dict[str, str]], row: Mapping[str, Any], place: str) -> None:
+    query_id = row[QUERY_ID]
+    for name, values in attributes.items():
+        if row[name] is None:
+            raise DataError(f"{place}: the line has fewer columns than the header; fill in {name}.")
+        if query_id in values:
+            raise DataError(f"{place}: query '{query_id}' is repeated; keep one line per query.")
+        values[query_id] = row[name]
+
+
+def slices(comparison: Comparison, names: Sequence[str], given: Given | None = None) -> list[Slice]:
+    """Returns the slices by each attribute; empty if nothing can be paired.
+
+    Args:
+        names: Names of attributes.
+        given: Attributes of the user.
+
+    Raises:
+        ConfigError: An attribute is unknown.
+        DataError: A test query has no value of an attribute of the user.
+    """
+    sliced: list[Slice] = []
+    for name in names:
+        if name not in ATTRIBUTES and name not in (given or {}):
+            known = [*ATTRIBUTES, *(given or {})]
+            raise ConfigError(
+                f"queries have no attribute '{name}'{did_you_mean(name, known)} Known attributes: "
+                f"{', '.join(known)}; add others as a CSV table with --attributes FILE."
+            )
+        if comparison.queries is not None:
+            sliced += _slices(comparison, name, _values(comparison, name, given or {}))
+    return sliced
+
+
+def _values(comparison: Comparison, name: str, given: Given) -> NDArray[Any]:
+    """Returns the values of an attribute, (Q,): numbers, or texts if not all are numbers."""
+    queries = comparison.queries
+    assert queries is not None  # checked by the caller
+    if name not in given:
+        convention = comparison.settings.convention.of(parse_metric(comparison.metric)[0])
+        return queries.of_query([ATTRIBUTES[name](judgments, convention) for judgments in queries.judgments])
+    ids = queries.of_query([judgments.query_ids for judgments in queries.judgments]).tolist()
+    missing = [query_id for query_id in ids if query_id not in given[name]]
+    if missing:
+        raise DataError(
+            f"{len(missing)} of {len(ids)} test queries have no {name}, such as query '{missing[0]}'; add "
+            "one line for each query."
+        )
+    texts = [given[name][query_id] for query_id in ids]
+    try:
+        numbers = np.array([float(text) for text in texts])
+    except ValueError:
+        return np.array(texts)
+    return numbers if np.isfinite(numbers).all() else np.array(texts)
+
+
+def _slices(comparison: Comparison, attribute: str, values: NDArray[Any]) -> list[Slice]:
+    if values.dtype.kind == "U":
+        values = _with_others(values)
+    distinct = np.unique(values)
+    if len(distinct) <= _MOST_VALUES or values.dtype.kind == "U":
+        names = _names(distinct)
+        return [_slice(comparison, attribute, names[value], values == value) for value in distinct.tolist()]
+    # Each range ends at a value that occurs, so that its name is exact.
+    ends = np.unique(np.quantile(values, np.arange(1, _NUM_RANGES + 1) / _NUM_RANGES, method="lower"))
+    kind = np.searchsorted(ends, values)
+    ranges = [kind == number for number in range(len(ends))]
+    limits = [(float(values[inside].min()), float(values[inside].max())) for inside in ranges]
+    names = _names(np.unique(limits))
+    return [
+        _slice(comparison, attribute, " to ".join(dict.fromkeys((names[low], names[high]))), inside)
+        for inside, (low, high) in zip(ranges, limits, strict=True)
+    ]
+
+
+def _with_others(texts: NDArray[np.str_]) -> NDArray[np.str_]:
+    """Returns the texts with the rarest ones replaced by "others"."""
+    distinct, counts = np.unique(texts, return_counts=True)
+    if len(distinct) <= _MOST_TEXTS:
+        return texts
+    kept = distinct[np.argsort(-counts, kind="stable")[: _MOST_TEXTS - 1]]
+    return np.where(np.isin(texts, kept), texts, _OTHERS)
+
+
+_DIGITS = 3
+_EXACT = 17  # digits that distinguish any two floats
+
+
+def _names(distinct: NDArray[Any]) -> dict[Any, str]:
+    """Returns value -> text: integers in full, others with at least three significant digits and as many as
+    distinguish the values.
+
+    >>> _names(np.array([0.0, 0.8112781244591328, 12345.0]))
+    {0.0: '0', 0.8112781244591328: '0.811', 12345.0: '12345'}
+    >>> _names(np.array([0.8112, 0.8114]))
+    {0.8112: '0.8112', 0.8114: '0.8114'}
+    """
+    values = distinct.tolist()
+    for digits in range(_DIGITS, _EXACT + 1):
+        names = [_name(value, digits) for value in values]
+        if len(set(names)) == len(values):
+            break
+    return dict(zip(values, names, strict=True))
+
+
+def _name(value: Any, digits: int) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if value.is_integer() else f"{value:.{digits}g}"
+
+
+def _slice(comparison: Comparison, attribute: str, name: str, inside: NDArray[np.bool_]) -> Slice:
+    queries, settings = comparison.queries, comparison.settings
+    assert queries is not None  # checked by the caller
+    # All folds together, because a fold may have too few queries of a kind.
+    of_all_folds = PairedSample.of(queries.sample.values[:, inside], queries.sample.weights[inside])
+    sample = clustered(of_all_folds, queries.query_keys[inside])
+    base = queries.labels.index(comparison.baseline) if comparison.baseline in queries.labels else None
+    intervals: list[Interval | None] = [None] * len(queries.labels)
+    errors = [float("nan")] * len(queries.labels)
+    if base is not None:
+        to_base = [(number, base) for number in range(len(queries.labels))]
+        errors = sample.differences(to_base).standard_errors.tolist()
+        # The best row was chosen by these numbers, so that an unadjusted interval would be too narrow.
+        if settings.baseline != BEST:
+            intervals = mean_intervals(sample.differences(to_base))
+    means = sample.means.tolist()
+    rows = [
+        InSlice(label, mean, None, None)
+        if base in (None, number)
+        else InSlice(label, mean, mean - means[base], intervals[number], None if isnan(error) else error)
+        for number, (label, mean, error) in enumerate(zip(queries.labels, means, errors, strict=True))
+    ]
+    return Slice(attribute, name, sample.num_queries, tuple(rows))
+
+
+CHOSEN = "the baseline was chosen by the same numbers"
+
+
+def interactions(comparison: Comparison, sliced: Sequence[Slice]) -> list[Interaction]:
+    """Tests for each attribute and row whether the difference to the baseline is the same in every slice.
+
+    p-values are adjusted over all returned tests, so that one call must get all slices of a table.
+    """
+    groups: dict[tuple[str, str], list[Group]] = {}
+    for item in sliced:
+        for row in item.rows:
+            if row.difference is not None:
+                group = Group(item.name, row.difference, row.standard_error, item.num_queries)
+                groups.setdefault((item.attribute, row.label), []).append(group)
+    if comparison.settings.baseline == BEST:
+        return [Interaction(*key, 0, None, None, CHOSEN) for key in groups]
+    tests = [equal_means(of_row) for of_row in groups.values()]
+    adjusted = holm([test.p_value for test in tests])
+    return [
+        Interaction(*key, test.num_groups, test.p_value, p_adjusted, test.note)
+        for key, test, p_adjusted in zip(groups, tests, adjusted, strict=True)
+    ]
+
+
+def interaction_sentence(baseline: str, tested: Sequence[Interaction], attribute: str) -> str:
+    """Returns a sentence on whether differences vary over the slices of an attribute; empty without tests.
+
+    Args:
+        tested: All interactions of the table, the family of the adjustment.
+    """
+    num_tests = sum(item.p_value is not None for item in tested)
+    words = [f"{item.label} {_p_in_words(item)}" for item in tested if item.attribute == attribute]
+    if not words:
+        return ""
+    adjusted = f", p adjusted by Holm over {num_tests} tests" if num_tests > 1 else ""
+    return (
+        f"Does the difference to {baseline} vary over the slices of {attribute}? Welch's test{adjusted}: "
+        f"{', '.join(words)}. Slices are a description, not a claim."
+    )
+
+
+def _p_in_words(item: Interaction) -> str:
+    if item.p_adjusted is None:
+        return f"not tested ({item.note})"
+    value = "p < 0.0001" if item.p_adjusted < 0.0001 else f"p = {item.p_adjusted:.4f}"
+    return f"{value} ({item.note})" if item.note else value
+
+
+# ---- Tests over several data sets, at least five; folds of one data set do not count.
+
+_SHOWN = 3
+"""Number of pairs of data sets that a message names."""
+
+
+@dataclass(frozen=True)
+class Across:
+    """Means of the models on each data set.
+
+    Attributes:
+        data: (N,), names of the data sets.
+        labels: (M,), labels of the models that every data set has.
+        means: (N, M).
+        test: Friedman's test with Nemenyi's, and Wilcoxon's with Holm's; None if there is no test.
+        reason: Why there is no test; empty if there is one.
+    """
+
+    data: tuple[str, ...]
+    labels: tuple[str, ...]
+    means: tuple[tuple[float, ...], ...]
+    test: DataSetTest | None
+    reason: str
+
+
+def across(comparisons: Sequence[Comparison]) -> Across | None:
+    """Compares the models over data sets; None with a single data set.
+
+    Rows are matched by their labels. Rows that are missing on a data set are left out.
+    """
+    if len(comparisons) < 2:
+        return None
+    known = [
+        {row.label: row.metrics[comparison.metric] for row in comparison.rows} for comparison in comparisons
+    ]
+    labels = [label for label in known[0] if all(of_data.get(label) is not None for of_data in known)]
+    means = np.array([[of_data[label] for label in labels] for of_data in known], dtype=np.float64)
+    reason = _reason(comparisons, len(labels))
+    return Across(
+        data=tuple(comparison.data for comparison in comparisons),
+        labels=tuple(labels),
+        means=tuple(map(tuple, means.tolist())),
+        test=None if reason else friedman(means),
+        reason=reason,
+    )
+
+
+def across_in_words(comparison: Across | None) -> str:
+    """Returns the test over data sets with a table of average ranks, or why there is none.
+
+    Empty with a single data set.
+    """
+    if comparison is None:
+        return ""
+    test = comparison.test
+    if test is None:
+        return f"Over data sets: {comparison.reason}"
+    header = ["model", f"average rank over {test.num_data_sets} data sets"]
+    table = Table.of(header, zip(comparison.labels, test.average_ranks, strict=True), ".2f").markdown()
+    if test.chi2_p is None or test.critical_difference is None:
+        return f"Over data sets: {test.note}.\n\n{table}"
+    return (
+        f"Over data sets (methods on data sets like these, each counted once): Friedman's chi2 is "
+        f"{test.chi2:.2f}, p {test.chi2_p:.4f}. Two models differ by Nemenyi's test at 5 % if their average "
+        f"ranks differ by more than {test.critical_difference:.2f}.\n\n{table}"
+    )
+
+
+def _shared_queries(comparisons: Sequence[Comparison]) -> str:
+    """Returns a sentence on data sets that share test queries; empty if there are none."""
+    of_data = [
+        first_of_cells(item for row in comparison.rows for item in row.evaluated).values()
+        for comparison in comparisons
+    ]
+    queries = [np.concatenate([item.query_keys for item in cells]) for cells in of_data]
+    counts = sharing(queries, queries)
+    pairs = [
+        f"{comparisons[a].data} and {comparisons[b].data} share {counts[a, b]:,} test queries"
+        for a, b in itertools.combinations(range(len(comparisons)), 2)
+        if counts[a, b]
+    ]
+    if not pairs:
+        return ""
+    more = f"; and {len(pairs) - _SHOWN} more pairs" if len(pairs) > _SHOWN else ""
+    return (
+        f"{'; '.join(pairs[:_SHOWN])}{more}. Data sets with common test queries are not independent: "
+        "keep one of them."
+    )
+
+
+def _reason(comparisons: Sequence[Comparison], num_models: int) -> str:
+    names = [str(comparison.rows[0].runs[0].result.data["name"]) for comparison in comparisons]
+    num_data_sets = len(set(names))
+    if num_data_sets < len(names):
+        return (
+            "Several tables are on one data set under different settings and are not independent data sets. "
+            "Read the tables one by one."
+        )
+    shared = _shared_queries(comparisons)
+    if shared:
+        return shared
+    if num_models < 2:
+        return "There is no test: fewer than two models were run on all data sets."
+    if num_data_sets < FEWEST_DATA_SETS:
+        return (
+            f"There are {num_data_sets} data sets; Friedman's test needs {FEWEST_DATA_SETS}, because it has "
+            "almost no power with fewer. Read the table of each data set; folds are not data sets."
+        )
+    return ""
+
+
+# ---- Models against themselves: the replicates of each row in two halves, compared like two models.
+#
+# `ltrbench.statistics.repeated` has the computation and the limits of its result.
+
+READING = (
+    "Each model is compared with itself: its replicates are split into two halves, which are compared like "
+    "two models. An interval that excludes 0 is an error. About 5 % of the intervals should exclude 0, and "
+    "fewer over folds, where intervals are conservative. Intervals over queries alone ignore the variation "
+    "of training: they show how often two trainings of one method look like different methods. The halvings "
+    "are not independent: a share describes these trainings and has no standard error."
+)
+OF_RESAMPLES = (
+    "The halves are resamples of one training set, whose effect cancels: their claims are about trainings on "
+    "its resamples."
+)
+
+
+@dataclass(frozen=True)
+class AgainstItself:
+    """One row against itself.
+
+    Attributes:
+        data: Name of the data set.
+        kind: Kind of replicates, "seeds" or "resamples".
+        num_folds: Number of folds; 1 without cross-validation.
+        num_replicates: Number of replicates in every fold.
+        halved: Result over the halvings; None if there is a reason against it.
+        reason: Why there is no result; empty if there is one.
+        next_step: Command that makes enough replicates; None if there are enough.
+    """
+
+    data: str
+    label: str
+    metric: str
+    kind: str
+    num_folds: int
+    num_replicates: int
+    halved: SelfComparison | None
+    reason: str = ""
+    next_step: NextStep | None = None
+
+
+def each_against_itself(runs: Sequence[Run], settings: Settings, num_halvings: int) -> list[AgainstItself]:
+    """Returns each row of all data sets against itself, in the primary metric.
+
+    Raises:
+        ResultError: No run is finished.
+    """
+    finished, _ = newest_runs([run for run in runs if run.result.status == FINISHED])
+    if not finished:
+        raise ResultError("there is no finished run with replicates to split into halves.")
+    metric = settings.claimed_metrics[0] or default_metric(finished)
+    return [
+        row_against_itself(table.name, row, metric, settings, num_halvings)
+        for table in group_runs(finished)
+        for row in evaluate_rows(table.rows, [metric], [], settings.convention, cell_of)
+    ]
+
+
+def row_against_itself(
+    data: str, row: EvaluatedRow, metric: str, settings: Settings, num_halvings: int
+) -> AgainstItself:
+    """Returns one row of a data set against itself."""
+    queries = pair_queries([row], metric)
+    if queries is None:
+        return AgainstItself(data, row.label, metric, "seeds", 1, 0, None, "no query counts")
+    trainings = queries.trainings[0]
+    keys = sorted(set(trainings[0].keys).intersection(*(fold.keys for fold in trainings)))
+    kind = "resamples" if any(fold.resample is not None for fold in trainings) else "seeds"
+    of_row = (data, row.label, metric, kind, len(queries.cells), len(keys))
+    if len(keys) < FEWEST_TO_HALVE:
+        return AgainstItself(*of_row, None, *_too_few(row, queries, len(keys), kind))
+    reason = unknown_spread(queries.sample)
+    if len(queries.cells) > 1 and not are_folds(queries):
+        reason = f"{len(queries.cells)} test sets that are not folds of a cross-validation"
+    if reason:
+        return AgainstItself(*of_row, None, reason)
+    sample = queries.sample
+    if len(queries.cells) == 1:
+        sample, trainings = queries.distinct, (of_distinct_queries(queries, 0),)
+    halved = against_itself(
+        np.concatenate([fold.values_of(keys) for fold in trainings], axis=1),
+        sample,
+        test_share=queries.test_share,
+        rope=settings.rope,
+        num_halvings=num_halvings,
+        seed=settings.seed,
+    )
+    return AgainstItself(*of_row, halved)
+
+
+def _too_few(row: EvaluatedRow, queries: PairedQueries, count: int, kind: str) -> tuple[str, NextStep]:
+    """Returns why there is no result, and the command that makes enough replicates."""
+    number = FEWEST_TO_HALVE
+    reason = f"{count} replicate{'s' * (count != 1)}; at least {number} are needed"
+    if any(fold.is_constant for fold in queries.trainings[0]):
+        reason += " (seeds change nothing)"
+    elif kind == "seeds" and count > 1:
+        return reason, more_seeds([row.runs], number, f"{reason}. Train with {number} seeds")
+    return reason, resamples(
+        [row.runs], number, f"{reason}. Train on {number} resamples of the training queries"
+    )

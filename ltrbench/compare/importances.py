@@ -1,0 +1,281 @@
+"""Importances of several models: one table, rank correlations, and features that single models ignore.
+
+The importances of a row are means over its folds and seeds (`averaged` in
+`ltrbench.rankers.importance`, which defines each kind). Yardsticks are left out, and rows whose runs
+recorded no importances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.rankers.importance import (
+    FALLS,
+    GAIN,
+    IMPORTANCE_KINDS,
+    MORE_KINDS,
+    NAMES,
+    SHAP,
+    SHARES,
+    SPLIT,
+    YARDSTICKS,
+    Importances,
+    in_common,
+)
+from ltrbench.runs import FINISHED, Run, mean_importances
+from ltrbench.tables import Table, TableRow, figure
+from ltrbench.untrusted import in_markdown
+
+_MOST_ROWS = 20
+"""Number of features in a Markdown table; the CSV has all of them."""
+MOST_NAMED = 10
+"""Number of features that a sentence names."""
+
+Correlations = tuple[tuple[float | None, ...], ...]
+"""(M, M), one row and one column per model; None if a model lacks the kind or has equal importances."""
+
+_KINDS_OF_USE = (SHAP, GAIN, SPLIT, *FALLS)
+"""The use of a feature is its importance of the first of these kinds that the model has."""
+
+
+@dataclass(frozen=True)
+class IgnoredFeature:
+    """A feature that one model ignores and others use.
+
+    Attributes:
+        by: Label of the model that ignores it: no tree of its runs splits on it.
+        used_by: Label of the model that uses it most.
+        kind: Kind of importance by which models are compared.
+        importance: Importance of the feature in the model that uses it most, of this kind.
+    """
+
+    feature: str
+    by: str
+    used_by: str
+    kind: str
+    importance: float
+
+    def __str__(self) -> str:
+        """Returns the feature with its importance."""
+        return (
+            f"{self.feature} ({_written(self.kind, self.importance)} by {self.used_by}'s {NAMES[self.kind]})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ImportanceComparison:
+    """Importances of F features for M models on one data set.
+
+    Attributes:
+        feature_names: (F,), in the order of the data; of more than MOST_LISTED features, those that have an
+            importance.
+        rows: Label -> means over folds and seeds.
+        ignored: Ignored features, grouped by model, the most used first.
+        left_out: Labels of models whose features have other names.
+    """
+
+    feature_names: tuple[str, ...]
+    rows: Mapping[str, Importances]
+    ignored: tuple[IgnoredFeature, ...]
+    left_out: tuple[str, ...] = ()
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of importance that a model has, in the order of the output."""
+        return tuple(
+            kind for kind in IMPORTANCE_KINDS if any(kind in row.values for row in self.rows.values())
+        )
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """Indices of the features by decreasing mean of the first kind over the models that have it."""
+        if not self.kinds:
+            return ()
+        values = [row.values[self.kinds[0]] for row in self.rows.values() if self.kinds[0] in row.values]
+        return tuple(np.argsort(-np.mean(values, axis=0), kind="stable").tolist())
+
+    @cached_property
+    def correlations(self) -> Mapping[str, Correlations]:
+        """Kind -> Spearman's rank correlations between the models, for kinds that two models have."""
+        return {
+            kind: tuple(
+                tuple(spearman(a.values.get(kind), b.values.get(kind)) for b in self.rows.values())
+                for a in self.rows.values()
+            )
+            for kind in self.kinds
+            if sum(kind in row.values for row in self.rows.values()) > 1
+        }
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on ignored features, on the two models with the lowest correlation, and on kinds that
+        were not recorded."""
+        by = dict.fromkeys(item.by for item in self.ignored)
+        ignoring = [_sentence([item for item in self.ignored if item.by == label]) for label in by]
+        if not ignoring and len(self.rows) > 1:
+            ignoring = ["No feature that one model uses is ignored by another."]
+        apart = [f"{label} is left out: its features have other names." for label in self.left_out]
+        more = [MORE_KINDS] if any(row.only_of_training for row in self.rows.values()) else []
+        return (*apart, *ignoring, *self._least_agreement(), *more)
+
+    def _least_agreement(self) -> Iterator[str]:
+        labels = list(self.rows)
+        for kind, matrix in self.correlations.items():
+            known = [
+                (value, labels[a], labels[b])
+                for a, row in enumerate(matrix)
+                for b, value in enumerate(row)
+                if a < b and value is not None
+            ]
+            if known:
+                value, first, second = min(known)
+                least = "" if len(known) == 1 else ", the lowest of all pairs"
+                yield (
+                    f"By {NAMES[kind]}, Spearman's rank correlation between {first} and {second} is "
+                    f"{value:.2f}{least}."
+                )
+                return
+
+
+def compare_importances(runs_by_label: Mapping[str, Sequence[Run]]) -> ImportanceComparison:
+    """Compares the importances of the finished runs on one data set.
+
+    Args:
+        runs_by_label: Label of a model -> its runs on folds and with seeds.
+    """
+    recorded: dict[str, Importances] = {}
+    for label, runs in runs_by_label.items():
+        trained = [
+            run for run in runs if run.result.status == FINISHED and run.result.model not in YARDSTICKS
+        ]
+        means = mean_importances(trained) if trained else Importances((), {})
+        if means.kinds:
+            recorded[label] = means
+    rows: dict[str, Importances] = {}
+    left_out: list[str] = []
+    for label, means in zip(recorded, in_common(list(recorded.values())), strict=True):
+        known = next(iter(rows.values()), means).feature_names
+        if means.feature_names == known:
+            rows[label] = means
+        else:
+            left_out.append(label)
+    names = next(iter(rows.values())).feature_names if rows else ()
+    return ImportanceComparison(names, rows, tuple(_ignored(names, rows)), tuple(left_out))
+
+
+def spearman(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> float | None:
+    """Returns the rank correlation with mean ranks for ties (Spearman, 1904); None for constant values.
+
+    >>> spearman(np.array([0.1, 0.2, 0.5]), np.array([3.0, 9.0, 10.0]))
+    1.0
+    """
+    from scipy.stats import rankdata  # most of a second to import
+
+    if a is None or b is None or len(a) < 2 or (a == a[0]).all() or (b == b[0]).all():
+        return None
+    return round(float(np.corrcoef(rankdata(a), rankdata(b))[0, 1]), 12)
+
+
+def _ignored(names: Sequence[str], rows: Mapping[str, Importances]) -> Iterator[IgnoredFeature]:
+    for label, row in rows.items():
+        unused = np.flatnonzero(~_uses(row)).tolist()
+        used_by_others = [_most_used(names[feature], feature, label, rows) for feature in unused]
+        yield from sorted(filter(None, used_by_others), key=_by_importance, reverse=True)
+
+
+def _uses(row: Importances) -> NDArray[np.bool_]:
+    """Returns whether any run splits on a feature or, without splits, has a nonzero importance, (F,)."""
+    if SPLIT in row.values:
+        return row.values[SPLIT] > 0
+    used: NDArray[np.bool_] = np.any([row.values[kind] != 0 for kind in row.kinds], axis=0)
+    return used
+
+
+def _most_used(
+    name: str, feature: int, ignoring: str, rows: Mapping[str, Importances]
+) -> IgnoredFeature | None:
+    """Returns the ignored feature with the model that uses it most; None if no model uses it."""
+    uses = []
+    for label, row in rows.items():
+        if _uses(row)[feature]:
+            kind = next(kind for kind in _KINDS_OF_USE if kind in row.values)
+            uses.append(IgnoredFeature(name, ignoring, label, kind, float(row.values[kind][feature])))
+    return max(uses, key=_by_importance, default=None)
+
+
+def _by_importance(item: IgnoredFeature) -> tuple[bool, float]:
+    # Decreases of the metric and shares have different units.
+    return item.kind in SHARES, item.importance
+
+
+def _sentence(ignored: Sequence[IgnoredFeature]) -> str:
+    """Returns a sentence on the features that one model ignores."""
+    more = len(ignored) - MOST_NAMED
+    rest = f", and {more} less important ones" if more > 0 else ""
+    count = "a feature" if len(ignored) == 1 else f"{len(ignored)} features"
+    named = ", ".join(map(str, ignored[:MOST_NAMED]))
+    return f"{ignored[0].by} ignores {count} that others use: {named}{rest}."
+
+
+def importances_csv(comparisons: Mapping[str, ImportanceComparison]) -> str:
+    """Returns one row per feature and data set, with one column per model and kind."""
+    columns = list(
+        dict.fromkeys(
+            (label, kind)
+            for importances in comparisons.values()
+            for label, row in importances.rows.items()
+            for kind in row.values
+        )
+    )
+    rows: list[TableRow] = [
+        [
+            data,
+            importances.feature_names[feature],
+            *(
+                figure(_value(importances, label, kind, feature), ".6g", missing="")
+                for label, kind in columns
+            ),
+        ]
+        for data, importances in comparisons.items()
+        for feature in importances.order
+    ]
+    return Table.of(["data", "feature", *(f"{label} {kind}" for label, kind in columns)], rows).csv()
+
+
+def _value(importances: ImportanceComparison, label: str, kind: str, feature: int) -> float | None:
+    """Returns an importance; None if the model has none of this kind."""
+    row = importances.rows.get(label)
+    return float(row.values[kind][feature]) if row is not None and kind in row.values else None
+
+
+def importances_markdown(data: str, importances: ImportanceComparison) -> str:
+    """Returns the most important features by the first kind, the correlations by each kind, and the notes."""
+    labels = list(importances.rows)
+    parts = [f"## {in_markdown(data)}"]
+    for kind in importances.kinds[:1]:
+        rows: list[TableRow] = [
+            [
+                importances.feature_names[feature],
+                *(_value(importances, label, kind, feature) for label in labels),
+            ]
+            for feature in importances.order[:_MOST_ROWS]
+        ]
+        table = Table.of(["feature", *labels], rows, partial(_written, kind))
+        parts.append(f"By {NAMES[kind]}:\n\n{table.markdown()}")
+    for kind, matrix in importances.correlations.items():
+        rows = [[label, *row] for label, row in zip(labels, matrix, strict=True)]
+        table = Table.of(["model", *labels], rows, ".2f")
+        parts.append(f"Spearman's rank correlation by {NAMES[kind]}:\n\n{table.markdown()}")
+    parts.append("\n".join(f"- {in_markdown(note)}" for note in importances.notes))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _written(kind: str, value: float) -> str:
+    if kind not in SHARES:
+        return f"{value:+.4f}"
+    return "<0.1 %" if 0 < value < 0.0005 else f"{100 * value:.1f} %"

@@ -1,0 +1,399 @@
+"""A comparison as files, in the folder of a sweep and in results/ (`make results`).
+
+    table.md            tables with recommendation, notes and published values
+    glossary.md         the entries of the glossary that table.md links to
+    table.tex           tables for a paper (booktabs)
+    table.csv           one row per model, numbers in full precision
+    per_query.csv       one row per test query, one column per run: primary metric; empty cell if skipped
+    comparison.json     rows, pairs with their tests, slices; the output of `compare --json`
+    environment.json    commands, commit, versions, machine; metrics, fingerprints and search of each run
+    importances.csv     importances of every kind for each model, one row per feature
+    importances.md      most important features, rank correlations, features that single models ignore
+    report.html         the whole comparison as one page without references to other files
+    *.png               pictures; one folder per data set if there are several
+
+None of the files holds documents of the data: no features, labels or document ids.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypedDict
+
+from ltrbench.compare.comparison import Comparison, ModelRow
+from ltrbench.compare.grouping import DATA_SPLITS, DataCell, replicate_of
+from ltrbench.compare.groups import Slice, across, across_in_words
+from ltrbench.compare.importances import compare_importances, importances_csv, importances_markdown
+from ltrbench.compare.report import write_report
+from ltrbench.compare.sections import series_of, without_yardsticks
+from ltrbench.compare.tables import as_csv, as_latex, comparisons_as_json, render, terms_of
+from ltrbench.compare.tuning import search_pictures, tunings
+from ltrbench.errors import ResultError
+from ltrbench.glossary import GLOSSARY_FILE, extract
+from ltrbench.plots import draw_series, write_figures
+from ltrbench.runs import Run
+from ltrbench.runs.record import of_job
+from ltrbench.tables import Table, TableRow, figure, listed
+from ltrbench.untrusted import in_markdown, mistake, read_bytes, read_json
+
+RECORD_FILE = "comparison.json"
+_LONGEST_FOLDER_NAME = 60
+"""Number of characters; with four bytes each they are below the limit of file systems."""
+
+Slices = Mapping[str, Sequence[Slice]]
+"""Name of a data set -> its slices."""
+
+
+def publish(
+    comparisons: Sequence[Comparison], folder: Path, slices: Slices | None = None, command: str = ""
+) -> None:
+    """Writes all files of the comparisons into a folder, or none of them.
+
+    They are written to a temporary folder and then moved. Other files in the folder stay.
+
+    Args:
+        folder: Created if it does not exist.
+        command: Command that writes the files again, for the report; empty to leave it out.
+
+    Raises:
+        ResultError: The files cannot be written, for example on a full disk.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # On the same disk; in the folder itself if its parent may be read-only.
+        place = folder if folder.is_dir() else folder.parent
+        with tempfile.TemporaryDirectory(dir=place, prefix=".partial-") as partial:
+            # A temporary folder is private; this one has the usual permissions.
+            staging = Path(partial, folder.resolve().name)
+            staging.mkdir()
+            _write(comparisons, staging, slices or {}, command)
+            _move(staging, folder)
+    except OSError as error:
+        # The verb creates the folder before it reads the runs.
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        raise ResultError(
+            f"{folder} cannot be written: {error.strerror or error}. Free some space, or choose another "
+            "folder: `python -m ltrbench compare DIR --output FOLDER` writes the comparison of runs in DIR."
+        ) from error
+
+
+def is_published(comparisons: Sequence[Comparison], folder: Path) -> bool:
+    """Returns whether a folder has the files of these comparisons, as `publish` wrote them."""
+    try:
+        return (folder / RECORD_FILE).read_text() == _record(comparisons, {})
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _record(comparisons: Sequence[Comparison], slices: Slices) -> str:
+    return f"{json.dumps(comparisons_as_json(comparisons, slices), indent=2, allow_nan=False)}\n"
+
+
+def _move(staging: Path, folder: Path) -> None:
+    if not folder.is_dir():
+        staging.rename(folder)
+        return
+    # The record last, because it shows that all files are there.
+    for path in sorted(staging.rglob("*"), key=lambda path: (path.name == RECORD_FILE, path)):
+        target = folder / path.relative_to(staging)
+        if path.is_dir():
+            target.mkdir(exist_ok=True)
+        else:
+            path.replace(target)
+
+
+def as_markdown(
+    comparisons: Sequence[Comparison], title: str, slices: Slices, glossary_file: str | None = None
+) -> str:
+    """Returns the tables of all data sets under a title, and what made them; `render` has the arguments."""
+    runs = [run for comparison in comparisons for row in comparison.rows for run in row.runs]
+    rendered = [
+        render(item, None, slices.get(item.data, ()), glossary_file, most_columns=None)
+        for item in comparisons
+    ]
+    tables = "\n".join(f"## {text}" for text in rendered)
+    words = across_in_words(across(comparisons))
+    parts = [f"# {in_markdown(title)}", tables.rstrip(), words, in_markdown(_made_by(runs))]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, command: str) -> None:
+    over = across(comparisons)
+    (folder / "table.md").write_text(as_markdown(comparisons, folder.name, slices, GLOSSARY_FILE))
+    terms = [term for comparison in comparisons for term in terms_of(comparison)]
+    (folder / GLOSSARY_FILE).write_text(extract(terms), encoding="utf-8")
+    (folder / "table.tex").write_text("\n".join(map(as_latex, comparisons)))
+    (folder / "table.csv").write_text(as_csv(comparisons))
+    (folder / RECORD_FILE).write_text(_record(comparisons, slices))
+    (folder / "environment.json").write_text(json.dumps(_environment(comparisons), indent=2) + "\n")
+    (folder / "per_query.csv").write_text(_per_query(comparisons).csv())
+    _write_importances(comparisons, folder)
+    for comparison in comparisons:
+        pictures = folder if len(comparisons) == 1 else folder / _folder_name(comparison.data)
+        pictures.mkdir(exist_ok=True)
+        draw_series(without_yardsticks(series_of(comparison)), comparison.metric, pictures)
+        write_figures(pictures, search_pictures(tunings(comparison)))
+    write_report(comparisons, folder / "report.html", slices, over, command)
+
+
+def _folder_name(data: str) -> str:
+    """Returns the name of a data set as a folder name without path separators.
+
+    >>> _folder_name("MQ2008 fold=1"), _folder_name(".."), _folder_name("../x")
+    ('MQ2008_fold_1', 'data', '_x')
+    """
+    return re.sub(r"[^\w.-]+", "_", data).lstrip(".")[:_LONGEST_FOLDER_NAME] or "data"
+
+
+def _write_importances(comparisons: Sequence[Comparison], folder: Path) -> None:
+    """Writes importances.csv and importances.md; nothing if no run recorded importances."""
+    compared = {
+        item.data: compare_importances({row.label: row.runs for row in item.rows}) for item in comparisons
+    }
+    recorded = {data: importances for data, importances in compared.items() if importances.rows}
+    if recorded:
+        (folder / "importances.csv").write_text(importances_csv(recorded))
+        text = "\n".join(importances_markdown(data, each) for data, each in recorded.items())
+        (folder / "importances.md").write_text(f"# Feature importances\n\n{text}")
+
+
+def _made_by(runs: Sequence[Run]) -> str:
+    # Imported scores have no machine.
+    result = next((run.result for run in runs if run.result.machine), None)
+    if result is None:
+        return "Made of imported scores. environment.json lists the command of each run."
+    versions = ", ".join(f"{name} {version}" for name, version in _versions(runs).items())
+    # Runs outside git have no commit.
+    commit = f"commit {result.commit}, " if result.commit else ""
+    return (
+        f"Made by {len(runs)} run{'s' * (len(runs) > 1)}, {commit}on {result.machine.get('cpu')} "
+        f"({result.machine.get('cores')} cores): {versions}. environment.json lists the command of each run."
+    )
+
+
+def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
+    runs = [run for comparison in comparisons for row in comparison.rows for run in row.runs]
+    first = runs[0].result
+    return {
+        "commit": first.commit,
+        "versions": _versions(runs),
+        "machine": dict(first.machine),
+        "threads": sorted({run.result.threads for run in runs}),
+        # Convention of the metrics below; comparison.json holds the convention of the comparison.
+        "convention": dict(first.convention),
+        "runs": [
+            {
+                "command": None if run.result.command is None else shlex.join(run.result.command),
+                "seed": run.result.seed,
+                "metrics": dict(run.result.metrics),
+                "fingerprints": {
+                    split: run.result.data[split].get("fingerprint")
+                    for split in DATA_SPLITS
+                    if split in run.result.data
+                },
+                **({"search": dict(run.result.search)} if run.result.search else {}),
+                **({} if run.result.distributed.get("deterministic", True) else {"deterministic": False}),
+            }
+            for run in runs
+        ],
+    }
+
+
+def _versions(runs: Sequence[Run]) -> dict[str, str]:
+    """Returns package or plug-in -> its version; all versions if they differ between runs."""
+    versions: dict[str, dict[str, None]] = {}
+    for run in runs:
+        for name, version in run.result.versions.items():
+            versions.setdefault(name, {})[version] = None
+    return {name: listed(sorted(all_of_name)) for name, all_of_name in versions.items()}
+
+
+def _per_query(comparisons: Sequence[Comparison]) -> Table:
+    """Returns the values by query; a query that a run was not evaluated on, or that is skipped, is empty."""
+    columns: dict[str, None] = {}
+    values: dict[tuple[str, DataCell, str], dict[str, float]] = {}
+    for comparison in comparisons:
+        for row in comparison.rows:
+            columns |= dict.fromkeys(_column(row, run) for run in row.runs)
+            for item in row.evaluated:
+                per_query = item.evaluation.per_query[comparison.metric].tolist()
+                for query_id, value in zip(item.judgments.query_ids.tolist(), per_query, strict=True):
+                    key = (comparison.data, item.cell, query_id)
+                    values.setdefault(key, {})[_column(row, item.run)] = value
+    rows: list[TableRow] = [
+        [data, cell.fold, query_id, *(figure(by_column.get(name), ".6f", missing="") for name in columns)]
+        for (data, cell, query_id), by_column in values.items()
+    ]
+    header = ["data", "fold", "query_id", *(f"{name} {comparisons[0].metric}" for name in columns)]
+    return Table.of(header, rows)
+
+
+def _column(row: ModelRow, run: Run) -> str:
+    """Returns the column of a run; folds share a column, because a query is in one fold."""
+    resample, seed = replicate_of(run)
+    words = [] if resample is None else [f"resample={resample}"]
+    # The seed is named only if a resample has several: resamples alone have different seeds, too
+    # (`TrainingResample.seed_of_ranker`).
+    seeds: dict[int | None, set[int]] = {}
+    for item in row.runs:
+        seeds.setdefault(replicate_of(item).resample, set()).add(item.result.seed)
+    words += [f"seed={seed}"] if any(len(of_resample) > 1 for of_resample in seeds.values()) else []
+    return " ".join([row.label, *words])
+
+
+# ---- Comparison of a rerun with the committed results, for `make reproduce`.
+#
+# On the same type of machine with the same versions all values must be identical. Otherwise floating-point
+# sums, and with them splits, can differ, and values may differ by `TOLERANCE`. The values of a run that is
+# not repeatable (`distributed.deterministic` is false) may differ by `TOLERANCE_NOT_REPEATABLE` on any
+# machine.
+
+TOLERANCE = 1e-3
+"""Maximum difference from the committed value of a metric on another type of machine."""
+
+TOLERANCE_NOT_REPEATABLE = 2e-2
+"""Maximum difference from the committed value of a metric of a run whose fit is not repeatable [two fits of
+LightGBM on two workers differed by 0.013 in NDCG@10 on 80 test queries]."""
+
+_REMEDY = "Name a folder with the results of a study; `make results` writes them"
+
+ENVIRONMENT_FILE, PER_QUERY_TABLE = "environment.json", "per_query.csv"
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """Result of the comparison of a rerun with the committed results.
+
+    Attributes:
+        exact: Whether the values have to be identical.
+        reason: Why, or why not.
+        num_figures: Number of compared metrics.
+        largest: Largest difference of two values.
+        differences: One sentence for each value with too large a difference; empty if all agree.
+        num_not_repeatable: Number of runs whose metrics may differ by `TOLERANCE_NOT_REPEATABLE`.
+    """
+
+    exact: bool
+    reason: str
+    num_figures: int
+    largest: float
+    differences: tuple[str, ...]
+    num_not_repeatable: int = 0
+
+
+def reproduce(committed: Path, rerun: Path) -> Reproduction:
+    """Compares the files that `publish` wrote for a rerun with the committed ones.
+
+    Raises:
+        ResultError: A folder does not have these files.
+    """
+    before, after = _read(committed), _read(rerun)
+    reason = _why_not_exact(before, after)
+    pairs = list(_figures(before, after))
+    loose = _not_repeatable(before) | _not_repeatable(after)
+    differences = [
+        f"{command}: {name}: committed {_shown(old)}, rerun {_shown(new)}"
+        for command, name, old, new in pairs
+        if _distance(old, new)
+        > (TOLERANCE_NOT_REPEATABLE if command in loose else TOLERANCE if reason else 0.0)
+    ]
+    missing = set(_commands(before)) ^ set(_commands(after))
+    differences += [f"{command}: only in one of the two" for command in sorted(missing)]
+    per_query = [read_bytes(folder / PER_QUERY_TABLE, _REMEDY) for folder in (committed, rerun)]
+    bytes_differ = per_query[0] != per_query[1]
+    if not reason and not loose and bytes_differ:
+        differences.append(f"{PER_QUERY_TABLE}: the values of some queries differ")
+    return Reproduction(
+        exact=not reason,
+        reason=reason or "same machine type and versions",
+        num_figures=len(pairs),
+        largest=max((_distance(old, new) for *_, old, new in pairs), default=0.0),
+        differences=tuple(differences),
+        num_not_repeatable=len(loose),
+    )
+
+
+class _PerhapsDeterministic(TypedDict, total=False):
+    deterministic: bool
+
+
+class _RunRecord(_PerhapsDeterministic):
+    command: str | None
+    metrics: Mapping[str, float | None]
+
+
+class _EnvironmentRecord(TypedDict):
+    """The part of environment.json that is read."""
+
+    machine: Mapping[str, Any]
+    versions: Mapping[str, str]
+    runs: Sequence[_RunRecord]
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    path = folder / ENVIRONMENT_FILE
+    content = read_json(path, _REMEDY, finite=False)
+    reason = mistake(content, _EnvironmentRecord, "environment")
+    if reason:
+        raise ResultError(f"{path}: {reason}. {_REMEDY}.")
+    return dict(content)
+
+
+def _why_not_exact(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Returns the first difference of machine or versions; empty if they are equal."""
+    for key in ("cpu", "cores"):
+        old, new = before["machine"].get(key), after["machine"].get(key)
+        if old != new:
+            return f"committed on {key} {old}, rerun on {new}"
+    for package in sorted({*before["versions"], *after["versions"]}):
+        old, new = before["versions"].get(package), after["versions"].get(package)
+        if old != new:
+            return f"committed with {package} {old}, rerun with {new}"
+    return ""
+
+
+def _not_repeatable(content: Mapping[str, Any]) -> set[str]:
+    """Returns the commands of the runs whose fits are not repeatable."""
+    return {
+        _settings(run["command"])
+        for run in content["runs"]
+        if run["command"] is not None and not run.get("deterministic", True)
+    }
+
+
+def _figures(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
+    """Yields (command, metric, committed value, value of the rerun) for the common runs."""
+    rerun = _commands(after)
+    for command, metrics in _commands(before).items():
+        for name, old in metrics.items() if command in rerun else ():
+            yield command, name, old, rerun[command].get(name)
+
+
+def _commands(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    # Runs made from Python have no command to match them by.
+    return {
+        _settings(run["command"]): run["metrics"] for run in content["runs"] if run["command"] is not None
+    }
+
+
+def _settings(command: str) -> str:
+    """Returns a command without the settings that cannot change a figure, such as its executor."""
+    return shlex.join(of_job(shlex.split(command)))
+
+
+def _distance(old: float | None, new: float | None) -> float:
+    if old is None or new is None:
+        return 0.0 if old is new else float("inf")
+    return abs(old - new)
+
+
+def _shown(figure: float | None) -> str:
+    return "no value" if figure is None else repr(figure)

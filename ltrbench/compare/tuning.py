@@ -1,0 +1,367 @@
+"""Searches for settings: budgets, what a search improved, which settings matter, and which are as good.
+
+A search sees train and validation only. Values on test are those of the chosen settings, trained once for
+each model and fold. A comparison with searches has these pictures:
+
+    search.png               best value on validation by number of trials; chosen settings on test
+    setting_importances.png  importance of the settings
+    settings_ROW.png         value on validation against each setting, one picture per row
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan, nan
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compare.cells import EvaluatedRow, identity_of_search
+from ltrbench.compare.comparison import Comparison, ModelRow
+from ltrbench.compare.grouping import fold_of, grouped
+from ltrbench.compare.pairs import Pair, against
+from ltrbench.metrics import DEFAULT
+from ltrbench.plots import Series
+from ltrbench.plots.drawing import PAPER, Page
+from ltrbench.plots.report import (
+    BudgetCurve,
+    TrialPoint,
+    best_by_trials,
+    setting_importance_bars,
+    values_by_setting,
+)
+from ltrbench.runs import Run
+from ltrbench.runs.reading import COMPLETE, UNSUCCESSFUL, TrialRow
+from ltrbench.statistics import expected_best
+from ltrbench.tables import numbers
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_INDEPENDENT = ("random",)
+"""Searches that draw their trials independently, by the name of their YAML."""
+"""Value of `choose` of a search for one fold."""
+
+
+@dataclass(frozen=True)
+class SearchedRun:
+    """One search, and a run whose settings it chose.
+
+    Attributes:
+        run: The first run with these settings; a search may choose for several folds or seeds.
+        fold: Fold of the run; None without folds, and for a search that chose for several folds.
+        record: `RunResult.search`.
+        trials: All trials, in the order of their numbers; empty if they are not recorded.
+    """
+
+    run: Run
+    fold: int | None
+    record: Mapping[str, Any]
+    trials: tuple[TrialRow, ...]
+
+    @property
+    def chosen(self) -> TrialRow | None:
+        """The chosen trial; None if the trials are not recorded."""
+        number = self.record.get("chosen")
+        return next((trial for trial in self.trials if trial.trial == number), None)
+
+    @property
+    def default(self) -> TrialRow | None:
+        """The complete trial with the default settings; None if there is none."""
+        values: Mapping[str, Any] = self.record.get("default", {})
+        return next((trial for trial in self.complete if _has_settings(trial, values)), None)
+
+    @property
+    def complete(self) -> list[TrialRow]:
+        """The trials that were trained fully, in order."""
+        return [trial for trial in self.trials if trial.state == COMPLETE]
+
+    @property
+    def alike(self) -> list[TrialRow]:
+        """The complete trials that cannot be told apart from the chosen one on its validation set."""
+        return [trial for trial in self.complete if trial.low <= 0 <= trial.high]
+
+    @property
+    def cheapest(self) -> TrialRow | None:
+        """The trial of `alike` with the fewest iterations; with the shortest time in case of ties."""
+        return min(self.alike, key=lambda trial: (trial.iterations, trial.seconds), default=None)
+
+    @property
+    def draws_independently(self) -> bool:
+        """Whether the trials were drawn independently and trained fully, as `expected_best` assumes."""
+        whole = all(trial.state in (COMPLETE, UNSUCCESSFUL) for trial in self.trials)
+        return whole and self.record.get("name") in _INDEPENDENT
+
+    @property
+    def best_by_trials(self) -> list[float]:
+        """Best value on validation after 1, 2, ... trials; NaN before the first complete one.
+
+        With independent draws it is the expected value over their order (`expected_best`); the first trial,
+        with the default settings, is always the first one. Otherwise it is the best value so far.
+        """
+        values = np.array([trial.value if trial.state == COMPLETE else nan for trial in self.trials])
+        if len(values) < 2 or not self.draws_independently or isnan(values[0]):
+            return _running_best(values)
+        # A trial that failed leaves the default settings as the best ones.
+        return [float(values[0]), *expected_best(np.fmax(values[1:], values[0])).tolist()]
+
+
+def _running_best(values: NDArray[np.float64]) -> list[float]:
+    return [float(value) for value in np.fmax.accumulate(values)] if len(values) else []
+
+
+def _has_settings(trial: TrialRow, settings: Mapping[str, Any]) -> bool:
+    return trial.settings.keys() == settings.keys() and all(
+        _is_written(trial.settings[name], value) for name, value in settings.items()
+    )
+
+
+def _is_written(text: str, value: object) -> bool:
+    """Returns whether a text is a value, so that 1 and 1.0 are equal."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(text) == value
+        except ValueError:
+            return False
+    return text == numbers.setting_in_words(value)
+
+
+@dataclass(frozen=True)
+class AgainstUntuned:
+    """A row with a search minus the row of the same model with the default settings, on test.
+
+    Attributes:
+        label: Label of the row with the default settings.
+        pair: The difference, with its simultaneous interval and claim; None if the rows are not paired.
+    """
+
+    label: str
+    pair: Pair | None
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The searches of one row of a comparison.
+
+    Attributes:
+        row: The row.
+        metric: Metric of the searches on validation, under the default convention.
+        searches: The searches, in the order of the runs; one that chose for several runs counts once.
+        num_settings: Number of settings that the model could vary.
+        trials, iterations, seconds: Means over the searches.
+        default_value, chosen_value: Values on validation of the default and the chosen settings: means over
+            folds of the means over runs; None if not available.
+        test_value: The same metric on test, of the chosen settings; None if the comparison does not have it.
+        repeated: Number of searches with different seeds for each fold.
+        sd_over_searches: Standard deviation over these repeated searches of the value on test; None with
+            fewer than two.
+        untuned: Comparison with the default settings on test; None if the table has no such row.
+    """
+
+    row: ModelRow
+    metric: str
+    searches: tuple[SearchedRun, ...]
+    num_settings: int
+    trials: float
+    iterations: float
+    seconds: float
+    default_value: float | None
+    chosen_value: float | None
+    test_value: float | None
+    repeated: int
+    sd_over_searches: float | None
+    untuned: AgainstUntuned | None
+
+    @property
+    def label(self) -> str:
+        return self.row.label
+
+    @property
+    def tunability(self) -> float | None:
+        """Chosen minus default settings on validation.
+
+        The tunability of a model on a data set (Probst, Boulesteix and Bischl, 2019, JMLR 20(53)): the gain
+        of the best settings over a default, here the settings without the search. The chosen value is the
+        highest of many on the same queries, and therefore too high.
+        """
+        if self.chosen_value is None or self.default_value is None:
+            return None
+        return self.chosen_value - self.default_value
+
+    @property
+    def gap(self) -> float | None:
+        """Validation minus test of the chosen settings."""
+        if self.chosen_value is None or self.test_value is None:
+            return None
+        return self.chosen_value - self.test_value
+
+    @property
+    def importance(self) -> dict[str, float]:
+        """Setting -> share of the variance that it explains, mean over the searches; descending."""
+        recorded = [search.record["importance"] for search in self.searches if search.record["importance"]]
+        names = dict.fromkeys(name for shares in recorded for name in shares)
+        means = {name: fmean(shares.get(name, 0.0) for shares in recorded) for name in names}
+        return dict(sorted(means.items(), key=lambda item: -item[1]))
+
+    @property
+    def best_by_trials(self) -> list[float]:
+        """Mean over the searches of `SearchedRun.best_by_trials`, up to the shortest one."""
+        curves = [search.best_by_trials for search in self.searches]
+        return [fmean(values) for values in zip(*curves, strict=False)]
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether `best_by_trials` is an expected value; if not, it is the best value so far."""
+        return all(search.draws_independently for search in self.searches)
+
+
+def tunings(comparison: Comparison) -> list[Tuning]:
+    """Returns the searches of each row that has any, in the order of the rows."""
+    return [_tuning(comparison, row) for row in comparison.rows if any(run.result.search for run in row.runs)]
+
+
+def _tuning(comparison: Comparison, row: ModelRow) -> Tuning:
+    searched_runs = [_searched(run) for run in row.runs if run.result.search]
+    searches = _distinct(searched_runs)
+    metric = str(searches[0].record["metric"])
+    # The values of a search are under the default convention, and a difference needs one convention.
+    is_default = comparison.settings.convention.name == DEFAULT.name
+    seeds = grouped(row.evaluated, lambda item: item.run.result.search.get("seed"))
+    test_by_seed = [
+        EvaluatedRow(row.label, tuple(items)).mean(metric)
+        for items in seeds.values()
+        if metric in row.metrics
+    ]
+    known = [value for value in test_by_seed if value is not None]
+    return Tuning(
+        row=row,
+        metric=metric,
+        searches=searches,
+        num_settings=max(len(search.record["space"]) for search in searches),
+        trials=fmean(search.record["trials"] for search in searches),
+        iterations=fmean(search.record["iterations"] for search in searches),
+        seconds=fmean(search.record["seconds"] for search in searches),
+        default_value=_over_folds(searched_runs, lambda search: search.default),
+        chosen_value=_over_folds(searched_runs, lambda search: search.chosen),
+        test_value=row.metrics.get(metric) if is_default else None,
+        repeated=len(seeds),
+        sd_over_searches=stdev(known) if len(known) > 1 else None,
+        untuned=_against_untuned(comparison, row, searches[0].record),
+    )
+
+
+def _searched(run: Run) -> SearchedRun:
+    return SearchedRun(run, fold_of(run), run.result.search, tuple(run.trials()))
+
+
+def _distinct(searched: Sequence[SearchedRun]) -> tuple[SearchedRun, ...]:
+    """Returns each search once; it names a fold only if all of its runs are in that fold."""
+    same = grouped(searched, lambda item: identity_of_search(item.run))
+    return tuple(
+        SearchedRun(
+            items[0].run,
+            items[0].fold if len({item.fold for item in items}) == 1 else None,
+            items[0].record,
+            items[0].trials,
+        )
+        for items in same.values()
+    )
+
+
+def _over_folds(
+    searched: Iterable[SearchedRun], trial_of_search: Callable[[SearchedRun], TrialRow | None]
+) -> float | None:
+    """Returns the mean over folds of the means over runs; None if a run has no such trial."""
+    means = []
+    for items in grouped(searched, lambda item: item.fold).values():
+        trials = [trial_of_search(item) for item in items]
+        values = [trial.value for trial in trials if trial is not None]
+        if len(values) < len(trials):
+            return None
+        means.append(fmean(values))
+    return fmean(means)
+
+
+def _against_untuned(
+    comparison: Comparison, row: ModelRow, record: Mapping[str, Any]
+) -> AgainstUntuned | None:
+    for other in comparison.rows:
+        same_cells = other.group.cells.keys() == row.group.cells.keys()
+        if other.group.model == row.group.model and same_cells and _is_untuned(other, record["default"]):
+            pairs = (pair for pair in against(comparison.pairs, other.label) if pair.a == row.label)
+            return AgainstUntuned(other.label, next(pairs, None))
+    return None
+
+
+def _is_untuned(row: ModelRow, default: Mapping[str, Any]) -> bool:
+    """Returns whether a row has the default settings, and not from a search."""
+    return not any(run.result.search for run in row.runs) and all(
+        run.result.settings.get("model", {}).get(name) == value
+        for run in row.runs
+        for name, value in default.items()
+    )
+
+
+# ---- Pictures of the searches of a comparison, for its folder and for the report
+
+_LONGEST_NAME = 60
+"""Number of characters of a row in the name of a file."""
+
+
+def search_pictures(searched: Sequence[Tuning]) -> dict[str, Figure | None]:
+    """Returns file name -> picture; None for a picture without data."""
+    pictures = {"search.png": budget_picture(searched), "setting_importances.png": share_picture(searched)}
+    for number, item in enumerate(searched):
+        name = re.sub(r"[^\w.-]+", "_", item.label)[:_LONGEST_NAME]
+        # Two labels may have the same letters.
+        place = f"settings_{name}.png"
+        pictures[place if place not in pictures else f"settings_{name}_{number}.png"] = slice_picture(item)
+    return pictures
+
+
+def budget_picture(searched: Sequence[Tuning], page: Page = PAPER) -> Figure | None:
+    """Returns the best value by number of trials; None without searches in one metric."""
+    metrics = {item.metric for item in searched}
+    if len(metrics) != 1:
+        return None
+    curves = [
+        BudgetCurve(
+            series_of_search(item),
+            item.best_by_trials,
+            None if item.test_value is None else (item.trials, item.test_value),
+        )
+        for item in searched
+    ]
+    return best_by_trials(curves, metrics.pop(), all(item.is_expected for item in searched), page)
+
+
+def share_picture(searched: Sequence[Tuning], page: Page = PAPER) -> Figure | None:
+    """Returns the importance of the settings; None if no search recorded it."""
+    return setting_importance_bars([(series_of_search(item), item.importance) for item in searched], page)
+
+
+def slice_picture(item: Tuning, page: Page = PAPER) -> Figure | None:
+    """Returns the values of the complete trials of a row against each setting."""
+    points = [
+        TrialPoint(
+            settings=trial.settings,
+            value=trial.value - search.chosen.value,
+            is_chosen=trial is search.chosen,
+            is_default=trial is search.default,
+        )
+        for search in item.searches
+        if search.chosen is not None
+        for trial in search.complete
+    ]
+    return values_by_setting(
+        series_of_search(item), item.searches[0].record["space"], points, item.metric, page
+    )
+
+
+def series_of_search(item: Tuning) -> Series:
+    """Returns a row with a search for pictures."""
+    return Series(label=item.label, model=item.row.group.model, runs=item.row.runs)

@@ -1,0 +1,625 @@
+"""Lines of LETOR text, names of features, and LightGBM's companion files.
+
+Parser of one line of LETOR text: the specification of the format, with an error for each mistake.
+
+    label [weight] qid:ID index:value index:value ... # comment
+
+Lines for prediction only need neither label nor qid. `weight` is the document's weight in training. Indices
+ascend, starting from one or from zero. The value `nan` is a missing value. LightGBM's form has no qid; a
+companion file contains the query sizes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data.blocks import (
+    COMPRESSIONS,
+    check_switch,
+    check_whole,
+    read_blocks,
+    without_compression_ending,
+    write_whole,
+)
+from ltrbench.errors import DataError
+
+# A larger index means a damaged file or a hashed feature space; neither fits into a dense (D, F) matrix.
+MAX_FEATURES = 2**24
+
+# Smallest double that rounds to infinity in float32: half a unit above its largest number, 2^128 - 2^104.
+FLOAT32_OVERFLOW = float.fromhex("0x1.ffffffp+127")
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+# NumPy stores every id with the width of the longest: one id of a megabyte would cost terabytes.
+LONGEST_ID = 1000
+
+# Treatment of values beyond float32.
+OVERFLOWS = ("refuse", "cap", "missing")
+
+# Treatment of values written as NULL.
+NULLS = ("refuse", "missing")
+
+_TABLE = "Read a CSV or Parquet table with data=table, in Python with read_table."
+
+
+def conversion_to_csv(separator: str) -> str:
+    """Returns the remedy for a table whose cells are separated by another character than a comma."""
+    return (
+        f"Convert the file to CSV, for example with pandas.read_csv(FILE, sep={separator!r}, dtype=str, "
+        "keep_default_na=False).to_csv('FILE.csv', index=False)."
+    )
+
+
+_TAB_SEPARATED = "The file seems to be a tab-separated table. " + conversion_to_csv("\t") + f" {_TABLE}"
+_PARQUET = b"PAR1"  # magic bytes
+
+# The remedy if data for training or evaluation has no labels.
+UNLABELLED = (
+    "Add a label to every document; only predict, in Python read_features, reads unlabelled documents."
+)
+
+SYNTAX = "The format of a line is 'label [weight] qid:ID index:value index:value ... # comment'."
+
+# Possessive quantifiers (`++`) prevent backtracking on any input.
+NUMBER = rb"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
+CONTROL = rb"\x00-\x08\x0e-\x1f\x7f"
+_NUMBER_ONLY = re.compile(NUMBER)
+_NOT_TEXT = re.compile(rb"[" + CONTROL + rb"]")
+_RETURN_WITHIN = re.compile(rb"\r\s*+\S")
+_MISSING = re.compile(rb"[+-]?nan", re.IGNORECASE)
+_NULL = re.compile(rb"null", re.IGNORECASE)
+_NOT_FINITE = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_DOCUMENT_ID = re.compile(rb"\s*docid\s*=\s*(\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """Options for parsing a line.
+
+    Args:
+        num_features: maximum number of features; None: MAX_FEATURES.
+        first_index: index of the first feature, 0 or 1.
+        whole_labels: whether a fractional label is an error.
+        needs_qid: whether a line without qid is an error.
+        needs_label: whether a line without label is an error.
+        overflow: treatment of values beyond float32: "refuse", "cap" (largest float32 of the same sign) or
+            "missing" (NaN).
+        nulls: treatment of values written as NULL, in any case: "refuse" or "missing" (NaN).
+        width_reason: origin of num_features and the remedy, for messages.
+    """
+
+    num_features: int | None = None
+    first_index: int = 1
+    whole_labels: bool = False
+    needs_qid: bool = True
+    needs_label: bool = True
+    overflow: str = "refuse"
+    nulls: str = "refuse"
+    width_reason: str = (
+        "the number of features in training. Remove features that training does not have, or set "
+        "num_features to the total number"
+    )
+
+    def __post_init__(self) -> None:
+        if self.num_features is not None:
+            check_whole("num_features", self.num_features)
+        check_whole("first_index", self.first_index)
+        check_switch("whole_labels", self.whole_labels)
+        if self.overflow not in OVERFLOWS:
+            raise DataError(f"overflow is {self.overflow!r}; it must be one of {', '.join(OVERFLOWS)}.")
+        if self.nulls not in NULLS:
+            raise DataError(f"nulls is {self.nulls!r}; it must be one of {', '.join(NULLS)}.")
+        if self.num_features is not None and not 1 <= self.num_features <= MAX_FEATURES:
+            raise DataError(f"num_features is {self.num_features}; it must be between 1 and {MAX_FEATURES}.")
+        if self.first_index not in (0, 1):
+            raise DataError(f"first_index is {self.first_index}; it must be 0 or 1.")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Content of one line: `values[i]` is the value of feature `indices[i]`, with the indices of the file."""
+
+    label: float  # NaN if the line has none
+    weight: float | None
+    query: str  # "" if the line has no qid
+    indices: list[int]
+    values: list[float]
+    document: str  # "" if the line has no comment
+
+
+def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
+    """Parses one line of LETOR text. Returns None for a blank line or a comment line.
+
+    Args:
+        line: with or without its line ending.
+        where: `path:line`, for messages.
+
+    Raises:
+        DataError: The line is invalid; the message has `where`, the value, what was expected and the remedy.
+
+    >>> parse_line(b"2 qid:7 1:0.05 3:1 #docid = GX008-86 inc = 1", "train.txt:1", LineFormat())
+    Line(label=2.0, weight=None, query='7', indices=[1, 3], values=[0.05, 1.0], document='GX008-86')
+    >>> parse_line(b"# a comment", "train.txt:2", LineFormat())
+    """
+    _check_text(line, where)
+    content, _, comment = line.partition(b"#")
+    tokens = content.split()
+    if not tokens:
+        return None
+    if len(tokens) > 1 and b"\t" in content and b":" not in content:
+        raise DataError(
+            f"{where}: the line starts with {quote(tokens[0])} and has tabs, but neither a qid nor "
+            f"'index:value'. {_TAB_SEPARATED} {SYNTAX}"
+        )
+    if b":" in tokens[0] and not form.needs_label:
+        label, rest = math.nan, tokens
+    else:
+        label, rest = _parse_label(tokens[0], where, form.whole_labels), tokens[1:]
+    weight = None
+    if len(rest) > 1 and rest[1].startswith(b"qid:") and is_number(rest[0]):
+        weight = _parse_weight(rest.pop(0), where)
+    query = ""
+    if form.needs_qid or (rest and rest[0].startswith(b"qid:")):
+        query = _parse_query(rest.pop(0) if rest else b"", where)
+    indices, values = _parse_features(rest, where, form)
+    return Line(label, weight, query, indices, values, document_id(comment))
+
+
+def _check_text(line: bytes, where: str) -> None:
+    control = _NOT_TEXT.search(line)
+    if control:
+        remedy = _TABLE if line.startswith(_PARQUET) else "Decompress or convert the file."
+        raise DataError(
+            f"{where}: the line contains byte 0x{control.group().hex()}, which is not text. A LETOR file "
+            f"must be text, plain or compressed as gz, bz2, xz or zst. {remedy}"
+        )
+    # After a comment, all further lines would be read as part of the comment.
+    if _RETURN_WITHIN.search(line):
+        raise DataError(
+            f"{where}: the line contains a carriage return. Lines must end with a line feed; convert the "
+            "file, for example with `tr '\\r' '\\n'`."
+        )
+
+
+def document_id(comment: bytes) -> str:
+    """Returns the document id in a comment: the word after `docid =`, else the whole comment.
+
+    >>> document_id(b"docid = GX008-86 inc = 1"), document_id(b" page 7 ")
+    ('GX008-86', 'page 7')
+    """
+    match = _DOCUMENT_ID.match(comment)
+    # A comment is free text in any encoding: it must neither raise an error nor lose content.
+    return (match[1] if match else comment.strip())[:LONGEST_ID].decode(errors="backslashreplace")
+
+
+def is_text(token: bytes) -> bool:
+    """Returns whether a line may contain these bytes."""
+    return not (_NOT_TEXT.search(token) or _RETURN_WITHIN.search(token) or b"\n" in token)
+
+
+def quote(token: bytes) -> str:
+    """Returns a token in quotes for a message: escaped, and at most 40 characters."""
+    text = token.decode(errors="backslashreplace")
+    return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+def is_number(token: bytes) -> bool:
+    """Returns whether a token is a number, including nan and infinity."""
+    return bool(_NUMBER_ONLY.fullmatch(token) or _NOT_FINITE.fullmatch(token))
+
+
+def _parse_label(token: bytes, where: str, whole_labels: bool) -> float:
+    if _NOT_FINITE.fullmatch(token):
+        raise DataError(
+            f"{where}: the label is {quote(token)}; write a finite grade, or remove the document if it has "
+            "no judgment."
+        )
+    if not _NUMBER_ONLY.fullmatch(token):
+        remedy = _TABLE if b"," in token else f"{SYNTAX} {UNLABELLED}" if b":" in token else SYNTAX
+        raise DataError(
+            f"{where}: the line starts with {quote(token)}; expected the label, a number. {remedy}"
+        )
+    label = float(token)
+    check_label(label, quote(token), where, whole_labels)
+    return label
+
+
+def check_label(label: float, shown: str, where: str, whole_labels: bool) -> None:
+    """Raises DataError if a number is not a valid label.
+
+    Args:
+        shown: the label as written in the file.
+    """
+    if math.isnan(label):
+        raise DataError(
+            f"{where}: the label is {shown}; write a finite grade, or remove the document if it has no "
+            "judgment."
+        )
+    if not 0 <= label < math.inf:
+        raise DataError(
+            f"{where}: the label is {shown}; it must be a finite grade of 0 or more. Shift the grades so "
+            "that irrelevant is 0, and remove documents without judgment."
+        )
+    if whole_labels and label != math.floor(label):
+        raise DataError(
+            f"{where}: the label is {shown}; the gain 2^label - 1 needs whole numbers. Round the labels to "
+            "grades, or keep them with whole_labels=false (in a run data.whole_labels=false) and use a "
+            "linear gain."
+        )
+
+
+def _parse_weight(token: bytes, where: str) -> float:
+    weight = float(token)
+    check_weight(weight, quote(token), where)
+    return weight
+
+
+def check_weight(weight: float, shown: str, where: str) -> None:
+    """Raises DataError if a number is not a valid document weight."""
+    if not 0 <= weight < math.inf:
+        raise DataError(
+            f"{where}: the weight is {shown}; it must be a finite number of 0 or more. Correct the weight, "
+            "or remove the document."
+        )
+
+
+def _parse_query(token: bytes, where: str) -> str:
+    prefix, _, query = token.partition(b":")
+    if prefix != b"qid" or not query:
+        what = f"{quote(token)} is" if token else "the line ends"
+        raise DataError(
+            f"{where}: {what} where 'qid:ID', the query id, was expected. {SYNTAX} Add the query id after "
+            "the label of every line; or, for LightGBM's form, write the query sizes to a companion file "
+            "with the same name and the extension .query."
+        )
+    if len(query) > LONGEST_ID:
+        raise DataError(
+            f"{where}: the query id {quote(query)} has {len(query)} bytes; the maximum is {LONGEST_ID}. "
+            "Use a shorter id, and check that the file is LETOR text."
+        )
+    try:
+        return query.decode()
+    except UnicodeDecodeError:
+        raise DataError(
+            f"{where}: the query id {quote(query)} is not UTF-8 text. Convert the file to UTF-8."
+        ) from None
+
+
+def _parse_features(tokens: list[bytes], where: str, form: LineFormat) -> tuple[list[int], list[float]]:
+    indices: list[int] = []
+    values: list[float] = []
+    for token in tokens:
+        index_text, colon, value_text = token.partition(b":")
+        if not colon or not index_text.isdigit():
+            raise DataError(f"{where}: {quote(token)} is where 'index:value' was expected. {SYNTAX}")
+        index = _parse_index(index_text, where, form)
+        if indices and index <= indices[-1]:
+            problem = "is repeated" if index in indices else f"follows {indices[-1]}"
+            raise DataError(
+                f"{where}: feature index {index} {problem}; the indices of a line must be in ascending "
+                "order. Sort them, and keep one value per index."
+            )
+        indices.append(index)
+        values.append(_parse_value(value_text, index, where, form))
+    return indices, values
+
+
+def _parse_index(token: bytes, where: str, form: LineFormat) -> int:
+    # int() rejects thousands of digits, so the length is checked first.
+    index = int(token) if len(token) <= 20 else MAX_FEATURES + 1
+    if index < form.first_index:
+        raise DataError(
+            f"{where}: the feature index is 0, but indices start from 1. If the indices of the file start "
+            "from 0, set first_index=0 (in a run data.first_index=0); otherwise correct the line."
+        )
+    number = index - form.first_index + 1
+    if number > MAX_FEATURES:
+        raise DataError(
+            f"{where}: the feature index is {quote(token)}; the maximum number of features is "
+            f"{MAX_FEATURES}. Number the features without gaps."
+        )
+    if form.num_features is not None and number > form.num_features:
+        raise DataError(
+            f"{where}: the feature index is {index}, but {form.num_features} features were expected, "
+            f"{form.width_reason}."
+        )
+    return index
+
+
+def _parse_value(token: bytes, index: int, where: str, form: LineFormat) -> float:
+    if not token:
+        raise DataError(
+            f"{where}: feature {index} has no value after the colon. Write a value, write {index}:nan if the "
+            "value is missing, or remove the feature from the line."
+        )
+    is_null = bool(_NULL.fullmatch(token))
+    if _MISSING.fullmatch(token) or (is_null and form.nulls == "missing"):
+        return math.nan
+    if is_null:
+        raise DataError(
+            f"{where}: feature {index} is {quote(token)}, which is not a number. If it means that the value "
+            "is missing, set nulls=missing (in a run data.nulls=missing); otherwise write a number."
+        )
+    if _NOT_FINITE.fullmatch(token):
+        raise DataError(
+            f"{where}: feature {index} is {quote(token)}; values must be finite, or nan if missing. Cap the "
+            "value, or write nan."
+        )
+    if not _NUMBER_ONLY.fullmatch(token):
+        raise DataError(f"{where}: feature {index} is {quote(token)}, which is not a number. {SYNTAX}")
+    value = float(token)
+    if abs(value) >= FLOAT32_OVERFLOW and form.overflow == "refuse":
+        raise DataError(
+            f"{where}: feature {index} is {quote(token)}, which exceeds float32 (at most 3.4e38). Rescale "
+            "the feature, set overflow=cap, or set overflow=missing if such numbers encode missing values "
+            "(in a run data.overflow=...)."
+        )
+    return within_float32(value, form.overflow)
+
+
+def within_float32(value: float, overflow: str) -> float:
+    """Returns a value within float32: unchanged if it fits, else capped or NaN, as `overflow` requires.
+
+    >>> [within_float32(value, "cap") for value in (-1e300, 0.5)]
+    [-3.4028234663852886e+38, 0.5]
+    """
+    if abs(value) < FLOAT32_OVERFLOW:
+        return value
+    return math.copysign(_LARGEST, value) if overflow == "cap" else math.nan
+
+
+# ---- Reads and writes files of feature names: one line `name, id` per feature.
+#
+# Search engines store such files together with LETOR data, which has no feature names.
+
+_LINE = re.compile(r"(?P<name>[^\r\n]*\S)(?:\s*[,\t]\s*|\s+)(?P<id>[0-9]+)")
+_END_OF_LINE = re.compile(r"\r\n|\r|\n")
+
+
+def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
+    """Returns the feature names in the order of their ids; a missing id is its own name.
+
+    A line is `name, id`, separated by a comma, a tab or blanks. Blank lines and lines that start with # are
+    skipped. Ids are feature indices of the data.
+
+    Args:
+        first_index: index of the first feature in the data, 1 or 0.
+
+    Returns:
+        (F,) names, up to the highest id in the file.
+
+    Raises:
+        DataError: A line has another form, an id is out of range, a name or an id is repeated, or the file
+            has no names.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "feature2id.txt")
+    ...     _ = file.write_text("bm25 of title, 1\\npagerank, 3\\n")
+    ...     read_feature_names(file)
+    ('bm25 of title', '2', 'pagerank')
+    """
+    names: dict[int, str] = {}
+    seen: dict[str, int] = {}
+    try:
+        text = b"".join(block for block, _ in read_blocks(path)).decode()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}: the file is not UTF-8 text ({error}). Convert it to UTF-8, with lines 'name, id'."
+        ) from None
+    for number, line in enumerate(_END_OF_LINE.split(text), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = _LINE.fullmatch(line.strip())
+        if match is None or not match["name"].strip(", \t") or len(match["id"]) > len(str(MAX_FEATURES)):
+            raise DataError(
+                f"{path}:{number}: the line is {line.strip()[:40]!r}; write 'name, id', such as 'bm25, 1'."
+            )
+        name, feature = match["name"].rstrip(", \t"), int(match["id"]) - first_index
+        if not 0 <= feature < MAX_FEATURES:
+            raise DataError(
+                f"{path}:{number}: the id is {match['id']}, but ids start from {first_index} and are below "
+                f"{first_index + MAX_FEATURES}. Correct the id, or set data.first_index."
+            )
+        for what in (f"the name '{name}'", f"the id {match['id']}"):
+            if what in seen:
+                raise DataError(
+                    f"{path}:{number}: {what} is already on line {seen[what]}; remove one of the two lines."
+                )
+            seen[what] = number
+        names[feature] = name
+    if not names:
+        raise DataError(f"{path}: the file has no feature names; write lines 'name, id', such as 'bm25, 1'.")
+    return tuple(names.get(feature, str(first_index + feature)) for feature in range(max(names) + 1))
+
+
+def write_feature_names(names: Sequence[str], path: str | Path, first_index: int = 1) -> None:
+    """Writes a file for `read_feature_names`, to accompany formats without names, such as LETOR text.
+
+    Raises:
+        DataError: A name cannot be written in a line, or the file cannot be written.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_feature_names(["bm25 of title", "pagerank"], Path(folder, "feature2id.txt"))
+    ...     Path(folder, "feature2id.txt").read_text()
+    'bm25 of title, 1\\npagerank, 2\\n'
+    """
+    for name in names:
+        match = _LINE.fullmatch(f"{name}, 1".encode(errors="backslashreplace").decode())
+        read_back = None if match is None else match["name"].strip().rstrip(", \t")
+        if not name or read_back != name or name.startswith("#"):
+            raise DataError(
+                f"feature_names: {name!r} cannot be written as 'name, id'; a name must be one line, must not "
+                "start with # or a blank, and must not end with a blank or a comma. Rename the feature."
+            )
+    lines = [f"{name}, {number}\n" for number, name in enumerate(names, first_index)]
+    with write_whole(Path(path)) as stream:
+        stream.write("".join(lines).encode())
+
+
+# ---- LightGBM's companion files of a data file: FILE.query, FILE.weight and FILE.position.
+#
+# `.query` has one line per query, its number of documents; `.weight` and `.position` have one line per
+# document. For a compressed data file the companion files have the name of the uncompressed file; their
+# content may be compressed. LightGBM treats positions as categories: whole numbers are used unchanged,
+# words are numbered from 0 in the order of their first occurrence.
+
+ENDINGS = (".query", ".weight", ".position")
+
+_SIZE = re.compile(rb"[1-9][0-9]{0,17}")
+
+
+@dataclass(frozen=True, slots=True)
+class Companions:
+    """Contents of the companion files; None for a file that does not exist."""
+
+    query_sizes: NDArray[np.int64] | None  # (Q,), each at least 1
+    weights: NDArray[np.float64] | None  # (D,)
+    positions: list[str] | None  # (D,)
+
+
+NOTHING_BESIDE = Companions(query_sizes=None, weights=None, positions=None)
+
+
+def companion(path: Path, ending: str) -> Path:
+    """Returns the path of the companion file with query sizes, weights or positions.
+
+    >>> companion(Path("rank.train.gz"), ".query").name
+    'rank.train.query'
+    """
+    return Path(f"{without_compression_ending(path)}{ending}")
+
+
+def read_companions(path: Path) -> Companions:
+    """Reads the existing companion files of `path`.
+
+    Raises:
+        DataError: A line is empty or is not one value (`.query`: a whole number from 1; `.weight`: a number
+            of 0 or more; `.position`: a whole number of 0 or more, or a word); a companion file has a name
+            under which it would be ignored.
+    """
+    _check_names(path)
+    query, weight, position = (companion(path, ending) for ending in ENDINGS)
+    return Companions(
+        query_sizes=np.array(_read_sizes(query), dtype=np.int64) if query.exists() else None,
+        weights=np.array(_read_weights(weight), dtype=np.float64) if weight.exists() else None,
+        positions=_read_positions(position) if position.exists() else None,
+    )
+
+
+def check_companions(companions: Companions, path: Path, num_documents: int) -> None:
+    """Raises DataError if a companion file does not match the number of documents in `path`."""
+    sizes = companions.query_sizes
+    if sizes is not None and sizes.sum() != num_documents:
+        where = f"{companion(path, '.query')}:{_line_of_sum(sizes, num_documents)}"
+        raise DataError(
+            f"{where}: the {len(sizes)} query sizes sum to {sizes.sum()} documents, but {path} has "
+            f"{num_documents} documents. Use the .query file that belongs to this data file."
+        )
+    for ending, column in ((".weight", companions.weights), (".position", companions.positions)):
+        if column is not None and len(column) != num_documents:
+            raise DataError(
+                f"{companion(path, ending)}: the file has {len(column)} lines, but {path} has "
+                f"{num_documents} documents. Use the {ending} file that belongs to this data file, with one "
+                "line per document."
+            )
+
+
+def number_positions(positions: list[str]) -> NDArray[np.int64]:
+    """Returns (D,) position numbers: the values if all are whole numbers, else indices by first occurrence.
+
+    >>> number_positions(["3", "1", "3"]).tolist(), number_positions(["top", "side", "top"]).tolist()
+    ([3, 1, 3], [0, 1, 0])
+    """
+    if all(position.isascii() and position.isdigit() for position in positions):
+        return np.array([int(position) for position in positions], dtype=np.int64)
+    number_of: dict[str, int] = {}
+    return np.array([number_of.setdefault(position, len(number_of)) for position in positions])
+
+
+def _read_sizes(path: Path) -> list[int]:
+    sizes = []
+    for where, token in _lines(path):
+        if not _SIZE.fullmatch(token):
+            raise DataError(
+                f"{where}: the query size is {quote(token)}; write the number of documents of the query, a "
+                "whole number from 1, one line per query, and remove empty queries."
+            )
+        sizes.append(int(token))
+    # Python integers do not overflow; a NumPy sum could wrap around unnoticed.
+    if sum(sizes) >= 2**63:
+        raise DataError(
+            f"{path}: the query sizes sum to {sum(sizes)} documents, more than 2^63. Check that this is a "
+            ".query file."
+        )
+    return sizes
+
+
+def _read_weights(path: Path) -> list[float]:
+    weights = []
+    for where, token in _lines(path):
+        weight = float(token) if is_number(token) else float("nan")
+        if not 0 <= weight < float("inf"):
+            raise DataError(
+                f"{where}: the weight is {quote(token)}; write a finite number of 0 or more, one line per "
+                "document."
+            )
+        weights.append(weight)
+    return weights
+
+
+def _read_positions(path: Path) -> list[str]:
+    positions = []
+    for where, token in _lines(path):
+        number = float(token) if is_number(token) else 0.0
+        # Above 2^53 a double does not represent every whole number.
+        if not (0 <= number < 2**53 and number.is_integer()):
+            raise DataError(
+                f"{where}: the position is {quote(token)}; write a whole number of 0 or more, or a word, one "
+                "line per document."
+            )
+        positions.append(str(int(number)) if is_number(token) else token.decode(errors="backslashreplace"))
+    return positions
+
+
+def _check_names(path: Path) -> None:
+    """Raises DataError for FILE.query.gz and FILE.gz.query, which are mistaken for FILE.query."""
+    for ending in ENDINGS:
+        right = companion(path, ending)
+        packed = [Path(f"{right}{kind.ending}") for kind in COMPRESSIONS]
+        odd = next(
+            (file for file in [*packed, Path(f"{path}{ending}")] if file != right and file.exists()), None
+        )
+        if odd is not None:
+            raise DataError(
+                f"{odd}: this companion file of {path} would be ignored, because its name is not "
+                f"{right.name}. Rename it to {right.name}, compressed or not, or remove it."
+            )
+
+
+def _line_of_sum(sizes: NDArray[np.int64], num_documents: int) -> int:
+    """Returns the line at which the cumulative sizes exceed the number of documents, or the last line."""
+    return min(int(np.searchsorted(np.cumsum(sizes), num_documents, side="right")) + 1, max(len(sizes), 1))
+
+
+def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yields `path:line` and the stripped text of each line; only trailing lines may be blank."""
+    blank = None
+    for text, first_line in read_blocks(path):
+        for number, line in enumerate(text.removesuffix(b"\n").split(b"\n"), first_line):
+            token = line.strip()
+            if token and blank is not None:
+                raise DataError(f"{path}:{blank}: the line is empty; write one value on every line.")
+            if token:
+                yield f"{path}:{number}", token
+            elif blank is None:
+                blank = number

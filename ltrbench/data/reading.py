@@ -1,0 +1,177 @@
+"""Readers of data: stores, tables and LETOR text, chosen by the path."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ltrbench.data.blocks import as_paths, without_compression_ending
+from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.letor import read_letor, read_letor_features
+from ltrbench.data.letor_lines import ENDINGS, companion
+from ltrbench.data.store import MANIFEST_FILE, is_store, read_store, read_store_features
+from ltrbench.data.tables import read_table, read_table_features
+from ltrbench.errors import ConfigError, DataError, did_you_mean
+from ltrbench.shapes import Features
+
+_TABLES = (".csv", ".parquet")
+_FORMATS = {read_store: "a store", read_table: "a table", read_letor: "LETOR text"}
+# Options that depend on the features and the gains of a run, not on the format of a file.
+_OF_THE_RUN = {"num_features", "feature_names", "whole_labels"}
+# Options that concern labels and queries only.
+_NO_FEATURES = {"sort_queries", "whole_labels"}
+
+
+def read_data(
+    path: str | Path | Sequence[str | Path],
+    num_features: int | None = None,
+    feature_names: Sequence[str] | str | Path | None = None,
+    *,
+    scratch: str | Path | None = None,
+    **options: Any,
+) -> RankingDataset:
+    """Reads a store, a table (a file with extension .csv or .parquet, compressed or not), or LETOR text.
+
+    Args:
+        path: the file or the folder of a store, or several of the same format that form one split.
+        num_features: expected number of features; None: the number in the file.
+        feature_names: feature names of the training data, which select the columns of a table or a store in
+            any order; ignored for LETOR text, whose features have indices. For LETOR text also the path of a
+            file of feature names.
+        scratch: folder of a temporary file for features that do not fit into memory, if the reader has this
+            option; None: they are an error.
+        options: options of `read_store`, `read_table` or `read_letor`, by name.
+
+    Raises:
+        ConfigError: The reader does not have an option, or its type is wrong.
+        DataError: The file cannot be read.
+    """
+    reader = _reader_of_all(as_paths(path))
+    if scratch is not None and "scratch" in _options(reader):
+        options["scratch"] = scratch
+    return reader(path, num_features, **_checked(path, reader, feature_names, options))
+
+
+def read_features(
+    path: str | Path | Sequence[str | Path],
+    num_features: int | None = None,
+    feature_names: Sequence[str] | str | Path | None = None,
+    **options: Any,
+) -> Features:
+    """Reads the features of documents for prediction, which need neither labels nor queries.
+
+    Labels in the file are validated, but not returned.
+
+    Args:
+        path, num_features, feature_names: as in `read_data`.
+        options: options of `read_store`, `read_table` or `read_letor`, by name. Options about labels and
+            queries (`whole_labels`, `sort_queries`) have no effect here.
+
+    Returns:
+        (D, F), the documents in file order: the input of `Ranker.predict`. An array, SparseRows for sparse
+        features, or a FeatureMatrix for a store.
+
+    Raises:
+        ConfigError: The reader does not have an option, or its type is wrong.
+        DataError: The file cannot be read, or only some documents have a label.
+    """
+    reader = _reader_of_all(as_paths(path))
+    checked = _checked(path, reader, feature_names, options)
+    checked = {name: value for name, value in checked.items() if name not in _NO_FEATURES}
+    if reader is read_store:
+        return read_store_features(path, num_features, **checked)
+    if reader is read_table:
+        return read_table_features(path, num_features, **checked)
+    return read_letor_features(path, num_features, **checked)
+
+
+def _checked(
+    path: str | Path | Sequence[str | Path],
+    reader: Callable[..., RankingDataset],
+    feature_names: Sequence[str] | str | Path | None,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Returns the validated options of a reader, including `feature_names` if the reader accepts them."""
+    first = as_paths(path)[0]
+    known = _options(reader)
+    for name in options:
+        if name not in known:
+            meant = remedy_of_store(name) if reader is read_store else ""
+            raise ConfigError(
+                f"{first}: {reader.__name__} has no option '{name}'{meant or did_you_mean(name, known)}"
+            )
+    has_names = reader is not read_letor
+    if has_names and isinstance(feature_names, (str, Path)):
+        place = "manifest" if reader is read_store else "header"
+        raise ConfigError(
+            f"{first}: feature_names={feature_names} is an option for LETOR text; this file has its feature "
+            f"names in the {place}. Remove the option."
+        )
+    takes_names = has_names or isinstance(feature_names, (str, Path))
+    named = {"feature_names": feature_names} if takes_names and feature_names is not None else {}
+    return {**options, **named}
+
+
+def remedy_of_store(name: str) -> str:
+    """Returns the remedy for an option of text or tables that is set for a store; empty for other names."""
+    if name not in {*_options(read_letor), *_options(read_table)}:
+        return ""
+    return (
+        "; options of text and tables are set when the store is built: `python -m ltrbench data build SOURCE "
+        f"--output STORE --read {name}=VALUE`."
+    )
+
+
+def files_of(path: Path) -> list[Path]:
+    """Returns the regular files that a reader reads for a path: LETOR text may have companion files, and the
+    manifest of a store contains the checksums of its arrays."""
+    reader = _reader(path)
+    if reader is read_store:
+        return [path / MANIFEST_FILE]
+    beside = [companion(path, ending) for ending in ENDINGS] if reader is read_letor else []
+    return [file for file in (path, *beside) if file.is_file()]  # a pipe can be read only once
+
+
+def reading_options(path: str | Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the reader options of a run that apply to another file, for `read_data`.
+
+    Args:
+        path: the file to read.
+        config: `data` configuration of the run, as stored in its result; None represents NaN.
+
+    Returns:
+        The keys that are set and are options of the reader of `path`, without the options that depend on the
+        features of the run or restrict labels.
+
+    >>> reading_options("test.txt", {"name": "mine", "first_index": 0, "absent": None, "label": "grade"})
+    {'first_index': 0, 'absent': nan}
+    """
+    known = set(_options(_reader(Path(path)))) - _OF_THE_RUN
+    options = {name: value for name, value in config.items() if name in known and value is not None}
+    if "absent" in known and config.get("absent", 0.0) is None:
+        options["absent"] = float("nan")
+    return options
+
+
+def _reader_of_all(paths: Sequence[Path]) -> Callable[..., RankingDataset]:
+    readers = [_reader(path) for path in paths]
+    if len(set(readers)) > 1:
+        odd = next(path for path, reader in zip(paths, readers, strict=True) if reader is not readers[0])
+        raise DataError(
+            f"{odd}: this is {_FORMATS[_reader(odd)]}, but {paths[0]} is {_FORMATS[readers[0]]}; use one "
+            "format for all files of a split. The extension decides between a table and LETOR text."
+        )
+    return readers[0]
+
+
+def _reader(path: Path) -> Callable[..., RankingDataset]:
+    if is_store(path):
+        return read_store
+    inner = without_compression_ending(path)
+    return read_table if inner.suffix.lower() in _TABLES else read_letor
+
+
+def _options(reader: Callable[..., RankingDataset]) -> list[str]:
+    return list(inspect.signature(reader).parameters)[1:]

@@ -1,0 +1,348 @@
+"""Measurement: the clock, memory, available resources, and jobs at the same time.
+
+The only clock: all durations that ltrbench reports are measured here, with the monotonic wall clock.
+
+`now` gives the start and end times of a run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import gc
+import os
+import platform
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+from urllib.parse import quote
+
+
+def now() -> str:
+    """Returns the date and time in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class Stopwatch:
+    """Sums the wall time of its `with` blocks.
+
+    Attributes:
+        seconds: sum so far, in seconds.
+
+    >>> watch = Stopwatch()
+    >>> with watch:
+    ...     pass
+    >>> watch.seconds >= 0.0
+    True
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._started = 0.0
+
+    def __enter__(self) -> Self:
+        self._started = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.seconds += time.perf_counter() - self._started
+
+
+# ---- Memory growth of a block of code, from the peak resident size that the kernel records.
+
+_CLEAR = Path("/proc/self/clear_refs")
+_STATUS = Path("/proc/self/status")
+# proc(5): writing 5 resets the peak resident size to the current size. ru_maxrss cannot be reset.
+_RESET_PEAK = "5"
+
+
+class MemoryMeter:
+    """Growth of resident memory inside a `with` block: peak minus start.
+
+    Attributes:
+        rise_mb: growth in MB (10^6 bytes); None if not available, as outside Linux.
+
+    >>> meter = MemoryMeter()
+    >>> with meter:
+    ...     block = bytearray(50_000_000)
+    >>> meter.rise_mb is None or meter.rise_mb > 40
+    True
+    """
+
+    def __init__(self) -> None:
+        self.rise_mb: float | None = None
+        self._before: float | None = None
+
+    def __enter__(self) -> Self:
+        _give_back()
+        try:
+            _CLEAR.write_text(_RESET_PEAK)
+            self._before = _resident_mb("VmRSS")
+        except OSError:  # not Linux, or forbidden in a container: not available, not zero
+            self._before = None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before is not None:
+            self.rise_mb = max(_resident_mb("VmHWM") - self._before, 0.0)
+
+
+@functools.cache
+def spare_imports(module: str) -> None:
+    """Excludes the objects that exist now, most of them from imported libraries, from garbage collection.
+
+    Otherwise every MemoryMeter visits them: 0.1 to 0.2 s per run. An excluded object is still freed with its
+    last reference, but a reference cycle that exists now is never freed. Call it in a process that only runs
+    experiments, before the first run of each backend, when its library is imported.
+
+    Args:
+        module: module of the backend; a second call for the same module does nothing.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def _give_back() -> None:
+    """Returns freed memory to the system; otherwise a block could reuse it without visible growth."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # not available in C libraries other than glibc
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def _resident_mb(key: str) -> float:
+    for line in _STATUS.read_text().splitlines():
+        if line.startswith(f"{key}:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise OSError(f"{_STATUS} has no {key}")
+
+
+# ---- Available memory and cores: what a process can still use, given the machine and its control groups.
+#
+# A container or a batch system limits memory by control groups. A process that exceeds the limit is killed
+# without an exception, even if the machine has free memory.
+
+_MACHINE = Path("/proc/meminfo")
+_GROUPS = Path("/sys/fs/cgroup")
+_GROUPS_OF_PROCESS = Path("/proc/self/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """Names of the files of one version of control groups; see cgroups(7)."""
+
+    folder: str  # of the memory controller, below _GROUPS
+    controllers: str  # of the line of the memory controller in /proc/self/cgroup
+    limit: str
+    usage: str
+    cache: tuple[str, ...]  # keys of memory.stat: file cache, which the system frees when memory is short
+
+
+_VERSIONS = (
+    _Version("", "", "memory.max", "memory.current", ("active_file", "inactive_file")),
+    _Version(
+        "memory",
+        "memory",
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        ("total_active_file", "total_inactive_file"),
+    ),
+)
+
+
+def available_cores() -> int:
+    """Returns the number of cores that this process may use; a launcher or container may restrict it."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def available_bytes() -> int:
+    """Returns the bytes that this process can still allocate without swapping.
+
+    This is the minimum of the machine's available memory and, for each control group of the process, its
+    limit minus its usage. Outside Linux it is the memory of the machine.
+    """
+    try:
+        available = [_amount(_MACHINE, "MemAvailable:") * 1024]
+    except OSError:
+        available = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for version in _VERSIONS:
+        for group in _groups(version):
+            with contextlib.suppress(OSError, ValueError):  # not this version, or "max": without a limit
+                available.append(max(int((group / version.limit).read_text()) - _used(group, version), 0))
+    return min(available)
+
+
+def _groups(version: _Version) -> Iterator[Path]:
+    """Yields the folder of the control group of this process and of the groups that contain it."""
+    root = _GROUPS / version.folder
+    path = ""
+    with contextlib.suppress(OSError):
+        lines = [line.split(":", 2) for line in _GROUPS_OF_PROCESS.read_text().splitlines()]
+        path = next((line[2] for line in lines if version.controllers in line[1].split(",")), "")
+    # Inside a container the path may be that of the host, which does not exist here; the root always does.
+    group = root / path.lstrip("/")
+    yield group
+    while group != root:
+        group = group.parent
+        yield group
+
+
+def _used(group: Path, version: _Version) -> int:
+    usage = int((group / version.usage).read_text())
+    return usage - sum(_amount(group / "memory.stat", key) for key in version.cache)
+
+
+def _amount(path: Path, key: str) -> int:
+    """Returns the number that follows a key, the first word of a line of the file."""
+    for line in path.read_text().splitlines():
+        words = line.split()
+        if words and words[0] == key:
+            return int(words[1])
+    raise OSError(f"{path} has no {key}")
+
+
+# ---- Detection of other jobs of ltrbench on this machine; times that are measured next to them are
+# unreliable.
+#
+# Every job has a file in a private folder, one per user and machine, below the system's temporary folder.
+# The file is locked while the job runs. The kernel releases the lock when the process dies, and the next
+# job removes a file without a lock. A job that starts appends a byte to the file of every other running
+# job, so that both notice the overlap, whichever ends first.
+
+if sys.platform != "win32":
+    import fcntl
+
+_ATTEMPTS = 100
+"""Attempts to create the file of a job. A job that starts in the same microseconds may see the file before it
+is locked, and remove it as the file of a dead process."""
+
+
+class Neighbours:
+    """Whether another job of ltrbench ran on this machine during a `with` block.
+
+    Jobs are blocks of this kind, in any thread or process of this user that has the same temporary folder
+    ($TMPDIR). Jobs of other users and in other containers are not detected. If the folder cannot be used, or
+    the system has no `flock`, no job is detected.
+
+    >>> with Neighbours() as first, Neighbours() as second:
+    ...     pass
+    >>> first.seen, second.seen
+    (True, True)
+    """
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._opened = contextlib.ExitStack()
+        self._seen = False
+
+    @property
+    def seen(self) -> bool:
+        """Whether another job has run since the start of the block; after the block: during the block."""
+        if self._file is not None and os.fstat(self._file.fileno()).st_size > 0:
+            self._seen = True
+        return self._seen
+
+    def __enter__(self) -> Self:
+        with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
+            folder = opened.enter_context(_folder_of_jobs())
+            name, file = opened.enter_context(_file_of_job(folder))
+            # After the file is there: of two jobs that start together, at least one sees the other's file.
+            self._seen = _notify_others(folder, name)
+            self._file, self._opened = file, opened.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._seen = self.seen
+        self._file = None
+        self._opened.close()
+
+
+@contextlib.contextmanager
+def _folder_of_jobs() -> Iterator[int]:
+    """Opens the folder of this user and machine; raises OSError if it is not a private folder of the user."""
+    if sys.platform == "win32":
+        raise OSError("this system has no flock")
+    user, machine = os.getuid(), quote(platform.node(), safe="")
+    path = Path(tempfile.gettempdir(), f"ltrbench-jobs-{user}-{machine}")
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        status = os.fstat(folder)
+        if status.st_uid != user or status.st_mode & 0o077:
+            raise PermissionError(f"{path} is not a private folder")
+        yield folder
+    finally:
+        os.close(folder)
+
+
+@contextlib.contextmanager
+def _file_of_job(folder: int) -> Iterator[tuple[str, IO[bytes]]]:
+    """Creates a locked file and removes it at the end of the block; yields its name and the open file."""
+    for _ in range(_ATTEMPTS):
+        # The number of the process is for a user who looks into the folder; containers may repeat it.
+        name = f"{os.getpid()}-{secrets.token_hex(8)}"
+        with _opened_at(folder, name, os.O_RDWR | os.O_CREAT | os.O_EXCL) as file:
+            try:
+                if _lock(file) and os.fstat(file.fileno()).st_nlink > 0:
+                    yield name, file
+                    return
+            finally:
+                _remove(folder, name)
+    raise OSError(f"no file could be created and locked in {_ATTEMPTS} attempts")
+
+
+def _notify_others(folder: int, name: str) -> bool:
+    """Appends a byte to the file of every running job except `name`; returns whether there is any."""
+    running = [other for other in os.listdir(folder) if other != name and _notify(folder, other)]
+    return bool(running)
+
+
+def _notify(folder: int, name: str) -> bool:
+    """Appends a byte to a file if its job is running; removes the file otherwise. Returns whether it runs."""
+    try:
+        file = _opened_at(folder, name, os.O_WRONLY | os.O_APPEND)
+    except FileNotFoundError:  # the job has just ended
+        return False
+    with file:
+        if _lock(file):
+            _remove(folder, name)
+            return False
+        with contextlib.suppress(OSError):  # a full disk: this job notices the overlap all the same
+            file.write(b".")
+        return True
+
+
+def _opened_at(folder: int, name: str, flags: int) -> IO[bytes]:
+    """Opens a file of a folder, unbuffered, without following a link."""
+    mode = "r+b" if flags & os.O_RDWR else "ab"
+    number = os.open(name, flags | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+    return os.fdopen(number, mode, buffering=0)
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """Locks a file; returns False if another job has locked it."""
+    try:
+        # flock and not lockf: two jobs of one process also exclude each other.
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _remove(folder: int, name: str) -> None:
+    with contextlib.suppress(OSError):  # removed by a user, or by a cleaner of temporary files
+        os.unlink(name, dir_fd=folder)

@@ -1,0 +1,38 @@
+"""Files of trained models in the formats of other libraries and engines: a module for each format.
+
+A module has a function that writes an `Ensemble`, and a reader if the format has one. Writers expect float32
+features: a threshold is written so that every float32 value goes where it went before, whatever comparison
+and dtype the format has. Readers check everything, because model files are not trusted.
+
+    trees            trees of any library as one `Ensemble`, and their scores
+    reading          detects the format of a file
+    lightgbm_files   LightGBM's text and dump
+    xgboost_files    XGBoost's JSON, UBJSON and dump
+    ranklib_file     RankLib's XML
+    solr_file        JSON of Apache Solr
+    float32          trees and numbers of formats that have float32 only
+    onnx_file        ONNX, with the operator TreeEnsemble
+    treelite_file    checkpoints of treelite
+    c_source         a C function
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ltrbench.models.trees import Ensemble
+
+
+@dataclass(frozen=True)
+class ReadModel:
+    """A model read from a file.
+
+    Attributes:
+        trees: its trees, in the arithmetic of the library that wrote the file.
+        feature_names: names of its features; empty if the file has only numbers.
+        num_features: number of features, or one more than the highest feature of a split.
+    """
+
+    trees: Ensemble
+    feature_names: tuple[str, ...]
+    num_features: int

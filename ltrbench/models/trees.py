@@ -1,0 +1,435 @@
+"""One representation of trees for all backends.
+
+The score of a document x is, with leaf_t(x) the value of its leaf in tree t,
+
+    base_score + sum over t of weight_t leaf_t(x)
+
+The representation is exact: it states which comparison a split makes, where missing values and zeros go, and
+in which dtype thresholds are compared and values are summed. An adapter's `trees` translates its library's
+model; `ensemble_scores` computes the scores, and tests/rankers/test_conformance.py compares them
+with `predict`. `uniform` converts trees to the form in which they are shown and compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.errors import ConfigError
+from ltrbench.native.nodes import NO_FEATURE
+from ltrbench.shapes import Features
+
+LARGEST_ZERO: Final = float(np.float32(1e-35))
+"""Largest absolute value that counts as 0 in a split with `zero_missing`, as in LightGBM (kZeroThreshold)."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A leaf, with its value before it is multiplied by the tree's weight."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class InnerNode:
+    """A split on one feature.
+
+    Attributes:
+        feature: index of the feature, from 0.
+        threshold: a value goes left if it is at most the threshold or, with the comparison `<` of the
+            ensemble, if it is smaller.
+        missing_left: whether a missing value goes left.
+        zero_missing: whether a value of at most `LARGEST_ZERO` in absolute value counts as missing.
+    """
+
+    feature: int
+    threshold: float
+    missing_left: bool
+    left: Node
+    right: Node
+    zero_missing: bool = False
+
+
+Node = Leaf | InnerNode
+
+
+@dataclass(frozen=True)
+class WeightedTree:
+    """A tree with the factor on its leaf values.
+
+    Attributes:
+        weight: factor on each leaf value when scores are computed.
+        shrinkage: factor that the leaf values already contain, such as the learning rate.
+        record: what the file of the tree has beside it, such as gains, for the writer of the same format,
+            which ignores a record that does not fit the tree.
+    """
+
+    weight: float
+    root: Node
+    shrinkage: float = 1.0
+    record: object | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """The trees in the order of training, and the initial score of all documents.
+
+    Attributes:
+        base_score: the sum starts with it.
+        comparison: how a value is compared with a threshold to go left.
+        threshold_dtype: dtype in which values and thresholds are compared; thresholds are numbers of it.
+        score_dtype: dtype of the weighted leaf values and of their sum.
+    """
+
+    trees: tuple[WeightedTree, ...]
+    base_score: float = 0.0
+    comparison: Literal["<=", "<"] = "<="
+    threshold_dtype: Literal["float32", "float64"] = "float32"
+    score_dtype: Literal["float32", "float64"] = "float64"
+
+
+def uniform(ensemble: Ensemble) -> Ensemble:
+    """Returns the trees in one form for all backends, to be shown and compared.
+
+    Thresholds are the largest float32 that goes left, so that float32 features go where they went before, and
+    leaf values are those before shrinkage. Rounding may change the last bits of a score.
+
+    >>> stump = InnerNode(0, 0.5, True, left=Leaf(-0.2), right=Leaf(0.4))
+    >>> (tree,) = uniform(Ensemble((WeightedTree(1.0, stump, shrinkage=0.1),), comparison="<")).trees
+    >>> tree.weight, tree.root.left.value, tree.root.threshold < 0.5
+    (0.1, -2.0, True)
+    """
+    largest_left = threshold_below if ensemble.comparison == "<" else threshold_at_most
+    trees = tuple(
+        WeightedTree(
+            tree.weight * tree.shrinkage,
+            rebuilt(
+                tree.root,
+                lambda node: {"threshold": largest_left(node.threshold)},
+                lambda value, shrinkage=tree.shrinkage: value / shrinkage,  # type: ignore[misc]
+            ),
+        )
+        for tree in ensemble.trees
+    )
+    return replace(ensemble, trees=trees, comparison="<=", threshold_dtype="float32")
+
+
+def without_zero_missing(ensemble: Ensemble, max_nodes: int = 1_000_000) -> Ensemble:
+    """Returns the same ensemble without `zero_missing`: the scores are equal bit for bit.
+
+    The values that go left are those up to the threshold, with the zeros added or removed. If they are an
+    interval, the split gets another threshold. Otherwise there are four intervals, so three nested splits
+    with two copies of each subtree; missing values leave at the first of the three. The copies of a subtree
+    are the same object.
+
+    Args:
+        max_nodes: largest number of nodes of all trees; copies within copies can grow exponentially. An
+            ensemble without such splits may have more.
+
+    Raises:
+        ConfigError: There would be more nodes.
+
+    >>> clicked = InnerNode(0, 3.0, missing_left=True, left=Leaf(1.0), right=Leaf(2.0), zero_missing=True)
+    >>> (tree,) = without_zero_missing(Ensemble((WeightedTree(1.0, clicked),))).trees
+    >>> tree.root == replace(clicked, zero_missing=False)
+    True
+    """
+    every_node = (node for tree in ensemble.trees for node in nodes_of(tree.root))
+    if not any(isinstance(node, InnerNode) and node.zero_missing for node in every_node):
+        return ensemble
+    zeros = _Zeros(ensemble)
+    trees, num_nodes = [], 0
+    for tree in ensemble.trees:
+        done: dict[int, tuple[Node, int]] = {}  # by node: the new node, and its number of nodes
+        for node in reversed(nodes_of(tree.root)):  # children come before their parent
+            done[id(node)] = (node, 1)
+            if isinstance(node, InnerNode):
+                (left, num_left), (right, num_right) = done[id(node.left)], done[id(node.right)]
+                copies = 2 if zeros.are_between(node) else 1
+                new = zeros.without(replace(node, left=left, right=right))
+                done[id(node)] = (new, 2 * copies - 1 + copies * (num_left + num_right))
+        root, num_nodes_of_tree = done[id(tree.root)]
+        num_nodes += num_nodes_of_tree
+        if num_nodes > max_nodes:
+            raise ConfigError(
+                "The model treats zeros as missing values. Written as splits without this rule, its trees "
+                f"have more than {max_nodes:,} nodes. Train with zero_as_missing=false or with fewer "
+                "leaves, or choose a target that has this rule: --to onnx or --to c."
+            )
+        trees.append(replace(tree, root=root))
+    return replace(ensemble, trees=tuple(trees))
+
+
+class _Zeros:
+    """Splits in the arithmetic of an ensemble, without `zero_missing`."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self.dtype = np.dtype(ensemble.threshold_dtype).type
+        self.is_strict = ensemble.comparison == "<"
+        self.largest_below = self._neighbour(-LARGEST_ZERO, -np.inf)
+
+    def are_between(self, node: InnerNode) -> bool:
+        """Whether zeros go to one side, and the values on both sides of them go to the other."""
+        if not node.zero_missing:
+            return False
+        largest_left = self._largest_left(node)
+        return largest_left < self.largest_below if node.missing_left else largest_left > LARGEST_ZERO
+
+    def without(self, node: InnerNode) -> InnerNode:
+        """Returns one split or three nested splits that send every value where `node` sends it."""
+        plain = replace(node, zero_missing=False)
+        if self.are_between(node) and node.missing_left:
+            zeros_left = self._split(plain, LARGEST_ZERO)
+            return replace(plain, right=self._split(plain, self.largest_below, node.right, zeros_left))
+        if self.are_between(node):
+            zeros_right = self._split(plain, self.largest_below)
+            return replace(plain, left=self._split(plain, LARGEST_ZERO, zeros_right, node.left))
+        if node.zero_missing and node.missing_left and self._largest_left(node) < LARGEST_ZERO:
+            return self._split(plain, LARGEST_ZERO)
+        if node.zero_missing and not node.missing_left and self._largest_left(node) > self.largest_below:
+            return self._split(plain, self.largest_below)
+        return plain
+
+    def _largest_left(self, node: InnerNode) -> float:
+        return self._neighbour(node.threshold, -np.inf) if self.is_strict else node.threshold
+
+    def _split(
+        self, node: InnerNode, largest_left: float, left: Node | None = None, right: Node | None = None
+    ) -> InnerNode:
+        threshold = self._neighbour(largest_left, np.inf) if self.is_strict else largest_left
+        return replace(node, threshold=threshold, left=left or node.left, right=right or node.right)
+
+    def _neighbour(self, value: float, direction: float) -> float:
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.nextafter(self.dtype(value), self.dtype(direction)))
+
+
+def rebuilt(
+    root: Node, changes: Callable[[InnerNode], dict[str, object]], value_of: Callable[[float], float]
+) -> Node:
+    """Returns a tree with other values in its nodes.
+
+    Args:
+        changes: returns field -> new value of an inner node.
+        value_of: returns the new value of a leaf.
+    """
+    done: dict[int, Node] = {}
+    for node in reversed(nodes_of(root)):  # children come before their parent
+        if isinstance(node, Leaf):
+            done[id(node)] = Leaf(value_of(node.value))
+        else:
+            children = {"left": done[id(node.left)], "right": done[id(node.right)]}
+            done[id(node)] = replace(node, **children, **changes(node))  # type: ignore[arg-type]
+    return done[id(root)]
+
+
+def nodes_of(root: Node) -> list[Node]:
+    """Returns the nodes of a tree: each before its children, and the left subtree before the right one."""
+    nodes: list[Node] = []
+    waiting = [root]  # recursion would limit the depth
+    while waiting:
+        node = waiting.pop()
+        nodes.append(node)
+        if isinstance(node, InnerNode):
+            waiting += [node.right, node.left]
+    return nodes
+
+
+def sends_zero_left(node: InnerNode, comparison: str) -> bool:
+    """Returns whether a split sends 0 left by its threshold, without `zero_missing`.
+
+    >>> split = InnerNode(0, 0.0, True, left=Leaf(1.0), right=Leaf(2.0))
+    >>> sends_zero_left(split, "<="), sends_zero_left(split, "<")
+    (True, False)
+    """
+    return node.threshold >= 0 if comparison == "<=" else node.threshold > 0
+
+
+def threshold_at_most(bound: float) -> float:
+    """Returns the largest float32 that is not above a bound: the same split of float32 values.
+
+    An infinite bound stays infinite, so that an infinite value is not above it.
+
+    >>> threshold_at_most(0.1) <= 0.1 < threshold_at_most(0.1) + 1e-8
+    True
+    >>> threshold_at_most(1e300), threshold_at_most(np.inf)
+    (3.4028234663852886e+38, inf)
+    """
+    with np.errstate(over="ignore"):
+        rounded = np.float32(bound)
+        if float(rounded) > bound:
+            rounded = np.nextafter(rounded, np.float32(-np.inf))
+    return float(rounded)
+
+
+def threshold_below(bound: float) -> float:
+    """Returns the largest float32 below a float32 bound, for splits where values equal to the bound go
+    right."""
+    with np.errstate(over="ignore"):
+        return float(np.nextafter(np.float32(bound), np.float32(-np.inf)))
+
+
+# ---- Checks of the nodes of a tree, for every model format.
+
+MOST_LEVELS: Final = 1024
+"""Maximum depth of a tree that a library explains or writes as text: the memory for contributions grows with
+the square of the depth, and LightGBM's dump recurses once per level."""
+
+
+def check_children(children: NDArray[np.int64], parents: NDArray[np.int64], num_nodes: int) -> None:
+    """Raises ValueError if N nodes, with root 0, are not a tree.
+
+    Args:
+        children: (N - 1,), each node except the root exactly once.
+        parents: (N - 1,), the parent of each child, with a smaller index than the child.
+    """
+    if len(children) != num_nodes - 1 or (np.sort(children) != np.arange(1, num_nodes)).any():
+        raise ValueError("a node is not the child of exactly one other node")
+    if (parents >= children).any():
+        raise ValueError("a node comes before its parent")
+
+
+def check_split_features(features: NDArray[np.number[Any]], num_features: int) -> None:
+    """Raises ValueError if the feature index of a split is out of range."""
+    if ((features < 0) | (features >= num_features)).any():
+        raise ValueError(f"a split has a feature index outside 0 to {num_features - 1}")
+
+
+def is_deep(left: NDArray[np.integer[Any]], right: NDArray[np.integer[Any]]) -> bool:
+    """Returns whether a checked tree has more than `MOST_LEVELS` levels.
+
+    Args:
+        left: (N,), left child of each node, with root 0; negative: a leaf or no child.
+        right: (N,), right child of each node.
+    """
+    if len(left) <= MOST_LEVELS:
+        return False
+    level = np.zeros(1, dtype=np.int64)
+    for _ in range(MOST_LEVELS):
+        below = np.concatenate([left[level], right[level]])
+        level = below[below >= 0]
+    return len(level) > 0
+
+
+# ---- Scores of an `Ensemble`, in its own arithmetic.
+#
+# D documents, F features, N nodes of a tree.
+
+
+class FlatTree(NamedTuple):
+    """The nodes of a tree as arrays; node 0 is the root, and a node comes after its parent.
+
+    Attributes:
+        feature: (N,), feature of an inner node; -1 for a leaf.
+        threshold: (N,), as in `InnerNode`; 0 for a leaf.
+        left: (N,), left child; for a leaf, the leaf itself.
+        right: (N,), right child, likewise.
+        missing_left: (N,), whether a missing value goes left.
+        zero_missing: (N,), whether 0 counts as missing.
+        value: (N,), value of a leaf, before it is multiplied by the tree's weight; 0 for an inner node.
+    """
+
+    feature: NDArray[np.int64]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    missing_left: NDArray[np.bool_]
+    zero_missing: NDArray[np.bool_]
+    value: NDArray[np.float64]
+
+    @property
+    def is_leaf(self) -> NDArray[np.bool_]:
+        """Whether a node is a leaf, (N,)."""
+        is_leaf: NDArray[np.bool_] = self.feature == NO_FEATURE
+        return is_leaf
+
+
+def flat(root: Node) -> FlatTree:
+    """Returns the nodes of a tree as arrays, each before its children, and left before right.
+
+    >>> flat(InnerNode(3, 0.5, True, left=Leaf(-1.0), right=Leaf(2.0))).value
+    array([ 0., -1.,  2.])
+    """
+    nodes = nodes_of(root)
+    tree = FlatTree(
+        feature=np.full(len(nodes), NO_FEATURE, dtype=np.int64),
+        threshold=np.zeros(len(nodes)),
+        left=np.arange(len(nodes)),
+        right=np.arange(len(nodes)),
+        missing_left=np.zeros(len(nodes), dtype=np.bool_),
+        zero_missing=np.zeros(len(nodes), dtype=np.bool_),
+        value=np.zeros(len(nodes)),
+    )
+    parents: list[int] = []  # whose right child is still to come
+    for number, node in enumerate(nodes):
+        if number and isinstance(nodes[number - 1], InnerNode):
+            tree.left[number - 1] = number
+        elif number:
+            tree.right[parents.pop()] = number
+        if isinstance(node, Leaf):
+            tree.value[number] = node.value
+            continue
+        parents.append(number)
+        tree.feature[number], tree.threshold[number] = node.feature, node.threshold
+        tree.missing_left[number], tree.zero_missing[number] = node.missing_left, node.zero_missing
+    return tree
+
+
+def leaves_of(
+    tree: FlatTree, features: Features, comparison: str = "<=", threshold_dtype: str = "float32"
+) -> NDArray[np.int64]:
+    """Returns the (D,) leaf nodes that documents reach.
+
+    Args:
+        features: (D, F); NaN is a missing value.
+        comparison: "<=" or "<".
+        threshold_dtype: dtype in which values are compared with thresholds.
+    """
+    goes_left = np.less_equal if comparison == "<=" else np.less
+    threshold = tree.threshold.astype(threshold_dtype)
+    node = np.zeros(len(features), dtype=np.int64)
+    rows = np.flatnonzero(~tree.is_leaf[node])
+    while len(rows):
+        here = node[rows]
+        x = features[rows, tree.feature[here]]
+        is_missing = np.isnan(x) | (tree.zero_missing[here] & (np.abs(x) <= LARGEST_ZERO))
+        left = np.where(is_missing, tree.missing_left[here], goes_left(x, threshold[here]))
+        node[rows] = np.where(left, tree.left[here], tree.right[here])
+        rows = rows[~tree.is_leaf[node[rows]]]
+    return node
+
+
+def weighted_values(tree: FlatTree, weight: float, score_dtype: str) -> NDArray[np.floating[Any]]:
+    """Returns the (N,) numbers that leaves add to the score: the values times the tree's weight, in its
+    dtype."""
+    dtype = np.dtype(score_dtype)
+    values: NDArray[np.floating[Any]] = tree.value.astype(dtype) * dtype.type(weight)
+    return values
+
+
+def float32_thresholds(thresholds: NDArray[np.floating[Any]], comparison: str) -> NDArray[np.float32]:
+    """Returns the (N,) largest float32 that go left: splits `<=` of float32 values, for either comparison.
+
+    >>> below = float32_thresholds(np.array([0.5]), "<")
+    >>> bool(below[0] < 0.5), bool(np.nextafter(below, np.float32(1))[0] == 0.5)
+    (True, True)
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        largest = np.nextafter(thresholds, -np.inf) if comparison == "<" else thresholds
+        rounded = largest.astype(np.float32)
+        return np.where(rounded > largest, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+
+
+def ensemble_scores(ensemble: Ensemble, features: Features) -> NDArray[np.floating[Any]]:
+    """Returns the (D,) scores of (D, F) features: the specification of what an ensemble means."""
+    dtype = np.dtype(ensemble.score_dtype)
+    scores = np.full(len(features), ensemble.base_score, dtype=dtype)
+    for weighted in ensemble.trees:
+        tree = flat(weighted.root)
+        values = weighted_values(tree, weighted.weight, ensemble.score_dtype)
+        scores += values[leaves_of(tree, features, ensemble.comparison, ensemble.threshold_dtype)]
+    return scores

@@ -1,0 +1,776 @@
+"""Sparse features: their histograms, bins, bundles and thresholds.
+
+Histograms from sparse bins, the same as those of `histogram` from dense bins.
+
+    1  the cells of all stored bins: lanes are summed like dense columns, listed cells one by one
+    2  the cells of default bins: the sum over the leaf minus the sums of the column's other bins
+    3  if there is a parent, its histogram minus this one becomes that of the sibling
+
+Threads divide the words, and the columns into ranges of equal numbers of listed cells, so that no two threads
+write the same cell. Shapes: B histogram cells of C columns.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
+from ltrbench.data.features import SparseRows, require_memory
+from ltrbench.native.bins import (
+    COLUMN_BINS,
+    DOCUMENTS_BINNED,
+    IN_LISTS,
+    NO_CELL,
+    QUANTILE,
+    Rows,
+    SparseBins,
+    SparseLayout,
+    ThresholdRule,
+    first_listed,
+)
+from ltrbench.native.histogram import Histogram, Packed, shares_of, sum_words, words_of_share
+
+_NO_PARENT = np.zeros(0, dtype=np.int64)
+
+
+def build_sparse_histogram(
+    binned: SparseBins, rows: Rows, packed: Packed, histogram: Histogram, parent: Histogram = _NO_PARENT
+) -> None:
+    """Writes the sums over `rows` to `histogram`, and subtracts them from `parent` if one is given.
+
+    Args:
+        binned: the data set.
+        rows: (n,), documents of the leaf.
+        packed: (D,).
+        histogram: (B,), output.
+        parent: (B,), histogram of the parent, which becomes that of the sibling; empty: none.
+    """
+    _build(binned.words, binned.layout, rows, packed, histogram, parent, numba.get_num_threads())
+
+
+@parallel_kernel
+def _build(
+    words: NDArray[np.uint64],
+    layout: SparseLayout,
+    rows: Rows,
+    packed: Packed,
+    histogram: Histogram,
+    parent: Histogram,
+    num_threads: int,
+) -> None:
+    total = sum_stored(words, layout, rows, packed, histogram, num_threads)
+    num_columns = len(layout.default_bin)
+    for part in numba.prange(num_threads):
+        columns = part * num_columns // num_threads, (part + 1) * num_columns // num_threads
+        complete_defaults(layout, columns, total, histogram, parent)
+
+
+@parallel_kernel
+def sum_stored(
+    words: NDArray[np.uint64],
+    layout: SparseLayout,
+    rows: Rows,
+    packed: Packed,
+    histogram: Histogram,
+    num_threads: int,
+) -> int:
+    """Writes the sums of all stored bins, and zeros for default bins; returns the sum over the leaf."""
+    for part in numba.prange(num_threads):
+        columns = _columns_of_part(layout, part, num_threads), _columns_of_part(layout, part + 1, num_threads)
+        _sum_listed(layout, columns, rows, packed, histogram)
+    num_words = words.shape[1]
+    num_shares = shares_of(num_words, num_threads)
+    for share in numba.prange(num_shares):
+        _sum_lanes(
+            words, layout, words_of_share(np.int64(share), num_shares, num_words), rows, packed, histogram
+        )
+    return _sum_of(packed, rows)
+
+
+@kernel
+def _columns_of_part(layout: SparseLayout, part: int, num_parts: int) -> int:
+    """Returns the first column of a part; parts have similar numbers of listed cells."""
+    if part == num_parts:
+        return len(layout.default_bin)
+    num_before = part * layout.listed_before[-1] // num_parts
+    low, high = 0, len(layout.default_bin)
+    while low < high:
+        middle = (low + high) // 2
+        if layout.listed_before[middle] < num_before:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _sum_of(packed: Packed, rows: Rows) -> int:
+    total = 0
+    for i in range(len(rows)):
+        total += packed[np.uint64(rows[i])]
+    return int(total)
+
+
+@kernel
+def _sum_listed(
+    layout: SparseLayout, columns: tuple[int, int], rows: Rows, packed: Packed, histogram: Histogram
+) -> None:
+    """Writes zeros to all cells of a range of columns, and adds the listed cells of `rows`."""
+    first, end = np.uint64(layout.bin_start[columns[0]]), np.uint64(layout.bin_start[columns[1]])
+    histogram[first:end] = 0
+    if layout.listed_before[columns[0]] == layout.listed_before[columns[1]]:
+        return
+    for i in range(len(rows)):
+        value = packed[np.uint64(rows[i])]
+        place, stop = first_listed(layout, rows[i], first)
+        while place < stop and np.uint64(layout.cells[place]) < end:
+            histogram[np.uint64(layout.cells[place])] += value
+            place += np.uint64(1)
+
+
+@kernel
+def _sum_lanes(
+    words: NDArray[np.uint64],
+    layout: SparseLayout,
+    word_range: tuple[int, int],
+    rows: Rows,
+    packed: Packed,
+    histogram: Histogram,
+) -> None:
+    first, end = word_range
+    sums = sum_words(words, word_range, rows, packed)
+    for lane in range(8 * first, min(8 * end, len(layout.cell_of_byte))):
+        for byte in range(1, 256):
+            cell = layout.cell_of_byte[lane, byte]
+            if cell != NO_CELL:
+                histogram[cell] = sums[lane // 8 - first, 256 * (lane % 8) + byte]
+
+
+@kernel
+def complete_defaults(
+    layout: SparseLayout, columns: tuple[int, int], total: int, histogram: Histogram, parent: Histogram
+) -> None:
+    """Writes the sums of the default bins of a range of columns; subtracts all cells from the parent's."""
+    for c in range(columns[0], columns[1]):
+        first, end = np.uint64(layout.bin_start[c]), np.uint64(layout.bin_start[c + 1])
+        rest = np.int64(total)
+        for cell in range(first, end):
+            rest -= histogram[np.uint64(cell)]
+        histogram[first + np.uint64(layout.default_bin[c])] = rest
+    first, end = np.uint64(layout.bin_start[columns[0]]), np.uint64(layout.bin_start[columns[1]])
+    if len(parent) > 0:
+        for cell in range(first, end):
+            parent[np.uint64(cell)] -= histogram[np.uint64(cell)]
+
+
+# ---- Thresholds of all columns of sparse features, the same as those that `bins` chooses for dense
+# features.
+#
+# `bins` calls a function of NumPy per feature, which takes about 30 microseconds: half a minute for 10^6
+# features. Here a compiled loop chooses the thresholds of features with few stored values; both rules
+# define them by the distinct values v_1 < v_2 < ... alone if these are fewer than the bins:
+#
+#     QUANTILE      halfway between v_i and v_i+1
+#     EQUAL_WIDTH   v_i, except the last
+#
+# Features with more values have the thresholds of the rule's function. Shapes: F features, C columns, B
+# cells.
+
+FEW_VALUES = 64
+"""Maximum number of stored values for the compiled loop, whose insertion sort is fast for few values."""
+FEATURES_AT_ONCE = 1024
+"""Number of features per task of a thread."""
+_TOO_MANY = -1
+
+
+class StoredColumns(NamedTuple):
+    """Sparse features by column.
+
+    Attributes:
+        start: (F + 1,), position of each feature's first stored value, followed by n.
+        rows: (n,), document of each stored value, ascending in a feature.
+        values: (n,).
+        num_documents: D.
+        absent: value of all other cells, 0 or NaN.
+    """
+
+    start: NDArray[np.int64]
+    rows: NDArray[np.int32] | NDArray[np.int64]
+    values: NDArray[np.float32]
+    num_documents: int
+    absent: float
+
+
+class SparseColumns(NamedTuple):
+    """The columns of some features, each with at most 255 bins of values.
+
+    Attributes:
+        feature: (C,), ascending.
+        num_bins: (C,), including the last bin, for missing values.
+        bin_start: (C + 1,), first cell of each column, followed by B.
+        edges: (B,), the threshold at the end of each bin; infinity for the last two bins of a column.
+        default_bin: (C,), bin of the absent value.
+    """
+
+    feature: NDArray[np.int64]
+    num_bins: NDArray[np.int64]
+    bin_start: NDArray[np.int64]
+    edges: NDArray[np.float32]
+    default_bin: NDArray[np.int64]
+
+
+def columns_of(
+    features: NDArray[np.int64], sample: StoredColumns, max_bins: int, rule: ThresholdRule
+) -> SparseColumns:
+    """Chooses the thresholds of some features.
+
+    Args:
+        features: features to bin, ascending.
+        sample: documents from which the thresholds are chosen.
+        max_bins: maximum number of bins per feature, without the bin of missing values.
+        rule: rule that chooses the thresholds.
+    """
+    counts, cuts = _thresholds(features, sample, max_bins, rule)
+    most = COLUMN_BINS - 1
+    num_columns = np.maximum(1, -(-counts // most))
+    feature = np.repeat(features, num_columns)
+    number = np.arange(len(feature)) - np.repeat(np.cumsum(num_columns) - num_columns, num_columns)
+    num_cuts = np.minimum(most, np.repeat(counts, num_columns) - most * number)
+    num_bins = num_cuts + 2
+    bin_start = np.concatenate([[0], np.cumsum(num_bins)])
+    edges = np.full(bin_start[-1], np.inf, dtype=np.float32)
+    # Every column has two bins without a threshold at their end.
+    edges[np.arange(len(cuts)) + np.repeat(2 * np.arange(len(feature)), num_cuts)] = cuts
+    return SparseColumns(feature, num_bins, bin_start, edges, _default_bins(edges, bin_start, sample.absent))
+
+
+def _default_bins(
+    edges: NDArray[np.float32], bin_start: NDArray[np.int64], absent: float
+) -> NDArray[np.int64]:
+    if np.isnan(absent):
+        return np.diff(bin_start) - 1
+    below = np.concatenate([[0], np.cumsum(edges < absent)])
+    return np.diff(below[bin_start])
+
+
+def take_columns(columns: SparseColumns, is_kept: NDArray[np.bool_]) -> SparseColumns:
+    """Returns some of the columns."""
+    num_bins = columns.num_bins[is_kept]
+    bin_start = np.concatenate([[0], np.cumsum(num_bins)])
+    edges = columns.edges[np.repeat(is_kept, columns.num_bins)]
+    return SparseColumns(columns.feature[is_kept], num_bins, bin_start, edges, columns.default_bin[is_kept])
+
+
+def _thresholds(
+    features: NDArray[np.int64], sample: StoredColumns, max_bins: int, rule: ThresholdRule
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Returns the number of thresholds of each feature, and the thresholds of all features in order."""
+    counts = np.empty(len(features), dtype=np.int64)
+    # A feature has at most as many thresholds as stored values, and they are written to the same places.
+    cuts = np.empty(len(sample.values), dtype=np.float32)
+    _few_thresholds(sample, features, max_bins, rule.halfway, counts, cuts)
+
+    def choose(numbers: NDArray[np.int64]) -> None:
+        for number in numbers:
+            first, end = sample.start[features[number]], sample.start[features[number] + 1]
+            num_zeros = 0 if np.isnan(sample.absent) else int(sample.num_documents - (end - first))
+            chosen = rule.cut_points(sample.values[first:end], max_bins, num_zeros)
+            counts[number] = len(chosen)
+            cuts[first : first + len(chosen)] = chosen
+
+    others = np.flatnonzero(counts == _TOO_MANY)
+    # NumPy's sort releases the global interpreter lock.
+    with ThreadPoolExecutor(numba.get_num_threads()) as pool:
+        list(pool.map(choose, np.array_split(others, -(-len(others) // 64) or 1)))
+    places = np.repeat(sample.start[features] - (np.cumsum(counts) - counts), counts)
+    return counts, cuts[places + np.arange(len(places))]
+
+
+@parallel_kernel
+def _few_thresholds(
+    sample: StoredColumns,
+    features: NDArray[np.int64],
+    max_bins: int,
+    halfway: bool,
+    counts: NDArray[np.int64],
+    cuts: NDArray[np.float32],
+) -> None:
+    """Writes the thresholds of features with few stored values, and _TOO_MANY as the count of the others."""
+    num_blocks = (len(features) + FEATURES_AT_ONCE - 1) // FEATURES_AT_ONCE
+    for block in numba.prange(num_blocks):
+        first = block * FEATURES_AT_ONCE
+        block_features = features[first : first + FEATURES_AT_ONCE]
+        _few_of_block(sample, block_features, max_bins, halfway, counts[first:], cuts)
+
+
+@kernel
+def _few_of_block(
+    sample: StoredColumns,
+    features: NDArray[np.int64],
+    max_bins: int,
+    halfway: bool,
+    counts: NDArray[np.int64],
+    cuts: NDArray[np.float32],
+) -> None:
+    distinct = np.empty(FEW_VALUES + 1, dtype=np.float32)
+    for i in range(len(features)):
+        first, end = sample.start[features[i]], sample.start[features[i] + 1]
+        counts[i] = _TOO_MANY
+        if end - first <= FEW_VALUES:
+            num_distinct = 0
+            if sample.absent == 0 and end - first < sample.num_documents:
+                distinct[0], num_distinct = sample.absent, 1
+            num_distinct = _insert(sample.values[first:end], distinct, num_distinct)
+            # With max_bins distinct values, equal widths may already differ from the values.
+            if num_distinct < max_bins:
+                counts[i] = max(num_distinct - 1, 0)
+                _cuts_between(distinct[:num_distinct], halfway, cuts[first:])
+
+
+@inlined_kernel
+def _insert(values: NDArray[np.float32], distinct: NDArray[np.float32], num_distinct: int) -> int:
+    """Inserts values into ascending distinct values, except NaN; returns the number of distinct values."""
+    for i in range(len(values)):
+        value, place = values[i], num_distinct
+        while place > 0 and distinct[place - 1] > value:
+            place -= 1
+        is_new = value == value and (place == 0 or distinct[place - 1] != value)
+        if is_new:
+            for j in range(num_distinct, place, -1):
+                distinct[j] = distinct[j - 1]
+            distinct[place] = value
+            num_distinct += 1
+    return num_distinct
+
+
+@inlined_kernel
+def _cuts_between(distinct: NDArray[np.float32], halfway: bool, cuts: NDArray[np.float32]) -> None:
+    """Writes the threshold after each distinct value except the last, as `quantile_cuts` does."""
+    for i in range(len(distinct) - 1):
+        low, high = distinct[i], distinct[i + 1]
+        middle = low / np.float32(2) + high / np.float32(2)
+        cuts[i] = middle if halfway and low <= middle < high else low
+
+
+# ---- Exclusive feature bundling: columns that no document has outside their default bins together share a
+# byte.
+#
+# Ke et al., 2017, "LightGBM: A Highly Efficient Gradient Boosting Decision Tree", algorithm 3, greedy
+# bundling, without conflicts (K = 0): finding the smallest number of bundles is as hard as graph colouring.
+# Columns are taken in the order of their documents outside the default bin, most first. A column joins the
+# first bundle
+#
+#     with enough unused bytes of its 255, and
+#     in which no document has one of the column's bins other than the default;
+#
+# if there is none, it starts a new bundle, up to the maximum number of bundles. A bundle of less than a
+# quarter of the documents is dissolved: its bins take less memory in the lists, four bytes each, than in a
+# lane, one byte per document. For the same reason columns are not tried that are so rare that a bundle full
+# of such columns would be dissolved; of 10^6 features, few are tried.
+#
+# The documents of a bundle are a bitset, so that a column of k documents is compared with a bundle in k
+# steps, and usually far fewer, because the comparison ends at the first conflict. Shapes: C columns, L
+# lanes, M the maximum number of bundles.
+
+LANE_BYTES = 255
+"""Number of bytes in a lane for bins other than default bins."""
+DOCUMENTS_PER_LISTED = 4
+"""Number of documents whose bytes in a lane take the memory of one listed cell."""
+
+
+class OtherBins(NamedTuple):
+    """How many documents are outside a column's default bin.
+
+    Attributes:
+        num_documents: (C,).
+        num_bytes: (C,), number of bins other than the default bin, without an empty bin of missing values.
+    """
+
+    num_documents: NDArray[np.int64]
+    num_bytes: NDArray[np.int64]
+
+
+class Bundles(NamedTuple):
+    """The lanes of columns.
+
+    Attributes:
+        lane: (C,), IN_LISTS for a column without a lane.
+        first_byte: (C,), first byte of the column in its lane, from 1.
+        num_lanes: L.
+    """
+
+    lane: NDArray[np.int64]
+    first_byte: NDArray[np.int64]
+    num_lanes: int
+
+
+def bundle(columns: SparseColumns, stored: StoredColumns, others: OtherBins) -> Bundles:
+    """Divides columns among lanes and lists."""
+    order, most = _candidates(stored.num_documents, others)
+    bitsets = np.zeros((most, (stored.num_documents + 63) // 64), dtype=np.uint64)
+    lane = np.full(len(columns.feature), IN_LISTS, dtype=np.int64)
+    first_byte = np.zeros(len(columns.feature), dtype=np.int64)
+    _bundle_greedily(columns, stored, others, order, bitsets, lane, first_byte)
+    return _without_small(Bundles(lane, first_byte, most), stored.num_documents, others)
+
+
+def reference_bundle(is_other: NDArray[np.bool_], others: OtherBins) -> Bundles:
+    """Specification: the same for columns with the (C, D) mask of documents outside the default bin."""
+    num_columns, num_documents = is_other.shape
+    order, most = _candidates(num_documents, others)
+    lane, first_byte = np.full(num_columns, IN_LISTS), np.zeros(num_columns, dtype=np.int64)
+    bundles: list[list[int]] = []
+    for column in order.tolist():
+        for number, members in enumerate([*bundles, []][:most]):
+            num_bytes = int(others.num_bytes[members].sum())
+            fits = num_bytes + others.num_bytes[column] <= LANE_BYTES
+            if fits and not (is_other[members].any(axis=0) & is_other[column]).any():
+                bundles[number:] = [[*members, column], *bundles[number + 1 :]]
+                lane[column], first_byte[column] = number, 1 + num_bytes
+                break
+    return _without_small(Bundles(lane, first_byte, most), num_documents, others)
+
+
+def _candidates(num_documents: int, others: OtherBins) -> tuple[NDArray[np.int64], int]:
+    """Returns the columns to try, in order, and the maximum number of bundles."""
+    most_documents = others.num_documents * (LANE_BYTES // np.maximum(others.num_bytes, 1))
+    is_tried = DOCUMENTS_PER_LISTED * most_documents >= num_documents
+    order = np.argsort(-others.num_documents, kind="stable")
+    order = order[is_tried[order]]
+    # No more bundles than this can have a quarter of the documents each.
+    most = DOCUMENTS_PER_LISTED * int(others.num_documents[order].sum()) // max(1, num_documents)
+    return order, min(most, len(order))
+
+
+def _without_small(bundles: Bundles, num_documents: int, others: OtherBins) -> Bundles:
+    """Moves bundles of less than a quarter of the documents to the lists, and numbers the others anew."""
+    is_bundled = bundles.lane != IN_LISTS
+    sizes = np.zeros(bundles.num_lanes, dtype=np.int64)
+    np.add.at(sizes, bundles.lane[is_bundled], others.num_documents[is_bundled])
+    is_kept = DOCUMENTS_PER_LISTED * sizes >= max(1, num_documents)
+    number = np.where(is_kept, np.cumsum(is_kept) - 1, IN_LISTS)
+    lane = np.full(len(bundles.lane), IN_LISTS)
+    lane[is_bundled] = number[bundles.lane[is_bundled]]
+    first_byte = np.where(lane == IN_LISTS, 0, bundles.first_byte)
+    return Bundles(lane, first_byte, int(np.count_nonzero(is_kept)))
+
+
+@kernel
+def bin_of(columns: SparseColumns, column: np.uint64, value: np.float32) -> np.uint64:
+    """Returns the bin of a value: the number of thresholds below it, or the last bin if it is missing."""
+    first, num_bins = np.uint64(columns.bin_start[column]), np.uint64(columns.num_bins[column])
+    if value != value:
+        return num_bins - np.uint64(1)
+    # Without branches that depend on the value, which the processor could not predict.
+    low, rest = np.uint64(0), num_bins - np.uint64(2)
+    while rest > np.uint64(0):
+        half = (rest + np.uint64(1)) >> np.uint64(1)
+        low += half * np.uint64(value > columns.edges[first + low + half - np.uint64(1)])
+        rest -= half
+    return low
+
+
+@kernel
+def _bundle_greedily(
+    columns: SparseColumns,
+    stored: StoredColumns,
+    others: OtherBins,
+    order: NDArray[np.int64],
+    bitsets: NDArray[np.uint64],
+    lane: NDArray[np.int64],
+    first_byte: NDArray[np.int64],
+) -> None:
+    """Writes the lane and the first byte of each column; bitsets, (M, D / 64), are zeros."""
+    used, sizes = np.zeros((2, len(bitsets)), dtype=np.int64)
+    documents, num_open = np.empty(stored.num_documents, dtype=np.int64), 0
+    fewest, least_bytes = _smallest(others, order)
+    for k in range(len(order)):
+        column = order[k]
+        size, num_bytes, is_read = others.num_documents[column], others.num_bytes[column], False
+        # No column joins a lane without room for the smallest one; then its documents need not be known.
+        may_share = size + fewest <= stored.num_documents and num_bytes + least_bytes <= LANE_BYTES
+        for number in range(min(num_open + 1, len(bitsets))):
+            if used[number] + num_bytes > LANE_BYTES or sizes[number] + size > stored.num_documents:
+                continue
+            if may_share and not is_read:
+                _read_documents(columns, stored, column, documents)
+                is_read = True
+            if may_share and not _is_exclusive(bitsets[number], documents[:size]):
+                continue
+            if may_share:
+                _join(bitsets[number], documents[:size])
+            lane[column], first_byte[column] = number, 1 + used[number]
+            used[number] += num_bytes
+            sizes[number] += size
+            num_open = max(num_open, number + 1)
+            break
+
+
+@kernel
+def _smallest(others: OtherBins, order: NDArray[np.int64]) -> tuple[int, int]:
+    """Returns the smallest numbers of documents and of bytes of these columns."""
+    fewest, least_bytes = 0, 0
+    for k in range(len(order)):
+        size, num_bytes = others.num_documents[order[k]], others.num_bytes[order[k]]
+        fewest = size if k == 0 else min(fewest, size)
+        least_bytes = num_bytes if k == 0 else min(least_bytes, num_bytes)
+    return fewest, least_bytes
+
+
+@kernel
+def _read_documents(
+    columns: SparseColumns, stored: StoredColumns, column: int, documents: NDArray[np.int64]
+) -> None:
+    """Writes the documents outside the default bin of a column."""
+    feature, count = columns.feature[column], 0
+    for i in range(stored.start[feature], stored.start[feature + 1]):
+        documents[count] = stored.rows[i]
+        value_bin = bin_of(columns, np.uint64(column), stored.values[i])
+        count += int(value_bin != np.uint64(columns.default_bin[column]))
+
+
+@kernel
+def _is_exclusive(bitset: NDArray[np.uint64], documents: NDArray[np.int64]) -> bool:
+    for i in range(len(documents)):
+        d = np.uint64(documents[i])
+        if bitset[d >> np.uint64(6)] >> (d & np.uint64(63)) & np.uint64(1):
+            return False
+    return True
+
+
+@kernel
+def _join(bitset: NDArray[np.uint64], documents: NDArray[np.int64]) -> None:
+    for i in range(len(documents)):
+        d = np.uint64(documents[i])
+        bitset[d >> np.uint64(6)] |= np.uint64(1) << (d & np.uint64(63))
+
+
+# ---- From compressed sparse rows to bins: chooses the columns and fills lanes and lists.
+#
+#     1  thresholds of the features, from the same sample of documents as for dense features
+#     2  the columns that may be split: at least `min_docs` documents are outside the default bin
+#     3  lanes of dense columns and of exclusive bundles; all other columns are in lists
+#     4  words and lists of all documents
+#
+# Step 2: the default bin goes to one side of any split, so that the other side has at most the documents
+# outside of it. With fewer than min_docs_in_leaf of them in the training set, no leaf can be split there,
+# and the column would only cost time: of 10^6 one-hot features, few have 20 documents.
+#
+# `reference_cells` is the specification of the result. Shapes: D documents, F features, C columns, W words.
+
+
+class _StoredRows(NamedTuple):
+    """The arrays of SparseRows."""
+
+    row_start: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+
+def takes_less_memory(sparse: SparseRows) -> bool:
+    """Returns whether the bins of sparse features take less memory in lists than one byte per cell.
+
+    Others are binned like dense features, which takes less time.
+    """
+    num_documents, num_features = sparse.shape
+    return DOCUMENTS_PER_LISTED * len(sparse.values) < num_documents * num_features
+
+
+def bin_sparse(
+    sparse: SparseRows,
+    max_bins: int,
+    rng: np.random.Generator,
+    rule: ThresholdRule = QUANTILE,
+    min_docs: int = 1,
+) -> SparseBins:
+    """Chooses thresholds and bins all documents; trees are those of `bin_features` on the same features.
+
+    Args:
+        sparse: (D, F).
+        max_bins: maximum number of bins per feature, without the bin of missing values.
+        rng: generator for the sample of documents.
+        rule: rule that chooses the thresholds.
+        min_docs: minimum number of documents outside the default bin of a column; at least 1.
+    """
+    stored = _by_column(sparse)
+    rows = rule.sample(len(sparse), rng)
+    sample = stored if rows is None else _by_column(sparse.slice(np.stack([rows, rows + 1], axis=1)))
+    columns, others = _splittable(sample, stored, max_bins, rule, min_docs)
+    del sample
+    bundles = bundle(columns, stored, others)
+    del stored
+    return _filled(sparse, columns, others, bundles)
+
+
+def reference_cells(bins: NDArray[np.uint8], columns: SparseColumns) -> list[list[int]]:
+    """Specification: returns each document's cells outside default bins, ascending, given the (C, D) bins."""
+    return [
+        [
+            int(columns.bin_start[c]) + int(of_document[c])
+            for c in range(len(of_document))
+            if of_document[c] != columns.default_bin[c]
+        ]
+        for of_document in bins.T
+    ]
+
+
+def _by_column(sparse: SparseRows) -> StoredColumns:
+    by_column = sparse.to_scipy().tocsc()
+    start = by_column.indptr.astype(np.int64)
+    return StoredColumns(start, by_column.indices, by_column.data, len(sparse), sparse.absent)
+
+
+def _splittable(
+    sample: StoredColumns, stored: StoredColumns, max_bins: int, rule: ThresholdRule, min_docs: int
+) -> tuple[SparseColumns, OtherBins]:
+    """Returns the columns with at least `min_docs` documents outside the default bin; at least one column."""
+    features = np.flatnonzero(np.diff(stored.start) >= min_docs)
+    if not len(features):
+        features = np.zeros(1, dtype=np.int64)
+    columns = columns_of(features, sample, max_bins, rule)
+    others = OtherBins(*np.empty((2, len(columns.feature)), dtype=np.int64))
+    _count_others(columns, stored, others)
+    is_kept = others.num_documents >= min_docs
+    is_kept[0] |= not is_kept.any()
+    return take_columns(columns, is_kept), OtherBins(*(counts[is_kept] for counts in others))
+
+
+def _filled(sparse: SparseRows, columns: SparseColumns, others: OtherBins, bundles: Bundles) -> SparseBins:
+    num_words, is_listed = -(-bundles.num_lanes // 8), bundles.lane == IN_LISTS
+    listed_before = np.concatenate([[0], np.cumsum(np.where(is_listed, others.num_documents, 0))])
+    require_memory(
+        f"the bins of {len(sparse)} documents in {len(columns.feature)} columns",
+        8 * len(sparse) * num_words + 4 * int(listed_before[-1]),
+        "Use fewer features or fewer queries (data.subset).",
+    )
+    words = np.zeros((len(sparse), num_words), dtype=np.uint64)
+    row_start = np.zeros(len(sparse) + 1, dtype=np.int64)
+    cells = np.empty(listed_before[-1], dtype=np.uint32)
+    rows = _StoredRows(sparse.row_start, sparse.columns, sparse.values)
+    first_column = np.searchsorted(columns.feature, np.arange(sparse.num_features + 1))
+    _count_listed(rows, first_column, columns, bundles, row_start)
+    np.cumsum(row_start, out=row_start)
+    _fill(rows, first_column, columns, bundles, row_start, words, cells)
+    layout = SparseLayout(
+        bin_start=columns.bin_start,
+        default_bin=columns.default_bin,
+        lane=bundles.lane,
+        cell_of_byte=_cells_of_bytes(columns, others, bundles),
+        row_start=row_start,
+        cells=cells,
+        listed_before=listed_before,
+    )
+    return SparseBins(words, layout, columns.edges, columns.num_bins, columns.feature)
+
+
+def _cells_of_bytes(columns: SparseColumns, others: OtherBins, bundles: Bundles) -> NDArray[np.int64]:
+    """Returns the (L, 256) histogram cells of the bytes."""
+    cell_of_byte = np.full((bundles.num_lanes, 256), NO_CELL, dtype=np.int64)
+    for c in np.flatnonzero(bundles.lane != IN_LISTS):
+        bins = np.delete(np.arange(columns.num_bins[c]), columns.default_bin[c])[: others.num_bytes[c]]
+        cell_of_byte[bundles.lane[c], bundles.first_byte[c] :][: len(bins)] = columns.bin_start[c] + bins
+    return cell_of_byte
+
+
+@parallel_kernel
+def _count_others(columns: SparseColumns, stored: StoredColumns, others: OtherBins) -> None:
+    for c in numba.prange(len(columns.feature)):
+        _count_others_of(columns, stored, others, c)
+
+
+@kernel
+def _count_others_of(columns: SparseColumns, stored: StoredColumns, others: OtherBins, c: int) -> None:
+    """Writes the numbers of a column's OtherBins."""
+    feature, missing_bin = columns.feature[c], np.uint64(columns.num_bins[c] - 1)
+    default_bin, num_others, num_missing = np.uint64(columns.default_bin[c]), 0, 0
+    for i in range(stored.start[feature], stored.start[feature + 1]):
+        value_bin = bin_of(columns, np.uint64(c), stored.values[i])
+        num_others += int(value_bin != default_bin)
+        num_missing += int(value_bin == missing_bin)
+    has_missing = num_missing > 0 or default_bin == missing_bin
+    others.num_documents[c] = num_others
+    others.num_bytes[c] = columns.num_bins[c] - 2 + int(has_missing)
+
+
+@parallel_kernel
+def _count_listed(
+    rows: _StoredRows,
+    first_column: NDArray[np.int64],
+    columns: SparseColumns,
+    bundles: Bundles,
+    row_start: NDArray[np.int64],
+) -> None:
+    """Writes each document's number of listed cells to row_start[d + 1]."""
+    num_documents = len(row_start) - 1
+    for block in numba.prange((num_documents + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED):
+        first = block * DOCUMENTS_BINNED
+        for d in range(first, min(first + DOCUMENTS_BINNED, num_documents)):
+            row_start[d + 1] = _count_of_document(rows, first_column, columns, bundles, d)
+
+
+@kernel
+def _count_of_document(
+    rows: _StoredRows,
+    first_column: NDArray[np.int64],
+    columns: SparseColumns,
+    bundles: Bundles,
+    document: int,
+) -> int:
+    count = 0
+    for i in range(rows.row_start[document], rows.row_start[document + 1]):
+        feature = np.uint64(rows.columns[i])
+        for c in range(first_column[feature], first_column[feature + np.uint64(1)]):
+            if bundles.lane[c] == IN_LISTS:
+                value_bin = bin_of(columns, np.uint64(c), rows.values[i])
+                count += int(value_bin != np.uint64(columns.default_bin[c]))
+    return count
+
+
+@parallel_kernel
+def _fill(
+    rows: _StoredRows,
+    first_column: NDArray[np.int64],
+    columns: SparseColumns,
+    bundles: Bundles,
+    row_start: NDArray[np.int64],
+    words: NDArray[np.uint64],
+    cells: NDArray[np.uint32],
+) -> None:
+    """Writes the words, which are zeros, and the lists of all documents."""
+    num_documents = len(words)
+    for block in numba.prange((num_documents + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED):
+        first = block * DOCUMENTS_BINNED
+        for d in range(first, min(first + DOCUMENTS_BINNED, num_documents)):
+            _fill_document(rows, first_column, columns, bundles, d, words[d], cells[row_start[d] :])
+
+
+@kernel
+def _fill_document(
+    rows: _StoredRows,
+    first_column: NDArray[np.int64],
+    columns: SparseColumns,
+    bundles: Bundles,
+    document: int,
+    words: NDArray[np.uint64],
+    cells: NDArray[np.uint32],
+) -> None:
+    count = 0
+    for i in range(rows.row_start[document], rows.row_start[document + 1]):
+        feature = np.uint64(rows.columns[i])
+        for c in range(first_column[feature], first_column[feature + np.uint64(1)]):
+            value_bin, lane = bin_of(columns, np.uint64(c), rows.values[i]), bundles.lane[c]
+            default_bin = np.uint64(columns.default_bin[c])
+            if value_bin == default_bin:
+                continue
+            if lane == IN_LISTS:
+                cells[count] = np.uint64(columns.bin_start[c]) + value_bin
+                count += 1
+            else:
+                # The documents of a lane have one of its bins each, so that the byte is still 0.
+                byte = np.uint64(bundles.first_byte[c]) + value_bin - np.uint64(value_bin > default_bin)
+                words[lane // 8] |= byte << np.uint64(8 * (lane % 8))

@@ -1,0 +1,848 @@
+"""Splitting: the best split of a leaf, over all columns, thresholds and both directions of missing values.
+
+Let G be a sum of gradients and H a sum of hessians over documents:
+
+    gain = score(G_left, H_left) + score(G_right, H_right) - score(G, H)
+    score(G, H) = -step * (2 * G + (H + l2) * step)
+    step = -G / (H + l2), clipped to [-max_delta_step, max_delta_step]
+
+Without clipping, the score is G^2 / (H + l2) (Chen and Guestrin, 2016, "XGBoost: A Scalable Tree Boosting
+System", equation 7, without the factor 1/2). If every hessian is 1, the criterion is least squares, as in
+Friedman's MART and in RankLib. H is then the number of documents n, and
+
+    gain = G_left^2 / n_left + G_right^2 / n_right - G^2 / n
+         = n_left n_right / n * (G_left / n_left - G_right / n_right)^2
+
+The second line is scikit-learn's friedman_mse, which pyltr uses (Friedman, 2001, "Greedy Function
+Approximation", equation 35): if all hessians are 1, both are the same criterion.
+
+The gain of a split must exceed min_split_gain, and each side must have at least min_docs_in_leaf documents
+and a sum of hessians of at least min_sum_hessian. Among equal gains, the first split is chosen, in the order
+of feature, threshold, and missing values right before left; with highest_of_equals, the last threshold of the
+feature. If a leaf has no missing values, later missing values go to the side with the larger sum of hessians.
+
+Histograms do not count documents, so that the search has two steps. First it computes the best split of every
+column without the limit on documents; its gain is an upper bound. Then it takes the column with the highest
+bound and counts the leaf's documents per bin until both sides have enough, usually after a few hundred. If
+one side has too few, it computes the column's best split with the limit, and takes the column with the
+highest bound again. With counts_by_hessian, documents are not counted: as in LightGBM, a bin with hessian h,
+in a leaf of n documents and hessian H, is assumed to have n h / H documents, rounded; the first bin has the
+remaining documents.
+
+In identifiers, a `cut` is a candidate split, and a `Split` is the result of the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
+from ltrbench.errors import ConfigError, did_you_mean
+from ltrbench.native.bins import AnyBins, Rows, SparseLayout, read_column
+from ltrbench.native.histogram import Histogram, Quantised
+from ltrbench.native.settings import setting
+from ltrbench.native.team import ALONE, Team
+from ltrbench.shapes import Gradients, Hessians, Values
+
+
+def _refuse_other_signs(name: str, monotone: dict[str, int]) -> None:
+    for feature, sign in monotone.items():
+        if sign not in (-1, 0, 1):
+            raise ConfigError(f"{name}.{feature} is {sign}; it must be 1, -1 or, for no constraint, 0.")
+
+
+@dataclass(kw_only=True)
+class SplitOptions:
+    """Settings of splits: requirements, and choices between equal splits."""
+
+    max_depth: int = setting(0, at_least=0)
+    """Maximum depth of a tree (XGBoost, LightGBM, pyltr), which limits the number of interacting features;
+    0: no limit."""
+    min_docs_in_split: int = setting(2, at_least=2)
+    """Minimum number of documents a leaf needs to be split (pyltr's min_samples_split)."""
+    cut_without_gain: bool = setting(False)
+    """Makes the best split of a leaf even if it has no gain, unless all gradients of the leaf are equal
+    (RankLib, pyltr), so that trees reach num_leaves; requires min_split_gain=0."""
+    l1: float = setting(0.0, at_least=0)
+    """L1 penalty on leaf values, subtracted from a leaf's |G| (LightGBM's lambda_l1, XGBoost's reg_alpha):
+    if the gradients of a leaf almost cancel, its value is 0. In units of LightGBM's gradients."""
+    monotone: dict[str, int] = setting({}, refuse=_refuse_other_signs)
+    """Monotone constraints, by feature name. 1: scores must not decrease if only this feature increases; -1:
+    scores must not increase (LightGBM's monotone_constraints with method basic, XGBoost's). Use them for
+    known effects; splits that violate them are rejected."""
+    equal_cuts: str = setting("lowest", choices=("lowest", "highest"))
+    """Threshold among a feature's splits with equal gain, for example thresholds with no document of the leaf
+    in between: `lowest` (XGBoost, RankLib) or `highest` (LightGBM). New documents may lie in between."""
+    document_counts: str = setting("exact", choices=("exact", "by_hessian"))
+    """Counts of documents for min_docs_in_leaf. `exact`: the true number; `by_hessian`: an estimate from the
+    share of the leaf's hessian (LightGBM), which allows smaller leaves of documents with large hessians."""
+
+
+@dataclass(kw_only=True)
+class SplitSettings(SplitOptions):
+    """Requirements of a leaf and its split; BoostingRanker documents the fields that backends share."""
+
+    min_docs_in_leaf: int = 20
+    min_sum_hessian: float = 1e-3
+    min_split_gain: float = 0.0
+    max_delta_step: float = 0.0
+    l2: float = 0.0
+
+    @property
+    def highest_of_equals(self) -> bool:
+        return self.equal_cuts == "highest"
+
+    @property
+    def counts_by_hessian(self) -> bool:
+        return self.document_counts == "by_hessian"
+
+    @property
+    def gain_to_exceed(self) -> float:
+        """Gain that a split must exceed; -inf with cut_without_gain: rounding can make a gain negative."""
+        return -np.inf if self.cut_without_gain else self.min_split_gain
+
+    @property
+    def least_docs(self) -> int:
+        """Minimum number of documents a leaf needs to be split."""
+        return max(2 * self.min_docs_in_leaf, self.min_docs_in_split)
+
+    @property
+    def largest_step(self) -> float:
+        return self.max_delta_step or np.inf
+
+    @property
+    def least_hessian(self) -> float:
+        """Minimum sum of hessians per side; above 0, because a Newton step divides by it."""
+        return max(self.min_sum_hessian, np.finfo(np.float64).tiny)
+
+
+Bounds = tuple[float, float]
+"""(minimum, maximum) step of a leaf and all leaves below it."""
+UNBOUNDED: Bounds = (-np.inf, np.inf)
+
+
+class Split(NamedTuple):
+    """A split: documents in bins up to `bin` go left; missing values go left if `missing_left`.
+
+    `num_left` is the number of documents of all members that go left; None: the search did not count them.
+    """
+
+    gain: float
+    column: int
+    bin: int
+    missing_left: bool
+    left_bounds: Bounds = UNBOUNDED
+    right_bounds: Bounds = UNBOUNDED
+    num_left: int | None = None
+
+
+class SplitTerms(NamedTuple):
+    """The settings in the integer units of a tree's histograms.
+
+    Attributes:
+        l2: L2 penalty, added to a sum of hessians.
+        largest_step: maximum absolute step of a leaf.
+        least_hessian: minimum sum of hessians per side.
+        min_docs: minimum number of documents per side.
+        gain_unit: gain that 1 represents.
+        gain_to_exceed: gain that a split must exceed; not in units.
+        highest_of_equals: as in SplitSettings.
+        counts_by_hessian: as in SplitSettings.
+    """
+
+    l2: float
+    largest_step: float
+    least_hessian: float
+    min_docs: int
+    gain_unit: float
+    gain_to_exceed: float
+    highest_of_equals: bool
+    counts_by_hessian: bool
+
+
+def split_terms(settings: SplitSettings, quantised: Quantised) -> SplitTerms:
+    """Returns the settings in the units of these gradients and hessians."""
+    gradient_unit, hessian_unit = quantised.gradient_unit, quantised.hessian_unit
+    return SplitTerms(
+        # The square must be finite for every unit.
+        l2=min(settings.l2 / hessian_unit, 1e100),
+        largest_step=settings.largest_step * hessian_unit / gradient_unit,
+        least_hessian=settings.least_hessian / hessian_unit,
+        min_docs=settings.min_docs_in_leaf,
+        gain_unit=gradient_unit * gradient_unit / hessian_unit,
+        gain_to_exceed=settings.gain_to_exceed,
+        highest_of_equals=settings.highest_of_equals,
+        counts_by_hessian=settings.counts_by_hessian,
+    )
+
+
+def newton_step(
+    gradients: Gradients, hessians: Hessians, settings: SplitSettings, bounds: Bounds = UNBOUNDED
+) -> NDArray[np.float64]:
+    """Returns the steps of leaves with these sums of gradients and hessians.
+
+    A step is 0 if the sum of hessians is too small. Constraints: see the constrained search below.
+    """
+    shrunk = gradients - np.clip(gradients, -settings.l1, settings.l1)
+    has_step = hessians >= settings.least_hessian
+    step = np.divide(-shrunk, hessians + settings.l2, out=np.zeros_like(shrunk), where=has_step)
+    clipped: NDArray[np.float64] = np.clip(step, -settings.largest_step, settings.largest_step)
+    return np.clip(clipped, *bounds)
+
+
+def score(
+    gradients: Gradients, hessians: Hessians, steps: NDArray[np.float64], settings: SplitSettings
+) -> NDArray[np.float64]:
+    """Returns the scores of leaves with these sums of gradients and hessians and these steps."""
+    shrunk = gradients - np.clip(gradients, -settings.l1, settings.l1)
+    scores: NDArray[np.float64] = -steps * (2.0 * shrunk + (hessians + settings.l2) * steps)
+    return scores
+
+
+def reference_split(
+    gradients: Gradients,
+    hessians: Hessians,
+    bins: NDArray[np.uint8],
+    num_bins: NDArray[np.int64],
+    settings: SplitSettings,
+    signs: NDArray[np.int8] | None = None,
+    bounds: Bounds = UNBOUNDED,
+) -> Split | None:
+    """Specification: tries every split of a leaf.
+
+    Args:
+        gradients: (n,), of the leaf's documents.
+        hessians: (n,), of the leaf's documents.
+        bins: (C, n).
+        num_bins: (C,).
+        settings: requirements of a split.
+        signs: (C,), monotone constraints; None: no constraint.
+        bounds: bounds of the step with constraints.
+    """
+    best = None
+    if settings.cut_without_gain and _is_pure(gradients):
+        return None
+    whole = np.array([gradients.sum()]), np.array([hessians.sum()])
+    score_of_leaf = score(*whole, newton_step(*whole, settings), settings)[0]
+    for c, b, missing_left in _all_cuts(num_bins):
+        missing = bins[c] == num_bins[c] - 1
+        left = np.where(missing, missing_left, bins[c] <= b)
+        counts = _reference_counts(hessians, bins[c], num_bins[c], settings)
+        num_left = counts[: b + 1].sum() + missing_left * counts[-1]
+        if min(num_left, len(left) - num_left) < settings.min_docs_in_leaf:
+            continue
+        g, h = (np.array([values[left].sum(), values[~left].sum()]) for values in (gradients, hessians))
+        steps = newton_step(g, h, settings, bounds)
+        if h.min() < settings.least_hessian or (signs is not None and signs[c] * np.diff(steps) < 0):
+            continue
+        gain = float(score(g, h, steps, settings).sum() - score_of_leaf)
+        is_higher_equal = best is not None and (gain, c) == (best.gain, best.column) and b > best.bin
+        if gain > (best.gain if best else settings.gain_to_exceed) or (
+            is_higher_equal and settings.highest_of_equals
+        ):
+            best = Split(gain, c, b, missing_left if missing.any() else bool(h[0] >= h[1]))
+    return best
+
+
+def _reference_counts(
+    hessians: Hessians, bins: NDArray[np.uint8], num_bins: int, settings: SplitSettings
+) -> NDArray[np.int64]:
+    """Returns the (bins,) number of documents in each bin of a column; estimates with counts_by_hessian."""
+    counts: NDArray[np.int64] = np.bincount(bins, minlength=num_bins)
+    if not settings.counts_by_hessian:
+        return counts
+    shares = np.bincount(bins, hessians, minlength=num_bins) / hessians.sum()
+    counts = np.floor(shares * len(bins) + 0.5).astype(np.int64)
+    counts[0] = len(bins) - counts[1:].sum()
+    return counts
+
+
+def _is_pure(gradients: NDArray[np.float64] | NDArray[np.int64]) -> bool:
+    """Returns whether all gradients are equal: then no split has a gain, and RankLib tries none."""
+    return bool(gradients.min() == gradients.max())
+
+
+def _all_cuts(num_bins: NDArray[np.int64]) -> Iterator[tuple[int, int, bool]]:
+    for c in range(len(num_bins)):
+        for b in range(num_bins[c] - 1):
+            yield c, b, False
+            yield c, b, True
+
+
+def may_be_cut(
+    settings: SplitSettings,
+    quantised: Quantised,
+    rows: Rows,
+    depth: int,
+    num_documents: int | None = None,
+    team: Team = ALONE,
+) -> bool:
+    """Returns whether a leaf may be split.
+
+    Args:
+        settings: requirements of a split.
+        quantised: gradients of this member's documents.
+        rows: this member's documents in the leaf.
+        depth: depth of the leaf.
+        num_documents: number of documents of all members in the leaf; None: `rows` are all.
+        team: the members of the fit.
+    """
+    if (len(rows) if num_documents is None else num_documents) < settings.least_docs:
+        return False
+    if 0 < settings.max_depth <= depth:
+        return False
+    return not (settings.cut_without_gain and _all_are_equal(quantised.packed[rows] >> 32, team))
+
+
+def _all_are_equal(gradients: NDArray[np.int64], team: Team) -> bool:
+    """Returns whether the gradients of all members are equal; a member may have none."""
+    if len(gradients):
+        extremes = np.array([-gradients.min(), gradients.max()], dtype=np.float64)
+    else:
+        extremes = np.full(2, -np.inf)
+    lowest, highest = team.largest(extremes)
+    return bool(-lowest == highest)
+
+
+class LeafToCut(NamedTuple):
+    """A leaf to search for a split.
+
+    Attributes:
+        histogram: (B,), sums over the documents of all members.
+        rows: (n,), this member's documents in the leaf.
+        columns: (C,), mask of the columns that may be used.
+        bounds: bounds of the step; only constrained searches use them.
+        num_documents: number of documents of all members in the leaf; None: `rows` are all.
+    """
+
+    histogram: Histogram
+    rows: Rows
+    columns: NDArray[np.bool_]
+    bounds: Bounds = UNBOUNDED
+    num_documents: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of documents of all members in the leaf."""
+        return len(self.rows) if self.num_documents is None else self.num_documents
+
+
+BestCut = tuple[float, int, int, int]
+"""Gain of a split, its column, its bin, and whether missing values go left."""
+FindSplit = Callable[[LeafToCut], Split | None]
+"""Returns the best split of a leaf, or None if no split is allowed; callers check `may_be_cut` first."""
+PrepareSearch = Callable[[AnyBins, NDArray[np.int64], Quantised, SplitSettings, Team], FindSplit]
+"""(binned features, (C + 1,) starts of bins, gradients of the tree, settings, members of the fit) -> search
+for splits."""
+
+
+def prepare_search(
+    binned: AnyBins,
+    bin_start: NDArray[np.int64],
+    quantised: Quantised,
+    settings: SplitSettings,
+    team: Team = ALONE,
+) -> FindSplit:
+    """Returns the search for splits of one tree in one process; `growing` has that of several members."""
+    del team
+    return partial(find_split, binned, bin_start, split_terms(settings, quantised))
+
+
+def find_split(
+    binned: AnyBins, bin_start: NDArray[np.int64], terms: SplitTerms, leaf: LeafToCut
+) -> Split | None:
+    """Returns the best split of a leaf, or None if no split is allowed."""
+    gain, column, last_bin, missing_left = search(
+        binned.words, binned.layout, bin_start, leaf.histogram, leaf.rows, leaf.columns, terms
+    )
+    return Split(gain, column, last_bin, bool(missing_left)) if column >= 0 else None
+
+
+DOCUMENTS_COUNTED = 256
+"""Number of documents counted between two checks of whether they are enough."""
+
+
+@parallel_kernel
+def search(
+    words: NDArray[np.uint64],
+    layout: SparseLayout | None,
+    bin_start: NDArray[np.int64],
+    histogram: Histogram,
+    rows: Rows,
+    columns: NDArray[np.bool_],
+    terms: SplitTerms,
+) -> BestCut:
+    """Returns the result of `choose` for a leaf; threads search groups of eight columns."""
+    num_columns = len(columns)
+    gains, cuts = np.full(num_columns, -np.inf), np.empty((num_columns, 2), dtype=np.int64)
+    for group in numba.prange((num_columns + 7) // 8):
+        column_range = 8 * group, min(8 * group + 8, num_columns)
+        best_cuts(column_range, bin_start, histogram, columns, terms, gains, cuts)
+    return choose(words, layout, bin_start, histogram, rows, terms, gains, cuts)
+
+
+@kernel
+def best_cuts(
+    column_range: tuple[int, int],
+    bin_start: NDArray[np.int64],
+    histogram: Histogram,
+    columns: NDArray[np.bool_],
+    terms: SplitTerms,
+    gains: NDArray[np.float64],
+    cuts: NDArray[np.int64],
+) -> None:
+    """Writes the best split of each column in a range, without the limit on documents.
+
+    A split is its gain, its bin and whether missing values go left.
+    """
+    uncounted, space = np.zeros((2, 0), dtype=np.int64), _space()
+    for c in range(column_range[0], column_range[1]):
+        if columns[c]:
+            bins = bin_start[c], bin_start[c + 1]
+            gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(histogram, bins, uncounted, terms, space)
+
+
+@kernel
+def choose(
+    words: NDArray[np.uint64],
+    layout: SparseLayout | None,
+    bin_start: NDArray[np.int64],
+    histogram: Histogram,
+    rows: Rows,
+    terms: SplitTerms,
+    gains: NDArray[np.float64],
+    cuts: NDArray[np.int64],
+) -> BestCut:
+    """Returns the best split with enough documents on both sides, or column -1 if there is none.
+
+    `gains` and `cuts` contain the result of `best_cuts`; the gains are upper bounds.
+    """
+    is_counted, space = np.zeros(len(gains), dtype=np.bool_), _space()
+    while True:
+        c = int(np.argmax(gains))  # the first of equal gains
+        if not gains[c] > terms.gain_to_exceed:
+            return -np.inf, -1, 0, 0
+        bins = bin_start[c], bin_start[c + 1]
+        sums = histogram[bins[0] : bins[1]]
+        if is_counted[c]:
+            break
+        if terms.counts_by_hessian:
+            counts = estimated_counts(sums, len(rows))
+        else:
+            counts = _count(words, layout, c, rows, len(sums), cuts[c], terms.min_docs)
+        if docs_of_smaller(counts, cuts[c]) >= terms.min_docs:
+            break
+        gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(histogram, bins, _docs_left(counts), terms, space)
+        is_counted[c] = True
+    missing_left = left_is_larger(sums, cuts[c, 0]) if sums[-1] == 0 else cuts[c, 1]
+    return gains[c], c, cuts[c, 0], missing_left
+
+
+@kernel
+def best_cut_counted(
+    histogram: Histogram, bins: tuple[int, int], counts: NDArray[np.int64], terms: SplitTerms
+) -> tuple[float, int, int]:
+    """Returns the best split of a column with enough documents on both sides."""
+    return _best_cut(histogram, bins, _docs_left(counts), terms, _space())
+
+
+@inlined_kernel
+def left_is_larger(sums: Histogram, last_bin: int) -> int:
+    return int(2 * (_sum(sums[: last_bin + 1]) & 0xFFFFFFFF) >= (_sum(sums) & 0xFFFFFFFF))
+
+
+@kernel
+def _sum(values: NDArray[np.int64]) -> int:
+    """Returns the sum; this loop is vectorised, unlike numba's version of NumPy's sum."""
+    total = 0
+    for i in range(len(values)):
+        total += values[i]
+    return total
+
+
+@inlined_kernel
+def _count(
+    words: NDArray[np.uint64],
+    layout: SparseLayout | None,
+    column: int,
+    rows: Rows,
+    num_bins: int,
+    cut: NDArray[np.int64],
+    min_docs: int,
+) -> NDArray[np.int64]:
+    """Returns the (bins,) number of documents in each bin of a column.
+
+    Counting stops as soon as both sides of the split have min_docs documents. `cut` is the last bin that goes
+    left, and whether missing values go left.
+    """
+    counts, ahead = np.zeros(num_bins, dtype=np.int64), np.empty(DOCUMENTS_COUNTED, dtype=np.uint64)
+    for start in range(0, len(rows), DOCUMENTS_COUNTED):
+        block = rows[start : start + DOCUMENTS_COUNTED]
+        shift = read_column(words, layout, column, block, ahead)
+        for i in range(len(block)):
+            counts[(ahead[i] >> shift) & np.uint64(255)] += 1
+        if docs_of_smaller(counts, cut) >= min_docs:
+            break
+    return counts
+
+
+@kernel
+def docs_of_smaller(counts: NDArray[np.int64], cut: NDArray[np.int64]) -> int:
+    """Returns the number of documents on the smaller side of a split."""
+    left = _sum(counts[: cut[0] + 1]) + cut[1] * counts[-1]
+    return int(min(left, _sum(counts) - left))
+
+
+@kernel
+def estimated_counts(sums: Histogram, num_docs: int) -> NDArray[np.int64]:
+    """Returns the (bins,) estimated numbers of documents, assuming equal hessians of all documents."""
+    counts = np.empty(len(sums), dtype=np.int64)
+    docs_per_hessian = num_docs / float(_sum(sums) & 0xFFFFFFFF)
+    for b in range(len(sums)):
+        counts[b] = int(float(sums[b] & 0xFFFFFFFF) * docs_per_hessian + 0.5)
+    counts[0] = num_docs - _sum(counts[1:])
+    return counts
+
+
+@inlined_kernel
+def _docs_left(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the (2, bins) documents left of the split after each bin: missing values right, then left."""
+    docs, total = np.empty((2, len(counts)), dtype=np.int64), 0
+    for b in range(len(counts)):
+        total += counts[b]
+        docs[0, b], docs[1, b] = total, total + counts[-1]
+    return docs
+
+
+class Cuts(NamedTuple):
+    """Working memory for the splits of a column.
+
+    Attributes:
+        bin: (256,), last bin that goes left.
+        left: (256,), packed sum of the left side.
+        score: (256,), sum of the scores of both sides.
+    """
+
+    bin: NDArray[np.int64]
+    left: NDArray[np.int64]
+    score: Values
+
+
+@kernel
+def _space() -> Cuts:
+    return Cuts(np.empty(256, dtype=np.int64), np.empty(256, dtype=np.int64), np.empty(256))
+
+
+@kernel
+def _best_cut(
+    histogram: Histogram,
+    bins: tuple[int, int],
+    docs: NDArray[np.int64],
+    terms: SplitTerms,
+    cuts: Cuts,
+) -> tuple[float, int, int]:
+    """Returns a column's best split: gain (-inf if none is allowed), bin, whether missing values go left.
+
+    The bins of the column are bins[0], ..., bins[1] - 1 of the histogram. docs, (2, bins), is the number of
+    documents left of each split, or empty if documents are not counted. The integers are below 2^53, so that
+    floats represent them exactly.
+    """
+    keep_all = terms.highest_of_equals or docs.size > 0
+    missing = histogram[bins[1] - 1]
+    num_cuts, total = _cuts_that_differ(histogram, bins, keep_all, cuts)
+    total += missing
+    # NumPy floats, because without compilation a division of Python floats by zero raises an error.
+    leaf = _gradient(total), _hessian(total)
+    best, cut, missing_left = -np.inf, 0, 0
+    for side in range(2 if missing != 0 else 1):
+        score, number = _best_score(cuts, num_cuts, side * missing, leaf, docs, side, terms)
+        comes_first = number > cut if terms.highest_of_equals else number < cut
+        if score > best or (score == best and comes_first):
+            best, cut, missing_left = score, number, side
+    return terms.gain_unit * (best - _score(leaf[0], leaf[1], terms)), cuts.bin[cut], missing_left
+
+
+@inlined_kernel
+def _cuts_that_differ(
+    histogram: Histogram, bins: tuple[int, int], keep_all: bool, cuts: Cuts
+) -> tuple[int, int]:
+    """Writes the splits of a column; returns their number and the sum of all values that are not missing.
+
+    A split after an empty bin is the same as the split after the previous bin. It is only kept if `keep_all`
+    is True, or if it is the first. Most bins of a small leaf are empty.
+    """
+    total, keep = histogram[bins[0]], np.uint64(keep_all)
+    cuts.bin[0], cuts.left[0], num_cuts = 0, total, np.uint64(1)
+    for b in range(bins[0] + 1, bins[1] - 1):
+        value = histogram[np.uint64(b)]
+        total += value
+        # Always written but not always counted, which avoids an unpredictable branch.
+        cuts.bin[num_cuts], cuts.left[num_cuts] = b - bins[0], total
+        num_cuts += np.uint64(value != 0) | keep
+    return int(np.int64(num_cuts)), int(total)
+
+
+@inlined_kernel
+def _best_score(
+    cuts: Cuts,
+    num_cuts: int,
+    missing: int,
+    leaf: tuple[float, float],
+    docs: NDArray[np.int64],
+    side: int,
+    terms: SplitTerms,
+) -> tuple[float, int]:
+    """Returns the highest score of an allowed split with `missing` on its left, or -inf, and its index.
+
+    leaf is (gradient, hessian); docs[side] is the number of documents left of each split. Hessians and
+    documents on the left increase with the bin, so that the allowed splits are adjacent.
+    """
+    hessian = leaf[1]
+    first, end = 0, num_cuts
+    while first < end and _hessian(cuts.left[first] + missing) < terms.least_hessian:
+        first += 1
+    while first < end and hessian - _hessian(cuts.left[end - 1] + missing) < terms.least_hessian:
+        end -= 1
+    if docs.size > 0:
+        num_docs = docs[1, num_cuts - 1]  # the last split has all values on its left
+        while first < end and docs[side, first] < terms.min_docs:
+            first += 1
+        while first < end and num_docs - docs[side, end - 1] < terms.min_docs:
+            end -= 1
+    if first == end:
+        return -np.inf, 0
+    _score_cuts(cuts.left[first:end], missing, leaf, terms, cuts.score[first:end])
+    if terms.highest_of_equals:
+        best = _last_largest(cuts.score, first, end)
+    else:
+        best = _first_largest(cuts.score, first, end)
+    return (cuts.score[best], best) if cuts.score[best] >= 0.0 else (-np.inf, 0)
+
+
+@inlined_kernel
+def _score_cuts(
+    left: NDArray[np.int64], missing: int, leaf: tuple[float, float], terms: SplitTerms, scores: Values
+) -> None:
+    """Writes the sum of both sides' scores of each split; without a branch, so that it can be vectorised."""
+    gradient, hessian = leaf
+    if terms.largest_step < np.inf:
+        for i in range(len(left)):
+            g_left, h_left = _gradient(left[i] + missing), _hessian(left[i] + missing)
+            scores[i] = _score(g_left, h_left, terms) + _score(gradient - g_left, hessian - h_left, terms)
+    else:  # with one division instead of two
+        for i in range(len(left)):
+            g_left, h_left = _gradient(left[i] + missing), _hessian(left[i] + missing)
+            g_right, h_right = gradient - g_left, hessian - h_left + terms.l2
+            h_left += terms.l2
+            scores[i] = (g_left * g_left * h_right + g_right * g_right * h_left) / (h_left * h_right)
+
+
+@kernel
+def _gradient(packed: np.int64) -> np.float64:
+    return np.float64(packed >> 32)
+
+
+@kernel
+def _hessian(packed: np.int64) -> np.float64:
+    return np.float64(packed & 0xFFFFFFFF)
+
+
+@kernel
+def _score(gradient: float, hessian: float, terms: SplitTerms) -> float:
+    hessian += terms.l2
+    step = max(-terms.largest_step, min(terms.largest_step, -gradient / hessian))
+    return -step * (2.0 * gradient + hessian * step)
+
+
+@inlined_kernel
+def _first_largest(scores: Values, first: int, end: int) -> int:
+    """Returns the index of the largest score, the first among equals; no score may be between -1 and 0.
+
+    As integers, the bits of such floats have the same order, and integer comparisons can be vectorised.
+    """
+    bits = scores.view(np.int64)
+    largest, place = bits[first], first
+    for i in range(first, end):
+        largest = max(largest, bits[np.uint64(i)])
+    while bits[np.uint64(place)] != largest:
+        place += 1
+    return place
+
+
+@inlined_kernel
+def _last_largest(scores: Values, first: int, end: int) -> int:
+    last = end - 1
+    for b in range(last - 1, first - 1, -1):
+        if scores[b] > scores[last]:
+            last = b
+    return last
+
+
+# ---- Splitting with an l1 penalty and monotone constraints.
+#
+#     shrink(G)   = sign(G) * max(|G| - l1, 0)
+#     step(G, H)  = -shrink(G) / (H + l2), clipped as in `splitting`, then to the bounds of the leaf
+#     score(G, H) = -step * (2 * shrink(G) + (H + l2) * step)
+#
+# l1 is LightGBM's lambda_l1 and XGBoost's reg_alpha: a leaf with |G| below l1 has step 0. Monotone
+# constraints follow LightGBM's "basic" method, which XGBoost also uses: a split on a feature with sign +1
+# is rejected if the step of its right side is below that of its left side. After a valid split, the steps
+# of all leaves below either side are bounded by the mean of the two steps. As in LightGBM, the score of the
+# unsplit leaf ignores its bounds, so that bounds may leave no positive gain. Unlike in LightGBM, a feature
+# without a positive gain in a leaf is tried again in the leaves below it.
+#
+# Everything else is as in `splitting`. The two files are separate so that the loop over splits there stays
+# short; here NumPy arrays contain all splits of a leaf. Shapes: B bins of all columns. The last axis, of
+# size 2, is missing values right and missing values left.
+
+Signs = NDArray[np.int8]  # 1: scores must not decrease with the feature; -1: not increase; 0: unconstrained
+
+
+def monotone_signs(feature_names: Sequence[str], monotone: Mapping[str, int]) -> Signs:
+    """Returns the (F,) signs of the features, given signs by feature name.
+
+    Raises:
+        ConfigError: If no feature has one of the names.
+
+    >>> monotone_signs(["bm25", "age"], {"age": -1}).tolist()
+    [0, -1]
+    """
+    signs = np.zeros(len(feature_names), dtype=np.int8)
+    for name, sign in monotone.items():
+        if name not in feature_names:
+            raise ConfigError(
+                f"monotone.{name} is {sign}, but no feature has that name{did_you_mean(name, feature_names)}"
+            )
+        signs[list(feature_names).index(name)] = sign
+    return signs
+
+
+def prepare_constrained(signs: Signs) -> PrepareSearch:
+    """Returns the search for splits with the (F,) signs and l1."""
+
+    def prepare(
+        binned: AnyBins,
+        bin_start: NDArray[np.int64],
+        quantised: Quantised,
+        settings: SplitSettings,
+        team: Team = ALONE,
+    ) -> FindSplit:
+        search = _Search(binned, bin_start, quantised, settings, signs[binned.feature_of_column], team)
+        return partial(_find_split, search)
+
+    return prepare
+
+
+class _Search(NamedTuple):
+    """The input that all leaves of a tree share; signs are (C,)."""
+
+    binned: AnyBins
+    bin_start: NDArray[np.int64]
+    quantised: Quantised
+    settings: SplitSettings
+    signs: Signs
+    team: Team
+
+
+class _Cuts(NamedTuple):
+    """All splits of a leaf.
+
+    Attributes:
+        gains: (B, 2), -inf for a split that is not allowed.
+        middles: (B, 2), mean of the steps of the two sides.
+        left_is_larger: (B, 2), whether the sum of hessians on the left is at least that on the right.
+    """
+
+    gains: NDArray[np.float64]
+    middles: NDArray[np.float64]
+    left_is_larger: NDArray[np.bool_]
+
+
+def _find_split(search: _Search, leaf: LeafToCut) -> Split | None:
+    """Returns the allowed split with the highest gain and enough documents on both sides; None if none."""
+    cuts, is_counted = (
+        _all_constrained_cuts(search, leaf),
+        np.zeros(search.binned.num_columns, dtype=np.bool_),
+    )
+    while True:
+        cell, missing_left = divmod(int(np.argmax(cuts.gains)), 2)  # the first of equal gains
+        if not cuts.gains[cell, missing_left] > search.settings.gain_to_exceed:
+            return None
+        column = int(np.searchsorted(search.bin_start, cell, side="right")) - 1
+        bins = slice(search.bin_start[column], search.bin_start[column + 1])
+        if is_counted[column]:
+            break
+        cuts.gains[bins][_too_few(search, leaf, column, leaf.histogram[bins])] = -np.inf
+        is_counted[column] = True
+    if search.settings.highest_of_equals:
+        is_equal = (cuts.gains[bins] == cuts.gains[cell, missing_left]).any(axis=1)
+        cell = int(bins.start) + int(np.flatnonzero(is_equal)[-1])
+        missing_left = int(np.argmax(cuts.gains[cell]))
+    gain, middle = float(cuts.gains[cell, missing_left]), float(cuts.middles[cell, missing_left])
+    if leaf.histogram[bins.stop - 1] == 0:
+        missing_left = bool(cuts.left_is_larger[cell, missing_left])
+    left, right = _bounds_below(leaf.bounds, int(search.signs[column]), middle)
+    return Split(gain, column, cell - int(bins.start), bool(missing_left), left, right)
+
+
+def _bounds_below(bounds: Bounds, sign: int, middle: float) -> tuple[Bounds, Bounds]:
+    """Returns the bounds of the left and the right child of a split."""
+    low, high = bounds
+    if sign == 0:
+        return bounds, bounds
+    return ((low, middle), (middle, high)) if sign > 0 else ((middle, high), (low, middle))
+
+
+def _all_constrained_cuts(search: _Search, leaf: LeafToCut) -> _Cuts:
+    settings, num_bins = search.settings, search.binned.num_bins
+    left = _left_sums(leaf.histogram, search.bin_start)
+    total = leaf.histogram[: search.bin_start[1]].sum()
+    g_left, h_left = _unpack(left, search.quantised)
+    g_right, h_right = _unpack(total - left, search.quantised)
+    is_last = np.zeros(len(left), dtype=np.bool_)
+    is_last[search.bin_start[1:] - 1] = True
+    allowed = np.repeat(leaf.columns, num_bins)[:, None] & ~is_last[:, None]
+    allowed = allowed & (np.minimum(h_left, h_right) >= settings.least_hessian)
+    step_left = newton_step(g_left, h_left, settings, leaf.bounds)
+    step_right = newton_step(g_right, h_right, settings, leaf.bounds)
+    allowed &= np.repeat(search.signs, num_bins)[:, None] * (step_right - step_left) >= 0
+    gains = score(g_left, h_left, step_left, settings) + score(g_right, h_right, step_right, settings)
+    g, h = _unpack(total, search.quantised)
+    gains -= score(g, h, newton_step(g, h, settings), settings)
+    return _Cuts(np.where(allowed, gains, -np.inf), (step_left + step_right) / 2, h_left >= h_right)
+
+
+def _left_sums(histogram: Histogram, bin_start: NDArray[np.int64]) -> Histogram:
+    """Returns the (B, 2) packed sums on the left of the split after each bin."""
+    # Cumulative over all columns; overflow cancels in the difference.
+    sums, num_bins = np.cumsum(histogram), np.diff(bin_start)
+    before = np.repeat(np.append(0, sums)[bin_start[:-1]], num_bins)
+    missing = np.repeat(histogram[bin_start[1:] - 1], num_bins)
+    return np.stack([sums - before, sums - before + missing], axis=1)
+
+
+def _unpack(
+    packed: NDArray[np.int64] | np.int64, quantised: Quantised
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns the gradients and the hessians of packed sums."""
+    gradients = np.asarray(packed >> 32, dtype=np.float64) * quantised.gradient_unit
+    return gradients, np.asarray(packed & 0xFFFFFFFF, dtype=np.float64) * quantised.hessian_unit
+
+
+def _too_few(search: _Search, leaf: LeafToCut, column: int, sums: Histogram) -> NDArray[np.bool_]:
+    """Returns the (bins, 2) mask of a column's splits that leave a side fewer than min_docs_in_leaf."""
+    if search.settings.counts_by_hessian:
+        counts = estimated_counts(sums, leaf.size)
+    else:
+        bins = search.binned.bins_of(column, leaf.rows)
+        counts = search.team.total(np.bincount(bins, minlength=len(sums)))
+    left = np.cumsum(counts)[:, None] + np.array([0, counts[-1]])
+    too_few: NDArray[np.bool_] = np.minimum(left, leaf.size - left) < search.settings.min_docs_in_leaf
+    return too_few

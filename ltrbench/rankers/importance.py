@@ -1,0 +1,475 @@
+"""Feature importances of a fitted model that can be compared across backends.
+
+    split               number of splits on the feature, as a share of all splits
+    gain                gain of the feature's splits in training, as a share of the gain of all splits
+    shap                mean absolute SHAP value of the feature over test documents, as a share of the sum
+                        over features (Lundberg et al., 2020, "From Local Explanations to Global
+                        Understanding with Explainable AI for Trees")
+    permutation_within  decrease of a metric on the test set when the feature's values are shuffled within
+                        each query
+    permutation_across  the same, shuffled across all documents (Breiman, 2001, "Random Forests", section 10)
+    drop_column         decrease of the metric when the model is fitted again without the feature
+
+The first three come from the model, if it has them. They are shares because the libraries use different units
+(XGBoost's gain is half of LightGBM's at equal parameters). The others are in units of the metric, need only
+scores, and have a confidence interval: the kinds with the suffixes `_low` and `_high`.
+
+A feature that is constant within each query has an importance of exactly 0 when it is shuffled within
+queries, although trees may use it together with other features.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import Judgments, RankingDataset, Splits, sample_queries
+from ltrbench.data.features import rows_of_block
+from ltrbench.errors import ConfigError, did_you_mean, require
+from ltrbench.metrics import evaluate, parse_metric
+from ltrbench.metrics.functions import BUILT_IN
+from ltrbench.rankers.base import Ranker, contributions_of, importance_of, resolve_threads, scores_with
+from ltrbench.shapes import PerQuery, Scores
+
+log = logging.getLogger("ltrbench")
+
+SPLIT, GAIN, SHAP = "split", "gain", "shap"
+WITHIN, ACROSS, DROP_COLUMN = "permutation_within", "permutation_across", "drop_column"
+
+SHARES = (SPLIT, GAIN, SHAP)
+"""Kinds that sum to 1 over the features."""
+FALLS = (WITHIN, ACROSS, DROP_COLUMN)
+"""Kinds in units of the metric, with a confidence interval."""
+IMPORTANCE_KINDS = (WITHIN, ACROSS, SHAP, GAIN, SPLIT, DROP_COLUMN)
+"""All kinds, in the order of display; features are sorted by the first available kind."""
+MORE_KINDS = (
+    "Gain and splits depend on how each library grows trees, so they do not compare libraries. "
+    "importance=full also computes permutation importances and SHAP."
+)
+"""What to do where only gain and splits were recorded."""
+NAMES = {
+    WITHIN: "permutation within queries",
+    ACROSS: "permutation across queries",
+    SHAP: "mean |SHAP|",
+    GAIN: "gain",
+    SPLIT: "splits",
+    DROP_COLUMN: "dropping the column",
+}
+"""Names of the kinds in tables and sentences."""
+LOW, HIGH = "_low", "_high"
+
+MOST_LISTED = 10_000
+"""Number of features above which a run records only the features with an importance, and no permutation
+importances of a model that does not say which features it uses."""
+
+YARDSTICKS = ("random", "single_feature")
+"""Models that are left out of comparisons of features: a random ranker uses no feature, and a
+single-feature ranker ignores all other features by design."""
+
+Falls = NDArray[np.float64]
+"""(F, Q), decrease of a metric per feature and query; NaN for queries that the metric skips."""
+
+_GROUP_BYTES = 1 << 28
+"""Maximum memory of the features that are shuffled together. A ranker that scores several shuffles at once
+does the same work for any number of them only once."""
+_BYTES_PER_SCORE = 12
+"""A float32 value and a float64 score."""
+
+Shuffle = Callable[[NDArray[np.float32], Judgments, np.random.Generator], NDArray[np.float32]]
+"""Takes the (D,) values of a feature and returns them in another order."""
+
+
+@dataclass
+class ImportanceSettings:
+    """Settings of the feature importances.
+
+    Attributes:
+        kinds: kinds from IMPORTANCE_KINDS. drop_column fits the model again for each feature that it uses.
+        metric: metric whose decrease is measured.
+        repeats: number of shuffles per feature, which are averaged.
+        max_queries: maximum number of test queries that are shuffled; a sample of a larger test set.
+        max_documents: maximum number of test documents for SHAP; a sample of a larger test set.
+        drop_column_seeds: number of seeds for the fits of drop_column, which are averaged; the seeds are
+            those of the model and the following ones.
+
+    Raises:
+        ConfigError: a kind or the metric is unknown, or a number is not positive.
+    """
+
+    kinds: list[str] = field(default_factory=lambda: [SPLIT, GAIN])
+    metric: str = "ndcg@10"
+    repeats: int = 3
+    max_queries: int = 2000
+    max_documents: int = 1000
+    drop_column_seeds: int = 1
+
+    def __post_init__(self) -> None:
+        for kind in self.kinds:
+            if kind not in IMPORTANCE_KINDS:
+                close = did_you_mean(kind, IMPORTANCE_KINDS)
+                raise ConfigError(
+                    f"importance.kinds has the unknown kind '{kind}'{close} Kinds are "
+                    f"{', '.join(sorted(IMPORTANCE_KINDS))}."
+                )
+        parse_metric(self.metric)
+        require("importance.repeats", self.repeats, at_least=1)
+        require("importance.max_queries", self.max_queries, at_least=1)
+        require("importance.max_documents", self.max_documents, at_least=1)
+        require("importance.drop_column_seeds", self.drop_column_seeds, at_least=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Importances:
+    """Importances of F features.
+
+    Attributes:
+        feature_names: (F,) names. Of more than MOST_LISTED features, a run lists those with an importance
+            other than 0.
+        values: kind -> (F,) values.
+        is_part: whether further features have the importance 0.
+
+    Raises:
+        ConfigError: the number of values of a kind differs from the number of features.
+    """
+
+    feature_names: tuple[str, ...]
+    values: Mapping[str, NDArray[np.float64]]
+    is_part: bool = False
+
+    def __post_init__(self) -> None:
+        for kind, values in self.values.items():
+            if len(values) != len(self.feature_names):
+                raise ConfigError(
+                    f"importance '{kind}' has {len(values)} values for {len(self.feature_names)} features; "
+                    "the ranker's importance() must return one value per feature."
+                )
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The available kinds, in the order of IMPORTANCE_KINDS."""
+        return tuple(kind for kind in IMPORTANCE_KINDS if kind in self.values)
+
+    @property
+    def only_of_training(self) -> bool:
+        """Whether only gain or splits are available, which `importance=full` would complete."""
+        return bool(self.kinds) and set(self.kinds) <= {GAIN, SPLIT}
+
+    def listed(self) -> Importances:
+        """Returns the features with an importance if there are more than MOST_LISTED features, otherwise all
+        features."""
+        if len(self.feature_names) <= MOST_LISTED:
+            return self
+        has_one = np.any([np.nan_to_num(values) != 0 for values in self.values.values()], axis=0)
+        features = np.flatnonzero(has_one)
+        if not features.size:
+            features = np.zeros(1, dtype=np.intp)  # a table has a row
+        names = tuple(self.feature_names[feature] for feature in features)
+        values = {kind: values[features] for kind, values in self.values.items()}
+        return Importances(names, values, is_part=True)
+
+
+def importances(
+    ranker: Ranker, splits: Splits, settings: ImportanceSettings | None, seed: int
+) -> Importances:
+    """Computes the importances of a fitted ranker.
+
+    Args:
+        splits: the metric is computed on test; train and valid are used only for the fits of drop_column.
+        settings: None: no importances are computed.
+        seed: seed of samples and shuffles.
+    """
+    if settings is None:
+        return Importances(splits.test.feature_names, {})
+    of_model = importance_of(ranker)
+    kinds = [kind for kind in (SPLIT, GAIN) if kind in settings.kinds and kind in of_model]
+    values = {kind: shares(of_model[kind]) for kind in kinds}
+    if SHAP in settings.kinds:
+        values |= _shap(ranker, splits.test, settings.max_documents, seed)
+    sample = sample_queries(splits.test, min(1.0, settings.max_queries / splits.test.num_queries), seed)
+    kinds = _shuffled_kinds(ranker, splits.test, settings)
+    if kinds:
+        sample = sample.in_memory(keep_sparse=True)
+        scores = ranker.predict(sample.features)
+    for kind in kinds:
+        values |= _permutation(kind, ranker, sample, scores, settings, seed)
+    if DROP_COLUMN in settings.kinds:
+        falls = drop_column_falls(ranker, splits, settings)
+        values |= _with_interval(DROP_COLUMN, falls, splits.test.query_weights)
+    return Importances(splits.test.feature_names, values)
+
+
+def _shuffled_kinds(ranker: Ranker, test: RankingDataset, settings: ImportanceSettings) -> list[str]:
+    """Returns the kinds of permutation importances to compute; logs if there are too many features."""
+    kinds = [kind for kind in SHUFFLES if kind in settings.kinds]
+    if not kinds or test.num_features <= MOST_LISTED or SPLIT in importance_of(ranker):
+        return kinds
+    log.warning(
+        "importance.kinds: no %s, because %s does not say which of the %s features it uses, and each of more "
+        "than %s features would have to be shuffled. Use a model with trees, or fewer features.",
+        " and ".join(kinds),
+        type(ranker).__name__,
+        f"{test.num_features:,}",
+        f"{MOST_LISTED:,}",
+    )
+    return []
+
+
+def shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns values as shares of their sum; values with a sum of 0 are returned unchanged."""
+    total = values.sum()
+    return values / total if total > 0 else values
+
+
+def _shap(
+    ranker: Ranker, test: RankingDataset, max_documents: int, seed: int
+) -> dict[str, NDArray[np.float64]]:
+    """Returns the SHAP shares under their kind; empty if the ranker has no contributions."""
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(test.num_documents)[:max_documents]
+    total = np.zeros(test.num_features)
+    sample = np.sort(rows)
+    size = rows_of_block(test.num_features)
+    for first in range(0, len(sample), size):
+        contributions = contributions_of(ranker, test.features[sample[first : first + size]])
+        if contributions is None:
+            return {}
+        total += np.abs(contributions[:, :-1]).sum(axis=0)
+    return {SHAP: shares(total / len(sample))}
+
+
+def within_queries(
+    values: NDArray[np.float32], judgments: Judgments, rng: np.random.Generator
+) -> NDArray[np.float32]:
+    """Shuffles the values within each query."""
+    from ltrbench.rankers.shuffling import order_of_keys
+
+    return values[order_of_keys(rng.random(len(values)), judgments.query_start)]
+
+
+def across_queries(
+    values: NDArray[np.float32], judgments: Judgments, rng: np.random.Generator
+) -> NDArray[np.float32]:
+    """Shuffles the values across all documents."""
+    del judgments
+    return rng.permutation(values)
+
+
+SHUFFLES: Mapping[str, Shuffle] = {WITHIN: within_queries, ACROSS: across_queries}
+
+
+def _permutation(
+    kind: str,
+    ranker: Ranker,
+    test: RankingDataset,
+    scores: Scores,
+    settings: ImportanceSettings,
+    seed: int,
+) -> dict[str, NDArray[np.float64]]:
+    """Returns the permutation importances under their kind, with their interval.
+
+    Args:
+        scores: (D,), scores of the test documents without shuffles.
+    """
+    shuffle = SHUFFLES[kind]
+    if test.num_features <= MOST_LISTED:
+        falls = permutation_falls(ranker, test, shuffle, settings, seed, scores)
+        return _with_interval(kind, falls, test.query_weights)
+    # (F, Q) values would take gigabytes, so only those of the features in use are kept.
+    used = np.flatnonzero(_used(ranker, test.num_features))
+    values = {name: np.zeros(test.num_features) for name in (kind, kind + LOW, kind + HIGH)}
+    if used.size:
+        falls, _ = _falls_of(used, ranker, test, scores, shuffle, settings, seed)
+        for name, each in _with_interval(kind, falls, test.query_weights).items():
+            values[name][used] = each
+    return values
+
+
+def permutation_falls(
+    ranker: Ranker,
+    test: RankingDataset,
+    shuffle: Shuffle,
+    settings: ImportanceSettings,
+    seed: int,
+    scores: Scores | None = None,
+) -> Falls:
+    """Computes the metric on the test set minus the metric with a feature shuffled, averaged over repeats.
+
+    Args:
+        scores: (D,), scores of the test documents without shuffles; None: they are predicted.
+    """
+    # A sample of queries, whose columns are read one after another.
+    test = test.in_memory(keep_sparse=True)
+    scores = ranker.predict(test.features) if scores is None else scores
+    used = np.flatnonzero(_used(ranker, test.num_features))
+    of_used, whole = _falls_of(used, ranker, test, scores, shuffle, settings, seed)
+    falls = np.where(np.isnan(whole), np.nan, np.zeros((test.num_features, 1)))
+    falls[used] = of_used
+    return falls
+
+
+def _falls_of(
+    features: NDArray[np.intp],
+    ranker: Ranker,
+    test: RankingDataset,
+    scores: Scores,
+    shuffle: Shuffle,
+    settings: ImportanceSettings,
+    seed: int,
+) -> tuple[Falls, PerQuery]:
+    """Returns the rows of `permutation_falls` of some features, and the (Q,) metric without shuffles."""
+    whole = _per_query(test, scores, settings.metric)
+    falls = np.where(np.isnan(whole), np.nan, np.zeros((len(features), 1)))
+    if np.isnan(whole).all():
+        return falls, whole
+
+    def shuffle_into(values_of_repeats: NDArray[np.float32], feature: np.intp) -> None:
+        # One generator per feature, so that its result does not depend on the other features in use.
+        rng = np.random.default_rng([seed, int(feature)])
+        values = np.ascontiguousarray(test.features[:, feature])
+        for others in values_of_repeats:
+            others[:] = shuffle(values, test, rng)
+
+    def add_falls(place: int, scores_of_repeats: NDArray[np.floating[Any]]) -> None:
+        for new_scores in scores_of_repeats:
+            falls[place] += (whole - _per_query(test, new_scores, settings.metric)) / settings.repeats
+
+    size = max(_GROUP_BYTES // (_BYTES_PER_SCORE * settings.repeats * test.num_documents), 1)
+    all_values = np.empty((min(size, len(features)), settings.repeats, test.num_documents), dtype=np.float32)
+    with ThreadPoolExecutor(_num_threads(ranker, settings.metric)) as pool:
+        for first in range(0, len(features), size):
+            group = features[first : first + size]
+            values = all_values[: len(group)]
+            list(pool.map(shuffle_into, values, group))
+            new_scores = scores_with(ranker, test.features, scores, group, values)
+            list(pool.map(add_falls, range(first, first + len(group)), new_scores))
+    return falls, whole
+
+
+def _num_threads(ranker: Ranker, metric: str) -> int:
+    """Returns the number of threads that shuffle and evaluate; 1 for a metric of a plug-in, whose kernels may
+    not permit more."""
+    is_built_in = parse_metric(metric)[0] in BUILT_IN
+    return resolve_threads(ranker.num_threads) if is_built_in else 1
+
+
+def drop_column_falls(ranker: Ranker, splits: Splits, settings: ImportanceSettings) -> Falls:
+    """Computes the metric on the test set minus the metric of a ranker trained without a feature, averaged
+    over seeds.
+
+    The column is set to 0 instead of removed, so that settings that name features stay valid. The decrease is
+    0 for a feature that the fits with all features do not use.
+    """
+    seeds = range(ranker.seed, ranker.seed + settings.drop_column_seeds)
+    train, valid, test = splits.train, splits.valid, splits.test
+    whole = [ranker, *(replace(ranker, seed=seed).fit(train, valid) for seed in seeds[1:])]
+    used = np.any([_used(each, test.num_features) for each in whole], axis=0)
+    before = np.mean([_on(test, each, settings.metric) for each in whole], axis=0)
+    falls = np.where(np.isnan(before), np.nan, np.zeros((len(used), 1)))
+    for feature in np.flatnonzero(used):
+        train_left, test_left = _without(train, feature), _without(test, feature)
+        valid_left = None if valid is None else _without(valid, feature)
+        fitted = (replace(ranker, seed=seed).fit(train_left, valid_left) for seed in seeds)
+        falls[feature] = before - np.mean([_on(test_left, each, settings.metric) for each in fitted], axis=0)
+    return falls
+
+
+def _without(dataset: RankingDataset, feature: np.intp) -> RankingDataset:
+    features = np.array(dataset.features)
+    features[:, feature] = 0.0
+    return replace(dataset, features=features)
+
+
+def _used(ranker: Ranker, num_features: int) -> NDArray[np.bool_]:
+    """Returns (F,), whether a feature may affect the scores: a feature without splits needs no prediction."""
+    splits = importance_of(ranker).get(SPLIT)
+    return np.ones(num_features, dtype=np.bool_) if splits is None else splits > 0
+
+
+def _on(test: RankingDataset, ranker: Ranker, metric: str) -> PerQuery:
+    return _per_query(test, ranker.predict(test.features), metric)
+
+
+def _per_query(judged: RankingDataset, scores: Scores, metric: str) -> PerQuery:
+    return evaluate(judged, scores, [metric]).per_query[metric]
+
+
+def _with_interval(
+    kind: str, falls: Falls, query_weights: NDArray[np.float64] | None
+) -> dict[str, NDArray[np.float64]]:
+    """Returns the mean over the Q queries that count, and Student's 95 % interval: mean -+ t(Q - 1) SE.
+
+    The interval is for this model on other queries of the same distribution. The repeats of a query are
+    therefore averaged first, because more repeats give no information about other queries (model-PFI in
+    Molnar et al., 2023, "Relating the Partial Dependence Plot and Permutation Feature Importance to the Data
+    Generating Process"). The interval is NaN if only one query counts.
+    """
+    # Imported here because the import takes half a second, which --help does not need.
+    from scipy.special import stdtrit
+
+    from ltrbench.statistics import CONFIDENCE, PairedSample
+
+    weights = np.ones(falls.shape[1]) if query_weights is None else query_weights
+    counted = (weights > 0) & ~np.isnan(falls).any(axis=0)
+    if not counted.any():
+        return dict.fromkeys((kind, kind + LOW, kind + HIGH), np.full(len(falls), np.nan))
+    sample = PairedSample.of(falls[:, counted], weights[counted])
+    half = stdtrit(sample.num_queries - 1, (1 + CONFIDENCE) / 2) * sample.standard_errors
+    return {kind: sample.means, kind + LOW: sample.means - half, kind + HIGH: sample.means + half}
+
+
+def averaged(folds: Iterable[Sequence[Importances]]) -> Importances:
+    """Returns the mean over folds of the mean over each fold's runs, which differ in their seeds.
+
+    A kind is left out if a run does not have it or has values that are not finite; all kinds are left out if
+    the runs differ in their features, unless each lists a part of them. The half-width of an interval is the
+    mean over the seeds of a fold, which share their test queries, and sqrt(sum of squares) / J over the J
+    folds, which have different ones.
+    """
+    given = [list(runs) for runs in folds]
+    runs = in_common([run for cell in given for run in cell])
+    places = iter(runs)
+    cells = [[next(places) for _ in cell] for cell in given]
+    names = runs[0].feature_names
+    if any(run.feature_names != names for run in runs):
+        return Importances((), {})
+    values: dict[str, NDArray[np.float64]] = {}
+    for kind in runs[0].kinds:
+        if all(kind in run.values and np.isfinite(run.values[kind]).all() for run in runs):
+            values[kind] = np.mean([_mean_of(cell, kind) for cell in cells], axis=0)
+            if all(np.isfinite(run.values.get(kind + HIGH, np.nan)).all() for run in runs):
+                halves = [_mean_of(cell, kind + HIGH) - _mean_of(cell, kind) for cell in cells]
+                half = np.sqrt(np.square(halves).sum(axis=0)) / len(cells)
+                values |= {kind + LOW: values[kind] - half, kind + HIGH: values[kind] + half}
+    return Importances(names, values, runs[0].is_part)
+
+
+def in_common(several: Sequence[Importances]) -> list[Importances]:
+    """Returns the importances with the same features, if each lists only a part of the features: those that
+    any of them lists. Otherwise they are returned unchanged."""
+    if not all(each.is_part for each in several):
+        return list(several)
+    place: dict[str, int] = {}
+    for each in several:
+        for name in each.feature_names:
+            place.setdefault(name, len(place))
+    return [_filled(each, place) for each in several]
+
+
+def _filled(part: Importances, place: Mapping[str, int]) -> Importances:
+    """Returns importances of the features in `place`, 0 for those that `part` does not list."""
+    places = [place[name] for name in part.feature_names]
+    values = {kind: np.zeros(len(place)) for kind in part.values}
+    for kind, of_part in part.values.items():
+        values[kind][places] = of_part
+    return Importances(tuple(place), values, is_part=True)
+
+
+def _mean_of(runs: Sequence[Importances], kind: str) -> NDArray[np.float64]:
+    mean: NDArray[np.float64] = np.mean([run.values[kind] for run in runs], axis=0)
+    return mean

@@ -1,0 +1,473 @@
+"""Models that were trained elsewhere: model files of LightGBM, XGBoost and RankLib as rankers.
+
+    columns   which column of the data each feature of a model is
+    scoring   the scores of many documents, in a compiled loop
+
+The file stays as it is. The trees are read from it, and scores are computed in the arithmetic of its library:
+those of LightGBM and XGBoost bit for bit, those of RankLib up to the last bits of float32. The library is not
+needed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compilation import kernel, parallel_kernel, threads
+from ltrbench.data import RankingDataset
+from ltrbench.data.features import row_blocks
+from ltrbench.errors import ConfigError, DataError, ResultError, require_choice
+from ltrbench.models.reading import OF_RANKLIB, ModelFile, read_model_file
+from ltrbench.models.trees import LARGEST_ZERO, Ensemble, InnerNode, Leaf, flat, nodes_of, rebuilt
+from ltrbench.rankers.base import (
+    OF_A_FINISHED_RUN,
+    FitSummary,
+    OnIteration,
+    Ranker,
+    check_blocks,
+    check_fitted,
+    read_model_json,
+    resolve_threads,
+)
+from ltrbench.rankers.library import model_digest
+from ltrbench.shapes import Features
+
+# ---- Matches the features of a model file with the columns of the data: by names, by numbers or by
+# positions.
+#
+#     names       the model and the data have names of features: equal names
+#     numbers     the number of a feature in a LETOR file, which is the name of the column: RankLib's
+#     feature 5,
+#                 and the feature with index 5 of LightGBM and XGBoost, which read LETOR files with indices
+#                 from
+#                 0, are the column "5"
+#     positions   the first feature of the model is the first column; RankLib's features are counted from 1
+#
+# Only features that a split uses must exist in the data.
+
+BY_NAMES, BY_NUMBERS, BY_POSITIONS = "names", "numbers", "positions"
+WAYS = (BY_NAMES, BY_NUMBERS, BY_POSITIONS)
+
+_SHOWN = 10
+"""Maximum number of features that a message lists."""
+_DEFAULT_NAMES = ("Column_{}", "f{}", "{}")
+"""Names of features without names, by their index from 0: of LightGBM, of XGBoost, and of the columns of a
+DataFrame, whose "1" is the second one."""
+
+
+@dataclass(frozen=True)
+class MatchedFeatures:
+    """The columns of a model's features.
+
+    Attributes:
+        way: "names", "numbers" or "positions".
+        columns: feature that a split uses -> column of the data, both from 0.
+        sentence: how the features were matched.
+    """
+
+    way: str
+    columns: Mapping[int, int]
+    sentence: str
+
+
+def used_features(ensemble: Ensemble) -> list[int]:
+    """Returns the features that a split uses, ascending."""
+    nodes = (node for tree in ensemble.trees for node in nodes_of(tree.root))
+    return sorted({node.feature for node in nodes if isinstance(node, InnerNode)})
+
+
+def match_features(file: ModelFile, data_names: Sequence[str], way: str | None = None) -> MatchedFeatures:
+    """Matches the features of a model with the columns of the data.
+
+    Args:
+        data_names: (F,), names of the columns; numbers if the data are LETOR files.
+        way: "names", "numbers" or "positions"; None: names if both have them, else the numbers of RankLib,
+            else positions if the number of features is the same, else numbers from 0.
+
+    Raises:
+        ConfigError: The way is unknown, or the model has no names.
+        DataError: A feature that the model uses is not in the data; the message lists these features.
+    """
+    require_choice("--features", way, WAYS)
+    used = used_features(file.model.trees)
+    chosen = way or _way(file, data_names, used)
+    if chosen == BY_NAMES and not _has_names(file):
+        raise ConfigError(
+            f"{file.path} has no names of features, so that --features names is not possible. Use --features "
+            "numbers or --features positions."
+        )
+    places, labels = _places(chosen, data_names), _labels(chosen, file, used)
+    missing = [labels[feature] for feature in used if labels[feature] not in places]
+    if missing:
+        raise DataError(_missing(file, chosen, missing, len(used), data_names))
+    columns = {feature: places[labels[feature]] for feature in used}
+    return MatchedFeatures(chosen, columns, _sentence(file, chosen, len(used), data_names))
+
+
+def _has_names(file: ModelFile) -> bool:
+    names = file.model.feature_names
+    defaults = [[form.format(index) for index in range(len(names))] for form in _DEFAULT_NAMES]
+    return bool(names) and list(names) not in defaults
+
+
+def _are_numbers(names: Sequence[str]) -> bool:
+    return all(name.isdecimal() for name in names)
+
+
+def _way(file: ModelFile, data_names: Sequence[str], used: Sequence[int]) -> str:
+    """Returns how to match features if the user does not say it.
+
+    Raises:
+        DataError: The numbers of features differ, and the model has neither names nor RankLib's numbers.
+    """
+    if _has_names(file):
+        names = file.model.feature_names
+        if not _are_numbers(data_names) or {names[feature] for feature in used} <= set(data_names):
+            return BY_NAMES
+    if file.library == OF_RANKLIB:
+        return BY_NUMBERS if _are_numbers(data_names) else BY_POSITIONS
+    count = file.model.num_features
+    if count == len(data_names):
+        return BY_POSITIONS
+    # A LETOR file that LightGBM or XGBoost has read: indices begin at 0, and 0 is in no line.
+    if _are_numbers(data_names) and count == int(data_names[-1]) + 1 and 0 not in used:
+        return BY_NUMBERS
+    raise DataError(
+        f"{file.path} has {count} features, but the data has {len(data_names)}, and no names of "
+        f"features are in both ({_listed(list(data_names))}). Use data with the features of the "
+        "model, or say how to match them: --features numbers or --features positions."
+    )
+
+
+def _places(way: str, data_names: Sequence[str]) -> dict[str, int]:
+    """Returns label of a feature -> column of the data."""
+    if way == BY_POSITIONS:
+        return {str(column): column for column in range(len(data_names))}
+    places = {name: column for column, name in enumerate(data_names)}
+    if way == BY_NAMES:
+        # LightGBM replaces blanks in the names that it is given.
+        for name, column in list(places.items()):
+            places.setdefault(re.sub(r"\s", "_", name), column)
+    return places
+
+
+def _labels(way: str, file: ModelFile, used: Sequence[int]) -> dict[int, str]:
+    """Returns feature that a split uses -> its label: name, number or position."""
+    if way == BY_NAMES:
+        return {feature: file.model.feature_names[feature] for feature in used}
+    first = 1 if way == BY_NUMBERS and file.library == OF_RANKLIB else 0
+    return {feature: str(feature + first) for feature in used}
+
+
+def _missing(file: ModelFile, way: str, missing: list[str], num_used: int, data_names: Sequence[str]) -> str:
+    kind = {BY_NAMES: "names", BY_NUMBERS: "numbers", BY_POSITIONS: "positions, from 0,"}[way]
+    others = " or ".join(f"--features {other}" for other in WAYS if other != way)
+    return (
+        f"{file.path}: {len(missing)} of the {num_used} features that the model uses are not in the data, "
+        f"which has {len(data_names)} features ({_listed(list(data_names))}). Their {kind} are "
+        f"{_listed(missing)}. Name a run on data with these features, or match them in another way: {others}."
+    )
+
+
+def _sentence(file: ModelFile, way: str, num_used: int, data_names: Sequence[str]) -> str:
+    how = {
+        BY_NAMES: "by their names",
+        BY_NUMBERS: "by their numbers in LETOR files",
+        BY_POSITIONS: "by their positions: the first feature of the model is the first column",
+    }[way]
+    return (
+        f"{num_used} features of the model are used, and were matched with the {len(data_names)} columns of "
+        f"the data {how} (--features {way})."
+    )
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+# ---- The scores of an `Ensemble` for many documents, in a compiled loop.
+#
+# `rankers.models.scoring.ensemble_scores` is the specification: the scores have the same bits.
+#
+# D documents, F features, T trees, N nodes of all trees.
+
+FEW_VISITS = 1 << 15
+"""Number of documents times trees below which more threads are slower than one."""
+
+_BLOCK = 64
+"""Number of documents that go down a tree one after another, while its nodes are in the cache."""
+
+
+class FlatTrees(NamedTuple):
+    """The nodes of all trees as arrays; the children of a node come after it.
+
+    Attributes:
+        roots: (T,), index of the root of each tree.
+        feature: (N,), feature of an inner node; -1 for a leaf.
+        threshold: (N,), rounded to the dtype of the ensemble; float64 compares float32 numbers alike.
+        left: (N,), left child.
+        right: (N,), right child.
+        missing_left: (N,), whether a missing value goes left.
+        zero_missing: (N,), whether 0 counts as missing.
+        value: (N,), value of a leaf times the weight of its tree, in the dtype of the sum.
+        base_score: (1,), in the same dtype.
+        is_strict: whether a value equal to the threshold goes right.
+    """
+
+    roots: NDArray[np.int64]
+    feature: NDArray[np.int64]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    missing_left: NDArray[np.bool_]
+    zero_missing: NDArray[np.bool_]
+    value: NDArray[np.floating[Any]]
+    base_score: NDArray[np.floating[Any]]
+    is_strict: bool
+
+
+def flat_trees(ensemble: Ensemble) -> FlatTrees:
+    """Returns the nodes of all trees as arrays."""
+    dtype = np.dtype(ensemble.score_dtype)
+    trees = [flat(tree.root) for tree in ensemble.trees]
+    sizes = [len(tree.feature) for tree in trees]
+    roots = np.concatenate([[0], np.cumsum(sizes)])[:-1].astype(np.int64)
+    shift = np.repeat(roots, sizes)
+    values = [
+        tree.value.astype(dtype) * dtype.type(weighted.weight)
+        for tree, weighted in zip(trees, ensemble.trees, strict=True)
+    ]
+    return FlatTrees(
+        roots=roots,
+        feature=_joined([tree.feature for tree in trees], np.int64),
+        threshold=_joined([tree.threshold for tree in trees], ensemble.threshold_dtype).astype(np.float64),
+        left=_joined([tree.left for tree in trees], np.int64) + shift,
+        right=_joined([tree.right for tree in trees], np.int64) + shift,
+        missing_left=_joined([tree.missing_left for tree in trees], np.bool_),
+        zero_missing=_joined([tree.zero_missing for tree in trees], np.bool_),
+        value=_joined(values, dtype),
+        base_score=np.array([ensemble.base_score], dtype=dtype),
+        is_strict=ensemble.comparison == "<",
+    )
+
+
+def _joined(arrays: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+    return np.concatenate([np.empty(0, dtype=dtype), *arrays]).astype(dtype)
+
+
+def flat_scores(trees: FlatTrees, features: Features) -> NDArray[np.floating[Any]]:
+    """Returns the (D,) scores of (D, F) features, in the dtype of the sum."""
+    scores = np.full(len(features), trees.base_score[0])
+    # Always read-only, so that one compilation serves read-only and writable arrays.
+    given = np.ascontiguousarray(features).view()
+    given.flags.writeable = False
+    _all_blocks(trees, given, scores)
+    return scores
+
+
+@parallel_kernel
+def _all_blocks(trees: FlatTrees, features: Features, scores: NDArray[np.floating[Any]]) -> None:
+    for block in numba.prange((len(scores) + _BLOCK - 1) // _BLOCK):
+        documents = slice(block * _BLOCK, min((block + 1) * _BLOCK, len(scores)))
+        _one_block(trees, features[documents], scores[documents])
+
+
+@kernel
+def _one_block(trees: FlatTrees, features: Features, scores: NDArray[np.floating[Any]]) -> None:
+    """Adds the values of all trees to the scores of a block of documents, in the order of the trees."""
+    for t in range(len(trees.roots)):
+        root = np.uint64(trees.roots[t])
+        for d in range(len(scores)):
+            document, node = np.uint64(d), root
+            while trees.feature[node] >= 0:
+                x = np.float64(features[document, np.uint64(trees.feature[node])])
+                if x != x or (trees.zero_missing[node] and abs(x) <= LARGEST_ZERO):
+                    goes_left = trees.missing_left[node]
+                elif trees.is_strict:
+                    goes_left = x < trees.threshold[node]
+                else:
+                    goes_left = x <= trees.threshold[node]
+                node = np.uint64(trees.left[node] if goes_left else trees.right[node])
+            scores[document] += trees.value[node]
+
+
+SETTINGS_FILE_OF_IMPORT = "imported.json"
+
+MOST_COLUMNS = 100_000_000
+"""Maximum number of columns of the data."""
+
+_IMPORT_AGAIN = "Copy the folder again, or import the model again"
+_NAMES = ("model.txt", "model.json", "model.ubj")
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A model on the columns of the data.
+
+    Attributes:
+        file: the original.
+        columns: feature that a split uses -> column of the data.
+        num_columns: F, number of columns of the data.
+        trees: the trees, with columns as features.
+        flat: the same for the compiled loop.
+    """
+
+    file: ModelFile
+    columns: Mapping[int, int]
+    num_columns: int
+    trees: Ensemble
+    flat: FlatTrees
+
+
+@dataclass(kw_only=True)
+class ImportedRanker(Ranker):
+    """Scores documents with a model file of LightGBM, XGBoost or RankLib; it cannot be trained.
+
+    Scores are float64, also if the library sums in float32, so that no bit of them is lost.
+    """
+
+    reads_blocks: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._held: _Held | None = None
+
+    @classmethod
+    def of(cls, file: ModelFile, columns: Mapping[int, int], num_columns: int) -> Self:
+        """Returns a ranker with the model of a file.
+
+        Args:
+            columns: feature of the model -> column of the data, from 0, for all features that a split uses.
+            num_columns: number of columns of the data.
+        """
+        ranker = cls()
+        trees = _on_columns(file.model.trees, columns)
+        ranker._held = _Held(file, dict(columns), num_columns, trees, flat_trees(trees))
+        ranker.summary = FitSummary(num_trees=len(trees.trees))
+        return ranker
+
+    @property
+    def num_columns(self) -> int:
+        """F, number of columns of the data."""
+        return check_fitted(self._held).num_columns
+
+    def fit(
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None = None,
+        on_iteration: OnIteration | None = None,
+    ) -> NoReturn:
+        """Refuses: the model was trained elsewhere.
+
+        Raises:
+            ConfigError: always.
+        """
+        del train, valid, on_iteration
+        raise ConfigError(
+            "an imported model cannot be trained. Train it with its library and import the new file with "
+            "python -m ltrbench import, or choose a model of ltrbench, such as model=lightgbm."
+        )
+
+    def predict(self, features: Features) -> NDArray[np.float64]:
+        held = check_fitted(self._held)
+        given = check_blocks(features, held.num_columns)
+        scores = np.empty(given.shape[0])
+        is_small = len(held.trees.trees) * given.shape[0] < FEW_VISITS
+        with threads(1 if is_small else resolve_threads(self.num_threads)):
+            for start, block in row_blocks(given):
+                scores[start : start + len(block)] = flat_scores(held.flat, block)
+        return scores
+
+    def warm_up(self) -> None:
+        """Compiles the loop over trees and documents."""
+        held = check_fitted(self._held)
+        self.predict(np.zeros((1, held.num_columns), dtype=np.float32))
+
+    def trees(self) -> Ensemble:
+        return check_fitted(self._held).trees
+
+    def importance(self) -> dict[str, NDArray[np.float64]]:
+        held = check_fitted(self._held)
+        used = held.flat.feature[held.flat.feature >= 0]
+        return {"split": np.bincount(used, minlength=held.num_columns).astype(np.float64)}
+
+    def seed_matters(self, num_documents: int) -> bool:
+        return False
+
+    def save(self, folder: Path) -> None:
+        held = check_fitted(self._held)
+        name = f"model{held.file.ending}"
+        (folder / name).write_bytes(held.file.content)
+        content = {
+            "file": name,
+            "digest": model_digest(held.file.content),
+            "num_columns": held.num_columns,
+            "columns": {str(feature): column for feature, column in sorted(held.columns.items())},
+        }
+        (folder / SETTINGS_FILE_OF_IMPORT).write_text(json.dumps(content, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        path = folder / SETTINGS_FILE_OF_IMPORT
+        types = {"file": str, "digest": str, "num_columns": int, "columns": dict[str, int]}
+        content = read_model_json(path, types)
+        if content["file"] not in _NAMES:
+            raise _damaged(path, f"file is {content['file']!r}, not one of {', '.join(_NAMES)}")
+        file = read_model_file(folder / content["file"], OF_A_FINISHED_RUN)
+        if model_digest(file.content) != content["digest"]:
+            raise ResultError(
+                f"{file.path} differs from the file that was imported: it was changed, or copied only in "
+                f"part. {_IMPORT_AGAIN}."
+            )
+        columns = _checked_columns(path, content, file)
+        return cls.of(file, columns, content["num_columns"])
+
+
+def _checked_columns(path: Path, content: Mapping[str, Any], file: ModelFile) -> dict[int, int]:
+    """Returns feature -> column from the JSON of a saved ranker.
+
+    Raises:
+        ResultError: A used feature has no column, or a column is out of range.
+    """
+    num_columns = content["num_columns"]
+    if not 1 <= num_columns <= MOST_COLUMNS:
+        raise _damaged(path, f"num_columns is {num_columns}, not between 1 and {MOST_COLUMNS:,}")
+    columns = {
+        int(text): column
+        for text, column in content["columns"].items()
+        if text.isdecimal() and len(text) < 10
+    }
+    used = used_features(file.model.trees)
+    if columns.keys() != set(used) or len(content["columns"]) != len(columns):
+        raise _damaged(path, "columns does not have exactly the features that the model uses")
+    wrong = next((column for column in columns.values() if not 0 <= column < num_columns), None)
+    if wrong is not None:
+        raise _damaged(path, f"columns has {wrong}, not a column from 0 to {num_columns - 1}")
+    return columns
+
+
+def _damaged(path: Path, reason: str) -> ResultError:
+    return ResultError(f"{path} is not a saved ranker: {reason}. {_IMPORT_AGAIN}.")
+
+
+def _on_columns(ensemble: Ensemble, columns: Mapping[int, int]) -> Ensemble:
+    """Returns the trees with columns of the data as features."""
+    trees = tuple(
+        replace(
+            tree,
+            root=tree.root
+            if isinstance(tree.root, Leaf)
+            else rebuilt(tree.root, lambda node: {"feature": columns[node.feature]}, lambda value: value),
+        )
+        for tree in ensemble.trees
+    )
+    return replace(ensemble, trees=trees)

@@ -1,0 +1,835 @@
+"""LightGBM behind the Ranker contract.
+
+The shared fields are in LightGBM's units: they are LightGBM's parameters under other names, and the other
+backends translate them. LightGBM's metrics are off. Early stopping uses LightGBM's running scores (float64),
+which only `Booster.eval` makes public.
+
+Monitoring costs little [measured: 30,000 x 136 training documents, 10,000 validation documents, 2 cores]: an
+iteration takes 21 ms, of which the validation scores take at most 1 ms and passing them on 0.3 ms; the
+evaluator adds 1.1 ms. If a fit takes seconds longer, the cause is another one: LightGBM's threads spin while
+they wait for each other. With another process on one of the two cores, 40 iterations took 8 to 28 s instead
+of 0.9 s, monitored or not, and 1.0 s with OMP_WAIT_POLICY=passive. That variable must be set before LightGBM
+is imported, and costs up to 10 % on idle cores.
+
+    features      features that are not one array, in forms that LightGBM takes
+    on_workers    the fit on the workers of a Dask cluster
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import re
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ltrbench.errors import ConfigError, DataError, LtrbenchError, require, require_choice
+
+try:
+    import lightgbm as lgb
+except ImportError as error:
+    raise ImportError("model=lightgbm needs LightGBM: pip install lightgbm") from error
+except OSError as error:
+    # LightGBM's wheel needs the OpenMP runtime of the system.
+    raise ImportError(
+        f"LightGBM is installed, but its OpenMP runtime is missing ({error}): apt install libgomp1"
+    ) from error
+
+import lightgbm as lgb
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.data.features import (
+    AnyFeatures,
+    FeatureMatrix,
+    RowView,
+    StackedRows,
+    as_array,
+    csr_of,
+    read_rows,
+    require_memory,
+    row_blocks,
+    rows_of_block,
+)
+from ltrbench.distributed.base import (
+    MemberKeys,
+    PlacedShards,
+    QueryShard,
+    held,
+    held_by_member,
+    keys_of_members,
+)
+from ltrbench.measure import available_bytes
+from ltrbench.models.lightgbm_files import check_text, parse_lightgbm_file, tree_of_lightgbm
+from ltrbench.models.trees import Ensemble
+from ltrbench.rankers.base import (
+    Finding,
+    FitCurve,
+    FitsTogether,
+    FitSummary,
+    JoinsArrays,
+    MemberMonitor,
+    Monitor,
+    Severity,
+    check_fitted,
+    threads_of_workers,
+)
+from ltrbench.rankers.library import (
+    LibraryRanker,
+    metrics_are_off,
+    refuse_deep,
+    refuse_unknown,
+    refused_labels,
+    set_instead,
+    ties_by_row,
+    under_same_name,
+    weights_of_documents,
+)
+from ltrbench.shapes import Features, Scores
+
+# ---- Features in the forms that LightGBM reads without one array of all of them.
+#
+#     rows of arrays                 the arrays, and slices of them, one below the other
+#     sparse rows, 0 where absent    SciPy's CSR
+#     any other FeatureMatrix        BlockSequence, which LightGBM reads in batches
+#
+# LightGBM chooses the same bins, so that the models are the same as for one array.
+
+_DEFAULT_BINS = 255
+"""LightGBM's default of max_bin; with more bins than that, a bin takes 2 bytes."""
+
+MOST_DOCUMENTS_BINNED = 200_000
+"""Number of documents above which the bins are chosen on a sample (bin_construct_sample_cnt)."""
+
+_DEFAULT_LEAVES = 31
+"""LightGBM's default of num_leaves."""
+_STORED_BYTES, _FEATURE_BYTES, _HISTOGRAM_BYTES = 24, 1500, 16
+"""Bytes of sparse features: of a stored value and of a feature [measured, 4 million values of 2,000 to
+1,000,000 features, LightGBM 4.7], and of a bin of a leaf's histogram (two sums in float64)."""
+
+_SAMPLE_BYTES = 12
+"""Bytes of a sampled value: float64, and the row number."""
+
+
+def make_lightgbm_dataset(features: AnyFeatures, params: dict[str, Any], **content: Any) -> lgb.Dataset:
+    """Returns a constructed data set of LightGBM.
+
+    Args:
+        content: labels, sizes of the queries and the like, under LightGBM's names.
+
+    Raises:
+        DataError: LightGBM needs more memory than is available.
+    """
+    if params.get("linear_tree") and not _is_of_arrays(features):
+        features = as_array(features)  # LightGBM would crash
+    if not isinstance(features, FeatureMatrix):
+        return lgb.Dataset(features, params=params, **content).construct()
+    if (sparse := csr_of_zeros(features)) is not None:
+        _require_memory_of_stored(sparse.nnz, features.shape, params)
+        return lgb.Dataset(sparse, params=params, **content).construct()
+    _require_memory(features, params)
+    if _is_of_arrays(features):
+        arrays = list(_slices(features, 0, len(features)))
+        return lgb.Dataset(arrays, params=params, **content).construct()
+    return _DatasetOfSequence(BlockSequence(features), params=params, **content).construct()
+
+
+def csr_of_zeros(features: AnyFeatures) -> Any | None:
+    """Returns sparse features whose absent values are 0 as SciPy's CSR; None for other features."""
+    sparse = csr_of(features)
+    return sparse.to_scipy() if sparse is not None and sparse.absent == 0 else None
+
+
+class BlockSequence(lgb.Sequence):
+    """Rows of a FeatureMatrix, which LightGBM reads in batches."""
+
+    def __init__(self, features: FeatureMatrix) -> None:
+        self.features = features
+        self.batch_size = rows_of_block(features.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __getitem__(self, index: Any) -> NDArray[Any]:
+        rows = self.features[index]
+        # LightGBM takes a sample of single rows in float64 only.
+        return rows if rows.ndim == 2 else rows.astype(np.float64)
+
+
+class _DatasetOfSequence(lgb.Dataset):
+    """A data set of a BlockSequence whose bins are chosen as for an array, and in no more memory.
+
+    The methods replace methods of LightGBM 4.6 and 4.7. If a later version has other names, its own methods
+    choose the bins more slowly and in more than twice the memory.
+    """
+
+    def get_params(self) -> dict[str, Any]:
+        # By default without min_data_in_leaf, so that LightGBM would drop other features.
+        return dict(self.params or {})
+
+    def _Dataset__sample(  # noqa: N802
+        self, seqs: list[BlockSequence], total_nrow: int
+    ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.int32]]]:
+        """Returns the values of a sample by columns, without zeros, and their row numbers in the sample."""
+        return sampled_columns(seqs[0].features, self._create_sample_indices(total_nrow=total_nrow))
+
+
+def sampled_columns(
+    features: FeatureMatrix, rows: NDArray[np.int32]
+) -> tuple[list[NDArray[np.float64]], list[NDArray[np.int32]]]:
+    """Returns the values of some rows by columns, without zeros, and their positions in `rows`.
+
+    Args:
+        rows: row numbers, ascending.
+    """
+    shape = features.shape[1], len(rows)
+    values, positions, ends = np.empty(shape), np.empty(shape, dtype=np.int32), [0] * shape[0]
+    for start, block in row_blocks(features):
+        first, after = np.searchsorted(rows, [start, start + len(block)])
+        of_columns = block[rows[first:after] - start].T.copy()
+        kept = (np.abs(of_columns) > lgb.basic.ZERO_THRESHOLD) | np.isnan(of_columns)
+        for column, begin in enumerate(ends):
+            places = np.flatnonzero(kept[column])
+            ends[column] = end = begin + len(places)
+            values[column, begin:end] = of_columns[column, places]
+            positions[column, begin:end] = first + places
+    return (
+        [values[column, :end] for column, end in enumerate(ends)],
+        [positions[column, :end] for column, end in enumerate(ends)],
+    )
+
+
+def _require_memory(features: FeatureMatrix, params: dict[str, Any]) -> None:
+    """Raises DataError if the bins, or what LightGBM needs to choose them, do not fit into memory."""
+    num_documents, num_features = features.shape
+    bytes_per_value = 1 if params.get("max_bin", _DEFAULT_BINS) <= _DEFAULT_BINS else 2
+    if params.get("linear_tree"):
+        bytes_per_value += features.dtype.itemsize  # linear leaves need the values
+    sampled = min(num_documents, params.get("bin_construct_sample_cnt", MOST_DOCUMENTS_BINNED))
+    num_bytes = (num_documents * bytes_per_value + sampled * _SAMPLE_BYTES) * num_features
+    free = available_bytes()
+    if num_bytes > free:
+        raise DataError(
+            f"LightGBM's bins of {num_documents} documents with {num_features} features need up to "
+            f"{num_bytes / 1e9:.1f} GB of memory, but only {free / 1e9:.1f} GB are available. Take fewer "
+            "queries (data.subset), or free memory."
+        )
+
+
+def _require_memory_of_stored(num_stored: int, shape: tuple[int, int], params: dict[str, Any]) -> None:
+    """Raises DataError if the bins of sparse features or the histograms do not fit into memory.
+
+    LightGBM bundles the features, and keeps the histogram of every leaf. A bin has at least `min_data_in_bin`
+    stored values, and a feature has two more bins.
+    """
+    num_documents, num_features = shape
+    most = num_features * params.get("max_bin", _DEFAULT_BINS)
+    num_bins = min(most, num_stored // params.get("min_data_in_bin", 3) + 2 * num_features)
+    histograms = params.get("num_leaves", _DEFAULT_LEAVES) * num_bins * _HISTOGRAM_BYTES
+    num_bytes = num_stored * _STORED_BYTES + num_features * _FEATURE_BYTES + histograms
+    require_memory(
+        f"LightGBM's bins and histograms of {num_documents} documents with {num_features} sparse features",
+        num_bytes,
+        "Take fewer queries (data.subset), set fewer num_leaves or max_bins (model.num_leaves, "
+        "model.max_bins), or free memory.",
+    )
+
+
+def _is_of_arrays(features: AnyFeatures) -> bool:
+    if isinstance(features, RowView):
+        return _is_of_arrays(features.base)
+    if isinstance(features, StackedRows):
+        return all(_is_of_arrays(part) for part in features.parts)
+    return not isinstance(features, FeatureMatrix)
+
+
+def _slices(features: AnyFeatures, start: int, stop: int) -> Iterator[Features]:
+    """Yields the arrays that hold the rows from `start` to before `stop`, without a copy."""
+    if isinstance(features, RowView):
+        for begin, end in features.ranges_within(np.array([[start, stop]])).tolist():
+            yield from _slices(features.base, begin, end)
+    elif isinstance(features, StackedRows):
+        part_start = features.row_start
+        first, after = np.searchsorted(part_start, start, side="right") - 1, np.searchsorted(part_start, stop)
+        for number in range(first, after):
+            part, offset = features.parts[number], int(part_start[number])
+            begin, end = max(start - offset, 0), min(stop - offset, len(part))
+            if begin < end:
+                yield from _slices(part, begin, end)
+    else:
+        yield read_rows(features, start, stop)
+
+
+# ---- LightGBM's fit on the workers of a Dask cluster, with `lightgbm.dask.DaskLGBMRanker`.
+#
+# Every worker turns its shard into one partition of each Dask array. The partitions stay on their workers,
+# and the group sizes of a partition sum to its rows, because no query is divided. LightGBM then connects
+# the workers by sockets of its own and adds their histograms (tree_learner=data).
+
+_LOOK_SECONDS = 1.0
+"""Time between two looks at the workers."""
+
+_SET_BY_DASK = ("num_threads",)
+"""Parameters that `lightgbm.dask` sets: each worker uses the threads that Dask gives it."""
+
+
+def fit_on_workers(
+    workers: FitsTogether, train: PlacedShards, num_trees: int, parameters: Mapping[str, Any]
+) -> str:
+    """Returns the text of the model.
+
+    Args:
+        parameters: under LightGBM's names, as for a local fit.
+
+    Raises:
+        ImportError: A package that `lightgbm.dask` needs is missing.
+        LtrbenchError: A worker has ended.
+    """
+    try:
+        from lightgbm.dask import DaskLGBMRanker
+    except ImportError as error:
+        raise ImportError(_NEEDS) from error
+    left = {name: value for name, value in parameters.items() if name not in _SET_BY_DASK}
+    ranker = DaskLGBMRanker(client=workers.client, n_estimators=num_trees, **left)
+    arrays = {name: _array(workers, train, make) for name, make in _PARTS.items()}
+    if all(shard.dataset.query_weights is None for shard in train.shards):
+        del arrays["sample_weight"]
+
+    def fit() -> str:
+        with workers.client.as_current():
+            ranker.fit(arrays.pop("X"), arrays.pop("y"), **arrays)
+        return str(ranker.booster_.model_to_string())
+
+    # lightgbm.dask prints how it chooses ports, and always warns of n_jobs, which has a default. Output and
+    # warnings belong to all threads, and the thread of a fit whose worker has ended may never restore them.
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Parameter .* will be ignored")
+        return _watched(workers, fit)
+
+
+def check_threads(workers: FitsTogether, num_threads: int) -> None:
+    """Raises ConfigError if the recorded number of threads would not be that of `lightgbm.dask`."""
+    of_dask = workers.client.nthreads()
+    wanted = threads_of_workers(workers, num_threads)
+    for address, count in zip(workers.addresses, wanted, strict=True):
+        if of_dask.get(address, count) != count:
+            raise ConfigError(
+                f"the Dask worker {address} has {of_dask[address]} threads, which lightgbm.dask uses, but "
+                f"this fit is to use {count}. Set num_threads=0, and distributed.threads_per_worker=null for "
+                "a running scheduler."
+            )
+
+
+_NEEDS = (
+    "a distributed fit of model=lightgbm needs Dask and scikit-learn: pip install 'ltrbench[dask,sklearn]'"
+)
+
+
+def _features(shard: QueryShard) -> Any:
+    features = shard.dataset.features
+    sparse = csr_of_zeros(features) if isinstance(features, FeatureMatrix) else None
+    return as_array(features) if sparse is None else sparse
+
+
+def _labels(shard: QueryShard) -> NDArray[np.float64]:
+    return shard.dataset.labels
+
+
+def _query_sizes(shard: QueryShard) -> NDArray[np.int64]:
+    return shard.dataset.query_sizes
+
+
+def _weights(shard: QueryShard) -> NDArray[np.float64] | None:
+    return weights_of_documents(shard.dataset)
+
+
+_PARTS: dict[str, Callable[[QueryShard], Any]] = {
+    "X": _features,
+    "y": _labels,
+    "group": _query_sizes,
+    "sample_weight": _weights,
+}
+"""Argument of `DaskLGBMRanker.fit` -> function that makes it from a shard."""
+
+
+def _part(make: Callable[[QueryShard], Any], key: str) -> Any:
+    return make(held(key))
+
+
+def _array(workers: FitsTogether, placed: PlacedShards, make: Callable[[QueryShard], Any]) -> Any:
+    """Returns a Dask array with one partition on each worker, made there from its shard."""
+    try:
+        import dask
+        import dask.array
+    except ImportError as error:
+        raise ImportError(_NEEDS) from error
+    parts = []
+    for address, key, shard in zip(workers.addresses, placed.keys, placed.shards, strict=True):
+        future = workers.client.submit(_part, make, key, workers=[address], pure=False)
+        rows = shard.dataset.num_queries if make is _query_sizes else shard.dataset.num_documents
+        shape = (rows, shard.dataset.num_features) if make is _features else (rows,)
+        parts.append(dask.array.from_delayed(dask.delayed(future), shape, dtype=np.float64))
+    return dask.array.concatenate(parts)
+
+
+def _watched(workers: FitsTogether, fit: Callable[[], str]) -> str:
+    """Returns the result of a fit; ends it if a worker has ended, for which `lightgbm.dask` would wait
+    without limit.
+
+    Raises:
+        LtrbenchError: A worker has ended.
+    """
+    results: list[str] = []
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            results.append(fit())
+        except BaseException as error:  # raised again in the thread of the caller
+            errors.append(error)
+
+    thread = threading.Thread(target=call, daemon=True, name="lightgbm.dask")
+    thread.start()
+    while thread.is_alive():
+        thread.join(_LOOK_SECONDS)
+        present = workers.client.nthreads()
+        lost = [address for address in workers.addresses if address not in present]
+        if lost:
+            _end_others(workers, [address for address in workers.addresses if address in present])
+            raise LtrbenchError(
+                f"the Dask worker {lost[0]} (rank {workers.addresses.index(lost[0])}) ended during the fit "
+                "of model=lightgbm, perhaps because memory ran out; the other workers were started again. "
+                "Run the job again, with more memory or more workers (distributed.workers)."
+            )
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _end_others(workers: FitsTogether, addresses: list[str]) -> None:
+    """Starts the processes of workers again, which wait in LightGBM for the lost one."""
+    # Without a nanny a worker cannot be started again; the error about the lost worker matters more.
+    with contextlib.suppress(Exception):
+        workers.client.restart_workers(addresses, timeout=10, raise_for_error=False)
+
+
+def replayed_curve(
+    workers: FitsTogether,
+    train: PlacedShards,
+    valid: PlacedShards | None,
+    model: str,
+    metrics: tuple[str, ...],
+) -> tuple[FitCurve, float]:
+    """Returns the learning curve of a model, and the seconds that it took.
+
+    `lightgbm.dask` reports no scores during a fit. The workers compute those of each tree afterwards, with
+    the final weights of the trees (extra.boosting=dart changes the weights during a fit).
+    """
+    if not metrics:
+        return ([], {}), 0.0
+    began = time.perf_counter()
+    arguments = [
+        (keys, model, metrics, member.num_threads)
+        for keys, member in zip(keys_of_members(train, valid), workers.members, strict=True)
+    ]
+    curve: FitCurve = workers.run_team(_member_curve, arguments)[0]
+    return curve, time.perf_counter() - began
+
+
+def _member_curve(
+    team: JoinsArrays, keys: MemberKeys, model: str, metrics: tuple[str, ...], num_threads: int
+) -> FitCurve:
+    train, valid = held_by_member(keys)
+    shards = [train] if valid is None else [train, valid]
+    booster, features = lgb.Booster(model_str=model), [_features(shard) for shard in shards]
+    scores = [np.zeros(shard.dataset.num_documents) for shard in shards]
+    monitor = MemberMonitor(None, team, train, valid, metrics)
+    for tree in range(booster.num_trees()):
+        for of_split, values in zip(scores, features, strict=True):
+            of_split += np.asarray(
+                booster.predict(values, start_iteration=tree, num_iteration=1, num_threads=num_threads)
+            )
+        monitor.should_stop(tree + 1, scores[0].copy(), None if valid is None else scores[1])
+    return monitor.curve
+
+
+HIGHEST_GRADE = 30
+"""Highest label in LightGBM's default gains, 2^l - 1."""
+MAX_QUERY_SIZE = 10_000
+"""Maximum number of documents per query in lambdarank."""
+
+_NAMES = {
+    "learning_rate": "learning_rate shrinkage_rate eta",
+    "num_leaves": "num_leaves num_leaf max_leaves max_leaf max_leaf_nodes",
+    "min_docs_in_leaf": "min_data_in_leaf min_data_per_leaf min_data min_child_samples min_samples_leaf",
+    "min_sum_hessian": "min_sum_hessian_in_leaf min_sum_hessian_per_leaf min_sum_hessian min_hessian "
+    "min_child_weight",
+    "min_split_gain": "min_gain_to_split min_split_gain",
+    "max_delta_step": "max_delta_step max_tree_output max_leaf_output",
+    "l2": "lambda_l2 reg_lambda lambda l2_regularization",
+    "max_bins": "max_bin max_bins",
+    "truncation": "lambdarank_truncation_level",
+    "objective": "objective objective_type app application loss num_class num_classes",
+    "bagging_fraction": "bagging_fraction sub_row subsample bagging",
+    "bagging_freq": "bagging_freq subsample_freq",
+    "feature_fraction": "feature_fraction sub_feature colsample_bytree",
+    "feature_fraction_bynode": "feature_fraction_bynode sub_feature_bynode colsample_bynode",
+    **under_same_name(
+        "label_gain lambdarank_position_bias_regularization lambdarank_norm sigmoid bagging_by_query "
+        "deterministic"
+    ),
+    "seed": "seed random_seed random_state",
+    "num_threads": "num_threads num_thread nthread nthreads n_jobs",
+}
+
+_REFUSED_NAMES = set_instead(
+    {
+        "num_trees": "num_iterations num_iteration n_iter num_tree num_trees num_round num_rounds nrounds "
+        "num_boost_round n_estimators max_iter",
+        "early_stopping": "early_stopping_round early_stopping_rounds early_stopping n_iter_no_change "
+        "early_stopping_min_delta first_metric_only",
+    }
+) | metrics_are_off("LightGBM", "metric metrics metric_types eval_at ndcg_eval_at ndcg_at map_eval_at map_at")
+
+_WITHOUT_SEED = {"lambda_l1", "max_depth", "min_data_in_bin", "path_smooth"}
+"""Parameters of `extra` that are known not to draw random numbers."""
+
+_NOT_DISTRIBUTED = {"linear_tree", "tree_learner", "forcedsplits_filename", "num_machines", "machines"}
+"""Parameters of `extra` that a distributed fit does not support, or that `lightgbm.dask` sets."""
+
+_OF_FILES = {
+    "categorical_feature",
+    "data",
+    "group_column",
+    "header",
+    "ignore_column",
+    "label_column",
+    "parser_config_file",
+    "pre_partition",
+    "precise_float_parser",
+    "two_round",
+    "valid",
+    "weight_column",
+}
+"""Parameters of the data files of LightGBM's command line; they have no effect on arrays."""
+
+
+@dataclass(kw_only=True)
+class LightGBMRanker(LibraryRanker):
+    """LightGBM's LambdaMART, or its cross-entropy objective for NDCG.
+
+    The weight of a query is the weight of each of its documents; weights may vary within a query.
+    """
+
+    objective: str = "lambdarank"
+    """lambdarank: pairs weighted by their change of NDCG; rank_xendcg: cross entropy with NDCG's gains."""
+    label_gain: list[float] | None = None
+    """Gains of the labels 0, 1, 2, ...; None: 2^label - 1, for labels up to 30."""
+    lambdarank_norm: bool = True
+    """Divides the weight of a pair by 0.01 + |score difference|, and scales the gradients of a query by
+    log2(1 + S) / S, where S is the sum of the gradients of its pairs."""
+    sigmoid: float = 1.0
+    """Slope of the logistic function of a pair's score difference."""
+    lambdarank_position_bias_regularization: float | None = None
+    """L2 penalty of the bias learned for each position in `RankingDataset.positions`; None: positions are not
+    used."""
+    bagging_fraction: float = 1.0
+    """Fraction of the documents, or queries, sampled per tree; needs bagging_freq."""
+    bagging_freq: int = 0
+    """Number of iterations between two samples; 0: no sampling."""
+    bagging_by_query: bool = False
+    """Samples whole queries instead of documents."""
+    feature_fraction: float = 1.0
+    """Fraction of the features sampled per tree."""
+    feature_fraction_bynode: float = 1.0
+    """Fraction of the tree's features sampled per split."""
+    deterministic: bool = True
+    """Gives the same bits on any number of threads: sums are taken in a fixed order, and histograms are built
+    column-wise instead of by the method that is faster in a trial run."""
+
+    library = "LightGBM"
+    library_error = lgb.basic.LightGBMError
+    library_convention = "lightgbm"
+    packages = ("lightgbm",)
+    reads_blocks = True
+    is_repeatable_on_workers: ClassVar[bool] = False
+    model_file = "model.txt"
+    names = _NAMES
+    refused_names = _REFUSED_NAMES
+    shares = ("bagging_fraction", "feature_fraction", "feature_fraction_bynode")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice("objective", self.objective, ("lambdarank", "rank_xendcg"))
+        require("sigmoid", self.sigmoid, above=0)
+        require(
+            "lambdarank_position_bias_regularization",
+            self.lambdarank_position_bias_regularization,
+            at_least=0,
+        )
+        require("bagging_freq", self.bagging_freq, at_least=0)
+        if self.bagging_fraction < 1 and self.bagging_freq == 0:
+            raise ConfigError(
+                f"bagging_fraction is {self.bagging_fraction}, but bagging_freq is 0, so nothing would be "
+                "sampled. Set bagging_freq=1 for a new sample in every iteration."
+            )
+        if self.objective == "rank_xendcg":
+            neutral = {
+                "truncation": None,
+                "label_gain": None,
+                "lambdarank_position_bias_regularization": None,
+                "lambdarank_norm": True,
+                "sigmoid": 1.0,
+            }
+            self._refuse_fields_without_effect(neutral, "objective=rank_xendcg", "objective=lambdarank")
+        if self.extra:
+            self._check_extra()
+
+    def _check_extra(self) -> None:
+        refuse_unknown("LightGBM", self.extra, _parameter_names() - _OF_FILES)
+        if self.extra.get("boosting") == "dart" and self.early_stopping is not None:
+            raise ConfigError(
+                "extra.boosting is dart, which rescales earlier trees, so early stopping cannot return to an "
+                "earlier iteration. Set early_stopping=null."
+            )
+
+    def check_distributed(self) -> None:
+        alone = "or fit in one process with distributed=none"
+        if self.early_stopping is not None:
+            raise ConfigError(
+                "early_stopping is set, but LightGBM's distributed fit (lightgbm.dask) has no early stopping "
+                f"(issue 3712 of LightGBM). Set early_stopping=null, {alone}."
+            )
+        if self.lambdarank_position_bias_regularization is not None:
+            raise ConfigError(
+                "lambdarank_position_bias_regularization is "
+                f"{self.lambdarank_position_bias_regularization}, but LightGBM's distributed fit "
+                f"(lightgbm.dask) takes no positions. Set the parameter to null, {alone}."
+            )
+        for name in sorted(_NOT_DISTRIBUTED & self.extra.keys()):
+            raise ConfigError(
+                f"extra.{name} is {self.extra[name]}, but cannot be set in a distributed fit of LightGBM "
+                f"(lightgbm.dask). Remove extra.{name}, {alone}."
+            )
+
+    def fit_distributed(
+        self,
+        workers: FitsTogether,
+        train: PlacedShards,
+        valid: PlacedShards | None = None,
+        metrics: Sequence[str] = (),
+    ) -> FitCurve:
+        check_threads(workers, self.num_threads)
+        with self._refusing_extra():
+            model = fit_on_workers(workers, train, self.num_trees, self.library_parameters())
+        curve, seconds = replayed_curve(workers, train, valid, model, tuple(metrics))
+        self._model, self._is_deep = lgb.Booster(model_str=model), False
+        self.summary = FitSummary(self._model.current_iteration(), self.num_trees, seconds)
+        return curve
+
+    def _boosted(
+        self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
+    ) -> tuple[lgb.Booster, int, int]:
+        if self.lambdarank_position_bias_regularization is not None and train.positions is None:
+            raise ConfigError(
+                "lambdarank_position_bias_regularization is "
+                f"{self.lambdarank_position_bias_regularization}, but the training data have no positions. "
+                "Pass RankingDataset(positions=...), or set the parameter to null."
+            )
+        with self._refusing_extra():
+            train_set = self._dataset(train)
+            booster = lgb.Booster(self.library_parameters(), train_set)
+        valid_set = None
+        if valid is not None and monitor.wants_scores:
+            valid_set = self._dataset(valid, reference=train_set)
+            booster.add_valid(valid_set, "valid")
+
+        def grow(_: int) -> int:
+            # LightGBM drops a tree without a split; with sampling, the next tree may have one.
+            booster.update()
+            return booster.current_iteration()
+
+        def scores_of(data: lgb.Dataset) -> Scores:
+            return _running_scores(booster, data)
+
+        num_iterations = self._boost(grow, scores_of, train_set, valid_set, monitor)
+        kept = monitor.best_iteration or booster.current_iteration()
+        # Via text, as lgb.train does: this drops the trimmed trees and releases the training data.
+        model = lgb.Booster(model_str=booster.model_to_string(num_iteration=kept))
+        return model, kept, num_iterations
+
+    def _dataset(self, data: RankingDataset, reference: lgb.Dataset | None = None) -> lgb.Dataset:
+        learns_bias = self.lambdarank_position_bias_regularization is not None
+        return make_lightgbm_dataset(
+            data.features,
+            label=data.labels,
+            group=data.query_sizes,
+            weight=weights_of_documents(data),
+            position=data.positions if learns_bias and reference is None else None,
+            reference=reference,
+            params=self.library_parameters(),
+        )
+
+    def _num_features(self, model: lgb.Booster) -> int:
+        return model.num_feature()
+
+    def _sparse_form(self, features: FeatureMatrix) -> Any | None:
+        return csr_of_zeros(features)
+
+    def _scores(self, model: lgb.Booster, features: Any) -> NDArray[np.float64]:
+        return np.asarray(model.predict(features, num_threads=self._threads))
+
+    def _shap_values(self, model: lgb.Booster, features: Features) -> NDArray[np.float64] | None:
+        if self.extra.get("linear_tree"):
+            return None  # LightGBM does not support linear leaves here
+        # LightGBM's random forest predicts the mean of its trees but explains their sum.
+        divisor = model.num_trees() if self.extra.get("boosting") == "rf" else 1
+        return np.asarray(model.predict(features, pred_contrib=True, num_threads=self._threads)) / divisor
+
+    def _to_bytes(self, model: lgb.Booster) -> bytes:
+        return model.model_to_string().encode()
+
+    def _from_bytes(self, content: bytes) -> tuple[lgb.Booster, bool]:
+        is_deep = check_text(content.decode())
+        return lgb.Booster(model_str=content.decode()), is_deep
+
+    def importance(self) -> dict[str, NDArray[np.float64]]:
+        booster: lgb.Booster = check_fitted(self._model)
+        return {
+            kind: booster.feature_importance(importance_type=kind).astype(np.float64)
+            for kind in ("split", "gain")
+        }
+
+    def trees(self) -> Ensemble:
+        booster: lgb.Booster = check_fitted(self._model)
+        refuse_deep(self._is_deep, "LightGBM")
+        file = parse_lightgbm_file(booster.model_to_string().encode())
+        if any(tree.is_linear for tree in file.trees):
+            raise ConfigError(
+                "trees with extra.linear_tree have linear models in their leaves, which cannot be shown. Fit "
+                "without extra.linear_tree."
+            )
+        # A random forest (extra.boosting=rf) predicts the mean of its trees.
+        weight = 1 / len(file.trees) if "average_output" in file.head else 1.0
+        return Ensemble(
+            tuple(tree_of_lightgbm(tree, weight) for tree in file.trees), threshold_dtype="float64"
+        )
+
+    def seed_matters(self, num_documents: int) -> bool:
+        return (
+            self._samples
+            or self.objective == "rank_xendcg"
+            or not self.deterministic
+            or num_documents > MOST_DOCUMENTS_BINNED
+            or not self.extra.keys() <= _WITHOUT_SEED
+        )
+
+    def _departure_from_defaults(self) -> str:
+        return ", but deterministic is true" if self.deterministic else ""
+
+    def _inapplicable(self) -> tuple[str, ...]:
+        return ("truncation",) if self.objective == "rank_xendcg" else ()
+
+    def _departures(self) -> dict[str, bool]:
+        forgets = max(self.l2 or 0.0, self.min_split_gain or 0.0, self.max_delta_step or 0.0) > 0
+        return {
+            "Bin edges differ from other backends: LightGBM bins features by its own algorithm, with at "
+            "least 3 documents per bin.": True,
+            "Missing values are treated as 0 if the feature had no missing values in training.": True,
+            # Observed with l2=5: LightGBM marks a feature as not splittable, and child leaves skip it.
+            "LightGBM skips a feature in all leaves below a leaf where no split on it had enough "
+            "gain.": forgets,
+            "Samples differ from other backends: LightGBM samples documents and features by its own "
+            "algorithm.": self._samples,
+            "The objective is rank_xendcg (cross entropy), not LambdaMART on NDCG; truncation is not "
+            "applied.": self.objective == "rank_xendcg",
+        }
+
+    def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
+        highest = HIGHEST_GRADE if self.label_gain is None else len(self.label_gain) - 1
+        yield from refused_labels(
+            train.labels,
+            (train.labels % 1 != 0) | (train.labels > highest),
+            f"LightGBM accepts only the grades 0, 1, ..., {highest}. Map the labels to these grades; "
+            "label_gain sets the gain of each grade.",
+        )
+        largest = int(train.query_sizes.argmax())
+        if self.objective == "lambdarank" and train.query_sizes[largest] > MAX_QUERY_SIZE:
+            yield Finding(
+                Severity.REFUSED,
+                f"query {train.query_ids[largest]} has {train.query_sizes[largest]} documents; LightGBM's "
+                f"lambdarank accepts at most {MAX_QUERY_SIZE} per query. Remove documents, or set "
+                "objective=rank_xendcg.",
+            )
+
+    def _cautions_in(self, train: RankingDataset) -> Iterator[Finding]:
+        yield from ties_by_row(train)
+        if train.positions is not None and self.lambdarank_position_bias_regularization is None:
+            yield Finding(
+                Severity.CAUTION,
+                "The positions of the training data are not used; set "
+                "model.lambdarank_position_bias_regularization to learn position biases.",
+            )
+
+    def library_metrics(
+        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
+    ) -> dict[str, float]:
+        """Returns ndcg@k and map@k, from a booster without trees whose initial scores are `scores`."""
+        wanted = [name for name in names if name.partition("@")[0] in ("ndcg", "map") and "@" in name]
+        if not wanted or self.label_gain is not None:
+            return {}
+        parameters = {
+            "objective": "lambdarank",
+            "metric": ["ndcg", "map"],
+            "eval_at": sorted({int(name.partition("@")[2]) for name in wanted}),
+            "num_threads": self._threads,
+            "verbosity": -1,
+        }
+        data = lgb.Dataset(
+            # LightGBM needs at least one feature; its metrics use none.
+            np.zeros((dataset.num_documents, 1), dtype=np.float32),
+            label=dataset.labels,
+            group=dataset.query_sizes,
+            weight=weights_of_documents(dataset),
+            init_score=scores.astype(np.float64),
+            params=parameters,
+        )
+        figures = {each[1]: each[2] for each in lgb.Booster(parameters, data).eval_train()}
+        return {name: float(figures[name]) for name in wanted}
+
+    def library_parameters(self) -> dict[str, Any]:
+        return {
+            **self._under_library_names({}),
+            # Otherwise LightGBM times both methods of building histograms, and uses the faster one.
+            "force_col_wise": self.deterministic and "force_row_wise" not in self.extra,
+            "metric": "none",
+            "verbosity": -1,
+            **self.extra,
+        }
+
+
+def _running_scores(booster: lgb.Booster, data: lgb.Dataset) -> Scores:
+    """Returns the (D,) scores of the trees so far."""
+    seen: list[Scores] = []
+
+    def keep(scores: Scores, _: lgb.Dataset) -> tuple[str, float, bool]:
+        # A copy, because LightGBM writes the next iteration's scores into the same array.
+        seen.append(scores.copy())
+        return "scores", 0.0, True
+
+    booster.eval(data, "scores", keep)
+    return seen[0]
+
+
+@functools.cache
+def _parameter_names() -> frozenset[str]:
+    """Returns all parameters of this version of LightGBM, which it lists in the text of a model."""
+    quiet = {"verbosity": -1, "num_threads": 1}
+    empty = lgb.Dataset(np.zeros((2, 1), dtype=np.float32), label=np.zeros(2), params=quiet)
+    return frozenset(re.findall(r"^\[(\w+):", lgb.Booster(quiet, empty).model_to_string(), re.MULTILINE))

@@ -1,0 +1,760 @@
+"""The native LambdaMART of `ltrbench.native` behind the Ranker contract.
+
+    settings        all settings, their checks, and their translation to the engine's settings
+    departures      the sentences about parameters that are not matched with other backends
+    together        one fit by several workers
+
+This file: fitting, predicting, saving and loading.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compilation import threads
+from ltrbench.conf_folder import conf_dir, settings_in
+from ltrbench.data import RankingDataset
+from ltrbench.data.features import csr_of, row_blocks
+from ltrbench.distributed.base import MemberKeys, PlacedShards, held_by_member, keys_of_members
+from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError, did_you_mean, require
+from ltrbench.metrics import DEFAULT, Convention
+from ltrbench.metrics.conventions import TableGain, exponential_gain, linear_gain
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
+from ltrbench.native.attribution import replaced_scores, tree_shap
+from ltrbench.native.bins import COLUMN_BINS
+from ltrbench.native.boosting import (
+    BINNINGS,
+    BoostingSettings,
+    DartSettings,
+    SamplingSettings,
+    TreeOptions,
+    boost,
+)
+from ltrbench.native.forest import Forest, add_scores, add_stored_scores, first_flaw
+from ltrbench.native.nodes import NO_FEATURE, Tree
+from ltrbench.native.objectives import (
+    CrossEntropy,
+    ObjectiveSettings,
+    SquaredError,
+    check_labels,
+    check_settings,
+    prepare,
+)
+from ltrbench.native.objectives.pairs import parse_layout
+from ltrbench.native.objectives.pairwise import ObjectiveOptions, PairOptions, PairSettings
+from ltrbench.native.objectives.position_bias import (
+    AdditiveBias,
+    BiasCorrection,
+    Factors,
+    PositionBiasSettings,
+    UnbiasedPairs,
+    correctable,
+)
+from ltrbench.native.settings import changed, check, check_effects, part
+from ltrbench.native.splitting import SplitOptions, SplitSettings
+from ltrbench.native.team import Placement, Team
+from ltrbench.native.warm_up import (
+    compile_engine,
+    compile_joint_growth,
+    compile_sparse_engine,
+    four_documents,
+    four_sparse_documents,
+)
+from ltrbench.rankers.base import (
+    BoostingRanker,
+    Finding,
+    FitCurve,
+    FitsTogether,
+    FitSummary,
+    MemberMonitor,
+    Monitor,
+    OnIteration,
+    Severity,
+    check_blocks,
+    check_features,
+    check_fitted,
+    resolve_threads,
+    threads_of_workers,
+)
+from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, SETTINGS_FILE, read_model, unset_fields, write_model
+from ltrbench.shapes import Features, Scores
+from ltrbench.untrusted import load_npz
+
+# ---- The settings of NativeRanker: the engine's fields, checked together, and passed back to the engine.
+#
+# Each setting is declared once, in the dataclass of the engine stage that uses it, with its default, range,
+# documentation, and the settings that it needs to have an effect. `NativeSettings` inherits them all, and
+# `part` of `ltrbench.native.settings` maps them back by name. This file adds the checks across several
+# settings, and the two settings that have another form in the engine: the objective and the convention of
+# its metric. A field that is None has LightGBM's default, because the engine follows LightGBM where the
+# literature leaves a choice.
+
+_CRITERION_AND_VALUE_OF_ONE_KIND = (("newton", "newton"), ("least_squares", "mean"))
+
+
+@dataclass(kw_only=True)
+class _Preset(BoostingRanker):
+    """A separate class, so that records show the field before the engine's settings."""
+
+    preset: str | None = None
+    """Name of the library whose settings these are; used only in the notes about unmatched parameters."""
+
+
+@dataclass(kw_only=True)
+class NativeSettings(
+    PositionBiasSettings,
+    DartSettings,
+    SamplingSettings,
+    SplitOptions,
+    TreeOptions,
+    PairOptions,
+    ObjectiveOptions,
+    _Preset,
+):
+    """All settings of NativeRanker: those of the engine's stages, and the hyperparameters that all
+    boosted-tree backends share."""
+
+    warm_start: str | None = None
+    """Folder of a saved native model, or of its run, to continue training from; num_trees includes its
+    trees."""
+
+
+# To the engine.
+
+
+def engine_settings(ranker: NativeSettings) -> BoostingSettings:
+    """Returns the engine's settings, with the engine's default for every field that is None."""
+    return part(
+        ranker,
+        BoostingSettings,
+        objective=objective_of(ranker),
+        splits=part(ranker, SplitSettings),
+        sampling=part(ranker, SamplingSettings),
+        dart=part(ranker, DartSettings),
+    )
+
+
+def objective_of(ranker: NativeSettings) -> ObjectiveSettings:
+    """Returns the settings of the objective that the trees are fitted to."""
+    if ranker.objective == "xendcg":
+        return CrossEntropy()
+    if ranker.objective == "mart":
+        return SquaredError()
+    return pairs_of(ranker)
+
+
+def pairs_of(ranker: NativeSettings) -> PairSettings:
+    """Returns the settings of the pairs of lambdarank and ranknet."""
+    metric = None if ranker.objective == "ranknet" else ranker.metric
+    # If pairs are drawn at random, None means no truncation, not the engine's default.
+    drawn = {} if truncates(ranker) else {"truncation": ranker.truncation}
+    return part(ranker, PairSettings, metric=metric, convention=_convention(ranker), **drawn)
+
+
+def _convention(ranker: NativeSettings) -> Convention:
+    """Returns the metric's convention: gains, relevance threshold and highest grade."""
+    gain = linear_gain if ranker.gain == "linear" else exponential_gain
+    return replace(
+        DEFAULT,
+        gain=gain if ranker.label_gain is None else TableGain(tuple(ranker.label_gain)),
+        relevance_threshold=float(ranker.relevance_threshold),
+        highest_grade=float(ranker.highest_grade),
+    )
+
+
+def truncates(ranker: NativeSettings) -> bool:
+    """Returns whether `truncation` has an effect on the objective."""
+    return ranker.objective in ("lambdarank", "ranknet") and ranker.pairs_per_document is None
+
+
+def draws_at_random(ranker: NativeSettings, num_documents: int) -> bool:
+    """Returns whether the engine draws random numbers that may change the scores; all cases are listed."""
+    bins_of = BINNINGS[ranker.binning].sample_size
+    return (
+        (bins_of is not None and num_documents > bins_of)
+        or any(size != 1 for size in sizes_of_samples(ranker))
+        or ranker.goss_top_rate is not None
+        or ranker.drop_rate > 0
+        or ranker.pairs_per_document is not None
+        or ranker.objective == "xendcg"
+    )
+
+
+def sizes_of_samples(ranker: NativeSettings) -> tuple[int | float | str, ...]:
+    """Returns the sizes of the four samples; 1 means no sampling."""
+    return (
+        ranker.queries_per_tree,
+        ranker.documents_per_tree,
+        ranker.features_per_tree,
+        ranker.features_per_split,
+    )
+
+
+def changed_lambdas(ranker: NativeSettings) -> list[str]:
+    """Returns the settings of the lambdas, except objective and metric, that differ from their default."""
+    names = changed(ranker, ObjectiveOptions, PairOptions)
+    return [name for name in names if name not in ("objective", "metric")]
+
+
+def flat_settings(settings: Any) -> dict[str, Any]:
+    """Returns the engine's settings as one dictionary, without the names of their groups."""
+    flat: dict[str, Any] = {}
+    for name, value in vars(settings).items():
+        if isinstance(value, Convention):
+            described = value.describe()
+            flat |= {policy: described[policy] for policy in ("gain", "discount")}
+        elif is_dataclass(value):
+            flat |= flat_settings(value)
+        else:
+            flat[name] = value
+    return flat
+
+
+# Checks.
+
+
+def check_settings_of(ranker: NativeSettings) -> None:
+    """Raises ConfigError on the first setting that is out of range, has no effect, or contradicts another."""
+    check(ranker)
+    _check_objective(ranker)
+    _check_trees(ranker)
+    _check_goss(ranker)
+    if ranker.position_bias == "propensity":
+        correctable(objective_of(ranker))
+    if ranker.extra:
+        raise ConfigError(
+            f"extra.{next(iter(ranker.extra))} has no effect, because native needs no extra parameters. Set "
+            f"one of its fields: {', '.join(item.name for item in fields(ranker) if item.init)}."
+        )
+
+
+def _check_objective(ranker: NativeSettings) -> None:
+    if ranker.label_gain is not None and (ranker.gain != "exponential" or len(ranker.label_gain) < 2):
+        raise ConfigError(
+            f"label_gain is {ranker.label_gain} with gain={ranker.gain}; give the gains of at least two "
+            "labels, and set gain=exponential."
+        )
+    metric = parse_layout(ranker.metric)[0]
+    chosen = {"objective": ranker.objective, "metric": metric, "position_bias": ranker.position_bias}
+    check_effects(ranker, chosen)
+    if ranker.truncation is not None and ranker.objective in ("xendcg", "mart"):
+        raise ConfigError(
+            f"truncation is {ranker.truncation}, but has no effect with objective={ranker.objective}; set "
+            "truncation=null, or objective to lambdarank or ranknet."
+        )
+    check_settings(objective_of(ranker))
+
+
+def _check_trees(ranker: NativeSettings) -> None:
+    kinds = (ranker.split_criterion, ranker.leaf_value)
+    if ranker.monotone and kinds not in _CRITERION_AND_VALUE_OF_ONE_KIND:
+        raise ConfigError(
+            f"monotone is set with split_criterion={ranker.split_criterion} and "
+            f"leaf_value={ranker.leaf_value}, but it needs a criterion and leaf values of the same kind. Set "
+            "split_criterion=newton and leaf_value=newton, or split_criterion=least_squares and "
+            "leaf_value=mean."
+        )
+    if ranker.equal_cuts == "highest" and engine_settings(ranker).max_bins > COLUMN_BINS:
+        raise ConfigError(
+            f"max_bins is {ranker.max_bins}, but equal_cuts=highest supports at most {COLUMN_BINS} bins per "
+            f"feature. Set max_bins={COLUMN_BINS} or equal_cuts=lowest."
+        )
+    if ranker.cut_without_gain and ranker.min_split_gain:
+        raise ConfigError(
+            f"min_split_gain is {ranker.min_split_gain}, but has no effect with cut_without_gain=true, which "
+            "accepts splits without gain. Set min_split_gain=0 or cut_without_gain=false."
+        )
+
+
+def _check_goss(ranker: NativeSettings) -> None:
+    top_rate, other_rate = ranker.goss_top_rate, ranker.goss_other_rate
+    if (top_rate is None) != (other_rate is None):
+        raise ConfigError(
+            f"goss_top_rate is {top_rate} and goss_other_rate is {other_rate}; set both for GOSS, or both to "
+            "null."
+        )
+    if top_rate is not None and other_rate is not None:
+        require("goss_top_rate + goss_other_rate", top_rate + other_rate, at_most=1)
+        if (ranker.queries_per_tree, ranker.documents_per_tree) != (1, 1):
+            raise ConfigError(
+                f"goss_top_rate is {top_rate} with queries_per_tree={ranker.queries_per_tree} and "
+                f"documents_per_tree={ranker.documents_per_tree}, but GOSS samples the documents of a tree "
+                "itself. Set queries_per_tree=1.0 and documents_per_tree=1.0."
+            )
+
+
+# ---- Differences of a NativeRanker from the shared parameters, and therefore from the other backends.
+
+
+def departures(ranker: NativeSettings) -> tuple[str, ...]:
+    """Returns the sentences of the findings with severity `UNMATCHED`."""
+    sentences = {
+        **_in_general(ranker),
+        **_of_the_objective(ranker),
+        **_of_trees(ranker),
+        **_of_sampling(ranker),
+    }
+    return tuple(sentence for sentence, applies in sentences.items() if applies)
+
+
+def _in_general(ranker: NativeSettings) -> dict[str, bool]:
+    """Returns sentence -> whether it applies."""
+    unset = tuple(name for name in unset_fields(ranker) if name != "truncation" or truncates(ranker))
+    return {
+        f"LightGBM's defaults are used for {', '.join(unset)}.": bool(unset),
+        f"Training continues from the saved model in {ranker.warm_start}.": ranker.warm_start is not None,
+        f"{ranker.preset}'s settings are used instead of the shared parameters, except num_trees.": (
+            bool(ranker.preset)
+        ),
+    }
+
+
+def _of_the_objective(ranker: NativeSettings) -> dict[str, bool]:
+    lambdas = changed_lambdas(ranker)
+    is_another = ranker.objective != "lambdarank" or parse_layout(ranker.metric)[0] != "ndcg"
+    return {
+        f"The objective is {_trained_on(ranker)}, not LambdaMART on NDCG.": is_another,
+        f"The weight of a pair is its exact change of {ranker.metric}, so a pair with both documents below "
+        "the cutoff has weight 0.": "@" in ranker.metric,
+        f"These settings of the lambdas differ from native's defaults: {', '.join(lambdas)}.": bool(lambdas),
+    }
+
+
+def _of_trees(ranker: NativeSettings) -> dict[str, bool]:
+    return {
+        "Bin edges differ from other backends: native bins features by its own quantiles, and max_bins does "
+        "not count the bin of missing values.": ranker.binning == "quantile",
+        "Bin edges differ from other backends: native uses bins of equal width, and max_bins does not count "
+        "the bin of missing values.": ranker.binning == "equal_width",
+        "Splits are chosen by least squares: min_split_gain and min_sum_hessian apply with every hessian "
+        "equal to 1.": ranker.split_criterion == "least_squares",
+        "The value of a leaf is the mean of its negative gradients, not a Newton step.": (
+            ranker.leaf_value == "mean"
+        ),
+        f"Leaf values have L1 regularisation (l1={ranker.l1:g}).": ranker.l1 > 0,
+        f"Scores are constrained to be monotone in {', '.join(ranker.monotone)}.": bool(ranker.monotone),
+        f"Trees are grown {ranker.growth.replace('_', ' ')}, not best-first.": ranker.growth != "best_first",
+    }
+
+
+def _of_sampling(ranker: NativeSettings) -> dict[str, bool]:
+    sizes = sizes_of_samples(ranker)
+    return {
+        "Samples differ from other backends: native samples queries, documents and features by its own "
+        "algorithm.": sizes != (1, 1, 1, 1),
+        "Documents are sampled by the size of their gradients (GOSS).": ranker.goss_top_rate is not None,
+        "Trees are dropped at random and rescaled during training (DART).": ranker.drop_rate > 0,
+        f"Position bias is corrected (position_bias={ranker.position_bias}).": (
+            ranker.position_bias is not None
+        ),
+    }
+
+
+def _trained_on(ranker: NativeSettings) -> str:
+    return f"lambdarank on {ranker.metric}" if ranker.objective == "lambdarank" else ranker.objective
+
+
+# ---- One native fit by several workers: every member grows the same trees from its shard of the queries.
+
+
+class FittedTogether(NamedTuple):
+    """Result of a fit on workers."""
+
+    forest: Forest
+    position_factors: Factors
+    summary: FitSummary
+    curve: FitCurve
+
+
+def fit_together(
+    ranker: NativeRanker,
+    workers: FitsTogether,
+    train: PlacedShards,
+    valid: PlacedShards | None,
+    metrics: Sequence[str],
+) -> FittedTogether:
+    """Fits a copy of the ranker on every worker, and returns the result, which is the same for all of them.
+
+    The arguments are those of `fit_distributed`.
+    """
+    threads = threads_of_workers(workers, ranker.num_threads)
+    arguments = [
+        (replace(ranker, num_threads=count), keys, tuple(metrics))
+        for count, keys in zip(threads, keys_of_members(train, valid), strict=True)
+    ]
+    fitted = workers.run_team(_fit_member, arguments)[0]
+    assert isinstance(fitted, FittedTogether)  # member 0 returns it
+    return fitted
+
+
+def _fit_member(
+    team: Team, ranker: NativeRanker, keys: MemberKeys, metrics: tuple[str, ...]
+) -> FittedTogether | None:
+    """Fits on a worker; every member has the same model, and member 0 returns it."""
+    train, valid = held_by_member(keys)
+    placement = Placement.among(team, train.queries, train.dataset.query_sizes)
+    monitor = MemberMonitor(ranker.early_stopping, team, train, valid, metrics)
+    ranker.fit_member(train.dataset, placement, None if valid is None else valid.dataset, monitor)
+    if team.rank > 0:
+        return None
+    assert ranker.summary is not None  # set by the fit
+    forest = check_fitted(ranker._forest)
+    return FittedTogether(forest, ranker.position_factors, ranker.summary, monitor.curve)
+
+
+MODEL_FILE = "model.npz"
+FEW_DOCUMENTS = 256
+"""Maximum number of documents scored on one thread: this takes about a millisecond, less than a busy machine
+may need to wake a second thread [measured, 100 documents, 300 trees, both cores busy: 0.8 ms on one thread, 9
+on two]."""
+
+_POSITIONS = "position_bias_"
+"""Prefix of the names of the arrays with position biases in a saved model."""
+
+
+@dataclass(kw_only=True)
+class NativeRanker(NativeSettings):
+    """Boosted trees of the native engine: LambdaMART on NDCG, or another objective."""
+
+    reads_blocks: ClassVar[bool] = True
+    is_repeatable_on_workers: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._forest: Forest | None = None
+        self.feature_names: tuple[str, ...] = ()
+        self.position_factors: Factors = {}
+        check_settings_of(self)
+
+    @classmethod
+    def from_preset(cls, name: str, **fields: Any) -> Self:
+        """Returns a ranker with the settings of conf/model/native_NAME.yaml, which follow a library; the
+        preset `native` has the defaults.
+
+        Args:
+            fields: values that differ from the YAML or are not in it, such as num_trees.
+
+        Raises:
+            ConfigError: the preset does not exist.
+
+        >>> NativeRanker.from_preset("xgboost", num_trees=50).hessian_factor
+        2.0
+        """
+        presets = {
+            path.stem.removeprefix("native_"): path.stem for path in conf_dir().glob("model/native*.yaml")
+        }
+        if name not in presets:
+            raise ConfigError(
+                f"preset '{name}' is unknown{did_you_mean(name, presets)} Presets are "
+                f"{', '.join(sorted(presets))}."
+            )
+        settings = settings_in("model", presets[name])
+        del settings["_target_"]
+        return cls(**{**settings, **fields})
+
+    def fit(
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None = None,
+        on_iteration: OnIteration | None = None,
+    ) -> Self:
+        return self._fit(train, valid, self.monitor(valid, on_iteration), None)
+
+    def fit_member(
+        self,
+        train: RankingDataset,
+        placement: Placement,
+        valid: RankingDataset | None,
+        monitor: Monitor,
+    ) -> Self:
+        """Fits the ranker as one member of several, who all call this at the same time.
+
+        Every member gets the model that `fit` returns in one process for all queries.
+
+        Args:
+            train: training queries of this member.
+            placement: their numbers in the whole training set.
+            valid: validation queries of this member, whose scores the monitor gets.
+            monitor: the monitor of this member, which must decide like those of all members.
+        """
+        return self._fit(train, valid, monitor, placement)
+
+    def check_distributed(self) -> None:
+        """Every setting of a local fit is available."""
+
+    def fit_distributed(
+        self,
+        workers: FitsTogether,
+        train: PlacedShards,
+        valid: PlacedShards | None = None,
+        metrics: Sequence[str] = (),
+    ) -> FitCurve:
+        fitted = fit_together(self, workers, train, valid, metrics)
+        self._forest, self.position_factors, self.summary, curve = fitted
+        self.feature_names = train.shards[0].dataset.feature_names
+        return curve
+
+    def _fit(
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None,
+        monitor: Monitor,
+        placement: Placement | None,
+    ) -> Self:
+        valid_features = None
+        if monitor.wants_scores and valid is not None:
+            valid_features = check_blocks(valid.features, train.num_features)
+        start = self._model_to_continue(train)
+        correction = self._correction(train, placement)
+        if correction is not None and start is not None and start.position_factors:
+            self._refuse_other_factors(start.position_factors, correction.factors(0))
+            correction.resume(start.position_factors)
+        with threads(resolve_threads(self.num_threads)):
+            ensemble = boost(
+                train,
+                engine_settings(self),
+                valid_features,
+                monitor.should_stop if monitor.wants_scores else None,
+                None if start is None else start._forest,
+                correction,
+                placement,
+            )
+        kept = monitor.best_iteration or ensemble.num_trees
+        self._forest = ensemble.first(kept)
+        self.position_factors = {} if correction is None else correction.factors(kept - ensemble.num_start)
+        self.feature_names = train.feature_names
+        self.summary = FitSummary(kept, ensemble.num_trees, monitor.seconds)
+        return self
+
+    def _correction(self, train: RankingDataset, placement: Placement | None = None) -> BiasCorrection | None:
+        if self.position_bias is None:
+            return None
+        for refusal in self._refused_positions(train):
+            raise DataError(refusal.sentence)
+        if self.position_bias == "propensity":
+            mirrored = self.position_bias_cost == "mirrored"
+            norm = float(self.position_bias_norm)
+            return UnbiasedPairs(train, objective_of(self), norm, mirrored, placement)
+        objective, learning_rate = prepare(train, objective_of(self)), engine_settings(self).learning_rate
+        return AdditiveBias(objective, train, learning_rate, self.position_bias_l2, placement)
+
+    def _model_to_continue(self, train: RankingDataset) -> Self | None:
+        """Returns the model of `warm_start`; None without one.
+
+        Raises:
+            DataError: the model was fitted on other features than the training set has.
+            ConfigError: the model already has `num_trees` trees or more.
+        """
+        if self.warm_start is None:
+            return None
+        folder = Path(self.warm_start)
+        model = type(self).load(folder if (folder / SETTINGS_FILE).exists() else folder / "model")
+        forest = check_fitted(model._forest)
+        if model.feature_names != train.feature_names:
+            difference = _difference(model.feature_names, train.feature_names)
+            raise DataError(
+                f"warm_start: {folder} was fitted on {difference}. Continue with the features of that model, "
+                "in the same order."
+            )
+        if forest.num_trees >= self.num_trees:
+            raise ConfigError(
+                f"num_trees is {self.num_trees}, but the model of warm_start already has {forest.num_trees} "
+                "trees, which are included in num_trees. Set params.num_trees higher."
+            )
+        return model
+
+    def _refuse_other_factors(self, learned: Factors, continued: Factors) -> None:
+        if learned.keys() != continued.keys():
+            raise ConfigError(
+                f"warm_start: {self.warm_start} contains the position biases {', '.join(learned)}, but "
+                f"position_bias={self.position_bias} learns {', '.join(continued)}. Set the position_bias "
+                "of that model."
+            )
+
+    def predict(self, features: Features) -> Scores:
+        forest = check_fitted(self._forest)
+        given = check_blocks(features, len(self.feature_names))
+        scores, sparse = np.zeros(len(given)), csr_of(given)
+        with threads(self._threads(len(given))):
+            if sparse is not None:
+                add_stored_scores(forest, sparse, scores)
+                return scores
+            for start, block in row_blocks(given):
+                add_scores(forest, block, scores[start : start + len(block)])
+        return scores
+
+    def scores_with(
+        self, features: Features, columns: NDArray[np.int64], values: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
+        forest = check_fitted(self._forest)
+        features = check_features(features, len(self.feature_names))
+        with threads(self._threads(len(features))):
+            return replaced_scores(forest, features, columns, values)
+
+    def _threads(self, num_documents: int) -> int:
+        return resolve_threads(self.num_threads) if num_documents > FEW_DOCUMENTS else 1
+
+    def importance(self) -> dict[str, NDArray[np.float64]]:
+        nodes = check_fitted(self._forest).nodes
+        used, gain = nodes.feature[nodes.feature != NO_FEATURE], nodes.gain[nodes.feature != NO_FEATURE]
+        return {
+            kind: np.bincount(used, weights, minlength=len(self.feature_names)).astype(np.float64)
+            for kind, weights in (("split", np.ones(len(used))), ("gain", gain))
+        }
+
+    def contributions(self, features: Features) -> NDArray[np.float64]:
+        forest = check_fitted(self._forest)
+        # As one array: the contributions are larger than the features anyway.
+        features = check_features(features, len(self.feature_names))
+        with threads(resolve_threads(self.num_threads)):
+            return tree_shap(forest, features)
+
+    def trees(self) -> Ensemble:
+        forest = check_fitted(self._forest)
+        return Ensemble(
+            tuple(
+                WeightedTree(float(weight), _root(tree))
+                for weight, tree in zip(forest.weights, forest.trees(), strict=True)
+            )
+        )
+
+    def save(self, folder: Path) -> None:
+        forest = check_fitted(self._forest)
+        content = io.BytesIO()
+        arrays: dict[str, Any] = {
+            "feature_names": np.array(self.feature_names),
+            "roots": forest.roots,
+            "weights": forest.weights,
+            **forest.nodes._asdict(),
+            **{f"{_POSITIONS}{name}": values for name, values in self.position_factors.items()},
+        }
+        np.savez(content, **arrays)
+        write_model(folder, self, MODEL_FILE, content.getvalue())
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        ranker, content = read_model(folder, cls, MODEL_FILE)
+        path = folder / MODEL_FILE
+        arrays = load_npz(path, content, remedy=COPY_OR_FIT_AGAIN)
+        expected = ("feature_names", "roots", "weights", *Tree._fields)
+        missing = [name for name in expected if name not in arrays]
+        flaw = f"the array '{missing[0]}' is missing" if missing else _flaw(arrays)
+        if flaw is not None:
+            raise ResultError(f"{path} is not a saved native model: {flaw}. {COPY_OR_FIT_AGAIN}.")
+        ranker._forest = _forest_of(arrays)
+        ranker.feature_names = tuple(arrays["feature_names"].tolist())
+        ranker.position_factors = _factors_of(arrays)
+        return ranker
+
+    def warm_up(self) -> None:
+        """Compiles the engine for dense features by a fit on four documents, or loads it if this machine has
+        compiled it."""
+        num_threads = resolve_threads(self.num_threads)
+        with threads(num_threads):
+            compile_engine(objective_of(self), self._correction(four_documents()), num_threads)
+
+    def warm_up_sparse(self) -> None:
+        """Compiles the kernels that only sparse features use."""
+        with threads(resolve_threads(self.num_threads)):
+            compile_sparse_engine(objective_of(self), self._correction(four_sparse_documents()))
+
+    def warm_up_member(self) -> None:
+        """Compiles the kernels that only several members use."""
+        with threads(resolve_threads(self.num_threads)):
+            compile_joint_growth()
+
+    def seed_matters(self, num_documents: int) -> bool:
+        return draws_at_random(self, num_documents)
+
+    def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
+        for sentence in departures(self):
+            yield Finding(Severity.UNMATCHED, sentence)
+        if train is None:
+            return
+        try:
+            check_labels(train, objective_of(self))
+        except (DataError, UndefinedMetricError) as error:
+            yield Finding(Severity.REFUSED, str(error))
+        yield from self._refused_positions(train)
+        yield from super().findings(train)
+        if train.positions is not None and self.position_bias is None:
+            yield Finding(
+                Severity.CAUTION,
+                "The positions of the training data are not used; set model.position_bias to additive or "
+                "propensity to learn position biases.",
+            )
+
+    def _refused_positions(self, train: RankingDataset) -> Iterator[Finding]:
+        if self.position_bias is not None and train.positions is None:
+            yield Finding(
+                Severity.REFUSED,
+                f"position_bias is {self.position_bias}, but the training data have no positions. Pass "
+                "RankingDataset(positions=...), or set position_bias=null.",
+            )
+
+    def library_parameters(self) -> dict[str, Any]:
+        return flat_settings(engine_settings(self))
+
+
+def _difference(fitted: tuple[str, ...], given: tuple[str, ...]) -> str:
+    """Returns the first difference between two lists of feature names, as the end of a sentence.
+
+    >>> _difference(("a", "b"), ("a", "c"))
+    "feature 'b', but the training set has 'c' in its place"
+    """
+    if len(fitted) != len(given):
+        return f"{len(fitted)} features, but the training set has {len(given)}"
+    first = next(pair for pair in zip(fitted, given, strict=True) if pair[0] != pair[1])
+    return f"feature '{first[0]}', but the training set has '{first[1]}' in its place"
+
+
+def _forest_of(arrays: Mapping[str, NDArray[Any]]) -> Forest:
+    return Forest(arrays["roots"], Tree(**{name: arrays[name] for name in Tree._fields}), arrays["weights"])
+
+
+def _factors_of(arrays: Mapping[str, NDArray[Any]]) -> Factors:
+    return {
+        name.removeprefix(_POSITIONS): values
+        for name, values in arrays.items()
+        if name.startswith(_POSITIONS)
+    }
+
+
+def _flaw(arrays: Mapping[str, NDArray[Any]]) -> str | None:
+    """Returns the first error in the arrays of a saved model, which must all exist; None without an error."""
+    names = arrays["feature_names"]
+    if names.ndim != 1 or names.dtype.kind != "U" or len(set(names.tolist())) != names.size:
+        return "feature_names is not a list of different texts"
+    for name, values in _factors_of(arrays).items():
+        shape = arrays.get(f"{_POSITIONS}position", values).shape
+        if values.ndim != 1 or values.shape != shape or values.dtype != np.float64:
+            return f"{_POSITIONS}{name} does not have one float64 per position"
+        if not np.isfinite(values).all():
+            return f"{_POSITIONS}{name} contains a value that is not finite"
+    return first_flaw(_forest_of(arrays), len(names))
+
+
+def _root(tree: Tree) -> Node:
+    """Returns the root of a tree, with all its nodes."""
+    nodes: dict[int, Node] = {}
+    # In reverse order children come before their parent; recursion would limit the depth.
+    for node in reversed(range(len(tree.feature))):
+        feature = int(tree.feature[node])
+        if feature == NO_FEATURE:
+            nodes[node] = Leaf(float(tree.value[node]))
+            continue
+        nodes[node] = InnerNode(
+            feature,
+            threshold_at_most(float(tree.threshold[node])),
+            bool(tree.missing_left[node]),
+            left=nodes[int(tree.left[node])],
+            right=nodes[int(tree.right[node])],
+        )
+    return nodes[0]

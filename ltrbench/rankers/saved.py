@@ -1,0 +1,145 @@
+"""Checks the model that a run has saved: it must load without running code, and predict the same scores.
+
+The model is loaded in the process of the run, with unpickling disabled. A new process would take seconds per
+job of a sweep to import the libraries; tests/rankers/test_conformance.py loads every backend's model in a new
+process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.errors import ConfigError, ResultError
+from ltrbench.rankers.base import Ranker
+from ltrbench.shapes import Features
+from ltrbench.untrusted import pickles_in, unpickling_raises
+
+_REMEDY = (
+    "Save arrays with numpy.savez, settings as JSON, or the model in its library's own format, as "
+    "docs/tasks/adding-a-backend.md shows."
+)
+
+
+class SavedModelError(ResultError):
+    """A ranker's `save` or `load` violates the Ranker contract."""
+
+
+def check_saved(ranker: Ranker, folder: Path, features: Features, scores: NDArray[np.floating[Any]]) -> None:
+    """Loads a saved ranker with unpickling disabled, and predicts again.
+
+    `predict` may unpickle, because numba does so when it compiles a function. The files are therefore
+    searched for pickles before `load`, in case `predict` reads one.
+
+    Args:
+        features: (D, F) features of documents.
+        scores: (D,) scores of these documents from the ranker that was saved.
+
+    Raises:
+        SavedModelError: the folder contains a pickle, does not load, or predicts other scores.
+    """
+    name = type(ranker).__name__
+    for path in pickles_in(folder):
+        raise SavedModelError(
+            f"{name}.save wrote a pickle to {_place(path, folder)}, and loading a pickle may run code. "
+            f"{_REMEDY}"
+        )
+    with unpickling_raises() as tried:
+        try:
+            loaded = type(ranker).load(folder)
+        except Exception as error:
+            if tried():
+                raise _unpickles(name, folder) from None
+            raise SavedModelError(
+                f"{name}.load cannot read the model written by {name}.save ({type(error).__name__}: "
+                f"{error}). Correct save or load; the model of this run cannot be used."
+            ) from error
+    if tried():
+        raise _unpickles(name, folder)
+    try:
+        again = loaded.predict(features)
+    except Exception as error:
+        raise SavedModelError(
+            f"{name}.predict fails after {name}.load ({type(error).__name__}: {error}). Correct save or "
+            "load; the model of this run cannot be used."
+        ) from error
+    if not np.array_equal(again, scores, equal_nan=True):
+        raise SavedModelError(
+            f"{name}.load predicts other scores than the ranker that was saved: "
+            f"{_difference(again, scores)}. Save everything that predict needs, without rounding."
+        )
+
+
+def _unpickles(name: str, folder: Path) -> SavedModelError:
+    files = ", ".join(_place(path, folder) for path in sorted(folder.rglob("*")) if path.is_file())
+    return SavedModelError(
+        f"{name}.load unpickles {files}, written by {name}.save, and loading a pickle may run code. {_REMEDY}"
+    )
+
+
+def _place(path: Path, folder: Path) -> str:
+    """Returns the path within the run, because the folder is temporary."""
+    return str(Path(folder.name) / path.relative_to(folder))
+
+
+def _difference(again: NDArray[np.floating[Any]], scores: NDArray[np.floating[Any]]) -> str:
+    if np.shape(again) != scores.shape:
+        return f"shape {np.shape(again)} instead of {scores.shape}"
+    row = int(np.flatnonzero(~((again == scores) | (np.isnan(again) & np.isnan(scores))))[0])
+    return f"{again[row]!s} instead of {scores[row]!s} for document {row}"
+
+
+# ---- Loads a saved model by the name of its class, for ltrbench's own classes only.
+#
+# The folder of a run or model is not trusted: only classes in `ltrbench.rankers` are imported.
+
+_OURS = "ltrbench.rankers."
+
+
+def is_ours(target: str) -> bool:
+    """Returns whether a `_target_` names one of ltrbench's own classes.
+
+    >>> is_ours("ltrbench.rankers.native.NativeRanker"), is_ours("my_module.MyRanker")
+    (True, False)
+    """
+    return target.startswith(_OURS)
+
+
+def load_ranker(target: str, folder: Path) -> Ranker:
+    """Loads a model that `save` of the class `target` wrote into a folder.
+
+    Raises:
+        ConfigError: the class is not one of ltrbench's own, or does not exist.
+        ResultError: the folder does not contain such a model.
+    """
+    return ranker_class(target).load(folder)
+
+
+def ranker_class(target: str) -> type[Ranker]:
+    """Imports a ranker of ltrbench by the name of its class.
+
+    Raises:
+        ConfigError: the class is not one of ltrbench's own, or does not exist.
+    """
+    module_name, _, class_name = target.rpartition(".")
+    if not is_ours(target):
+        raise ConfigError(
+            f"'{target}' is not one of ltrbench's own classes, and only those are loaded by name. Load the "
+            f"model with {class_name}.load in Python."
+        )
+    try:
+        model_class = getattr(importlib.import_module(module_name), class_name, None)
+    except ModuleNotFoundError as error:
+        if error.name != module_name:
+            raise
+        model_class = None
+    if not (isinstance(model_class, type) and issubclass(model_class, Ranker)) or inspect.isabstract(
+        model_class
+    ):
+        raise ConfigError(f"'{target}' is not a ranker of this version of ltrbench; update ltrbench.")
+    return model_class

@@ -1,0 +1,830 @@
+"""XGBoost behind the Ranker contract.
+
+The shared fields are in LightGBM's units. XGBoost's LambdaMART has the same gradient but twice the hessian,
+so a Newton step is half as long and a gain half as large. `_parameters` compensates, and the two libraries
+grow the same trees if their bins are equal. XGBoost has no minimum number of documents per leaf. It gave the
+same bits on 1, 2 and 3 threads in every test, also with sampling, but its documentation does not promise it.
+
+XGBoost's metrics are off. Early stopping uses XGBoost's scores (float32) of a validation matrix in the
+booster's cache, so that a prediction evaluates the newest tree only: 1.7 ms per iteration for 10,000 x 136
+[measured; the update takes 42 ms; a validation matrix of bins instead of values takes ten times as long].
+
+A distributed fit is the same code in every member of a team: inside a collective XGBoost chooses its bins
+and adds its histograms over all members. No query is divided among members, so that queries need not be
+regrouped as `xgboost.dask.DaskXGBRanker` does by default. Two distributed fits may differ in the last bits.
+Each member scales its query weights to a mean of 1 [observed, XGBoost 3.2], so shards whose mean weights
+differ are refused.
+
+    blocks    features that are not one array, with the same models and scores
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ltrbench.errors import ConfigError, DataError, require, require_choice
+
+try:
+    import xgboost as xgb
+except ImportError as error:
+    raise ImportError("model=xgboost needs XGBoost: pip install xgboost-cpu, or xgboost for GPUs") from error
+
+import numpy as np
+import xgboost as xgb
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.data.features import (
+    AnyFeatures,
+    FeatureMatrix,
+    csr_of,
+    is_sparse,
+    require_memory,
+    row_blocks,
+)
+from ltrbench.distributed.base import MemberKeys, PlacedShards, held_by_member, keys_of_members
+from ltrbench.measure import available_bytes
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
+from ltrbench.models.xgboost_files import check_ubjson
+from ltrbench.rankers.base import (
+    Finding,
+    FitCurve,
+    FitsTogether,
+    FitSummary,
+    JoinsArrays,
+    MemberMonitor,
+    Monitor,
+    Severity,
+    check_fitted,
+    threads_of_workers,
+)
+from ltrbench.rankers.library import (
+    SHARED_FIELDS,
+    LibraryRanker,
+    first_change_of_weight,
+    given,
+    metrics_are_off,
+    refused_labels,
+    set_instead,
+    ties_by_row,
+    under_same_name,
+    unset_fields,
+)
+from ltrbench.shapes import Features, Labels, Scores
+
+# ---- XGBoost's matrices of features that are not one array: the same models and scores as for an array.
+#
+#     Batches            blocks of rows, from which XGBoost makes the bins of a matrix
+#     training_matrix    the bins of the training set, in memory or in files
+#     bins_folder        the folder of these files, if the bins do not fit into memory
+#     RunningScores      scores of a validation set during a fit, read by blocks
+#
+# XGBoost keeps the bin of every value twice: by rows and by columns. By rows a bin takes 1 byte (2 bytes
+# for more than 256 bins), but 4 bytes if any value of the matrix is missing [measured, XGBoost 3.2].
+
+_DEFAULT_BINS = 256
+"""XGBoost's default of max_bin."""
+
+_SHARE_OF_BINS = 0.8
+"""Share of the available memory for the bins; gradients and histograms need the rest."""
+
+_SKETCH_BYTES_OF_BIN = 4500
+"""Bytes of a feature's quantile sketch per bin [measured, 300,000 x 136, 256 bins, XGBoost 3.2]."""
+_SKETCH_BYTES_OF_VALUE = 32
+"""Upper limit: the sketch of few values holds all of them [measured, 5,000 x 3,000, 30,000 x 1,000, and 2,000
+x 20,000 of which nearly all are 0]."""
+
+_DEFAULT_LEAVES = 64
+"""Number of leaves of a tree of XGBoost's default depth, 6."""
+_STORED_BYTES, _FEATURE_BYTES, _HISTOGRAM_BYTES = 40, 500, 16
+"""Bytes of sparse features whose absent values are missing: of a stored value and of a feature [measured, 4
+million values of 2,000 to 1,000,000 features, XGBoost 3.2], and of a bin of a node's histogram."""
+
+_SKETCHES_SHIFTED = tuple(int(part) for part in xgb.__version__.split(".")[:2]) < (3, 3)
+"""Whether XGBoost's quantile sketch weights the first document of a query like the query before it."""
+
+
+class Batches(xgb.DataIter):
+    """Blocks of rows, without labels and queries.
+
+    A batch with a part of a query would silently make this part a query. Labels and queries are therefore set
+    for the finished matrix.
+
+    Args:
+        row_weights: (D,), weights of the quantile sketch.
+        cache_prefix: beginning of the paths of cache files; None: no files.
+    """
+
+    def __init__(
+        self, features: AnyFeatures, row_weights: NDArray[np.float64] | None, cache_prefix: str | None
+    ) -> None:
+        super().__init__(cache_prefix=cache_prefix)
+        self._features, self._row_weights = features, row_weights
+        self._blocks = row_blocks(features)
+
+    def reset(self) -> None:
+        self._blocks = row_blocks(self._features)
+
+    def next(self, input_data: Callable[..., None]) -> bool:
+        for start, block in self._blocks:
+            weights = None if self._row_weights is None else self._row_weights[start : start + len(block)]
+            input_data(data=block, weight=weights)
+            return True
+        return False
+
+
+def training_matrix(
+    train: RankingDataset, num_threads: int, max_bins: int | None, folder: Path | None
+) -> xgb.DMatrix:
+    """Returns the bins of a training set whose features are a FeatureMatrix.
+
+    Args:
+        folder: folder for the bins; None: the bins are kept in memory.
+    """
+    content = {"label": train.labels, "group": train.query_sizes, "weight": train.query_weights}
+    settings = {"nthread": num_threads, **given({"max_bin": max_bins})}
+    sparse = csr_of_missing(train.features)
+    if sparse is not None:
+        return xgb.QuantileDMatrix(sparse, **content, **settings)
+    matrix: xgb.DMatrix
+    if folder is None:
+        matrix = xgb.QuantileDMatrix(Batches(train.features, _sketch_weights(train), None), **settings)
+    else:
+        batches = Batches(train.features, _sketch_weights(train), str(folder / "bins"))
+        matrix = xgb.ExtMemQuantileDMatrix(batches, **settings)
+    matrix.set_info(**content)
+    return matrix
+
+
+@contextlib.contextmanager
+def bins_folder(features: AnyFeatures, max_bins: int | None, num_leaves: int | None) -> Iterator[Path | None]:
+    """Provides a temporary folder for the bins of features that are read by blocks; None if the bins fit into
+    memory.
+
+    Args:
+        num_leaves: maximum number of leaves of a tree; None: XGBoost's default.
+
+    Raises:
+        DataError: the bins fit neither into memory nor on the disk of temporary files.
+    """
+    sparse = csr_of_missing(features)
+    if sparse is not None:
+        _require_memory_of_stored(sparse.nnz, features.shape, max_bins, num_leaves)
+    if sparse is not None or not isinstance(features, FeatureMatrix) or _fits(features, max_bins):
+        yield None
+        return
+    _require_disk(features, max_bins)
+    with tempfile.TemporaryDirectory(prefix="ltrbench_") as folder:
+        yield Path(folder)
+
+
+def _require_disk(features: FeatureMatrix, max_bins: int | None) -> None:
+    """Raises DataError if the bins do not fit on the disk, or what XGBoost needs to choose them not into
+    memory."""
+    free, on_disk = available_bytes(), shutil.disk_usage(tempfile.gettempdir()).free
+    sketches, bins = _bytes_of_sketches(features, max_bins), _bytes_of_bins(features, max_bins, 4)
+    if sketches > free or bins > on_disk:
+        num_documents, num_features = features.shape
+        raise DataError(
+            f"XGBoost's bins of {num_documents} documents with {num_features} features need up to "
+            f"{bins / 1e9:.1f} GB of memory or disk, and their choice {sketches / 1e9:.1f} GB of memory, but "
+            f"{free / 1e9:.1f} GB of memory are available, and {on_disk / 1e9:.1f} GB on the disk of "
+            f"{tempfile.gettempdir()}. {_remedy(features)} model=lightgbm, which needs less, take fewer "
+            "queries (data.subset), or set the environment variable TMPDIR to a folder on a disk with more "
+            "space."
+        )
+
+
+def _remedy(features: FeatureMatrix) -> str:
+    if not is_sparse(features):
+        return "Use"
+    return (
+        "XGBoost reads cells that are not stored as missing, so these features are passed with all their "
+        "zeros: read the file with data.absent=nan, which makes absent features missing, use"
+    )
+
+
+def _fits(features: FeatureMatrix, max_bins: int | None) -> bool:
+    """Returns whether the bins fit into memory. The features are searched for missing values only if the
+    answer depends on them."""
+    free = _SHARE_OF_BINS * available_bytes() - _bytes_of_sketches(features, max_bins)
+    if _bytes_of_bins(features, max_bins, 4) <= free:
+        return True
+    if _bytes_of_bins(features, max_bins, 1) > free:
+        return False
+    return not any(np.isnan(block).any() for _, block in row_blocks(features))
+
+
+def _bytes_of_bins(features: FeatureMatrix, max_bins: int | None, by_row: int) -> int:
+    """Returns the number of bytes of the bins.
+
+    Args:
+        by_row: minimum number of bytes of a bin by rows.
+    """
+    width = 1 if (max_bins or _DEFAULT_BINS) <= 256 else 2
+    return features.size * (max(by_row, width) + width)
+
+
+def _bytes_of_sketches(features: FeatureMatrix, max_bins: int | None) -> int:
+    """Returns the number of bytes of the quantile sketches, from which XGBoost chooses the bins.
+
+    A sketch has the size that all values of its feature need, also if most of them are 0.
+    """
+    of_bins = features.shape[1] * (max_bins or _DEFAULT_BINS) * _SKETCH_BYTES_OF_BIN
+    return min(of_bins, features.size * _SKETCH_BYTES_OF_VALUE)
+
+
+def _require_memory_of_stored(
+    num_stored: int, shape: tuple[int, int], max_bins: int | None, num_leaves: int | None
+) -> None:
+    """Raises DataError if sketches, bins and histograms of stored values do not fit into memory.
+
+    XGBoost keeps the histograms of all nodes of a tree.
+    """
+    num_documents, num_features = shape
+    num_bins = min(num_features * (max_bins or _DEFAULT_BINS), num_stored)
+    histograms = 2 * (num_leaves or _DEFAULT_LEAVES) * num_bins * _HISTOGRAM_BYTES
+    num_bytes = num_stored * _STORED_BYTES + num_features * _FEATURE_BYTES + histograms
+    require_memory(
+        f"XGBoost's bins and histograms of {num_documents} documents with {num_features} sparse features",
+        num_bytes,
+        "Take fewer queries (data.subset), set fewer num_leaves or max_bins (model.num_leaves, "
+        "model.max_bins), or free memory.",
+    )
+
+
+def _sketch_weights(train: RankingDataset) -> NDArray[np.float64] | None:
+    """Returns the (D,) weights that XGBoost's quantile sketch gives the documents of one array."""
+    if train.query_weights is None:
+        return None
+    weights = train.weight_of_document
+    return np.concatenate([weights[:1], weights[:-1]]) if _SKETCHES_SHIFTED else weights
+
+
+def csr_of_missing(features: AnyFeatures) -> Any | None:
+    """Returns sparse features whose absent values are missing as SciPy's CSR, in which XGBoost regards absent
+    values as missing; None for other features."""
+    sparse = csr_of(features)
+    return sparse.to_scipy() if sparse is not None and np.isnan(sparse.absent) else None
+
+
+class RunningScores:
+    """Scores of the trees so far, (D,) float32, of a validation set that is read by blocks.
+
+    They have the bits of a prediction by all trees, because XGBoost adds trees one after the other.
+    """
+
+    def __init__(self, features: FeatureMatrix) -> None:
+        self._features = features
+        self._scores = np.zeros(len(features), dtype=np.float32)
+        self._num_trees = 0
+
+    def after(self, booster: xgb.Booster) -> NDArray[np.float32]:
+        """Adds the trees since the last call, and returns a copy of the scores."""
+        num_trees = booster.num_boosted_rounds()
+        for start, block in row_blocks(self._features):
+            rows = slice(start, start + len(block))
+            self._scores[rows] = booster.inplace_predict(
+                block,
+                iteration_range=(self._num_trees, num_trees),
+                predict_type="margin",
+                base_margin=self._scores[rows] if self._num_trees else None,
+            )
+        self._num_trees = num_trees
+        return self._scores.copy()
+
+
+_Matrix = xgb.DMatrix | RunningScores
+"""A data set during a fit."""
+
+DEFAULT_ETA = 0.3
+"""XGBoost's default learning rate."""
+NO_CHILD = -1
+MOST_UNEQUAL = 1.02
+"""Largest quotient of the mean query weights of two shards of a distributed fit."""
+HIGHEST_GRADE_OF_GAIN = 31
+"""Highest label for XGBoost's exponential gain, 2^l - 1."""
+
+_NAMES = {
+    "learning_rate": "eta learning_rate",
+    "num_leaves": "max_leaves",
+    **under_same_name("grow_policy max_depth"),
+    "min_sum_hessian": "min_child_weight",
+    "min_split_gain": "gamma min_split_loss",
+    "max_delta_step": "max_delta_step",
+    "l2": "reg_lambda lambda",
+    "max_bins": "max_bin",
+    **under_same_name(
+        "lambdarank_pair_method lambdarank_num_pair_per_sample objective lambdarank_normalization "
+        "lambdarank_score_normalization lambdarank_unbiased lambdarank_bias_norm ndcg_exp_gain subsample "
+        "colsample_bytree colsample_bylevel colsample_bynode"
+    ),
+    "seed": "seed random_state",
+    "num_threads": "nthread n_jobs",
+}
+
+_REFUSED_NAMES = (
+    set_instead(
+        {
+            "num_trees": "num_boost_round n_estimators",
+            "early_stopping": "early_stopping_rounds",
+            "truncation or lambdarank_num_pair_per_sample": "lambdarank_num_pair_per_sample",
+        }
+    )
+    | metrics_are_off("XGBoost", "eval_metric disable_default_eval_metric")
+    | {
+        "num_parallel_tree": "every backend grows one tree per iteration; set the field num_trees instead",
+        "num_class": "a ranker has one score per document; remove it",
+        "validate_parameters": "misspelt parameters are always refused; remove it",
+    }
+)
+
+_WITHOUT_SEED = {"alpha", "reg_alpha"}
+"""Parameters of `extra` that are known not to draw random numbers."""
+
+
+@dataclass(kw_only=True)
+class XGBoostRanker(LibraryRanker):
+    """XGBoost's LambdaMART. XGBoost scales the query weights to a mean of 1."""
+
+    objective: str = "ndcg"
+    """Weight of a pair: "ndcg" or "map" (labels 0 and 1 only): its change of the metric; "pairwise": 1."""
+    lambdarank_pair_method: str | None = None
+    """topk: pairs with at least one document in the top ranks; mean: pairs drawn at random, though the draws
+    did not change with the seed in tests. None: topk."""
+    lambdarank_num_pair_per_sample: int | None = None
+    """topk: number of top ranks, also set by `truncation`; mean: number of pairs drawn per document."""
+    lambdarank_normalization: bool = True
+    """Scales the gradients of a query: topk by log2(1 + S) / S, where S is the sum of the gradients of its
+    pairs; mean by 1 / number of pairs."""
+    lambdarank_score_normalization: bool = True
+    """Divides the weight of a pair by 0.01 + |score difference|."""
+    lambdarank_unbiased: bool = False
+    """Learns position biases from clicks; the documents of a query must be in the order they were shown."""
+    lambdarank_bias_norm: float = 1.0
+    """Regularisation of the position biases: a bias is raised to the power 1 / (1 + norm)."""
+    ndcg_exp_gain: bool = True
+    """Gain of a label: 2^label - 1; false: the label itself."""
+    grow_policy: str | None = None
+    """depthwise or lossguide; None: lossguide if num_leaves is set, otherwise XGBoost's default."""
+    max_depth: int | None = None
+    """Maximum depth of a tree, 0: no limit; None: no limit if num_leaves is set, otherwise XGBoost's
+    default."""
+    subsample: float = 1.0
+    """Fraction of the documents sampled per tree."""
+    colsample_bytree: float = 1.0
+    """Fraction of the features sampled per tree."""
+    colsample_bylevel: float = 1.0
+    """Fraction of the tree's features sampled per level."""
+    colsample_bynode: float = 1.0
+    """Fraction of the level's features sampled per split."""
+
+    library = "XGBoost"
+    library_error = xgb.core.XGBoostError
+    library_convention = "xgboost"
+    packages = ("xgboost",)
+    reads_blocks = True
+    model_file = "model.ubj"
+    names = _NAMES
+    refused_names = _REFUSED_NAMES
+    shares = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
+    score_dtype = np.float32
+    is_repeatable_on_workers: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice("objective", self.objective, ("ndcg", "map", "pairwise"))
+        require_choice("lambdarank_pair_method", self.lambdarank_pair_method, ("topk", "mean"))
+        require_choice("grow_policy", self.grow_policy, ("depthwise", "lossguide"))
+        require("lambdarank_num_pair_per_sample", self.lambdarank_num_pair_per_sample, at_least=1)
+        require("lambdarank_bias_norm", self.lambdarank_bias_norm, at_least=0)
+        require("max_depth", self.max_depth, at_least=0)
+        self._refuse_what_cannot_be()
+        if self.extra:
+            self._check_extra()
+
+    def _refuse_what_cannot_be(self) -> None:
+        if self.min_docs_in_leaf is not None:
+            raise ConfigError(
+                f"min_docs_in_leaf is {self.min_docs_in_leaf}, but XGBoost has no minimum number of "
+                "documents per leaf. Set min_docs_in_leaf=null, and min_sum_hessian to avoid small leaves."
+            )
+        if self.truncation is not None and self.lambdarank_num_pair_per_sample is not None:
+            raise ConfigError(
+                f"truncation is {self.truncation} and lambdarank_num_pair_per_sample is "
+                f"{self.lambdarank_num_pair_per_sample}, but both set the same parameter. Set one of them to "
+                "null."
+            )
+        if self.truncation is not None and self.lambdarank_pair_method == "mean":
+            raise ConfigError(
+                f"truncation is {self.truncation}, but has no effect with lambdarank_pair_method=mean. Set "
+                "truncation=null, and lambdarank_num_pair_per_sample to the number of pairs per document."
+            )
+        if self.num_leaves is not None and self.grow_policy == "depthwise":
+            raise ConfigError(
+                f"num_leaves is {self.num_leaves}, which needs trees grown best-first, but grow_policy is "
+                "depthwise. Set one of them to null."
+            )
+
+    def _check_extra(self) -> None:
+        if self.extra.get("booster", "gbtree") != "gbtree":
+            raise ConfigError(
+                f"extra.booster is {self.extra['booster']}, but only gbtree can return to an earlier "
+                "iteration. Remove extra.booster."
+            )
+        nothing = xgb.DMatrix(np.zeros((2, 1), dtype=np.float32), label=np.zeros(2), nthread=1)
+        # Another user of XGBoost in this process may have silenced it.
+        with xgb.config_context(verbosity=1), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                xgb.Booster(self.library_parameters(), [nothing]).save_config()
+            except (xgb.core.XGBoostError, AttributeError, TypeError, ValueError) as error:
+                reason = str(error).partition("Stack trace")[0].strip()
+                raise ConfigError(f"XGBoost refuses extra {self.extra}: {reason}") from None
+        # XGBoost only warns about a parameter that is unknown or has no effect.
+        ignored = [name for name in self.extra if any(f'"{name}"' in str(each.message) for each in caught)]
+        if ignored:
+            raise ConfigError(f"extra.{ignored[0]} has no effect in XGBoost; correct or remove it.")
+
+    def check_distributed(self) -> None:
+        """Every setting of a local fit is available."""
+
+    def fit_distributed(
+        self,
+        workers: FitsTogether,
+        train: PlacedShards,
+        valid: PlacedShards | None = None,
+        metrics: Sequence[str] = (),
+    ) -> FitCurve:
+        threads = threads_of_workers(workers, self.num_threads)
+        scale = _weight_scale_of(train)
+        arguments = [
+            (replace(self, num_threads=count), keys, scale, tuple(metrics))
+            for count, keys in zip(threads, keys_of_members(train, valid), strict=True)
+        ]
+        curve: FitCurve
+        content, self.summary, curve = workers.run_team(_fit_member, arguments)[0]
+        self._model, self._is_deep = self._from_bytes(content)[0], False
+        return curve
+
+    def fit_shards(
+        self, train: RankingDataset, valid: RankingDataset | None, monitor: MemberMonitor, weight_scale: float
+    ) -> bytes:
+        """Fits together with the other members of a collective, and returns the content of the model file.
+
+        Args:
+            weight_scale: factor of the whole training set, as `_weight_scale` returns it.
+        """
+        model, num_trees, num_iterations = self._boosted(train, valid, monitor, weight_scale)
+        self.summary = FitSummary(num_trees, num_iterations, monitor.seconds)
+        return self._to_bytes(model)
+
+    def _boosted(
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None,
+        monitor: Monitor,
+        weight_scale: float | None = None,
+    ) -> tuple[xgb.Booster, int, int]:
+        if "tree_method" in self.extra:  # such a matrix needs the features as one array
+            train = train.in_memory()
+        scale = _weight_scale(train) if weight_scale is None else weight_scale
+        with bins_folder(train.features, self.max_bins, self.num_leaves) as folder:
+            return self._boosted_in(folder, train, valid, monitor, scale)
+
+    def _boosted_in(
+        self,
+        folder: Path | None,
+        train: RankingDataset,
+        valid: RankingDataset | None,
+        monitor: Monitor,
+        weight_scale: float,
+    ) -> tuple[xgb.Booster, int, int]:
+        """Fits as `_boosted`; a folder for the bins is no longer in use after the return."""
+        train_matrix, valid_matrix = self._train_matrix(train, folder), None
+        if valid is not None and monitor.wants_scores:
+            valid_matrix = self._valid_matrix(valid.features)
+        # For a matrix in the booster's cache, a prediction evaluates only the newest tree.
+        cached = [matrix for matrix in (train_matrix, valid_matrix) if isinstance(matrix, xgb.DMatrix)]
+        booster = xgb.Booster(self._parameters(weight_scale), cached)
+
+        def grow(iteration: int) -> int:
+            booster.update(train_matrix, iteration - 1)
+            return iteration
+
+        def scores_of(matrix: _Matrix) -> Scores:
+            if isinstance(matrix, RunningScores):
+                return matrix.after(booster)
+            return booster.predict(matrix, output_margin=True)
+
+        matrices: tuple[_Matrix, _Matrix | None] = train_matrix, valid_matrix
+        num_iterations = self._boost(grow, scores_of, *matrices, monitor)
+        kept = monitor.best_iteration or booster.num_boosted_rounds()
+        # A slice holds only the kept trees, and releases the training data.
+        return self._with_threads(booster[:kept]), kept, num_iterations
+
+    def _train_matrix(self, train: RankingDataset, folder: Path | None) -> xgb.DMatrix:
+        if isinstance(train.features, FeatureMatrix):
+            return training_matrix(train, self._threads, self.max_bins, folder)
+        content = {
+            "label": train.labels,
+            "group": train.query_sizes,
+            "weight": train.query_weights,
+            "nthread": self._threads,
+        }
+        if "tree_method" in self.extra:
+            return xgb.DMatrix(train.features, **content)
+        # Bins without a copy of the values, as in XGBoost's XGBRanker: the same trees in the same time with
+        # less memory. The number of bins must equal the booster's.
+        return xgb.QuantileDMatrix(train.features, **content, **given({"max_bin": self.max_bins}))
+
+    def _valid_matrix(self, features: AnyFeatures) -> _Matrix:
+        sparse = csr_of_missing(features)
+        if sparse is None and isinstance(features, FeatureMatrix):
+            return RunningScores(features)  # a matrix would hold twice the bytes of the values
+        return xgb.DMatrix(features if sparse is None else sparse, nthread=self._threads)
+
+    def _with_threads(self, booster: xgb.Booster) -> xgb.Booster:
+        # Neither a slice nor a saved model keeps the number of threads.
+        booster.set_param({"nthread": self._threads})
+        return booster
+
+    def _num_features(self, model: xgb.Booster) -> int:
+        return model.num_features()
+
+    def _sparse_form(self, features: FeatureMatrix) -> Any | None:
+        return csr_of_missing(features)
+
+    def _scores(self, model: xgb.Booster, features: Any) -> NDArray[np.float32]:
+        if isinstance(features, np.ndarray):
+            scores: NDArray[np.float32] = model.inplace_predict(features, predict_type="margin")
+            return scores
+        # In place, XGBoost visits every cell of a sparse row: 20 times slower with 10^6 features [measured].
+        return model.predict(xgb.DMatrix(features, nthread=self._threads), output_margin=True)
+
+    def _shap_values(self, model: xgb.Booster, features: Features) -> NDArray[np.float64]:
+        """Returns XGBoost's TreeSHAP values, whose expected scores weight the branches of a tree by sums of
+        hessians; the other backends weight them by document counts."""
+        matrix = xgb.DMatrix(features, nthread=self._threads)
+        return np.asarray(model.predict(matrix, pred_contribs=True), dtype=np.float64)
+
+    def _to_bytes(self, model: xgb.Booster) -> bytes:
+        return bytes(model.save_raw("ubj"))
+
+    def _from_bytes(self, content: bytes) -> tuple[xgb.Booster, bool]:
+        is_deep = check_ubjson(content)
+        return self._with_threads(xgb.Booster(model_file=bytearray(content))), is_deep
+
+    def importance(self) -> dict[str, NDArray[np.float64]]:
+        booster: xgb.Booster = check_fitted(self._model)
+        names = [f"f{feature}" for feature in range(booster.num_features())]
+        return {
+            kind: np.array([of_feature.get(name, 0.0) for name in names], dtype=np.float64)
+            for kind, of_feature in (
+                ("split", booster.get_score(importance_type="weight")),
+                ("gain", booster.get_score(importance_type="total_gain")),
+            )
+        }
+
+    def trees(self) -> Ensemble:
+        learner = json.loads(bytes(check_fitted(self._model).save_raw("json")))["learner"]
+        # A list from version 3.1 on.
+        (base_score,) = np.ravel(json.loads(learner["learner_model_param"]["base_score"])).tolist()
+        # The model file does not contain the learning rate that its leaf values include.
+        eta = _times(2.0, self.learning_rate) or DEFAULT_ETA
+        return Ensemble(
+            tuple(
+                WeightedTree(1.0, _subtree(tree, 0), shrinkage=eta)
+                for tree in learner["gradient_booster"]["model"]["trees"]
+            ),
+            base_score,
+            comparison="<",
+            score_dtype="float32",
+        )
+
+    def seed_matters(self, num_documents: int) -> bool:
+        # mean draws pairs; other versions of XGBoost may use the seed for it.
+        draws = self._samples or self.lambdarank_pair_method == "mean"
+        return draws or not self.extra.keys() <= _WITHOUT_SEED
+
+    def _inapplicable(self) -> tuple[str, ...]:
+        return ("min_docs_in_leaf",)
+
+    def _departures(self) -> dict[str, bool]:
+        return {
+            "min_docs_in_leaf is not applied: XGBoost has no minimum number of documents per leaf.": True,
+            "Bin edges differ from other backends: XGBoost bins features by its quantile sketch.": True,
+            "Missing values follow the right branch if the feature had no missing values in training.": True,
+            "Scores are float32, so more documents have equal scores than with float64.": True,
+            "Samples differ from other backends: XGBoost samples documents and features by its own "
+            "algorithm.": self._samples,
+            f"The objective is rank:{self.objective}, not LambdaMART on NDCG.": self.objective != "ndcg",
+        }
+
+    def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
+        yield from self._refused_labels(train.labels)
+        yield from _varying_weights(train)
+        if self.lambdarank_unbiased:
+            yield from _other_order_shown(train)
+
+    def _cautions_in(self, train: RankingDataset) -> Iterator[Finding]:
+        yield from ties_by_row(train)
+        yield from self._unused_positions(train)
+        yield from _absent_zeros(train.features)
+
+    def _refused_labels(self, labels: Labels) -> Iterator[Finding]:
+        if self.objective == "map":
+            wrong, allowed = labels * (labels - 1) != 0, "objective=map accepts only the labels 0 and 1"
+            remedy = "Map the labels to 0 and 1, or set objective=ndcg."
+        elif self.objective == "ndcg" and self.ndcg_exp_gain:
+            wrong = (labels % 1 != 0) | (labels > HIGHEST_GRADE_OF_GAIN)
+            grades = f"0, 1, ..., {HIGHEST_GRADE_OF_GAIN}"
+            allowed = f"with the gain 2^label - 1 XGBoost accepts only the grades {grades}"
+            remedy = "Map the labels to these grades, or set ndcg_exp_gain=false."
+        else:
+            return
+        yield from refused_labels(labels, wrong, f"{allowed}. {remedy}")
+
+    def _unused_positions(self, train: RankingDataset) -> Iterator[Finding]:
+        if train.positions is None:
+            return
+        if not self.lambdarank_unbiased:
+            yield Finding(
+                Severity.CAUTION,
+                "The positions of the training data are not used; set model.lambdarank_unbiased=true to "
+                "learn position biases.",
+            )
+            return
+        skipped = train.positions - train.ranks_of_rows
+        odd = np.flatnonzero(skipped != skipped[0])
+        if odd.size:
+            row = odd[0]
+            yield Finding(
+                Severity.CAUTION,
+                f"positions[{row}] is {train.positions[row]}, but XGBoost ignores the values and uses the "
+                f"row order, in which the document has rank {train.ranks_of_rows[row] + 1}. Include every "
+                "document that was shown, or use model=lightgbm.",
+            )
+
+    def library_metrics(
+        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
+    ) -> dict[str, float]:
+        """Returns ndcg, and map for binary labels, from a booster without trees whose initial scores are
+        `scores`."""
+        binary = bool((dataset.labels * (dataset.labels - 1) == 0).all())
+        known = ("ndcg", "map") if binary else ("ndcg",)
+        wanted = [name for name in names if name.partition("@")[0] in known]
+        if not wanted or not self.ndcg_exp_gain or dataset.document_weights is not None:
+            return {}
+        data = xgb.DMatrix(
+            np.zeros((dataset.num_documents, 1), dtype=np.float32),
+            label=dataset.labels,
+            group=dataset.query_sizes,
+            weight=dataset.query_weights,
+            base_margin=scores.astype(np.float32),
+            nthread=self._threads,
+        )
+        parameters = {
+            "objective": "rank:ndcg",
+            "eval_metric": wanted,
+            "base_score": 0.0,
+            "disable_default_eval_metric": True,
+            "nthread": self._threads,
+        }
+        text = xgb.Booster(parameters, [data]).eval(data, "scores")
+        figures = dict(part.removeprefix("scores-").rsplit(":", 1) for part in text.split()[1:])
+        return {name: float(figures[name]) for name in wanted}
+
+    def library_parameters(self) -> dict[str, Any]:
+        return self._parameters(weight_scale=1.0)
+
+    def _parameters(self, weight_scale: float) -> dict[str, Any]:
+        """Returns the parameters in XGBoost's units.
+
+        XGBoost's gradients are c g and its hessians 2 c h instead of g and h, where c is the scale of the
+        weights, so a step -G / (H + l2) is half as long and a gain G^2 / (H + l2) is c / 2 times as large.
+        """
+        double, half = 2.0 * weight_scale, 0.5 * weight_scale
+        leafwise = self.num_leaves is not None
+        converted = {
+            "learning_rate": _times(2.0, self.learning_rate),
+            "grow_policy": self.grow_policy or ("lossguide" if leafwise else None),
+            "max_depth": 0 if leafwise and self.max_depth is None else self.max_depth,
+            "min_sum_hessian": _times(double, self.min_sum_hessian),
+            "min_split_gain": _times(half, self.min_split_gain),
+            "max_delta_step": _times(0.5, self.max_delta_step),
+            "l2": _times(double, self.l2),
+            "lambdarank_pair_method": "topk" if self.truncation else self.lambdarank_pair_method,
+            "lambdarank_num_pair_per_sample": self.truncation or self.lambdarank_num_pair_per_sample,
+            "objective": f"rank:{self.objective}",
+        }
+        # Scores start at 0 in every backend; XGBoost's default only shifts all scores by a constant.
+        start = {} if unset_fields(self) == SHARED_FIELDS else {"base_score": 0.0}
+        no_metrics = {"disable_default_eval_metric": True}
+        return {**self._under_library_names(converted), **start, **no_metrics, **self.extra}
+
+
+def _subtree(tree: dict[str, Any], node: int) -> Node:
+    """Returns a node of XGBoost's saved arrays, in which leaf values include shrinkage, with its subtree."""
+    left, bound = tree["left_children"][node], float(np.float32(tree["split_conditions"][node]))
+    if left == NO_CHILD:
+        return Leaf(bound)
+    return InnerNode(
+        tree["split_indices"][node],
+        bound,
+        bool(tree["default_left"][node]),
+        left=_subtree(tree, left),
+        right=_subtree(tree, tree["right_children"][node]),
+    )
+
+
+def _times(factor: float, value: float | None) -> float | None:
+    return None if value is None else factor * value
+
+
+def _weight_scale(data: RankingDataset) -> float:
+    """Returns XGBoost's factor on all weights: the number of queries divided by the sum of the weights."""
+    return 1.0 if data.query_weights is None else data.num_queries / float(data.query_weights.sum())
+
+
+def _weight_scale_of(train: PlacedShards) -> float:
+    """Returns the factor of `_weight_scale` for the whole training set.
+
+    Raises:
+        DataError: The shards have different mean weights.
+    """
+    weights = [shard.dataset.query_weights for shard in train.shards]
+    given_weights = [each for each in weights if each is not None]
+    if len(given_weights) < len(weights):
+        return 1.0
+    means = [float(each.mean()) for each in given_weights]
+    if max(means) > MOST_UNEQUAL * min(means):
+        raise DataError(
+            f"the mean query weight of the shards is between {min(means):.4g} and {max(means):.4g}, but each "
+            "worker of XGBoost scales its weights to a mean of 1, so queries on different workers would not "
+            f"have the weights that were set; a factor of at most {MOST_UNEQUAL} is accepted. Put queries "
+            "into random order, use model=lightgbm, or fit in one process with distributed=none."
+        )
+    whole = train.in_order(given_weights)
+    return len(whole) / float(whole.sum())
+
+
+def _fit_member(
+    team: JoinsArrays, ranker: XGBoostRanker, keys: MemberKeys, weight_scale: float, metrics: tuple[str, ...]
+) -> tuple[bytes, FitSummary | None, FitCurve] | None:
+    """Fits on a worker, inside a collective; every member has the same model, and member 0 returns it."""
+    train, valid = held_by_member(keys)
+    monitor = MemberMonitor(ranker.early_stopping, team, train, valid, metrics)
+    of_valid = None if valid is None else valid.dataset
+    content = ranker.fit_shards(train.dataset, of_valid, monitor, weight_scale)
+    return (content, ranker.summary, monitor.curve) if team.rank == 0 else None
+
+
+def _absent_zeros(features: AnyFeatures) -> Iterator[Finding]:
+    """Yields a caution about sparse features that XGBoost needs with all their zeros."""
+    if is_sparse(features) and csr_of_missing(features) is None:
+        num_documents, num_features = features.shape
+        yield Finding(
+            Severity.CAUTION,
+            "XGBoost reads cells that are not stored as missing, so absent features with the value 0 are "
+            f"passed as {num_documents * num_features:,} values, which takes much time and memory. To have "
+            "them missing, as is usual with XGBoost, read the file with absent=nan (data.absent=nan in a "
+            "run); this is another data set, with other scores.",
+        )
+
+
+def _varying_weights(train: RankingDataset) -> Iterator[Finding]:
+    """Yields a refusal if weights vary within a query, because XGBoost has one weight per query."""
+    row = first_change_of_weight(train)
+    if row is None:
+        return
+    # No values, because a run scales the weights that the user has set.
+    rank = int(train.ranks_of_rows[row]) + 1
+    yield Finding(
+        Severity.REFUSED,
+        f"documents {rank} and {rank + 1} of query {train.query_ids[train.query_of_document[row]]} have "
+        "different weights, but XGBoost has one weight per query. Use equal weights within each query, or "
+        "use model=lightgbm or model=native.",
+    )
+
+
+def _other_order_shown(train: RankingDataset) -> Iterator[Finding]:
+    """Yields a refusal if rows are not in the order shown, which XGBoost assumes."""
+    if train.positions is None:
+        return
+    falls = (np.diff(train.positions) < 0) & (np.diff(train.query_of_document) == 0)
+    if falls.any():
+        row = int(np.flatnonzero(falls)[0])
+        yield Finding(
+            Severity.REFUSED,
+            f"positions[{row}:{row + 2}] is {train.positions[row : row + 2].tolist()} within a query, but "
+            "lambdarank_unbiased needs the rows of a query in the order shown. Sort the rows by position.",
+        )

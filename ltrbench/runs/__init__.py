@@ -1,0 +1,110 @@
+"""A run on disk: the primary record, from which tables, reports and tracking servers are derived.
+
+The folder of a run contains
+
+    result.json          the settings and results of the run: the fields of RunResult
+    scores.npz           raw scores of valid and test in the dtype of the backend, with labels, query starts,
+                         query ids, document ids and weights, so that any metric can be computed later; the
+                         row numbers in the file, if the reader grouped rows by query; and a key per query,
+                         which depends only on the documents of the query
+    per_query.csv        one row per query of test, one column per metric; a cell is empty if skipped
+    learning_curve.csv   one row per iteration
+    importances.csv      one row per feature, one column per kind of importance
+    input_example.csv    features of the first documents of test, one row per document: example input
+    trials.csv           one row per trial of the search that chose the settings, if there was one
+    model/               the files written by the ranker's `save`
+
+A trial of a search has only result.json, learning_curve.csv, and scores.npz with the scores of valid.
+
+`result.json` is written last, so a folder without it is not a run. Nothing is pickled.
+
+    record      the fields of result.json, overrides, names of files, errors of the disk
+    reading     a run in memory; finds and reads runs
+    lease       one process at a time works in a folder
+    writing     writes a run into a folder
+"""
+
+from __future__ import annotations
+
+from ltrbench.runs.lease import Holder, Lease, LeaseHeldError, LeaseLostError, hold, holder
+from ltrbench.runs.reading import (
+    LearningCurve,
+    Run,
+    ScoredSplit,
+    TrialRow,
+    class_and_folder_of_model,
+    find_runs,
+    find_runs_and_trials,
+    holds_runs,
+    mean_importances,
+    naming,
+    read_run,
+    refuse_trial,
+)
+from ltrbench.runs.record import (
+    CURVE_FILE,
+    EXAMPLE_FILE,
+    FAILED,
+    FINISHED,
+    FUSED,
+    IMPORTANCES_FILE,
+    IMPORTED,
+    INTERRUPTED,
+    MODEL_FOLDER,
+    NO_PARAMETERS,
+    OWN,
+    PER_QUERY_FILE,
+    RESULT_FILE,
+    RUN_FILES,
+    SCORES_FILE,
+    TIMES,
+    TRIALS_FILE,
+    RunResult,
+    check_readable,
+)
+from ltrbench.runs.writing import claim, copy_run, rewrite_result, tidy, write_run
+
+__all__ = [
+    "CURVE_FILE",
+    "EXAMPLE_FILE",
+    "FAILED",
+    "FINISHED",
+    "FUSED",
+    "IMPORTANCES_FILE",
+    "IMPORTED",
+    "INTERRUPTED",
+    "MODEL_FOLDER",
+    "NO_PARAMETERS",
+    "OWN",
+    "PER_QUERY_FILE",
+    "RESULT_FILE",
+    "RUN_FILES",
+    "SCORES_FILE",
+    "TIMES",
+    "TRIALS_FILE",
+    "Holder",
+    "LearningCurve",
+    "Lease",
+    "LeaseHeldError",
+    "LeaseLostError",
+    "Run",
+    "RunResult",
+    "ScoredSplit",
+    "TrialRow",
+    "check_readable",
+    "claim",
+    "class_and_folder_of_model",
+    "copy_run",
+    "find_runs",
+    "find_runs_and_trials",
+    "hold",
+    "holder",
+    "holds_runs",
+    "mean_importances",
+    "naming",
+    "read_run",
+    "refuse_trial",
+    "rewrite_result",
+    "tidy",
+    "write_run",
+]

@@ -1,0 +1,343 @@
+"""Writes a run to its folder. The lease on the folder is acquired before anything is computed."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import math
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import Judgments, RankingDataset
+from ltrbench.disk import flush
+from ltrbench.errors import ResultError
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.importance import MOST_LISTED, Importances
+from ltrbench.rankers.saved import SavedModelError
+from ltrbench.runs.lease import Lease, LeaseHeldError, LeaseLostError, check_lease, hold
+from ltrbench.runs.reading import TRIAL_COLUMNS, LearningCurve, Run, ScoredSplit, TrialRow, read_run
+from ltrbench.runs.record import (
+    CURVE_FILE,
+    EXAMPLE_FILE,
+    FAILED,
+    IMPORTANCES_FILE,
+    MODEL_FOLDER,
+    PER_QUERY_FILE,
+    RESULT_FILE,
+    RUN_FILES,
+    SCORES_FILE,
+    TRIALS_FILE,
+    RunResult,
+    result_as_json,
+    writing_to,
+)
+from ltrbench.shapes import PerQuery
+
+NUM_EXAMPLES = 3
+_STAGING = ".partial-"
+"""Prefix of the staging folders."""
+
+
+def write_run(
+    folder: Path,
+    result: RunResult,
+    ranker: Ranker | None = None,
+    scored: Mapping[str, ScoredSplit] | None = None,
+    per_query: Mapping[str, PerQuery] | None = None,
+    curve: LearningCurve | None = None,
+    importances: Importances | None = None,
+    example: RankingDataset | None = None,
+    trials: Sequence[TrialRow] = (),
+    check_model: Callable[[Path], None] = lambda _: None,
+) -> Run:
+    """Writes a run to a folder, completely or not at all: all files are staged, then moved, result.json last.
+
+    Args:
+        scored: "valid", "test" -> scores.
+        per_query: metric -> (Q,) values of test.
+        example: data set whose first documents become the example input of the model, unless they have more
+            than MOST_LISTED features.
+        trials: the trials of the search that chose the settings.
+        check_model: called with the folder of the saved model before any file is moved; if it raises, no file
+            of the run is written.
+
+    Raises:
+        SavedModelError: The ranker cannot be saved.
+    """
+    with _staged(folder, result) as staging:
+        if ranker is not None:
+            (staging / MODEL_FOLDER).mkdir()
+            _save(ranker, staging / MODEL_FOLDER)
+            check_model(staging / MODEL_FOLDER)
+        if scored:
+            np.savez_compressed(staging / SCORES_FILE, allow_pickle=False, **_as_arrays(scored))
+        if scored and per_query:
+            _write_per_query(staging / PER_QUERY_FILE, scored["test"].judgments, per_query)
+        if curve is not None and curve.iterations:
+            _write_curve(staging / CURVE_FILE, curve)
+        if importances is not None and importances.values:
+            _write_importances(staging / IMPORTANCES_FILE, importances.listed())
+        if example is not None and example.num_features <= MOST_LISTED:
+            _write_example(staging / EXAMPLE_FILE, example)
+        if trials:
+            _write_trials(staging / TRIALS_FILE, trials)
+    return Run(folder, result)
+
+
+def copy_run(run: Run, folder: Path, result: RunResult, trials: Sequence[TrialRow] = ()) -> Run:
+    """Copies the files of a run to another folder, with another result and the trials of another search,
+    completely or not at all."""
+    with _staged(folder, result) as staging:
+        for name in RUN_FILES:
+            if name != TRIALS_FILE and (run.path / name).exists():
+                _copy(run.path / name, staging / name)
+        if trials:
+            _write_trials(staging / TRIALS_FILE, trials)
+    return Run(folder, result)
+
+
+def rewrite_result(run: Run, result: RunResult) -> Run:
+    """Replaces the result.json of a run in one step; all other files stay as they are.
+
+    Raises:
+        LeaseLostError: Another process has taken the folder over.
+        ResultError: The disk is full.
+    """
+    with _checked(run.path), tempfile.TemporaryDirectory(dir=run.path, prefix=_STAGING) as staging:
+        draft = Path(staging, RESULT_FILE)
+        draft.write_text(_as_text(result), encoding="utf-8")
+        flush(Path(staging))
+        check_lease(run.path)
+        draft.replace(run.path / RESULT_FILE)
+    return Run(run.path, result)
+
+
+def _as_text(result: RunResult) -> str:
+    return json.dumps(result_as_json(result), indent=2, default=str) + "\n"
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies a file or a folder; unlike shutil.copytree, which lists all errors, it ends at a full disk."""
+    if source.is_dir():
+        target.mkdir()
+        for path in source.iterdir():
+            _copy(path, target / path.name)
+    else:
+        shutil.copyfile(source, target)
+
+
+@contextlib.contextmanager
+def _staged(folder: Path, result: RunResult) -> Iterator[Path]:
+    """Yields a staging folder; its files are moved to `folder` when the block ends, result.json last."""
+    with _checked(folder), tempfile.TemporaryDirectory(dir=folder, prefix=_STAGING) as staging_name:
+        staging = Path(staging_name)
+        yield staging
+        (staging / RESULT_FILE).write_text(_as_text(result), encoding="utf-8")
+        flush(staging)
+        check_lease(folder)
+        # Files of an earlier failed attempt would appear to belong to this run.
+        for name in reversed(RUN_FILES):
+            if name != MODEL_FOLDER:  # a failed attempt leaves no model
+                (folder / name).unlink(missing_ok=True)
+        _move(staging, folder)
+
+
+@contextlib.contextmanager
+def _checked(folder: Path) -> Iterator[None]:
+    """Creates a folder; an OSError in the block is reported as a lost lease or a full disk if it is one."""
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            yield
+        except OSError:
+            check_lease(folder)  # the process that took the lease over deletes the staging folder
+            raise
+
+
+def _move(staging: Path, folder: Path) -> None:
+    """Moves the files of a run to its folder: all of them, or none."""
+    try:
+        for name in RUN_FILES:
+            if (staging / name).exists():
+                check_lease(folder)
+                (staging / name).rename(folder / name)
+    except LeaseLostError:
+        raise  # the files in the folder are those of the other process
+    except BaseException:
+        if (staging / RESULT_FILE).exists():
+            _delete_files(folder)
+        raise
+
+
+def _delete_files(folder: Path) -> None:
+    """Deletes the files of a run without result.json."""
+    for name in RUN_FILES:
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _save(ranker: Ranker, folder: Path) -> None:
+    try:
+        ranker.save(folder)
+    except OSError:  # such as a full disk
+        raise
+    except Exception as error:
+        name = type(ranker).__name__
+        raise SavedModelError(
+            f"{name}.save failed ({type(error).__name__}: {error}). Fix {name}.save, or choose settings that "
+            "it can save; the scores of the run are kept."
+        ) from error
+
+
+@contextlib.contextmanager
+def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...") -> Iterator[Lease]:
+    """Checks before anything is computed that a run can be written to the folder, and holds its lease.
+
+    Args:
+        options: the settings that choose another folder, for messages.
+
+    Raises:
+        LeaseHeldError: Another process holds the lease.
+        ResultError: The folder already contains files of a run.
+    """
+    _check_free(folder, options)
+    with contextlib.ExitStack() as held:
+        try:
+            lease = held.enter_context(hold(folder))
+        except LeaseHeldError as error:
+            raise LeaseHeldError(f"{error} Another folder: {options}") from None
+        # Another process may have finished the run before this one acquired the lease.
+        _check_free(folder, options)
+        _delete_partial(folder)
+        yield lease
+        lease.is_complete = (folder / RESULT_FILE).exists()
+
+
+def _check_free(folder: Path, options: str) -> None:
+    """Raises ResultError if a folder contains files of a run that did not fail."""
+    taken = [name for name in RUN_FILES if (folder / name).exists()]
+    if RESULT_FILE in taken and MODEL_FOLDER not in taken and _has_failed(folder):
+        taken = []  # a failed run may be repeated; its files are replaced
+    if RESULT_FILE not in taken and _staging_folders(folder):
+        taken = []  # a process was killed while it wrote the run, or writes it now
+    if taken:
+        raise ResultError(
+            f"{folder} already contains {', '.join(taken)}, which this run would overwrite. Delete the files "
+            f"that you do not need, or choose another folder with {options}"
+        )
+
+
+def _staging_folders(folder: Path) -> list[Path]:
+    return [*folder.glob(f"{_STAGING}*")]
+
+
+def _delete_partial(folder: Path) -> None:
+    """Deletes what a process left that was killed while it wrote a run; the caller holds the lease."""
+    staged = _staging_folders(folder)
+    if staged and not (folder / RESULT_FILE).exists():
+        _delete_files(folder)
+    for path in staged:
+        # A process that lost its lease may delete the same folder.
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def tidy(folder: Path) -> None:
+    """Deletes what killed processes left in the folder of a finished run; costs one listing of the folder.
+
+    A process that dies after it has moved the last file leaves its lease and an empty staging folder.
+    """
+    hidden = (path.name for path in folder.iterdir() if path.name.startswith("."))
+    if not any(name.startswith((_STAGING, ".lease-", ".clock-")) for name in hidden):
+        return
+    # The run is complete, whether its folder can be tidied or not: it may be on a disk that is only read.
+    with contextlib.suppress(ResultError), hold(folder) as lease:
+        _delete_partial(folder)
+        lease.is_complete = (folder / RESULT_FILE).exists()
+
+
+def _has_failed(folder: Path) -> bool:
+    """Returns whether the run in a folder failed; False for an unreadable run, which may have finished."""
+    try:
+        return read_run(folder).result.status == FAILED
+    except ResultError:
+        return False
+
+
+def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
+    arrays: dict[str, NDArray[Any]] = {}
+    for split, item in scored.items():
+        arrays[f"{split}_scores"] = item.scores
+        if item.file_rows is not None:
+            arrays[f"{split}_file_rows"] = item.file_rows
+        arrays[f"{split}_query_keys"] = item.query_keys
+        for column in fields(Judgments):
+            value = getattr(item.judgments, column.name)
+            if value is not None:
+                arrays[f"{split}_{column.name}"] = value
+    return arrays
+
+
+def _csv_writer(file: TextIO, names: Iterable[str]) -> Any:
+    # csv does not quote a carriage return, which would end the line for a reader.
+    quote_all = any("\r" in name for name in names)
+    return csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL)
+
+
+def _write_per_query(path: Path, judgments: Judgments, per_query: Mapping[str, PerQuery]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = _csv_writer(file, judgments.query_ids.tolist())
+        writer.writerow(["query_id", "num_documents", *per_query])
+        columns = [_cells(values) for values in per_query.values()]
+        writer.writerows(
+            zip(judgments.query_ids.tolist(), judgments.query_sizes.tolist(), *columns, strict=True)
+        )
+
+
+def _write_curve(path: Path, curve: LearningCurve) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["iteration", *curve.values])
+        writer.writerows(zip(curve.iterations, *curve.values.values(), strict=True))
+
+
+def _write_importances(path: Path, importances: Importances) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = _csv_writer(file, importances.feature_names)
+        writer.writerow(["feature", *importances.values])
+        columns = [_cells(values) for values in importances.values.values()]
+        writer.writerows(zip(importances.feature_names, *columns, strict=True))
+
+
+def _write_example(path: Path, dataset: RankingDataset) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = _csv_writer(file, dataset.feature_names)
+        writer.writerow(dataset.feature_names)
+        # As float64, because its text restores the float32 value exactly.
+        writer.writerows(_cells(row) for row in dataset.features[:NUM_EXAMPLES].astype(np.float64))
+
+
+def _write_trials(path: Path, trials: Sequence[TrialRow]) -> None:
+    names = [*dict.fromkeys(name for row in trials for name in row.settings)]
+    texts = [[row.settings.get(name, "") for name in names] for row in trials]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = _csv_writer(file, [*names, *(text for of_trial in texts for text in of_trial)])
+        writer.writerow([*TRIAL_COLUMNS, *names])
+        for row, of_trial in zip(trials, texts, strict=True):
+            value, *others = _cells(np.array([row.value, row.seconds, row.low, row.high]))
+            writer.writerow([row.trial, row.state, value, row.iterations, *others, *of_trial])
+
+
+def _cells(values: NDArray[np.float64]) -> list[str]:
+    """Formats numbers with full precision, so that reading restores them exactly; NaN becomes empty."""
+    return ["" if math.isnan(value) else repr(value) for value in values.tolist()]

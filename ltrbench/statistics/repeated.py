@@ -1,0 +1,878 @@
+"""Two methods trained several times: inference over the variation of training and of queries.
+
+R replicates of a model are R trainings, with different seeds or on different resamples of the training
+queries. Their values on the same Q queries form a two-way table, training x query. Shapes: values (R, Q);
+shares (Q,), the share of each query in a mean, which sum to 1.
+
+    independent_replicates    each model has its own trainings, as with seeds of two libraries
+    shared_replicates         models share each training: a seed that draws the same sample, or a resample
+    fold_replicates           folds of a cross-validation, with seeds within folds
+
+Sources: Obuchowski and Rockette (1995), Communications in Statistics 24; Gallas (2006), Academic Radiology
+13; Hillis (2007), Statistics in Medicine 26; for retrieval Voorhees, Samarov and Soboroff (2017), TOIS 36(2).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import nctdtrinc, stdtr, stdtrit
+
+from ltrbench.errors import ConfigError
+from ltrbench.shapes import PerQuery
+from ltrbench.statistics.claims import BETTER, EQUIVALENT, WORSE, claim_of
+from ltrbench.statistics.paired import (
+    CONFIDENCE,
+    DECIMALS,
+    FEWEST_QUERIES,
+    IDENTICAL,
+    LEVEL,
+    Differing,
+    Interval,
+    PairedSample,
+    effective_size,
+    excludes,
+    largest_plausible,
+    squared_errors,
+    student_intervals,
+    unknown_spread,
+)
+
+FEWEST_REPLICATES = 3
+"""Minimum number of trainings for a claim: the variance of two has only one degree of freedom."""
+
+_BOOTSTRAP, _SUBSAMPLE = "bootstrap", "subsample"
+
+ReplicateValues = NDArray[np.float64]  # (R, Q)
+
+
+@dataclass(frozen=True)
+class VarianceParts:
+    """Parts of the variance of a mean difference; they sum to it.
+
+    Attributes:
+        query: variance over queries.
+        training: variance over trainings on the same queries.
+        training_by_query: interaction: trainings differ in which queries they rank well.
+        fold: additional variance over folds; None without folds.
+    """
+
+    query: float
+    training: float
+    training_by_query: float
+    fold: float | None = None
+
+    @property
+    def total(self) -> float:
+        return self.query + self.training + self.training_by_query + (self.fold or 0.0)
+
+
+@dataclass(frozen=True)
+class Inference:
+    """Mean difference of method a minus method b, with its standard error.
+
+    Attributes:
+        difference: mean over queries of the mean over replicates.
+        standard_error: standard error of the difference, over all sources of variation; None if not
+            available.
+        degrees: (share, degrees of freedom) of each part of the squared standard error; the shares sum to 1.
+        num_replicates: number of replicates of a and of b; over folds, the number of folds for both.
+        num_queries: Q.
+        parts: parts of the squared standard error.
+        method: name of the interval: mrmc-t, paired-mrmc-t, resampled-t or corrected-t.
+        differing: queries with a difference of the means over trainings.
+        note: reason why the standard error is None, "identical", or empty.
+    """
+
+    difference: float
+    standard_error: float | None
+    degrees: tuple[tuple[float, float], ...]
+    num_replicates: tuple[int, int]
+    num_queries: int
+    parts: VarianceParts
+    method: str
+    differing: Differing
+    note: str = ""
+
+    def interval(self, level: float) -> Interval | None:
+        """Returns difference -+ sum_i share_i t(degrees_i) SE, at confidence 1 - level; None without SE.
+
+        If few queries differ, it is the interval of `Differing`.
+
+        The mean of t quantiles is from Cochran and Cox (1957, "Experimental Designs", section 4.14). With one
+        part it is Student's interval.
+        """
+        if self.standard_error is None:
+            return None
+        if self.differing.are_few:
+            return self.differing.interval(level)
+        quantile = sum(share * float(stdtrit(degrees, 1 - level / 2)) for share, degrees in self.degrees)
+        half = quantile * self.standard_error
+        return Interval(self.difference - half, self.difference + half, self.method)
+
+    def turned(self) -> Inference:
+        """Returns the inference for b minus a."""
+        a, b = self.num_replicates
+        return replace(self, difference=0.0 - self.difference, num_replicates=(b, a))
+
+
+def independent_replicates(a: ReplicateValues, b: ReplicateValues, shares: PerQuery) -> Inference:
+    """Multi-reader multi-case analysis, trainings nested in models (Hillis, 2007, split-plot design).
+
+    x_mtq are the values, R_m is the number of trainings of model m, d_q the difference of the models' means
+    on query q, and SE^2(y) the squared standard error of the weighted mean of y over queries:
+
+        S_T  = sum_m var_t(mean_q x_mtq) / R_m                             MS_T, trainings
+        S_q  = SE^2(d_q)                                                   MS_mQ, queries
+        S_TQ = sum_m sum_t SE^2(x_mtq - mean_t x_mtq) / (R_m (R_m - 1))    MS_TQ, training x query
+        V    = S_T + max(S_q - S_TQ, 0)
+
+    For equal R and equal shares V is 2 / (R Q) (MS_T + max(MS_mQ - MS_TQ, 0)). The degrees of freedom are
+    those of Hillis, with one term per model for its trainings, because their variances may differ
+    (Satterthwaite, 1946), and one term for the queries:
+
+        V^2 / (sum_m (S_T of m)^2 / (R_m - 1) + max(S_q - S_TQ, 0)^2 / (Q - 1))
+
+    If the training of only one model varies, the interval is that of `shared_replicates`.
+
+    Args:
+        a, b: (R_a, Q) and (R_b, Q). A single training means that the training is known not to vary.
+        shares: (Q,).
+
+    Raises:
+        ConfigError: If the shapes of the arrays do not match, or a value is not finite.
+    """
+    _check(shares, a, b)
+    return _two_way(
+        of_query=np.round(a.mean(axis=0) - b.mean(axis=0), DECIMALS),
+        shares=shares,
+        trainings=[
+            (_variance((model * shares).sum(axis=1)) / len(model), len(model) - 1) for model in (a, b)
+        ],
+        interaction=sum(_interaction(model, shares) / len(model) for model in (a, b)),
+        num_replicates=(len(a), len(b)),
+        method="mrmc-t",
+        largest=largest_plausible(a, b),
+    )
+
+
+def shared_replicates(
+    a: ReplicateValues, b: ReplicateValues, shares: PerQuery, factor: float | None = None
+) -> Inference:
+    """Analysis of trainings shared by both models, as paired differences D_tq = a_tq - b_tq.
+
+        S_T  = factor var_t(mean_q D_tq)
+        S_TQ = factor sum_t SE^2(D_tq - mean_t D_tq) / (R - 1)
+        V    = S_T + max(SE^2(mean_t D_tq) - S_TQ, 0)
+
+    The t quantile is the mean of the quantiles with R - 1 and Q - 1 degrees of freedom, weighted by S_T and
+    V - S_T. With R = 3 the formula of Hillis would give up to 7.1 % false claims at 5 %
+    (results/calibration).
+
+    Args:
+        a, b: (R, Q), row t of both from the same training.
+        factor: `resampling_factor` for resamples of one training set; None: 1 / R, for independent trainings
+            such as seeds.
+
+    Raises:
+        ConfigError: If the shapes of the arrays do not match, or a value is not finite.
+    """
+    _check(shares, a, b)
+    if len(a) != len(b):
+        raise ConfigError(
+            f"models that share trainings have {len(a)} and {len(b)} trainings; give equally many for both."
+        )
+    differences = np.round(a - b, DECIMALS)
+    scale = 1 / len(a) if factor is None else factor
+    return _two_way(
+        of_query=differences.mean(axis=0),
+        shares=shares,
+        trainings=[(scale * _variance((differences * shares).sum(axis=1)), len(a) - 1)],
+        interaction=scale * _interaction(differences, shares),
+        num_replicates=(len(a), len(b)),
+        method="paired-mrmc-t" if factor is None else "resampled-t",
+        largest=largest_plausible(a, b),
+    )
+
+
+def resampling_factor(kind: str, num_resamples: int, share: float = 1.0) -> float:
+    """Returns the factor from the variance over R resamples to the variance over other training sets.
+
+    1 + 1/R for bootstrap samples: their variance around the training set estimates the variance of training
+    sets around the population (Efron, 1979). 1/R + p / (1 - p) for subsamples of share p: the delete-d
+    jackknife (Shao and Wu, 1989, Annals of Statistics 17). Both assume a smooth learner.
+
+    Raises:
+        ConfigError: If the kind is unknown, or the share is not between 0 and 1.
+
+    >>> resampling_factor("bootstrap", 5), resampling_factor("subsample", 5, share=0.5)
+    (1.2, 1.2)
+    """
+    if kind == _BOOTSTRAP:
+        return 1 + 1 / num_resamples
+    if kind != _SUBSAMPLE or not 0 < share < 1:
+        raise ConfigError(
+            f"training sets are resampled by '{kind}' with a share of {share}; the kind must be {_BOOTSTRAP} "
+            f"or {_SUBSAMPLE}, the latter with a share above 0 and below 1."
+        )
+    return 1 / num_resamples + share / (1 - share)
+
+
+def fold_replicates(folds: Sequence[Inference], query_parts: Sequence[float], test_share: float) -> Inference:
+    """Corrected resampled t test with the variance of seeds within folds (Nadeau and Bengio, 2003).
+
+        V = (1/J + n_test/n_train) var_j(d_j) + sum_j W_j / J^2
+
+    for the differences d_j of J folds and the variance W_j of the trainings within fold j, with J - 1 degrees
+    of freedom. var_j already contains a part of the W_j, so V is conservative.
+
+    Assumes that test queries matter more than training sets: folds share most of their training queries, and
+    hardly show the variation of training sets. If that variation dominates, false claims are frequent
+    (results/calibration).
+
+    Args:
+        folds: inference within each fold, from its trainings; a single training adds no W_j.
+        query_parts: (J,), squared standard error over the queries of each fold.
+        test_share: n_test / n_train, in queries.
+    """
+    values = np.array([fold.difference for fold in folds])
+    num_folds = len(folds)
+    within = sum(fold.parts.training + fold.parts.training_by_query for fold in folds) / num_folds**2
+    between = (1 / num_folds + test_share) * _variance(values)
+    query = min(sum(query_parts) / num_folds**2, between)
+    error = float(np.sqrt(between + within))
+    note = "" if error else "the same difference in every fold" if values.any() else IDENTICAL
+    if num_folds < FEWEST_REPLICATES:
+        note = f"{num_folds} folds; a claim needs {FEWEST_REPLICATES}"
+    counts = [fold.differing for fold in folds]
+    return Inference(
+        difference=float(values.mean()),
+        standard_error=error if note in ("", IDENTICAL) else None,
+        degrees=((1.0, num_folds - 1),),
+        num_replicates=(num_folds, num_folds),
+        num_queries=sum(fold.num_queries for fold in folds),
+        parts=VarianceParts(query, within, 0.0, between - query),
+        method="corrected-t",
+        differing=Differing(
+            num_queries=sum(count.num_queries for count in counts),
+            num_differing=sum(count.num_differing for count in counts),
+            share=sum(count.share for count in counts) / num_folds,
+            largest=max(count.largest for count in counts),
+        ),
+        note=note,
+    )
+
+
+def _two_way(
+    *,
+    of_query: PerQuery,
+    shares: PerQuery,
+    trainings: Sequence[tuple[float, int]],
+    interaction: float,
+    num_replicates: tuple[int, int],
+    method: str,
+    largest: float,
+) -> Inference:
+    """Returns the inference with V = S_T + max(S_q - S_TQ, 0) and its degrees of freedom.
+
+    Args:
+        of_query: (Q,), difference on each query, averaged over trainings.
+        trainings: (variance, degrees of freedom) of each term of S_T.
+        interaction: S_TQ.
+        largest: largest plausible difference on a query.
+    """
+    num_queries = len(shares)
+    training = sum(variance for variance, _ in trainings)
+    query = max(_squared_error(of_query, shares) - interaction, 0.0)
+    main = max(training - interaction, 0.0)
+    note = _reason(num_queries, num_replicates, training + query, of_query)
+    return Inference(
+        difference=float((of_query * shares).sum()),
+        standard_error=float(np.sqrt(training + query)) if note in ("", IDENTICAL) else None,
+        degrees=_degrees([term for term in trainings if term[0] > 0], (query, effective_size(shares) - 1)),
+        num_replicates=num_replicates,
+        num_queries=num_queries,
+        parts=VarianceParts(query, main, training - main),
+        method=method,
+        differing=Differing.of(of_query, shares, largest),
+        note=note,
+    )
+
+
+def _degrees(
+    trainings: Sequence[tuple[float, int]], queries: tuple[float, float]
+) -> tuple[tuple[float, float], ...]:
+    """Returns `Inference.degrees`: of Hillis if the trainings of both models vary, otherwise of each part."""
+    parts: list[tuple[float, float]] = [part for part in (*trainings, queries) if part[0] > 0]
+    total = sum(variance for variance, _ in parts)
+    if len(trainings) > 1:
+        return ((1.0, total**2 / sum(variance**2 / free for variance, free in parts)),)
+    return tuple((variance / total, free) for variance, free in parts)
+
+
+def _reason(num_queries: int, num_replicates: tuple[int, int], total: float, of_query: PerQuery) -> str:
+    """Returns the reason why there is no claim; `IDENTICAL` if the methods do not differ; otherwise empty."""
+    fewest = min((number for number in num_replicates if number > 1), default=FEWEST_REPLICATES)
+    if num_queries < FEWEST_QUERIES:
+        return (
+            "one query only" if num_queries == 1 else f"{num_queries} queries; a claim needs {FEWEST_QUERIES}"
+        )
+    if fewest < FEWEST_REPLICATES:
+        return f"{fewest} trainings of a model; a claim needs {FEWEST_REPLICATES}"
+    if total > 0:
+        return ""
+    return "the same difference on every query and in every training" if of_query.any() else IDENTICAL
+
+
+def _variance(values: NDArray[np.float64]) -> float:
+    """Returns the sample variance, with n - 1; exactly 0 for one value and for equal values."""
+    return float(values.var(ddof=1)) if np.ptp(values) > 0 else 0.0
+
+
+def _interaction(values: ReplicateValues, shares: PerQuery) -> float:
+    """Returns sum_t SE^2(x_tq - mean_t x_tq) / (R - 1); 0 for one training."""
+    if len(values) < 2 or len(shares) < 2:
+        return 0.0
+    centred = values - values.mean(axis=0)
+    return sum(_squared_error(row, shares) for row in centred) / (len(values) - 1)
+
+
+def _squared_error(values: PerQuery, shares: PerQuery) -> float:
+    """Returns SE^2, as in `PairedSample.standard_errors`."""
+    return float(squared_errors(values[np.newaxis], shares)[0]) if np.ptp(values) > 0 else 0.0
+
+
+def _check(shares: PerQuery, *models: ReplicateValues) -> None:
+    for values in models:
+        if values.ndim != 2 or values.shape[1] != len(shares) or len(values) == 0:
+            raise ConfigError(
+                f"values must have the shape (trainings, {len(shares)} queries), not {values.shape}."
+            )
+        if not np.isfinite(values).all():
+            raise ConfigError(
+                "values must be finite; leave out the queries on which the metric is not defined."
+            )
+
+
+# ---- Two methods over the folds of a cross-validation: inference for training on other queries.
+#
+# The differences of the folds are not independent, because any two folds share most of their training
+# queries. Both tests increase the standard error of the mean accordingly.
+
+ROPE = 0.005
+"""Half the width of the region of practical equivalence, in NDCG: users do not notice such a difference."""
+
+_ONE_FOLD = "fewer than two folds"
+_SAME_DIFFERENCE = "the same difference in every fold"
+
+
+@dataclass(frozen=True)
+class FoldTest:
+    """Mean difference over J folds, its corrected interval and two-sided p-value; `degrees` is J - 1."""
+
+    difference: float | None
+    interval: Interval | None
+    p_value: float | None
+    degrees: int
+    note: str = ""
+
+    def turned(self) -> FoldTest:
+        """Returns the result for the second method minus the first."""
+        return replace(
+            self,
+            difference=None if self.difference is None else 0.0 - self.difference,
+            interval=None if self.interval is None else self.interval.turned(),
+        )
+
+
+@dataclass(frozen=True)
+class RopeProbabilities:
+    """Probabilities of a difference below -rope, from -rope to rope, and above rope; they sum to 1."""
+
+    left: float | None
+    within: float | None
+    right: float | None
+    rope: float
+    note: str = ""
+
+    def turned(self) -> RopeProbabilities:
+        """Returns the result for the second method minus the first."""
+        return replace(self, left=self.right, right=self.left)
+
+
+def corrected_resampled_t(differences: Sequence[float], test_share: float) -> FoldTest:
+    """Computes the corrected resampled t test (Nadeau and Bengio, 2003, Machine Learning 52, section 3).
+
+    t = mean / sqrt((1/J + n_test/n_train) s^2) with J - 1 degrees of freedom, for the variance s^2 of the J
+    differences. The term n_test/n_train corresponds to a correlation of n_test / (n_train + n_test) between
+    folds: for J normal differences with that correlation the level is exact.
+
+    Assumes normal differences and that correlation, which is the authors' estimate: no unbiased one exists
+    (Bengio and Grandvalet, 2004). If all differences are 0, p = 1; if all are equal and not 0, p is None.
+
+    Args:
+        differences: (J,), one mean difference per fold, averaged over seeds.
+        test_share: n_test / n_train, in queries.
+
+    Raises:
+        ConfigError: If a difference is not finite, or the test share is not positive.
+    """
+    values = _checked(differences, test_share)
+    if len(values) < 2:
+        return FoldTest(
+            float(values[0]) if len(values) else None, None, None, max(len(values) - 1, 0), _ONE_FOLD
+        )
+    mean, error, degrees = _corrected(values, test_share)
+    if error == 0:
+        note, p_value = (IDENTICAL, 1.0) if mean == 0 else (_SAME_DIFFERENCE, None)
+        return FoldTest(mean, Interval(mean, mean, "corrected-t"), p_value, degrees, note)
+    half = float(stdtrit(degrees, (1 + CONFIDENCE) / 2)) * error
+    p_value = float(2 * stdtr(degrees, -abs(mean) / error))
+    return FoldTest(mean, Interval(mean - half, mean + half, "corrected-t"), p_value, degrees)
+
+
+def bayesian_correlated_t(
+    differences: Sequence[float], test_share: float, rope: float = ROPE
+) -> RopeProbabilities:
+    """Computes the Bayesian correlated t test.
+
+    (Benavoli, Corani, Demsar and Zaffalon, 2017, JMLR 18, section 3.1.) With a flat prior the posterior of
+    the difference is Student's t with J - 1 degrees of freedom, centred at the mean, with scale sqrt((1/J +
+    rho/(1 - rho)) s^2) and rho = n_test / (n_train + n_test), so rho/(1 - rho) = n_test/n_train. The
+    assumptions are those of the corrected t test. If all differences are equal, the posterior is a point.
+
+    Args:
+        differences: (J,), one mean difference per fold, averaged over seeds.
+        test_share: n_test / n_train, in queries.
+        rope: differences from -rope to rope count as practically zero.
+
+    Raises:
+        ConfigError: If a difference is not finite, the test share is not positive, or rope is negative.
+    """
+    values = _checked(differences, test_share)
+    if not np.isfinite(rope) or rope < 0:
+        raise ConfigError(f"rope is {rope}; it must be a finite number, 0 or more.")
+    if len(values) < 2:
+        return RopeProbabilities(None, None, None, rope, _ONE_FOLD)
+    mean, error, degrees = _corrected(values, test_share)
+    if error == 0:
+        left, right = float(mean < -rope), float(mean > rope)
+        note = IDENTICAL if mean == 0 else _SAME_DIFFERENCE
+        return RopeProbabilities(left, 1 - left - right, right, rope, note)
+    left = float(stdtr(degrees, (-rope - mean) / error))
+    right = float(stdtr(degrees, (mean - rope) / error))
+    return RopeProbabilities(left, max(0.0, 1 - left - right), right, rope)
+
+
+def _checked(differences: Sequence[float], test_share: float) -> NDArray[np.float64]:
+    values = np.asarray(differences, dtype=np.float64)
+    if values.ndim != 1 or not np.isfinite(values).all():
+        raise ConfigError(f"the differences must be finite numbers, one per fold; they are {values}.")
+    if not np.isfinite(test_share) or test_share <= 0:
+        raise ConfigError(f"test_share is {test_share}; it must be n_test / n_train, a number above 0.")
+    return values
+
+
+def _corrected(values: NDArray[np.float64], test_share: float) -> tuple[float, float, int]:
+    """Returns the mean over J folds, its corrected standard error, and J - 1."""
+    if values.min() == values.max():
+        return float(values[0]), 0.0, len(values) - 1
+    variance = (1 / len(values) + test_share) * values.var(ddof=1)
+    return float(values.mean()), float(np.sqrt(variance)), len(values) - 1
+
+
+# ---- A/A test: rate of claims between a model and itself, where there is no difference.
+#
+# The replicates of a model are split into two halves, which are compared like two models. No half is
+# better, so every interval that excludes 0 is wrong; about 5 % are expected. The halvings of one set of
+# replicates are not independent: each has the same lucky training in one half. A rate therefore describes
+# this set only and has no standard error; over many models the rates have a mean of about 5 %.
+#
+# On one split of the data, `independent_replicates` compares the halves, for seeds and for resamples of the
+# training queries. Halves of resamples share the resampled training set, whose effect cancels: the claim is
+# about trainings on its resamples.
+#
+# With folds, a half has the same replicates in every fold, and `fold_replicates` compares the halves like
+# two models. It is conservative here: the halves share the training set of each fold, so the variance over
+# folds already contains the variance of the trainings, which is added.
+
+FEWEST_TO_HALVE = 8
+"""Minimum number of replicates. With fewer, a half has fewer than four, and there are at most 35 halvings."""
+
+MOST_HALVINGS = 1_000
+
+Halving = tuple[NDArray[np.intp], NDArray[np.intp]]
+"""Indices of the replicates of each half."""
+
+
+@dataclass(frozen=True)
+class SelfComparison:
+    """Counts of claims between two halves of the replicates of one model.
+
+    Attributes:
+        num_replicates: R.
+        num_halvings: number of halvings compared.
+        num_distinct: number of distinct halvings.
+        num_intervals: number of halvings with an interval that excludes 0.
+        num_different, num_equivalent: number of halvings with the claim better or worse, or equivalent, given
+            the region of equivalence; the other halvings are undecided.
+        num_by_queries: number of halvings for which Student's interval over queries alone, of the means of
+            the halves, excludes 0: the claims if the variation of training were ignored.
+    """
+
+    num_replicates: int
+    num_halvings: int
+    num_distinct: int
+    num_intervals: int
+    num_different: int
+    num_equivalent: int
+    num_by_queries: int
+
+
+def against_itself(
+    values: ReplicateValues,
+    sample: PairedSample,
+    *,
+    test_share: float | None = None,
+    rope: float,
+    num_halvings: int = MOST_HALVINGS,
+    seed: int = 0,
+) -> SelfComparison:
+    """Compares halves of the replicates of one model.
+
+    Args:
+        values: (R, Q).
+        sample: sample of the same Q queries, with their shares and folds; its values are not used.
+        test_share: n_test / n_train; required with several folds.
+        num_halvings: maximum number of halvings; if there are more, they are drawn by `seed`.
+
+    Raises:
+        ConfigError: If there are fewer than `FEWEST_TO_HALVE` replicates, too few queries for an interval, no
+            halvings, or no test share.
+    """
+    _check_aa(values, sample, test_share, num_halvings)
+    judged, by_queries = [], 0
+    for first, second in halvings(len(values), num_halvings, seed):
+        judged.append(_inference(values[first], values[second], sample, test_share).interval(LEVEL))
+        difference = values[first].mean(axis=0) - values[second].mean(axis=0)
+        of_means = PairedSample(difference[None], sample.weights, sample.strata)
+        by_queries += excludes(student_intervals(of_means)[0])
+    claims = [claim_of(interval, rope) for interval in judged]
+    return SelfComparison(
+        num_replicates=len(values),
+        num_halvings=len(judged),
+        num_distinct=num_distinct_halvings(len(values)),
+        num_intervals=sum(map(excludes, judged)),
+        num_different=sum(claim in (BETTER, WORSE) for claim in claims),
+        num_equivalent=claims.count(EQUIVALENT),
+        num_by_queries=by_queries,
+    )
+
+
+def num_distinct_halvings(num_replicates: int) -> int:
+    """Returns the number of ways to split replicates into two unordered halves.
+
+    >>> num_distinct_halvings(8), num_distinct_halvings(9)
+    (35, 126)
+    """
+    count = math.comb(num_replicates, num_replicates // 2)
+    return count if num_replicates % 2 else count // 2
+
+
+def halvings(num_replicates: int, most: int, seed: int) -> list[Halving]:
+    """Returns all distinct halvings, in order, or `most` of them, drawn by `seed`, if there are more.
+
+    For odd R the halves have (R - 1) / 2 and (R + 1) / 2 replicates.
+    """
+    size = num_replicates // 2
+    if num_distinct_halvings(num_replicates) <= most:
+        firsts = itertools.combinations(range(num_replicates), size)
+        # Of two halves of equal size, the half with replicate 0 is the first.
+        chosen = [first for first in firsts if num_replicates % 2 or first[0] == 0]
+    else:
+        chosen = _drawn(num_replicates, most, seed)
+    everything = np.arange(num_replicates)
+    return [(np.array(first), np.setdiff1d(everything, first)) for first in chosen]
+
+
+def _drawn(num_replicates: int, count: int, seed: int) -> list[tuple[int, ...]]:
+    rng = np.random.default_rng(seed)
+    size = num_replicates // 2
+    drawn: dict[tuple[int, ...], None] = {}
+    while len(drawn) < count:
+        order = rng.permutation(num_replicates).tolist()
+        half = order[:size]
+        if num_replicates % 2 == 0 and 0 not in half:
+            half = order[size:]
+        drawn[tuple(sorted(half))] = None
+    return list(drawn)
+
+
+def _inference(
+    a: ReplicateValues, b: ReplicateValues, sample: PairedSample, test_share: float | None
+) -> Inference:
+    """Returns the inference for the difference of two halves."""
+    folds, query_parts = [], []
+    for cell in sample.cells:
+        shares = sample.weights[cell] / sample.weights[cell].sum()
+        of_fold = a[:, cell], b[:, cell]
+        folds.append(independent_replicates(*of_fold, shares))
+        means = tuple(half.mean(axis=0)[None] for half in of_fold)
+        query_parts.append(independent_replicates(means[0], means[1], shares).parts.query)
+    if len(folds) == 1:
+        return folds[0]
+    assert test_share is not None  # checked by `_check`
+    return fold_replicates(folds, query_parts, test_share)
+
+
+def _check_aa(
+    values: ReplicateValues, sample: PairedSample, test_share: float | None, num_halvings: int
+) -> None:
+    if len(values) < FEWEST_TO_HALVE:
+        raise ConfigError(
+            f"a model has {len(values)} replicates; a comparison of halves needs at least {FEWEST_TO_HALVE}."
+        )
+    if num_halvings < 1:
+        raise ConfigError(f"the number of halvings is {num_halvings}; it must be at least 1.")
+    if reason := unknown_spread(sample):
+        raise ConfigError(f"no interval is available: {reason}.")
+    if len(sample.cells) > 1 and test_share is None:
+        raise ConfigError("with several folds, give test_share, n_test / n_train in queries.")
+
+
+# ---- Minimum detectable difference of a study, and the queries, trainings or folds needed for a given
+# difference.
+#
+# For planning, with a difference that matters. The power at the observed difference is not computed,
+# because it restates the p-value (Hoenig and Heisey, 2001).
+
+POWER = 0.8
+_MOST = 10**12
+
+
+@dataclass(frozen=True)
+class Design:
+    """Sample sizes of a study, and the variances that determine the standard error of a difference.
+
+    With Q queries and R trainings of each model on each of J training sets, the squared standard error is
+
+        V = (1/J + n_test/n_train) (fold + query / Q) + (correction + 1/R) (training + by_query / Q) / J
+
+    `replace(design, num_queries=n)` is the same study with another sample size. This assumes that the
+    variances are the true ones, and that additional data are like the existing data: queries from the same
+    distribution, trainings of the same methods on as many queries. Without folds J is 1, and fold and
+    n_test/n_train are 0.
+
+    Attributes:
+        query, training, by_query, fold: variances over queries, over trainings, of their interaction, and
+            over folds, for a single query, training and fold.
+        correction: additional term for resampled training sets, which are not independent training sets: 1
+            for bootstrap samples, p / (1 - p) for subsamples (`resampling_factor`); 0 for seeds.
+        test_share: n_test/n_train, the correlation of folds assumed by the corrected resampled t test. It
+            does not decrease with J.
+        degrees_of_trainings: degrees of freedom of `training` for each training beyond the first: 1, or up
+            to 2 if both models have their own trainings.
+        is_pooled: whether trainings and queries have pooled degrees of freedom (Satterthwaite, 1946), or
+            separate ones.
+    """
+
+    num_queries: int
+    query: float
+    num_trainings: int = 1
+    training: float = 0.0
+    by_query: float = 0.0
+    correction: float = 0.0
+    num_folds: int = 1
+    fold: float = 0.0
+    test_share: float = 0.0
+    degrees_of_trainings: float = 1.0
+    is_pooled: bool = False
+
+    @property
+    def standard_error(self) -> float:
+        return math.sqrt(self._of_queries + self._of_trainings)
+
+    @property
+    def degrees(self) -> tuple[tuple[float, float], ...]:
+        """(share, degrees of freedom) of each part of V, as in `Inference.degrees`."""
+        if self.num_folds > 1:
+            return ((1.0, self.num_folds - 1),)
+        parts = [
+            (self._of_trainings, self.degrees_of_trainings * (self.num_trainings - 1)),
+            (self._of_queries, self.num_queries - 1),
+        ]
+        parts = [part for part in parts if part[0] > 0]
+        total = sum(variance for variance, _ in parts)
+        if self.is_pooled and parts:
+            return ((1.0, total**2 / sum(variance**2 / free for variance, free in parts)),)
+        return tuple((variance / total, free) for variance, free in parts)
+
+    @property
+    def _of_queries(self) -> float:
+        return (1 / self.num_folds + self.test_share) * (self.fold + self.query / self.num_queries)
+
+    @property
+    def _of_trainings(self) -> float:
+        of_one = self.training + self.by_query / self.num_queries
+        return (self.correction + 1 / self.num_trainings) * of_one / self.num_folds
+
+    def detectable(self, power: float = POWER, level: float = LEVEL) -> float:
+        """Returns the true difference that the unadjusted two-sided test detects with the given power.
+
+        It is sum_i share_i delta_i SE. delta_i is the noncentrality at which Student's t with the degrees of
+        freedom of part i exceeds its quantile at 1 - level / 2 with probability `power` (Cohen, 1988,
+        chapter 2; rejections on the wrong side are neglected). The mean over parts corresponds to the mean of
+        quantiles in the interval: in a simulation the power is 80 to 81 %, with 3 trainings or more.
+        """
+        noncentrality = sum(
+            share * float(nctdtrinc(free, 1 - power, stdtrit(free, 1 - level / 2)))
+            for share, free in self.degrees
+        )
+        return noncentrality * self.standard_error
+
+
+def design_of_replicates(inference: Inference, correction: float = 0.0) -> Design:
+    """Returns the design of `independent_replicates` or `shared_replicates`.
+
+    If one model has more trainings than the other, R is the larger number. This overestimates the error for
+    other sample sizes, because `VarianceParts` does not separate the models.
+
+    Args:
+        correction: see `Design`.
+    """
+    parts, num_queries = inference.parts, inference.num_queries
+    num_trainings = max(inference.num_replicates)
+    factor = correction + 1 / num_trainings
+    trainings = parts.training + parts.training_by_query
+    design = Design(
+        num_queries=num_queries,
+        query=parts.query * num_queries,
+        num_trainings=num_trainings,
+        training=parts.training / factor,
+        by_query=parts.training_by_query * num_queries / factor,
+        correction=correction,
+    )
+    if trainings == 0 or len(inference.degrees) != 1:
+        return design
+    # V^2 / degrees is the sum of the squared variances, each divided by its degrees of freedom.
+    ((_, degrees),) = inference.degrees
+    squares = parts.total**2 / degrees - parts.query**2 / (num_queries - 1)
+    degrees_of_trainings = trainings**2 / squares / (num_trainings - 1) if squares > 0 else math.inf
+    # If trainings are a small part of V, rounding could exceed the bounds.
+    lowest = max(min(inference.num_replicates) - 1, 1) / (num_trainings - 1)
+    return replace(design, is_pooled=True, degrees_of_trainings=min(max(degrees_of_trainings, lowest), 2.0))
+
+
+def design_of_folds(
+    inference: Inference, test_share: float, num_trainings: int = 1, correction: float = 0.0
+) -> Design:
+    """Returns the design of `fold_replicates`, V = (1/J + n_test/n_train) s^2 + sum_j W_j / J^2.
+
+    The variance over folds s^2 contains the variance over queries, the mean squared standard error of a fold;
+    the rest is the variance over training sets. The queries' part of V is 1 + J n_test/n_train times
+    `VarianceParts.query`, because the correction also multiplies it.
+
+    More folds are more splits of the same queries into training and test sets of the same sizes, as in a
+    repeated cross-validation: V decreases to (n_test/n_train) s^2 and no further. More queries make the test
+    sets of the folds larger. Two effects are neglected, which overestimates the error: methods learn more
+    from larger training sets, and more seeds also reduce s^2.
+
+    Args:
+        num_trainings: number of trainings of a model in each fold.
+        correction: see `Design`.
+    """
+    parts, num_folds = inference.parts, inference.num_replicates[0]
+    variance = (parts.query + (parts.fold or 0.0)) / (1 / num_folds + test_share)
+    of_queries = min(parts.query * num_folds, variance)
+    return Design(
+        num_queries=inference.num_queries,
+        query=of_queries * inference.num_queries,
+        num_trainings=num_trainings,
+        training=parts.training * num_folds / (correction + 1 / num_trainings),
+        correction=correction,
+        num_folds=num_folds,
+        fold=variance - of_queries,
+        test_share=test_share,
+    )
+
+
+def fewest(
+    design_with: Callable[[int], Design],
+    difference: float,
+    least: int = 2,
+    power: float = POWER,
+    level: float = LEVEL,
+) -> int | None:
+    """Returns the smallest sample size that detects the difference; None if no size is sufficient.
+
+    Args:
+        design_with: returns the design for a number of queries, trainings or folds.
+        least: smallest number to consider.
+
+    >>> design = Design(num_queries=100, query=0.01, num_trainings=5, training=0.001)
+    >>> fewest(lambda number: replace(design, num_trainings=number), 0.04)
+    12
+    >>> fewest(lambda number: replace(design, num_queries=number), 0.04) is None
+    True
+    """
+    if not math.isfinite(difference) or difference == 0:
+        raise ConfigError(
+            f"the difference to detect is {difference}; give a finite number other than 0, such as 0.005."
+        )
+
+    def detects(number: int) -> bool:
+        return design_with(number).detectable(power, level) <= abs(difference)
+
+    enough = least
+    while not detects(enough):
+        enough *= 2
+        if enough > _MOST:
+            return None
+    # `enough` detects the difference, and half of it does not: bisect between them.
+    lacking = max(least - 1, enough // 2)
+    while enough - lacking > 1:
+        middle = (lacking + enough) // 2
+        lacking, enough = (lacking, middle) if detects(middle) else (middle, enough)
+    return enough
+
+
+def minimum_detectable_difference(
+    sd_of_differences: float, num_queries: int, power: float = POWER, level: float = LEVEL
+) -> float | None:
+    """Returns the true mean difference that the two-sided paired t test over queries detects with the power.
+
+    None with fewer than two queries. With weights or folds, pass the standard error times sqrt(Q) as the
+    standard deviation (`PairStatistics.sd_of_differences`).
+
+    >>> round(minimum_detectable_difference(0.1, 784), 4)
+    0.01
+    """
+    _check_power(sd_of_differences, power, level)
+    return None if num_queries < 2 else Design(num_queries, sd_of_differences**2).detectable(power, level)
+
+
+def queries_needed(
+    sd_of_differences: float, difference: float, power: float = POWER, level: float = LEVEL
+) -> int | None:
+    """Returns the minimum number of queries to detect `difference`; None if 10^12 are not sufficient.
+
+    >>> queries_needed(0.1, 0.01)
+    787
+    """
+    _check_power(sd_of_differences, power, level)
+    return fewest(lambda number: Design(number, sd_of_differences**2), difference, 2, power, level)
+
+
+def _check_power(sd_of_differences: float, power: float, level: float) -> None:
+    if not math.isfinite(sd_of_differences) or sd_of_differences < 0:
+        raise ConfigError(f"sd_of_differences is {sd_of_differences}; it must be a finite number, 0 or more.")
+    for name, value in (("power", power), ("level", level)):
+        if not 0 < value < 1:
+            raise ConfigError(f"{name} is {value}; it must be between 0 and 1, such as 0.8 or 0.05.")
+    if power <= level:
+        raise ConfigError(f"power is {power}, not above the level {level}; give a larger power, such as 0.8.")

@@ -1,0 +1,714 @@
+"""Reads untrusted files: those of run folders and of saved models.
+
+    check_regular   size of a regular file; a named pipe or a device would block the reader forever
+    read_bytes      whole file of bounded size
+    read_json       JSON of bounded size and depth
+    load_npz        arrays, each checked against its size in the file before memory is allocated
+
+All functions raise ResultError with one paragraph: the file, the reason, and the remedy, which the caller may
+set. Nothing is unpickled, and no module is imported because a file names it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import functools
+import io
+import json
+import math
+import pickle
+import pickletools
+import re
+import reprlib
+import stat
+import struct
+import sys
+import threading
+import types
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.errors import ResultError
+
+REMEDY = "Copy it again from its source, or rerun the command that wrote it"
+
+MOST_BYTES = 4 * 2**30
+"""Maximum size of a file and of its arrays, and thus of the memory allocated for them."""
+MOST_JSON_BYTES = 16 * 2**20
+MOST_JSON_DEPTH = 50
+"""Maximum nesting depth of lists and objects; recursive functions support a few hundred levels."""
+MOST_ARRAYS = 1000
+_PART = 2**20
+"""Bytes of an array read at a time."""
+
+_DEFLATE_RATIO = 1032
+"""Maximum number of bytes that one byte of a deflate stream expands to (zlib's technical details)."""
+_DECLARED = re.compile(
+    rb"\{'descr': '([<>|][biufU]\d+)', 'fortran_order': (True|False), 'shape': \(([0-9, ]*)\), \} *\n"
+)
+"""Header of a numpy array: dtype (booleans, numbers, text), order and shape."""
+_OF_DAMAGED_ARCHIVES = (
+    *(OSError, ValueError, TypeError, OverflowError, EOFError),
+    *(RuntimeError, zipfile.BadZipFile, zlib.error, struct.error),  # RuntimeError: encrypted archive
+)
+"""Exceptions that zipfile and numpy raise on damaged files."""
+
+
+def check_regular(path: Path, remedy: str = REMEDY) -> int:
+    """Returns the size in bytes of a regular file; symbolic links are followed.
+
+    Raises:
+        ResultError: The file does not exist, or is a folder, a named pipe or a device.
+    """
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as error:
+        _refuse(path, _reason(error), remedy)
+    if not stat.S_ISREG(status.st_mode):
+        _refuse(path, "it is not a regular file", remedy)
+    return status.st_size
+
+
+def read_bytes(path: Path, remedy: str = REMEDY, most: int = MOST_BYTES) -> bytes:
+    """Reads a regular file.
+
+    Raises:
+        ResultError: The file cannot be read, or has more than `most` bytes.
+    """
+    size = check_regular(path, remedy)
+    if size > most:
+        _refuse(path, f"it has {size:,} bytes; the maximum is {most:,}", remedy)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        _refuse(path, _reason(error), remedy)
+
+
+def read_json(path: Path, remedy: str = REMEDY, *, finite: bool = True) -> Any:
+    """Reads JSON whose lists and objects have a nesting depth of at most `MOST_JSON_DEPTH`.
+
+    Args:
+        finite: reject NaN, Infinity and numbers beyond float64.
+
+    Raises:
+        ResultError: The file is not such JSON.
+    """
+    content = read_bytes(path, remedy, MOST_JSON_BYTES)
+    try:
+        value = json.loads(content)
+    except RecursionError:
+        _refuse(path, "its lists and objects are nested too deep", remedy)
+    except ValueError as error:
+        _refuse(path, str(error), remedy)
+    reason = _wrong_json(value, finite)
+    if reason:
+        _refuse(path, reason, remedy)
+    return value
+
+
+def _wrong_json(value: Any, finite: bool) -> str | None:
+    """Returns why a JSON value is invalid, or None; breadth first, so that any depth is supported."""
+    level = [value]
+    for _ in range(MOST_JSON_DEPTH + 1):
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below += item.keys()
+                below += item.values()
+            elif isinstance(item, list):
+                below += item
+            elif isinstance(item, float) and finite and not math.isfinite(item):
+                return f"it contains the number {item}, which is not finite"
+            elif isinstance(item, int) and finite and item.bit_length() > 1023:
+                return "it contains a whole number beyond float64"
+            elif isinstance(item, str) and not item.isascii() and _has_lone_surrogate(item):
+                return "it contains half a surrogate pair, which is not a character"
+        if not below:
+            return None
+        level = below
+    return f"its lists and objects are nested more than {MOST_JSON_DEPTH} deep"
+
+
+def _has_lone_surrogate(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def load_npz(
+    path: Path,
+    content: bytes | None = None,
+    names: Iterable[str] | None = None,
+    remedy: str = REMEDY,
+    most: int = MOST_BYTES,
+) -> dict[str, NDArray[Any]]:
+    """Reads the arrays of a file that `numpy.savez` or `savez_compressed` wrote: name -> array.
+
+    The declared dtype and shape of an array must match its uncompressed size in the file exactly, so that the
+    allocated memory is bounded by the file. Arrays of Python objects are an error.
+
+    Args:
+        content: content of the file if it has been read already; `path` is then used in messages only.
+        names: arrays to read if they exist; None: all arrays.
+        most: maximum total size of the arrays in bytes.
+
+    Raises:
+        ResultError: The file is damaged or is not such a file.
+    """
+    if content is None:
+        check_regular(path, remedy)
+    wanted = None if names is None else set(names)
+    arrays: dict[str, NDArray[Any]] = {}
+    left = most
+    try:
+        with zipfile.ZipFile(path if content is None else io.BytesIO(content)) as archive:
+            members = archive.infolist()
+            if len(members) > MOST_ARRAYS:
+                raise ValueError(f"it contains {len(members)} arrays; the maximum is {MOST_ARRAYS}")
+            for member in members:
+                name = member.filename.removesuffix(".npy")
+                if name in arrays or name == member.filename:
+                    raise ValueError(f"'{member.filename}' is in it twice, or is not an array")
+                if wanted is None or name in wanted:
+                    left -= member.file_size
+                    if left < 0:
+                        raise ValueError(f"its arrays have more than {most:,} bytes")
+                    arrays[name] = _read_array(archive, member)
+    except _OF_DAMAGED_ARCHIVES as error:
+        _refuse(path, _reason(error), remedy)
+    return arrays
+
+
+def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    """Reads one array after checking its declared size against the size of the archive member.
+
+    Raises:
+        ValueError: The member is not an array of numbers, booleans or text, its size differs from the
+            declared size, or its text contains an invalid character.
+    """
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"'{member.filename}' has a compression method that numpy does not use")
+    if member.file_size > _DEFLATE_RATIO * member.compress_size:
+        raise ValueError(f"'{member.filename}' declares more bytes than it can hold")
+    with archive.open(member) as file:
+        begin = file.read(10)
+        header = file.read(int.from_bytes(begin[8:], "little"))
+        declared = _DECLARED.fullmatch(header)
+        if begin[:8] != b"\x93NUMPY\x01\x00" or declared is None:
+            raise ValueError(f"'{member.filename}' is not an array of numbers, booleans or text")
+        dtype = np.dtype(declared[1].decode())
+        shape = tuple(int(length) for length in declared[3].replace(b" ", b"").split(b",") if length)
+        size = math.prod(shape) * dtype.itemsize
+        if size != member.file_size - len(begin) - len(header) or dtype.itemsize == 0:
+            raise ValueError(
+                f"'{member.filename}' declares the shape {shape} of {dtype}, {size:,} bytes, but "
+                f"{member.file_size - len(begin) - len(header):,} bytes are in the file"
+            )
+        array = np.empty(math.prod(shape), dtype)
+        into, filled = array.view(np.uint8), 0
+        # In parts, so that memory never contains both the whole file and the whole array.
+        while part := file.read(min(_PART, size - filled)):
+            into[filled : filled + len(part)] = np.frombuffer(part, np.uint8)
+            filled += len(part)
+        # Reads to the end of the member, where zipfile verifies the checksum.
+        if filled != size or file.read(1):
+            raise ValueError(f"the size of '{member.filename}' differs from its declared size")
+    if not dtype.isnative:
+        array = array.byteswap(inplace=True).view(dtype.newbyteorder("="))
+    if dtype.kind == "U":
+        _check_characters(array.view(np.uint32), member.filename)
+    return array.reshape(shape[::-1]).T if declared[2] == b"True" else array.reshape(shape)
+
+
+def _check_characters(codes: NDArray[np.uint32], name: str) -> None:
+    """Raises ValueError if a code is not a valid character."""
+    if (codes > sys.maxunicode).any() or ((codes >= 0xD800) & (codes < 0xE000)).any():
+        raise ValueError(f"'{name}' contains an invalid character")
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _refuse(path: Path, reason: str, remedy: str) -> NoReturn:
+    raise ResultError(f"{path} cannot be read: {reason}. {remedy}.") from None
+
+
+# ---- Escapes names from data files and run folders for each output format.
+#
+#     visible       terminal, messages, plots, HTML, MLflow: control characters as \x1b, \n, \u202e
+#     in_markdown   Markdown: no HTML, links or images; inside a table no end of the cell
+#     in_latex      LaTeX: its special characters
+#     in_csv        published CSV tables: no cell that a spreadsheet evaluates as a formula
+#     (JSON)        json.dumps escapes control characters and all characters outside ASCII
+#
+# The template of the report escapes HTML; plots disable mathematical notation where they draw text. The CSV
+# files of a run folder contain the original names, because they are read again.
+
+# Characters that move the cursor, change the text direction or end a line, and lone surrogates.
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb]"
+)
+_UNSEEN_BUT_LINES = re.compile(rf"(?!\n){_UNSEEN.pattern}")
+
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_ENTITY = re.compile(r"&(?=#?\w+;)")
+_BAR = re.compile(r"(\\*)\|")
+
+_LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\\": r"\textbackslash{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        # After a line break, [ would start the optional argument of the command.
+        "[": "{[}",
+    }
+)
+
+_FORMULA = ("=", "+", "-", "@")
+
+
+def visible(text: str, lines: bool = False) -> str:
+    r"""Returns the text with control characters as Python escapes.
+
+    Args:
+        lines: keep line breaks.
+
+    >>> print(visible("a\x1b[31m\nb"))
+    a\x1b[31m\nb
+    """
+    unseen = _UNSEEN_BUT_LINES if lines else _UNSEEN
+    return unseen.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def in_markdown(text: str, cell: bool = False) -> str:
+    r"""Returns the text escaped for Markdown, which then displays it literally.
+
+    Args:
+        cell: escape for a table cell, where a vertical bar would end the cell.
+
+    >>> print(in_markdown("<img src=x> p < 0.05 [a](b)"))
+    &lt;img src=x> p < 0.05 [a]\(b)
+    >>> print(in_markdown(r"a\|b", cell=True))
+    a\\\|b
+    """
+    shown = _TAG.sub("&lt;", _ENTITY.sub("&amp;", visible(text))).replace("](", r"]\(")
+    return _in_cell(shown) if cell else shown
+
+
+def in_table(text: str) -> str:
+    """Returns the text escaped for a cell of an aligned table on a terminal."""
+    return _in_cell(visible(text))
+
+
+def _in_cell(text: str) -> str:
+    # A preceding backslash would escape the backslash of the bar, and the bar would end the cell.
+    return _BAR.sub(lambda match: f"{match[1] * 2}\\|", text)
+
+
+def in_latex(text: str) -> str:
+    """Returns the text escaped for LaTeX.
+
+    >>> in_latex("50%_of")
+    '50\\\\%\\\\_of'
+    """
+    return visible(text).translate(_LATEX)
+
+
+def in_csv(text: str) -> str:
+    """Returns the text of a CSV cell, with an apostrophe before a formula; numbers stay unchanged.
+
+    >>> [in_csv(text) for text in ("native", "=1+1", "-5", "-a")]
+    ['native', "'=1+1", '-5', "'-a"]
+    """
+    shown = visible(text)
+    return f"'{shown}" if shown.startswith(_FORMULA) and not _is_number(shown) else shown
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+# ---- Validates records in untrusted files against their declared types.
+#
+#     mistake           first value of a JSON object that does not have its annotated type
+#     read_run_table    CSV file with a header and rows of the same width
+#     RunTable          text columns and numeric columns of such a file
+#
+# A field is declared once, by its annotation: `threads: Annotated[int, Must("0 or more", ...)]`. TypedDicts
+# declare nested objects; undeclared keys may have any finite value.
+
+LARGEST = 1e15
+"""Maximum absolute value of a number, so that means and squares stay finite."""
+LONGEST_NAME = 1000
+"""Maximum number of characters of a name or a key."""
+_MOST_CSV_BYTES = 2**28
+_LARGEST_INTEGER = 2**63 - 1
+
+_NOUNS: dict[object, str] = {
+    **{str: "a string", float: "a finite number", int: "a whole number", bool: "true or false"},
+    **{type(None): "null", Mapping: "an object", Sequence: "a list"},
+}
+
+
+@dataclass(frozen=True)
+class Must:
+    """Constraint on a value in addition to its type: description and predicate."""
+
+    be: str
+    holds: Callable[[Any], bool]
+
+
+Name = Annotated[
+    str, Must(f"a string of at most {LONGEST_NAME} characters", lambda text: len(text) <= LONGEST_NAME)
+]
+Count = Annotated[
+    int, Must("a whole number from 0 to 1,000,000,000", lambda number: 0 <= number <= 1_000_000_000)
+]
+Amount = Annotated[float, Must("0 or more", lambda number: number >= 0)]
+
+
+def mistake(value: Any, declared: Any, place: str) -> str | None:
+    """Returns the first error in a JSON value: its place, the value and the expected type; None if valid.
+
+    Args:
+        declared: type annotation.
+        place: place of the value, such as `metrics`; "" for a whole object.
+
+    >>> mistake({"fit": None}, Mapping[str, float], "seconds")
+    'seconds.fit is None; a finite number was expected'
+    >>> mistake([1, 2], Sequence[int], "folds") is None
+    True
+    """
+    origin, arguments = get_origin(declared), get_args(declared)
+    if origin is Annotated:
+        return mistake(value, arguments[0], place) or _unmet(value, arguments[1:], place)
+    if origin in (Union, types.UnionType):
+        fitting = next((kind for kind in arguments if _has_type(value, kind)), None)
+        return _odd(value, declared, place) if fitting is None else mistake(value, fitting, place)
+    if declared is Any:
+        return _mistake_in_any(value, place)
+    if not _has_type(value, declared):
+        return _odd(value, declared, place)
+    if isinstance(value, dict):
+        return _mistake_in_object(value, declared, place)
+    if isinstance(value, list):
+        if arguments[0] is str and all(type(item) is str for item in value):
+            return None  # the common case, such as feature names, in a fraction of the time
+        items = ((item, arguments[0], f"{place}[{number}]") for number, item in enumerate(value))
+        return _first(items)
+    return None
+
+
+@cache
+def types_of(record: type) -> Mapping[str, Any]:
+    """Returns field -> annotation of a dataclass or a TypedDict."""
+    return get_type_hints(record, include_extras=True)
+
+
+def _unmet(value: Any, demands: Sequence[Any], place: str) -> str | None:
+    """Returns the first violated constraint: a `Must`, or a TypedDict that declares keys."""
+    for demand in demands:
+        if not isinstance(demand, Must):
+            return mistake(value, demand, place)
+        if not demand.holds(value):
+            return f"{place} is {reprlib.repr(value)}; {demand.be} was expected"
+    return None
+
+
+def _mistake_in_any(value: Any, place: str) -> str | None:
+    if isinstance(value, dict):
+        return _mistake_in_object(value, Mapping[str, Any], place)
+    if isinstance(value, list):
+        return _first((item, Any, f"{place}[{number}]") for number, item in enumerate(value))
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{place} is {value}; a finite number was expected"
+    if isinstance(value, int) and value.bit_length() > 1023:
+        return f"{place} is a whole number beyond float64; a finite number was expected"
+    return None
+
+
+def _mistake_in_object(value: Mapping[str, Any], declared: Any, place: str) -> str | None:
+    long = next((key for key in value if len(key) > LONGEST_NAME), None)
+    if long is not None:
+        return f"{place} has a key of {len(long)} characters; the maximum is {LONGEST_NAME}"
+    if is_typeddict(declared):
+        known = dict(types_of(declared))
+        lacking = sorted(declared.__required_keys__ - value.keys())
+        if lacking:
+            return f"{place} has no {lacking[0]}"
+    else:
+        arguments = get_args(declared)
+        known = dict.fromkeys(value, arguments[1] if arguments else Any)
+    before = f"{place}." if place else ""
+    return _first((item, known.get(key, Any), f"{before}{key}") for key, item in value.items())
+
+
+def _first(items: Any) -> str | None:
+    return next((mistaken for each in items if (mistaken := mistake(*each)) is not None), None)
+
+
+def _has_type(value: Any, declared: Any) -> bool:
+    if get_origin(declared) is Annotated:
+        return _has_type(value, get_args(declared)[0])
+    if is_typeddict(declared):
+        return isinstance(value, dict)
+    kind = get_origin(declared) or declared
+    if kind is Mapping:
+        return isinstance(value, dict)
+    if kind is Sequence:
+        return isinstance(value, list)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST_INTEGER
+    return kind is Any or isinstance(value, kind)
+
+
+def _odd(value: Any, declared: Any, place: str) -> str:
+    return f"{place} is {reprlib.repr(value)}; {_type_in_words(declared)} was expected"
+
+
+def _type_in_words(declared: Any) -> str:
+    origin, arguments = get_origin(declared), get_args(declared)
+    if origin is Annotated:
+        return _type_in_words(arguments[0])
+    if origin in (Union, types.UnionType):
+        return " or ".join(map(_type_in_words, arguments))
+    return "an object" if is_typeddict(declared) else _NOUNS[origin or declared]
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """CSV file with a header, (C,), at least one row of C cells, and the last line number of each row."""
+
+    path: Path
+    header: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+    lines: Sequence[int]
+    remedy: str
+
+    def texts(self, column: int) -> tuple[str, ...]:
+        return tuple(row[column] for row in self.rows)
+
+    def numbers(self, column: int) -> NDArray[np.float64]:
+        """Returns a (rows,) column of numbers, with NaN for an empty cell or nan.
+
+        Raises:
+            ResultError: A cell is not a finite number.
+        """
+        numbers = np.empty(len(self.rows))
+        for row, cell in enumerate(self.texts(column)):
+            try:
+                numbers[row] = float(cell or "nan")
+            except ValueError:
+                numbers[row] = math.inf
+            if abs(numbers[row]) > np.finfo(np.float32).max:
+                shown = reprlib.repr(cell)
+                raise self.refusal(f"column '{self.header[column]}' is {shown}, not a finite number", row)
+        return numbers
+
+    def refusal(self, reason: str, row: int | None = None) -> ResultError:
+        """Returns the error for a row or for the file; the message has the file and the line."""
+        place = "" if row is None else f":{self.lines[row]}"
+        return ResultError(f"{self.path}{place}: {reason}. {self.remedy}.")
+
+
+def read_run_table(path: Path, first: Sequence[str], remedy: str) -> RunTable:
+    """Reads a CSV file in UTF-8.
+
+    Args:
+        first: required names of the first columns.
+
+    Raises:
+        ResultError: The file is not a regular file, is not such a table, or repeats a column name.
+    """
+    content = read_bytes(path, remedy, _MOST_CSV_BYTES)
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    table = RunTable(path, (), rows, lines, remedy)
+    try:
+        reader = csv.reader(io.StringIO(content.decode("utf-8"), newline=""), strict=True)
+        for row in reader:
+            rows.append(row)
+            lines.append(reader.line_num)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise table.refusal(f"it is not CSV in UTF-8 ({error})") from None
+    if len(rows) < 2:
+        raise table.refusal("it has no rows")
+    header = rows.pop(0)
+    lines.pop(0)
+    if header[: len(first)] != list(first) or len(set(header)) != len(header):
+        raise table.refusal(
+            f"its columns are {reprlib.repr(header)}; expected {', '.join(first)} and further columns, "
+            "without repetition"
+        )
+    odd = next((row for row, cells in enumerate(rows) if len(cells) != len(header)), None)
+    if odd is not None:
+        raise table.refusal(f"the row has {len(rows[odd])} cells, but the header has {len(header)}", odd)
+    return RunTable(path, tuple(header), rows, lines, remedy)
+
+
+# ---- Detects pickles in the files of saved models, and makes unpickling an error while a model is loaded.
+#
+# Reading a pickle may run code, so no model may contain one. `pickles_in` finds the files that do, from
+# their bytes. `unpickling_raises` covers what it cannot detect, such as a pickle inside another format.
+#
+# A pickle runs code through the functions and classes that it names. Python's unpicklers raise the audit
+# event pickle.find_class for every such name (PEP 578), whichever module imported them and when. The
+# functions of `pickle` are replaced as well, for pickles without names; a module that imported one of these
+# functions by name can still read such a pickle, which contains only numbers and strings. Both mechanisms
+# apply only to the thread that entered `unpickling_raises`: other threads unpickle as usual.
+
+_REASON = "unpickling is refused: a saved model must load without pickle"
+_BEGINNING = re.compile(rb"\x80[\x02-\x05]")
+"""First bytes of a pickle of protocol 2 or later; protocols 0 and 1 have no header. The length at the start
+of a safetensors file may have the same bytes."""
+_OBJECTS = re.compile(rb"\x93NUMPY.{1,20}'descr': '\|O'", re.DOTALL)
+"""Header of a numpy array of Python objects, which are pickled."""
+_HEAD = 256
+_SMALL = 2**20
+"""Maximum size in bytes of a file that is checked for pickle protocols 0 and 1."""
+
+
+class _Guard(threading.local):
+    """State of this thread: whether unpickling raises, and whether it was attempted."""
+
+    active = False
+    tried = False
+
+
+_guard = _Guard()
+
+
+@contextlib.contextmanager
+def unpickling_raises() -> Iterator[Callable[[], bool]]:
+    """Makes unpickling in this thread raise `pickle.UnpicklingError`.
+
+    Yields a function that returns whether unpickling was attempted, in case the error is caught.
+
+    >>> with unpickling_raises() as tried:
+    ...     try:
+    ...         pickle.loads(pickle.dumps([1.0]))
+    ...     except pickle.UnpicklingError:
+    ...         print("refused")
+    refused
+    >>> tried()
+    True
+    """
+    _watch()
+    before = _guard.active
+    _guard.active, _guard.tried = True, False
+    with contextlib.ExitStack() as replaced:
+        for place, name, guarded in _entry_points():
+            replaced.callback(setattr, place, name, getattr(place, name))
+            setattr(place, name, guarded)
+        try:
+            yield lambda: _guard.tried
+        finally:
+            _guard.active = before
+
+
+def _entry_points() -> Iterator[tuple[Any, str, Any]]:
+    """Yields the functions and classes that numpy, joblib, cloudpickle and dill use, with their
+    replacements."""
+    # The unpickler in Python; its name is private, but other libraries derive from it.
+    in_python = vars(pickle)["_Unpickler"]
+    yield in_python, "load", _guarded(in_python.load)
+    for module in (pickle, sys.modules["_pickle"]):
+        for name in ("load", "loads"):
+            yield module, name, _guarded(getattr(module, name))
+        # A class, because modules imported meanwhile may derive from it.
+        unpickler = vars(module)["Unpickler"]
+        yield module, "Unpickler", type("Unpickler", (unpickler,), {"load": _guarded(unpickler.load)})
+
+
+def _guarded(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if _guard.active:
+            _refuse_pickle()
+        return original(*args, **kwargs)
+
+    return call
+
+
+def _refuse_pickle() -> NoReturn:
+    _guard.tried = True
+    raise pickle.UnpicklingError(_REASON)
+
+
+@functools.cache
+def _watch() -> None:
+    """Adds the audit hook, which cannot be removed before the process ends."""
+
+    def refuse_names(event: str, _: tuple[Any, ...]) -> None:
+        if event == "pickle.find_class" and _guard.active:
+            _refuse_pickle()
+
+    sys.addaudithook(refuse_names)
+
+
+def pickles_in(folder: Path) -> list[Path]:
+    """Returns the files below a folder that are a pickle, or contain one in an archive or array."""
+    return [path for path in sorted(folder.rglob("*")) if path.is_file() and _holds_pickle(path)]
+
+
+def _holds_pickle(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    if _begins_pickled(head):
+        return True
+    # Invalid or encrypted archives are left to `unpickling_raises`.
+    with contextlib.suppress(zipfile.BadZipFile, RuntimeError), zipfile.ZipFile(path) as archive:
+        return any(_is_pickled(archive, member) for member in archive.namelist())
+    return path.stat().st_size <= _SMALL and _is_old_pickle(path.read_bytes())
+
+
+def _is_pickled(archive: zipfile.ZipFile, member: str) -> bool:
+    with archive.open(member) as file:
+        return _begins_pickled(file.read(_HEAD))
+
+
+def _begins_pickled(head: bytes) -> bool:
+    """Returns whether the first bytes of a file are those of a pickle, or of an array of objects."""
+    return bool(_OBJECTS.match(head) or (_BEGINNING.match(head) and _is_of_operations(head)))
+
+
+def _is_of_operations(head: bytes) -> bool:
+    """Returns whether the bytes are valid pickle operations up to the end of the pickle or of the bytes."""
+    try:
+        for _ in pickletools.genops(head):
+            pass
+    except ValueError as error:
+        # "at position" is an unknown operation; any other error is the end of the bytes.
+        return not str(error).startswith("at position")
+    return True
+
+
+def _is_old_pickle(content: bytes) -> bool:
+    """Returns whether a file is one complete pickle.
+
+    At least three operations are required, because a short text may be two valid operations.
+    """
+    if not content.endswith(b"."):
+        return False
+    try:
+        operations = [place for _, _, place in pickletools.genops(content)]
+    except Exception:  # genops raises any exception on other bytes
+        return False
+    return len(operations) > 2 and operations[-1] == len(content) - 1

@@ -1,0 +1,73 @@
+"""Benchmark of short commands: wall and CPU seconds of a default sweep, resume, sync and inspect.
+
+    python tests/bench/bench_start.py [--repeats 3]
+
+The targets on an idle machine with two cores are 15 s for the sweep, 10 s of them fits, 4 s for resume with
+nothing to do, 6 s for sync and 3 s for inspect of 3,000 rows. The sweep runs once before, to compile the
+engine and to create the store. The least of the repeats is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from ltrbench.data.synthetic import make_synthetic
+
+_SWEEP = ("model=native,lightgbm", "-m")
+_ROWS = 3000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeats", type=int, default=3)
+    repeats = parser.parse_args().repeats
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _write_rows(folder / "rows.txt")
+        _seconds(folder, *_SWEEP, "hydra.sweep.dir=first")
+        sweeps = [_seconds(folder, *_SWEEP, f"hydra.sweep.dir={number}") for number in range(repeats)]
+        _print("sweep", sweeps)
+        records = [json.loads((folder / "0" / job / "result.json").read_text()) for job in ("0", "1")]
+        for record in records:
+            seconds = record["seconds"]
+            print(f"  {record['model']}: fit {seconds['fit']:.2f}, importances {seconds['importances']:.4f}")
+        for command in (("resume", "0"), ("sync", "0"), ("inspect", "rows.txt")):
+            _print(command[0], [_seconds(folder, *command) for _ in range(repeats)])
+
+
+def _write_rows(path: Path) -> None:
+    data = make_synthetic(60, 0)
+    starts = data.query_start
+    queries = [query for query in range(data.num_queries) for _ in range(starts[query], starts[query + 1])]
+    with path.open("w") as file:
+        for label, query, row in zip(data.labels[:_ROWS], queries, data.features, strict=False):
+            values = " ".join(f"{place}:{value:g}" for place, value in enumerate(row, start=1))
+            file.write(f"{label:g} qid:{query} {values}\n")
+
+
+def _seconds(folder: Path, *words: str) -> tuple[float, float]:
+    """Returns wall and CPU seconds of a command."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run([sys.executable, "-m", "ltrbench", *words], cwd=folder, check=True, capture_output=True)
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _print(name: str, taken: list[tuple[float, float]]) -> None:
+    wall, cpu = (min(values) for values in zip(*taken, strict=True))
+    print(f"{name}: {wall:.1f} s, {cpu:.1f} s of processor time", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+# mypy: strict-optional=False
+"""Importances side by side, and interactions of models and slices of queries."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+import toy_runs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.stats import spearmanr
+
+from ltrbench.compare import BEST, Comparison, Settings, compare, compare_importances, interactions, slices
+from ltrbench.compare.groups import ATTRIBUTES, CHOSEN
+from ltrbench.compare.importances import spearman
+from ltrbench.compare.publish import publish
+from ltrbench.data import Judgments
+from ltrbench.rankers.importance import GAIN, HIGH, LOW, SHAP, SPLIT, WITHIN, Importances
+from ltrbench.runs import Run
+from ltrbench.runs.writing import _write_importances
+from ltrbench.statistics import holm
+
+NAMES = ("title", "body", "clicks", "age")
+
+
+def write(
+    folder: Path,
+    model: str,
+    values: dict[str, list[float]],
+    fold: int = 1,
+    seed: int = 0,
+    names: tuple[str, ...] = NAMES,
+) -> Run:
+    """A finished run with these importances."""
+    run = toy_runs.write(folder, model, fold=fold, seed=seed)
+    if values:
+        own = Importances(names, {kind: np.array(column) for kind, column in values.items()})
+        _write_importances(folder / "importances.csv", own)
+    return run
+
+
+def split(*shares: float) -> dict[str, list[float]]:
+    return {SPLIT: [*shares], SHAP: [*shares]}
+
+
+@settings(max_examples=50, deadline=None)
+@given(arrays(np.float64, (2, 6), elements=st.sampled_from([0.0, 0.1, 0.25, 3.0])))
+def test_spearman_is_scipys_and_unknown_where_all_is_worth_the_same(values: NDArray[np.float64]) -> None:
+    a, b = values
+    if len(set(a)) == 1 or len(set(b)) == 1:
+        assert spearman(a, b) is None
+    else:
+        assert spearman(a, b) == pytest.approx(spearmanr(a, b).statistic, abs=1e-11)
+    assert spearman(a, None) is None
+
+
+def test_rows_are_means_over_folds_of_means_over_seeds(tmp_path: Path) -> None:
+    runs = [
+        write(tmp_path / f"{fold}-{seed}", "native", {GAIN: [worth, 1 - worth, 0, 0]}, fold, seed)
+        for fold, seed, worth in ((1, 0, 0.1), (1, 1, 0.3), (2, 0, 0.6))
+    ]
+    found = compare_importances({"native": runs})
+    np.testing.assert_allclose(found.rows["native"].values[GAIN], [0.4, 0.6, 0, 0])
+    assert found.feature_names == NAMES
+    assert found.order == (1, 0, 2, 3)
+    assert found.correlations == {}
+
+
+def test_a_feature_that_one_uses_and_another_ignores_is_named_with_who_uses_it_most(tmp_path: Path) -> None:
+    found = compare_importances(
+        {
+            "native": [write(tmp_path / "a", "native", split(0.5, 0.3, 0.2, 0))],
+            "lightgbm": [write(tmp_path / "b", "lightgbm", split(0.6, 0, 0, 0.4))],
+            "xgboost": [write(tmp_path / "c", "xgboost", split(0.5, 0.1, 0.0004, 0.3996))],
+        }
+    )
+    assert [(item.by, item.feature, item.used_by, item.importance) for item in found.ignored] == [
+        ("native", "age", "lightgbm", 0.4),
+        ("lightgbm", "body", "native", 0.3),
+        ("lightgbm", "clicks", "native", 0.2),
+    ]
+    of_native, of_lightgbm, *_ = found.notes
+    assert toy_runs.mentions(of_native, "native ignores", "age (40.0 % by lightgbm's")
+    parts = ("2 features", "body (30.0 % by native's", "clicks (20.0 % by native's")
+    assert toy_runs.mentions(of_lightgbm, "lightgbm ignores", *parts)
+
+
+def test_correlations_are_of_each_kind_that_two_have_and_the_least_is_told(tmp_path: Path) -> None:
+    worth = {"native": [4.0, 3, 2, 1], "lightgbm": [4.0, 3, 1, 2], "xgboost": [1.0, 2, 3, 4]}
+    runs = {model: [write(tmp_path / model, model, {WITHIN: values})] for model, values in worth.items()}
+    runs["native"] = [write(tmp_path / "again", "native", {WITHIN: worth["native"], GAIN: [1, 0, 0, 0]})]
+    found = compare_importances(runs)
+    assert found.correlations == {WITHIN: ((1, 0.8, -1), (0.8, 1, -0.8), (-1, -0.8, 1))}
+    parts = ("permutation within queries", "native and xgboost", "-1.00", "lowest")
+    assert toy_runs.mentions(found.notes[-1], *parts)
+
+
+def test_yardsticks_and_runs_that_recorded_nothing_are_left_out(tmp_path: Path) -> None:
+    runs = {
+        "native": [write(tmp_path / "native", "native", split(1, 0, 0, 0))],
+        "random": [write(tmp_path / "random", "random", {WITHIN: [1, 1, 1, 1]})],
+        "single_feature": [write(tmp_path / "single", "single_feature", split(0, 1, 0, 0))],
+        "imported": [write(tmp_path / "imported", "imported", {})],
+        "other": [write(tmp_path / "other", "other", split(0, 1, 0, 0), names=("a", "b", "c", "d"))],
+    }
+    found = compare_importances(runs)
+    assert list(found.rows) == ["native"]
+    assert toy_runs.mentions(found.notes[0], "other is", "left out", "names")
+    nothing = compare_importances({"imported": runs["imported"]})
+    assert (nothing.rows, nothing.kinds, nothing.order, nothing.notes) == ({}, (), (), ())
+
+
+def test_the_folder_of_a_comparison_has_them_as_a_table_and_in_words(tmp_path: Path) -> None:
+    fall = {WITHIN: [0.1, 0.2, 0, 0], WITHIN + LOW: [0.05, 0.1, 0, 0], WITHIN + HIGH: [0.15, 0.3, 0, 0]}
+    runs = [
+        write(tmp_path / "native", "native", fall | split(0.5, 0.5, 0, 0)),
+        write(tmp_path / "lightgbm", "lightgbm", split(0.9, 0, 0.1, 0)),
+    ]
+    publish(compare(runs), tmp_path / "out")
+    with (tmp_path / "out" / "importances.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["feature"] for row in rows] == ["body", "title", "clicks", "age"]
+    assert (rows[0]["data"], rows[0]["native permutation_within_high"]) == ("toy", "0.3")
+    assert "lightgbm permutation_within" not in rows[0]
+    assert rows[1]["lightgbm shap"] == "0.9"
+    text = (tmp_path / "out" / "importances.md").read_text()
+    assert "| body    | +0.2000 |        - |" in text
+    assert toy_runs.mentions(text, "- lightgbm ignores", "body (50.0 % by native's")
+    assert (tmp_path / "out" / "importances.png").exists()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert toy_runs.mentions(page, "lightgbm ignores", "body (50.0 % by native")
+    assert toy_runs.mentions(page, "Spearman&#39;s", "by mean |SHAP|")
+    assert "[+0.1000, +0.3000]" in page
+
+
+NUM_QUERIES = 200
+
+
+def judged(num_queries: int = NUM_QUERIES) -> Judgments:
+    """Queries of four documents and of twelve, in turn."""
+    sizes = np.tile([4, 12], num_queries // 2)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    labels = np.random.default_rng(0).integers(0, 3, starts[-1]).astype(np.float64)
+    labels[starts[:-1]] = 2
+    return Judgments(labels=labels, query_start=starts)
+
+
+def runs(folder: Path, num_queries: int = NUM_QUERIES) -> list[Run]:
+    models = {"native": 3.0, "xgboost": 2.9, "random_": 0.0}
+    return [
+        toy_runs.write(folder / model, model, fold=None, skill=skill, judged=judged(num_queries))
+        for model, skill in models.items()
+    ]
+
+
+def comparison_of(folder: Path, num_queries: int = NUM_QUERIES, baseline: str | None = None) -> Comparison:
+    settings = Settings(metric="ndcg@10", baseline=baseline, num_draws=20)
+    (comparison,) = compare(runs(folder, num_queries), settings)
+    return comparison
+
+
+def test_each_model_but_the_baseline_has_one_test_an_attribute(tmp_path: Path) -> None:
+    comparison = comparison_of(tmp_path)
+    found = interactions(comparison, slices(comparison, [*ATTRIBUTES]))
+    expected = [(name, label) for name in ATTRIBUTES for label in ("xgboost", "random_")]
+    assert [(item.attribute, item.label) for item in found] == expected
+    assert [item.p_adjusted for item in found] == holm([item.p_value for item in found])
+
+
+def test_an_interaction_of_two_slices_is_welchs_t_test_of_their_differences(tmp_path: Path) -> None:
+    comparison = comparison_of(tmp_path)
+    base, *others = comparison.queries.sample.values
+    sliced = slices(comparison, ["query_size"])
+    assert [item.name for item in sliced] == ["4", "12"]
+    # The two sizes take turns.
+    expected = [
+        stats.ttest_ind((own - base)[::2], (own - base)[1::2], equal_var=False).pvalue for own in others
+    ]
+    assert [item.p_value for item in interactions(comparison, sliced)] == pytest.approx(expected)
+
+
+def test_a_best_model_that_the_numbers_chose_is_no_baseline_of_a_test(tmp_path: Path) -> None:
+    comparison = comparison_of(tmp_path, baseline=BEST)
+    found = interactions(comparison, slices(comparison, ["query_size"]))
+    assert {(item.p_value, item.p_adjusted, item.note) for item in found} == {(None, None, CHOSEN)}

@@ -1,0 +1,130 @@
+"""What a comparison refuses, and what the message must name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from messages import naming
+from model_files import stumps_as_json
+from run_cases import finished_run
+from toy_runs import write
+
+from ltrbench.compare import Settings, compare, read_attributes, slices
+from ltrbench.compare.fusion import FUSION_METHODS, Fusing, fuse, learn_weights
+from ltrbench.compare.imported import Import, ModelImport, import_like, import_model, import_scores
+from ltrbench.data import Judgments
+from ltrbench.data.synthetic import Synthetic
+from ltrbench.errors import LtrbenchError
+from ltrbench.metrics import preset
+from ltrbench.runs import FAILED, Run, RunResult, write_run
+
+BARREN = Judgments(labels=np.zeros(5), query_start=np.array([0, 3, 5]))
+
+
+def pair(folder: Path, **second: Any) -> list[Run]:
+    return [write(folder / "a", "native"), write(folder / "b", "xgboost", **second)]
+
+
+def fusable(folder: Path, **second: Any) -> list[Run]:
+    return [finished_run(folder / "a", "native"), finished_run(folder / "b", "lightgbm", **second)]
+
+
+def failed(folder: Path) -> Run:
+    result = RunResult(status=FAILED, model="native", params="matched", seed=0, data={"name": "toy"})
+    return write_run(folder / "failed", result)
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def sliced(folder: Path, name: str, attributes: str = "query_id,kind\n1,a\n") -> object:
+    given = read_attributes(written(folder / "kinds.csv", attributes))
+    return slices(compare(pair(folder))[0], [name], given)
+
+
+def two_settings(folder: Path) -> list[Run]:
+    return [write(folder / l2, "native", settings={"l2": l2}) for l2 in "01"]
+
+
+def split_by_seeds(folder: Path) -> list[Run]:
+    return [
+        write(folder / model, model, fold=None, train=model, data_settings={"split_seed": seed})
+        for seed, model in enumerate(("native", "xgboost"))
+    ]
+
+
+def import_of_other_data(folder: Path) -> object:
+    system = ModelImport("x", written(folder / "model.txt", stumps_as_json([(0, 0.5)])))
+    other = Synthetic(name="synthetic", num_queries=40, test_share=0.25).load()
+    return import_model(system, finished_run(folder / "like", "native"), other, folder / "made")
+
+
+Call = Callable[[Path], object]
+REFUSALS: list[tuple[Call, tuple[object, ...]]] = [
+    (lambda _: Settings(rope=0), ("rope", "0;", "above 0")),
+    (lambda _: Settings(detect=0), ("detect", "0;", "above 0")),
+    (lambda _: Settings(metric="ndcg@5", family=("ndcg@10",)), ("ndcg@5",)),
+    (lambda _: Settings(family=("map", "map")), ("each metric once",)),
+    (lambda t: compare(pair(t), Settings(baseline="natve")), ("baseline 'natve'", "'native'?", "rows are")),
+    (lambda t: compare(pair(t), Settings(metric="nope")), ("'nope'",)),
+    (
+        lambda t: compare(two_settings(t), Settings(baseline="native")),
+        ("'native'", "2 rows", "native l2=0, native l2=1"),
+    ),
+    (
+        lambda t: compare(pair(t), Settings(family=("ndcg@10", "map"), convention=preset("xgboost"))),
+        ("map",),
+    ),
+    (
+        lambda t: compare(pair(t, train="another")),
+        ("toy, fold 1", "native and xgboost", "train of fol", "another", "--allow-mismatch"),
+    ),
+    (lambda t: compare(split_by_seeds(t)), ("data.split_seed=0 and toy data.split_seed=1",)),
+    (lambda t: sliced(t, "query_sise"), ("'query_sise'", "'query_size'?", "--attributes")),
+    (lambda t: sliced(t, "kind"), ("test queries", "kind", "query '2'")),
+    (lambda t: sliced(t, "kind", "query_id,kind\n1,a\n1,b\n"), ("kinds.csv:3", "query '1'", "one line")),
+    (lambda t: sliced(t, "kind", "query,kind\n1,a\n"), ("kinds.csv:1", "query, kind", "query_id")),
+    (lambda t: fuse(fusable(t), Fusing(("rff",))), ("'rff'", "'rrf'?", "zscore, minmax, learned")),
+    (lambda t: fuse(fusable(t), Fusing(())), tuple(FUSION_METHODS)),
+    (lambda t: fuse(fusable(t), Fusing(("rrf",), rrf_k=-1.0)), ("k of", "-1.0", "0 or more")),
+    (lambda t: fuse(fusable(t), Fusing(("rrf",), of=("natve",))), ("'natve'", "'native'?", "lightgbm")),
+    (lambda t: fuse(fusable(t), Fusing(("rrf",), of=("native",))), ("nothing to fuse", "two models")),
+    (lambda t: fuse(fusable(t, fold=2), Fusing(("rrf",))), ("native, lightgbm", "no run", "toy, fold 1")),
+    (
+        lambda t: fuse(fusable(t, valid=False), Fusing(("learned",))),
+        ("valid,", "lightgbm has", "toy, fold 1", "--fuse-of", "zscore"),
+    ),
+    (lambda _: learn_weights(BARREN, np.ones((2, 5)), "ndcg@5"), ("validation set", "ndcg@5", "zscore")),
+    (lambda _: Import("x", "fold{fold"), ("x=fold{fold", "in braces", "{fold}")),
+    (lambda _: Import("x", "{part}.txt"), ("{part}", "{data}, {fold}")),
+    (lambda _: Import("", "scores.txt"), ("a name and", "ranklib=scores.txt")),
+    (
+        lambda t: import_scores(Import("x", str(written(t / "s.txt", "0.5\n" * 3))), fusable(t)),
+        ("3 scores", "test of toy fold 1", "121 documents"),
+    ),
+    (
+        lambda t: import_scores(Import("x", str(written(t / "s.txt", "0.5\n" * 121))), fusable(t, fold=2)),
+        ("s.txt", "test of toy fold 2", "{fold}"),
+    ),
+    (lambda t: import_scores(Import("x", "s.txt"), [failed(t)]), ("x=s.txt", "no finished run")),
+    (
+        lambda t: import_like(Import("x", "s.txt"), failed(t), t / "x"),
+        ("failed", "no judgments", "finished run"),
+    ),
+    (import_of_other_data, ("test set", "like")),
+]
+
+
+@pytest.mark.parametrize(("call", "parts"), REFUSALS)
+def test_what_a_comparison_cannot_use_is_refused(
+    tmp_path: Path, call: Call, parts: tuple[object, ...]
+) -> None:
+    with pytest.raises(LtrbenchError, match=naming(*parts)):
+        call(tmp_path)
+    assert not (tmp_path / "made").exists()

@@ -1,0 +1,474 @@
+# mypy: strict-optional=False
+"""Scores and models of other systems as runs, and fused runs: matched, compared, or refused."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden_files import golden_file
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from messages import naming
+from model_files import stumps_as_json, with_missing, xgboost_booster
+from run_cases import METRICS, finished_run, judged, noisy
+from toy_runs import mentions
+
+from ltrbench.cli import main
+from ltrbench.compare import Settings, best_by_validation, compare, render
+from ltrbench.compare.fusion import (
+    FUSION_METHODS,
+    Fusing,
+    fuse,
+    learn_weights,
+    min_max,
+    reciprocal_ranks,
+    z_scores,
+)
+from ltrbench.compare.imported import Import, ModelImport, import_model, import_scores
+from ltrbench.compare.publish import publish
+from ltrbench.data import Judgments, Splits, write_letor
+from ltrbench.data.score_files import document_names, trec_run_lines
+from ltrbench.data.sources import LetorFiles
+from ltrbench.data.synthetic import Synthetic
+from ltrbench.errors import DataError
+from ltrbench.experiment.run import Experiment
+from ltrbench.experiment.run import run as run_experiment
+from ltrbench.metrics import evaluate, preset
+from ltrbench.rankers.importance import ImportanceSettings
+from ltrbench.rankers.single_feature import SingleFeatureRanker
+from ltrbench.runs import RESULT_FILE, Run, read_run
+from ltrbench.shapes import Labels, Scores
+
+
+def write_lines(path: Path, scores: Scores) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{score!r}\n" for score in scores.tolist()))
+    return path
+
+
+def test_a_file_a_fold_joins_the_table_and_has_no_times(tmp_path: Path) -> None:
+    runs = [finished_run(tmp_path / str(fold), "native", fold=fold) for fold in (1, 2)]
+    expected = [noisy(judged(fold, "test"), 3.0, 7) for fold in (1, 2)]
+    for fold, scores in zip((1, 2), expected, strict=True):
+        write_lines(tmp_path / f"scores/fold{fold}.txt", scores)
+    imported = import_scores(Import("ranklib", f"{tmp_path}/scores/fold{{fold}}.txt"), runs)
+    for run, scores in zip(imported, expected, strict=True):
+        np.testing.assert_array_equal(run.scored("test").scores, scores)
+    (comparison,) = compare([*runs, *imported])
+    _, ranklib = comparison.rows
+    means = [evaluate(judged(fold, "test"), expected[fold - 1], METRICS).means for fold in (1, 2)]
+    assert ranklib.metrics["ndcg@5"] == pytest.approx(np.mean([mean["ndcg@5"] for mean in means]))
+    assert (ranklib.seconds, ranklib.peak_memory_mb, ranklib.trees) == ({}, None, None)
+    assert (
+        next(
+            line
+            for line in render(comparison, most_columns=None).splitlines()
+            if line.startswith("| ranklib")
+        ).count(" - |")
+        >= 3
+    )
+    publish([comparison], tmp_path / "published")
+
+
+def test_one_run_for_all_folds_is_matched_by_query_and_document(tmp_path: Path) -> None:
+    runs = [finished_run(tmp_path / str(fold), "native", fold=fold) for fold in (1, 2)]
+    lines = []
+    for fold in (2, 1):
+        judgments = judged(fold, "test")
+        names, _ = document_names(judgments)
+        lines += list(trec_run_lines(judgments, noisy(judgments, 1.0, fold), names, "neural"))
+    (tmp_path / "run.trec").write_text("".join(lines))
+    imported = import_scores(Import("neural", str(tmp_path / "run.trec")), runs)
+    for fold, run in zip((1, 2), imported, strict=True):
+        np.testing.assert_array_equal(run.scored("test").scores, noisy(judged(fold, "test"), 1.0, fold))
+    for run in imported:
+        (note,) = run.result.notes
+        assert mentions(note, "imported", "not trained")
+
+
+def test_predictions_of_a_whole_file_are_matched_by_query_where_test_is_a_part_of_it(tmp_path: Path) -> None:
+    runs = [finished_run(tmp_path / str(fold), "native", fold=fold) for fold in (1, 2)]
+    scores = {fold: noisy(judged(fold, "test"), 1.0, fold) for fold in (2, 1)}
+    whole = write_lines(tmp_path / "scores.txt", np.concatenate([*scores.values()]))
+    with pytest.raises(
+        DataError, match=naming("243 scores", "121 documents", "data.test_share", "cv", "query")
+    ):
+        import_scores(Import("production", str(whole)), runs)
+    with_queries = tmp_path / "queries.txt"
+    with_queries.write_text(
+        "".join(
+            f"{query}\t0\t{score!s}\n"
+            for fold, of_fold in scores.items()
+            for query, score in zip(_query_of_each(judged(fold, "test")), of_fold.tolist(), strict=True)
+        )
+    )
+    imported = import_scores(Import("production", str(with_queries)), runs)
+    for fold, run in zip((1, 2), imported, strict=True):
+        np.testing.assert_array_equal(run.scored("test").scores, scores[fold])
+
+
+def _query_of_each(judgments: Judgments) -> list[str]:
+    ids: list[str] = judgments.query_ids[judgments.query_of_document].tolist()
+    return ids
+
+
+def test_a_cell_has_one_run_however_many_seeds_unless_the_files_tell_seeds_apart(tmp_path: Path) -> None:
+    runs = [finished_run(tmp_path / str(seed), "native", seed=seed) for seed in (1, 2)]
+    for seed in (1, 2):
+        write_lines(tmp_path / f"{seed}.txt", noisy(judged(1, "test"), 1.0, seed))
+    assert len(import_scores(Import("one", str(tmp_path / "1.txt")), runs)) == 1
+    each = import_scores(Import("each", f"{tmp_path}/{{seed}}.txt"), runs)
+    assert [run.result.seed for run in each] == [1, 2]
+
+
+def test_a_fold_without_a_file_is_left_out_and_no_file_at_all_is_an_error(tmp_path: Path) -> None:
+    runs = [finished_run(tmp_path / str(fold), "native", fold=fold) for fold in (1, 2)]
+    wanted = Import("ranklib", f"{tmp_path}/scores/{{fold}}.txt")
+    with pytest.raises(DataError, match=naming("scores/1.txt", "no such file", wanted)):
+        import_scores(wanted, runs)
+    write_lines(tmp_path / "scores/2.txt", noisy(judged(2, "test"), 1.0, 0))
+    (run,) = import_scores(wanted, runs)
+    assert run.result.data["fold"] == 2
+
+
+def test_with_a_split_in_the_name_the_scores_of_valid_are_read_where_they_are(tmp_path: Path) -> None:
+    run = finished_run(tmp_path / "run", "native")
+    wanted = Import("ranklib", f"{tmp_path}/{{split}}.txt")
+    write_lines(tmp_path / "test.txt", noisy(judged(1, "test"), 1.0, 0))
+    (without,) = import_scores(wanted, [run])
+    write_lines(tmp_path / "valid.txt", noisy(judged(1, "valid"), 1.0, 0))
+    (with_valid,) = import_scores(wanted, [run])
+    assert "valid/ndcg@5" not in without.result.metrics
+    assert "valid/ndcg@5" in with_valid.result.metrics
+
+
+def test_scores_are_in_the_order_of_the_file_where_its_queries_stood_apart(tmp_path: Path) -> None:
+    file_rows = np.random.default_rng(0).permutation(121)
+    run = finished_run(tmp_path / "run", "native", valid=False, file_rows=file_rows.tolist())
+    in_file = np.arange(121.0)
+    (imported,) = import_scores(Import("x", str(write_lines(tmp_path / "scores.txt", in_file))), [run])
+    np.testing.assert_array_equal(imported.scored("test").scores, file_rows)
+
+
+def test_an_imported_run_is_a_folder_that_is_shown_compared_and_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    like = finished_run(tmp_path / "like", "native")
+    file = write_lines(tmp_path / "scores.txt", noisy(judged(1, "test"), 2.0, 5))
+    words = ["import", "ranklib", str(file), "--like", str(like.path), "--output", str(tmp_path / "ranklib")]
+    assert main(words) == 0
+    assert "ranklib, test/ndcg@5" in capsys.readouterr().out
+    run = read_run(tmp_path / "ranklib")
+    np.testing.assert_array_equal(run.scored("test").scores, noisy(judged(1, "test"), 2.0, 5))
+    for verb in (["show"], ["export", "--format", "trec-run"], ["compare"]):
+        assert main([*verb, str(run.path)]) == 0
+    said = capsys.readouterr().out
+    assert mentions(said, "imported", "not trained")
+    assert "Threads:" not in said  # nothing was trained
+    publish(compare([run]), tmp_path / "published")
+
+
+QUERIES = Judgments(labels=np.array([0.0, 2, 1, 0, 1]), query_start=np.array([0, 3, 5]))
+SCORES = st.lists(st.floats(-1e6, 1e6), min_size=5, max_size=5).map(np.array)
+
+
+def of_query(scores: Scores) -> list[Scores]:
+    return [scores[:3], scores[3:]]
+
+
+@given(SCORES)
+@settings(max_examples=50)
+def test_reciprocal_ranks_are_those_of_the_mean_rank_over_all_orders_of_ties(scores: Scores) -> None:
+    expected = [
+        1 / (60 + 1 + (own > score).sum() + ((own == score).sum() - 1) / 2)
+        for own in of_query(scores)
+        for score in own
+    ]
+    np.testing.assert_allclose(reciprocal_ranks(QUERIES, scores), expected, rtol=1e-12)
+
+
+def test_z_scores_and_min_max_are_taken_within_the_query() -> None:
+    scores = np.array([1.0, 2, 6, 5, 5])
+    mean, sd = 3, np.sqrt((4 + 1 + 9) / 3)
+    np.testing.assert_allclose(
+        z_scores(QUERIES, scores), [(1 - mean) / sd, (2 - mean) / sd, (6 - mean) / sd, 0, 0]
+    )
+    np.testing.assert_allclose(min_max(QUERIES, scores), [0, 1 / 5, 1, 0, 0])
+
+
+@given(st.lists(st.sampled_from([-np.inf, -2.0, 0.0, 5.0, np.inf]), min_size=5, max_size=5).map(np.array))
+@settings(max_examples=100)
+def test_infinite_scores_keep_their_place_and_every_part_is_finite(scores: Scores) -> None:
+    for normalised in (z_scores, min_max):
+        for own, part in zip(of_query(scores), of_query(normalised(QUERIES, scores)), strict=True):
+            assert np.isfinite(part).all()
+            assert (np.diff(part[np.argsort(own)]) >= 0).all()
+
+
+def test_a_document_that_was_not_retrieved_adds_nothing_by_rank_and_the_least_by_score() -> None:
+    scores = np.array([3.0, -np.inf, 1.0, -np.inf, -np.inf])
+    assert reciprocal_ranks(QUERIES, scores).tolist() == [1 / 61, 0, 1 / 62, 0, 0]
+    assert min_max(QUERIES, scores).tolist() == [1, 0, 0, 0, 0]
+    assert z_scores(QUERIES, scores)[1] == z_scores(QUERIES, scores)[2]
+
+
+def test_learned_weights_reach_on_valid_what_no_single_run_and_no_equal_weights_exceed() -> None:
+    valid = judged(1, "valid")
+    parts = np.stack(
+        [z_scores(valid, noisy(valid, skill, seed)) for seed, skill in enumerate((1.0, 0.6, 0.0))]
+    )
+    weights = learn_weights(valid, parts, "ndcg@5")
+
+    def reached(each: Scores) -> float:
+        return evaluate(valid, each @ parts, ["ndcg@5"]).means["ndcg@5"]
+
+    assert weights.sum() == pytest.approx(1)
+    assert (weights >= 0).all()
+    assert reached(weights) >= max(map(reached, [*np.eye(3), np.ones(3)]))
+    np.testing.assert_array_equal(learn_weights(valid, parts, "ndcg@5"), weights)
+
+
+def with_test_labels(run: Run, labels: Labels) -> Run:
+    test, valid = run.scored("test"), run.scored("valid")
+    other = replace(test, judgments=replace(test.judgments, labels=labels))
+    return Run(run.path, run.result, {"test": other, "valid": valid})
+
+
+@pytest.mark.parametrize("method", FUSION_METHODS)
+def test_fused_scores_are_the_same_whatever_the_labels_of_test_are(tmp_path: Path, method: str) -> None:
+    runs = [finished_run(tmp_path / model, model, skill=skill) for model, skill in (("a", 1.0), ("b", 2.0))]
+    labels = runs[0].scored("test").judgments.labels
+    shuffled = [with_test_labels(run, np.random.default_rng(3).permutation(labels)) for run in runs]
+    (fused,), (blind,) = fuse(runs, Fusing((method,))), fuse(shuffled, Fusing((method,)))
+    np.testing.assert_array_equal(fused.scored("test").scores, blind.scored("test").scores)
+    assert fused.result.metrics["test/ndcg@5"] != blind.result.metrics["test/ndcg@5"]
+
+
+def test_a_row_says_what_it_is_made_of_and_has_its_own_figures(tmp_path: Path) -> None:
+    runs = [
+        finished_run(tmp_path / f"{model}{fold}", model, fold=fold, skill=2.0)
+        for model in ("a", "b", "c")
+        for fold in (1, 2)
+    ]
+    fused = fuse(runs, Fusing(("zscore", "learned"), of=("a", "b")))
+    (comparison,) = compare([*runs, *fused], Settings(metric="ndcg@5", num_draws=50))
+    rows = {row.label: row for row in comparison.rows}
+    assert list(rows) == ["a", "b", "c", "zscore(a + b)", "learned(a + b)"]
+    test = [judged(fold, "test") for fold in (1, 2)]
+    sums = [
+        z_scores(own, runs[n].scored("test").scores) + z_scores(own, runs[2 + n].scored("test").scores)
+        for n, own in enumerate(test)
+    ]
+    expected = [
+        evaluate(own, total, ["ndcg@5"]).means["ndcg@5"] for own, total in zip(test, sums, strict=True)
+    ]
+    assert rows["zscore(a + b)"].metrics["ndcg@5"] == pytest.approx(np.mean(expected))
+    notes = [note for note in comparison.notes if note.startswith(("zscore(a + b):", "learned(a + b):"))]
+    assert any(mentions(note, "zscore(a + b)", "a, b", "z-scores") for note in notes)
+    assert any(mentions(note, "learned(a + b)", "mean over 2 cells", "a 0.") for note in notes)
+
+
+def test_what_was_learned_on_valid_reports_no_figure_of_it_and_is_not_chosen_by_it(tmp_path: Path) -> None:
+    runs = [finished_run(tmp_path / model, model, skill=skill) for model, skill in (("a", 1.0), ("b", 1.1))]
+    learned, summed = fuse(runs, Fusing(("learned", "zscore")))
+    assert "valid/ndcg@5" not in learned.result.metrics
+    assert "valid/ndcg@5" in summed.result.metrics
+    (comparison,) = compare([*runs, learned], Settings(num_draws=50))
+    chosen = best_by_validation(comparison)
+    assert chosen.run.result.model in ("a", "b")
+
+
+def test_seeds_are_fused_with_their_like_and_a_model_of_one_run_with_each(tmp_path: Path) -> None:
+    runs = [finished_run(tmp_path / f"a{seed}", "a", seed=seed) for seed in (1, 2)]
+    runs.append(finished_run(tmp_path / "b", "b", skill=2.0))
+    fused = fuse(runs, Fusing(("zscore",)))
+    assert [run.result.seed for run in fused] == [1, 2]
+    own = judged(1, "test")
+    for run, member in zip(fused, runs[:2], strict=True):
+        expected = z_scores(own, member.scored("test").scores) + z_scores(own, runs[2].scored("test").scores)
+        np.testing.assert_array_equal(run.scored("test").scores, expected)
+
+
+def test_a_model_that_lacks_a_fold_or_a_seed_is_named(tmp_path: Path) -> None:
+    runs = [
+        finished_run(tmp_path / f"a{fold}{seed}", "a", fold=fold, seed=seed)
+        for fold in (1, 2)
+        for seed in (1, 2)
+    ]
+    runs += [finished_run(tmp_path / f"b{seed}", "b", fold=1, seed=seed) for seed in (1, 3)]
+    (fused,) = fuse(runs, Fusing(("rrf",)))
+    assert (fused.result.data["fold"], fused.result.seed) == (1, 1)
+    lacking = [("b", "seed 2", "toy, fold 1"), ("a", "seed 3", "toy, fold 1"), ("b", "toy, fold 2")]
+    for note, (model, *parts) in zip(fused.result.notes[1:], lacking, strict=True):
+        assert mentions(note, f"{model} has", *parts, "nothing is fused")
+
+
+SOURCE = Synthetic(name="synthetic", num_queries=40, test_share=0.25)
+
+
+@pytest.fixture(scope="module")
+def splits() -> Splits:
+    return SOURCE.load()
+
+
+@pytest.fixture(scope="module")
+def like(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return finished(tmp_path_factory.mktemp("runs") / "like")
+
+
+def finished(folder: Path, **changes: object) -> Run:
+    """A run of a small ranker."""
+    experiment = Experiment(
+        model="single_feature",
+        ranker=SingleFeatureRanker(),
+        source=SOURCE,
+        importance=ImportanceSettings(kinds=["split", "permutation_within", "permutation_across"], repeats=1),
+        overrides=("model=single_feature",),
+    )
+    return run_experiment(replace(experiment, **changes), folder)  # type: ignore[arg-type]
+
+
+def imported(*words: object, expected: int = 0) -> None:
+    assert main(["import", *map(str, words)]) == expected
+
+
+def test_ranklibs_model_of_mq2008_gives_ranklibs_scores_and_its_figure(
+    letor_data: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """0.4891, as RankLib printed it, where a query without a relevant document counts 0."""
+    fold = letor_data("MQ2008") / "Fold1"
+    train, valid, test_file = (str(fold / name) for name in ("train.txt", "vali.txt", "test.txt"))
+    source = LetorFiles(name="mq2008", train=train, valid=valid, test=test_file)
+    like = finished(tmp_path / "like", source=source, importance=None)
+    model = golden_file("ranklib_MQ2008_Fold1_model.xml")
+    imported("ranklib", model, "--like", like.path, "--output", tmp_path / "ranklib")
+    made = read_run(tmp_path / "ranklib")
+    test = made.scored("test")
+    in_file = np.empty(len(test.scores))
+    in_file[slice(None) if test.file_rows is None else test.file_rows] = test.scores
+    lines = golden_file("ranklib_MQ2008_Fold1_test_scores.txt").read_text().splitlines()
+    expected = np.array([line.split()[-1] for line in lines], dtype=np.float64)
+    # RankLib rounds sums to float32, ltrbench also the products of 34 trees, each below 1.
+    np.testing.assert_allclose(in_file, expected, rtol=0, atol=34 * 2.0**-24)
+    mean = evaluate(test.judgments, test.scores, ["ndcg@10"], preset("ranklib")).means["ndcg@10"]
+    assert mean == pytest.approx(0.4891, abs=5e-5)
+    assert "valid/ndcg@10" in made.result.metrics
+
+
+def test_a_model_with_names_is_matched_by_them_in_any_order(
+    like: Run, splits: Splits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = splits.train
+    order = np.random.default_rng(0).permutation(train.num_features)
+    features = np.asarray(train.features)[:, order]
+    booster = xgboost_booster(train, [train.feature_names[column] for column in order], features)
+    booster.save_model(tmp_path / "model.json")
+    imported("production", tmp_path / "model.json", "--like", like.path, "--output", tmp_path / "made")
+    assert mentions(
+        capsys.readouterr().out, "production", "test/ndcg@10", "XGBoost, 8 trees", "by their names"
+    )
+    test = read_run(tmp_path / "made").scored("test")
+    expected = booster.inplace_predict(np.asarray(splits.test.features)[:, order], validate_features=False)
+    np.testing.assert_array_equal(test.scores, expected)
+
+
+def test_a_model_without_names_is_matched_by_position_and_says_so(
+    like: Run, splits: Splits, tmp_path: Path
+) -> None:
+    booster = xgboost_booster(splits.train, [f"q{column}" for column in range(40)])
+    booster.save_model(tmp_path / "model.json")
+    with pytest.raises(DataError, match=naming("model.json", "q", "--features positions")):
+        import_model(ModelImport("x", tmp_path / "model.json"), like, splits, tmp_path / "made")
+    system = ModelImport("x", tmp_path / "model.json", "positions")
+    made = import_model(system, like, splits, tmp_path / "made")
+    assert any("positions" in note for note in made.result.notes)
+    xgboost = booster.inplace_predict(np.asarray(splits.test.features), validate_features=False)
+    np.testing.assert_array_equal(read_run(made.path).scored("test").scores, xgboost)
+    assert tuple(made.result.overrides[-2:]) == ("--features", "positions")
+
+
+@pytest.fixture(scope="module")
+def production(like: Run, splits: Splits, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("production")
+    features = with_missing(splits.train.features, np.random.default_rng(0))
+    xgboost_booster(splits.train, splits.train.feature_names, features).save_model(folder / "model.json")
+    return import_model(ModelImport("production", folder / "model.json"), like, splits, folder / "run")
+
+
+def test_its_metrics_are_those_of_its_scores_on_valid_and_test(production: Run) -> None:
+    for split in ("valid", "test"):
+        scored = production.scored(split) if production.held else read_run(production.path).scored(split)
+        means = evaluate(scored.judgments, scored.scores, ["ndcg@10"]).means
+        assert production.result.metrics[f"{split}/ndcg@10"] == means["ndcg@10"]
+
+
+def test_it_has_the_importances_that_need_no_training(production: Run) -> None:
+    importances = read_run(production.path).importances()
+    assert importances.kinds == ("permutation_within", "permutation_across", "split")
+    assert importances.values["split"].sum() == pytest.approx(1)
+
+
+def test_it_is_shown_as_trees_predicts_and_is_logged(
+    production: Run, splits: Splits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (["show"], ["trees", "--first", "1"], ["export", "--format", "scores"]):
+        assert main([*words, str(production.path)]) == 0
+    assert mentions(capsys.readouterr().out, "XGBoost", "tree 1", splits.train.feature_names[0][:3])
+    write_letor(splits.test, tmp_path / "test.txt")
+    assert main(["predict", str(production.path), str(tmp_path / "test.txt")]) == 0
+    scores = np.array(capsys.readouterr().out.split(), dtype=np.float64)
+    np.testing.assert_array_equal(scores, read_run(production.path).scored("test").scores)
+
+
+# Refusals
+
+
+def test_changed_files_are_noticed_by_their_fingerprint(
+    splits: Splits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_letor(splits.train, tmp_path / "train.txt")
+    source = LetorFiles(name="files", train=str(tmp_path / "train.txt"), test_share=0.3)
+    like = finished(tmp_path / "like", source=source, importance=None)
+    (tmp_path / "model.txt").write_text(stumps_as_json([(0, 0.5)]))
+    words = ["x", tmp_path / "model.txt", "--like", like.path, "--output", tmp_path / "made"]
+    imported(*words)
+    write_letor(splits.test, tmp_path / "train.txt")
+    imported(*words[:-1], tmp_path / "again", expected=2)
+    assert mentions(capsys.readouterr().err, "test set", "changed", "fingerprint")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(pickle.dumps([0.5]), b"tree\nversion=v4\n", b"<ensemble>", b"## LambdaMART\n\n<ensemble>"),
+        *(b'{"learner": 1}', b"{L\x00", b'{"learner":' * 1000),
+    ],
+)
+def test_a_file_that_is_no_valid_model_is_refused_in_one_paragraph(
+    content: bytes, like: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "model.bin").write_bytes(content)
+    imported("x", tmp_path / "model.bin", "--like", like.path, "--output", tmp_path / "made", expected=2)
+    message = capsys.readouterr().err.strip()
+    assert "model.bin" in message
+    assert "\n\n" not in message
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_data_source_that_a_folder_names_is_not_imported_by_default(
+    like: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = json.loads((like.path / RESULT_FILE).read_text())
+    record["source"]["class"] = "antigravity.Data"
+    (tmp_path / "like").mkdir()
+    (tmp_path / "like" / RESULT_FILE).write_text(json.dumps(record))
+    (tmp_path / "model.txt").write_text(stumps_as_json([(0, 0.5)]))
+    words = ["x", tmp_path / "model.txt", "--like", tmp_path / "like", "--output", tmp_path / "made"]
+    imported(*words, expected=2)
+    assert mentions(capsys.readouterr().err, "antigravity.Data", "--source")

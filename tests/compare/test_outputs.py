@@ -1,0 +1,449 @@
+# mypy: strict-optional=False
+"""Outputs of a comparison: slices, CSV, files, published values, times, glossary, and reproduction."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from claim_cases import only, runs_of
+from messages import naming
+from run_cases import METRICS
+from scipy import stats
+from toy_runs import NUM_QUERIES, judgments, mentions, write
+
+from ltrbench.compare import BEST, Comparison, Settings, compare, read_attributes, render, slices
+from ltrbench.compare.advice import all_notes
+from ltrbench.compare.grouping import Note
+from ltrbench.compare.groups import across
+from ltrbench.compare.publish import TOLERANCE, TOLERANCE_NOT_REPEATABLE, is_published, publish, reproduce
+from ltrbench.compare.report import write_report
+from ltrbench.compare.sections import Figures, Shown
+from ltrbench.compare.sections.runs import costs_section
+from ltrbench.compare.tables import (
+    about_published,
+    as_csv,
+    as_html,
+    comparisons_as_json,
+    published_table,
+    terms_of,
+)
+from ltrbench.errors import ResultError
+from ltrbench.glossary import anchor, glossary
+from ltrbench.metrics import evaluate, preset
+from ltrbench.plots.drawing import Series
+from ltrbench.plots.runs import fit_seconds
+from ltrbench.runs import Run
+from ltrbench.tables import Table
+
+FOLDS = (1, 2, 3, 4)
+
+
+def comparison_of(folder: Path, settings: Settings | None = None) -> Comparison:
+    """Three models over four folds; native ranks well, xgboost a little worse, random_ by lot."""
+    runs = [
+        write(folder / f"{model}{fold}", model, fold=fold, skill=skill)
+        for model, skill in (("native", 2.0), ("xgboost", 1.8), ("random_", 0.0))
+        for fold in FOLDS
+    ]
+    (comparison,) = compare(runs, settings)
+    return comparison
+
+
+def test_p_values_against_a_baseline_are_adjusted_over_fewer_pairs_than_over_all(tmp_path: Path) -> None:
+    everyone, against = (
+        comparison_of(tmp_path / "a"),
+        comparison_of(tmp_path / "b", Settings(baseline="native")),
+    )
+    assert (len(everyone.family), len(against.family)) == (3, 2)
+    (of_all,) = (pair for pair in everyone.pairs if (pair.a, pair.b) == ("native", "random_"))
+    (of_two,) = (pair for pair in against.family if pair.a == "random_")
+    assert of_all.statistics.p_values == of_two.statistics.p_values
+    p_value = of_all.statistics.p_values["randomisation"]
+    assert p_value is not None
+    # Of three p-values Holm multiplies the least by three, and the next, its equal here, by two.
+    assert of_all.p_adjusted["holm"]["randomisation"] == pytest.approx(3 * p_value)
+    assert of_two.p_adjusted["holm"]["randomisation"] == pytest.approx(2 * p_value)
+
+
+def test_differences_to_the_best_have_simultaneous_intervals_wider_than_planned_ones(tmp_path: Path) -> None:
+    planned = comparison_of(tmp_path / "a", Settings(baseline="native"))
+    chosen = comparison_of(tmp_path / "b", Settings(baseline=BEST))
+    best = planned.best
+    assert chosen.baseline == best
+    for label in {row.label for row in planned.rows} - {best, "native"}:
+        wide = chosen.row(label).to_baseline
+        narrow = planned.row(label).to_baseline
+        assert wide.interval == chosen.row(label).to_best
+        # Over all three pairs and not over two.
+        error, factor = wide.inference.standard_error, stats.t.ppf(1 - 0.025 / 3, len(FOLDS) - 1)
+        assert wide.interval.high - wide.interval.low == pytest.approx(2 * factor * error)
+        assert narrow.interval.high - narrow.interval.low < wide.interval.high - wide.interval.low
+
+
+def test_slices_of_an_attribute_share_out_the_queries_and_their_means_average_to_the_whole(
+    tmp_path: Path,
+) -> None:
+    comparison = comparison_of(tmp_path)
+    for name in ("query_size", "num_relevant", "label_entropy"):
+        found = slices(comparison, [name])
+        assert sum(item.num_queries for item in found) == len(FOLDS) * (NUM_QUERIES - 1)
+        means = [[row.mean for row in item.rows] for item in found]
+        # Every fold has as many queries here, so that the mean of folds is that of queries.
+        whole = np.average(means, axis=0, weights=[item.num_queries for item in found])
+        assert whole == pytest.approx(comparison.queries.sample.means)
+
+
+def test_queries_are_sliced_by_a_column_of_the_users_own(tmp_path: Path) -> None:
+    comparison = comparison_of(tmp_path)
+    file = tmp_path / "kinds.csv"
+    rows = [f"{query},{'long' if query % 2 else 'short'}" for query in range(1, NUM_QUERIES + 1)]
+    file.write_text("\n".join(["query_id,kind", *rows]))
+    found = slices(comparison, ["kind"], read_attributes(file))
+    assert [item.name for item in found] == ["long", "short"]
+    base = found[0].rows[0]
+    assert (base.difference, base.interval) == (None, None)
+    assert found[0].rows[1].difference == pytest.approx(found[0].rows[1].mean - base.mean)
+
+
+def test_a_csv_table_holds_the_figures_in_full(tmp_path: Path) -> None:
+    comparison = comparison_of(tmp_path)
+    rows = list(csv.DictReader(io.StringIO(as_csv([comparison]))))
+    assert [row["model"] for row in rows] == ["native", "xgboost", "random_"]
+    pair = comparison.rows[1].to_baseline
+    assert float(rows[1]["difference"]) == pair.statistics.difference
+    assert float(rows[1]["difference_low"]) == pair.interval.low
+    assert (rows[1]["claim"], rows[1]["scope"]) == (pair.claim, pair.scope) == ("undecided", "methods")
+    assert rows[0]["difference"] == rows[0]["note"] == ""
+    # In the baseline's row too, whose difference is empty, each figure stands under its own name.
+    assert [(float(row["trees"]), float(row["fit_seconds"])) for row in rows] == [
+        (row.trees, row.seconds["fit"]) for row in comparison.rows
+    ]
+
+
+def test_ndcg_by_cutoff_is_the_evaluators_mean_over_folds_of_means_over_seeds(tmp_path: Path) -> None:
+    # Fold 1 has two seeds, fold 2 one: it counts as much.
+    runs = [write(tmp_path / f"{f}{s}", "native", fold=f, seed=s) for f, s in ((1, 0), (1, 1), (2, 0))]
+    (comparison,) = compare(runs)
+    names = [f"ndcg@{k}" for k in range(1, 7)]  # the longest query has six documents
+    first, second, third = (
+        np.array([*evaluate(own.judgments, own.scores, names).means.values()])
+        for own in (run.scored("test") for run in runs)
+    )
+    expected = ((first + second) / 2 + third) / 2
+    np.testing.assert_allclose(np.array(comparison.ndcg_by_cutoff["native"]), expected, rtol=1e-14)
+
+
+def test_over_fewer_than_five_data_sets_there_is_a_reason_instead_of_a_test(tmp_path: Path) -> None:
+    def compared(count: int) -> list[Comparison]:
+        return compare(
+            [
+                write(
+                    tmp_path / f"{count}{model}{number}",
+                    model,
+                    name=f"set {number}",
+                    fold=None,
+                    skill=skill,
+                    judged=judgments(number),
+                )
+                for number in range(count)
+                for model, skill in (("native", 2.0), ("xgboost", 1.0), ("random_", 0.0))
+            ]
+        )
+
+    assert across(compared(1)) is None
+    few, enough = across(compared(4)), across(compared(5))
+    assert few.test is None
+    assert mentions(few.reason, "4 data sets", "5")
+    assert enough.labels == ("native", "xgboost", "random_")
+    assert enough.test.average_ranks == (1.0, 2.0, 3.0)
+
+
+class FullDisk:
+    """Stands for the pictures, which are drawn when most files of a comparison are written."""
+
+    def __call__(self, *_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("there_before", [False, True])
+def test_what_cannot_be_written_whole_is_not_written_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there_before: bool
+) -> None:
+    runs = [write(tmp_path / "runs" / model, model) for model in ("native", "random")]
+    folder = tmp_path / "comparison"
+    if there_before:
+        folder.mkdir()
+        (folder / "mine.txt").write_text("mine")
+    monkeypatch.setattr("ltrbench.compare.publish.draw_series", FullDisk())
+    with pytest.raises(ResultError, match=naming(folder, "No space left", "--output")):
+        publish(compare(runs), folder)
+    left = [path.name for path in tmp_path.rglob("*") if "runs" not in path.parts]
+    assert left == (["comparison", "mine.txt"] if there_before else [])
+
+
+def test_a_comparison_is_published_until_its_runs_change(tmp_path: Path) -> None:
+    runs = [write(tmp_path / "runs" / model, model) for model in ("native", "random")]
+    folder = tmp_path / "out"
+    publish(compare(runs), folder)
+    assert is_published(compare(runs), folder)
+    later = write(tmp_path / "later", "xgboost")
+    assert not is_published(compare([*runs, later]), folder)
+    assert not is_published(compare(runs), tmp_path / "elsewhere")
+
+
+FIGURES = {"A": {"ndcg@5": 0.25}, "B": {"ndcg@10": 0.5}}
+
+
+def published(folder: Path, settings: Settings | None = None, **published: Any) -> Comparison:
+    """Two models over two folds, of a data set with published values."""
+    data = {"published": {"source": "A paper.", "figures": FIGURES, **published}}
+    runs = [
+        write(folder / f"{model}{fold}", model, fold=fold, skill=skill, data_settings=data)
+        for model, skill in (("native", 2.0), ("xgboost", 1.0))
+        for fold in (1, 2)
+    ]
+    (comparison,) = compare(runs, settings)
+    return comparison
+
+
+def lines_of(comparison: Comparison) -> list[str]:
+    assert comparison.published is not None
+    return published_table(comparison, comparison.published, ".4f").markdown().splitlines()
+
+
+def test_values_without_a_convention_are_shown_alone(tmp_path: Path) -> None:
+    comparison = published(tmp_path)
+    assert lines_of(comparison) == [
+        "| published | ndcg@5 | ndcg@10 |",
+        "|:----------|-------:|--------:|",
+        "| A         | 0.2500 |       - |",
+        "| B         |      - |  0.5000 |",
+    ]
+    assert comparison.published is not None
+    assert about_published(comparison.published) == "A paper."
+
+
+@pytest.mark.parametrize("convention", ["default", "lightgbm", "letor4"])
+def test_rows_stand_beside_published_values_under_their_convention(convention: str, tmp_path: Path) -> None:
+    # The convention of the comparison is another one.
+    comparison = published(tmp_path, Settings(convention=preset("xgboost")), convention=convention)
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines_of(comparison)]
+    assert [row[:2] for row in rows[2:]] == [
+        ["published", "A"],
+        ["published", "B"],
+        ["here, folds 1, 2", "native"],
+        ["here, folds 1, 2", "xgboost"],
+    ]
+    evaluated = comparison.row("native").group.under(preset(convention), METRICS)
+    assert rows[4][2:] == [f"{evaluated.mean(metric):.4f}" for metric in METRICS]
+    assert mentions(render(comparison), "A paper.", "same convention", convention)
+
+
+FIGURE = 0.6896
+
+
+def results(folder: Path, figure: float | None = FIGURE, per_query: str = "0.5", **changes: Any) -> Path:
+    folder.mkdir()
+    environment = {
+        "machine": {"cpu": "a processor", "cores": 2},
+        "versions": {"numpy": "2"},
+        "runs": [{"command": "python -m ltrbench model=native", "metrics": {"test/ndcg@10": figure}}],
+    }
+    (folder / "environment.json").write_text(json.dumps({**environment, **changes}))
+    (folder / "per_query.csv").write_text(per_query)
+    return folder
+
+
+def test_on_the_same_machine_type_the_last_bit_counts(tmp_path: Path) -> None:
+    found = reproduce(results(tmp_path / "committed"), results(tmp_path / "rerun", FIGURE + 1e-12))
+    assert found.exact
+    (difference,) = found.differences
+    assert mentions(difference, "python -m ltrbench model=native", "test/ndcg@10", FIGURE, FIGURE + 1e-12)
+    (other,) = reproduce(tmp_path / "committed", results(tmp_path / "queries", per_query="0.6")).differences
+    assert mentions(other, "per_query.csv")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"machine": {"cpu": "another", "cores": 2}}, ("cpu", "a processor", "another")),
+        ({"versions": {"numpy": "3"}}, ("numpy", 2, 3)),
+    ],
+)
+def test_elsewhere_a_metric_may_differ_a_little(
+    tmp_path: Path, changes: Any, reason: tuple[object, ...]
+) -> None:
+    committed = results(tmp_path / "committed")
+    near = reproduce(committed, results(tmp_path / "near", FIGURE + 0.9 * TOLERANCE, "0.6", **changes))
+    assert (near.exact, near.differences) == (False, ())
+    assert mentions(near.reason, *reason)
+    far = reproduce(committed, results(tmp_path / "far", FIGURE + 1.1 * TOLERANCE, **changes))
+    assert len(far.differences) == 1
+
+
+def test_a_run_that_is_not_repeatable_may_differ_on_the_same_machine(tmp_path: Path) -> None:
+    loose = {"command": "python -m ltrbench model=xgboost distributed=dask", "deterministic": False}
+    exact = {"command": "python -m ltrbench model=native distributed=dask"}
+
+    def written(name: str, of_loose: float, of_exact: float) -> Path:
+        runs = [{**loose, "metrics": {"map": of_loose}}, {**exact, "metrics": {"map": of_exact}}]
+        return results(tmp_path / name, per_query=name, runs=runs)
+
+    committed = written("committed", 0.5, 0.6)
+    near = reproduce(committed, written("near", 0.5 + 0.9 * TOLERANCE_NOT_REPEATABLE, 0.6))
+    assert (near.exact, near.differences, near.num_not_repeatable) == (True, (), 1)
+    (far,) = reproduce(committed, written("far", 0.5 + 1.1 * TOLERANCE_NOT_REPEATABLE, 0.6)).differences
+    assert mentions(far, "model=xgboost", "map", 0.5)
+    (other,) = reproduce(committed, written("other", 0.5, 0.6 + 1e-12)).differences
+    assert mentions(other, "model=native", "map", 0.6)
+
+
+def test_a_figure_or_a_run_that_is_missing_is_a_difference(tmp_path: Path) -> None:
+    committed = results(tmp_path / "committed")
+    (gone,) = reproduce(committed, results(tmp_path / "none", None)).differences
+    assert mentions(gone, "test/ndcg@10", FIGURE)
+    (difference,) = reproduce(committed, results(tmp_path / "fewer", runs=[])).differences
+    assert mentions(difference, "python -m ltrbench model=native", "only")
+
+
+def test_a_rerun_with_another_executor_or_tracking_store_is_the_same_command(
+    tmp_path: Path,
+) -> None:
+    words = "executor=processes executor.workers=2 tracking=none progress=none"
+    runs = [{"command": f"python -m ltrbench model=native {words}", "metrics": {"test/ndcg@10": FIGURE}}]
+    found = reproduce(results(tmp_path / "committed"), results(tmp_path / "rerun", runs=runs))
+    assert (found.num_figures, found.differences) == (1, ())
+
+
+def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match=naming("nowhere/environment.json", "make results")):
+        reproduce(tmp_path / "nowhere", tmp_path)
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    folder = tmp_path_factory.mktemp("runs")
+    sentences = ("It cannot bound leaves.", "It has its own bins.")
+    return only(
+        [
+            *runs_of(folder, "native", (1,), skill=3.0),
+            *runs_of(folder, "xgboost", (1,), unmatched=sentences, seconds={"fit": 1.0, "fit_clean": 0.5}),
+        ]
+    )
+
+
+def test_a_table_in_markdown_links_each_note_and_column_to_the_extract_beside_it(
+    comparison: Comparison, tmp_path: Path
+) -> None:
+    publish([comparison], tmp_path / "out")
+    text = (tmp_path / "out/table.md").read_text()
+    linked = set(re.findall(r"\]\(glossary\.md#([\w-]+)\)", text))
+    headings = re.findall(r"^## (.+)$", (tmp_path / "out/glossary.md").read_text(), re.MULTILINE)
+    assert linked == {anchor(term) for term in headings}
+    assert set(headings) == set(terms_of(comparison))
+
+
+def test_the_report_holds_the_glossary_and_links_to_it(comparison: Comparison, tmp_path: Path) -> None:
+    write_report([comparison], tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    for term in glossary():
+        assert f'id="glossary-{anchor(term)}"' in page
+    for term in (note.term for note in all_notes(comparison)):
+        assert f'href="#glossary-{anchor(term)}"' in page
+
+
+TIMES = {"fit": 71.25, "monitor": 72.25, "fit_clean": 73.25, "predict": 74.25, "load": 75.25}
+"""Times that another job has disturbed."""
+
+
+def alone(folder: Path, seconds: float = 2.0, model: str = "native", **fields: Any) -> list[Run]:
+    times = dict.fromkeys(TIMES, seconds)
+    return runs_of(folder, model, (1, 2, 3), skill=2.0, seconds=times, **fields)
+
+
+def shared(folder: Path, model: str, seeds: tuple[int, ...] = (1, 2, 3), **fields: Any) -> list[Run]:
+    return runs_of(folder, model, seeds, skill=2.0, seconds=TIMES, shared_machine=True, **fields)
+
+
+@pytest.fixture
+def all_shared(tmp_path: Path) -> Comparison:
+    """native ran alone; every run of xgboost shared the machine."""
+    return only([*alone(tmp_path), *shared(tmp_path, "xgboost", sweep="s")])
+
+
+def disturbed(text: str) -> list[str]:
+    """The disturbed times that a text shows."""
+    return [shown for shown in (f"{time:.2f}" for time in TIMES.values()) if shown in text]
+
+
+def notes_on_sharing(comparison: Comparison) -> list[Note]:
+    return [note for note in comparison.note_entries if note.term == "shared machine"]
+
+
+def test_a_mean_time_is_over_the_runs_that_ran_alone(tmp_path: Path) -> None:
+    (last,) = shared(tmp_path, "native", (4,))
+    comparison = only([*alone(tmp_path), last, *alone(tmp_path, model="xgboost")])
+    row = comparison.row("native")
+    assert len(row.runs) == 4
+    assert row.seconds == dict.fromkeys(TIMES, 2.0)
+    assert row.peak_memory_mb == last.result.peak_memory_mb
+    assert fit_seconds(Series("native", "native", row.runs)) == 2.0
+    assert mentions(notes_on_sharing(comparison)[0], "1 of 4 runs of native")
+
+
+def test_a_row_without_a_run_that_ran_alone_has_no_times_but_its_memory(all_shared: Comparison) -> None:
+    row = all_shared.row("xgboost")
+    assert row.seconds == {}
+    assert row.peak_memory_mb == 10.0
+    assert fit_seconds(Series("xgboost", "xgboost", row.runs)) is None
+    lines = render(all_shared, most_columns=None).splitlines()
+    (header,) = (line for line in lines if line.startswith("| model"))
+    (cells,) = ([cell.strip() for cell in line.split("|")] for line in lines if line.startswith("| xgboost"))
+    columns = [name.strip() for name in header.split("|")]
+    times = [name for name in columns if name.endswith(" s")]
+    assert {*times} == {"fit s", "evaluation s", "clean fit s", "predict s"}
+    assert [cells[columns.index(name)] for name in times] == ["-"] * 4
+    assert cells[columns.index("memory MB")] == "10"
+
+
+def test_no_output_shows_a_disturbed_time(all_shared: Comparison, tmp_path: Path) -> None:
+    publish([all_shared], tmp_path / "out")
+    for name in ("table.md", "table.csv", "table.tex", "glossary.md"):
+        assert not disturbed((tmp_path / "out" / name).read_text()), name
+    assert not disturbed(as_html(all_shared))
+    assert "## shared machine" in (tmp_path / "out/glossary.md").read_text()
+
+
+def test_json_keeps_the_times_of_a_run_and_marks_it(all_shared: Comparison) -> None:
+    record = json.loads(json.dumps(comparisons_as_json([all_shared]), allow_nan=False))
+    marked = {(run["model"], run["shared_machine"], run["seconds"]["fit"]) for run in record["runs"]}
+    assert marked == {("native", False, 2.0), ("xgboost", True, 71.25)}
+    assert [row["seconds"] for row in record["rows"]] == [dict.fromkeys(TIMES, 2.0), {}]
+
+
+def test_the_report_leaves_the_row_out_of_its_figures_of_time(all_shared: Comparison, tmp_path: Path) -> None:
+    write_report([all_shared], tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert not disturbed(page)
+    assert 'href="#glossary-shared-machine"' in page
+    section = costs_section(Shown(all_shared, "toy", []))
+    assert "shared the machine" in section.lead
+    (figures,) = (part for part in section.parts if isinstance(part, Figures))
+    with_xgboost = {figure.caption: ">xgboost<" in figure.drawing for figure in figures.figures}
+    assert with_xgboost == {
+        "Against the fit time": False,
+        "Against the predict time": False,
+        "Against the memory during the fit": True,
+    }
+    (table,) = (part for part in section.parts if isinstance(part, Table))
+    (cells,) = (row for row in table.cells() if row[0].text == "xgboost")
+    assert [cell.text for cell in cells[2:6]] == ["-"] * 4

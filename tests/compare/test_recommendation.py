@@ -1,0 +1,306 @@
+# mypy: strict-optional=False
+"""The recommendation, and the command that would allow a claim where a comparison allows none."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claim_cases import SEEDS, deterministic, folds, only, resampled, runs_of
+from command_line import run
+from paths import USER_BACKEND
+from toy_runs import judgments, mentions, write
+
+from ltrbench.compare import Comparison, Settings, compare, render
+from ltrbench.compare.advice import NextStep, Recommendation, next_step, recommend
+from ltrbench.compare.report import write_report
+from ltrbench.runs import Run, find_runs
+from ltrbench.statistics import BETTER, RETRAINED, UNDECIDED
+
+
+def one_each(folder: Path, skills: dict[str, float], **settings: Any) -> Comparison:
+    """Each model trained once, ranking as well as its skill."""
+    return trained(folder, skills, (1,), **settings)
+
+
+def trained(
+    folder: Path, skills: dict[str, float], seeds: tuple[int, ...] = SEEDS, **settings: Any
+) -> Comparison:
+    """Each model trained with several seeds, ranking as well as its skill."""
+    runs = [run for model, skill in skills.items() for run in runs_of(folder, model, seeds, skill=skill)]
+    return only(runs, Settings(num_draws=300, **settings))
+
+
+def recommended(comparison: Comparison) -> Recommendation:
+    found = recommend(comparison)
+    assert found is not None
+    return found
+
+
+def test_no_claim_contradicts_the_recommendation(tmp_path: Path) -> None:
+    skills = {f"model{number}": 1.0 + number / 4 for number in range(6)}
+    comparison = trained(tmp_path, skills)
+    found = recommended(comparison)
+    for pair in comparison.pairs:
+        if {pair.a, pair.b} <= set(found.models):
+            assert pair.claim not in ("better", "worse")
+    assert comparison.beats_all(found.models[0]) == (len(found.models) == 1)
+
+
+def test_a_yardstick_that_is_not_beaten_is_named_and_no_model_is_recommended(tmp_path: Path) -> None:
+    found = recommended(trained(tmp_path, {"native": 1.0, "single_feature": 1.0, "random": 0.0}))
+    assert found.models == ()
+    assert mentions(found.headline, "No model", "none of", "single_feature")
+
+
+def test_a_model_that_does_not_beat_every_yardstick_is_left_out(tmp_path: Path) -> None:
+    skills = {f"model{number}": 1.0 + number / 5 for number in range(8)}
+    comparison = trained(tmp_path, {**skills, "single_feature": 1.0})
+    beating = {pair.a for pair in comparison.pairs if (pair.b, pair.claim) == ("single_feature", "better")}
+    assert 0 < len(beating) < len(skills)
+    assert {*recommended(comparison).models} <= beating
+
+
+def test_one_training_recommends_nothing_and_names_the_command_that_would_be_a_basis(
+    tmp_path: Path,
+) -> None:
+    comparison = one_each(tmp_path, {"native": 3.0, "lightgbm": 0.5, "random": 0.0})
+    found = recommended(comparison)
+    assert {pair.claim for pair in comparison.pairs} == {BETTER}
+    assert found.models == ()
+    assert mentions(found.headline, "native scored higher", "lightgbm", "one training", "no basis")
+    step = next_step(comparison)
+    write_report([comparison], tmp_path / "report.html")
+    for text in (render(comparison), (tmp_path / "report.html").read_text()):
+        headline, command, certainty = (
+            text.index(part) for part in (found.headline, step.command, found.certainty)
+        )
+        assert headline < command < certainty
+    against = recommended(one_each(tmp_path / "2", {"native": 0.5, "lightgbm": 3.0}, baseline="native"))
+    assert against.models == ()
+    assert mentions(against.headline, "lightgbm scored higher", "native", "no basis")
+
+
+@pytest.mark.parametrize("seeds", [(1,), SEEDS])
+def test_undecided_models_are_not_recommended_and_the_bound_is_the_end_of_an_interval(
+    tmp_path: Path, seeds: tuple[int, ...]
+) -> None:
+    comparison = trained(tmp_path, {"native": 1.02, "xgboost": 1.0, "lightgbm": 1.01}, seeds)
+    found = recommended(comparison)
+    assert {pair.claim for pair in comparison.pairs} == {UNDECIDED}
+    assert found.models == ()
+    pairs = [pair for pair in comparison.pairs if comparison.best in (pair.a, pair.b)]
+    ends = [abs(end) for pair in pairs if pair.interval for end in (pair.interval.low, pair.interval.high)]
+    assert mentions(found.headline, "Nothing is decided", "native", f"by up to {max(ends):.4f}")
+
+
+def test_the_bound_is_not_above_what_the_metric_can_be(tmp_path: Path) -> None:
+    runs = [write(tmp_path / model, model, counted=3, skill=0.0) for model in ("native", "lightgbm")]
+    comparison = only(runs)
+    means = [row.metrics["ndcg@10"] for row in comparison.rows]
+    largest = max(max(mean, 1 - mean) for mean in means if mean)
+    interval = comparison.pairs[0].interval
+    assert interval.high > largest
+    (bound,) = re.findall(r"up to (\d\.\d+)", recommended(comparison).headline)
+    assert float(bound) == pytest.approx(largest, abs=1e-4)
+
+
+def with_validation(run: Run, value: float) -> Run:
+    metrics = {**run.result.metrics, "valid/ndcg@10": value}
+    return Run(run.path, replace(run.result, metrics=metrics))
+
+
+def settings_of_native(folder: Path, valid: tuple[float, float] | None) -> list[Run]:
+    """Two settings of native, the second better on test; and xgboost, which is worse than both."""
+    rows = (("native", 15, 1.8), ("native", 31, 2.0), ("xgboost", 31, 0.1))
+    runs = []
+    for place, (model, leaves, skill) in enumerate(rows):
+        of_row = runs_of(folder / f"{model}{leaves}", model, skill=skill, settings={"num_leaves": leaves})
+        has_value = valid is not None and model == "native"
+        runs += [with_validation(run, valid[place]) if valid and has_value else run for run in of_row]
+    return runs
+
+
+def test_among_settings_of_a_model_validation_chooses_and_not_this_table(tmp_path: Path) -> None:
+    comparison = only(settings_of_native(tmp_path, (0.9, 0.7)))
+    assert comparison.best == "native num_leaves=31"
+    found = recommended(comparison)
+    assert found.models == ("native num_leaves=15",)
+    assert any(mentions(remark, "2 settings", "num_leaves=15", "validation") for remark in found.remarks)
+
+
+def test_a_model_that_was_stopped_by_the_test_set_is_not_recommended(tmp_path: Path) -> None:
+    judged = judgments(1, 150)
+    runs = [
+        write(tmp_path / "a", "native", skill=3.0, judged=judged, valid="test of fold 1"),
+        write(tmp_path / "b", "xgboost", skill=1.0, judged=judged),
+    ]
+    found = recommended(only(runs, Settings(allow_mismatch=True)))
+    assert found.models == ()
+    assert any(mentions(remark, "native", "picked on test") for remark in found.remarks)
+
+
+@pytest.mark.parametrize(
+    ("fit", "threads", "cheapest"),
+    [((1.0, 3.0), (2, 2), "native"), ((3.0, 2.9), (2, 2), None), ((1.0, 3.0), (1, 2), None)],
+)
+def test_the_cheapest_is_named_where_times_are_comparable_and_clearly_apart(
+    tmp_path: Path, fit: tuple[float, float], threads: tuple[int, int], cheapest: str | None
+) -> None:
+    runs = [
+        write(tmp_path / model, model, skill=2.0, threads=threads[place], seconds={"fit": fit[place]})
+        for place, model in enumerate(("native", "xgboost"))
+    ]
+    found = recommended(only(runs))
+    named = [remark for remark in found.remarks if remark.startswith("Cheapest")]
+    assert len(named) == (cheapest is not None)
+    if cheapest:
+        assert mentions(named[0], "fit", cheapest, "1.00 s", "3.00 s")
+
+
+def test_against_a_named_baseline_the_models_that_are_better_are_taken(tmp_path: Path) -> None:
+    skills = {"native": 3.0, "xgboost": 2.9, "lightgbm": 0.5}
+    better = recommended(trained(tmp_path / "1", skills, baseline="lightgbm"))
+    assert set(better.models) == {"native", "xgboost"}
+    assert mentions(better.headline, "better than lightgbm", "--baseline")
+    kept = recommended(trained(tmp_path / "2", skills, baseline="native"))
+    assert kept.models == ("native",)
+    assert mentions(kept.headline, "Keep native")
+
+
+CHEAP = ("data.num_queries=80", "tracking=none", "importance=null")
+
+
+def step_of(runs: Sequence[Run], settings: Settings | None = None) -> NextStep:
+    step = next_step(only(list(runs), settings))
+    assert step is not None
+    return step
+
+
+def once(folder: Path, **fields: Any) -> list[Run]:
+    """Two models, each trained once on one split, in 1 s + 0.1 s and 2 s + 0.1 s."""
+    seconds = {"warm_up": 50.0, "fit": 1.0, "monitor": 0.5, "predict": 0.1}  # compiling is not repeated
+    native = runs_of(folder, "native", (1,), seconds=seconds, **fields)
+    return [*native, *runs_of(folder, "xgboost", (1,), seconds={"fit": 2.0, "predict": 0.1}, **fields)]
+
+
+def words_of(step: NextStep) -> list[str]:
+    return shlex.split(step.command)
+
+
+def test_training_once_asks_for_five_resamples_of_every_model(tmp_path: Path) -> None:
+    step = step_of(once(tmp_path))
+    assert words_of(step) == ["python", "-m", "ltrbench", "model=native,xgboost", "replicates=5", "-m"]
+    assert "not repeated" in step.reason
+    # Evaluation is a part of fit.
+    assert step.seconds == pytest.approx(5 * (1.0 + 0.1 + 2.0 + 0.1))
+
+
+def test_seeds_that_change_nothing_ask_for_resamples_with_one_seed(tmp_path: Path) -> None:
+    overrides = {model: (f"model={model}", "seed=1", "l=2") for model in ("native", "xgboost")}
+    runs = [
+        run
+        for model in overrides
+        for run in deterministic(tmp_path, model, overrides=overrides[model], skill=len(model))
+    ]
+    step = step_of(runs)
+    assert words_of(step)[3:] == ["model=native,xgboost", "seed=1", "l=2", "replicates=5", "-m"]
+    assert step.seconds == pytest.approx(5 * sum(2 * [runs[0].result.seconds["fit"] + 0.1]))
+
+
+def in_sweep(runs: Sequence[Run], folder: Path) -> list[Run]:
+    """The same runs as jobs of a sweep in their common folder, whose overrides name the seed."""
+    return [
+        Run(
+            run.path,
+            replace(
+                run.result,
+                sweep=str(folder),
+                overrides=(f"model={run.result.model}", f"seed={run.result.seed}"),
+            ),
+            held={"test": run.scored("test")},
+        )
+        for run in runs
+    ]
+
+
+def test_two_seeds_ask_for_more_seeds_into_the_same_folder_where_that_is_cheaper(tmp_path: Path) -> None:
+    runs = [*runs_of(tmp_path, "native", (1, 2)), *runs_of(tmp_path, "random", (1, 2), skill=0.0)]
+    step = step_of(in_sweep(runs, tmp_path))
+    expected = ["model=native,random", "seed=3,4,5", "-m", f"hydra.sweep.dir={tmp_path}"]
+    assert words_of(step)[3:] == expected
+    assert "only twice" in step.reason
+    assert step.seconds == pytest.approx(3 * 2 * (runs[0].result.seconds["fit"] + 0.1))
+    # Without a sweep new seeds would have to repeat the old ones: resamples take no longer and say more.
+    assert "replicates=5" in words_of(step_of(runs))
+
+
+def test_each_row_gets_the_seeds_that_it_lacks(tmp_path: Path) -> None:
+    runs = [*runs_of(tmp_path, "native", (1, 2, 3, 4)), *runs_of(tmp_path, "random", (1, 2), skill=0.0)]
+    step = step_of(in_sweep(runs, tmp_path))
+    jobs = [words[3:5] for words in map(shlex.split, step.command.split(" && "))]
+    assert jobs == [["model=native", "seed=5"], ["model=random", "seed=3,4,5"]]
+
+
+def with_folds(run: Run, num_folds: int) -> Run:
+    data = {"num_folds": num_folds}
+    return Run(
+        run.path,
+        replace(run.result, config={**run.result.config, "data": data}),
+        held={"test": run.scored("test")},
+    )
+
+
+@pytest.mark.parametrize(("num_folds", "word"), [(5, "data.fold=2,3,4,5"), (10, "replicates=5")])
+def test_published_folds_that_were_not_run_are_the_step_where_that_is_cheaper(
+    tmp_path: Path, num_folds: int, word: str
+) -> None:
+    runs = [with_folds(run, num_folds) for run in in_sweep(once(tmp_path, fold=1), tmp_path)]
+    assert word in words_of(step_of(runs))
+
+
+def test_repeated_training_needs_no_step_even_where_it_is_undecided(tmp_path: Path) -> None:
+    seeds = only([*runs_of(tmp_path, "native"), *runs_of(tmp_path, "xgboost", skill=0.99)])
+    assert {(pair.scope, pair.claim) for pair in seeds.family} == {(RETRAINED, "undecided")}
+    resamples = only([run for model in ("a", "b") for run in resampled(tmp_path, model, (1, 2, 3))])
+    of_folds = only([*folds(tmp_path, "c", (1,)), *folds(tmp_path, "d", (1,))])
+    one_row = only(runs_of(tmp_path / "1", "native", (1,)))
+    assert [next_step(item) for item in (seeds, resamples, of_folds, one_row)] == [None] * 4
+
+
+def executed(step: NextStep, folder: Path) -> None:
+    """Runs the command as a shell does, with the Python of these tests."""
+    command = step.command.replace("python -m", f"{shlex.quote(sys.executable)} -m")
+    done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def comparison_in(folder: Path) -> Comparison:
+    (comparison,) = compare(find_runs([folder]))
+    return comparison
+
+
+@pytest.mark.slow
+def test_the_command_for_more_seeds_runs_and_allows_a_claim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    models = "model=random,single_feature"
+    run(
+        *("--config-dir", str(USER_BACKEND), models, "seed=1,2", "-m", *CHEAP, "hydra.sweep.dir=my sweep"),
+        folder=tmp_path,
+    )
+    step = next_step(comparison_in(Path("my sweep")))
+    assert step is not None
+    assert ["--config-dir", str(USER_BACKEND)] == words_of(step)[3:5]
+    executed(step, tmp_path)
+    (pair,) = comparison_in(Path("my sweep")).pairs
+    assert (pair.scope, next_step(comparison_in(Path("my sweep")))) == (RETRAINED, None)
+    assert pair.interval is not None

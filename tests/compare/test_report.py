@@ -1,0 +1,191 @@
+# mypy: strict-optional=False
+"""report.html as text: it shows the values of the comparison, and names are never markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from messages import naming
+from report_pages import DRAWS, HOSTILE_MODEL, HOSTILE_QUERY, comparisons, judged, report
+from toy_runs import write as write_run
+
+from ltrbench.compare import Comparison, Settings, compare
+from ltrbench.compare.sections import Figures, Folded, PagePart, Section, Shown, section, sections_by_place
+from ltrbench.compare.sections.evidence import outcomes
+from ltrbench.data import Judgments
+from ltrbench.glossary import glossary
+from ltrbench.metrics import PRESETS, Convention, evaluate
+from ltrbench.runs import Run
+from ltrbench.tables import Table, numbers
+
+NOTHING_TO_FIND = Judgments(labels=np.zeros(6), query_start=np.array([0, 3, 6]))
+ONE_QUERY = Judgments(labels=np.array([1.0, 0.0, 2.0]), query_start=np.array([0, 3]))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[Comparison]:
+    return comparisons(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def page(found: list[Comparison], tmp_path_factory: pytest.TempPathFactory) -> str:
+    return report(found, tmp_path_factory.mktemp("report") / "report.html").read_text()
+
+
+class _Reader(HTMLParser):
+    """The visible text, the ids, and what the page refers to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.ids: list[str] = []
+        self.references: list[str] = []
+        self.tags: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("href", "src", "xlink:href"):
+                self.references.append(value or "")
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.texts)
+
+    def handle_data(self, data: str) -> None:
+        if self.tags[-1:] not in (["style"], ["script"]):
+            self.texts.append(data)
+
+
+@pytest.fixture(scope="module")
+def little(tmp_path_factory: pytest.TempPathFactory) -> list[Comparison]:
+    """Comparisons that leave little to show: identical models on hardly any queries, and one model alone."""
+    folder, made = tmp_path_factory.mktemp("little"), []
+    for number, judgments in enumerate((NOTHING_TO_FIND, ONE_QUERY, judged(2))):
+        # Names of one length make scores of one kind, so that the two models are identical.
+        runs = [write_run(folder / f"{name}{number}", name, judged=judgments) for name in ("one", "two")]
+        made += compare(runs, Settings(metric="ndcg@10", num_draws=20))
+    return [*made, *compare(runs[:1], Settings(num_draws=20))]
+
+
+def parts_of(section: Section) -> Iterator[PagePart]:
+    for part in section.parts:
+        yield from part.parts if isinstance(part, Folded) else [part]
+
+
+@pytest.mark.parametrize("make", sections_by_place().values(), ids=lambda make: make.__name__)
+def test_a_section_keeps_its_contract(
+    make: Callable[[Shown], Section | None], found: list[Comparison], little: list[Comparison], page: str
+) -> None:
+    for comparison in (*found, *little):
+        section = make(Shown(comparison, "data-1", []))
+        if section is None:
+            continue
+        assert section.title
+        assert set(section.terms) <= glossary().keys()
+        for part in parts_of(section):
+            if isinstance(part, Table):
+                assert {len(row) for row in part.cells()} <= {len(part.columns)}
+                texts = [cell.text or "" for row in part.cells() for cell in row]
+            else:
+                figures = part.figures if isinstance(part, Figures) else ()
+                assert all(figure.alternative for figure in figures)
+                texts = [_Reader(figure.drawing).text for figure in figures]
+            assert not _NO_NUMBER.search(" ".join([section.lead, *texts]))
+        if comparison is found[0]:
+            assert f'id="data-1-{section.name}"' in page
+            assert f'href="#data-1-{section.name}"' in page
+
+
+def test_sections_have_places_of_their_own() -> None:
+    first, *_ = sections_by_place()
+    with pytest.raises(ValueError, match=naming("leaderboard_section", first)):
+        section(place=first)(lambda shown: None)
+
+
+def test_no_id_stands_twice_and_every_reference_stays_in_the_page(page: str) -> None:
+    reader = _Reader(page)
+    assert len(reader.ids) == len(set(reader.ids))
+    local = {reference[1:] for reference in reader.references if reference.startswith("#")}
+    assert local <= set(reader.ids)
+    assert all(reference.startswith("#") or reference == "data:," for reference in reader.references)
+    assert "http://" not in page
+    assert "https://" not in page
+
+
+def test_names_of_models_and_queries_are_text(page: str) -> None:
+    reader = _Reader(page)
+    said = "".join(reader.texts)
+    assert HOSTILE_MODEL in said
+    assert HOSTILE_QUERY in said
+    assert reader.tags.count("script") == 1
+    assert not {"img", "b"} & set(reader.tags)
+
+
+_NO_NUMBER = re.compile(r"\b(?:nan|NaN|None|inf)\b")
+
+
+def test_means_differences_and_p_values_are_those_of_the_comparison(
+    found: list[Comparison], page: str
+) -> None:
+    said = _Reader(page).text
+    (comparison,) = found
+    for row in comparison.rows:
+        assert numbers.quality(row.metrics["ndcg@10"]) in said
+    for pair in comparison.pairs:
+        assert numbers.difference(pair.statistics.difference) in said
+        assert numbers.p_value(pair.p_adjusted["holm"]["randomisation"]) in said
+
+
+def test_the_same_comparison_gives_the_same_bytes(found: list[Comparison], page: str, tmp_path: Path) -> None:
+    assert report(found, tmp_path / "report.html").read_text() == page
+
+
+def test_means_are_those_under_every_convention(found: list[Comparison]) -> None:
+    (comparison,) = found
+    defined = [outcome for outcome in outcomes(comparison) if not outcome.reason]
+    for outcome in defined:
+        for row in comparison.rows:
+            own = [
+                evaluate(item.judgments, item.scores, ["ndcg@10"], outcome.convention).means["ndcg@10"]
+                for item in row.evaluated
+            ]
+            assert outcome.means[row.label] == pytest.approx(sum(own) / len(own), abs=1e-15)
+    assert [outcome.convention.name for outcome in defined] == [
+        name for name in PRESETS if name != "trec_eval"
+    ]
+
+
+def decided_under(runs: list[Run], convention: Convention, **given: Any) -> dict[str, str]:
+    """Label -> the claim against the baseline of a comparison that is made under a convention."""
+    (comparison,) = compare(runs, Settings(metric="ndcg@10", convention=convention, num_draws=DRAWS, **given))
+    return {row.label: row.to_baseline.claim for row in comparison.rows if row.to_baseline is not None}
+
+
+@pytest.mark.parametrize("folds", [(1,), (1, 2, 3)])
+@pytest.mark.parametrize("baseline", [None, "weak"])
+def test_claims_under_a_convention_are_those_of_a_comparison_under_it(
+    tmp_path: Path, folds: tuple[int, ...], baseline: str | None
+) -> None:
+    skills = {"native": 1.2, "close": 1.15, "weak": 0.8, "random": 0.0}
+    runs = [
+        write_run(tmp_path / f"{name}{fold}", name, fold=fold, skill=skill, judged=judged(fold, 150))
+        for name, skill in skills.items()
+        for fold in folds
+    ]
+    given: dict[str, Any] = {"baseline": baseline, "rope": 0.02}
+    (comparison,) = compare(runs, Settings(metric="ndcg@10", num_draws=DRAWS, **given))
+    own, *others = (outcome for outcome in outcomes(comparison) if not outcome.reason)
+    assert own.claims == decided_under(runs, comparison.settings.convention, **given)
+    assert len(others) > 5
+    for outcome in others:
+        assert outcome.claims == decided_under(runs, outcome.convention, **given)

@@ -1,0 +1,120 @@
+"""report.html in a real browser: it is drawn, sorts, fits, and can be read in the light and in the dark."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+pytest.importorskip("playwright", reason="the report is looked at with Playwright: pip install playwright")
+
+from browser import browser, chromium
+from playwright.sync_api import expect
+from report_pages import comparisons, report
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page, Request
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        chromium() is None, reason="no Chromium to look at the report with: sudo apt-get install chromium"
+    ),
+]
+
+WIDTHS = (400, 1600)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    names = tuple(f"toy{number}" for number in range(5))
+    return report(comparisons(folder, names), folder / "report.html")
+
+
+@pytest.fixture(scope="module")
+def launched() -> Iterator[Browser]:
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(launched: Browser, path: Path) -> Iterator[Page]:
+    with opened(launched, path) as page:
+        yield page
+
+
+@contextlib.contextmanager
+def opened(
+    launched: Browser, path: Path, width: int = 1600, scheme: Literal["light", "dark"] = "light"
+) -> Iterator[Page]:
+    """The report in a page of its own, which may neither complain nor fetch anything else."""
+    complaints: list[str] = []
+
+    def look_at(request: Request) -> None:
+        if request.url != path.as_uri():
+            complaints.append(f"asked for {request.url}")
+
+    with launched.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme) as context:
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", look_at)
+        page.goto(path.as_uri())
+        yield page
+    assert complaints == []
+
+
+def unfold(page: Page) -> None:
+    page.evaluate("document.querySelectorAll('details').forEach(it => { it.open = true })")
+
+
+def test_every_drawing_is_drawn_and_said_in_words(page: Page) -> None:
+    boxes = "all => all.map(it => it.getBBox()).map(it => [it.width, it.height])"
+    sizes = page.locator("svg").evaluate_all(boxes)
+    assert len(sizes) > 10
+    assert all(width > 0 and height > 0 for width, height in sizes)
+    words = page.locator("[role=img]").evaluate_all("all => all.map(it => it.ariaLabel.length)")
+    assert min(words) > 20
+
+
+def test_five_data_sets_are_compared_by_a_critical_difference_diagram(page: Page) -> None:
+    diagram = page.get_by_role("img", name="Nemenyi")
+    expect(diagram).to_be_visible()
+    expect(diagram).to_contain_text("critical difference")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_page_is_wider_than_its_window(launched: Browser, path: Path, width: int) -> None:
+    with opened(launched, path, width) as page:
+        unfold(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        widths = "all => all.map(it => it.getBoundingClientRect().width)"
+        assert min(page.locator(".drawing svg").evaluate_all(widths)) > 250
+
+
+def test_tables_sort_by_a_click_and_by_the_keyboard_both_ways_and_by_value(page: Page) -> None:
+    table = page.locator("#data-1-leaderboard table").first
+    header = table.locator("thead th").nth(1)
+    for key in (None, "Enter"):
+        button = header.get_by_role("button")
+        if key is None:
+            button.click()
+        else:
+            button.press(key)
+        values = keys(table, 1)
+        way = header.get_attribute("aria-sort")
+        assert way == ("descending" if key is None else "ascending")
+        assert values == sorted(values, reverse=way == "descending")
+    table.locator("thead th").nth(0).get_by_role("button").click()
+    expect(header).to_have_attribute("aria-sort", "none")
+    names = table.locator("tbody th").evaluate_all("all => all.map(it => it.dataset.key)")
+    assert names[-1] == "native"
+
+
+def keys(table: Locator, column: int) -> list[float]:
+    cells = table.locator("tbody tr").evaluate_all(f"all => all.map(it => it.cells[{column}].dataset.key)")
+    return [float(cell) for cell in cells]

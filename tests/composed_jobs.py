@@ -1,0 +1,31 @@
+"""Jobs of command lines, composed as a command composes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from omegaconf import open_dict
+from paths import CONF
+
+from ltrbench.config import build_experiment, register_schema, resolved
+from ltrbench.experiment.run import Experiment
+from ltrbench.sweep.job import Job
+from ltrbench.sweep.plan import draft
+
+
+def composed(*words: str, sweep: str = "s") -> tuple[Experiment, Any, dict[str, Any]]:
+    """Returns the experiment of a command line, its settings and its choices."""
+    register_schema()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        config = compose("config", list(words), return_hydra_config=True)
+    choices: Any = dict(config.hydra.runtime.choices)
+    with open_dict(config):
+        del config["hydra"]
+    settings = resolved(config)
+    return build_experiment(settings, choices, words, sweep), settings, choices
+
+
+def drafted(*words: str, sweep: str = "s") -> Job:
+    """Returns the job of a command line, not yet planned."""
+    return draft(*composed(*words, sweep=sweep), (), started_in="/")

@@ -1,0 +1,449 @@
+"""Seeded faults: counts how many of 60 deliberate mistakes in the package the tests find, 4 in each room.
+
+    python tests/faults.py check
+    python tests/faults.py run [--room ROOM ...] [--timeout SECONDS] [--jobs 1] --output FILE.csv
+
+A fault replaces a text that occurs exactly once in all files of ltrbench/, in whichever file, so that the
+same faults compare two test suites or two arrangements of the modules. `run` first runs the tests of a room
+without a fault; tests that fail then are deselected, so that a failure with another cause finds no fault.
+Each fault gets a new copy of the repository with the compiled kernels of all unchanged files. Long tests (the
+marks of `conftest.LONG`) are deselected unless --long is given.
+
+To add a fault, add three lines to TABLE: what is wrong, the text, and its replacement. The text must not
+contain names of modules, so that it stays valid when code moves. The fault must change what a user sees.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import csv
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+FAULTS_OF_ROOM = 4
+
+NOT_COPIED = (".git", ".venv", "data", "build", "mlruns", ".hypothesis", ".pytest_cache", ".mypy_cache")
+
+SHORT = "not slow and not browser and not installation"
+
+# Room -> folders of its tests, and folders or modules of its doctests; absent ones are skipped, so that the
+# names of other arrangements can be listed too.
+ROOMS: dict[str, tuple[str, ...]] = {
+    "metrics": ("tests/metrics", "ltrbench/metrics"),
+    "statistics": ("tests/statistics", "ltrbench/statistics"),
+    "runs": ("tests/results", "tests/runs", "tests/experiment", "ltrbench/runs", "ltrbench/experiment"),
+    "search": ("tests/search", "ltrbench/search"),
+    "reading": ("tests/data", "ltrbench/data"),
+    "store and splits": ("tests/data", "ltrbench/data"),
+    "formats": ("tests/rankers/formats", "tests/formats", "tests/models"),
+    "objectives": ("tests/native", "ltrbench/native"),
+    "growing": ("tests/native", "ltrbench/native"),
+    "output": ("tests/compare", "tests/plots", "tests/tables", "ltrbench/plots", "ltrbench/tables"),
+    "analysis": ("tests/compare", "ltrbench/compare"),
+    "rankers": ("tests/rankers", "ltrbench/rankers"),
+    "shipping": ("tests/shipping", "ltrbench/shipping"),
+    "tracking": ("tests/tracking", "ltrbench/tracking"),
+    "distributed": ("tests/distributed", "ltrbench/distributed"),
+}
+
+TABLE = r"""
+[metrics]
+precision divides by the larger of k and the number of documents
+- places = np.minimum(sizes, k)
++ places = np.maximum(sizes, k)
+ERR divides by 2^l_max - 1
+- stop = np.expm1(ranking.labels * np.log(2.0)) / 2.0**convention.highest_grade
++ stop = np.expm1(ranking.labels * np.log(2.0)) / (2.0**convention.highest_grade - 1.0)
+average precision of tied documents divides by t instead of t - 1
+- offset * (run_relevant - 1.0) / np.maximum(run_size - 1, 1)
++ offset * (run_relevant - 1.0) / np.maximum(run_size, 1)
+AUC does not count labels at the threshold as relevant
+- relevant = ranking.judgments.labels >= convention.relevance_threshold
++ relevant = ranking.judgments.labels > convention.relevance_threshold
+
+[statistics]
+Holm's factor of the smallest p-value is m - 1
+- stepped = (len(given) - np.arange(len(given))) * given[order]
++ stepped = (len(given) - np.arange(1, len(given) + 1)) * given[order]
+Student's interval has the one-sided quantile
+- half = stdtrit(degrees, 1 - level / 2) * error
++ half = stdtrit(degrees, 1 - level) * error
+the corrected t test has the variance with n instead of n - 1
+- (1 / len(values) + test_share) * values.var(ddof=1)
++ (1 / len(values) + test_share) * values.var(ddof=0)
+the randomisation test does not count the observed difference
+- return (reached + 1) / (num_draws + 1)
++ return reached / num_draws
+
+[runs]
+the total time contains the evaluation
+- if kind not in ("warm_up", "monitor"))
++ if kind not in ("warm_up",))
+numbered feature names start one too late
+- range(first, first + train["features"])
++ range(first + 1, first + 1 + train["features"])
+a live lease on another machine counts as expired
+- - changed <= EXPIRY_SECONDS
++ - changed >= EXPIRY_SECONDS
+drift in one direction is not noticed
+- if not abs(theirs[name] - ours[name]) <= tolerance]
++ if not theirs[name] - ours[name] <= tolerance]
+
+[search]
+successive halving keeps the floor instead of the ceiling
+- num_kept = math.ceil(len(settings) / self.eta)
++ num_kept = len(settings) // self.eta
+the last of equally good trials is chosen
+- key=lambda trial: (trial.value, -trial.proposal.number)
++ key=lambda trial: (trial.value, trial.proposal.number)
+the minimum of hyperband is the value one place too low
+- values[math.ceil(len(values) / ETA) - 1]
++ values[math.ceil(len(values) / ETA)]
+the grid spaces logarithmic ranges linearly
+- np.geomspace(low, high, number) if values.log else np.linspace(low, high, number)
++ np.linspace(low, high, number) if values.log else np.geomspace(low, high, number)
+
+[reading]
+a repeated feature index is accepted
+- if indices and index <= indices[-1]:
++ if indices and index < indices[-1]:
+ranks of a TREC run start at 0
+- Q0 {document} {rank + 1} {text} {tag}
++ Q0 {document} {rank} {text} {tag}
+tied documents of a TREC run are in ascending order of id
+- np.lexsort((-number_of_name, -scores.astype(np.float64), judgments.query_of_document))
++ np.lexsort((number_of_name, -scores.astype(np.float64), judgments.query_of_document))
+an infinite weight is accepted
+- if not 0 <= weight < math.inf:
++ if not 0 <= weight <= math.inf:
+
+[store and splits]
+features of a store are predicted in the order of queries instead of the file
+- rows = dataset.to_file_order(np.arange(dataset.num_documents))
++ rows = np.arange(dataset.num_documents)
+splits with fewer features than train are accepted
+- if split.num_features != self.train.num_features:
++ if split.num_features > self.train.num_features:
+a group is as old as its oldest query
+- time_of_unit[unit] = max(time, time_of_unit.get(unit, time))
++ time_of_unit[unit] = min(time, time_of_unit.get(unit, time))
+a held-out share may take all queries
+- min(max(round(share * len(shuffled)), 1), len(shuffled) - 1)
++ min(max(round(share * len(shuffled)), 1), len(shuffled))
+
+[formats]
+a missing value that has no side of its own goes right at the threshold 0
+- decision_type & DEFAULT_LEFT > 0, threshold >= 0)
++ decision_type & DEFAULT_LEFT > 0, threshold > 0)
+missing values go to the other side in a written XGBoost model
+- "default_left": tree.missing_left[order].astype(int)
++ "default_left": (~tree.missing_left[order]).astype(int)
+features of a written RankLib model are numbered from 0
+- <feature> {features[node] + 1} </feature>
++ <feature> {features[node]} </feature>
+a threshold of 0 in LightGBM becomes one below all zeros
+- sided = np.where(threshold < 0, below, LARGEST_ZERO)
++ sided = np.where(threshold <= 0, below, LARGEST_ZERO)
+
+[objectives]
+the two cases of a lambda are swapped
+- push[j] = delta * (e if delta > 0.0 else 1.0)
++ push[j] = delta * (e if delta < 0.0 else 1.0)
+the ideal DCG has one document too many
+- np.where(ranks < truncation, best_gains
++ np.where(ranks <= truncation, best_gains
+the draws of XE-NDCG are added instead of subtracted
+- phi = grades - draws
++ phi = grades + draws
+a value equal to a threshold is in the next bin
+- np.uint64(values[d] > thresholds[
++ np.uint64(values[d] >= thresholds[
+
+[growing]
+trees are one level too deep
+- nodes.depth[node] < limits.max_depth
++ nodes.depth[node] <= limits.max_depth
+leaf values are not regularised
+- np.divide(-shrunk, hessians + settings.l2, out=
++ np.divide(-shrunk, hessians, out=
+DART rescales the dropped trees by k + 1
+- learning_rate / (num_dropped + learning_rate), num_dropped / (num_dropped + learning_rate)
++ learning_rate / (num_dropped + learning_rate), num_dropped / (num_dropped + 1)
+GOSS amplifies the gradients of the sample too much
+- factors[others] = (num_documents - num_top) / max(1, num_other)
++ factors[others] = num_documents / max(1, num_other)
+
+[output]
+the probabilities of worse and better are swapped
+- rows.append([row.label, difference, test.p_value, bayes.left, bayes.within, bayes.right])
++ rows.append([row.label, difference, test.p_value, bayes.right, bayes.within, bayes.left])
+the lower end of the difference is the upper end
+- "difference_low": None if between is None else between.low
++ "difference_low": None if between is None else between.high
+the Pareto front has the worse points
+- if not front or value > front[-1][1]:
++ if not front or value < front[-1][1]:
+wins and losses are swapped
+- {statistics.wins}/{statistics.ties}/{statistics.losses}
++ {statistics.losses}/{statistics.ties}/{statistics.wins}
+
+[analysis]
+a model uses a feature without splits
+- return row.values[SPLIT] > 0
++ return row.values[SPLIT] >= 0
+the least important feature is first
+- np.argsort(-np.mean(values, axis=0), kind="stable")
++ np.argsort(np.mean(values, axis=0), kind="stable")
+as many replicates as are needed are refused
+- if len(keys) < FEWEST_TO_HALVE:
++ if len(keys) <= FEWEST_TO_HALVE:
+reciprocal-rank fusion counts ranks from 0
+- ranking.tie_mean(ranking.ranks.astype(np.float64) + 1.0)
++ ranking.tie_mean(ranking.ranks.astype(np.float64))
+
+[rankers]
+early stopping waits for one iteration too many
+- iteration - self.best_iteration >= self.rule.patience
++ iteration - self.best_iteration > self.rule.patience
+LightGBM refuses the highest grade
+- (train.labels % 1 != 0) | (train.labels > highest)
++ (train.labels % 1 != 0) | (train.labels >= highest)
+LightGBM keeps the trees after the best iteration
+- kept = monitor.best_iteration or booster.current_iteration()
++ kept = booster.current_iteration()
+the interval of an importance has one degree of freedom too many
+- half = stdtrit(sample.num_queries - 1, (1 + CONFIDENCE) / 2)
++ half = stdtrit(sample.num_queries, (1 + CONFIDENCE) / 2)
+
+[shipping]
+pairs with a difference within rounding count as ordered
+- is_ordered = gap > bounds[rows, None] + bounds
++ is_ordered = gap > bounds[rows, None] - bounds
+a pair that the converted model ties does not change a query
+- wrong = is_ordered & ~(after > 0)
++ wrong = is_ordered & ~(after >= 0)
+the limit of missing values applies to the wrong splits
+- and node.missing_left != sends_zero_left(
++ and node.missing_left == sends_zero_left(
+one changed query more than tolerated is accepted
+- if len(comparison.changed_queries) > certificate.tolerance:
++ if len(comparison.changed_queries) > certificate.tolerance + 1:
+
+[tracking]
+failed runs are stored as killed, and interrupted ones as failed
+- run.result.status == FAILED and run.result.error == INTERRUPTED
++ run.result.status == FAILED and run.result.error != INTERRUPTED
+metrics of valid instead of test belong to the logged model
+- if item.key.startswith("test/")
++ if item.key.startswith("valid/")
+the message about a missing score names the row before
+- the score of row {missing[0] + 1} is NaN
++ the score of row {missing[0]} is NaN
+scores are not in the order of the sorted queries
+- evaluate(judged, scores[judged.positions], config.metrics
++ evaluate(judged, scores, config.metrics
+
+[distributed]
+shards are cut at the farther of two queries
+- (ends[after] - wanted <= wanted - (ends[after] - query_sizes[after]))
++ (ends[after] - wanted >= wanted - (ends[after] - query_sizes[after]))
+results of workers are joined in the order of workers
+- return np.concatenate(parts)[np.argsort(queries)]
++ return np.concatenate(parts)
+as many workers as queries are refused
+- if dataset.num_queries < num_shards:
++ if dataset.num_queries <= num_shards:
+the histogram of the smaller child is added to the parent's
+- parent -= histogram
++ parent += histogram
+"""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A mistake in the package.
+
+    Attributes:
+        room: a name in ROOMS.
+        name: what is wrong.
+        old: text that occurs exactly once in the package.
+        new: text that takes its place.
+    """
+
+    room: str
+    name: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Whether tests failed (yes, no or timeout), which ones, and the time."""
+
+    found: str
+    failed: tuple[str, ...]
+    seconds: float
+
+
+def faults() -> list[Fault]:
+    """Returns the faults of TABLE."""
+    made, room = [], ""
+    lines = [line for line in TABLE.splitlines() if line]
+    for line, second, third in itertools.zip_longest(lines, lines[1:], lines[2:], fillvalue=""):
+        if line.startswith("["):
+            room = line.strip("[]")
+        elif second.startswith("- ") and third.startswith("+ "):
+            made.append(Fault(room, line, second[2:], third[2:]))
+    return made
+
+
+def place_of(fault: Fault, root: Path) -> Path:
+    """Returns the file that has the text of a fault.
+
+    Raises:
+        SystemExit: If the text does not occur exactly once, or the changed file does not parse.
+    """
+    texts = {path: path.read_text() for path in sorted(root.glob("ltrbench/**/*.py"))}
+    places = [path for path, text in texts.items() for _ in range(text.count(fault.old))]
+    if len(places) != 1:
+        where = ", ".join(str(path.relative_to(root)) for path in places) or "no file"
+        raise SystemExit(f"{fault.room}: {fault.old!r} occurs {len(places)} times ({where}), not once.")
+    try:
+        ast.parse(texts[places[0]].replace(fault.old, fault.new))
+    except SyntaxError as error:
+        raise SystemExit(f"{fault.room}, {fault.name}: the changed file does not parse: {error}") from None
+    return places[0]
+
+
+def check() -> None:
+    """Checks every fault against the package."""
+    counts = Counter(fault.room for fault in faults())
+    if counts != dict.fromkeys(ROOMS, FAULTS_OF_ROOM):
+        raise SystemExit(f"Each room needs {FAULTS_OF_ROOM} faults; there are {dict(counts)}.")
+    for fault in faults():
+        place_of(fault, ROOT)
+    print(f"{len(faults())} faults in {len(ROOMS)} rooms: each text occurs once.")
+
+
+def copied(source: Path, target: Path) -> Path:
+    """Copies a repository with its compiled kernels, which numba recognises by the files' times."""
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        return set(NOT_COPIED if Path(folder) == source else ()) & set(names)
+
+    shutil.copytree(source, target, ignore=left_out, symlinks=True)
+    (target / ".venv").symlink_to((source / ".venv").resolve())
+    return target
+
+
+def folders_of(room: str, root: Path) -> list[str]:
+    """Returns the folders and modules of a room that exist."""
+    named = [name for folder in ROOMS[room] for name in (folder, f"{folder}.py") if (root / name).exists()]
+    if not any(name.startswith("tests/") for name in named):
+        raise SystemExit(f"{room}: none of its folders of tests exists; correct ROOMS.")
+    return named
+
+
+def environment_of(root: Path) -> Mapping[str, str]:
+    shared = {"LTRBENCH_DATA": ROOT / "data", "LTRBENCH_GOLDEN": ROOT.parent / "shared" / "golden"}
+    given = {name: os.environ.get(name) or str(path) for name, path in shared.items()}
+    return {**os.environ, **given, "PYTHONPATH": str(root), "OMP_WAIT_POLICY": "PASSIVE"}
+
+
+def run_tests(root: Path, room: str, options: Sequence[str], timeout: float) -> Outcome:
+    """Runs the tests of a room in a copy of the repository."""
+    command = [
+        str(root / ".venv/bin/python"),
+        "-m",
+        "pytest",
+        "-q",
+        "-rfE",
+        "--tb=no",
+        "-p",
+        "no:cacheprovider",
+    ]
+    command += [*options, *folders_of(room, root)]
+    began = time.monotonic()
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            command, cwd=root, env=environment_of(root), stdout=output, stderr=output, start_new_session=True
+        )
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            process.wait()
+            return Outcome("timeout", (), time.monotonic() - began)
+        output.seek(0)
+        text = output.read()
+    if code not in (0, 1, 2, 4):
+        raise SystemExit(f"{room}: pytest ended with {code}:\n{text[-2000:]}")
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)", text, re.MULTILINE)
+    return Outcome("yes" if code else "no", tuple(failed), time.monotonic() - began)
+
+
+def run_room(room: str, marks: Sequence[str], timeout: float) -> Iterator[tuple[str, str, str, str, str]]:
+    """Yields the row of the table of each fault of a room; the first row is that without a fault."""
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        clean = copied(ROOT, Path(folder, "clean"))
+        before = run_tests(clean, room, marks, 10 * timeout)
+        if not all("::" in test for test in before.failed):
+            raise SystemExit(f"{room}: tests of the copy cannot be collected: {before.failed[0]}.")
+        yield room, "(no fault)", before.found, " ".join(before.failed), f"{before.seconds:.0f}"
+        deselected = [option for test in before.failed for option in ("--deselect", test)]
+        for fault in (fault for fault in faults() if fault.room == room):
+            root = copied(clean, Path(folder, "faulty"))
+            path = place_of(fault, root)
+            path.write_text(path.read_text().replace(fault.old, fault.new))
+            outcome = run_tests(root, room, ["-x", *marks, *deselected], timeout)
+            yield room, fault.name, outcome.found, "".join(outcome.failed[:1]), f"{outcome.seconds:.0f}"
+            shutil.rmtree(root, ignore_errors=True)
+
+
+def run(rooms: Sequence[str], marks: Sequence[str], timeout: float, jobs: int, output: Path) -> None:
+    """Runs rooms, at most `jobs` at a time, and appends each row to the CSV file at once."""
+    if not output.exists():
+        output.write_text("room,fault,found,first failing test,seconds\n")
+
+    def write_rows(room: str) -> None:
+        for row in run_room(room, marks, timeout):
+            with output.open("a", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerow(row)
+            print(", ".join(row), flush=True)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(write_rows, rooms))
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description="Counts how many seeded faults the tests find.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("check")
+    runner = commands.add_parser("run")
+    runner.add_argument("--room", nargs="+", choices=ROOMS, default=list(ROOMS), metavar="ROOM")
+    runner.add_argument("--timeout", type=float, default=300.0, help="seconds of the tests of one fault")
+    runner.add_argument("--long", action="store_true", help="also run the long tests")
+    runner.add_argument("--jobs", type=int, default=1)
+    runner.add_argument("--output", type=Path, required=True)
+    given = parser.parse_args(arguments)
+    check()
+    if given.command == "run":
+        run(given.room, [] if given.long else ["-m", SHORT], given.timeout, given.jobs, given.output)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
