@@ -400,7 +400,7 @@ class RankingDataset(Judgments):
             DataError: A feature has the name of one of these columns, or an empty name.
         """
         # Imported here, because the table readers import this module.
-        from ltrbench.data.frames import to_frame
+        from ltrbench.data.tables import to_frame
 
         return to_frame(self)
 

@@ -31,8 +31,7 @@ from ltrbench.data.splits import (
 )
 from ltrbench.data.store import read_store
 from ltrbench.data.store_writing import AUTO, NONE, cache_folder, read_cached
-from ltrbench.data.table_files import SplitColumns
-from ltrbench.data.tables import read_table, read_table_to_split
+from ltrbench.data.tables import SplitColumns, read_table, read_table_to_split
 from ltrbench.errors import ConfigError, DataError, require, require_choice
 
 # ---- The `fetch` node of a YAML in conf/data: where a published archive is, and how to check and unpack
@@ -440,7 +439,8 @@ class FileSource(SplitSource):
         if folder is None:
             return read(files, **options, **named)
         key = {"reader": read.__name__, **options}
-        return read_cached(folder, used, key, lambda: read(files, **options, **named, scratch=folder))
+        scratch = {"scratch": folder} if read is read_letor else {}
+        return read_cached(folder, used, key, lambda: read(files, **options, **named, **scratch))
 
 
 def _check_paths(key: str, given: Any) -> None:

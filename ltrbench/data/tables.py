@@ -1,22 +1,22 @@
 """Reads and writes tables with named columns: pandas DataFrames, CSV (plain or compressed) and Parquet.
 
 One row is one document. The columns in `ROLES` contain its label, query, document id, weight and position;
-every other column is a feature, named after the column. The rows of a query are consecutive. An empty cell of
-a feature is a missing value, NaN; `cells` lists the other forms. Messages give the line of a CSV file, with
-the header as line 1, or the row of another table, from one.
+every other column is a feature, named after the column. The rows of a query are consecutive. Texts in
+`MISSING`, such as empty cells, are missing values, NaN; true and false are 1 and 0. Messages give the line of
+a CSV file, with the header as line 1, or the row of another table, from one.
 
-A table is read by blocks of rows (`FeatureRows`), so that reading needs little more memory than the result.
-
-To support another kind of table, write classes like `CsvFile` and `CsvTable` of `table_files`.
+A table is read into memory as a whole. To support another kind of table, write a function like `_open_csv`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import datetime
-import itertools
-import json
+import io
+import math
 import numbers
+import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -28,111 +28,145 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.blocks import (
-    Gathered,
-    PlaceOfRow,
     as_paths,
     check_names,
     check_some_weight,
     check_switch,
     check_whole,
-    gather_runs,
-    read_twice,
+    gather,
+    read_blocks,
     without_compression_ending,
     write_whole,
 )
 from ltrbench.data.dataset import RankingDataset, is_id
-from ltrbench.data.features import AnyFeatures, CheckedFeatures, is_mapped
-from ltrbench.data.frames import NO_NAME, ROLE_OF_NAME, ROLES, to_frame
-from ltrbench.data.letor_lines import LONGEST_ID, UNLABELLED, check_label, check_weight, conversion_to_csv
-from ltrbench.data.table_files import (
-    LENGTH_ROWS,
-    MISSING_TYPES,
-    SPLIT_ROLES,
-    TABLE_BLOCK_BYTES,
-    CsvFile,
-    CsvTable,
-    FeatureRows,
-    SplitColumns,
-    TableBlock,
-    allocate_features,
-    check_no_repeat,
-    joined_ids,
-    joined_texts,
-    not_a_number,
-    number_of,
-    order_rows,
-    split_columns,
+from ltrbench.data.features import CheckedFeatures, as_array
+from ltrbench.data.letor_lines import (
+    LONGEST_ID,
+    NUMBER,
+    UNLABELLED,
+    check_label,
+    check_weight,
+    conversion_to_csv,
 )
 from ltrbench.errors import DataError, did_you_mean
+from ltrbench.measure import available_bytes
 from ltrbench.shapes import Features, Labels
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
-# ---- DataFrames: typed columns, which must contain numbers or text.
+# Role -> default column names, first the name that `to_frame` writes. Only label and query are required.
+ROLES = {
+    "label": ("label", "relevance"),
+    "query": ("query_id", "qid"),
+    "document": ("document_id", "docid"),
+    "weight": ("weight",),
+    "position": ("position",),
+}
 
-_ROWS_OF_PIECE = 1 << 16
+ROLE_OF_NAME = {name: role for role, names in ROLES.items() for name in names}
+# pandas' name for a column without a name, usually an index that it wrote.
+NO_NAME = re.compile(r"(Unnamed: \d+)?")
+
+
+SPLIT_ROLES = ("split_by", "group_by")
+"""Settings that name the columns by which queries are split, which are not features."""
+
+MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "<na>", "null", "none"})
+
+_MISSING_IN_CSV = sorted({form(word) for word in MISSING for form in (str, str.upper, str.title)} | {"NaN"})
+_MISSING_TYPES = ("NAType", "NaTType")  # of pandas, which is imported late
+_NUMBER = re.compile(NUMBER.decode() + "|[+-]?inf(?:inity)?", re.IGNORECASE | re.ASCII)
+_SWITCHES = {"true": 1.0, "false": 0.0}
+
+
+def number_of_text(cell: str) -> float:
+    """Returns the number in a text cell.
+
+    Raises:
+        ValueError: The text is not a number.
+
+    >>> [number_of_text(cell) for cell in ("1e3", " 0.5 ", "True", "N/A")]
+    [1000.0, 0.5, 1.0, nan]
+    """
+    word = cell.strip().lower()
+    if word in MISSING:
+        return math.nan
+    if word in _SWITCHES:
+        return _SWITCHES[word]
+    if not _NUMBER.fullmatch(word):
+        raise ValueError
+    return float(word)
+
+
+def number_of(cell: Any) -> float:
+    """Returns the number in a cell of any type.
+
+    Raises:
+        ValueError: The cell is not a number, for example a date, a complex number or a list.
+    """
+    if isinstance(cell, str):
+        return number_of_text(cell)
+    if isinstance(cell, (numbers.Real, Decimal, np.bool_)):
+        try:
+            return float(cell)
+        except OverflowError:  # a whole number of hundreds of digits
+            return math.inf
+    if cell is None or type(cell).__name__ in _MISSING_TYPES:
+        return math.nan
+    raise ValueError
+
+
+_BYTES_PER_CELL = 12  # a double, and its float32
+_CSV_BLOCK_BYTES = 1 << 24  # at least a row of the widest tables
+_SHOWN = 8  # maximum number of columns in a message
+_SHOWN_CHARACTERS = 80  # of a column name, which may be a whole line of another format
+_FEATURE_REMEDY = (
+    "encode it as a number, or list the features without it in `features` (in a run data.features); if it is "
+    "the time or the group of a query, set split_by or group_by to the column"
+)
 
 
 @dataclass(frozen=True, eq=False)
-class FrameTable:
-    """DataFrame with its column names as text; the index is ignored."""
+class Table:
+    """Rows in memory, with the columns that are needed."""
 
     name: str
     frame: pd.DataFrame
-    first_row: int = 0  # number of rows of the table before these
-
-    @cached_property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(map(str, self.frame.columns))
-
-    @cached_property
-    def _numbers_of_columns(self) -> dict[str, int]:
-        return {column: number for number, column in enumerate(self.columns)}
+    csv_text: bytes | None = None  # for the line numbers in messages
 
     @property
     def num_rows(self) -> int:
         return len(self.frame)
 
-    @property
-    def max_rows(self) -> int:
-        return self.num_rows
-
-    def read(
-        self, roles: Sequence[str], features: Sequence[str], take: Callable[[TableBlock, Sequence[str]], None]
-    ) -> FrameTable:
-        """Calls `take` with each block of rows and the columns `features`, and returns the table itself."""
-        size = max(TABLE_BLOCK_BYTES // (8 * len(self.columns)), 1)
-        for start in range(0, self.num_rows, size):
-            take(
-                FrameTable(self.name, self.frame.iloc[start : start + size], self.first_row + start), features
-            )
-        return self
-
     def place(self, row: int) -> str:
-        return f"{self.name}: row {self.first_row + row + 1}"
+        if self.csv_text is None:
+            return f"{self.name}: row {row + 1}"
+        return f"{self.name}:{self._lines[row]}"
 
-    def texts(self, column: str) -> list[str]:
-        return joined_texts(self._pieces(column), column, self.place)
+    @cached_property
+    def _lines(self) -> list[int]:
+        return [line for line, _ in _csv_rows(self.csv_text or b"", self.name)][1:]
 
-    def ids(self, column: str) -> NDArray[np.str_]:
-        return joined_ids(self._pieces(column), column, self.place)
+    def cells(self, column: str) -> list[Any]:
+        return self._column(column).astype(object).tolist()
 
-    def _pieces(self, column: str) -> Iterator[list[str]]:
-        """Yields the ids of consecutive rows; raises DataError if a row has none."""
-        values = self._column(column)
-        for start in range(0, self.num_rows, _ROWS_OF_PIECE):
-            cells = values.iloc[start : start + _ROWS_OF_PIECE].astype(object).tolist()
-            odd = next((row for row, cell in enumerate(cells) if not is_id(cell)), None)
-            if odd is not None:
-                raise _no_id(self.place(start + odd), column, cells[odd])
-            yield [str(cell) for cell in cells]
+    def ids(self, column: str) -> list[str]:
+        """Returns the ids of a column as text.
 
-    def id_length(self, column: str) -> int:
-        """Returns the number of characters of the longest cell of a column in the first rows."""
-        cells = self._column(column).iloc[:LENGTH_ROWS].astype(object).tolist()
-        return max((len(str(cell)) for cell in cells), default=0)
+        Raises:
+            DataError: A row has no id, or one that is too long.
+        """
+        cells = self.cells(column)
+        for row, cell in enumerate(cells):
+            if not is_id(cell):
+                raise _no_id(self.place(row), column, cell)
+            if len(str(cell)) > LONGEST_ID:
+                raise DataError(
+                    f"{self.place(row)}: column '{column}' has an id of {len(str(cell))} characters; the "
+                    f"maximum is {LONGEST_ID}. Use a shorter id, or check which column contains the ids."
+                )
+        return list(map(str, cells))
 
     def numbers(self, column: str, remedy: str) -> NDArray[np.float64]:
         from pandas.api import types
@@ -141,37 +175,25 @@ class FrameTable:
         if types.is_numeric_dtype(values) and not types.is_complex_dtype(values):
             return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
         numbers = np.empty(len(values))
-        for row, cell in enumerate(values.astype(object).tolist()):
+        for row, cell in enumerate(self.cells(column)):
             try:
                 numbers[row] = number_of(cell)
             except ValueError:
-                raise not_a_number(self.place(row), column, cell, remedy) from None
+                shown = repr(cell) if len(repr(cell)) <= 40 else repr(cell)[:37] + "..."
+                raise DataError(
+                    f"{self.place(row)}: column '{column}' is {shown}, which is not a number; {remedy}."
+                ) from None
         return numbers
 
-    def distinct(self, column: str) -> tuple[list[Any], NDArray[np.int64]]:
-        """Returns the distinct cells, in the order of their first rows, and (n,) the cell of each row."""
-        import pandas as pd
-
-        try:
-            cell_of_row, distinct = pd.factorize(self._column(column), use_na_sentinel=False)
-        except TypeError:  # cells that cannot be compared, such as lists
-            cells = self._column(column).astype(object).tolist()
-            odd = next((row for row, cell in enumerate(cells) if not isinstance(cell, Hashable)), 0)
-            raise DataError(
-                f"{self.place(odd)}: column '{column}' is {cells[odd]!r}; every row needs a single value. "
-                "Convert the column, or choose another one."
-            ) from None
-        return pd.Index(distinct).astype(object).tolist(), np.asarray(cell_of_row, dtype=np.int64)
-
     def _column(self, column: str) -> pd.Series[Any]:
-        return self.frame.iloc[:, self._numbers_of_columns[column]]
+        return self.frame.iloc[:, list(map(str, self.frame.columns)).index(column)]
 
 
 def _no_id(place: str, column: str, cell: object) -> DataError:
     """Returns the error for a cell that cannot be an id."""
     named = f"{place}: column '{column}' is {cell!r}"
     # A number that is no id is NaN.
-    if cell is None or isinstance(cell, numbers.Real | Decimal) or type(cell).__name__ in MISSING_TYPES:
+    if cell is None or isinstance(cell, numbers.Real | Decimal) or type(cell).__name__ in _MISSING_TYPES:
         return DataError(f"{named}; every row needs an id, a string or a number. Add it, or remove the row.")
     if isinstance(cell, datetime.date | datetime.time):
         return DataError(
@@ -184,13 +206,152 @@ def _no_id(place: str, column: str, cell: object) -> DataError:
     )
 
 
-# ---- Parquet files, or folders of their parts, read by row groups and by some columns at a time.
-#
-# The types of the columns come from the schema of the file. The metadata that pandas adds is used only to
-# find its index.
+@dataclass(frozen=True, eq=False)
+class _Opened:
+    """Table of which only the names of its columns are known."""
+
+    name: str
+    columns: tuple[str, ...]
+    read: Callable[[Sequence[str], Sequence[str]], Table]  # columns of text, and of numbers
+
+
+def _open(path: Path) -> _Opened:
+    return _open_parquet(path) if is_parquet(path) else _open_csv(path)
+
+
+def _open_frame(frame: pd.DataFrame) -> _Opened:
+    name = "the DataFrame"
+    return _Opened(name, tuple(map(str, frame.columns)), lambda *_: Table(name, frame))
+
+
+def _check_memory(name: str, num_bytes: int) -> None:
+    available = available_bytes()
+    if num_bytes > available:
+        raise DataError(
+            f"{name}: reading the table takes about {num_bytes / 1e9:.1f} GB of memory, but only "
+            f"{available / 1e9:.1f} GB are available. Split the table into several files, write a store of "
+            "each with `python -m ltrbench data build`, and read the list of stores with data=store; or use "
+            "a machine with more memory, or fewer features (in a run data.features)."
+        )
+
+
+# ---- CSV. pyarrow parses the text; the csv module finds the header, and the lines that messages name.
+
+
+def _open_csv(path: Path) -> _Opened:
+    """Reads the text of a CSV file and its header.
+
+    Raises:
+        DataError: The file cannot be read, is empty or not UTF-8 text, or does not fit into memory.
+    """
+    pieces, available = [], available_bytes()
+    num_bytes = 0
+    for piece, _ in read_blocks(path):
+        pieces.append(piece)
+        # The text, and for each cell a double and its float32.
+        num_bytes += len(piece) + _BYTES_PER_CELL * (piece.count(b",") + piece.count(b"\n"))
+        if num_bytes > available:
+            _check_memory(str(path), num_bytes)
+    text = b"".join(pieces)
+    _check_text(text, str(path))
+    header = next((row for _, row in _csv_rows(text, str(path))), None)
+    if header is None:
+        raise DataError(f"{path}: the file is empty. Check that the file was written and copied completely.")
+    return _Opened(str(path), tuple(header), partial(_read_csv, str(path), text, header))
+
+
+def _check_text(text: bytes, name: str) -> None:
+    def line(at: int) -> str:
+        return f"{name}:{text.count(10, 0, at) + 1}"  # 10 is a line feed
+
+    null = text.find(0)
+    if null >= 0:
+        raise DataError(
+            f"{line(null)}: the line contains byte 0x00, which is not text. A CSV file must be UTF-8 text, "
+            "plain or compressed as gz, bz2, xz or zst. Decompress or convert the file."
+        )
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{line(error.start)}: the line contains byte 0x{text[error.start]:02x}, which is not UTF-8 "
+            "text. Convert the file to UTF-8."
+        ) from None
+
+
+def _read_csv(
+    name: str, text: bytes, header: Sequence[str], texts: Sequence[str], numbers: Sequence[str]
+) -> Table:
+    import pyarrow
+    from pyarrow import csv as arrow_csv
+
+    try:
+        # Columns of numbers have the type of their cells, and are text if one of them is unusual.
+        cells = arrow_csv.read_csv(
+            pyarrow.BufferReader(text),
+            arrow_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES),
+            arrow_csv.ParseOptions(newlines_in_values=True),
+            arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(texts, pyarrow.string()),
+                include_columns=list(dict.fromkeys([*texts, *numbers])),
+                null_values=_MISSING_IN_CSV,
+                strings_can_be_null=False,
+            ),
+        )
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowKeyError) as error:
+        raise _csv_error(name, text, header, str(error)) from None
+    return Table(name, cells.to_pandas(split_blocks=True), text)
+
+
+def _csv_rows(text: bytes, name: str) -> Iterator[tuple[int, list[str]]]:
+    """Yields the first line and the cells of each row that is not blank.
+
+    Raises:
+        DataError: A row cannot be parsed.
+    """
+    reader = csv.reader(io.TextIOWrapper(io.BytesIO(text), "utf-8", newline=""), strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise DataError(
+                f"{name}:{line}: the row that starts on this line cannot be parsed ({error}). Close every "
+                "quote, and double a quote inside a quoted cell."
+            ) from None
+        if row:
+            yield line, row
+
+
+def _csv_error(name: str, text: bytes, header: Sequence[str], problem: str) -> DataError:
+    """Returns the error for a text that pyarrow cannot parse."""
+    for line, row in _csv_rows(text, name):
+        if len(row) != len(header):
+            return DataError(
+                f"{name}:{line}: the row has {len(row)} cells, but the header has {len(header)} "
+                f"columns. {_remedy_of_width(row, header)}"
+            )
+    return DataError(
+        f"{name}: the file cannot be read as a CSV table ({problem}). Repair or replace the file."
+    )
+
+
+def _remedy_of_width(row: Sequence[str], header: Sequence[str]) -> str:
+    if len(row) < len(header):
+        return (
+            "Add the missing cells, with nothing between two commas for a missing value; or copy the file "
+            "again."
+        )
+    if not any(row[len(header) :]):
+        return "Remove the commas at the end of the rows."
+    return "Quote cells that contain a comma, or name every column in the header, including row names."
+
+
+# ---- Parquet files, or folders of their parts.
 
 PARQUET = ".parquet"
-_BYTES_PER_CELL = 12  # of the file, of pyarrow's column and of NumPy's, for float32 values
 
 
 def is_parquet(path: Path) -> bool:
@@ -208,82 +369,7 @@ def is_parquet(path: Path) -> bool:
     return path.suffix.lower() == PARQUET
 
 
-@dataclass(frozen=True, eq=False)
-class ParquetFile:
-    """Parquet file, or folder of its parts, whose metadata has been read.
-
-    Attributes:
-        name: path, for messages.
-        columns: names of the columns, without the index of a DataFrame.
-        max_rows: number of rows.
-    """
-
-    name: str
-    columns: tuple[str, ...]
-    max_rows: int
-    _schema: pa.Schema
-    _row_groups: tuple[Any, ...]  # a pyarrow.dataset.Fragment each, in the order of the rows
-
-    def read(
-        self, roles: Sequence[str], features: Sequence[str], take: Callable[[TableBlock, Sequence[str]], None]
-    ) -> FrameTable:
-        """Reads columns of the file; the others are not read.
-
-        Args:
-            roles: columns of any type.
-            features: columns of numbers.
-            take: called with each block of rows and some of the columns `features`.
-
-        Returns:
-            The columns `roles` of all rows.
-
-        Raises:
-            DataError: The file cannot be read.
-        """
-        import pyarrow as pa
-
-        with _naming_damage(self.name):
-            first_row = 0
-            for part in self._row_groups:
-                num_rows = _num_rows(part)
-                size = max(TABLE_BLOCK_BYTES // (_BYTES_PER_CELL * num_rows), 1)
-                for start in range(0, len(features), size):
-                    columns = features[start : start + size]
-                    frame = _frame(self._table(part, columns))
-                    FrameTable(self.name, frame, first_row).read((), columns, take)
-                first_row += num_rows
-            # At last, so that they use the memory of the features' blocks.
-            frame = _frame(pa.concat_tables([self._table(part, roles) for part in self._row_groups]))
-            # A DataFrame without columns has no rows.
-            return FrameTable(self.name, frame if roles else frame.reindex(range(self.max_rows)))
-
-    def id_length(self, column: str) -> int:
-        """Returns the number of characters of the longest cell of a column in the first rows.
-
-        Raises:
-            DataError: The file cannot be read.
-        """
-        with _naming_damage(self.name):
-            first = self._row_groups[0]
-            scanner = first.scanner(schema=self._schema, columns=[column], batch_size=LENGTH_ROWS)
-            rows = scanner.head(LENGTH_ROWS)
-            rows.validate(full=True)  # see `_table`
-            return FrameTable(self.name, _frame(rows)).id_length(column)
-
-    def _table(self, part: Any, columns: Sequence[str]) -> pa.Table:
-        import pyarrow as pa
-
-        table = part.to_table(schema=self._schema, columns=list(columns))
-        # Otherwise invalid UTF-8 raises an error only when a cell is accessed.
-        table.validate(full=True)
-        if table.num_rows != _num_rows(part):
-            raise ValueError(f"a row group has {table.num_rows} rows instead of {_num_rows(part)}")
-        # pyarrow keeps freed memory for a while, several times that of a block.
-        pa.default_memory_pool().release_unused()
-        return table.replace_schema_metadata(None)
-
-
-def open_parquet(path: Path) -> ParquetFile:
+def _open_parquet(path: Path) -> _Opened:
     """Reads the metadata of a Parquet file, or of a folder of its parts.
 
     Raises:
@@ -293,24 +379,22 @@ def open_parquet(path: Path) -> ParquetFile:
 
     with _naming_damage(str(path)):
         dataset = parquet.ParquetDataset(path)
-        schema = dataset.schema
         # pyarrow's error for a repeated column name is a dozen lines that do not give the reason.
-        check_no_repeat(schema.names, str(path))
-        index = _index_columns(schema)
-        parts = [part for fragment in dataset.fragments for part in fragment.split_by_row_group()]
-        parts = [part for part in parts if _num_rows(part) > 0]
-        columns = tuple(name for name in schema.names if name not in index)
-        return ParquetFile(str(path), columns, sum(map(_num_rows, parts)), schema, tuple(parts))
+        _check_no_repeat(dataset.schema.names, str(path))
+        # A plain row-number index has no column, and is described by an object.
+        index = (dataset.schema.pandas_metadata or {}).get("index_columns", [])
+        columns = tuple(name for name in dataset.schema.names if name not in index)
+        num_rows = sum(fragment.count_rows() for fragment in dataset.fragments)
 
+    def read(texts: Sequence[str], numbers: Sequence[str]) -> Table:
+        needed = list(dict.fromkeys([*texts, *numbers]))
+        _check_memory(str(path), _BYTES_PER_CELL * num_rows * len(needed))
+        with _naming_damage(str(path)):
+            table = dataset.read(columns=needed, use_pandas_metadata=False)
+            table.validate(full=True)  # otherwise invalid UTF-8 raises an error only when a cell is accessed
+            return Table(str(path), table.to_pandas(ignore_metadata=True, split_blocks=True))
 
-def _frame(table: pa.Table) -> pd.DataFrame:
-    # Each column is an array of its own, which is not copied if NumPy has its type.
-    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, split_blocks=True)
-    return frame
-
-
-def _num_rows(part: Any) -> int:
-    return int(part.row_groups[0].num_rows)
+    return _Opened(str(path), columns, read)
 
 
 @contextlib.contextmanager
@@ -329,26 +413,7 @@ def _naming_damage(name: str) -> Iterator[None]:
         ) from None
 
 
-def _index_columns(schema: pa.Schema) -> list[str]:
-    """Returns the columns in which pandas stored the index of a DataFrame, which are not features.
-
-    Raises:
-        ValueError: The pandas metadata is damaged.
-    """
-    noted = (schema.metadata or {}).get(b"pandas", b"{}")
-    try:
-        columns = json.loads(noted).get("index_columns", [])
-        # A plain row-number index has no column, and is described by an object.
-        return [name for name in columns if isinstance(name, str) and name in schema.names]
-    except (ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise ValueError(f"the pandas metadata about the index is damaged: {error}") from None
-
-
-AnyFile = CsvFile | ParquetFile | FrameTable
-AnyTable = CsvTable | FrameTable
-
-_SHOWN = 8  # maximum number of columns in a message
-_SHOWN_CHARACTERS = 80  # of a column name, which may be a whole line of another format
+# ---- Data sets and features in tables.
 
 
 def read_table(
@@ -366,7 +431,6 @@ def read_table(
     feature_names: Sequence[str] | None = None,
     sort_queries: bool = False,
     whole_labels: bool = False,
-    scratch: str | Path | None = None,
 ) -> RankingDataset:
     """Reads a table into a RankingDataset.
 
@@ -384,7 +448,6 @@ def read_table(
         sort_queries: group scattered rows by query, in the order of each query's first row; `file_rows` of
             the data set then has the original row of each document.
         whole_labels: reject labels that are not whole numbers.
-        scratch: folder of a temporary file for features that do not fit into memory; None: they are an error.
 
     Raises:
         DataError: The file cannot be read, a row has too few or too many cells, a column is missing, repeated
@@ -401,7 +464,6 @@ def read_table(
         feature_names=feature_names,
         sort_queries=sort_queries,
         whole_labels=whole_labels,
-        scratch=scratch,
     )
     return dataset
 
@@ -415,7 +477,6 @@ def read_table_to_split(
     feature_names: Sequence[str] | None = None,
     sort_queries: bool = False,
     whole_labels: bool = False,
-    scratch: str | Path | None = None,
 ) -> tuple[RankingDataset, SplitColumns]:
     """Reads a table, and the columns by which its queries are split.
 
@@ -429,14 +490,14 @@ def read_table_to_split(
     check_switch("sort_queries", sort_queries)
     check_switch("whole_labels", whole_labels)
     _check_lists(features, feature_names)
-    with _opened(source) as tables:
-        for role in ("label", "query"):
-            _check_there(tables[0], role, given[role], features or ())
-        columns = _find_columns(tables[0], given, features or ())
-        chosen = _find_features(tables[0], columns, features, feature_names, num_features)
-        loaded, filled = _read(tables, columns, chosen, scratch)
-    dataset = _join(loaded, columns, chosen, filled, sort_queries, whole_labels)
-    return dataset, split_columns(loaded, columns)
+    opened = _open_all(source)
+    for role in ("label", "query"):
+        _check_there(opened[0], role, given[role], features or ())
+    columns = _find_columns(opened[0], given, features or ())
+    chosen = _find_features(opened[0], columns, features, feature_names, num_features)
+    tables = _read(opened, columns, chosen)
+    dataset = _join(tables, columns, chosen, sort_queries, whole_labels)
+    return dataset, _split_columns(tables, columns)
 
 
 def read_table_features(
@@ -473,21 +534,49 @@ def read_table_features(
     _check_lists(features, feature_names)
     given = {"label": label, "query": query, "document": document, "weight": weight, "position": position}
     given |= {"split_by": split_by, "group_by": group_by}
-    with _opened(source) as tables:
-        there = {role: column for role, column in given.items() if column in (None, *tables[0].columns)}
-        columns = _find_columns(tables[0], there, features or ())
-        chosen = _find_features(tables[0], columns, features, feature_names, num_features)
-        labels = {role: column for role, column in columns.items() if role == "label"}
-        loaded, filled = _read(tables, labels, chosen, None)
-    for table in loaded if labels else ():
+    opened = _open_all(source)
+    there = {role: column for role, column in given.items() if column in (None, *opened[0].columns)}
+    columns = _find_columns(opened[0], there, features or ())
+    chosen = _find_features(opened[0], columns, features, feature_names, num_features)
+    labels = {role: column for role, column in columns.items() if role == "label"}
+    tables = _read(opened, labels, chosen)
+    for table in tables if labels else ():
         _check_labels_if_any(table, labels["label"])
-    return filled.complete()
+    return _features(tables, chosen)
 
 
 def _check_lists(features: object, feature_names: object) -> None:
     for option, names in (("features", features), ("feature_names", feature_names)):
         if names is not None:
             check_names(option, names)
+
+
+def to_frame(dataset: RankingDataset) -> pd.DataFrame:
+    """Returns a DataFrame with D rows, which `read_table` restores with the same fingerprint.
+
+    Raises:
+        DataError: A feature has the name of a role, or an empty name.
+    """
+    # Imported here, because pandas takes half a second, too long for --help.
+    import pandas as pd
+
+    clash = [name for name in dataset.feature_names if name in ROLE_OF_NAME or NO_NAME.fullmatch(name)]
+    if clash:
+        raise DataError(
+            f"feature_names: the feature '{clash[0]}' cannot be a column of a table, because this name is "
+            "reserved for another column. Rename the feature."
+        )
+    weights = None if dataset.query_weights is None else dataset.weight_of_document
+    by_role = {
+        "query": dataset.query_ids[dataset.query_of_document],
+        "document": dataset.document_ids,
+        "label": dataset.labels,
+        "weight": weights,
+        "position": dataset.positions,
+    }
+    known = {ROLES[role][0]: values for role, values in by_role.items() if values is not None}
+    features = pd.DataFrame(as_array(dataset.features), columns=list(dataset.feature_names))
+    return pd.concat([pd.DataFrame(known), features], axis=1)
 
 
 def write_table(dataset: RankingDataset, path: str | Path) -> None:
@@ -514,72 +603,64 @@ def write_table(dataset: RankingDataset, path: str | Path) -> None:
         ) from None
 
 
-@contextlib.contextmanager
-def _opened(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> Iterator[list[AnyFile]]:
-    """Yields the tables of one split, which must have the same columns."""
+def _open_all(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[_Opened]:
+    """Opens the tables of one split, which must have the same columns."""
     # Imported here, because pandas takes half a second, too long for --help.
     import pandas as pd
 
-    with contextlib.ExitStack() as stack:
-        if isinstance(source, pd.DataFrame):
-            yield _checked([FrameTable("the DataFrame", source)])
-        else:
-            yield _checked([_open(path, stack) for path in as_paths(source)])
-
-
-def _open(path: Path, stack: contextlib.ExitStack) -> AnyFile:
-    if is_parquet(path):
-        return open_parquet(path)
-    return CsvFile(path, stack.enter_context(read_twice(path)).blocks)
-
-
-def _checked(tables: list[AnyFile]) -> list[AnyFile]:
+    if isinstance(source, pd.DataFrame):
+        tables = [_open_frame(source)]
+    else:
+        tables = [_open(path) for path in as_paths(source)]
     for table in tables:
-        check_no_repeat(table.columns, table.name)
+        _check_no_repeat(table.columns, table.name)
         odd = sorted(set(table.columns) ^ set(tables[0].columns))
         if odd:
             raise DataError(
                 f"{table.name}: the columns {', '.join(odd)} are not in both this table and "
                 f"{tables[0].name}; the tables of one split must have the same columns."
             )
-        _check_rows(table.name, table.max_rows)
     return tables
 
 
-def _check_rows(name: str, num_rows: int) -> None:
-    if num_rows == 0:
-        raise DataError(f"{name}: the table has no rows; a data set needs at least one document.")
+def _check_no_repeat(columns: Sequence[str], name: str) -> None:
+    twice = next((column for column in columns if columns.count(column) > 1), None)
+    if twice is not None:
+        raise DataError(f"{name}: two columns have the name '{twice}'; rename one of them.")
 
 
-def _read(
-    tables: Sequence[AnyFile],
-    columns: Mapping[str, str],
-    chosen: Sequence[str],
-    scratch: str | Path | None,
-) -> tuple[list[AnyTable], FeatureRows]:
-    """Returns the columns of roles of each table, and the features of all tables.
-
-    Args:
-        columns: role -> column.
-    """
-    shape = sum(table.max_rows for table in tables), len(chosen)
-    names = [table.name for table in tables]
-    folder = None if scratch is None else Path(scratch)
-    lengths = {
-        role: min(max(table.id_length(column) for table in tables), LONGEST_ID)
-        for role, column in columns.items()
-    }
-    filled = FeatureRows(chosen, allocate_features(names, shape, lengths, folder))
-    roles = sorted({*columns.values()})
-    loaded: list[AnyTable] = []
+def _read(opened: Sequence[_Opened], columns: Mapping[str, str], chosen: Sequence[str]) -> list[Table]:
+    """Returns the rows of all tables, with the columns of roles (role -> column) and the features."""
+    texts = [column for role, column in columns.items() if role in ("query", "document", *SPLIT_ROLES)]
+    numbers = [column for column in columns.values() if column not in texts]
+    tables = [table.read(texts, [*numbers, *chosen]) for table in opened]
     for table in tables:
-        loaded.append(table.read(roles, list(dict.fromkeys(chosen)), filled.take))
-        _check_rows(table.name, loaded[-1].num_rows)
-        filled.end_table(loaded[-1].num_rows)
-    return loaded, filled
+        if table.num_rows == 0:
+            raise DataError(f"{table.name}: the table has no rows; a data set needs at least one document.")
+    return tables
 
 
-def _find_columns(table: AnyFile, given: Mapping[str, str | None], features: Sequence[str]) -> dict[str, str]:
+def _features(tables: Sequence[Table], chosen: Sequence[str]) -> Features:
+    """Returns the (D, F) features of all tables."""
+    features = np.empty((sum(table.num_rows for table in tables), len(chosen)), dtype=np.float32)
+    start = 0
+    for table in tables:
+        rows = features[start : start + table.num_rows]
+        for number, column in enumerate(chosen):
+            values = table.numbers(column, _FEATURE_REMEDY)
+            # Values beyond float32 become infinite; a signalling NaN is "invalid".
+            with np.errstate(over="ignore", invalid="ignore"):
+                rows[:, number] = values
+            for row in np.flatnonzero(np.isinf(rows[:, number]))[:1]:
+                raise DataError(
+                    f"{table.place(int(row))}: column '{column}' is {values[row]}; features must be finite "
+                    "in float32. Rescale the feature, and leave missing values empty."
+                )
+        start += table.num_rows
+    return features
+
+
+def _find_columns(table: _Opened, given: Mapping[str, str | None], features: Sequence[str]) -> dict[str, str]:
     """Returns role -> column, for the roles that the table has."""
     listed = set(map(str, features))
     columns = {}
@@ -606,7 +687,7 @@ def _find_columns(table: AnyFile, given: Mapping[str, str | None], features: Seq
     return columns
 
 
-def _check_there(table: AnyFile, role: str, name: str | None, features: Sequence[str]) -> None:
+def _check_there(table: _Opened, role: str, name: str | None, features: Sequence[str]) -> None:
     """Raises DataError if no column is assigned to a role and none has one of its default names."""
     usual = set(ROLES[role]) & set(table.columns) - set(map(str, features))
     if name is None and not usual:
@@ -619,7 +700,7 @@ def _check_there(table: AnyFile, role: str, name: str | None, features: Sequence
         )
 
 
-def _check_separator(table: AnyFile) -> None:
+def _check_separator(table: _Opened) -> None:
     """Raises DataError if the name of the only column of a table has the separator of other tables."""
     for separator, plural in (("\t", "tabs"), (";", "semicolons")):
         if separator in table.columns[0]:
@@ -638,7 +719,7 @@ def _listed(columns: Sequence[str]) -> str:
     return f"Its columns are {names}."
 
 
-def _check_one_role_each(table: AnyFile, columns: Mapping[str, str]) -> None:
+def _check_one_role_each(table: _Opened, columns: Mapping[str, str]) -> None:
     role_of: dict[str, str] = {}
     for role, column in columns.items():
         if role not in SPLIT_ROLES and role_of.setdefault(column, role) != role:
@@ -649,7 +730,7 @@ def _check_one_role_each(table: AnyFile, columns: Mapping[str, str]) -> None:
 
 
 def _find_features(
-    table: AnyFile,
+    table: _Opened,
     columns: Mapping[str, str],
     features: Sequence[str] | None,
     feature_names: Sequence[str] | None,
@@ -687,7 +768,7 @@ def _find_features(
     return wanted
 
 
-def _check_feature(table: AnyFile, column: str) -> None:
+def _check_feature(table: _Opened, column: str) -> None:
     """Raises DataError for an unlisted column that is unlikely to be a feature."""
     if NO_NAME.fullmatch(column):
         raise DataError(
@@ -701,7 +782,7 @@ def _check_feature(table: AnyFile, column: str) -> None:
         )
 
 
-def _check_width(table: AnyFile, chosen: Sequence[str], num_features: int) -> None:
+def _check_width(table: _Opened, chosen: Sequence[str], num_features: int) -> None:
     check_whole("num_features", num_features)
     if len(chosen) != num_features:
         raise DataError(
@@ -711,51 +792,43 @@ def _check_width(table: AnyFile, chosen: Sequence[str], num_features: int) -> No
 
 
 def _join(
-    tables: Sequence[AnyTable],
+    tables: Sequence[Table],
     columns: Mapping[str, str],
     chosen: Sequence[str],
-    filled: FeatureRows,
     sort_queries: bool,
     whole_labels: bool,
 ) -> RankingDataset:
-    """Joins the tables into one data set, its rows in the order of `gather_runs`."""
+    """Joins the tables into one data set, its rows in the order of `gather`."""
     ends = np.cumsum([table.num_rows for table in tables])
 
     def place(row: int) -> str:
         number = int(np.searchsorted(ends, row, side="right"))
         return tables[number].place(row - int(ends[number]) + tables[number].num_rows)
 
-    def of_role(role: str, read: Callable[[AnyTable, str], NDArray[Any]]) -> NDArray[Any] | None:
+    def of_role(role: str, read: Callable[[Table, str], NDArray[Any]]) -> NDArray[Any] | None:
         if role not in columns:
             return None
-        parts = [read(table, columns[role]) for table in tables]
-        # Ids may take as much memory as the features; they are not copied, but numbers may be views.
-        whole = parts[0] if len(parts) == 1 and role == "document" else np.concatenate(parts)
-        return gathered.take(whole)
+        return gathered.take(np.concatenate([read(table, columns[role]) for table in tables]))
 
-    gathered = _gather(tables, columns["query"], sort_queries, place)
+    queries = [query for table in tables for query in _queries(table, columns["query"])]
+    gathered = gather(queries, sort_queries, place)
     weights = of_role("weight", _weights)
     if weights is not None:
         check_some_weight(weights, gathered, place)
     parts: dict[str, Any] = {
         "labels": of_role("label", partial(_labels, whole_labels=whole_labels)),
-        "document_ids": of_role("document", lambda table, column: table.ids(column)),
+        "document_ids": of_role("document", lambda table, column: np.array(table.ids(column))),
         "document_weights": weights,
         "positions": of_role("position", _positions),
     }
-    array = filled.complete()
-    features: AnyFeatures = array
-    if is_mapped(array):
-        features = gathered.take_features(array)
-    else:
-        order_rows(array, gathered.file_rows)
+    features = cast(Features, CheckedFeatures(gathered.take(_features(tables, chosen))))
     try:
         return RankingDataset(
             query_start=gathered.query_start,
             query_ids=gathered.query_ids,
             file_rows=gathered.file_rows,
             feature_names=tuple(chosen),
-            features=cast(Features, CheckedFeatures(features)),
+            features=features,
             **parts,
         )
     except DataError as error:
@@ -763,19 +836,8 @@ def _join(
         raise DataError(f"{', '.join(table.name for table in tables)}: {error}") from None
 
 
-def _gather(tables: Sequence[AnyTable], column: str, sort_queries: bool, place: PlaceOfRow) -> Gathered:
-    """Groups the rows of all tables by query; see `gather_runs`."""
-    queries: list[str] = []
-    sizes: list[int] = []
-    for table in tables:
-        for query, rows in itertools.groupby(_queries(table, column)):
-            queries.append(query)
-            sizes.append(sum(1 for _ in rows))
-    return gather_runs(queries, np.array(sizes), sort_queries, place)
-
-
-def _queries(table: AnyTable, column: str) -> list[str]:
-    queries = table.texts(column)
+def _queries(table: Table, column: str) -> list[str]:
+    queries = table.ids(column)
     if "" in queries:
         raise DataError(
             f"{table.place(queries.index(''))}: column '{column}' is empty; every row needs a query id."
@@ -783,7 +845,7 @@ def _queries(table: AnyTable, column: str) -> list[str]:
     return queries
 
 
-def _labels(table: AnyTable, column: str, whole_labels: bool) -> Labels:
+def _labels(table: Table, column: str, whole_labels: bool) -> Labels:
     remedy = "write grades as numbers, with 0 for irrelevant"
     labels = table.numbers(column, remedy)
     bad = ~np.isfinite(labels) | (labels < 0) | (whole_labels & (labels != np.floor(labels)))
@@ -792,7 +854,7 @@ def _labels(table: AnyTable, column: str, whole_labels: bool) -> Labels:
     return labels
 
 
-def _check_labels_if_any(table: AnyTable, column: str) -> None:
+def _check_labels_if_any(table: Table, column: str) -> None:
     """Raises DataError if only some rows have a label, or a label is invalid."""
     remedy = "write grades as numbers, with 0 for irrelevant, or clear the whole column"
     without = np.isnan(table.numbers(column, remedy))
@@ -806,14 +868,14 @@ def _check_labels_if_any(table: AnyTable, column: str) -> None:
     _labels(table, column, whole_labels=False)
 
 
-def _weights(table: AnyTable, column: str) -> NDArray[np.float64]:
+def _weights(table: Table, column: str) -> NDArray[np.float64]:
     weights = table.numbers(column, "write a number of 0 or more for each document")
     for row in np.flatnonzero(~np.isfinite(weights) | (weights < 0))[:1]:
         check_weight(float(weights[row]), _shown(weights[row], column), table.place(int(row)))
     return weights
 
 
-def _positions(table: AnyTable, column: str) -> NDArray[np.int64]:
+def _positions(table: Table, column: str) -> NDArray[np.int64]:
     positions = table.numbers(column, "write the rank at which each document was shown")
     # Above 2^53 a double does not represent every whole number.
     bad = np.flatnonzero(~((positions >= 0) & (positions < 2**53) & (positions == np.floor(positions))))
@@ -827,3 +889,141 @@ def _positions(table: AnyTable, column: str) -> NDArray[np.int64]:
 
 def _shown(value: float, column: str) -> str:
     return f"{float(value)} in column '{column}'"
+
+
+# ---- Columns of a table by which its queries are split: the time of a query, and its group of near-
+# duplicates.
+#
+# A time is a number or a date in ISO 8601, the same in all rows of the column. A query has the latest time
+# of its rows, so that no row of an earlier query is later. All rows of a query are in the same group.
+# Groups are compared without blanks around them, and a whole number without its fraction: 7.0 is the group
+# 7.
+
+_NUMBER_OF_SPLIT, _DATE, _DATE_IN_ZONE = "a number", "a date without a time zone", "a date with a time zone"
+_MONTH = re.compile(r"\d{4}-\d{2}")
+_WHOLE_NUMBER = re.compile(r"([+-]?\d+)\.0+")
+
+_Time = float | np.datetime64
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SplitColumns:
+    """Values of the columns by which queries are split; None if a column is not set."""
+
+    times: Mapping[str, _Time] | None  # query id -> time
+    groups: Mapping[str, str] | None  # query id -> group
+
+
+def _split_columns(tables: Sequence[Table], columns: Mapping[str, str]) -> SplitColumns:
+    """Returns the times and groups of the queries in the tables of one split.
+
+    Args:
+        columns: role -> column, with "query" and possibly some of `SPLIT_ROLES`.
+
+    Raises:
+        DataError: A value is missing, is neither a number nor a date, or differs in kind from another row; or
+            a query is in two groups.
+    """
+    query, split_by, group_by = (columns.get(role) for role in ("query", *SPLIT_ROLES))
+    assert query is not None  # `read_table` checked it; repeated for the type checker
+    return SplitColumns(
+        times=None if split_by is None else _latest_times(tables, query, split_by),
+        groups=None if group_by is None else _groups(tables, query, group_by),
+    )
+
+
+def _latest_times(tables: Sequence[Table], query: str, column: str) -> dict[str, _Time]:
+    """Returns query id -> the latest time of its rows."""
+    latest: dict[str, Any] = {}
+    first: tuple[str, Table, int] | None = None
+    for table in tables:
+        time_of_cell: dict[Any, Any] = {}
+        for row, (query_id, cell) in enumerate(zip(table.ids(query), table.cells(column), strict=True)):
+            if not isinstance(cell, Hashable):
+                raise DataError(
+                    f"{table.place(row)}: column '{column}' is {cell!r}; every row needs a single value. "
+                    "Convert the column, or choose another one."
+                )
+            if cell not in time_of_cell:
+                kind, time_of_cell[cell] = _time_of(cell, table, row, column)
+                first = first or (kind, table, row)
+                if kind != first[0]:
+                    raise DataError(
+                        f"{table.place(row)}: column '{column}' is {cell!r}, {kind}, but "
+                        f"{first[1].place(first[2])} has {first[0]}; times of different kinds cannot be "
+                        "compared. Write all values of the column alike."
+                    )
+            latest[query_id] = max(time_of_cell[cell], latest.get(query_id, time_of_cell[cell]))
+    return latest
+
+
+def _time_of(cell: object, table: Table, row: int, column: str) -> tuple[str, _Time]:
+    """Returns the kind and the value of a time in a row of a table."""
+    try:
+        if isinstance(cell, str):
+            kind, time = _of_text(cell)
+        elif isinstance(cell, datetime.date) and cell == cell:  # pandas' NaT is a date that is not itself
+            kind, time = _of_date(cell)
+        else:
+            kind, time = _NUMBER_OF_SPLIT, _finite(number_of(cell))
+    except (ValueError, OverflowError):
+        raise DataError(
+            f"{table.place(row)}: column '{column}' is {cell!r}, which is neither a finite number nor a date "
+            "in ISO 8601, such as 2026-01-31. Convert the column, or choose another one with split_by (in a "
+            "run data.split_by)."
+        ) from None
+    if time != time:
+        raise DataError(
+            f"{table.place(row)}: column '{column}' is {cell!r}, but a split by time needs a time in every "
+            "row. Add it, or remove the query."
+        )
+    return kind, time
+
+
+def _of_text(cell: str) -> tuple[str, _Time]:
+    try:
+        return _NUMBER_OF_SPLIT, _finite(number_of(cell))
+    except ValueError:
+        text = cell.strip()
+        return _of_date(datetime.datetime.fromisoformat(f"{text}-01" if _MONTH.fullmatch(text) else text))
+
+
+def _finite(number: float) -> float:
+    """Returns a number or NaN, a missing value. Raises ValueError if it is infinite."""
+    if math.isinf(number):
+        raise ValueError
+    return number
+
+
+def _of_date(date: datetime.date) -> tuple[str, np.datetime64]:
+    if not isinstance(date, datetime.datetime) or date.tzinfo is None:
+        return _DATE, np.datetime64(date, "us")
+    return _DATE_IN_ZONE, np.datetime64(date.astimezone(datetime.UTC).replace(tzinfo=None), "us")
+
+
+def _groups(tables: Sequence[Table], query: str, column: str) -> dict[str, str]:
+    """Returns query id -> group."""
+    groups: dict[str, str] = {}
+    for table in tables:
+        of_rows = zip(table.ids(query), table.ids(column), strict=True)
+        for row, (query_id, cell) in enumerate(of_rows):
+            group = _group_of(cell)
+            if group.lower() in MISSING:
+                raise DataError(
+                    f"{table.place(row)}: column '{column}' is {cell!r}, but every query needs a group. "
+                    "Give a query without near-duplicates a group of its own, such as its query id."
+                )
+            if groups.setdefault(query_id, group) != group:
+                raise DataError(
+                    f"{table.place(row)}: column '{column}' puts query {query_id!r} into group {group!r}, "
+                    f"but an earlier row puts it into group {groups[query_id]!r}. Give all rows of a query "
+                    "the same group, or choose another column with group_by (in a run data.group_by)."
+                )
+    return groups
+
+
+def _group_of(cell: str) -> str:
+    """Returns the group in a cell: 7 for 7.0, which pandas writes if the column once had missing values."""
+    text = cell.strip()
+    whole = _WHOLE_NUMBER.fullmatch(text)
+    return whole[1] if whole else text
