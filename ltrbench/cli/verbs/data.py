@@ -164,8 +164,8 @@ def fetch_command(
     """Downloads the published data set NAME, checks it and unpacks it.
 
     NAME is a YAML of conf/data, whose node fetch has the address, size and SHA-256 of the archive. The
-    licence is printed first. An interrupted download continues when the command is repeated. An archive that
-    you downloaded yourself into the data folder is checked and unpacked. Existing files are not overwritten.
+    licence is printed first. An archive that you downloaded yourself into the data folder is checked and
+    unpacked. Existing files are not overwritten.
 
     \b
         python -m ltrbench data fetch istella_s

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,19 +13,16 @@ class Loopback(ThreadingHTTPServer):
     """Serves `content`.
 
     Paths:
-        /file: the content, with Range.
-        /whole: the content from its first byte, whatever the request asks for.
+        /file: the content.
+        /broken: the first bytes of it.
         /endless: more and more bytes without a Content-Length.
-        /shifted: one byte too many for a Range.
         /page: a short page.
         /hops/N: N redirects, then /file.
-        /away: a redirect to `away`.
+        /away: a redirect to a local file.
         anything else: 404.
 
     Attributes:
-        breaks: bytes after which each of the next responses breaks off.
-        busy: number of the next requests that are answered with 503.
-        ranges: the header Range of each request for the file.
+        requests: number of requests.
         passwords: the header Authorization of each request.
     """
 
@@ -35,10 +31,7 @@ class Loopback(ThreadingHTTPServer):
     def __init__(self, content: bytes) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.content = content
-        self.breaks: list[int] = []
-        self.busy = 0
-        self.away = ""
-        self.ranges: list[str | None] = []
+        self.requests = 0
         self.passwords: list[str | None] = []
 
     def url(self, path: str) -> str:
@@ -61,25 +54,28 @@ class _Handler(BaseHTTPRequestHandler):
     server: Loopback
 
     def do_GET(self) -> None:
+        self.server.requests += 1
         self.server.passwords.append(self.headers["Authorization"])
-        if self.server.busy:
-            self.server.busy -= 1
-            self.send_error(503)
-        elif self.path.startswith("/hops/"):
+        content = self.server.content
+        if self.path.startswith("/hops/"):
             hops = int(self.path.removeprefix("/hops/"))
             self._redirect(f"/hops/{hops - 1}" if hops > 1 else "/file")
         elif self.path == "/away":
-            self._redirect(self.server.away)
-        elif self.path in ("/file", "/shifted", "/whole"):
-            self._send_content()
-        elif self.path == "/endless":
-            self._send_endlessly()
-        elif self.path == "/page":
+            self._redirect("file:///etc/passwd")
+        elif self.path in ("/file", "/broken", "/page"):
+            content = b"<html>" if self.path == "/page" else content
             self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", "6")
+            self.send_header("Content-Type", "text/html" if self.path == "/page" else "application/zip")
+            self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(b"<html>")
+            self.wfile.write(content[:300] if self.path == "/broken" else content)
+            self.close_connection = True
+        elif self.path == "/endless":
+            self.send_response(200)
+            self.end_headers()
+            with contextlib.suppress(OSError):  # the client has had enough
+                while True:
+                    self.wfile.write(content)
         else:
             self.send_error(404)
 
@@ -88,30 +84,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Location", location)
         self.send_header("Content-Length", "0")
         self.end_headers()
-
-    def _send_content(self) -> None:
-        content, given = self.server.content, self.headers["Range"]
-        self.server.ranges.append(given)
-        begin = re.fullmatch(r"bytes=(\d+)-", given or "")
-        if begin and self.path != "/whole":
-            start = int(begin[1]) - (self.path == "/shifted")
-            self.send_response(206)
-            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-            content = content[start:]
-        else:
-            self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content[: self.server.breaks.pop(0)] if self.server.breaks else content)
-        # Also ends a response that is shorter than announced.
-        self.close_connection = True
-
-    def _send_endlessly(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        with contextlib.suppress(OSError):  # the client has had enough
-            while True:
-                self.wfile.write(self.server.content)
 
     def log_message(self, *arguments: Any) -> None:
         del arguments

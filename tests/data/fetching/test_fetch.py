@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,7 +16,6 @@ from paths import CONF
 
 from ltrbench.cli import main
 from ltrbench.config import build, register_schema
-from ltrbench.data import fetch as transfer
 from ltrbench.data.fetch import address_of
 from ltrbench.data.sources import DataSource, FileSource, LetorFiles, PublishedArchive
 from ltrbench.errors import ConfigError, DataError
@@ -40,7 +36,6 @@ Fetch = Callable[..., int]
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
     """Serves a data set of two folds."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(transfer.download, "__defaults__", (lambda seconds: None,))
     with serving(packed(tmp_path / "published.zip", FOLDS).read_bytes()) as server:
         yield server
 
@@ -106,7 +101,7 @@ def test_a_data_set_arrives_in_its_folder_and_is_not_fetched_again(
     assert fetch() == 0
     out = capsys.readouterr().out
     assert all(part in out for part in ("data=folds", "4 files", str(tmp_path / "data")))
-    assert server.ranges == [None]
+    assert server.requests == 1
 
 
 def test_a_run_without_the_files_points_to_data_fetch(tmp_path: Path) -> None:
@@ -131,56 +126,35 @@ def test_files_that_exist_are_kept_and_named(
     assert str(kept) in capsys.readouterr().err
 
 
-def test_an_interrupted_download_is_continued_by_the_next_command(
-    fetch: Fetch, server: Loopback, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    server.breaks = [300, *[0] * transfer.ATTEMPTS]
-    assert fetch() == 2
-    assert below(tmp_path / "data") == {"folds.zip.part": server.content[:300]}
-    assert refuses(capsys, "300 of", str(len(server.content)), "repeat")
-    server.ranges.clear()
-    assert fetch() == 0
-    assert server.ranges == ["bytes=300-"]
-    assert below(tmp_path / "data/FOLDS") == FOLDS
-
-
-def test_after_ctrl_c_the_next_command_continues(
-    fetch: Fetch,
-    server: Loopback,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def interrupt(seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    server.breaks = [300]
-    with monkeypatch.context() as patched:
-        patched.setattr(transfer.download, "__defaults__", (interrupt,))
-        assert fetch() == 130
-    assert refuses(capsys, "interrupted")
-    assert below(tmp_path / "data") == {"folds.zip.part": server.content[:300]}
-    assert fetch() == 0
-    assert server.ranges[-1] == "bytes=300-"
-
-
 def test_a_wrong_checksum_leaves_nothing_that_looks_finished(
     fetch: Fetch, server: Loopback, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert fetch(sha256="0" * 64) == 2
     assert list((tmp_path / "data").iterdir()) == []
     digest = hashlib.sha256(server.content).hexdigest()
-    assert refuses(capsys, digest, "0" * 64, "data.fetch.sha256", "repeat", "--url")
-    # A partial file of something else is noticed too, and the next command begins again.
-    (tmp_path / "data/folds.zip.part").write_bytes(b"#" * 100)
-    assert fetch() == 2
-    assert fetch() == 0
+    assert refuses(capsys, digest, "0" * 64, "data.fetch.sha256", "Repeat", "--url")
 
 
-def test_an_address_that_leads_to_nothing_leaves_nothing(
-    fetch: Fetch, server: Loopback, tmp_path: Path
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [
+        ("absent", ["answers 404", "page of the publisher", "--url"]),
+        ("page", ["6 bytes", "text/html", "data.fetch.size", "--url"]),
+        ("endless", ["more than", "data.fetch.size"]),
+        ("broken", ["IncompleteRead", "repeat"]),
+        ("away", ["file:///etc/passwd", "--url"]),
+    ],
+)
+def test_an_address_that_leads_to_something_else_leaves_nothing(
+    fetch: Fetch,
+    server: Loopback,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    path: str,
+    parts: list[str],
 ) -> None:
-    assert fetch(url=server.url("absent")) == 2
+    assert fetch(url=server.url(path)) == 2
+    assert refuses(capsys, *parts)
     assert list((tmp_path / "data").iterdir()) == []
 
 
@@ -195,7 +169,7 @@ def test_an_address_that_is_not_verified_is_printed_and_not_used(
     assert all(part in printed.err for part in parts)
     assert fetch(verified=False, url=None) == 2
     assert "--url" in capsys.readouterr().err
-    assert server.ranges == []
+    assert server.requests == 0
     assert fetch("--url", server.url("hops/2"), verified=False, url=None) == 0
     assert below(tmp_path / "data/FOLDS") == FOLDS
 
@@ -215,7 +189,7 @@ def test_a_licence_that_must_be_accepted_is_accepted_by_an_option(
         printed = capsys.readouterr()
         assert "Free of any terms." in printed.out
         assert all(part in printed.err for part in ("https://example.com/folds", "--accept-licence"))
-    assert server.ranges == []
+    assert server.requests == 0
     assert fetch("--accept-licence", must_accept=True) == 0
 
 
@@ -232,7 +206,7 @@ def test_an_archive_that_the_user_downloaded_is_checked_and_unpacked(
     file.write_bytes(server.content)
     assert fetch(verified=False, must_accept=True) == 0
     assert below(tmp_path / "data/FOLDS") == FOLDS
-    assert server.ranges == []
+    assert server.requests == 0
 
 
 def test_an_archive_without_a_file_of_a_fold_is_refused(
@@ -251,36 +225,6 @@ def test_an_archive_larger_than_its_limit_is_refused(
     assert fetch(max_unpacked_gb=1e-6) == 2
     assert refuses(capsys, "folds.zip", "1000 bytes", "Fold1/a.txt")
     assert not (tmp_path / "data/FOLDS").exists()
-
-
-def test_two_commands_do_not_write_one_file(
-    fetch: Fetch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "data").mkdir()
-    part = tmp_path / "data/folds.zip.part"
-    with part.open("ab") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        assert fetch() == 2
-        assert refuses(capsys, str(part), "another command", "wait")
-    assert fetch() == 0
-
-
-def test_a_partial_file_that_another_command_removes_is_not_written(
-    fetch: Fetch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    part = tmp_path / "data/folds.zip.part"
-    with monkeypatch.context() as patched:
-        patched.setattr(fcntl, "flock", lambda file, operation: part.unlink())
-        assert fetch() == 2
-    assert refuses(capsys, str(part), "another command", "repeat")
-    with monkeypatch.context() as patched:
-
-        def flock(file: object, operation: int) -> None:
-            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-        patched.setattr(fcntl, "flock", flock)
-        assert fetch() == 2
-    assert refuses(capsys, str(part), os.strerror(errno.ENOLCK), "--root")
 
 
 def test_a_password_of_an_address_is_not_printed(
@@ -305,30 +249,6 @@ def test_a_data_folder_that_no_path_uses_is_refused(
     words = ["data", "fetch", "mine", "--config-dir", str(tmp_path)]
     assert main([*words, "--root", "elsewhere"]) == 2
     assert refuses(capsys, "data=mine", "--root elsewhere", "${.root}")
-
-
-def test_a_partial_file_that_is_a_link_is_refused(
-    fetch: Fetch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/folds.zip.part").symlink_to(tmp_path / "elsewhere")
-    assert fetch() == 2
-    assert refuses(capsys, "folds.zip.part", "--root")
-    assert not (tmp_path / "elsewhere").exists()
-
-
-def test_a_full_disk_is_named_and_what_has_arrived_is_kept(
-    fetch: Fetch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def append(part: object, block: bytes) -> None:
-        os.write(part.fileno(), block[:10])  # type: ignore[attr-defined]
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patched:
-        patched.setattr(transfer, "_append", append)
-        assert fetch() == 2
-    assert refuses(capsys, "folds.zip.part", "No space left", "10 of", "repeat")
-    assert fetch() == 0
 
 
 @pytest.mark.parametrize(
@@ -359,7 +279,7 @@ def test_a_node_that_cannot_be_used_is_named(
     assert fetch(**{field: value}) == 2
     error = capsys.readouterr().err
     assert all(part in error for part in (f"data.fetch.{field}", *parts)), error
-    assert server.ranges == []
+    assert server.requests == 0
 
 
 # conf/data
