@@ -39,7 +39,6 @@ from ltrbench.shapes import Features, QueryStart
 # Large enough to hide the overhead of a call. Larger blocks are new memory of the system each time, which
 # takes longer than reading [measured].
 _BLOCK_BYTES = 1 << 18
-_PACKED_BYTES = 1 << 20  # read at a time from bz2 and xz, which expand to several times that size
 
 # Exceptions of the libraries on a damaged stream; pyarrow's ArrowInvalid is a ValueError.
 _DAMAGE = (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError)
@@ -54,48 +53,6 @@ class Compression:
     unpack: Callable[[IO[bytes]], Any]  # returns a byte stream, whose type depends on the library
     pack: Callable[[IO[bytes]], Any]
     test: str
-
-
-class _Streams:
-    """Concatenated compressed streams, as `cat` joins them; zeros after a stream are padding.
-
-    Python's BZ2File and LZMAFile ignore any bytes after a complete stream that are not another stream: they
-    would silently read only the beginning of a file that is damaged there.
-    """
-
-    def __init__(
-        self, new: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor], raw: IO[bytes]
-    ) -> None:
-        self._new = new
-        self._raw = raw
-        self._stream = new()
-
-    def read(self, size: int) -> bytes:
-        """Returns at most `size` bytes; empty at the end.
-
-        Raises:
-            EOFError, OSError or LZMAError: The file is truncated or damaged.
-        """
-        while True:
-            packed = b""
-            if self._stream.eof:
-                packed = self._after_stream()
-                if not packed:
-                    return b""
-                self._stream = self._new()
-            elif self._stream.needs_input:
-                packed = self._raw.read(_PACKED_BYTES)
-                if not packed:
-                    raise EOFError("the file ends before the end of its stream")
-            plain = self._stream.decompress(packed, size)
-            if plain:
-                return plain
-
-    def _after_stream(self) -> bytes:
-        rest = self._stream.unused_data.lstrip(b"\0")
-        while not rest and (packed := self._raw.read(_PACKED_BYTES)):
-            rest = packed.lstrip(b"\0")
-        return rest
 
 
 def _unpack_gz(packed: IO[bytes]) -> Any:
@@ -122,16 +79,8 @@ def _pack_zst(plain: IO[bytes]) -> Any:
 
 COMPRESSIONS = (
     Compression(".gz", b"\x1f\x8b", _unpack_gz, _pack_gz, "gzip -t"),
-    Compression(
-        ".bz2", b"BZh", partial(_Streams, bz2.BZ2Decompressor), partial(bz2.BZ2File, mode="w"), "bzip2 -t"
-    ),
-    Compression(
-        ".xz",
-        b"\xfd7zXZ\x00",
-        partial(_Streams, lzma.LZMADecompressor),
-        partial(lzma.LZMAFile, mode="w"),
-        "xz -t",
-    ),
+    Compression(".bz2", b"BZh", bz2.BZ2File, partial(bz2.BZ2File, mode="w"), "bzip2 -t"),
+    Compression(".xz", b"\xfd7zXZ\x00", lzma.LZMAFile, partial(lzma.LZMAFile, mode="w"), "xz -t"),
     Compression(".zst", b"\x28\xb5\x2f\xfd", _unpack_zst, _pack_zst, "zstd -t"),
 )
 

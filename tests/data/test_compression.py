@@ -63,37 +63,6 @@ def test_packed_files_joined_by_cat_are_one_file(tmp_path: Path, ending: str) ->
 
 
 @EVERY_ENDING
-def test_what_follows_a_whole_stream_and_is_none_is_damage(tmp_path: Path, text: bytes, ending: str) -> None:
-    file = tmp_path / "train.txt"
-    for between in (b"XXXX", b"\0XXX"):
-        file.write_bytes(PACK[ending](text) + between + PACK[ending](text))
-        with pytest.raises(DataError, match=naming(f"{file}:", "damaged")):
-            content_of(file)
-
-
-@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz"])
-def test_zeros_between_streams_and_after_them_are_padding(tmp_path: Path, ending: str) -> None:
-    file = tmp_path / "train.txt"
-    file.write_bytes(PACK[ending](b"one\n") + bytes(8) + PACK[ending](b"two\n") + bytes(4))
-    assert content_of(file) == b"one\ntwo\n"
-
-
-@pytest.mark.parametrize("ending", [".bz2", ".xz"])
-@given(lengths=st.lists(st.integers(0, 300), min_size=1, max_size=4), packed=st.integers(1, 90))
-@settings(deadline=None, max_examples=50)
-def test_streams_are_whole_however_they_are_cut(
-    tmp_path_factory: pytest.TempPathFactory, ending: str, lengths: list[int], packed: int
-) -> None:
-    file = tmp_path_factory.mktemp("packed") / "train.txt"
-    parts = [b"%d " % number * length for number, length in enumerate(lengths)]
-    file.write_bytes(b"".join(map(PACK[ending], parts)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compression, "_PACKED_BYTES", packed)
-        patch.setattr(compression, "_BLOCK_BYTES", 100)
-        assert content_of(file) == b"".join(parts)
-
-
-@EVERY_ENDING
 def test_a_truncated_or_damaged_file_is_an_error_that_says_so(
     tmp_path: Path, text: bytes, ending: str
 ) -> None:
@@ -163,14 +132,3 @@ def test_a_pipe_is_read_like_a_file(tmp_path: Path, text: bytes, ending: str) ->
     writer.start()
     assert content_of(pipe) == text
     writer.join()
-
-
-def test_a_mark_of_utf8_is_left_out_at_the_beginning_only(tmp_path: Path) -> None:
-    (tmp_path / "train.txt").write_bytes(b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n")
-    assert content_of(tmp_path / "train.txt") == b"one\n\xef\xbb\xbftwo\n"
-
-
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    for file, parts in ((tmp_path, ["file in it"]), (tmp_path / "no/train.txt", ["Check the folder"])):
-        with pytest.raises(DataError, match=naming(file, *parts)), write_whole(file):
-            pytest.fail("there is nothing to write to")

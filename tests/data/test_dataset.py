@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from messages import naming
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import CheckedFeatures, StackedRows, arrays_of
+from ltrbench.data.features import CheckedFeatures, StackedRows
 from ltrbench.errors import DataError
 
 
@@ -137,10 +137,6 @@ def test_whatever_a_backend_or_metric_can_see_changes_the_fingerprint(changes: d
     assert dataset(**changes).fingerprint != dataset().fingerprint
 
 
-def test_names_for_people_do_not_change_the_fingerprint() -> None:
-    assert dataset(document_ids=None, feature_names=("x", "y")).fingerprint == dataset().fingerprint
-
-
 @given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=8), data=st.data())
 @settings(deadline=None)
 def test_taken_queries_keep_every_document_with_all_that_belongs_to_it(
@@ -171,16 +167,6 @@ def test_taken_queries_keep_every_document_with_all_that_belongs_to_it(
     assert taken.query_weights.tolist() == [query + 1 for query in queries]
 
 
-def test_taken_queries_share_the_features() -> None:
-    whole = dataset()
-    for queries in ([1, 2], [2, 0], [0, 1, 2]):
-        taken = whole.take_queries(queries)
-        assert {id(array) for array in arrays_of(taken.features)} == {id(next(arrays_of(whole.features)))}
-        again = taken.take_queries(range(taken.num_queries))
-        assert {id(array) for array in arrays_of(again.features)} == {id(next(arrays_of(whole.features)))}
-    assert type(whole.take_queries([1, 2]).features) is np.ndarray
-
-
 def test_features_of_a_matrix_are_those_of_an_array() -> None:
     in_array = dataset(document_weights=np.arange(6.0), query_weights=None)
     stacked = StackedRows([in_array.features[:2], in_array.features[2:]])
@@ -193,16 +179,6 @@ def test_features_of_a_matrix_are_those_of_an_array() -> None:
     assert data.with_mean_weight_one().fingerprint == in_array.with_mean_weight_one().fingerprint
     assert data.take_queries([2, 0]).fingerprint == in_array.take_queries([2, 0]).fingerprint
     assert data.to_frame().equals(in_array.to_frame())
-
-
-def test_a_data_set_in_memory_is_the_same_data_with_an_array() -> None:
-    data = dataset().take_queries([2, 0])
-    in_memory = data.in_memory()
-    assert type(in_memory.features) is np.ndarray
-    assert not in_memory.features.flags.writeable
-    assert in_memory.fingerprint == data.fingerprint
-    assert in_memory.in_memory() is in_memory
-    assert dataset().in_memory().features.base is not None
 
 
 def test_an_infinity_in_a_matrix_is_named() -> None:

@@ -17,7 +17,6 @@ from ltrbench.data.features import (
     FeatureMatrix,
     RowView,
     StackedRows,
-    arrays_of,
     as_array,
     row_blocks,
     row_parts,
@@ -127,47 +126,6 @@ def test_blocks_are_all_rows_in_order_and_read_only(
     assert [len(block) for _, block in blocks[:-1]] == [most] * (len(blocks) - 1)
 
 
-@given(num_rows=st.integers(1, 8), data=st.data())
-def test_a_view_of_a_view_refers_to_the_matrix_at_the_bottom(num_rows: int, data: st.DataObject) -> None:
-    features = StackedRows([numbered(num_rows)])
-    view = RowView(features, data.draw(ranges_of(num_rows)))
-    view_of_view = RowView(view, data.draw(ranges_of(len(view))))
-    assert view_of_view.base is features
-    ranges = view_of_view.ranges
-    assert (ranges[:, 0] < ranges[:, 1]).all()
-    assert (ranges[1:, 0] != ranges[:-1, 1]).all()
-
-
-def test_adjacent_rows_of_an_array_are_a_slice_of_it() -> None:
-    features = numbered(6)
-    taken = take_rows(features, [[1, 2], [2, 5]])
-    assert isinstance(taken, np.ndarray)
-    assert np.shares_memory(taken, features)
-    assert not taken.flags.writeable
-    assert features.flags.writeable
-
-
-def test_all_rows_of_a_matrix_are_the_matrix() -> None:
-    features = StackedRows([numbered(2), numbered(3)])
-    assert take_rows(features, [[0, 1], [1, 5]]) is features
-
-
-def test_rows_within_one_part_are_read_without_a_copy() -> None:
-    parts = [numbered(4), numbered(4)]
-    view = RowView(StackedRows(parts), [[5, 8], [1, 3]])
-    assert np.shares_memory(view.rows(0, 3), parts[1])
-    assert np.shares_memory(view.rows(4, 5), parts[0])
-    assert not np.shares_memory(view.rows(0, 5), parts[0])
-
-
-def test_the_storage_of_views_is_the_array_at_the_bottom() -> None:
-    whole = numbered(6)
-    parts = [whole[:2], whole[2:], numbered(3)]
-    view = RowView(StackedRows(parts), [[5, 7], [0, 1]])
-    assert {id(array) for array in arrays_of(view)} == {id(whole.base), id(parts[2].base)}
-    assert {id(array) for array in arrays_of(whole[2:4])} == {id(whole.base)}
-
-
 def test_reading_mapped_files_by_blocks_does_not_keep_them_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,28 +140,6 @@ def test_reading_mapped_files_by_blocks_does_not_keep_them_in_memory(
         assert (view[:, 3] > 0).all()
         assert (view[np.arange(0, len(view), 100)] >= 0).all()
     assert meter.rise_mb is None or meter.rise_mb < view.nbytes / 1e6 / 2
-
-
-def test_changes_of_a_private_mapping_are_kept(tmp_path: Path) -> None:
-    np.save(tmp_path / "features.npy", numbered(5))
-    mapped = np.load(tmp_path / "features.npy", mmap_mode="c")
-    mapped[0, 0] = 7.0
-    assert [float(block[0, 0]) for _, block in row_blocks(StackedRows([mapped]), 5)] == [7.0]
-    assert mapped[0, 0] == 7.0
-
-
-@pytest.mark.parametrize(
-    "index", [7, -8, [0, 7], [-8], (0, 3), ([True] * 6,), "1", (0, 1, 2), [[0]], 1.5, [0.5]]
-)
-def test_an_index_that_numpy_refuses_is_refused(index: Any) -> None:
-    with pytest.raises((IndexError, TypeError)):
-        RowView(numbered(7), [[0, 7]])[index]
-
-
-@pytest.mark.parametrize("ranges", [[[0, 1], [3, 2]], [[0, 1], [-1, 2]], [[0, 1], [3, 8]]])
-def test_a_range_that_does_not_exist_is_named(ranges: list[list[int]]) -> None:
-    with pytest.raises(DataError, match=naming("ranges[1]", ranges[1], "row 7")):
-        take_rows(numbered(7), ranges)
 
 
 @pytest.mark.parametrize(

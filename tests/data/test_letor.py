@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import math
-import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
 
-from ltrbench.data import RankingDataset, blocks, letor, read_letor
+from ltrbench.data import RankingDataset, blocks, read_letor
 from ltrbench.data import letor_blocks as letor_rows
 from ltrbench.data.letor import read_letor_features
 from ltrbench.data.letor_lines import LineFormat, parse_line
@@ -146,35 +144,6 @@ def test_names_from_a_file_say_how_many_features_there_are(write: Write) -> None
         read_letor(write(b"1 qid:1 3:5\n"), 4, first_index=0, feature_names=names)
 
 
-def test_a_pipe_is_read_like_a_file(write: Write, tmp_path: Path) -> None:
-    content = b"2 qid:7 1:0.5 3:1 # A\n0 qid:7 1:-4 # B\n"
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_bytes, args=[gzip.compress(content)])
-    writer.start()
-    assert same(read_letor(pipe), read_letor(write(content)))
-    writer.join()
-
-
-@pytest.mark.parametrize(
-    "later",
-    [b"0 qid:1 1:1\n", b"0 qid:1 9:1\n0 qid:1 1:1\n", b"0 qid:1 1:1 # long\n" * 2, b"0 qid:1 1:1\n" * 40],
-)
-def test_a_file_that_changes_between_the_passes_is_an_error(
-    write: Write, monkeypatch: pytest.MonkeyPatch, later: bytes
-) -> None:
-    monkeypatch.setattr(blocks, "UNIT_BYTES", 100)
-    file = write(b"0 qid:1 1:1\n0 qid:1 2:1\n")
-
-    def change(*arguments: Any) -> letor_rows.DocumentRows:
-        file.write_bytes(later)
-        return letor_rows.allocate(*arguments)
-
-    monkeypatch.setattr(letor, "allocate", change)
-    with pytest.raises(DataError, match=naming("train.txt:", "changed", "read it again")):
-        read_letor(file)
-
-
 @pytest.mark.parametrize("num_cores", [1, 3])
 def test_the_number_of_cores_changes_nothing(
     write: Write, monkeypatch: pytest.MonkeyPatch, num_cores: int
@@ -284,11 +253,6 @@ def test_a_mistake_in_a_file_that_is_only_to_be_scored_is_named(
         read_letor_features(write(content, "new.txt"), 3)
 
 
-def test_the_files_beside_it_do_not_matter_to_features_alone(write: Write) -> None:
-    write(b"7\n", "new.txt.query")
-    assert read_letor_features(write(b"1:1\n2:1\n", "new.txt")).tolist() == [[1, 0], [0, 1]]
-
-
 # Mistakes
 
 # All other lines of the file are ordinary, so that the kernel must detect the mistake itself.
@@ -386,17 +350,6 @@ def test_a_query_in_two_runs_is_an_error_that_names_both_places(write: Write) ->
     assert all(part in message for part in (f"{file}:2", "sort_queries=true", "data.sort_queries=true"))
 
 
-def test_a_missing_file_a_folder_and_a_locked_file_are_named(tmp_path: Path, write: Write) -> None:
-    with pytest.raises(DataError, match=naming("nowhere.txt:", "not exist", Path.cwd(), "Check the path")):
-        read_letor(tmp_path / "nowhere.txt")
-    for folder in (tmp_path, "."):
-        with pytest.raises(DataError, match=naming(f"{folder}:", "folder", "file in it")):
-            read_letor(folder)
-    file = write(b"1 qid:1 1:1\n")
-    with pytest.raises(DataError, match=naming(file / "train.txt", "(Not a directory)", "permissions")):
-        read_letor(file / "train.txt")
-
-
 def test_an_index_for_which_there_is_no_memory_is_named_before_any_is_taken(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -429,25 +382,6 @@ def test_an_index_that_is_implausible_for_the_text_is_refused_unless_it_is_chose
     assert read_letor(file, 15000).features.shape == (2, 15000)
     assert read_letor(file, sparse=True).features.shape == (2, 15000)
     assert read_letor(write(b"1 qid:1 1:1 2000:3\n" * 60)).features.shape == (60, 2000)
-
-
-def test_the_lines_of_a_file_count_together_for_memory(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "UNIT_BYTES", 12)
-    monkeypatch.setattr(letor_rows, "available_bytes", lambda: 3 * (4 * 1000 + 8) + 160 * 1000)
-    lines = [b"0 qid:1 1:1\n", b"0 qid:1 1000:1\n", b"0 qid:1 1:1\n"]
-    assert read_letor(write(b"".join(lines))).num_features == 1000
-    with pytest.raises(DataError, match=naming("train.txt:2:", "1000 features", "4 documents")):
-        read_letor(write(b"".join([*lines, lines[0]])))
-
-
-def test_memory_that_is_refused_is_an_error_as_well(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    def allocate(*_: object) -> None:
-        raise MemoryError
-
-    # Not by a really huge matrix: some systems allow any allocation and kill the process that uses it.
-    monkeypatch.setattr(letor, "_join", allocate)
-    with pytest.raises(DataError, match=naming("train.txt:", "memory", "Check that index")):
-        read_letor(write(b"0 qid:1 2:1\n"))
 
 
 # Real data

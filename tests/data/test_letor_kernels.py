@@ -276,25 +276,6 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
             read(file, num_features=1000)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"0 qid:10 1:0.000000 2:0.666667 46:1.000000 #docid = GX000-24-12369390 inc = 0.6 prob = 0.13\n"
-        b"2 qid:10 1:0.031310 2:0.5 46:1e-05 # docid = clueweb09-en0003-55-31884 \r\n"
-        b"\n# by hand\n"
-        b"4 qid:WT09-1 3:-7.25 # Stra\xc3\x9fe\n",
-        b"1 0.5 qid:1 1:nan 3:0.30000000000000004 4:1.79769313486232e+308 5:3.4028234663852886e+38\n",
-    ],
-)
-def test_lines_as_published_are_read_by_the_kernel(tmp_path: Path, content: bytes) -> None:
-    file = tmp_path / "train.txt"
-    with without_specification():
-        file.write_bytes(content)
-        read_letor(file, overflow="missing")
-        file.write_bytes(b"".join(line[max(line.find(b"qid"), 0) :] + b"\n" for line in content.splitlines()))
-        read_letor_features(file, overflow="missing")
-
-
 def test_real_lines_keep_their_document_ids_and_are_read_by_the_kernel(
     letor_data: Callable[[str], Path],
 ) -> None:

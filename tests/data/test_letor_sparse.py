@@ -10,9 +10,8 @@ import pytest
 from messages import naming
 
 from ltrbench.data import blocks, letor_blocks, read_letor
-from ltrbench.data.features import SparseRows, csr_of
+from ltrbench.data.features import SparseRows
 from ltrbench.data.letor import read_letor_features
-from ltrbench.data.sources import LetorFiles
 from ltrbench.errors import DataError
 
 Write = Callable[..., Path]
@@ -74,13 +73,3 @@ def test_a_file_whose_matrix_does_not_fit_is_read_by_its_values(
     with pytest.raises(DataError, match=naming(*parts)) as refusal:
         read_letor(file, sparse=True)
     assert "sparse=true" not in str(refusal.value)
-
-
-def test_a_data_source_reads_all_splits_sparsely(write: Write) -> None:
-    train, test = write(b"".join(LINES)), write(b"1 qid:9 2:1\n0 qid:9 7:1\n", "test.txt")
-    source = LetorFiles(name="mine", train=str(train), test=str(test), sort_queries=True, valid_share=0)
-    dense = source.load()
-    source.sparse = True
-    sparse = source.load()
-    assert all(csr_of(split.features) is not None for _, split in sparse)
-    assert [split.fingerprint for _, split in sparse] == [split.fingerprint for _, split in dense]

@@ -104,11 +104,6 @@ def test_a_query_id_is_read_back_or_refused(tmp_path_factory: pytest.TempPathFac
     assert again is None or again.query_ids.tolist() == data.query_ids.tolist()
 
 
-@pytest.mark.parametrize("name", ["7", "A-7", "q:1", "é"])
-def test_an_ordinary_query_id_is_not_refused(tmp_path: Path, name: str) -> None:
-    assert written(one_document(query_ids=[name]), tmp_path / "train.txt", "never") is not None
-
-
 def test_the_text_is_what_other_systems_read(tmp_path: Path) -> None:
     data = RankingDataset(
         features=np.array([[0.1, math.nan], [-2, 0]], dtype=np.float32),
@@ -122,13 +117,6 @@ def test_the_text_is_what_other_systems_read(tmp_path: Path) -> None:
     assert (tmp_path / "train.txt").read_text() == (
         "2 1.5 qid:7 1:0.1 2:nan # docid = GX-1\n0.5 2 qid:8 1:-2.0 2:0.0 # page 9\n"
     )
-
-
-def test_the_same_data_gives_the_same_bytes(tmp_path: Path) -> None:
-    data = one_document()
-    for name in ("one.gz", "other.gz"):
-        write_letor(data, tmp_path / name)
-    assert (tmp_path / "one.gz").read_bytes() == (tmp_path / "other.gz").read_bytes()
 
 
 def test_files_beside_that_belong_to_other_data_are_not_mixed_in(tmp_path: Path) -> None:

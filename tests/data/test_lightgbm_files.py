@@ -60,10 +60,6 @@ def test_a_file_beside_that_would_be_passed_over_is_an_error(write: Write, name:
         read_letor(path)
 
 
-def test_blank_lines_at_the_end_of_a_file_beside_count_for_nothing(write: Write) -> None:
-    assert read_letor(write(query=b"2 \r\n1\r\n\r\n\n")).query_sizes.tolist() == [2, 1]
-
-
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
 def test_files_beside_a_packed_file_bear_the_name_of_the_plain_one(tmp_path: Path, ending: str) -> None:
     data = RankingDataset(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.dataset import _SEEDS, _STEP, DIGITS, num_shared
+from ltrbench.data.dataset import _SEEDS, _STEP, num_shared
 from ltrbench.data.splits import _digests_of_all
 
 
@@ -113,12 +113,6 @@ def test_a_key_depends_on_every_feature_and_label(change: object) -> None:
     assert num_shared(data.query_keys, change(data).query_keys) == 0
 
 
-def test_labels_stay_with_their_documents() -> None:
-    features = np.array([[1.0], [2.0], [1.0], [2.0]], np.float32)
-    data = RankingDataset(features=features, labels=np.array([0.0, 1, 1, 0]), query_start=np.array([0, 2, 4]))
-    assert len(set(data.query_keys)) == 2
-
-
 def test_negative_zero_is_zero_and_every_missing_value_is_the_same() -> None:
     bits = np.array([[0x80000000, 0xFFC00001], [0x3F800000, 0]], np.uint32)
     plain = np.array([[0.0, np.nan], [1.0, 0.0]], np.float32)
@@ -138,12 +132,6 @@ def test_keys_are_the_same_on_every_machine() -> None:
         for query in range(data.num_queries)
     ]
     assert data.query_keys.tolist() == expected
-
-
-def test_a_key_is_a_text_that_is_stored_without_pickle() -> None:
-    data = dataset([2] * 50)
-    assert (data.query_keys.dtype, data.query_keys.shape) == (np.dtype(f"U{DIGITS}"), (50,))
-    assert all(set(key) <= set("0123456789abcdef") for key in data.query_keys.tolist())
 
 
 def test_documents_hashed_in_blocks_have_the_same_keys(monkeypatch: pytest.MonkeyPatch) -> None:

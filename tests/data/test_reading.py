@@ -93,9 +93,3 @@ def test_a_run_tells_how_its_files_are_written_and_nothing_else(absent: float | 
     options = reading_options("test.txt.gz", {**RUN, "absent": absent})
     assert math.isnan(options.pop("absent"))
     assert options == {"first_index": 0, "overflow": "cap", "sort_queries": False}
-
-
-def test_only_what_the_reader_of_the_path_has_is_told() -> None:
-    assert reading_options("test.csv", RUN) == {"sort_queries": False}
-    table = {"label": "grade", "query": None, "features": ["bm25"], "whole_labels": True}
-    assert reading_options("test.parquet", table) == {"label": "grade", "features": ["bm25"]}

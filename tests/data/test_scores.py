@@ -56,19 +56,3 @@ def test_what_is_not_a_score_a_document_is_named_with_its_line(
     place, *others = parts
     with pytest.raises(DataError, match=naming(f"{tmp_path / 'scores.txt'}{place}", *others)):
         read_scores(tmp_path / "scores.txt", 3)
-
-
-def test_an_absent_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=naming(f"{tmp_path / 'no.txt'}:", "not exist", "Check the path")):
-        read_scores(tmp_path / "no.txt", 3)
-
-
-def test_a_byte_order_mark_is_no_part_of_the_first_score(tmp_path: Path) -> None:
-    (tmp_path / "scores.txt").write_bytes(b"\xef\xbb\xbf0.5\n-inf\n")
-    assert read_scores(tmp_path / "scores.txt", 2).tolist() == [0.5, -np.inf]
-
-
-def test_a_score_that_a_double_cannot_hold_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "scores.txt").write_text("0.5\n1e400\n")
-    with pytest.raises(DataError, match=naming("scores.txt:2:", "'1e400'", "double", "rescale")):
-        read_scores(tmp_path / "scores.txt", 2)

@@ -60,11 +60,3 @@ def test_segments_are_those_of_their_definition(
     expected = by_definition(bits[::-1].tolist())
     assert segments_of(take_rows(sparse, last_first)) == expected  # type: ignore[arg-type]
     assert segments_of(take_rows(StackedRows([sparse, features]), last_first)) == expected  # type: ignore[arg-type]
-
-
-def test_sparse_rows_are_not_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SparseRows, "_dense_block", None)
-    sparse = SparseRows(
-        np.array([0, 1, 1]), np.array([7], np.int32), np.ones(1, np.float32), num_features=2**31 - 1
-    )
-    assert [column for column, _ in segments_of(sparse)] == [0, 7, 8, 0]

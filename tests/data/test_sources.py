@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -110,18 +109,6 @@ def test_an_absent_file_is_named_in_full_with_what_to_obtain(files: Path) -> Non
         source.load()
 
 
-def test_paths_start_in_the_current_folder_and_know_the_home_folder(
-    files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(files)
-    monkeypatch.setenv("HOME", str(files))
-    one, other = (
-        LetorFiles(name="mine", train="train.txt").load(),
-        LetorFiles(name="mine", train="~/train.txt").load(),
-    )
-    assert one.train.fingerprint == other.train.fingerprint
-
-
 def test_over_the_folds_of_cv_every_query_is_tested_once_and_never_trained_on(files: Path) -> None:
     tested: list[str] = []
     for fold in range(1, 6):
@@ -179,13 +166,6 @@ VERSIONS = {"raw": {"train": "train.txt"}, "scaled": {"train": "train.txt"}}
 def test_settings_that_exclude_each_other_are_named(settings: dict[str, Any], parts: list[str]) -> None:
     with pytest.raises(ConfigError, match=naming(*parts)):
         LetorFiles(name="mine", train="train.txt", **settings)
-
-
-def test_several_files_are_one_split(files: Path) -> None:
-    both = LetorFiles(
-        name="mine", train=[f"{files}/train.txt", f"{files}/vali.txt"], test=f"{files}/test.txt"
-    )
-    assert sum(split.num_queries for _, split in both.load()) == 10 + 4 + 5
 
 
 def test_names_from_a_file_reach_every_split(files: Path) -> None:
@@ -286,18 +266,6 @@ def test_every_key_of_a_yaml_is_a_field_of_its_dataclass_and_of_its_type(yaml: s
     OmegaConf.merge(OmegaConf.structured(source), values)
 
 
-def test_without_the_variable_a_named_data_set_is_looked_for_in_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LTRBENCH_DATA", raising=False)
-    assert composed("data=mq2008", "data.fold=4").test == "data/MQ2008/Fold4/test.txt"
-    assert composed("data=mq2008", "data.root=/elsewhere").train == "/elsewhere/MQ2008/Fold1/train.txt"
-
-
-def test_letor_files_of_ones_own_need_no_yaml(files: Path) -> None:
-    node = composed("data=letor", f"data.train={files}/train.txt", f"data.test={files}/test.txt")
-    splits = instantiate(node, _convert_="all").load()
-    assert [split.num_queries for _, split in splits] == [8, 2, 5]
-
-
 LAYOUTS = {
     "mq2007": ["MQ2007/Fold2/train.txt", "MQ2007/Fold2/vali.txt", "MQ2007/Fold2/test.txt"],
     "mq2008": ["MQ2008/Fold2/train.txt", "MQ2008/Fold2/vali.txt", "MQ2008/Fold2/test.txt"],
@@ -315,10 +283,6 @@ LAYOUTS = {
 
 INNER = ("mq2007_inner", "mq2008_inner")
 """Data sets made of the training queries of fold 1 of another one."""
-
-
-def test_every_named_data_set_has_its_layout_here() -> None:
-    assert set(LAYOUTS) == set(YAMLS) - {"synthetic", "letor", "table", "store", *INNER}
 
 
 @pytest.mark.parametrize("yaml", INNER)
@@ -385,19 +349,3 @@ def test_a_data_set_that_is_absent_says_what_to_get_and_where_to_put_it(yaml: st
     message = str(caught.value).replace("http:", "https:")
     for part in (f"data={yaml}", str(tmp_path / LAYOUTS[yaml][0]), "https://", "LTRBENCH_DATA", "data.root="):
         assert part in message
-
-
-@pytest.mark.parametrize(
-    ("yaml", "folder", "sizes"),
-    [
-        ("clueweb09", "ClueWeb09", (61, 26_646, 42)),
-        ("lightgbm_example", "lightgbm-example", (251, 3_773, 300)),
-    ],
-)
-def test_a_data_set_at_hand_has_the_sizes_that_its_publisher_says(
-    letor_data: Callable[[str], Path], yaml: str, folder: str, sizes: tuple[int, int, int]
-) -> None:
-    splits = of_layout(yaml, letor_data(folder).parent).load()
-    queries = sum(split.num_queries for _, split in splits)
-    documents = sum(split.num_documents for _, split in splits)
-    assert (queries, documents, splits.train.num_features) == sizes

@@ -87,21 +87,6 @@ def test_fingerprints_and_query_keys_are_those_of_the_array(
         assert with_features(dense, stacked).take_queries(queries).fingerprint == expected.fingerprint
 
 
-@pytest.mark.usefixtures("hashed")
-@given(pair=pairs(), data=st.data(), value=st.sampled_from([0.0, -0.0, 1.0, 2.0, np.nan]))
-def test_one_changed_cell_changes_the_fingerprint(
-    pair: tuple[RankingDataset, RankingDataset], data: st.DataObject, value: float
-) -> None:
-    dense, sparse = pair
-    row = data.draw(st.integers(0, dense.num_documents - 1))
-    column = data.draw(st.integers(0, dense.num_features - 1))
-    features = dense.features.copy()
-    features[row, column] = value
-    is_same = features.tobytes() == dense.features.tobytes()
-    for changed in (features, SparseRows.of(features), SparseRows.of(features, np.nan)):
-        assert (with_features(dense, changed).fingerprint == sparse.fingerprint) == is_same
-
-
 @given(pair=pairs(), seed=st.integers(0, 100))
 def test_the_same_queries_are_held_out(pair: tuple[RankingDataset, RankingDataset], seed: int) -> None:
     dense, sparse = pair
@@ -154,11 +139,3 @@ def test_a_matrix_of_scipy_is_refused_with_the_class_to_use() -> None:
     matrix: Any = csr_matrix(np.eye(2))
     with pytest.raises(DataError, match=naming("csr_matrix", "SparseRows.from_scipy", "toarray")):
         RankingDataset(features=matrix, labels=np.zeros(2), query_start=np.array([0, 2]))
-
-
-def test_a_table_has_the_same_values() -> None:
-    pytest.importorskip("pandas")
-    features = np.array([[0, 2], [np.nan, 0]], dtype=np.float32)
-    dense = RankingDataset(features=features, labels=np.array([0.0, 1.0]), query_start=np.array([0, 2]))
-    sparse = with_features(dense, SparseRows.of(features))
-    assert sparse.to_frame().equals(dense.to_frame())

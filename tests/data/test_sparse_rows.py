@@ -16,12 +16,9 @@ from ltrbench.data import features as matrix_module
 from ltrbench.data import features as sparse_module
 from ltrbench.data.features import (
     AnyFeatures,
-    RowView,
     SparseRows,
     StackedRows,
-    arrays_of,
     csr_of,
-    row_blocks,
     take_rows,
 )
 from ltrbench.errors import DataError
@@ -100,36 +97,6 @@ def test_a_view_has_the_same_rows_densely_and_as_csr(
         same_bits(getattr(taken, name), getattr(again, name))
 
 
-def test_only_features_that_are_stored_sparsely_have_a_sparse_form() -> None:
-    array = np.eye(3, dtype=np.float32)
-    sparse = SparseRows.of(array)
-    assert csr_of(sparse) is sparse
-    assert csr_of(array) is None
-    assert csr_of(RowView(array, [[0, 1], [2, 3]])) is None
-    assert csr_of(StackedRows([sparse, array])) is None
-    assert csr_of(StackedRows([sparse, SparseRows.of(array, np.nan)])) is None
-
-
-def test_adjacent_rows_share_the_stored_values() -> None:
-    sparse = SparseRows.of(np.eye(4, dtype=np.float32))
-    taken = sparse.slice([[1, 3]])
-    assert np.shares_memory(taken.values, sparse.values)
-    assert np.shares_memory(taken.columns, sparse.columns)
-    same_bits(np.asarray(taken), np.eye(4, dtype=np.float32)[1:3])
-    with pytest.raises(DataError, match=naming("ranges[0]", "4")):
-        sparse.slice([[1, 5]])
-
-
-def test_the_matrix_of_scipy_shares_the_stored_values() -> None:
-    array = np.array([[0, 2, 0], [0, 0, 0], [4, 0, 5]], dtype=np.float32)
-    sparse = SparseRows.of(array)
-    matrix = sparse.to_scipy()
-    np.testing.assert_array_equal(matrix.toarray(), array)
-    assert matrix.dtype == np.float32
-    assert np.shares_memory(matrix.data, sparse.values)
-    assert np.shares_memory(matrix.indices, sparse.columns)
-
-
 @given(expected=dense(), absent=ABSENT, data=st.data())
 def test_taken_columns_are_those_of_the_array(expected: Features, absent: float, data: st.DataObject) -> None:
     numbers = data.draw(st.sets(st.integers(0, expected.shape[1] - 1)))
@@ -146,36 +113,6 @@ def test_matrices_of_scipy_in_any_format_are_read(kind: str, dtype: type) -> Non
     same_bits(np.asarray(sparse), array.astype(np.float32))
     missing = SparseRows.from_scipy(csr_matrix(array).asformat(kind), absent=np.nan)
     same_bits(np.asarray(missing), np.where(array == 0, np.nan, array).astype(np.float32))
-
-
-def test_a_matrix_of_scipy_with_repeated_cells_has_their_sum_and_is_not_changed() -> None:
-    matrix = csr_matrix((np.ones(3, np.float32), np.array([2, 0, 2]), np.array([0, 3])), shape=(1, 3))
-    same_bits(np.asarray(SparseRows.from_scipy(matrix)), np.array([[1, 0, 2]], dtype=np.float32))
-    assert matrix.indices.tolist() == [2, 0, 2]
-
-
-def test_the_arrays_are_read_only_and_those_that_were_passed() -> None:
-    row_start, columns, values = np.array([0, 1]), np.array([2], np.int32), np.array([3], np.float32)
-    sparse = SparseRows(row_start, columns, values, 3)
-    for stored, passed in zip(arrays_of(sparse), (row_start, columns, values), strict=True):
-        assert np.shares_memory(stored, passed)
-        assert not stored.flags.writeable
-        assert passed.flags.writeable
-    assert sparse.stored_bytes == 16 + 4 + 4
-
-
-def test_a_wide_matrix_is_read_without_more_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix_module, "BLOCK_BYTES", 1 << 16)
-    width = 10**6
-    row_start = np.arange(2001)
-    columns = (np.arange(2000) * 499).astype(np.int32)
-    sparse = SparseRows(row_start, columns, np.ones(2000, np.float32), width)
-    assert sparse.nbytes == 2000 * width * 4  # 8 GB as an array
-    view = take_rows(sparse, [[0, 2], [1990, 2000]])
-    assert [block.shape for _, block in row_blocks(view)] == [(1, width)] * 12
-    sliced = csr_of(view)
-    assert sliced is not None
-    assert sliced.stored_bytes == 8 * 13 + 8 * 12
 
 
 @pytest.mark.parametrize(

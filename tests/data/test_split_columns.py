@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from messages import naming
 
 from ltrbench.data import RankingDataset, Splits, folds, read_table, split_latest, split_queries
-from ltrbench.data.sources import LetorFiles, TableFiles
+from ltrbench.data.sources import TableFiles
 from ltrbench.data.tables import read_table_features
 from ltrbench.errors import ConfigError, DataError
 
@@ -208,13 +208,6 @@ def test_a_query_has_the_latest_time_of_its_rows(write: Write) -> None:
     assert ids(splits.test) == ["0"]
 
 
-def test_times_continue_in_the_next_file(write: Write) -> None:
-    late = frame([7, 8]).assign(query_id=[10, 10, 11, 11], bm25=[5, 6, 7, 8])
-    train = [write(frame([9, 1, 2, 3]), "a.csv"), write(late, "b.csv")]
-    splits = TableFiles(name="mine", train=train, split_by="date", valid_share=0, test_share=0.5).load()
-    assert ids(splits.test) == ["0", "10", "11"]
-
-
 @pytest.mark.parametrize(
     ("times", "parts"),
     {
@@ -247,11 +240,6 @@ def test_a_column_that_gives_no_order_is_refused(write: Write, times: list[Any],
 def test_a_typed_column_that_gives_no_order_is_refused(write: Write, times: Any, parts: list[str]) -> None:
     with pytest.raises(DataError, match=naming("train.parquet", *parts)):
         load(write(frame(times), "train.parquet"), split_by="date")
-
-
-def test_one_time_before_the_test_set_leaves_no_validation_set(write: Write) -> None:
-    with pytest.raises(DataError, match=naming("data.split_by", "2 queries", "data.valid_share=0")):
-        load(write(frame([1, 1, 2])), split_by="date")
 
 
 def test_a_group_is_held_out_with_its_latest_query(write: Write) -> None:
@@ -290,13 +278,6 @@ def test_a_group_is_the_same_in_two_files_that_write_it_differently(
     test = frame(of_test, "cluster").assign(query_id=[7, 7, 8, 8], bm25=[8, 9, 10, 11])
     with pytest.raises(DataError, match=naming("query 0", "train", "query 8", "test", "one file")):
         load(train, test=write(test, name), group_by="cluster", valid_share=0)
-
-
-def test_groups_of_one_file_that_are_written_differently_stay_together(write: Write) -> None:
-    train = write(frame(["1", "2", "3", "4", "1.0", " 1 "], "cluster"))
-    for seed in range(5):
-        splits = load(train, group_by="cluster", valid_share=0, test_share=0.3, split_seed=seed)
-        assert sum({"0", "4", "5"} <= set(ids(split)) for _, split in splits) == 1
 
 
 @pytest.mark.parametrize(
@@ -344,16 +325,6 @@ def test_a_split_by_time_excludes_folds_and_files_of_other_splits() -> None:
             ConfigError, match=naming(f"data.{key} is 'x.csv'", "split_by=date", f"{key}=null")
         ):
             table(**{key: "x.csv"})
-
-
-@pytest.mark.parametrize("key", ["split_by", "group_by"])
-def test_text_without_columns_points_to_tables(key: str, tmp_path: Path) -> None:
-    column: dict[str, Any] = {key: "date"}
-    with pytest.raises(ConfigError, match=naming(f"data.{key} is 'date'", "mine", "data=table")):
-        LetorFiles(name="mine", train="train.txt", **column)
-    for kind in ("letor", "store"):
-        done = run(f"data={kind}", "data.train=train", f"data.{key}=date", folder=tmp_path, check=2)
-        assert all(part in done.stderr for part in (f"data.{key} is 'date'", "data=table"))
 
 
 def test_a_run_on_a_table_is_split_by_time_and_predicts_a_table_with_the_same_columns(

@@ -51,20 +51,9 @@ def test_a_share_out_of_range_is_named(share: float) -> None:
         split_queries(dataset(10), share, 0, "test")
 
 
-def test_a_negative_seed_is_named() -> None:
-    with pytest.raises(DataError, match=naming("data.split_seed is -3", "0 or more")):
-        split_queries(dataset(10), 0.2, -3, "test")
-
-
 def test_one_query_cannot_be_split() -> None:
     with pytest.raises(DataError, match=naming("1 query", "two", "provide data.valid")):
         split_queries(dataset(1), 0.2, 0, "valid")
-
-
-def test_splits_are_walked_in_order_without_what_is_absent() -> None:
-    train, valid, test = dataset(2), dataset(2, first=2), dataset(2, first=4)
-    assert [name for name, _ in Splits(train, valid, test)] == ["train", "valid", "test"]
-    assert [name for name, _ in Splits(train, None, test)] == ["train", "test"]
 
 
 @pytest.mark.parametrize(("leaking", "split"), [(1, "valid"), (2, "test")])

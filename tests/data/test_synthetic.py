@@ -12,7 +12,7 @@ import pytest
 from messages import naming
 
 from ltrbench.data import RankingDataset, Splits
-from ltrbench.data.synthetic import GRADE_SHARES, Synthetic, make_synthetic
+from ltrbench.data.synthetic import Synthetic, make_synthetic
 from ltrbench.errors import DataError
 from ltrbench.metrics import evaluate
 
@@ -27,10 +27,6 @@ def splits() -> Splits:
     return Synthetic(name="synthetic").load()
 
 
-def column(data: RankingDataset, name: str) -> np.ndarray:
-    return data.features[:, data.feature_names.index(name)].astype(np.float64)
-
-
 def ndcg(data: RankingDataset, scores: np.ndarray) -> float:
     return evaluate(data, scores, ["ndcg@10"]).means["ndcg@10"]
 
@@ -43,49 +39,6 @@ def test_the_same_seed_makes_the_same_data_in_another_process() -> None:
 
 def test_another_seed_makes_other_data() -> None:
     assert make_synthetic(20, 0).fingerprint != make_synthetic(20, 1).fingerprint
-
-
-def test_grades_are_skewed_as_in_web30k(data: RankingDataset) -> None:
-    shares = np.bincount(data.labels.astype(int), minlength=5) / data.num_documents
-    np.testing.assert_allclose(shares, GRADE_SHARES, atol=1 / data.num_documents)
-    assert sum(GRADE_SHARES) == pytest.approx(1)
-
-
-def test_queries_have_5_to_500_documents_and_a_long_tail(data: RankingDataset) -> None:
-    assert data.query_sizes.min() >= 5
-    assert data.query_sizes.max() <= 500
-    assert 55 < np.median(data.query_sizes) < 75
-    assert np.quantile(data.query_sizes, 0.99) > 4 * np.median(data.query_sizes)
-
-
-def test_a_few_queries_have_no_relevant_document(data: RankingDataset) -> None:
-    best = np.maximum.reduceat(data.labels, data.query_start[:-1])
-    assert 0 < np.mean(best == 0) < 0.05
-
-
-def test_some_columns_are_sparse_some_heavy_tailed_some_whole_and_some_constant_in_a_query(
-    data: RankingDataset,
-) -> None:
-    for name in ("bm25_anchor", "bm25_url", "term_count_anchor", "clicks", "dwell_seconds"):
-        assert np.mean(column(data, name) == 0) > 0.5, name
-    for name in ("inlinks", "site_rank", "impressions"):
-        assert column(data, name).mean() > 2 * np.median(column(data, name)), name
-    for name in ("inlinks", "term_count_body", "url_depth", "clicks"):
-        assert np.array_equal(column(data, name), np.round(column(data, name))), name
-    for name in ("query_terms", "query_rarity", "query_navigational", "query_recency"):
-        first = column(data, name)[data.query_start[:-1]]
-        assert np.array_equal(column(data, name), first[data.query_of_document]), name
-
-
-def test_text_scores_have_a_scale_of_the_query_own(data: RankingDataset) -> None:
-    scores = column(data, "bm25_body")
-    means = np.add.reduceat(scores, data.query_start[:-1]) / data.query_sizes
-    assert np.quantile(means, 0.9) > 4 * np.quantile(means, 0.1)
-
-
-def test_no_column_is_constant_or_named_twice(data: RankingDataset) -> None:
-    assert (data.features.std(axis=0) > 0).all()
-    assert len(set(data.feature_names)) == data.num_features == 40
 
 
 def test_the_default_is_split_into_300_100_and_100_queries(splits: Splits) -> None:

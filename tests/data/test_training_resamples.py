@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +16,9 @@ from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build_experiment, register_schema
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.errors import ConfigError, ResultError
+from ltrbench.errors import ConfigError
 from ltrbench.experiment.run import Experiment
-from ltrbench.runs import RESULT_FILE, Run, find_runs, read_run
+from ltrbench.runs import Run, find_runs
 
 SOURCE = Synthetic(name="synthetic", num_queries=30, valid_share=0.25)
 SIZES = [1, 3, 2, 4, 1, 2, 5, 1, 2, 3]
@@ -159,11 +156,6 @@ def test_a_mistake_is_told_before_anything_is_read(words: list[str], parts: list
         built(*words)
 
 
-def test_without_replicates_there_is_no_resample() -> None:
-    assert built().resample is None
-    assert built("replicates=null").resample is None
-
-
 def test_the_fit_on_resample_i_takes_the_seed_plus_i_minus_1() -> None:
     experiment = built("replicates=5", "replicates.index=3", "seed=10")
     assert experiment.resample == TrainingResample(number=5, index=3)
@@ -224,21 +216,3 @@ def test_a_sweep_trains_every_model_on_every_resample_and_records_which(sweep: l
         assert done.result.swept["replicates.index"] == ["1", "2"]
         assert f"replicates.index={index}" in (done.result.overrides or ())
         assert done.result.reused is None
-
-
-@pytest.mark.slow
-def test_a_damaged_resample_is_refused_with_its_place(sweep: list[Run], tmp_path: Path) -> None:
-    shutil.copytree(sweep[0].path, tmp_path / "0")
-    path = tmp_path / "0" / RESULT_FILE
-    whole = path.read_text()
-    for name, value in (("kind", "jackknife"), ("index", -1), ("share", 0), ("train", 3), ("queries", None)):
-        record = json.loads(whole)
-        record["data"]["resample"][name] = value
-        path.write_text(json.dumps(record))
-        with pytest.raises(ResultError, match=naming(f"data.resample.{name} is {value!r}")):
-            read_run(tmp_path / "0")
-    record = json.loads(whole)
-    del record["data"]["resample"]["train"]
-    path.write_text(json.dumps(record))
-    with pytest.raises(ResultError, match=naming("data.resample", "no train")):
-        read_run(tmp_path / "0")

@@ -118,23 +118,6 @@ def test_ranklibs_own_run_of_letor_data_is_read_by_the_document_id_in_its_commen
 
 
 @pytest.mark.parametrize(
-    ("documents", "reason"),
-    [
-        (None, "the data has no document ids"),
-        (["a", "b c", "d"], "document id 'b c' is not one word"),
-        (["a", "", "d"], "document id '' is not one word"),
-        (["a", "d", "d"], "document 'd' occurs twice in query '2'"),
-    ],
-)
-def test_documents_without_an_id_of_their_own_are_called_by_their_row_in_the_file(
-    documents: list[str] | None, reason: str
-) -> None:
-    judgments = make(labels=[0, 1, 2], query_start=[0, 1, 3], document_ids=documents)
-    names, why = document_names(judgments, np.array([1, 0, 2]))
-    assert (names.tolist(), why) == (["2", "1", "3"], reason)
-
-
-@pytest.mark.parametrize(
     ("label", "parts"), [(0.5, ["whole numbers"]), (1e308, ["2^31"])], ids=["fraction", "33 bits"]
 )
 def test_a_label_that_qrels_cannot_hold_is_refused(label: float, parts: list[str]) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import os
 import re
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -115,43 +113,3 @@ def test_any_other_exception_ends_all_threads(
 
     with pytest.raises(MemoryError, match="of unit 2"):
         for_each_unit(text_of(tmp_path / "file", b"a line of 20 bytes.\n" * 9), work)
-
-
-def test_units_are_processed_at_the_same_time(tmp_path: Path, small_units: pytest.MonkeyPatch) -> None:
-    small_units.setattr(blocks, "available_cores", lambda: 2)
-    both = threading.Barrier(2, timeout=20)
-    text = text_of(tmp_path / "file", b"a line of 20 bytes.\n" * 4)
-    _, error = for_each_unit(text, lambda *_: both.wait())
-    assert error is None
-
-
-def test_a_line_without_an_end_is_searched_once(tmp_path: Path, small_units: pytest.MonkeyPatch) -> None:
-    read: list[int] = []
-    pread = os.pread
-
-    def count(handle: int, num_bytes: int, place: int) -> bytes:
-        piece = pread(handle, num_bytes, place)
-        read.append(len(piece))
-        return piece
-
-    small_units.setattr(blocks, "_SEARCHED_BYTES", 10)
-    small_units.setattr(os, "pread", count)
-    text = text_of(tmp_path / "file", b"x" * 10_000)
-    sizes, _ = for_each_unit(text, lambda _, unit: unit.size)
-    assert sizes[0] == 10_001
-    assert not any(sizes[1:])
-    assert sum(read) < 4 * 10_000
-
-
-def test_a_file_that_cannot_be_read_is_named_with_the_place(
-    tmp_path: Path, small_units: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> int:
-        raise OSError("Input/output error")
-
-    text = text_of(tmp_path / "file", b"a line of 20 bytes.\n" * 9)
-    small_units.setattr(os, "preadv", fail)
-    sizes, error = for_each_unit(text, lambda _, unit: unit.size)
-    assert sizes == []
-    assert error is not None
-    assert re.search(naming("file:", "byte 0", "Input/output error", "Copy the file"), str(error))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from store_cases import content
 
 from ltrbench.cli import main
 from ltrbench.data import features, letor_blocks, read_data, read_letor
-from ltrbench.data.features import array_in_file, arrays_of, is_mapped
+from ltrbench.data.features import arrays_of, is_mapped
 from ltrbench.data.store_writing import problems_of
 from ltrbench.errors import DataError
 
@@ -60,12 +58,6 @@ def test_features_in_a_temporary_file_are_the_same(
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-def test_features_that_fit_stay_in_memory(text: Path, tmp_path: Path) -> None:
-    dataset = read_letor(text, sort_queries=True, scratch=tmp_path / "scratch")
-    assert not any(is_mapped(array) for array in arrays_of(dataset.features))
-    assert not (tmp_path / "scratch").exists()
-
-
 @pytest.mark.usefixtures("little_memory")
 def test_build_writes_a_store_of_text_beyond_memory(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -92,21 +84,3 @@ def test_text_beyond_memory_and_disk_is_refused_before_it_is_parsed(
     monkeypatch.setattr(features, "free_disk_bytes", lambda folder: 2 * FEATURE_BYTES)
     with pytest.raises(DataError, match=naming(text, tmp_path / "scratch", "free", "GB", "disk")):
         read_letor(text, sort_queries=True, scratch=tmp_path / "scratch")
-
-
-def test_a_temporary_file_that_cannot_be_written_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(DataError, match=naming(tmp_path, "1000000.0 GB", "Free space", "another folder")):
-        array_in_file(tmp_path, (10**9, 250_000), 0.0)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=naming(tmp_path / "file", "permissions", "another folder")):
-        array_in_file(tmp_path / "file", (1, 1), 0.0)
-
-    def full(*_: int) -> None:
-        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
-
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(DataError, match=naming(tmp_path, "quota")):
-        array_in_file(tmp_path, (1, 1), 0.0)
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]

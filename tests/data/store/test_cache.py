@@ -18,11 +18,10 @@ from store_cases import content
 
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.data import store_writing as cache_module
-from ltrbench.data.features import is_sparse
 from ltrbench.data.sources import LetorFiles, TableFiles
 from ltrbench.data.store import is_store
 from ltrbench.data.store_writing import AUTO, AUTO_BYTES, cache_folder, problems_of, read_cached
-from ltrbench.errors import ConfigError, DataError
+from ltrbench.errors import DataError
 
 TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 # docid = B\n1 qid:8 1:2 # docid = C\n1 qid:9 1:3\n"
 
@@ -196,34 +195,11 @@ def test_a_damaged_entry_is_built_again(
         assert reader.count == 2
 
 
-@pytest.mark.parametrize("text", [b"", b"0" * 63, b"../" * 22, b"\xff" * 64, b"0" * 64])
-def test_any_known_key_leads_to_the_right_data_set(reader: Reader, tmp_path: Path, text: bytes) -> None:
-    reader.cached(tmp_path / "cache")
-    (known,) = (tmp_path / "cache" / "known").iterdir()
-    known.write_bytes(text)
-    assert content(reader.cached(tmp_path / "cache")) == content(read_letor(reader.file))
-
-
 def test_a_cache_that_cannot_be_written_is_named_with_the_remedy(reader: Reader, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match=naming(tmp_path / "file", "cannot be written", "data.cache=none")):
         reader.cached(tmp_path / "file" / "cache")
     assert reader.count == 0  # before minutes of parsing
-
-
-def test_a_folder_without_permission_to_write_is_refused_unless_the_entry_exists(
-    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache = tmp_path / "cache"
-    reader.cached(cache)
-    # Root may write everywhere.
-    monkeypatch.setattr(os, "access", lambda path, mode: path != cache)
-    reader.cached(cache)
-    append(reader.file)
-    parts = (cache, "permission to write", "data.cache=DIR", "data.cache=none", "LTRBENCH_CACHE")
-    with pytest.raises(DataError, match=naming(*parts)):
-        reader.cached(cache)
-    assert reader.count == 1
 
 
 def test_two_processes_build_one_entry(reader: Reader, tmp_path: Path) -> None:
@@ -251,12 +227,6 @@ def test_two_processes_build_one_entry(reader: Reader, tmp_path: Path) -> None:
 
 
 # data.cache
-
-
-@pytest.mark.parametrize("setting", ["", " ", "true", "False"])
-def test_a_setting_that_is_no_folder_is_refused(setting: str) -> None:
-    with pytest.raises(ConfigError, match=naming(f"data.cache is '{setting}'", "none", "auto", "./true")):
-        LetorFiles(name="mine", train="train.txt", cache=setting)
 
 
 def test_auto_caches_large_regular_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,23 +287,3 @@ def test_tables_that_are_split_by_a_column_are_not_cached(tmp_path: Path) -> Non
     )
     assert source.load().test.query_ids.tolist() == ["8", "9"]
     assert not (tmp_path / "cache").exists()
-
-
-def test_a_file_that_does_not_exist_or_is_wrong_is_refused_as_without_a_cache(tmp_path: Path) -> None:
-    (tmp_path / "bad.txt").write_text("1 qid:1 1:x\n")
-    for name, parts in (("no.txt", ["data=l", "no.txt"]), ("bad.txt", ["bad.txt:1", "'x'"])):
-        source = LetorFiles(name="l", train=f"{tmp_path}/{name}", cache=str(tmp_path / "cache"))
-        with pytest.raises(DataError, match=naming(*parts)):
-            source.load()
-    assert not (tmp_path / "cache").exists()
-
-
-def test_sparse_features_come_out_of_the_cache_sparse(tmp_path: Path) -> None:
-    source = replace(sources_of(tmp_path)["letor"], cache=str(tmp_path / "cache"))
-    sparse = replace(source, sparse=True)
-    for _ in range(2):
-        for (_, split), (_, expected) in zip(sparse.load(), source.load(), strict=True):
-            assert is_sparse(split.features)
-            assert not is_sparse(expected.features)
-            assert content(split) == content(expected)
-    assert len(entries(tmp_path / "cache")) == 2

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
 import re
 import shutil
@@ -24,7 +23,6 @@ from messages import naming
 from store_cases import dataset_with
 
 from ltrbench.cli import main
-from ltrbench.data import store as reading
 from ltrbench.data.features import SparseRows
 from ltrbench.data.store import MANIFEST_FILE, STORE_FORMAT, checksum_of, read_store
 from ltrbench.data.store_writing import problems_of, write_store
@@ -149,16 +147,6 @@ def test_any_manifest_is_read_or_refused(
     check_refused_or_read(store)
 
 
-@given(text=st.binary(max_size=60) | st.sampled_from([b"null", b"[" * 10**5, b'{"a":1', b"1" * 5000, b"NaN"]))
-def test_any_text_in_place_of_a_manifest_is_refused(
-    whole: Path, tmp_path_factory: pytest.TempPathFactory, text: bytes
-) -> None:
-    store = Path(shutil.copytree(whole, tmp_path_factory.mktemp("text") / "store"))
-    (store / MANIFEST_FILE).write_bytes(text)
-    with pytest.raises(DataError, match=naming(store / MANIFEST_FILE, "data build")):
-        read_store(store)
-
-
 @given(
     number=st.integers(0, 100),
     shard=st.integers(0, 2),
@@ -274,27 +262,6 @@ def test_an_array_of_another_shape_or_order_is_refused(store: Path) -> None:
         read_store(store)
 
 
-def test_files_that_are_none_are_refused_without_waiting(store: Path) -> None:
-    file = store / "shard-00000" / "labels.npy"
-    file.unlink()
-    with pytest.raises(DataError, match=naming(file, "No such file", "data build")):
-        read_store(store)
-    os.mkfifo(file)
-    with pytest.raises(DataError, match=naming(file, "regular", "data build")):
-        read_store(store)
-    shutil.rmtree(store / "shard-00002")
-    assert any("shard-00002" in problem for problem in problems_of(store))
-
-
-def test_another_format_is_refused_with_its_number(store: Path) -> None:
-    changed(store, lambda manifest: manifest.update(format=STORE_FORMAT + 1, novelty=[]))
-    with pytest.raises(DataError, match=naming(MANIFEST_FILE, STORE_FORMAT + 1, STORE_FORMAT, "Update")):
-        read_store(store)
-    changed(store, lambda manifest: manifest.update(format=STORE_FORMAT - 1))
-    with pytest.raises(DataError, match=naming(MANIFEST_FILE, STORE_FORMAT - 1, STORE_FORMAT, "data build")):
-        read_store(store)
-
-
 def test_a_manifest_that_was_edited_is_refused(store: Path) -> None:
     text = (store / MANIFEST_FILE).read_text()
     (fingerprint,) = re.findall(r'"fingerprint": "(\w+)"', text)
@@ -311,17 +278,6 @@ def test_the_fingerprint_of_a_store_is_that_of_its_format() -> None:
         features=np.eye(8, 20_000, dtype=np.float32), labels=dataset.labels, query_start=[0, 8]
     )
     assert (STORE_FORMAT, wide.fingerprint) == (3, "fdffec6cc61670df20fc37840226f3fd")
-
-
-def test_a_folder_without_a_manifest_is_no_store(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=naming(tmp_path, MANIFEST_FILE, "data build")):
-        read_store(tmp_path)
-
-
-def test_ids_that_do_not_fit_into_memory_are_refused(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "available_bytes", lambda: 20)
-    with pytest.raises(DataError, match=naming(store, "ids", "GB", "Shorten")):
-        read_store(store)
 
 
 # data check

@@ -10,31 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from messages import naming
 from store_cases import content, data_sets, dataset_with, store_of
 from store_cases import without_waiting_for_the_disk as without_waiting_for_the_disk
 
 from ltrbench.cli import main
 from ltrbench.data import RankingDataset, read_data, read_features
-from ltrbench.data import store as store_reading
-from ltrbench.data.features import SparseRows, csr_of
+from ltrbench.data.features import SparseRows
 from ltrbench.data.store import read_manifest, read_store
-from ltrbench.data.store_writing import problems_of, write_store
-from ltrbench.errors import DataError
 
 TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 4:0 # docid = B\n1 qid:8 1:2 # docid = C\n0 qid:9\n"
-
-
-def stored(dataset: RankingDataset) -> dict[str, Any]:
-    """The arrays of sparse features; values as bits, so that NaN equals NaN."""
-    sparse = csr_of(dataset.features)
-    assert sparse is not None
-    return {
-        "row_start": sparse.row_start.tolist(),
-        "columns": sparse.columns.tolist(),
-        "values": sparse.values.view(np.uint32).tolist(),
-        "absent": repr(sparse.absent),
-    }
 
 
 WORDS = st.lists(
@@ -103,37 +87,6 @@ def test_features_for_prediction_stay_sparse_in_the_order_of_the_file(tmp_path: 
     features = read_features(store_of(data, tmp_path / "store", 8))
     assert isinstance(features, SparseRows)
     assert features[:].tolist() == [[1], [2], [3], [4]]
-
-
-def test_several_stores_of_one_split_are_both_sparse_or_both_dense(tmp_path: Path) -> None:
-    texts = [tmp_path / "a.txt", tmp_path / "b.txt"]
-    texts[0].write_text("1 qid:a 1:1 3:2\n")
-    texts[1].write_text("1 qid:c 3:4\n0 qid:d 1:5\n")
-    stores = [store_of(read_data(text, sparse=True), text.with_suffix(".store")) for text in texts]
-    joined = read_data(stores)
-    assert isinstance(joined.features, SparseRows)
-    assert content(joined) == content(read_data(texts))
-    dense = store_of(read_data(texts[1]), tmp_path / "dense")
-    with pytest.raises(DataError, match=naming(dense, "dense", stores[0], "sparse", "absent=0", "again")):
-        read_data([stores[0], dense])
-
-
-def test_blocks_of_a_store_are_all_sparse_or_all_dense(tmp_path: Path) -> None:
-    (tmp_path / "train.txt").write_text(TEXT)
-    sparse, dense = (read_data(tmp_path / "train.txt", sparse=kind) for kind in (True, False))
-    with pytest.raises(DataError, match=naming("7", "9", "features", "block")):
-        write_store(tmp_path / "store", [sparse, dense])
-
-
-def test_sparse_features_that_do_not_fit_into_memory_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "train.txt").write_text(TEXT)
-    store = store_of(read_data(tmp_path / "train.txt", sparse=True), tmp_path / "store")
-    monkeypatch.setattr(store_reading, "available_bytes", lambda: 40)
-    with pytest.raises(DataError, match=naming(store, "features", "GB", "available", "more memory")):
-        read_data(store)
-    assert problems_of(store) == []
 
 
 def test_build_and_info_of_sparse_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

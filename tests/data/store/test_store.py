@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import pickle
 import shutil
 from pathlib import Path
@@ -19,7 +18,7 @@ from store_cases import without_waiting_for_the_disk as without_waiting_for_the_
 
 from ltrbench.data import RankingDataset, read_data, read_features, write_letor, write_table
 from ltrbench.data import store as store_reading
-from ltrbench.data.reading import files_of, reading_options
+from ltrbench.data.reading import files_of
 from ltrbench.data.sources import StoreFiles
 from ltrbench.data.store import MANIFEST_FILE, StoredRows, read_manifest, read_store, write_manifest
 from ltrbench.data.store_writing import StoreExistsError, problems_of, stored_file, write_store
@@ -27,16 +26,6 @@ from ltrbench.errors import ConfigError, DataError
 from ltrbench.measure import MemoryMeter
 
 TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 # docid = B\n1 qid:8 1:2 # docid = C\n"
-
-
-def in_blocks(dataset: RankingDataset, sizes: list[int]) -> list[RankingDataset]:
-    """The queries of a data set in blocks of these sizes, and of one query after them."""
-    ends: list[int] = np.cumsum([*sizes, *[1] * dataset.num_queries]).tolist()
-    starts = [start for start in [0, *ends] if start < dataset.num_queries]
-    return [
-        dataset.take_queries(np.arange(start, min(end, dataset.num_queries)))
-        for start, end in zip(starts, ends, strict=False)
-    ]
 
 
 @given(dataset=data_sets(), shard_bytes=st.integers(1, 60), again=st.integers(1, 60))
@@ -49,23 +38,6 @@ def test_a_store_gives_its_data_set_in_any_shards(
     assert content(read_store(store_of(read_store(store), folder / "b", again))) == content(dataset)
     assert read_manifest(store)["fingerprint"] == dataset.fingerprint
     assert problems_of(store) == []
-
-
-@given(
-    dataset=data_sets().filter(lambda data: data.file_rows is None and data.document_weights is None),
-    sizes=st.lists(st.integers(1, 3), max_size=3),
-    shard_bytes=st.integers(1, 60),
-)
-def test_the_files_of_a_store_do_not_depend_on_the_blocks(
-    tmp_path_factory: pytest.TempPathFactory, dataset: RankingDataset, sizes: list[int], shard_bytes: int
-) -> None:
-    folder = tmp_path_factory.mktemp("blocks")
-    write_store(folder / "a", in_blocks(dataset, sizes), shard_bytes=shard_bytes)
-    write_store(folder / "b", [dataset], shard_bytes=shard_bytes)
-    files = {path.relative_to(folder / "b") for path in (folder / "b").rglob("*.*")}
-    assert files == {path.relative_to(folder / "a") for path in (folder / "a").rglob("*.*")}
-    for file in files:
-        assert (folder / "a" / file).read_bytes() == (folder / "b" / file).read_bytes()
 
 
 @given(dataset=data_sets().filter(lambda data: isinstance(data.features, np.ndarray)))
@@ -130,15 +102,6 @@ def test_reading_the_features_of_a_store_takes_the_memory_of_a_block(tmp_path: P
     # Ids take 16 MB, a block 17 MB, a shard 50 MB; the features have 102 MB.
     assert reading.rise_mb is None or reading.rise_mb < 70
     assert gathering.rise_mb is None or gathering.rise_mb < 70
-
-
-def test_a_shard_that_is_cut_off_while_it_is_used_is_named(tmp_path: Path) -> None:
-    (tmp_path / "train.txt").write_text(TEXT)
-    features = read_data(store_of(read_data(tmp_path / "train.txt"), tmp_path / "store")).features
-    file = tmp_path / "store" / "shard-00000" / "features.npy"
-    os.truncate(file, 140)
-    with pytest.raises(DataError, match=naming(file, "shorter", "data build")):
-        np.asarray(features)
 
 
 def test_scattered_documents_keep_their_rows_in_the_file(tmp_path: Path) -> None:
@@ -206,14 +169,6 @@ def test_features_in_another_order_are_refused_if_they_do_not_fit(
     assert read_data(store).num_features == 2
 
 
-def test_a_store_has_no_options_of_text(tmp_path: Path) -> None:
-    (tmp_path / "train.txt").write_text(TEXT)
-    store = store_of(read_data(tmp_path / "train.txt"), tmp_path / "store")
-    assert reading_options(store, {"first_index": 1, "absent": None, "whole_labels": True}) == {}
-    with pytest.raises(ConfigError, match=naming(store, "read_store", "'first_index'")):
-        read_data(store, first_index=0)
-
-
 def test_fractional_labels_are_refused_where_grades_are_needed(tmp_path: Path) -> None:
     data = dataset_with(features=[[1], [2]], labels=[1, 0.5], query_start=[0, 2], query_ids=["q7"])
     store = store_of(data, tmp_path / "store")
@@ -267,16 +222,6 @@ def test_an_existing_folder_is_not_overwritten(tmp_path: Path) -> None:
         store_of(dataset, tmp_path / "file")
     with pytest.raises(DataError, match=naming(tmp_path / "file" / "store", "another folder")):
         store_of(dataset, tmp_path / "file" / "store")
-
-
-def test_a_manifest_that_could_not_be_read_again_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ltrbench.data.store.MOST_JSON_BYTES", 200)
-    dataset = dataset_with(features=[[1]], labels=[1], query_start=[0, 1])
-    with pytest.raises(DataError, match=naming(MANIFEST_FILE, "200", "--shard-mb")):
-        store_of(dataset, tmp_path / "store")
-    assert list(tmp_path.iterdir()) == []
 
 
 # data=store
