@@ -276,6 +276,7 @@ MISTAKES: list[tuple[bytes, list[str]]] = [
     (b"1 qid:1 " + b"9" * 5000 + b":1", ["'9999", "...'", "16777216"]),
     (b"1 -2 qid:1 1:1", ["weight is '-2'", "0 or more", "Correct"]),
     (b"1 nan qid:1 1:1", ["weight is 'nan'", "finite"]),
+    (b"1 1e400 qid:1 1:1", ["weight is '1e400'", "finite"]),
     (b"1 heavy qid:1 1:1", ["'heavy'", "qid:ID", "[weight]"]),
     (b"1 2 qid:1 1:1", ["a weight", "have none", "remove"]),
     (b"1 qid:" + b"a" * 1001 + b" 1:1", ["1001 bytes", "1000", "shorter id"]),

@@ -90,6 +90,8 @@ def test_an_id_that_is_used_anew_for_other_documents_is_no_leak() -> None:
 def test_splits_must_have_the_same_features() -> None:
     with pytest.raises(DataError, match=naming("test has 2 features", "train has 1", "same features")):
         Splits(dataset(2), None, dataset(2, first=2, num_features=2))
+    with pytest.raises(DataError, match=naming("test has 1 features", "train has 2", "same features")):
+        Splits(dataset(2, num_features=2), None, dataset(2, first=2))
 
 
 @given(num_queries=st.integers(5, 60), num_folds=st.integers(2, 5), seed=st.integers(0, 2**32))

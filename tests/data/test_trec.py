@@ -109,7 +109,24 @@ def test_trec_evals_figures_of_the_files_are_ours_under_its_preset(tmp_path: Pat
 def test_ranks_are_those_that_trec_eval_gives_tied_documents() -> None:
     judgments = make(labels=[0, 1, 2], query_start=[0, 3], document_ids=["b", "é", "a"])
     lines = trec_run_lines(judgments, np.array([1.0, 1.0, 2.0]), document_names(judgments)[0], "x")
-    assert [line.split()[2] for line in lines] == ["a", "é", "b"]
+    assert [line.split()[2:4] for line in lines] == [["a", "1"], ["é", "2"], ["b", "3"]]
+
+
+@pytest.mark.parametrize(
+    ("documents", "reason"),
+    [
+        (None, "the data has no document ids"),
+        (["a", "b c", "d"], "document id 'b c' is not one word"),
+        (["a", "", "d"], "document id '' is not one word"),
+        (["a", "d", "d"], "document 'd' occurs twice in query '2'"),
+    ],
+)
+def test_documents_without_an_id_of_their_own_are_called_by_their_row_in_the_file(
+    documents: list[str] | None, reason: str
+) -> None:
+    judgments = make(labels=[0, 1, 2], query_start=[0, 1, 3], document_ids=documents)
+    names, why = document_names(judgments, np.array([1, 0, 2]))
+    assert (names.tolist(), why) == (["2", "1", "3"], reason)
 
 
 def test_ranklibs_own_run_of_letor_data_is_read_by_the_document_id_in_its_comment(tmp_path: Path) -> None:
