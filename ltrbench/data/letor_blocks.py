@@ -398,7 +398,7 @@ def fill_block(
         if reason == letor_kernels.ODD_LINE:
             runs += _fill_odd_line(unit, cursor, form, absent, path, rows)
         elif reason == letor_kernels.ODD_ID:
-            _fill_odd_id(unit, cursor, path, rows)
+            _fill_odd_id(unit, cursor, rows)
     expected = len(rows.labels), len(stored.values), len(rows.skipped)
     if cursor[[letor_kernels.ROW, letor_kernels.NUM_STORED, letor_kernels.NUM_SKIPPED]].tolist() != list(
         expected
@@ -423,43 +423,33 @@ def _fill_odd_line(
     line = parse_line(bytes(unit.memory[position:stop]), f"{path}:{number}", form)
     cursor[:2] = stop + 1, number + 1
     if line is None:
-        if num_skipped == len(rows.skipped):
-            raise changed_between_passes(path)
         rows.skipped[num_skipped] = row
         cursor[5] = num_skipped + 1
         return []
     columns = np.array(line.indices, dtype=np.int64) - form.first_index
-    if row == len(rows.labels) or (columns >= rows.features.shape[1]).any():
-        raise changed_between_passes(path)
     if rows.stored is None:
         rows.features[row] = absent
         rows.features[row, columns] = line.values
     else:
         cursor[4] = rows.stored.row_stop[row] = num_values + len(columns)
-        if cursor[4] > len(rows.stored.values):
-            raise changed_between_passes(path)
         rows.stored.columns[num_values : cursor[4]] = columns
         rows.stored.values[num_values : cursor[4]] = line.values
     rows.labels[row] = line.label
     if len(rows.weights):
         rows.weights[row] = math.nan if line.weight is None else line.weight
-    elif line.weight is not None:
-        raise changed_between_passes(path)
-    _write_id(line.document, row, path, rows)
+    _write_id(line.document, row, rows)
     cursor[2] = row + 1
     return [(row, line.query)]
 
 
-def _fill_odd_id(unit: Unit, cursor: NDArray[np.int64], path: Path, rows: DocumentRows) -> None:
+def _fill_odd_id(unit: Unit, cursor: NDArray[np.int64], rows: DocumentRows) -> None:
     """Decodes the document id of the line before the cursor."""
     position, _, row, *_ = cursor.tolist()
     line = bytes(unit.memory[unit.memory.rfind(b"\n", 0, position - 1) + 1 : position])
-    _write_id(document_id(line.partition(b"#")[2]), row - 1, path, rows)
+    _write_id(document_id(line.partition(b"#")[2]), row - 1, rows)
 
 
-def _write_id(document: str, row: int, path: Path, rows: DocumentRows) -> None:
-    if len(document) > rows.documents.shape[1]:
-        raise changed_between_passes(path)
+def _write_id(document: str, row: int, rows: DocumentRows) -> None:
     rows.documents[row, : len(document)] = [ord(character) for character in document]
 
 

@@ -327,6 +327,7 @@ def test_a_split_by_time_excludes_folds_and_files_of_other_splits() -> None:
             table(**{key: "x.csv"})
 
 
+@pytest.mark.slow
 def test_a_run_on_a_table_is_split_by_time_and_predicts_a_table_with_the_same_columns(
     write: Write, tmp_path: Path
 ) -> None:
