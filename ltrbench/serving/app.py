@@ -1,6 +1,4 @@
-"""The service: its routes, its answers, and the server that runs it.
-
-The service: its routes and its answers, all of them JSON.
+"""The service: its routes, its requests and answers in JSON, and the server that runs it.
 
     POST /rank     {"query", "documents": [{"id", "features"}]} -> the documents with scores, the best first
     GET /health    whether the service answers
@@ -20,49 +18,43 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import json
 import os
+import reprlib
 import signal
 import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from ltrbench.errors import ConfigError, require
 
 try:
+    import orjson
+    import uvicorn
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import Response
     from starlette.routing import Route
 except ImportError as error:
-    raise ConfigError("serve needs Starlette and uvicorn: pip install 'ltrbench[serve]'") from error
-
-try:
-    import uvicorn
-except ImportError as error:
-    raise ConfigError("serve needs Starlette and uvicorn: pip install 'ltrbench[serve]'") from error
+    raise ConfigError("serve needs Starlette, uvicorn and orjson: pip install 'ltrbench[serve]'") from error
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench import __version__
+from ltrbench.serving import RequestLimits
 from ltrbench.serving.loaded import LoadedModel
-from ltrbench.serving.quick import QuickReader
-from ltrbench.serving.requests import (
-    NOT_ACCEPTED,
-    TOO_LARGE,
-    RankRequest,
-    RefusedRequestError,
-    RequestLimits,
-    RequestReader,
-)
+from ltrbench.shapes import Features
 
+_INVALID_JSON, _TIMED_OUT, _TOO_LARGE, _ENCODED, _NOT_ACCEPTED, _STOPPING = 400, 408, 413, 415, 422, 503
 _BODY_SECONDS = 30
 """Maximum time in which the body of a request must arrive, s."""
 _MOST_DISCARDED = 4
 """Size up to which a body that is too large is read and discarded, in units of the limit. A client that is
 still sending when the connection is closed would not read the answer."""
-_TIMED_OUT, _ENCODED, _STOPPING = 408, 415, 503
 
 
 def ranking_app(model: LoadedModel, limits: RequestLimits | None = None) -> Starlette:
@@ -74,14 +66,14 @@ def ranking_app(model: LoadedModel, limits: RequestLimits | None = None) -> Star
     # The requests share one process, so that more threads would only wait for each other.
     model.ranker.num_threads = 1
     limits = limits or RequestLimits()
-    reader = QuickReader(RequestReader(model.feature_names, limits))
-    health, description = (_as_json(value) for value in (_health_of(model), describe(model)))
+    reader = RequestReader(model.feature_names, limits)
+    health = orjson.dumps({"status": "ok", "model": model.name})
+    description = orjson.dumps(describe(model))
 
     async def rank(request: Request) -> Response:
         body = await _body(request, limits.num_bytes)
         _check_encoding(request)
-        parsed = reader.read(body)
-        return _answer(_ranked(model, parsed))
+        return _answer(_ranked(model, reader.read(body)))
 
     async def answer_health(_: Request) -> Response:
         return Response(health, media_type="application/json")
@@ -123,10 +115,6 @@ def describe(model: LoadedModel) -> dict[str, Any]:
     }
 
 
-def _health_of(model: LoadedModel) -> dict[str, Any]:
-    return {"status": "ok", "model": model.name}
-
-
 def _ranked(model: LoadedModel, request: RankRequest) -> dict[str, Any]:
     """Returns the answer: the documents by descending score."""
     scores: NDArray[np.floating[Any]] = np.empty(0)
@@ -136,7 +124,7 @@ def _ranked(model: LoadedModel, request: RankRequest) -> dict[str, Any]:
     if not_finite.size:
         place = f"documents[{not_finite[0]}].features"
         raise RefusedRequestError(
-            NOT_ACCEPTED, place, f"the model has no finite score for the values of {place}"
+            _NOT_ACCEPTED, place, f"the model has no finite score for the values of {place}"
         )
     # A stable sort, so that documents with equal scores stay in the order of the request.
     order = np.argsort(-scores, kind="stable").tolist()
@@ -180,24 +168,19 @@ async def _body(request: Request, most: int) -> bytes:
         ) from None
     if size > most:
         raise RefusedRequestError(
-            TOO_LARGE, "", f"the body is larger than {most:,} bytes (--max-bytes); send fewer documents"
+            _TOO_LARGE, "", f"the body is larger than {most:,} bytes (--max-bytes); send fewer documents"
         )
     return b"".join(parts)
 
 
-def _as_json(value: Any) -> bytes:
-    # ASCII, because half a surrogate pair in an id, which JSON allows, has no UTF-8.
-    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
-
-
 def _answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(_as_json(value), status, headers, media_type="application/json")
+    return Response(orjson.dumps(value), status, headers, media_type="application/json")
 
 
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedRequestError)
     # The rest of a body that was not read to its end would be taken for the next request.
-    headers = {"connection": "close"} if error.status in (TOO_LARGE, _TIMED_OUT, _STOPPING) else None
+    headers = {"connection": "close"} if error.status in (_TOO_LARGE, _TIMED_OUT, _STOPPING) else None
     return _answer({"error": str(error), "place": error.place}, error.status, headers)
 
 
@@ -214,6 +197,156 @@ async def _disconnected(_: Request, __: Exception) -> Response:
 
 async def _failed(_: Request, __: Exception) -> Response:
     return _answer({"error": "internal error; the service has logged it", "place": ""}, 500)
+
+
+# ---- Reads the JSON of a request, and checks it.
+#
+# `features` has a value for every feature of the model: by name, or as a list in the order of the model. null
+# is a missing value. A name that is absent is refused: in a LETOR file it would mean 0, in a table a missing
+# value, and the model scores these differently.
+
+Identifier = str | int
+"""Identifier of a query or of a document, which the answer repeats unchanged."""
+_KINDS_OF_VALUES = {float, int, type(None)}
+"""Types of the JSON values that a feature may have; `bool` is another type."""
+
+
+class RefusedRequestError(Exception):
+    """Request that is not answered.
+
+    Attributes:
+        status: status code of HTTP.
+        place: place of the error in the JSON, such as "documents[3].features.bm25"; empty: the whole body.
+    """
+
+    def __init__(self, status: int, place: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.place = status, place
+
+
+@dataclass(frozen=True, eq=False)
+class RankRequest:
+    """A request to rank the documents of one query.
+
+    Attributes:
+        query: identifier of the query; None if the request has none.
+        ids: (D,), identifiers of the documents.
+        features: (D, F), NaN for missing values.
+    """
+
+    query: Identifier | None
+    ids: Sequence[Identifier]
+    features: Features
+
+
+class RequestReader:
+    """Reads requests for a model with the features `feature_names`."""
+
+    def __init__(self, feature_names: Sequence[str], limits: RequestLimits) -> None:
+        self.feature_names = tuple(feature_names)
+        self.limits = limits
+        # `itemgetter` of one name would return a value and no tuple; the first one is repeated, and dropped.
+        self._in_order: Callable[[dict[str, Any]], tuple[Any, ...]] = itemgetter(
+            self.feature_names[0], *self.feature_names
+        )
+
+    def read(self, body: bytes) -> RankRequest:
+        """Returns the request in the body of a POST.
+
+        Raises:
+            RefusedRequestError: the body is not JSON, or not a request to rank documents.
+        """
+        try:
+            request = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise RefusedRequestError(_INVALID_JSON, "", f"the body is not valid JSON: {error}") from None
+        _check_fields(request, {"documents"}, {"query"}, "")
+        query, documents = request.get("query"), request["documents"]
+        if query is not None and type(query) not in (str, int):
+            raise _refusal("query", "must be a text or a whole number")
+        if not isinstance(documents, list):
+            raise _refusal("documents", "must be a list")
+        if len(documents) > self.limits.num_documents:
+            most = f"the maximum is {self.limits.num_documents:,} (--max-documents)"
+            raise _refusal("documents", f"has {len(documents):,} documents; {most}")
+        rows: dict[Identifier, Sequence[Any]] = {}
+        for d, document in enumerate(documents):
+            _check_fields(document, {"id", "features"}, set(), f"documents[{d}]")
+            identifier = document["id"]
+            if type(identifier) not in (str, int):
+                raise _refusal(f"documents[{d}].id", "must be a text or a whole number")
+            if identifier in rows:
+                shown = reprlib.repr(identifier)
+                raise _refusal(f"documents[{d}].id", f"is {shown}, also the id of an earlier document")
+            rows[identifier] = self._values(document["features"], f"documents[{d}].features")
+        return RankRequest(query, list(rows), self._features(documents, list(rows.values())))
+
+    def _values(self, features: Any, place: str) -> Any:
+        """Returns the values of a document in the order of the model."""
+        if not isinstance(features, dict | list):
+            raise _refusal(place, "must be an object with a value by name, or a list of values")
+        expected = len(self.feature_names)
+        if isinstance(features, dict):
+            with contextlib.suppress(KeyError):
+                if len(features) == expected:
+                    return self._in_order(features)[1:]
+            _check_fields(features, set(self.feature_names), set(), place)
+        if len(features) != expected:
+            raise _refusal(place, f"has {len(features)} values, but the model has {expected} features")
+        return features
+
+    def _features(self, documents: Sequence[dict[str, Any]], rows: Sequence[Sequence[Any]]) -> Features:
+        # All values at once: a loop over them would take longer than the scores.
+        if not set(map(type, chain.from_iterable(rows))) <= _KINDS_OF_VALUES:
+            raise _first(documents, lambda value: type(value) not in _KINDS_OF_VALUES, "not a number")
+        values = np.array(rows, dtype=np.float64).reshape(len(rows), len(self.feature_names))
+        with np.errstate(over="ignore"):
+            features = values.astype(np.float32)
+            if np.isinf(features).any():
+                reason = "beyond the range of float32 (maximum 3.4e38)"
+                raise _first(
+                    documents, lambda value: value is not None and np.isinf(np.float32(value)), reason
+                )
+        return features
+
+
+def _first(
+    documents: Sequence[dict[str, Any]], is_wrong: Callable[[Any], bool], reason: str
+) -> RefusedRequestError:
+    """Returns the refusal of the first wrong value; there must be one."""
+    place, value = next(
+        (f"documents[{d}].features{f'.{_shortened(str(key))}' if is_named else f'[{key}]'}", value)
+        for d, features in enumerate(document["features"] for document in documents)
+        for is_named in [isinstance(features, dict)]
+        for key, value in (features.items() if is_named else enumerate(features))
+        if is_wrong(value)
+    )
+    return _refusal(place, f"is {reprlib.repr(value)}, {reason}")
+
+
+def _check_fields(value: Any, needed: set[str], optional: set[str], place: str) -> None:
+    """Raises RefusedRequestError unless a value is an object with the needed and only known fields."""
+    if not isinstance(value, dict):
+        raise _refusal(place, f"must be a JSON object with {', '.join(sorted(needed))}")
+    if value.keys() == needed:
+        return
+    prefix = f"{place}." if place else ""
+    unknown = next((name for name in value if name not in needed | optional), None)
+    if unknown is not None:
+        expected = reprlib.repr(sorted(needed | optional))
+        raise _refusal(f"{prefix}{_shortened(unknown)}", f"is unknown; expected {expected}")
+    absent = next((name for name in sorted(needed) if name not in value), None)
+    if absent is not None:
+        raise _refusal(f"{prefix}{_shortened(absent)}", "is absent; a missing value is null")
+
+
+def _refusal(place: str, predicate: str) -> RefusedRequestError:
+    """Returns the refusal of valid JSON; the place is the subject of the message."""
+    return RefusedRequestError(_NOT_ACCEPTED, place, f"{place or 'the body'} {predicate}")
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= 80 else f"{name[:77]}..."
 
 
 # ---- Runs the service of a model on a socket until Ctrl-C or SIGTERM.
@@ -275,10 +408,8 @@ def url_of(listener: socket.socket) -> str:
 
 
 def warm_up(model: LoadedModel) -> None:
-    """Ranks one document without any value, so that the first request does not wait for compilation."""
-    reader = QuickReader(RequestReader(model.feature_names, RequestLimits()))
-    documents = [{"id": 0, "features": [None] * len(model.feature_names)}]
-    model.ranker.predict(reader.read(json.dumps({"documents": documents}).encode()).features)
+    """Scores one document without any value, so that the first request does not wait for compilation."""
+    model.ranker.predict(np.full((1, len(model.feature_names)), np.nan, dtype=np.float32))
 
 
 def run_service(model: LoadedModel, listener: socket.socket, limits: RequestLimits) -> None:

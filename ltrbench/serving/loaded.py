@@ -7,6 +7,8 @@ LightGBM itself imports pandas if it is installed.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.errors import ResultError
+from ltrbench.errors import DataError, ResultError
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.saved import load_ranker
 from ltrbench.runs import MODEL_FOLDER, RESULT_FILE, Run, class_and_folder_of_model, read_run
-from ltrbench.serving.requests import array_of_frame, is_frame
+from ltrbench.shapes import Features
 from ltrbench.tables import one_line
 
 
@@ -54,8 +56,8 @@ class LoadedModel:
             DataError: a column is missing, in another place, or has values that are not numbers; the message
                 names it and the remedy.
         """
-        if is_frame(features):
-            features = array_of_frame(features, self.feature_names, reorder=reorder)
+        if _is_frame(features):
+            features = _array_of_frame(features, self.feature_names, reorder=reorder)
         # `predict` of the ranker refuses everything else that is not an array of numbers of this shape.
         return self.ranker.predict(features)  # type: ignore[arg-type]
 
@@ -107,3 +109,94 @@ def _folder_of_run(path: Path) -> Path:
     path = path.absolute()
     is_of_model = path.name == MODEL_FOLDER and not (path / RESULT_FILE).exists()
     return path.parent if is_of_model else path
+
+
+# ---- Features of a DataFrame, matched by the names of its columns.
+#
+# A frame is any object with columns by name: of pandas, Polars or pyarrow. None of these libraries is
+# imported.
+
+_NUMBERS = "fiub"
+"""Kinds of dtype that are numbers: floats, integers, unsigned integers, booleans."""
+_MOST_SHOWN = 5
+"""Maximum number of columns that a message names."""
+
+
+def _is_frame(features: object) -> bool:
+    return hasattr(features, "__getitem__") and (
+        hasattr(features, "column_names") or hasattr(features, "columns")
+    )
+
+
+def _array_of_frame(frame: Any, feature_names: Sequence[str], *, reorder: bool) -> Features:
+    """Returns the (D, F) features of a frame in the order of `feature_names`."""
+    # In pyarrow `columns` are arrays. Names in pandas may be numbers, which match their digits.
+    labels = list(getattr(frame, "column_names", None) or frame.columns)
+    names = [str(label) for label in labels]
+    _check_names(names, feature_names, reorder)
+    label_of = dict(zip(names, labels, strict=True))
+    features = np.empty((len(frame), len(feature_names)), dtype=np.float32)
+    for column, name in enumerate(feature_names):
+        features[:, column] = _as_float32(frame[label_of[name]], name)
+    return features
+
+
+def _check_names(names: Sequence[str], feature_names: Sequence[str], reorder: bool) -> None:
+    expected = set(feature_names)
+    missing = [name for name in feature_names if name not in names]
+    if missing:
+        raise DataError(
+            f"features lacks {_columns(missing)} of the model, which has {len(feature_names)} features. "
+            "Add every missing column; a value that is not known is NaN."
+        )
+    twice = [name for name, count in Counter(names).items() if name in expected and count > 1]
+    if twice:
+        raise DataError(f"features has {_columns(twice)} more than once. Keep one column of each name.")
+    if reorder or names == list(feature_names):
+        return
+    remedy = (
+        "Pass reorder=True to match the columns by name and to ignore further columns, or select the columns "
+        "in the order of `feature_names`."
+    )
+    further = [name for name in names if name not in expected]
+    if further:
+        raise DataError(f"features has {_columns(further)}, which the model does not have. {remedy}")
+    for column, (name, feature) in enumerate(zip(names, feature_names, strict=True)):
+        if name != feature:
+            raise DataError(
+                f"column {column} of features is '{name}', but the model has '{feature}' there. {remedy}"
+            )
+
+
+def _columns(names: Sequence[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:_MOST_SHOWN])
+    further = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+    return f"the column{'s' if len(names) > 1 else ''} {shown}{further}"
+
+
+def _as_float32(column: Any, name: str) -> NDArray[np.float32]:
+    """Returns the (D,) values of a column; missing values are NaN.
+
+    Raises:
+        DataError: the values are not numbers, or are beyond the range of float32.
+    """
+    values = np.asarray(column)
+    # Integers of pandas with missing values become an array of objects, but their dtype says that they are
+    # numbers.
+    if values.dtype.kind == "O" and getattr(column.dtype, "kind", "") in tuple(_NUMBERS):
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if values.ndim != 1 or values.dtype.kind not in _NUMBERS:
+        dtype = getattr(column, "dtype", values.dtype)
+        raise DataError(
+            f"the column '{name}' of features has the dtype {dtype}; expected numbers. Encode values "
+            "that are not numbers, and convert the column to float32."
+        )
+    with np.errstate(over="ignore"):
+        converted = values.astype(np.float32)
+    beyond = np.flatnonzero(np.isinf(converted) & np.isfinite(values))
+    if beyond.size:
+        raise DataError(
+            f"row {beyond[0]} of the column '{name}' of features is {values[beyond[0]]}, beyond the range of "
+            "float32 (maximum 3.4e38). Rescale the feature, or use NaN for a missing value."
+        )
+    return converted

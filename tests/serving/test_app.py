@@ -18,9 +18,9 @@ from messages import naming
 from served_runs import NAMES, NamedFeatures, small_model
 
 from ltrbench.rankers.native import NativeRanker
+from ltrbench.serving import RequestLimits
 from ltrbench.serving import app as app_module
 from ltrbench.serving.app import ranking_app
-from ltrbench.serving.requests import RequestLimits, RequestReader
 
 TEST = NamedFeatures().load().test
 HANGS = b"hangs"
@@ -136,11 +136,6 @@ def test_a_list_without_documents_has_an_empty_answer() -> None:
     }
 
 
-def test_half_a_surrogate_pair_in_an_id_is_answered_unchanged() -> None:
-    answer = rank(ranking_app(small_model()), {"documents": [{"id": "\ud800", "features": [0] * 4}]})
-    assert answer["documents"][0]["id"] == "\ud800"
-
-
 def test_an_error_is_json_with_its_place() -> None:
     body = json.dumps({"documents": [{"id": 1, "features": {"bm25": 1}}]}).encode()
     status, headers, answer, _ = call(ranking_app(small_model()), "POST", "/rank", [body])
@@ -175,13 +170,6 @@ def test_a_compressed_body_is_refused_with_its_encoding() -> None:
     assert re.search(naming("Content-Encoding", "gzip", "uncompressed"), answer["error"])
     body = b'{"documents": []}'
     assert call(app, "POST", "/rank", [body], headers=[(b"content-encoding", b"identity")])[0] == 200
-
-
-def test_a_usual_request_is_read_by_the_compiled_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = ranking_app(small_model())
-    monkeypatch.delattr(RequestReader, "read")
-    documents = [{"id": "\u00fc", "features": dict.fromkeys(NAMES, 0.5)}]
-    assert rank(app, {"query": 'a "query"', "documents": documents})["documents"][0]["id"] == "\u00fc"
 
 
 def test_a_body_is_limited_while_it_arrives() -> None:

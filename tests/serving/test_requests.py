@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ltrbench.serving.requests import RefusedRequestError, RequestLimits, RequestReader
+from ltrbench.serving import RequestLimits
+from ltrbench.serving.app import RefusedRequestError, RequestReader
 
 NAMES = ("bm25", "age")
 READER = RequestReader(NAMES, RequestLimits(num_documents=4))
@@ -38,9 +39,6 @@ def features_of(features: Any) -> bytes:
         (b'{"documents": ' * 100_000, 400, ""),
         (b'{"documents": [{"id": 1, "features": [NaN, 0]}]}', 400, ""),
         (b'{"documents": [{"id": 1, "features": [-Infinity, 0]}]}', 400, ""),
-        (b'{"documents": [{"id": 1, "id": 2, "features": [0, 0]}]}', 400, ""),
-        (b'{"documents": [{"id": 1, "features": {"age": 1, "bm25": 2, "age": 1}}]}', 400, ""),
-        (b'{"documents": [{"id": ' + b"9" * 5000 + b"}]}", 400, ""),
         (b"[]", 422, ""),
         (b"{}", 422, "documents"),
         (b'{"documents": 1}', 422, "documents"),
@@ -61,8 +59,8 @@ def features_of(features: Any) -> bytes:
         (features_of([1.0, True]), 422, "documents[1].features[1]"),
         (features_of([1.0, [2.0]]), 422, "documents[1].features[1]"),
         (features_of([1.0, 1e39]), 422, "documents[1].features[1]"),
-        (features_of([1.0, -(10**400)]), 422, "documents[1].features[1]"),
-        (b'{"documents": [{"id": 1, "features": [0, 1e999]}]}', 422, "documents[0].features[1]"),
+        (features_of([1.0, -(10**400)]), 400, ""),
+        (b'{"documents": [{"id": 1, "features": [0, 1e999]}]}', 400, ""),
         (features_of({"bm25": 1.0}), 422, "documents[1].features.age"),
         (features_of({"bm25": 1.0, "agee": 2.0}), 422, "documents[1].features.agee"),
         (features_of({"bm25": 1.0, "age": 2.0, "x": 0.0}), 422, "documents[1].features.x"),

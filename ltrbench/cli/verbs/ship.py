@@ -25,7 +25,7 @@ from ltrbench.cli.console import (
 from ltrbench.cli.verbs.runs import RANKER_OPTION, SOURCE_OPTION, load_model
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.runs import read_run
-from ltrbench.serving.requests import RequestLimits
+from ltrbench.serving import RequestLimits
 
 if TYPE_CHECKING:
     from ltrbench.runs import Run
