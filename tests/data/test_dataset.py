@@ -30,23 +30,6 @@ def dataset(**changes: Any) -> RankingDataset:
     return RankingDataset(**(parts | changes))
 
 
-def test_counts_and_sizes_follow_from_the_arrays() -> None:
-    data = dataset()
-    assert (data.num_documents, data.num_queries, data.num_features) == (6, 3, 2)
-    assert data.query_sizes.tolist() == [2, 1, 3]
-    assert data.query_of_document.tolist() == [0, 0, 1, 2, 2, 2]
-    assert data.labels_best_first.tolist() == [2, 0, 1, 4, 3, 0]
-
-
-def test_names_and_ids_are_counted_from_one_where_none_are_given() -> None:
-    data = RankingDataset(features=[[1, 2], [3, 4]], labels=[0, 1], query_start=[0, 1, 2])  # type: ignore[arg-type]
-    assert data.feature_names == ("1", "2")
-    assert data.query_ids.tolist() == ["1", "2"]
-    assert data.document_ids is None
-    assert data.query_weights is None
-    assert data.positions is None
-
-
 def test_arrays_are_converted_once_and_cannot_be_written() -> None:
     data = dataset()
     assert data.features.dtype == np.float32

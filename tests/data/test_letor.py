@@ -337,11 +337,6 @@ def test_a_file_or_an_option_that_cannot_be_used_is_named(
         read_letor(write(content), **options)
 
 
-def test_the_largest_float32_is_read(write: Write) -> None:
-    below = math.nextafter(2.0**128 - 2.0**103, 0.0)
-    assert read_letor(write(f"1 qid:1 1:{below}")).features[0, 0] == np.finfo(np.float32).max
-
-
 def test_a_query_in_two_runs_is_an_error_that_names_both_places(write: Write) -> None:
     file = write(b"1 qid:a 1:1\n0 qid:a 1:2\n# between\n1 qid:b 1:1\n1 qid:c 1:1\n0 qid:a 1:3\n")
     with pytest.raises(DataError) as caught:

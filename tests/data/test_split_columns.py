@@ -242,12 +242,6 @@ def test_a_typed_column_that_gives_no_order_is_refused(write: Write, times: Any,
         load(write(frame(times), "train.parquet"), split_by="date")
 
 
-def test_a_group_is_held_out_with_its_latest_query(write: Write) -> None:
-    table = frame([1, 2, 3, 4, 5, 6]).assign(cluster=np.repeat(["a", "b", "c", "d", "e", "a"], 2))
-    splits = load(write(table), split_by="date", group_by="cluster", valid_share=0, test_share=0.3)
-    assert ids(splits.test) == ["0", "5"]
-
-
 def test_a_group_in_two_files_is_a_leak(write: Write) -> None:
     train = write(frame(["a", "b"], "cluster"))
     test = frame(["c", "b"], "cluster").assign(query_id=[7, 7, 8, 8], bm25=[8, 9, 10, 11])

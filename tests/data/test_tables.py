@@ -157,10 +157,6 @@ def test_a_mistake_in_a_table_that_is_only_to_be_scored_is_named(
         read_table_features(frame(**columns), feature_names=["bm25"])
 
 
-def test_a_column_of_labels_may_be_empty_in_what_is_scored() -> None:
-    assert read_table_features(frame(label=[None, None, None])).tolist() == [[0.5], [1.5], [2.5]]
-
-
 @pytest.mark.parametrize(
     ("columns", "parts"),
     [
@@ -218,11 +214,6 @@ def test_a_column_or_an_option_that_does_not_fit_is_named(
 ) -> None:
     with pytest.raises((DataError, ConfigError), match=naming(*parts)):
         read_table(frame().drop(columns=dropped or []), **options)
-
-
-def test_a_row_is_that_of_the_file_even_where_queries_are_sorted() -> None:
-    with pytest.raises(DataError, match=naming("row 3:", -1.0, "'label'")):
-        read_table(frame(query_id=["b", "a", "b"], label=[0, 0, -1]), sort_queries=True)
 
 
 def test_columns_are_called_by_the_text_of_their_names() -> None:

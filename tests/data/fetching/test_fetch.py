@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from archives import FILES, packed
+from archives import packed
 from hydra import compose, initialize_config_dir
 from loopback import Loopback, serving
 from messages import naming
@@ -16,9 +16,8 @@ from paths import CONF
 
 from ltrbench.cli import main
 from ltrbench.config import build, register_schema
-from ltrbench.data.fetch import address_of
 from ltrbench.data.sources import DataSource, FileSource, LetorFiles, PublishedArchive
-from ltrbench.errors import ConfigError, DataError
+from ltrbench.errors import DataError
 
 FOLDS = {
     f"Fold{fold}/{part}.txt": f"{fold} qid:{part} 1:1\n".encode() * 1000 for fold in (1, 2) for part in "ab"
@@ -115,17 +114,6 @@ def test_a_run_without_the_files_points_to_data_fetch(tmp_path: Path) -> None:
         source.load()
 
 
-def test_files_that_exist_are_kept_and_named(
-    fetch: Fetch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    kept = tmp_path / "data/FOLDS/Fold2/b.txt"
-    kept.parent.mkdir(parents=True)
-    kept.write_text("mine")
-    assert fetch() == 0
-    assert below(tmp_path / "data/FOLDS") == FOLDS | {"Fold2/b.txt": b"mine"}
-    assert str(kept) in capsys.readouterr().err
-
-
 def test_a_wrong_checksum_leaves_nothing_that_looks_finished(
     fetch: Fetch, server: Loopback, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,13 +162,6 @@ def test_an_address_that_is_not_verified_is_printed_and_not_used(
     assert below(tmp_path / "data/FOLDS") == FOLDS
 
 
-def test_an_address_of_the_user_is_checked_too(fetch: Fetch, server: Loopback, tmp_path: Path) -> None:
-    server.content = bytes(reversed(server.content))
-    digest = hashlib.sha256(bytes(reversed(server.content))).hexdigest()
-    assert fetch("--url", server.url("file"), verified=False, sha256=digest) == 2
-    assert list((tmp_path / "data").iterdir()) == []
-
-
 def test_a_licence_that_must_be_accepted_is_accepted_by_an_option(
     fetch: Fetch, server: Loopback, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -207,24 +188,6 @@ def test_an_archive_that_the_user_downloaded_is_checked_and_unpacked(
     assert fetch(verified=False, must_accept=True) == 0
     assert below(tmp_path / "data/FOLDS") == FOLDS
     assert server.requests == 0
-
-
-def test_an_archive_without_a_file_of_a_fold_is_refused(
-    fetch: Fetch, server: Loopback, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    server.content = packed(tmp_path / "other.zip", FILES).read_bytes()
-    assert fetch() == 2
-    assert refuses(capsys, "Fold1/a.txt", "Fold1/train.txt", "data.fetch.into")
-    # The download is not lost.
-    assert below(tmp_path / "data") == {"folds.zip": server.content}
-
-
-def test_an_archive_larger_than_its_limit_is_refused(
-    fetch: Fetch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert fetch(max_unpacked_gb=1e-6) == 2
-    assert refuses(capsys, "folds.zip", "1000 bytes", "Fold1/a.txt")
-    assert not (tmp_path / "data/FOLDS").exists()
 
 
 def test_a_password_of_an_address_is_not_printed(
@@ -332,23 +295,3 @@ def test_a_name_that_is_not_published_is_refused(capsys: pytest.CaptureFixture[s
         assert f"data={name}" in capsys.readouterr().err
     assert main(["data", "fetsch"]) == 2
     assert refuses(capsys, "fetsch", "'fetch'")
-
-
-def test_in_python_an_address_is_chosen_by_the_same_rules(tmp_path: Path) -> None:
-    archive = PublishedArchive(
-        file="a.zip",
-        size=1,
-        sha256="0" * 64,
-        into="a",
-        max_unpacked_gb=1,
-        licence="",
-        page="https://example.com",
-        url="https://example.com/a.zip",
-        verified=True,
-    )
-    assert address_of(archive, tmp_path, "a", url=None, accepted=True) == archive.url
-    assert address_of(archive, tmp_path, "a", url="https://b.com/a", accepted=True) == "https://b.com/a"
-    with pytest.raises(DataError, match=naming("data=a", "https://example.com", "--accept-licence")):
-        address_of(archive, tmp_path, "a", url=None, accepted=False)
-    with pytest.raises(ConfigError, match=naming("data.fetch.into", "'..'")):
-        PublishedArchive(**{**vars(archive), "into": ".."})

@@ -71,14 +71,6 @@ def test_the_second_reading_parses_nothing(reader: Reader, tmp_path: Path) -> No
     assert problems_of(entry) == []
 
 
-def test_a_known_file_is_not_hashed_again(
-    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reader.cached(tmp_path / "cache")
-    monkeypatch.setattr(cache_module, "stored_file", None)
-    reader.cached(tmp_path / "cache")
-
-
 def test_a_file_that_has_just_changed_is_hashed_again(
     reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

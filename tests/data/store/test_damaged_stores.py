@@ -229,39 +229,6 @@ def test_a_value_that_no_data_set_has_is_refused(
         read_store(store)
 
 
-@pytest.mark.parametrize(
-    ("name", "index", "value", "parts"),
-    [
-        ("values", 1, -np.inf, ["values.npy", "value 1", "inf"]),
-        ("columns", 0, -1, ["shard-00000", "columns[0]", "-1", "0 to 2"]),
-        ("columns", 1, 3, ["shard-00000", "columns[1]", "3", "0 to 2"]),
-        ("columns", 3, 0, ["shard-00000", "columns[3]", "row 1", "ascending"]),
-        ("row_start", 0, 1, ["shard-00000", "row_start", "start with 0"]),
-        ("row_start", 1, 2**63 - 1, ["shard-00000", "row_start", "decrease"]),
-        ("row_start", 2, -(2**63), ["shard-00000", "row_start", "decrease"]),
-        ("row_start", 3, 6, ["shard-00000", "row_start", "number of columns"]),
-    ],
-)
-def test_sparse_features_that_form_no_rows_are_refused(
-    sparse: Path, tmp_path: Path, name: str, index: int, value: Any, parts: list[str]
-) -> None:
-    store = Path(shutil.copytree(sparse, tmp_path / "store"))
-    set_value(store, name, index, value)
-    with pytest.raises(DataError, match=naming(store, *parts, "data build")):
-        read_store(store)
-    assert problems_of(store)
-
-
-def test_an_array_of_another_shape_or_order_is_refused(store: Path) -> None:
-    file = store / "shard-00000" / "features.npy"
-    np.save(file, np.zeros((3, 4), dtype=np.float32))
-    with pytest.raises(DataError, match=naming(file, "bytes", "(3, 3)", "data build")):
-        read_store(store)
-    np.save(file, np.zeros((3, 3), dtype=np.float32, order="F"))
-    with pytest.raises(DataError, match=naming(file, "header", "(3, 3)", "data build")):
-        read_store(store)
-
-
 def test_a_manifest_that_was_edited_is_refused(store: Path) -> None:
     text = (store / MANIFEST_FILE).read_text()
     (fingerprint,) = re.findall(r'"fingerprint": "(\w+)"', text)

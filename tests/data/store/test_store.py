@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 import shutil
 from pathlib import Path
 from typing import Any, cast
@@ -20,12 +19,10 @@ from ltrbench.data import RankingDataset, read_data, read_features, write_letor,
 from ltrbench.data import store as store_reading
 from ltrbench.data.reading import files_of
 from ltrbench.data.sources import StoreFiles
-from ltrbench.data.store import MANIFEST_FILE, StoredRows, read_manifest, read_store, write_manifest
+from ltrbench.data.store import MANIFEST_FILE, read_manifest, read_store, write_manifest
 from ltrbench.data.store_writing import StoreExistsError, problems_of, stored_file, write_store
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.measure import MemoryMeter
-
-TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 # docid = B\n1 qid:8 1:2 # docid = C\n"
 
 
 @given(dataset=data_sets(), shard_bytes=st.integers(1, 60), again=st.integers(1, 60))
@@ -71,18 +68,6 @@ def test_text_tables_and_their_stores_are_one_data_set(tmp_path: Path, name: str
     store = store_of(from_file, tmp_path / "store", shard_bytes=50)
     assert content(read_data(store)) == content(from_file)
     assert read_features(store)[:].tolist() == read_features(tmp_path / name).tolist()
-
-
-def test_the_features_of_a_shard_stay_on_the_disk(tmp_path: Path) -> None:
-    (tmp_path / "train.txt").write_text(TEXT)
-    features = read_data(store_of(read_data(tmp_path / "train.txt"), tmp_path / "store")).features
-    assert isinstance(features, StoredRows)
-    assert list(features.arrays()) == []
-    assert features[1:].tolist() == [[0, 4, 0], [2, 0, 0]]
-    assert features[np.array([2, 0])].tolist() == [[2, 0, 0], [0.5, 0, 1]]
-    again = pickle.loads(pickle.dumps(features))
-    shutil.rmtree(tmp_path / "store")
-    assert np.asarray(again).tolist() == np.asarray(features).tolist() == [[0.5, 0, 1], [0, 4, 0], [2, 0, 0]]
 
 
 def test_reading_the_features_of_a_store_takes_the_memory_of_a_block(tmp_path: Path) -> None:
@@ -234,16 +219,6 @@ def stores(tmp_path: Path) -> Path:
         (tmp_path / f"{name}.txt").write_text(text)
         store_of(read_data(tmp_path / f"{name}.txt"), tmp_path / name, 64)
     return tmp_path
-
-
-def test_splits_are_held_out_of_a_store_as_of_files(stores: Path) -> None:
-    splits = StoreFiles(name="mine", train=f"{stores}/train", test=f"{stores}/test").load()
-    assert [split.num_queries for _, split in splits] == [8, 2, 5]
-    folds = [StoreFiles(name="mine", train=f"{stores}/train", cv=5, fold=fold).load() for fold in range(1, 6)]
-    tested = [query for splits in folds for query in splits.test.query_ids.tolist()]
-    assert sorted(tested, key=int) == [str(query) for query in range(10)]
-    subset = StoreFiles(name="mine", train=f"{stores}/train", subset=0.5).load()
-    assert subset.train.num_queries == 3
 
 
 def test_a_source_names_the_store_that_is_absent_or_damaged(stores: Path) -> None:
