@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import functools
 import io
 import json
 import math
@@ -24,7 +23,6 @@ import reprlib
 import stat
 import struct
 import sys
-import threading
 import types
 import zipfile
 import zlib
@@ -47,15 +45,7 @@ MOST_JSON_BYTES = 16 * 2**20
 MOST_JSON_DEPTH = 50
 """Maximum nesting depth of lists and objects; recursive functions support a few hundred levels."""
 MOST_ARRAYS = 1000
-_PART = 2**20
-"""Bytes of an array read at a time."""
 
-_DEFLATE_RATIO = 1032
-"""Maximum number of bytes that one byte of a deflate stream expands to (zlib's technical details)."""
-_DECLARED = re.compile(
-    rb"\{'descr': '([<>|][biufU]\d+)', 'fortran_order': (True|False), 'shape': \(([0-9, ]*)\), \} *\n"
-)
-"""Header of a numpy array: dtype (booleans, numbers, text), order and shape."""
 _OF_DAMAGED_ARCHIVES = (
     *(OSError, ValueError, TypeError, OverflowError, EOFError),
     *(RuntimeError, zipfile.BadZipFile, zlib.error, struct.error),  # RuntimeError: encrypted archive
@@ -193,38 +183,28 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[An
         ValueError: The member is not an array of numbers, booleans or text, its size differs from the
             declared size, or its text contains an invalid character.
     """
-    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ValueError(f"'{member.filename}' has a compression method that numpy does not use")
-    if member.file_size > _DEFLATE_RATIO * member.compress_size:
-        raise ValueError(f"'{member.filename}' declares more bytes than it can hold")
     with archive.open(member) as file:
-        begin = file.read(10)
-        header = file.read(int.from_bytes(begin[8:], "little"))
-        declared = _DECLARED.fullmatch(header)
-        if begin[:8] != b"\x93NUMPY\x01\x00" or declared is None:
+        try:
+            np.lib.format.read_magic(file)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        except Exception as error:  # numpy evaluates the header as a literal of Python
+            raise ValueError(f"'{member.filename}' is not an array ({_reason(error)})") from None
+        size, left = math.prod(shape) * dtype.itemsize, member.file_size - file.tell()
+        if dtype.kind not in "biufU":
             raise ValueError(f"'{member.filename}' is not an array of numbers, booleans or text")
-        dtype = np.dtype(declared[1].decode())
-        shape = tuple(int(length) for length in declared[3].replace(b" ", b"").split(b",") if length)
-        size = math.prod(shape) * dtype.itemsize
-        if size != member.file_size - len(begin) - len(header) or dtype.itemsize == 0:
+        if size != left:
             raise ValueError(
-                f"'{member.filename}' declares the shape {shape} of {dtype}, {size:,} bytes, but "
-                f"{member.file_size - len(begin) - len(header):,} bytes are in the file"
+                f"'{member.filename}' declares the shape {shape} of {dtype}, {size:,} bytes, but {left:,} "
+                "bytes are in the file"
             )
-        array = np.empty(math.prod(shape), dtype)
-        into, filled = array.view(np.uint8), 0
-        # In parts, so that memory never contains both the whole file and the whole array.
-        while part := file.read(min(_PART, size - filled)):
-            into[filled : filled + len(part)] = np.frombuffer(part, np.uint8)
-            filled += len(part)
-        # Reads to the end of the member, where zipfile verifies the checksum.
-        if filled != size or file.read(1):
-            raise ValueError(f"the size of '{member.filename}' differs from its declared size")
+    with archive.open(member) as file:
+        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+        file.read(1)  # to the end of the member, where zipfile verifies the checksum
     if not dtype.isnative:
         array = array.byteswap(inplace=True).view(dtype.newbyteorder("="))
-    if dtype.kind == "U":
-        _check_characters(array.view(np.uint32), member.filename)
-    return array.reshape(shape[::-1]).T if declared[2] == b"True" else array.reshape(shape)
+    if dtype.kind == "U" and array.size:
+        _check_characters(array.reshape(-1, order="A").view(np.uint32), member.filename)
+    return array
 
 
 def _check_characters(codes: NDArray[np.uint32], name: str) -> None:
@@ -568,11 +548,8 @@ def read_run_table(path: Path, first: Sequence[str], remedy: str) -> RunTable:
 # Reading a pickle may run code, so no model may contain one. `pickles_in` finds the files that do, from
 # their bytes. `unpickling_raises` covers what it cannot detect, such as a pickle inside another format.
 #
-# A pickle runs code through the functions and classes that it names. Python's unpicklers raise the audit
-# event pickle.find_class for every such name (PEP 578), whichever module imported them and when. The
-# functions of `pickle` are replaced as well, for pickles without names; a module that imported one of these
-# functions by name can still read such a pickle, which contains only numbers and strings. Both mechanisms
-# apply only to the thread that entered `unpickling_raises`: other threads unpickle as usual.
+# While `unpickling_raises` is entered, the functions of `pickle` raise, in all threads; a module that has
+# imported one of them by name can still unpickle.
 
 _REASON = "unpickling is refused: a saved model must load without pickle"
 _BEGINNING = re.compile(rb"\x80[\x02-\x05]")
@@ -585,19 +562,9 @@ _SMALL = 2**20
 """Maximum size in bytes of a file that is checked for pickle protocols 0 and 1."""
 
 
-class _Guard(threading.local):
-    """State of this thread: whether unpickling raises, and whether it was attempted."""
-
-    active = False
-    tried = False
-
-
-_guard = _Guard()
-
-
 @contextlib.contextmanager
 def unpickling_raises() -> Iterator[Callable[[], bool]]:
-    """Makes unpickling in this thread raise `pickle.UnpicklingError`.
+    """Makes unpickling raise `pickle.UnpicklingError`.
 
     Yields a function that returns whether unpickling was attempted, in case the error is caught.
 
@@ -610,57 +577,26 @@ def unpickling_raises() -> Iterator[Callable[[], bool]]:
     >>> tried()
     True
     """
-    _watch()
-    before = _guard.active
-    _guard.active, _guard.tried = True, False
+    attempts: list[bool] = []
+
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        attempts.append(True)
+        raise pickle.UnpicklingError(_REASON)
+
+    # A class, because modules imported meanwhile may derive from it.
+    unpickler = type("Unpickler", (pickle.Unpickler,), {"load": refuse})
+    # The last is the unpickler in Python; its name is private, but joblib derives from it.
+    replacements = [
+        (pickle, "load", refuse),
+        (pickle, "loads", refuse),
+        (pickle, "Unpickler", unpickler),
+        (vars(pickle)["_Unpickler"], "load", refuse),
+    ]
     with contextlib.ExitStack() as replaced:
-        for place, name, guarded in _entry_points():
-            replaced.callback(setattr, place, name, getattr(place, name))
-            setattr(place, name, guarded)
-        try:
-            yield lambda: _guard.tried
-        finally:
-            _guard.active = before
-
-
-def _entry_points() -> Iterator[tuple[Any, str, Any]]:
-    """Yields the functions and classes that numpy, joblib, cloudpickle and dill use, with their
-    replacements."""
-    # The unpickler in Python; its name is private, but other libraries derive from it.
-    in_python = vars(pickle)["_Unpickler"]
-    yield in_python, "load", _guarded(in_python.load)
-    for module in (pickle, sys.modules["_pickle"]):
-        for name in ("load", "loads"):
-            yield module, name, _guarded(getattr(module, name))
-        # A class, because modules imported meanwhile may derive from it.
-        unpickler = vars(module)["Unpickler"]
-        yield module, "Unpickler", type("Unpickler", (unpickler,), {"load": _guarded(unpickler.load)})
-
-
-def _guarded(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if _guard.active:
-            _refuse_pickle()
-        return original(*args, **kwargs)
-
-    return call
-
-
-def _refuse_pickle() -> NoReturn:
-    _guard.tried = True
-    raise pickle.UnpicklingError(_REASON)
-
-
-@functools.cache
-def _watch() -> None:
-    """Adds the audit hook, which cannot be removed before the process ends."""
-
-    def refuse_names(event: str, _: tuple[Any, ...]) -> None:
-        if event == "pickle.find_class" and _guard.active:
-            _refuse_pickle()
-
-    sys.addaudithook(refuse_names)
+        for owner, name, replacement in replacements:
+            replaced.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, replacement)
+        yield lambda: bool(attempts)
 
 
 def pickles_in(folder: Path) -> list[Path]:

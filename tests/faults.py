@@ -254,8 +254,8 @@ the message about a missing score names the row before
 - the score of row {missing[0] + 1} is NaN
 + the score of row {missing[0]} is NaN
 scores are not in the order of the sorted queries
-- evaluate(judged, scores[judged.positions], config.metrics
-+ evaluate(judged, scores, config.metrics
+- evaluate(judged, scores[judged.positions], metrics
++ evaluate(judged, scores, metrics
 
 [distributed]
 shards are cut at the farther of two queries

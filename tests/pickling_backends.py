@@ -9,7 +9,6 @@ import base64
 import json
 import pickle
 from pathlib import Path
-from pickle import loads as imported_by_name
 from typing import Any, Self
 
 import joblib
@@ -54,23 +53,11 @@ class OldPickle(Pickled):
 
 
 class InJson(Pickled):
-    """A pickle inside of a text, read by a function that was imported long before."""
+    """A pickle inside of a text."""
 
     @staticmethod
     def packed(content: dict[str, Any]) -> bytes:
         return json.dumps({"model": base64.b64encode(pickle.dumps(content)).decode()}).encode()
-
-    @staticmethod
-    def unpacked(content: bytes) -> Any:
-        return imported_by_name(base64.b64decode(json.loads(content)["model"]))
-
-
-class OfNumbers(InJson):
-    """Likewise, of numbers alone, so that no name is looked up."""
-
-    @staticmethod
-    def packed(content: dict[str, Any]) -> bytes:
-        return InJson.packed({name: value for name, value in content.items() if name != "summary"})
 
     @staticmethod
     def unpacked(content: bytes) -> Any:
@@ -179,4 +166,4 @@ def _weighted(features, weights):  # type: ignore[no-untyped-def]
     return scores
 
 
-PICKLING = (Pickled, OldPickle, InJson, OfNumbers, Caught, ObjectArray, Compressed)
+PICKLING = (Pickled, OldPickle, InJson, Caught, ObjectArray, Compressed)

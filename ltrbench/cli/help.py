@@ -19,17 +19,19 @@ from typing import Any
 import click
 import yaml  # type: ignore[import-untyped]
 from click.shell_completion import ShellComplete
-from hydra import compose
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import HydraException
 from hydra.version import setbase
 from omegaconf import DictConfig, ListConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from ltrbench.cli.console import SCRIPT, as_called
-from ltrbench.cli.hydra_internals import Hydra, create_config_search_path, get_args_parser
+from ltrbench.cli.hydra_internals import (
+    Hydra,
+    HydraCompletion,
+    create_config_search_path,
+    get_args_parser,
+)
 from ltrbench.cli.verbs import all_verbs, find_verb, verbs
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import register_schema
@@ -314,9 +316,8 @@ def _columns(rows: Sequence[tuple[str, str]]) -> str:
 # line per candidate: the word, a tab, a description. It imports no backend, so completion takes less than a
 # second.
 #
-# Candidates for a verb come from click. Keys of overrides come from the configuration composed from the
-# words before the cursor, so `model=lightgbm model.` completes the fields of LightGBM. Names of a config
-# group are also completed after a comma, for sweeps.
+# Candidates for a verb come from click, those for overrides from Hydra, with the comments of conf/ beside
+# them.
 
 Candidate = tuple[str, str]
 """(whole word, description); the description may be empty."""
@@ -368,20 +369,28 @@ def _flags(word: str) -> Iterator[Candidate]:
 
 
 def _overrides(before: list[str], word: str) -> Iterator[Candidate]:
-    """Yields keys before the equals sign, and values after it."""
+    """Yields the candidates of Hydra's own completion, and the names of a group after a comma, for sweeps."""
     arguments = get_args_parser().parse_known_intermixed_args(before)[0]
+    given = [item for item in arguments.overrides if item not in MORE_PAGES]
+    # Of each sweep the first value, because Hydra completes the keys of one composed configuration.
+    words = [item if "[" in item else item.partition(",")[0] for item in given]
+    listed, comma, _ = word.rpartition(",")
+    key, given_value, value = word.partition("=")
+    known = {} if given_value else explained_settings()
     with _configurations(arguments.config_dir) as loader:
-        mark = word[: len(word) - len(word.lstrip("+~"))]
-        key, given, value = word.lstrip("+~").partition("=")
-        groups = [group for group in loader.list_groups("") if group != "hydra"]
-        if given and key in groups:
-            yield from _names(loader, mark, key, value)
-            return
-        config = _composed([item for item in arguments.overrides if item not in MORE_PAGES])
-        if given:
-            yield from _values(config, mark, key, value)
+        if comma:
+            taken = listed.partition("=")[2].split(",")
+            names = [name for name in choices(loader, key) if name not in taken]
+            found = [f"{listed},{name}" for name in names]
         else:
-            yield from _completed_keys(config, groups, mark, key)
+            found = HydraCompletion(loader)._query("config", " ".join([*words, word]))
+    for item in found:
+        name, _, completed = item.partition("=")
+        setting = known.get(name.lstrip("+").rstrip("."))
+        if item.startswith(word) and not completed.startswith("_") and not name.endswith("_target_"):
+            yield item, first_clause(setting) if setting else ""
+    if given_value and not found:
+        yield from paths(f"{key}=", value)
 
 
 @contextlib.contextmanager
@@ -399,57 +408,6 @@ def _configurations(config_dir: str | None) -> Iterator[ConfigLoader]:
         yield GlobalHydra.instance().config_loader()
     finally:
         GlobalHydra.instance().clear()
-
-
-def _names(loader: ConfigLoader, mark: str, group: str, value: str) -> Iterator[Candidate]:
-    """Yields the names of a group; a sweep lists several, separated by commas, each at most once."""
-    given, comma, last = value.rpartition(",")
-    taken = given.split(",")
-    for name in choices(loader, group):
-        if name.startswith(last) and name not in taken:
-            yield f"{mark}{group}={given}{comma}{name}", ""
-
-
-def _composed(overrides: Sequence[str]) -> DictConfig:
-    """Composes the overrides, with the first value of each sweep; composes the defaults if that fails."""
-    single = [item if "[" in item else item.partition(",")[0] for item in overrides]
-    try:
-        return compose("config", overrides=single, return_hydra_config=True)
-    except (HydraException, OmegaConfBaseException):
-        return compose("config", return_hydra_config=True)
-
-
-def _completed_keys(config: DictConfig, groups: Sequence[str], mark: str, key: str) -> Iterator[Candidate]:
-    """Yields groups and keys, one level at a time: first `params.`, then `params.num_leaves=`."""
-    known = explained_settings()
-    above = key.rpartition(".")[0]
-    node = OmegaConf.select(config, above) if above else config
-    names = sorted(map(str, node)) if isinstance(node, DictConfig) else []
-    for name in dict.fromkeys((*names, *([] if above else groups))):
-        place = f"{above}.{name}" if above else name
-        if not place.startswith(key) or name == "_target_":
-            continue
-        described = first_clause(known[place]) if place in known else ""
-        is_node = isinstance(node, DictConfig) and name in node and OmegaConf.is_dict(node._get_node(name))
-        if place in groups or not is_node:
-            yield f"{mark}{place}=", described
-        if is_node:
-            yield f"{mark}{place}.", described
-
-
-def _values(config: DictConfig, mark: str, key: str, value: str) -> Iterator[Candidate]:
-    """Yields true and false for a Boolean key, else the current value and matching files."""
-    above, _, name = key.rpartition(".")
-    node = OmegaConf.select(config, above) if above else config
-    # An interpolation has no fixed value to suggest.
-    is_fixed = isinstance(node, DictConfig) and name in node and not OmegaConf.is_interpolation(node, name)
-    known = OmegaConf.select(config, key) if is_fixed else None
-    words = ["true", "false"] if isinstance(known, bool) else [] if known is None else [str(known)]
-    for text in words:
-        if text.startswith(value) and " " not in text:
-            yield f"{mark}{key}={text}", "" if isinstance(known, bool) else "current value"
-    if known is None or isinstance(known, str):
-        yield from paths(f"{mark}{key}=", value)
 
 
 def paths(prefix: str, value: str) -> Iterator[Candidate]:

@@ -4,6 +4,7 @@
 `apply_overrides`            sets values as Hydra does, without reading every YAML again for each job
 `BasicSweeper`               the base class of `CheckedSweeper`, which replaces it
 `Hydra`                      the loader of YAMLs, which completion uses without running a job
+`HydraCompletion`            completes overrides
 `create_config_search_path`  the search path of that loader, before --config-dir is added
 """
 
@@ -17,8 +18,16 @@ from hydra.core.plugins import Plugins
 # Hydra's first search for plug-ins imports their modules again: a class imported before that search would not
 # be the class that Hydra uses.
 Plugins.instance()
+from hydra._internal.core_plugins.bash_completion import BashCompletion as HydraCompletion  # noqa: E402
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper  # noqa: E402
 
-__all__ = ["BasicSweeper", "Hydra", "apply_overrides", "create_config_search_path", "get_args_parser"]
+__all__ = [
+    "BasicSweeper",
+    "Hydra",
+    "HydraCompletion",
+    "apply_overrides",
+    "create_config_search_path",
+    "get_args_parser",
+]
 
 apply_overrides = ConfigLoaderImpl._apply_overrides_to_config

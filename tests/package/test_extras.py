@@ -20,14 +20,11 @@ def without(packages: list[str], code: str) -> subprocess.CompletedProcess[str]:
     [
         ("catboost", "ltrbench.rankers.catboost", "catboost"),
         ("xgboost", "ltrbench.distributed.cluster", "dask"),
-        ("distributed", "ltrbench.distributed.cluster", "dask"),
-        ("dask", "ltrbench.distributed.cluster", "dask"),
         ("distributed", "ltrbench.sweep.executors.dask", "dask"),
-        ("onnx", "ltrbench.shipping.targets.onnx", "onnx"),
         ("onnxruntime", "ltrbench.shipping.targets.onnx", "onnx"),
         ("treelite", "ltrbench.shipping.targets.treelite", "treelite"),
         ("optuna", "ltrbench.search.sampled", "search"),
-        ("uvicorn", "ltrbench.serving.app", "serve"),
+        ("orjson", "ltrbench.serving.app", "serve"),
     ],
 )
 def test_the_extra_of_a_missing_package_is_named(package: str, module: str, extra: str) -> None:

@@ -67,13 +67,8 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
     "before",
     [
         "import ltrbench",
-        "from ltrbench import compare; import ltrbench",
         "import ltrbench; from ltrbench.compare import render",
-        "import ltrbench; from ltrbench.compare import compare",
         "import ltrbench.compare.cells",
-        "import ltrbench; ltrbench.compare; import ltrbench.compare.cells",
-        "import ltrbench.compare.cells as cells; import ltrbench",
-        "import ltrbench; ltrbench.render; ltrbench.Comparison",
         "from ltrbench import *; import ltrbench",
     ],
 )

@@ -382,10 +382,8 @@ def test_a_command_waits_for_a_job_that_another_process_runs(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "words",
     [
-        ("hydra.run.dir=file",),
         ("hydra.run.dir=file/below",),
         ("-m", "hydra.sweep.dir=file"),
-        ("-m", "hydra.sweep.dir=file/below"),
     ],
 )
 def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(
@@ -447,20 +445,6 @@ def test_ctrl_c_says_what_is_finished_and_the_command_it_prints_does_the_rest(tm
         ("finished", model, seed) for model in ("sleepy", "random") for seed in (0, 1, 2)
     ]
     assert set(statuses(tmp_path).values()) == {"FINISHED"}
-
-
-@pytest.mark.slow
-def test_ctrl_c_in_a_single_run_says_what_is_lost(tmp_path: Path) -> None:
-    yaml = tmp_path / "conf/model/sleepy.yaml"
-    yaml.parent.mkdir(parents=True)
-    yaml.write_text("defaults: [_yardstick, _self_]\n_target_: sleepy.Sleepy\n")
-    (tmp_path / "sleepy.py").write_text(SLEEPY)
-    words = ("--config-dir", "conf", "model=sleepy", "seed=1", *CHEAP, "tracking=none", "hydra.run.dir=mine")
-    done = interrupted(words, tmp_path)
-    assert re.search(naming("interrupted", "no model", "no scores", "result.json in mine"), done)
-    assert f"python -m ltrbench {shlex.join(words)}" in done
-    assert holder(tmp_path / "mine") is None
-    assert not [*tmp_path.rglob(".partial-*")]
 
 
 def interrupted(words: tuple[str, ...], folder: Path) -> str:

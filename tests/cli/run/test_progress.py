@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import io
-import itertools
 import logging
 import os
 import pty
@@ -376,14 +375,3 @@ def test_an_interrupt_leaves_the_terminal_with_its_cursor_and_what_was_said(tmp_
     assert typed.process.wait(60) == 130
     assert SHOW_CURSOR in rest
     assert "\ninterrupted" in rest.replace("\r", "").replace(SHOW_CURSOR, "")
-
-
-@pytest.mark.slow
-def test_the_closing_table_fits_the_terminal_and_each_block_begins_with_the_model(tmp_path: Path) -> None:
-    typed = Typed(SMALL, tmp_path, "stdout", columns=50)
-    lines = typed.read().splitlines()
-    assert typed.process.wait(60) == 0
-    assert max(map(len, lines)) <= 50
-    headers = [line for line, rule in itertools.pairwise(lines) if rule.startswith("|:-")]
-    assert len(headers) > 1
-    assert all(header.startswith("| model ") for header in headers)

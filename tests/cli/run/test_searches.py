@@ -12,7 +12,6 @@ import pytest
 from command_line import run
 
 from ltrbench.runs import read_run
-from ltrbench.runs.reading import COMPLETE, PRUNED
 
 TINY = (
     *("data.num_queries=60", "params.num_trees=12", "tracking=none", "metrics=[ndcg@10]", "progress=none"),
@@ -131,7 +130,7 @@ def test_more_trials_extend_a_search(searched: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("search", ["random", "tpe", "halving"])
+@pytest.mark.parametrize("search", ["tpe", "halving"])
 def test_workers_do_not_change_a_search(search: str, tmp_path: Path) -> None:
     first_rung = ("search.min_trees=3",) if search == "halving" else ()
     words = ("model=native", "-m", f"search={search}", "search.trials=6", *first_rung, *TINY)
@@ -169,16 +168,6 @@ def test_one_search_serves_several_seeds_if_its_own_seed_is_fixed(tmp_path: Path
     assert len(results(tmp_path, "s/trials/*")) == 3
     found = searches(tmp_path)
     assert found["0"]["settings"] == found["1"]["settings"]
-
-
-@pytest.mark.slow
-def test_pruned_trials_end_early_and_are_no_failures(tmp_path: Path) -> None:
-    words = ("search.trials=6", "search.pruning=median", "search.warm_up=3", "search.batch=3")
-    run("model=native", "-m", "search=random", *words, *TINY, folder=tmp_path)
-    trials = read_run(tmp_path / "s/0").trials()
-    assert {trial.state for trial in trials} == {COMPLETE, PRUNED}
-    longest = max(trial.iterations for trial in trials)
-    assert all(trial.iterations < longest for trial in trials if trial.state == PRUNED)
 
 
 @pytest.mark.slow

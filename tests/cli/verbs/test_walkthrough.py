@@ -14,7 +14,6 @@ from ltrbench.cli import main
 from ltrbench.cli.lesson import (
     DIALECT,
     DIALECTS,
-    WIDTH,
     Walk,
     best_cut,
     cuts_of,
@@ -144,10 +143,6 @@ def test_every_function_that_is_named_is_where_the_text_says(text: str) -> None:
     for name, path in named:
         assert (ROOT / f"{path}.py").is_file()
         assert hasattr(importlib.import_module(path.replace("/", ".")), name)
-
-
-def test_no_line_of_the_text_is_too_wide(text: str) -> None:
-    assert max(map(len, text.splitlines())) <= WIDTH
 
 
 def test_the_verb_prints_the_text(text: str, capsys: pytest.CaptureFixture[str]) -> None:
