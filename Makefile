@@ -64,7 +64,7 @@ test-explore: dev ## run the property tests on new random examples
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest $(PARALLEL) -m hypothesis
 
 test-nojit: dev ## run the kernel tests uncompiled, to step through them in a debugger
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/native tests/data/test_letor_kernels.py tests/serving/test_quick.py
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/native tests/data/test_letor_kernels.py
 
 lint: dev ## check style, types and import contracts
 	$(BIN)/ruff check .
