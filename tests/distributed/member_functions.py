@@ -113,17 +113,6 @@ def loop(team: CollectiveTeam, file: str) -> None:
         team.total(np.ones(1000, dtype=np.int64))
 
 
-def num_sockets() -> int:
-    """Returns the number of sockets of this process."""
-    links = (str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink())
-    return sum(link.startswith("socket:") for link in links)
-
-
-def num_threads() -> int:
-    """Returns the number of threads of this process, of Python and of libraries."""
-    return len(list(Path("/proc/self/task").iterdir()))
-
-
 def occupy(file: str, seconds: float) -> None:
     """The task of somebody else; the file says that it began."""
     Path(file).touch()

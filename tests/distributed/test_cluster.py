@@ -94,7 +94,7 @@ def test_a_scheduler_that_does_not_answer_is_an_error(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_the_command_that_started_them(number: signal.Signals, tmp_path: Path) -> None:
     program, folder = tmp_path / "program.py", tmp_path / "begun"
     program.write_text(PROGRAM, encoding="utf-8")

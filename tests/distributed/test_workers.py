@@ -55,7 +55,7 @@ def cluster() -> Iterator[Any]:
         yield started
 
 
-@pytest.fixture(params=[1, 2, 3])
+@pytest.fixture(params=[1, 3])
 def workers(request: pytest.FixtureRequest, cluster: Any) -> Iterator[Workers]:
     settings = DaskWorkers(workers=request.param, scheduler=cluster.scheduler_address)
     with settings.open() as opened:
@@ -167,24 +167,6 @@ def test_ranks_do_not_depend_on_the_order_of_arrival(three: Workers, cluster: An
         assert again.addresses == three.addresses
 
 
-def test_no_socket_and_no_thread_is_left_behind(three: Workers) -> None:
-    def succeed_and_fail() -> None:
-        assert is_usable(three)
-        with pytest.raises(MemberError):
-            three.run_team(member_functions.fail_in_loop, [(1, "exception")] * 3)
-
-    def counts() -> list[int]:
-        there = three.run(member_functions.num_sockets, [()] * 3)
-        return [*there, member_functions.num_sockets(), member_functions.num_threads()]
-
-    succeed_and_fail()
-    before = counts()
-    for _ in range(5):
-        succeed_and_fail()
-    # Ten calls. Dask itself keeps a few connections to use again.
-    assert all(after < count + 10 for after, count in zip(counts(), before, strict=True))
-
-
 def test_the_error_names_a_member_that_raised_and_the_others_go_on(three: Workers) -> None:
     member = three.members[2]
     begin = time.monotonic()
@@ -253,7 +235,7 @@ def test_a_function_that_workers_cannot_import_is_an_error(
 def occupied(cluster: Any, address: str, file: Path) -> Iterator[None]:
     """A worker that somebody else uses for some seconds, which this context lets pass."""
     with distributed.Client(cluster, set_as_default=False) as client:
-        task = client.submit(member_functions.occupy, str(file), 8, workers=[address], pure=False)
+        task = client.submit(member_functions.occupy, str(file), 4, workers=[address], pure=False)
         while not file.exists():
             time.sleep(0.02)
         yield
@@ -263,10 +245,10 @@ def occupied(cluster: Any, address: str, file: Path) -> Iterator[None]:
 def test_a_worker_with_a_task_of_somebody_else_is_named(cluster: Any, tmp_path: Path) -> None:
     folder = tmp_path / "members"
     folder.mkdir()
-    settings = DaskWorkers(workers=3, scheduler=cluster.scheduler_address, wait=4)
+    settings = DaskWorkers(workers=3, scheduler=cluster.scheduler_address, wait=1)
     with settings.open() as workers:
         member = workers.members[1]
-        parts = ("2 of 3", "4 s", "member 1", member.address, "distributed.wait")
+        parts = ("2 of 3", "member 1", member.address, "distributed.wait")
         with occupied(cluster, member.address, tmp_path / "occupied"):
             with pytest.raises(MemberError, match=naming(*parts)):
                 workers.run(member_functions.meet, [(str(folder), 3)] * 3)

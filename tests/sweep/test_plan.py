@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import multiprocessing
@@ -47,6 +48,14 @@ def test_commands_that_plan_at_once_end_with_one_dense_number_per_job(tmp_path: 
     plan = read_plan(tmp_path)
     assert numbers_on_disk(tmp_path) == list(range(55))
     assert sorted(names_of(list(plan.jobs.values()))) == sorted(f"seed={seed}" for seed in range(55))
+
+
+def test_a_plan_whose_command_was_killed_while_it_planned_is_incomplete(tmp_path: Path) -> None:
+    prepare_sweep(tmp_path)
+    with contextlib.suppress(RuntimeError), read_plan(tmp_path).growing():
+        assert read_plan(tmp_path).incompleteness is None
+        raise RuntimeError("killed")
+    assert read_plan(tmp_path).incompleteness is not None
 
 
 @pytest.mark.parametrize("is_trial", [False, True], ids=["job", "trial"])
