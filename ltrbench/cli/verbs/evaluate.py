@@ -253,7 +253,7 @@ def _render_evaluation(data: Path, dataset: RankingDataset, evaluation: Evaluati
         [
             _counts(data, dataset, evaluation.share_without_relevant),
             Table(columns, rows).markdown(),
-            wrapped(f"Convention {convention.name}: {_in_words(convention)}."),
+            wrapped(f"Convention {convention.name}: {_rules(convention)}."),
             *(
                 ["\n".join(wrapped(f"- {quirk}", "  ") for quirk in convention.quirks)]
                 * bool(convention.quirks)
@@ -280,7 +280,7 @@ _TIES = {
 _NO_RELEVANT = {"skip": "left out", "0": "counts 0", "1": "counts 1"}
 
 
-def _in_words(convention: Convention) -> str:
+def _rules(convention: Convention) -> str:
     """Returns the main choices of a convention, and the exceptions of single metrics."""
     fields = convention.describe()
     departures = [

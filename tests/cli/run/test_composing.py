@@ -193,7 +193,6 @@ def test_one_metric_needs_no_brackets(loader: ConfigLoader) -> None:
         (["metrics=[ndcg@10"], ["override metrics=[ndcg@10", "bracket", "'metrics=[ndcg@10,map]'"]),
         (["model='native"], ["override model='native", "quote"]),
         (["hydra/launcher=joblib"], ["hydra/launcher=joblib", "executor=processes", "executor=dask"]),
-        (["hydra/sweeper=optuna"], ["pip install hydra-optuna-sweeper"]),
         (["modl=native"], ["key modl", "'model'"]),
         (["model.num_leavs=3"], ["key model.num_leavs", "'num_leaves'"]),
         (["model.extra.foo=3"], ["+model.extra.foo=VALUE"]),
