@@ -247,7 +247,6 @@ def of_config(**config: Any) -> Callable[[pd.DataFrame], Any]:
         (lambda frame: run_evaluation(frame, model=None), ("model", "predictions='COLUMN'")),
         (of_config(metrics=["ndgc@10"]), ("'ndgc@10'", "'ndcg'")),
         (of_config(querry="query_id"), ("key 'querry'", "'query'", "targets")),
-        (of_config(sort_queries="false"), ("sort_queries is 'false'", "True or False")),
         (of_config(query="query"), ("column 'query'", "'query_id'")),
         (
             lambda frame: run_evaluation(frame.drop(columns="query_id")),
