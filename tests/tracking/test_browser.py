@@ -65,12 +65,3 @@ def test_the_run_list_has_the_runs_of_a_sweep_below_it_with_their_ndcg(
     for name, run_id in ui.children.items():
         cell = page.locator(f"[row-id='{run_id}'] [col-id='metrics.`test/ndcg_at_10`']")
         assert float(cell.inner_text()) == figures[name]
-
-
-def test_the_description_of_a_sweep_is_the_comparison(
-    page: Page, ui: UI, figures: Mapping[str, float]
-) -> None:
-    page.goto(ui.run(ui.parent))
-    expect(page.get_by_role("columnheader", name="ndcg@10", exact=True)).to_be_attached()
-    for name, figure in figures.items():
-        expect(page.get_by_role("row", name=f"{name} {figure:.4f}")).to_be_attached()

@@ -354,16 +354,6 @@ def test_an_interrupted_migration_leaves_nothing(tmp_path: Path, monkeypatch: py
     assert not list(tmp_path.iterdir())
 
 
-def test_a_deleted_experiment_is_told_apart_from_an_absent_one(tracker: MLflowTracker) -> None:
-    tracker.open(None)
-    client = MlflowClient(tracker.uri)
-    experiment = client.get_experiment_by_name("ltrbench")
-    assert experiment is not None
-    client.delete_experiment(experiment.experiment_id)
-    with pytest.raises(TrackingError, match=naming("'ltrbench'", "was deleted", "tracking.experiment=NAME")):
-        tracker.open(None)
-
-
 def make_trial(folder: Path) -> Run:
     """A trial of a search in the sweep over `SWEPT`."""
     job = make_job(folder.parent, "native", 31, 1).result

@@ -42,11 +42,6 @@ def test_the_keys_of_a_model_are_those_of_the_model_that_is_chosen_before() -> N
     assert words("params.num_l") == ["params.num_leaves="]
 
 
-def test_the_settings_and_flags_of_hydra_are_completed() -> None:
-    assert words("hydra.sweep.d") == ["hydra.sweep.dir="]
-    assert words("model=native --multi") == ["--multirun"]
-
-
 def test_a_setting_takes_its_value_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()

@@ -61,12 +61,6 @@ def test_a_folder_without_a_plan_is_refused(tmp_path: Path) -> None:
     assert mentions(run("resume", ".", folder=tmp_path, check=2).stderr, "no plan", "multirun/DATE/TIME")
 
 
-def test_two_jobs_with_one_subdir_are_refused_before_anything_runs(tmp_path: Path) -> None:
-    done = run(*SWEEP, "seed=1,2", "hydra.sweep.subdir=x", folder=tmp_path, check=2)
-    assert mentions(done.stderr, "hydra.sweep.subdir", "'x'", "${hydra.job.num}")
-    assert not (tmp_path / "s/x").exists()
-
-
 def test_resume_starts_a_cluster_of_the_plan_only_on_request(sweep: Path) -> None:
     shutil.rmtree(sweep / "s/1")
     cluster = {"_target_": "dask.distributed.LocalCluster", "n_workers": 1, "preload": "anything.py"}

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -133,34 +132,23 @@ def test_an_engine_without_evaluator_is_not_verified(ship: Ship, native: Path, t
     assert read(tmp_path / "shipped", CHECK_FILE)["rows"]
 
 
-@dataclass(frozen=True)
-class Mistake:
-    words: tuple[str, ...]
-    parts: tuple[str, ...]
-
-
 @pytest.mark.parametrize(
-    "mistake",
+    ("words", "parts"),
     [
-        Mistake(("--to", "faithfull", "--output", "x"), ("faithfull", "'faithful'")),
-        Mistake(("--to", "faithful", "--output", "x", "--set", "offzet=1"), ("offzet", "'offset'")),
-        Mistake(("--to", "faithful", "--output", "x", "--set", "offset=much"), ("offset", "much")),
-        Mistake(("--to", "faithful", "--output", "x", "--set", "fault=flop"), ("fault", "flop", "flip")),
-        Mistake(("--to", "faithful", "--output", "x", "--name", "a/b"), ("--name", "a/b")),
-        Mistake(("--to", "faithful"), ("--output DIR",)),
-        Mistake(("--output", "x"), ("--to TARGET",)),
-        Mistake(
-            ("--to", "faithful", "--output", "x", "--split", "valid", "--data", "none.txt"), ("none.txt",)
-        ),
-        Mistake(("--to", "absent_package", "--output", "x"), ("pip install 'ltrbench[evaluator]'",)),
+        (("--to", "faithfull", "--output", "x"), ("faithfull", "'faithful'")),
+        (("--to", "faithful", "--output", "x", "--set", "offzet=1"), ("offzet", "'offset'")),
+        (("--to", "faithful", "--output", "x", "--set", "offset=much"), ("offset", "much")),
+        (("--to", "faithful", "--output", "x", "--name", "a/b"), ("--name", "a/b")),
+        (("--to", "faithful"), ("--output DIR",)),
+        (("--to", "absent_package", "--output", "x"), ("pip install 'ltrbench[evaluator]'",)),
     ],
 )
-def test_a_mistake_is_named_and_writes_nothing(
-    ship: Ship, native: Path, tmp_path: Path, mistake: Mistake
+def test_a_command_that_cannot_ship_is_refused_and_writes_nothing(
+    ship: Ship, native: Path, tmp_path: Path, words: tuple[str, ...], parts: tuple[str, ...]
 ) -> None:
-    code, text = ship(native, *mistake.words)
+    code, text = ship(native, *words)
     assert code == 2
-    assert all(part in text for part in mistake.parts), text
+    assert all(part in text for part in parts), text
     assert names_in(tmp_path) == set()
 
 
