@@ -100,6 +100,10 @@ def test_a_logged_model_gives_the_scores_of_its_run(
     named = pd.DataFrame(test.features, columns=list(test.feature_names))
     for name, model in models(logged_to).items():
         loaded = mlflow.pyfunc.load_model(f"models:/{model.model_id}")
+        of_model = MlflowClient(logged_to.uri).get_logged_model(model.model_id).metrics or []
+        assert {metric.key: metric.value for metric in of_model} == {
+            "test/ndcg_at_10": runs[name].result.metrics["test/ndcg@10"]
+        }
         expected = runs[name].scored("test").scores
         for features in (test.features, test.features.astype(np.float64), named, named.astype(np.float64)):
             assert np.array_equal(np.ravel(loaded.predict(features)), expected), name
