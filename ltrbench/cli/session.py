@@ -420,7 +420,7 @@ class Session:
                 if executor.message:
                     click.echo(executor.message, err=True)
                 events = Events(
-                    started=lambda task: None if is_inline else _say_started(task),
+                    started=lambda task: None if is_inline else _say_started(task.job),
                     ended=functools.partial(self._ended, is_inline=is_inline),
                     waiting=_say_waiting,
                 )
@@ -568,7 +568,7 @@ class Session:
 
         if self.comparisons:
             click.echo(f"\n{render_all(self.comparisons, terminal_width())}\n")
-        where = [f"Run folders: {_common(self.runs)}"]
+        where = [f"Run folders: {os.path.commonpath([run.path for run in self.runs])}"]
         if self.comparison_folder is not None:
             where.append(f"Comparison:  {relative(self.comparison_folder)}")
         if self.tracker is not None and self.is_tracking and self.tracker.where:
@@ -690,8 +690,8 @@ def check_executor_of_distributed(settings: Iterable[Mapping[str, Any]], executo
         )
 
 
-def _say_started(task: JobTask) -> None:
-    log.info("%s %s started: %s", task.job.kind, task.job.number, " ".join(task.job.settings_of_job))
+def _say_started(job: Job) -> None:
+    log.info("%s %s started: %s", job.kind, job.number, " ".join(job.settings_of_job))
 
 
 def _say_waiting(states: Sequence[JobState]) -> None:
@@ -722,7 +722,3 @@ def relative(path: Path) -> Path:
     """Returns a path relative to the current folder, if it is below it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def _common(runs: list[Run]) -> Path:
-    return runs[0].path if len(runs) == 1 else Path(os.path.commonpath([run.path for run in runs]))
