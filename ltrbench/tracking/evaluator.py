@@ -155,7 +155,10 @@ def _check_config(given: Mapping[str, Any]) -> tuple[list[str], Convention]:
         parse_metric(name)
     convention = given.get("convention", DEFAULT)
     # In the syntax of the command line, where True is true.
-    settings = {str(key): str(value).lower() for key, value in given.get("settings", {}).items()}
+    settings = {
+        str(key): value if isinstance(value, str) else str(value).lower()
+        for key, value in given.get("settings", {}).items()
+    }
     chosen = preset(convention) if isinstance(convention, str) else convention
     return list(dict.fromkeys(names)), with_settings(chosen, settings)
 
@@ -232,7 +235,7 @@ def _score(model: Any, features: pd.DataFrame, dataset: EvaluationDataset, outpu
         scores = scores if scores.dtype.kind in "iuf" else scores.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"the scores are not numbers ({error}); return one number per document.") from None
-    if scores.size != len(features):
+    if scores.shape not in ((len(features),), (len(features), 1)):
         raise DataError(
             f"the scores have shape {scores.shape}, but the data has {len(features)} documents; return one "
             "score per document, in the order of the rows."
