@@ -77,4 +77,4 @@ def evaluator_keys() -> str:
     # Late, because MLflow takes seconds to import.
     from ltrbench.tracking.evaluator import _KEYS
 
-    return table(["key", "value"], [[code(key), meaning] for key, (_, meaning) in _KEYS.items()])
+    return table(["key", "value"], [[code(key), meaning] for key, meaning in _KEYS.items()])

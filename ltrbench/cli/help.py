@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -233,9 +233,6 @@ def _part(name: str, *, _root_: DictConfig) -> str:
 def verbs_help(config: DictConfig | None = None) -> str:
     """Returns one line per verb: its name and the first sentence of its help, shortened to fit."""
     del config
-    # Imported late, because every run registers this resolver but needs no verb.
-    from ltrbench.cli.verbs import all_verbs
-
     commands = all_verbs()
     limit = _WIDTH - max(map(len, commands)) - 4  # the margin, and two blanks between the columns
     return _columns([(name, command.get_short_help_str(limit)) for name, command in commands.items()])
@@ -244,8 +241,6 @@ def verbs_help(config: DictConfig | None = None) -> str:
 def verb_names_help(config: DictConfig) -> str:
     """Returns the names of all verbs."""
     del config
-    from ltrbench.cli.verbs import all_verbs
-
     return click.wrap_text(", ".join(all_verbs()), _WIDTH, "  ", "  ")
 
 
@@ -281,19 +276,10 @@ def choices(loader: ConfigLoader, group: str) -> list[str]:
     return [name for name in loader.get_group_options(group) if not name.startswith("_")]
 
 
-def header_help(config: DictConfig) -> str:
-    """Returns the header of the page, with the commands spelled as this process was called."""
-    return as_called(str(config.hydra.help.header)).rstrip()
-
-
-def footer_help(config: DictConfig) -> str:
-    """Returns the footer of the page, with the commands spelled as this process was called."""
-    return as_called(str(config.hydra.help.footer)).rstrip()
-
-
-PARTS = {
-    "header": header_help,
-    "footer": footer_help,
+PARTS: dict[str, Callable[[DictConfig], str]] = {
+    # The commands are spelled as this process was called.
+    "header": lambda config: as_called(str(config.hydra.help.header)).rstrip(),
+    "footer": lambda config: as_called(str(config.hydra.help.footer)).rstrip(),
     "common_settings": settings_help,
     "verb_names": verb_names_help,
     "verbs": verbs_help,

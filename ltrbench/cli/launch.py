@@ -27,7 +27,7 @@ from ltrbench.cli.console import as_paragraph, program
 from ltrbench.cli.help import MORE_PAGES, register_help
 from ltrbench.cli.hydra_internals import get_args_parser
 from ltrbench.cli.progress import showing
-from ltrbench.cli.session import SWEEP_FILE, Session, SweepOrder, conduct, relative
+from ltrbench.cli.session import SWEEP_FILE, Session, SweepOrder, relative, run_command
 from ltrbench.cli.sweep import (
     RESAMPLE,
     ComposedJob,
@@ -206,7 +206,7 @@ def launch(arguments: list[str]) -> int:
         LtrbenchError: The configuration is invalid; any other error means that a run failed.
     """
     session = Session()
-    return conduct(session, f"{program()} {shlex.join(arguments)}", lambda: _launch(session, arguments))
+    return run_command(session, f"{program()} {shlex.join(arguments)}", lambda: _launch(session, arguments))
 
 
 def _launch(session: Session, arguments: list[str]) -> None:
@@ -326,13 +326,9 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
         else:
             flags.append(argument)
     overrides = [_page_of_help(word) for word in parsed.overrides] if parsed.help else parsed.overrides
-    return flags, list(map(_written_out, overrides))
-
-
-def _written_out(override: str) -> str:
     for short, whole in _SHORT_FORMS:
-        override = short.sub(whole, override)
-    return override
+        overrides = [short.sub(whole, override) for override in overrides]
+    return flags, overrides
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:

@@ -1,5 +1,4 @@
-"""Progress of a fit or of the check of a sweep, on standard error: a bar in a terminal, plain lines
-elsewhere.
+"""Progress of a fit on standard error: a bar in a terminal, plain lines elsewhere.
 
 A `Progress` arrives after each iteration, inside the measured time, so most of them are not drawn. No thread
 is used: the display is as old as the last iteration.
@@ -12,11 +11,8 @@ import copy
 import logging
 import math
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from ltrbench.cli.console import SCRIPT
 from ltrbench.conf_folder import settings_in
@@ -48,37 +44,6 @@ def showing(kind: str, model: str) -> Iterator[OnProgress | None]:
             yield bar
     else:
         yield None if kind == "none" else Lines(model)
-
-
-@contextlib.contextmanager
-def counting(what: str, total: int) -> Iterator[Callable[[int, str], None]]:
-    """Shows a count of finished items: in a terminal one line that is overwritten, elsewhere one line every
-    `SECONDS_BETWEEN_LINES` and a last one.
-
-    Yields:
-        A callback that takes the count so far and the setting `progress`.
-    """
-    began = shown = time.monotonic()
-    in_terminal = False
-
-    def on_count(count: int, kind: str) -> None:
-        nonlocal shown, in_terminal
-        in_terminal = kind == "auto" and sys.stderr.isatty()
-        now = time.monotonic()
-        due = now - shown >= (SECONDS_BETWEEN_DRAWINGS if in_terminal else SECONDS_BETWEEN_LINES)
-        if kind == "none" or not (due or count == total):
-            return
-        shown = now
-        time_taken = f" in {now - began:.1f} s" if count == total else ""
-        # The escape code clears the rest of a longer previous line.
-        text = f"{what}: {count} of {total}{time_taken}"
-        click.echo(f"\r{text}\x1b[K" if in_terminal else text, err=True, nl=not in_terminal)
-
-    try:
-        yield on_count
-    finally:
-        if in_terminal:
-            click.echo(err=True)
 
 
 def _find_bar(model: str) -> Bar | None:

@@ -79,7 +79,7 @@ from ltrbench.tracking import Tracker
 if TYPE_CHECKING:
     from ltrbench.compare import Comparison
 
-# ---- The tasks of a command, round by round: its jobs, and the trials of their searches.
+# ---- The tasks of a command, in batches: its jobs, and the trials of their searches.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +108,8 @@ class SweepOrder:
 
 
 @dataclass
-class Rounds:
-    """The tasks of a command, round by round: first its jobs without a search and the first trials of all
+class TaskBatches:
+    """The tasks of a command, in batches: first its jobs without a search and the first trials of all
     searches, later the jobs whose settings were searched.
 
     Attributes:
@@ -136,7 +136,7 @@ class Rounds:
             self._searches = Searches(sweep, self._planned, searches_of(sweep, jobs, self._searched))
 
     def next_tasks(self) -> list[JobTask]:
-        """Returns the tasks of the next round; none if every job has ended."""
+        """Returns the next batch; empty if every job has ended."""
         tasks, self._first = [self._task(job) for job in self._first], []
         trials, choices = self._searches.next_round() if self._searches is not None else ([], {})
         tasks += [self._task(job) for job in trials]
@@ -152,7 +152,7 @@ class Rounds:
 
     def _planned(self, drafts: Sequence[Job]) -> list[Job]:
         """Adds trials to the plan; returns each with its number and folder."""
-        plan_jobs(self.plan, drafts, _folder_of_trial)
+        plan_jobs(self.plan, drafts, lambda job, number: f"{TRIALS_FOLDER}/{number}")
         planned = [self.plan.find(draft) for draft in drafts]
         jobs = [
             replace(job, settings=draft.settings)
@@ -178,10 +178,6 @@ class Rounds:
             chdir=self.order.chdir,
             environment=self.order.environment,
         )
-
-
-def _folder_of_trial(job: Job, number: int) -> str:
-    return f"{TRIALS_FOLDER}/{number}"
 
 
 # ---- Messages of a sweep that continues in an existing folder, or that was interrupted.
@@ -252,17 +248,6 @@ def announcement(sweep: Path, plan: Plan, states: Sequence[JobState], only_faile
     )
 
 
-def _counts(states: Iterable[JobState]) -> list[tuple[str, int]]:
-    names = [state.name for state in states]
-    return [(name, names.count(name)) for name in STATES]
-
-
-def waiting_for(states: Sequence[JobState]) -> str:
-    """Returns the message about jobs that other processes run."""
-    numbers = in_ranges([state.job.number for state in states])
-    return f"waiting for {numbers} of another command ({states[0].holder})"
-
-
 def interruption(sweep: Path, states: Sequence[JobState]) -> str:
     """Returns the message of an interrupted command: the state of each job, and how to run the others."""
     trials = [state for state in states if state.job.is_trial]
@@ -295,15 +280,6 @@ def failed_trials(sweep: Path, jobs: Iterable[Job]) -> str:
     )
 
 
-def partial_table(states: Sequence[JobState]) -> str:
-    """Returns the line above the table of an interrupted sweep; empty if all of its jobs have finished."""
-    states = [state for state in states if not state.job.is_trial]
-    count = sum(state.name == DONE for state in states)
-    if count == len(states):
-        return ""
-    return f"{count} of {len(states)} jobs {'has' if count == 1 else 'have'} finished; the table is partial."
-
-
 def timing_announcement(states: Sequence[JobState], timed: Sequence[Job]) -> str:
     """Returns the message about the jobs whose times are taken again.
 
@@ -322,7 +298,8 @@ def timing_announcement(states: Sequence[JobState], timed: Sequence[Job]) -> str
 
 
 def _in_states(states: Sequence[JobState]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in _counts(states) if count)
+    names = [state.name for state in states]
+    return ", ".join(f"{names.count(name)} {name}" for name in STATES if name in names)
 
 
 log = logging.getLogger("ltrbench")
@@ -377,8 +354,7 @@ class Session:
         self._open_tracker(tracker)
         jobs = [state.job for state in wanted(states, order.only_failed)]
         if jobs:
-            rounds = Rounds(self, order, plan, executor, jobs)
-            self._run_jobs(executor, rounds, order)
+            self._run_jobs(executor, TaskBatches(self, order, plan, executor, jobs), order)
         for job in plan.jobs.values():
             if (order.folder / job.folder / RESULT_FILE).exists():
                 tidy(order.folder / job.folder)
@@ -430,7 +406,7 @@ class Session:
             self.is_tracking = True
         self.tracker = tracker
 
-    def _run_jobs(self, executor: Executor, rounds: Rounds, order: SweepOrder) -> None:
+    def _run_jobs(self, executor: Executor, batches: TaskBatches, order: SweepOrder) -> None:
         is_inline = isinstance(executor, InlineExecutor)
         if not is_inline:
             # The workers load the data themselves.
@@ -444,13 +420,13 @@ class Session:
                 if executor.message:
                     click.echo(executor.message, err=True)
                 events = Events(
-                    started=lambda task: None if is_inline else _say_started(task),
+                    started=lambda task: None if is_inline else _say_started(task.job),
                     ended=functools.partial(self._ended, is_inline=is_inline),
-                    waiting=lambda states: click.echo(waiting_for(states), err=True),
+                    waiting=_say_waiting,
                 )
                 if self.tracker is not None and self.is_tracking and is_inline:
                     events.watching = self.tracker.watching
-                while tasks := rounds.next_tasks():
+                while tasks := batches.next_tasks():
                     run_tasks(tasks, executor, events)
         finally:
             if console:
@@ -592,7 +568,7 @@ class Session:
 
         if self.comparisons:
             click.echo(f"\n{render_all(self.comparisons, terminal_width())}\n")
-        where = [f"Run folders: {_common(self.runs)}"]
+        where = [f"Run folders: {os.path.commonpath([run.path for run in self.runs])}"]
         if self.comparison_folder is not None:
             where.append(f"Comparison:  {relative(self.comparison_folder)}")
         if self.tracker is not None and self.is_tracking and self.tracker.where:
@@ -604,7 +580,10 @@ class Session:
     @property
     def incompleteness(self) -> str:
         """The line above the table of a sweep whose jobs have not all finished; else empty."""
-        return "" if self.sweep is None else partial_table(planned_states(self.sweep))
+        states = [] if self.sweep is None else planned_states(self.sweep)
+        names = [state.name for state in states if not state.job.is_trial]
+        num_done = names.count(DONE)
+        return "" if num_done == len(names) else f"Partial table: {num_done} of {len(names)} jobs finished."
 
     def interruption(self, again: str) -> str:
         """Returns the message after an interruption: what is finished, what is lost, and how to continue.
@@ -634,7 +613,7 @@ class Session:
         return USER_MISTAKE if all(isinstance(error, LtrbenchError) for error in self.errors) else RUN_FAILED
 
 
-def conduct(session: Session, again: str, work: Callable[[], None]) -> int:
+def run_command(session: Session, again: str, work: Callable[[], None]) -> int:
     """Does the work of a command, closes its session, and returns the exit code.
 
     Args:
@@ -644,7 +623,7 @@ def conduct(session: Session, again: str, work: Callable[[], None]) -> int:
     Raises:
         LtrbenchError: The command cannot start.
     """
-    heed_signals()
+    install_signal_handlers()
     try:
         _closing(session, work)
     except KeyboardInterrupt:
@@ -669,7 +648,7 @@ def _closing(session: Session, work: Callable[[], None]) -> None:
         session.close(status)
 
 
-def heed_signals() -> None:
+def install_signal_handlers() -> None:
     """Installs signal handlers: on Ctrl-C or SIGTERM the command records its state, closes, and ends.
 
     An interruption of an earlier command in this process does not count.
@@ -711,8 +690,14 @@ def check_executor_of_distributed(settings: Iterable[Mapping[str, Any]], executo
         )
 
 
-def _say_started(task: JobTask) -> None:
-    log.info("%s %s started: %s", task.job.kind, task.job.number, " ".join(task.job.settings_of_job))
+def _say_started(job: Job) -> None:
+    log.info("%s %s started: %s", job.kind, job.number, " ".join(job.settings_of_job))
+
+
+def _say_waiting(states: Sequence[JobState]) -> None:
+    """Names the jobs that other processes run."""
+    numbers = in_ranges([state.job.number for state in states])
+    click.echo(f"waiting for {numbers} of another command ({states[0].holder})", err=True)
 
 
 def _say_ended(task: JobTask, outcome: Outcome) -> None:
@@ -737,7 +722,3 @@ def relative(path: Path) -> Path:
     """Returns a path relative to the current folder, if it is below it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def _common(runs: list[Run]) -> Path:
-    return runs[0].path if len(runs) == 1 else Path(os.path.commonpath([run.path for run in runs]))

@@ -11,11 +11,13 @@ import dataclasses
 import functools
 import itertools
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import click
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -27,7 +29,6 @@ from omegaconf import Container, DictConfig, ListConfig, Node, OmegaConf, ValueN
 from omegaconf.errors import OmegaConfBaseException
 
 from ltrbench.cli.hydra_internals import BasicSweeper, apply_overrides
-from ltrbench.cli.progress import counting
 from ltrbench.conf_folder import conf_dir, settings_in
 from ltrbench.config import Config, build_experiment, build_tracker, resolved
 from ltrbench.errors import ConfigError, did_you_mean
@@ -40,17 +41,6 @@ from ltrbench.errors import ConfigError, did_you_mean
 
 # Beginnings of lines in Hydra's messages that describe only Hydra's internal state.
 _LINES_OF_HYDRA = ("object_type=", "reference_type=", "full_key:")
-
-# Hydra's plug-ins: config group -> YAML -> the package that contains it.
-_PLUGINS = {
-    "hydra/sweeper": {
-        "ax": "hydra-ax-sweeper",
-        "nevergrad": "hydra-nevergrad-sweeper",
-        "optuna": "hydra-optuna-sweeper",
-    },
-    "hydra/job_logging": {"colorlog": "hydra-colorlog"},
-    "hydra/hydra_logging": {"colorlog": "hydra-colorlog"},
-}
 
 
 def composition_message(error: BaseException) -> str:
@@ -116,17 +106,8 @@ def _missing_yaml(error: BaseException, text: str) -> str | None:
     group, name = match[1], match[2]
     if group == "hydra/launcher":
         return launcher_message(name)
-    package = _PLUGINS.get(group, {}).get(name)
-    if package is not None:
-        return (
-            f"{group}={name} needs a plug-in of Hydra that is not installed. Run pip install {package}, or "
-            f"leave out {group}={name}."
-        )
     options = [option for option in getattr(error, "options", None) or () if not option.startswith("_")]
-    plugins = _PLUGINS.get(group, {})
-    installable = f" With a plug-in also {', '.join(sorted(plugins))}." if plugins else ""
-    meant = did_you_mean(name, [*options, *plugins])
-    return f"there is no {group} '{name}'{meant} The choices are {', '.join(options)}.{installable}"
+    return f"there is no {group} '{name}'{did_you_mean(name, options)} The choices are {', '.join(options)}."
 
 
 def _missing_key(error: BaseException, text: str) -> str | None:
@@ -500,15 +481,15 @@ class CheckedSweeper(BasicSweeper):
         assert self.hydra_context is not None
         assert self.config is not None
         composer, composed_jobs = Composer(self.hydra_context.config_loader, self.config), []
-        with counting("checking jobs", len(jobs)) as on_count:
-            for number, overrides in enumerate(jobs, start=1):
+        is_hidden = self.config.progress == "none"
+        with click.progressbar(jobs, label="checking jobs", file=sys.stderr, hidden=is_hidden) as checked:
+            for overrides in checked:
                 with composer.composed(overrides) as job:
                     check_keys(job.config, self.config.hydra)
                     settings = resolved(job.config)
                 build_experiment(settings, job.choices, tuple(overrides), None)
                 build_tracker(settings)
                 composed_jobs.append(ComposedJob(tuple(overrides), job.choices, settings))
-                on_count(number, settings["progress"])
         return composed_jobs
 
     def _folder_of(self, overrides: Sequence[str], number: int) -> str:

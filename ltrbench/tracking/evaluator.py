@@ -39,20 +39,18 @@ MODEL_TYPE = "ranker"
 METRICS_OF_EVALUATOR = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "precision@10")
 """The metrics of conf/config.yaml, which only Hydra reads; a test checks that the two agree."""
 
-_COLUMN = (str, "the name of a column")
-_NAMES = (list, tuple)
-# Key of evaluator_config -> (allowed types, description for error messages).
-_KEYS: dict[str, tuple[Any, str]] = {
-    "query": _COLUMN,
-    "document": _COLUMN,
-    "weight": _COLUMN,
-    "position": _COLUMN,
-    "features": (_NAMES, "a list of columns, the features of the model in this order"),
-    "metrics": ((str, *_NAMES), "names of metrics, as in ['ndcg@10', 'map']"),
-    "convention": ((str, Convention), "the name of a convention, or a Convention"),
-    "settings": (Mapping, "a dictionary of settings of the convention, as in {'no_relevant': 0}"),
-    "sort_queries": (bool, "True or False"),
-    "metric_prefix": (str, "a prefix for the names of metrics and artifacts"),
+# Key of evaluator_config -> its value, for the documentation.
+_KEYS = {
+    "query": "the name of a column",
+    "document": "the name of a column",
+    "weight": "the name of a column",
+    "position": "the name of a column",
+    "features": "a list of columns, the features of the model in this order",
+    "metrics": "names of metrics, as in ['ndcg@10', 'map']",
+    "convention": "the name of a convention, or a Convention",
+    "settings": "a dictionary of settings of the convention, as in {'no_relevant': 0}",
+    "sort_queries": "True or False",
+    "metric_prefix": "a prefix for the names of metrics and artifacts",
 }
 # Columns that `_read_judged` adds; the tab avoids a clash with columns of the user.
 _ROW, _NO_FEATURE = "\trow", "\tfeature"
@@ -88,9 +86,8 @@ class RankerEvaluator(ModelEvaluator):
             ConfigError: A key, metric or convention is unknown, or an argument is not supported.
             DataError: A column is missing, a value is invalid, or there is not one score per document.
         """
-        for name in ("extra_metrics", "custom_artifacts"):
-            if others.get(name):
-                raise ConfigError(f"{name} is not supported for model_type='{MODEL_TYPE}'; leave it out.")
+        if others.get("extra_metrics") or others.get("custom_artifacts"):
+            raise ConfigError("extra_metrics and custom_artifacts are not supported; leave them out.")
         metrics, convention = _check_config(evaluator_config)
         frame = dataset.features_data
         if not isinstance(frame, pd.DataFrame):
@@ -102,21 +99,19 @@ class RankerEvaluator(ModelEvaluator):
         if listed is None:  # MLflow has removed the label from the frame if it was given as `targets`
             features = frame.drop(columns=list(columns.values()), errors="ignore")
         else:
-            features = frame[[_existing(column, frame, "feature column") for column in listed]]
+            features = frame[[_existing(column, frame) for column in listed]]
         scores = _score(model, features, dataset, predictions)
         evaluation = evaluate(judged, scores[judged.positions], metrics, convention)
 
-        def key(name: str) -> str:
-            return metric_key(f"{evaluator_config.get('metric_prefix', '')}{name}")
-
-        means = {key(name): mean for name, mean in evaluation.means.items()}
+        prefix = evaluator_config.get("metric_prefix", "")
+        means = {metric_key(f"{prefix}{name}"): mean for name, mean in evaluation.means.items()}
         now = int(time.time() * 1000)
         of_data = {"dataset_name": dataset.name, "dataset_digest": dataset.digest}
         points = [
             Metric(name, mean, now, step=0, model_id=model_id, run_id=run_id, **of_data)
             for name, mean in means.items()
         ]
-        tags = [RunTag(key("convention"), evaluation.convention.name)]
+        tags = [RunTag(metric_key(f"{prefix}convention"), evaluation.convention.name)]
         client = MlflowClient()
         client.log_batch(run_id, metrics=points, tags=tags)
         record = {
@@ -134,42 +129,28 @@ class RankerEvaluator(ModelEvaluator):
         table = pd.DataFrame(
             {"query_id": queries, "num_documents": judged.query_sizes, **evaluation.per_query}
         )
-        client.log_table(run_id, table, key("per_query.json"))
-        client.log_dict(run_id, record, key("evaluation.json"))
-        contents = {
-            "per_query": json.loads(table.to_json(orient="split", index=False)),
-            "evaluation": record,
+        names = {name: metric_key(f"{prefix}{name}") for name in ("per_query", "evaluation")}
+        client.log_table(run_id, table, f"{names['per_query']}.json")
+        client.log_dict(run_id, record, f"{names['evaluation']}.json")
+        contents = (json.loads(table.to_json(orient="split", index=False)), record)
+        artifacts = {
+            # MLflow has made the run the active one.
+            name: JsonEvaluationArtifact(mlflow.get_artifact_uri(f"{name}.json"), content)  # type: ignore[no-untyped-call]
+            for name, content in zip(names.values(), contents, strict=True)
         }
-        return EvaluationResult(  # type: ignore[no-untyped-call]
-            metrics=means,
-            artifacts={
-                key(name): JsonEvaluationArtifact(  # type: ignore[no-untyped-call]
-                    # MLflow has made the run the active one.
-                    mlflow.get_artifact_uri(key(f"{name}.json")),
-                    content,
-                )
-                for name, content in contents.items()
-            },
-            run_id=run_id,
-        )
+        return EvaluationResult(metrics=means, artifacts=artifacts, run_id=run_id)  # type: ignore[no-untyped-call]
 
 
 def _check_config(given: Mapping[str, Any]) -> tuple[list[str], Convention]:
     """Checks `evaluator_config`; returns the metrics, without duplicates, and their convention."""
-    for key, value in given.items():
+    for key in given:
         if key not in _KEYS:
             raise ConfigError(
                 f"evaluator_config has no key '{key}'{did_you_mean(str(key), _KEYS)} The keys are "
-                f"{', '.join(_KEYS)}. To name the column of the labels, use `targets` of "
-                "mlflow.models.evaluate."
+                f"{', '.join(_KEYS)}; `targets` of mlflow.models.evaluate names the column of the labels."
             )
-        types, expected = _KEYS[key]
-        if not isinstance(value, types):
-            raise ConfigError(f"evaluator_config: {key} is {value!r}; it must be {expected}.")
     metrics = given.get("metrics", METRICS_OF_EVALUATOR)
-    names = [str(name).strip() for name in (metrics.split(",") if isinstance(metrics, str) else metrics)]
-    if not names:
-        raise ConfigError("evaluator_config: metrics is empty; list metrics, as in ['ndcg@10', 'map'].")
+    names = [name.strip() for name in (metrics.split(",") if isinstance(metrics, str) else metrics)]
     for name in names:
         parse_metric(name)
     convention = given.get("convention", DEFAULT)
@@ -182,9 +163,9 @@ def _check_config(given: Mapping[str, Any]) -> tuple[list[str], Convention]:
     return list(dict.fromkeys(names)), with_settings(chosen, settings)
 
 
-def _existing(column: str, frame: pd.DataFrame, noun: str, of: str = "data has") -> str:
+def _existing(column: str, frame: pd.DataFrame) -> str:
     if column not in frame.columns:
-        raise DataError(f"{of} no {noun} '{column}'{did_you_mean(column, map(str, frame.columns))}")
+        raise DataError(f"there is no column '{column}'{did_you_mean(column, map(str, frame.columns))}")
     return column
 
 
@@ -201,15 +182,14 @@ def _find_columns(
         # As in `read_table`: a column listed as a feature has a role only if one is set explicitly.
         usual = [name for name in names if name in frame.columns and name not in given.get("features", ())]
         if role in given:
-            columns[role] = _existing(given[role], frame, "column")
+            columns[role] = _existing(given[role], frame)
         elif role not in columns and usual:
             columns[role] = usual[0]
     for role, remedy in (("label", "targets='COLUMN'"), ("query", "evaluator_config={'query': 'COLUMN'}")):
         if role not in columns:
             raise DataError(
-                f"data has no column {' or '.join(ROLES[role])} for the {role}; name the column with "
-                f"{remedy}. If mlflow.models.evaluate has feature_names, all other columns are removed: list "
-                "the features in evaluator_config={'features': [...]} instead."
+                f"data has no column {' or '.join(ROLES[role])} for the {role}; name it with {remedy}. With "
+                "feature_names MLflow removes it: list features in evaluator_config={'features': [...]}."
             )
     return columns
 
@@ -223,20 +203,16 @@ def _read_judged(
     judged = frame[list(dict.fromkeys(read))].copy()
     judged[columns["label"]] = np.asarray(labels)
     judged[_ROW], judged[_NO_FEATURE] = np.arange(len(frame)), 0.0
-    try:
-        return read_table(
-            judged,
-            label=columns["label"],
-            query=columns["query"],
-            document=columns.get("document"),
-            weight=columns.get("weight"),
-            position=_ROW,
-            features=[_NO_FEATURE],
-            sort_queries=sort_queries,
-        )
-    except DataError as error:
-        error.add_note("In MLflow, set sort_queries with evaluator_config={'sort_queries': True}.")
-        raise
+    return read_table(
+        judged,
+        label=columns["label"],
+        query=columns["query"],
+        document=columns.get("document"),
+        weight=columns.get("weight"),
+        position=_ROW,
+        features=[_NO_FEATURE],
+        sort_queries=sort_queries,
+    )
 
 
 def _score(model: Any, features: pd.DataFrame, dataset: EvaluationDataset, output: str | None) -> Scores:
@@ -247,13 +223,12 @@ def _score(model: Any, features: pd.DataFrame, dataset: EvaluationDataset, outpu
             "there are no scores to evaluate; pass a model, or name their column with predictions='COLUMN'."
         )
     if model is not None and isinstance(given, pd.DataFrame):
-        if output is not None:
-            given = given[_existing(output, given, "column", "the model returns")]
-        elif given.shape[1] > 1:
+        if output is None and given.shape[1] > 1:
             raise DataError(
                 f"the model returns the columns {', '.join(map(str, given.columns))}; name the column of the "
                 "scores with predictions='COLUMN'."
             )
+        given = given.iloc[:, 0] if output is None else given[_existing(output, given)]
     try:
         scores = np.asarray(given)
         # The dtype is kept, because scores may tie in it.
@@ -266,9 +241,8 @@ def _score(model: Any, features: pd.DataFrame, dataset: EvaluationDataset, outpu
             "score per document, in the order of the rows."
         )
     scores = scores.reshape(-1)
+    # Checked here, because `evaluate` does not know the rows of the frame.
     missing = np.flatnonzero(np.isnan(scores))
     if missing.size:
-        raise DataError(
-            f"the score of row {missing[0] + 1} is NaN; every document needs a score. Replace it by a number."
-        )
+        raise DataError(f"the score of row {missing[0] + 1} is NaN; every document needs a score.")
     return scores

@@ -4,9 +4,9 @@ A child has the parameters, tags, data sets, learning curve and metrics of the r
 importances as tables and pictures, and its model. A trial of a search is a child with the tag `trial`, and
 without tables, pictures and model. The parent has the title and parameters of the sweep, and the comparison.
 `mlflow_entities.py` converts a run to MLflow's entities and defines the columns of the run list,
-`mlflow_models.py` converts its model, and `mlflow_store.py` has the connection.
+`mlflow_models.py` converts its model, and `mlflow_store.py` has the connection and the earlier copies.
 
-Each content of a run folder is stored once (`mlflow_copies.py`), however often it is logged, as long as one
+Each content of a run folder is stored once, however often it is logged, as long as one
 process at a time logs the folders of a sweep. A call that fails leaves at most an incomplete copy, which the
 next `log` of the same run replaces; other runs are not affected.
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import tempfile
 import threading
@@ -30,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import LoggedModelOutput, Metric, Param, RunTag
+from mlflow.entities import LoggedModelOutput, Metric, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS, MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
@@ -44,18 +45,6 @@ from ltrbench.provenance import without_password
 from ltrbench.rankers.importance import Importances
 from ltrbench.runs import FAILED, FINISHED, INTERRUPTED, RUN_FILES, Run, RunResult
 from ltrbench.tracking.base import Tracker
-from ltrbench.tracking.mlflow_copies import (
-    INTERRUPTED_TAG,
-    SWEEP_ID,
-    Copy,
-    RunIdentity,
-    as_tag,
-    children_of,
-    copies_of,
-    delete,
-    parent_of,
-    stored_identity,
-)
 from ltrbench.tracking.mlflow_entities import (
     MAX_TAG_LENGTH,
     MOST_PARAMS,
@@ -82,12 +71,22 @@ from ltrbench.tracking.mlflow_entities import (
 from ltrbench.tracking.mlflow_models import can_be_logged, save_model
 from ltrbench.tracking.mlflow_store import (
     ANSWER,
+    INTERRUPTED_TAG,
     LAST_CALL,
     SQLITE,
+    SWEEP_ID,
     UPLOAD,
+    Copy,
+    RunIdentity,
+    as_tag,
+    children_of,
+    copies_of,
     database_of,
+    delete,
+    parent_of,
     prepare_database,
     reaching,
+    stored_identity,
 )
 from ltrbench.untrusted import check_regular
 
@@ -274,7 +273,7 @@ class MLflowTracker(Tracker):
         self, client: MlflowClient, identity: RunIdentity, result: RunResult
     ) -> list[Copy]:
         """Returns the copies with the content of a run, those of this sweep first."""
-        same = [copy for copy in self._copies.values() if copy.has_content(identity)]
+        same = [copy for copy in self._copies.values() if copy.digest == identity.digest]
         # A run that finished later cannot be in the store: only one process logs the folders of a sweep.
         if result.finished < self._opened and not any(copy.is_complete for copy in same):
             known = {copy.run_id for copy in same}
@@ -330,12 +329,11 @@ class MLflowTracker(Tracker):
         if tables:
             # Makes the UI offer the tables for a comparison of runs.
             tags[MLFLOW_LOGGED_ARTIFACTS] = json.dumps([{"path": path, "type": "table"} for path in tables])
-        started = milliseconds(run.result.started)
         created = client.create_run(
-            self._experiment_id, start_time=started, run_name=run_name(run.result), tags=tags
+            self._experiment_id, milliseconds(run.result.started), tags, run_name(run.result)
         )
         run_id = created.info.run_id
-        copy = Copy(run_id, identity.digest, started, identity.folder, identity.job, self._parent, False)
+        copy = Copy(run_id, identity.digest, identity.job, self._parent, is_complete=False)
         self._copies[run_id] = copy
         return copy
 
@@ -365,7 +363,10 @@ class MLflowTracker(Tracker):
             metrics = [*metrics, *self._system.metrics()]
         # The client splits both into requests of the size that a server accepts.
         client.log_batch(run_id, metrics=_of_model(metrics, model_id), params=run_params(result))
-        self._extend_view(client, metrics)
+        tags = experiment_tags(self._experiment_id, self._experiment_tags, (item.key for item in metrics))
+        for key, value in tags.items():
+            client.set_experiment_tag(self._experiment_id, key, value)
+        self._experiment_tags |= tags
 
     def _describe_parent(self, client: MlflowClient, result: RunResult) -> None:
         """Sets the title and the parameters of the sweep, from the first logged job that is not a trial: the
@@ -374,20 +375,10 @@ class MLflowTracker(Tracker):
             return
         client.update_run(self._parent, name=sweep_title(result))
         tags = [RunTag("command", shortened(sweep_command(result), MAX_TAG_LENGTH))]
-        client.log_batch(self._parent, params=self._new_params(result), tags=tags)
-        self._parent_is_described = True
-
-    def _new_params(self, result: RunResult) -> list[Param]:
-        """Returns the parameters that the parent does not have yet; MLflow refuses to change one."""
+        # MLflow refuses to change a parameter.
         added = [param for param in sweep_params(result) if param.key not in self._parent_params]
-        return added[: MOST_PARAMS - len(self._parent_params)]
-
-    def _extend_view(self, client: MlflowClient, metrics: list[Metric]) -> None:
-        """Adds the metrics of a run to the columns of the run list."""
-        tags = experiment_tags(self._experiment_id, self._experiment_tags, (item.key for item in metrics))
-        for key, value in tags.items():
-            client.set_experiment_tag(self._experiment_id, key, value)
-        self._experiment_tags |= tags
+        client.log_batch(self._parent, params=added[: MOST_PARAMS - len(self._parent_params)], tags=tags)
+        self._parent_is_described = True
 
     def summarize(
         self,
@@ -410,7 +401,8 @@ class MLflowTracker(Tracker):
             if best is not None and logged is not None:
                 texts |= {"best_run": logged.run_id, "best_run_name": run_name(best.result)}
                 # The mean over folds and seeds if `figures` has it, else the value of the best run.
-                shown = _latest([*end_metrics(best, best.learning_curve()), *shown])
+                of_best = end_metrics(best, best.learning_curve())
+                shown = plain_metrics({item.key: item.value for item in (*of_best, *shown)})
             claimed = {metric_key(f"{_CLAIM}{pair}"): claim for pair, claim in claims.items()}
             room = MAX_PARAMS_TAGS_PER_BATCH - len(texts)
             tags = [RunTag(*item) for item in (*texts.items(), *list(claimed.items())[:room])]
@@ -457,7 +449,7 @@ class MLflowTracker(Tracker):
     def _find_logged(self, client: MlflowClient, run: Run) -> Copy | None:
         """Returns the complete copy of a run, stored by this command or an earlier one, or None."""
         identity = stored_identity(run, self._sweep)
-        same = [copy for copy in self._copies.values() if copy.has_content(identity)]
+        same = [copy for copy in self._copies.values() if copy.digest == identity.digest]
         if not any(copy.is_complete for copy in same):
             same = copies_of(client, self._experiment_id, identity, self._sweep)
         return next((copy for copy in same if copy.is_complete), None)
@@ -562,8 +554,11 @@ def _stage(run: Run, content: Content, folder: Path) -> list[str]:
     """Collects all files of a run in a new folder, so that one call sends them; returns the tables."""
     folder.mkdir()
     for name in RUN_FILES:
-        if (run.path / name).exists():
-            _link(run.path / name, folder / name)
+        source = (run.path / name).resolve()
+        if source.is_dir():
+            shutil.copytree(source, folder / name, copy_function=os.symlink)
+        elif source.exists():
+            (folder / name).symlink_to(source)
     tables = []
     if run.result.status == FINISHED:
         if not run.result.trial:  # a search has many trials, and MLflow draws their learning curves itself
@@ -574,20 +569,6 @@ def _stage(run: Run, content: Content, folder: Path) -> list[str]:
             table.to_json(folder / "tables" / name, orient="split", index=False)
             tables.append(f"tables/{name}")
     return tables
-
-
-def _link(source: Path, target: Path) -> None:
-    """Makes a file, or each file in a folder, available under another path."""
-    if source.is_dir():
-        target.mkdir()
-        for inner in source.iterdir():
-            _link(inner, target / inner.name)
-        return
-    try:
-        target.symlink_to(source.resolve())
-    except OSError:
-        # Some systems have no links.
-        shutil.copyfile(source, target)
 
 
 def _tables(content: Content) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -610,11 +591,6 @@ def _of_model(metrics: list[Metric], model_id: str) -> list[Metric]:
         else item
         for item in metrics
     ]
-
-
-def _latest(metrics: list[Metric]) -> list[Metric]:
-    """Returns the last of the points of each metric, moved to the present time."""
-    return plain_metrics({item.key: item.value for item in metrics})
 
 
 @contextlib.contextmanager

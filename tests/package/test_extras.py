@@ -20,9 +20,7 @@ def without(packages: list[str], code: str) -> subprocess.CompletedProcess[str]:
     [
         ("catboost", "ltrbench.rankers.catboost", "catboost"),
         ("xgboost", "ltrbench.distributed.cluster", "dask"),
-        ("distributed", "ltrbench.sweep.executors.dask", "dask"),
         ("onnxruntime", "ltrbench.shipping.targets.onnx", "onnx"),
-        ("treelite", "ltrbench.shipping.targets.treelite", "treelite"),
         ("optuna", "ltrbench.search.sampled", "search"),
         ("orjson", "ltrbench.serving.app", "serve"),
     ],

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import mlflow
 import numpy as np
@@ -109,6 +100,10 @@ def test_a_logged_model_gives_the_scores_of_its_run(
     named = pd.DataFrame(test.features, columns=list(test.feature_names))
     for name, model in models(logged_to).items():
         loaded = mlflow.pyfunc.load_model(f"models:/{model.model_id}")
+        of_model = MlflowClient(logged_to.uri).get_logged_model(model.model_id).metrics or []
+        assert {metric.key: metric.value for metric in of_model} == {
+            "test/ndcg_at_10": runs[name].result.metrics["test/ndcg@10"]
+        }
         expected = runs[name].scored("test").scores
         for features in (test.features, test.features.astype(np.float64), named, named.astype(np.float64)):
             assert np.array_equal(np.ravel(loaded.predict(features)), expected), name
@@ -197,64 +192,6 @@ def test_without_a_model_there_is_nothing_to_register(tracker: MLflowTracker, tm
     assert not models(tracker)
     with pytest.raises(TrackingError, match=naming(done.path, "'ranker'", "tracking.models=true")):
         bare.register("ranker", done, "the only one")
-
-
-def test_mlflow_serves_a_model_of_ours(runs: dict[str, Run], logged_to: MLflowTracker) -> None:
-    example = runs["native"].input_example()
-    expected = runs["native"].scored("test").scores[: len(example)]
-    with served(f"models:/{models(logged_to)['native'].model_id}", logged_to.uri) as address:
-        for body in (
-            {"inputs": example.tolist()},
-            {
-                "dataframe_split": {
-                    "columns": [f"f{number}" for number in range(example.shape[1])],
-                    "data": example.tolist(),
-                }
-            },
-        ):
-            assert asked(address, body) == expected.tolist()
-
-
-class served:  # noqa: N801  # a context manager, called as a function
-    """`mlflow models serve` in the environment at hand, on a free port of loopback."""
-
-    def __init__(self, model: str, uri: str) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        command = [sys.executable, "-m", "mlflow", "models", "serve", "--model-uri", model]
-        command += ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(self.port)]
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self.process = subprocess.Popen(
-            command,
-            env={**os.environ, "MLFLOW_TRACKING_URI": uri, "PATH": path},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-    def __enter__(self) -> str:
-        address = f"http://127.0.0.1:{self.port}"
-        deadline = time.monotonic() + 90
-        while time.monotonic() < deadline and self.process.poll() is None:
-            try:
-                urllib.request.urlopen(f"{address}/ping", timeout=5).close()
-                return address
-            except urllib.error.URLError:
-                time.sleep(0.5)
-        raise AssertionError("the server did not answer")
-
-    def __exit__(self, *_: object) -> None:
-        os.killpg(self.process.pid, signal.SIGTERM)
-        self.process.wait(30)
-
-
-def asked(address: str, body: dict[str, Any]) -> list[float]:
-    request = urllib.request.Request(
-        f"{address}/invocations", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return list(json.loads(answer.read())["predictions"])
 
 
 def all_runs(tracker: MLflowTracker) -> list[MlflowRun]:

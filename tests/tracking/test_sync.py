@@ -110,15 +110,6 @@ def test_the_store_of_the_runs_is_the_default(
     assert mentions(capsys.readouterr().err, "sqlite:///mlflow.db", "'third'")
 
 
-def test_a_password_that_was_not_recorded_is_not_guessed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(tmp_path / "sweep/0", "a", config={"tracking": {"uri": "http://me:***@host:5000"}})
-    assert main(["sync", "sweep"]) == 0
-    assert mentions(capsys.readouterr().err, "http://me:***@host:5000", "password", "--uri")
-    assert len(stored()["run"]) == 1
-
-
 def test_a_damaged_run_is_named_and_the_others_are_stored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,17 +40,6 @@ class _DataVerb(click.Group):
         shown.help = as_called(command.help or "")
         return shown
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = sorted(self.commands)
-        if args[0] not in known and not args[0].startswith("-"):
-            raise ConfigError(
-                f"unknown command 'data {args[0]}'{did_you_mean(args[0], known)} The commands are "
-                f"{', '.join(f'data {name}' for name in known)}."
-            )
-        return super().resolve_command(ctx, args)
-
 
 @click.group("data", cls=_DataVerb)
 def data_verb() -> None:

@@ -253,13 +253,10 @@ def _render_evaluation(data: Path, dataset: RankingDataset, evaluation: Evaluati
         [
             _counts(data, dataset, evaluation.share_without_relevant),
             Table(columns, rows).markdown(),
-            wrapped(f"Convention {convention.name}: {_in_words(convention)}."),
-            *(
-                ["\n".join(wrapped(f"- {quirk}", "  ") for quirk in convention.quirks)]
-                * bool(convention.quirks)
-            ),
+            wrapped(f"Convention {convention.name}: {_rules(convention)}."),
+            "\n".join(wrapped(f"- {quirk}", "  ") for quirk in convention.quirks),
         ]
-    )
+    ).rstrip()
 
 
 def _counts(data: Path, dataset: RankingDataset, share: float) -> str:
@@ -280,7 +277,7 @@ _TIES = {
 _NO_RELEVANT = {"skip": "left out", "0": "counts 0", "1": "counts 1"}
 
 
-def _in_words(convention: Convention) -> str:
+def _rules(convention: Convention) -> str:
     """Returns the main choices of a convention, and the exceptions of single metrics."""
     fields = convention.describe()
     departures = [
@@ -431,7 +428,6 @@ def _rankers() -> tuple[dict[str, Ranker], dict[str, tuple[str]]]:
 
     from ltrbench.conf_folder import conf_dir
     from ltrbench.config import build, register_schema
-    from ltrbench.errors import ConfigError
     from ltrbench.rankers import Ranker
 
     register_schema()
@@ -515,14 +511,12 @@ def _row_facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
         f"{order.worst_first} worst first; query ids are "
         f"{'ascending' if order.query_ids_ascend else 'unsorted'}"
     )
-    if order.mixed and order.best_first >= _MOSTLY * order.mixed:
-        fact += (
-            ". Ties in row order inflate the metrics of every ranker: shuffle the rows, or use ties=expected"
-        )
-    if order.mixed and order.worst_first >= _MOSTLY * order.mixed:
-        fact += (
-            ". Ties in row order deflate the metrics of every ranker: shuffle the rows, or use ties=expected"
-        )
+    for count, effect in ((order.best_first, "inflate"), (order.worst_first, "deflate")):
+        if order.mixed and count >= _MOSTLY * order.mixed:
+            fact += (
+                f". Ties in row order {effect} the metrics of every ranker: shuffle the rows, or use "
+                "ties=expected"
+            )
     yield "rows", fact
 
 

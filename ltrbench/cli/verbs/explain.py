@@ -245,11 +245,11 @@ def _tutorial(preset_name: str, settings: PairSettings, explained: Mapping[str, 
         f"   DCG = sum of G D = {explained['dcg']:.3f}, ideal DCG {explained['ideal_dcg']:.3f}, NDCG {ndcg}",
         "   of the whole list",
         "",
-        *_delta_in_words(settings),
+        *_delta_formula(settings),
         "",
         *_matrix(explained["delta_matrix"], rows),
         "",
-        *_lambda_in_words(settings, weighted=any(record["weight"] != 1 for record in records)),
+        *_lambda_formula(settings, weighted=any(record["weight"] != 1 for record in records)),
         "   Row i, column j: lambda; positive where the pair pushes document i up",
         "",
         *_matrix([[-value for value in line] for line in explained["lambda_matrix"]], rows),
@@ -263,7 +263,7 @@ def _tutorial(preset_name: str, settings: PairSettings, explained: Mapping[str, 
 _HOW = {"exact": "", "table": " from a table", "float32": " in float32"}
 
 
-def _delta_in_words(settings: PairSettings) -> list[str]:
+def _delta_formula(settings: PairSettings) -> list[str]:
     counted = (
         "different labels"
         if settings.pairs_per_document is None
@@ -280,7 +280,7 @@ def _delta_in_words(settings: PairSettings) -> list[str]:
     ]
 
 
-def _lambda_in_words(settings: PairSettings, weighted: bool) -> list[str]:
+def _lambda_formula(settings: PairSettings, weighted: bool) -> list[str]:
     distance = f" / ({settings.distance_offset:.3g} + |s_hi - s_lo|)" if settings.normalize_distance else ""
     factor = "" if settings.hessian_factor == 1 else f"{settings.hessian_factor:g} "
     curvature = f"max(p (1 - p), {settings.least_hessian:g})" if settings.least_hessian else "p (1 - p)"

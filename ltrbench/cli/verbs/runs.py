@@ -46,6 +46,7 @@ from ltrbench.runs import (
     Run,
     class_and_folder_of_model,
     find_runs_and_trials,
+    naming,
     read_run,
 )
 from ltrbench.tables import Table, TableColumn, TableRow, assignments, figure, paragraph
@@ -54,7 +55,7 @@ from ltrbench.tables.numbers import DASH
 if TYPE_CHECKING:
     from ltrbench.data import RankingDataset, Splits
     from ltrbench.rankers.importance import Importances
-    from ltrbench.runs import Run, RunResult, ScoredSplit
+    from ltrbench.runs import RunResult, ScoredSplit
 
 
 @click.command("export")
@@ -101,12 +102,16 @@ def export_verb(run: Path, kind: str, split: str, metric: str, convention: str, 
     \b
         python -m ltrbench export outputs/2026-01-31/12-00-00 --format trec-run --output run.trec
     """
-    from ltrbench.runs import naming, read_run
-
     export = _Export(read_run(run), split, metric, convention)
     with naming(export.run):
         text = "".join(_WRITERS[kind](export, export.run.scored(split)))
-    _write(text, output)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    from ltrbench.data.blocks import write_whole
+
+    with write_whole(output) as stream:
+        stream.write(text.encode(errors="backslashreplace"))
 
 
 @dataclass(frozen=True)
@@ -185,16 +190,6 @@ def _say(sentence: str) -> None:
     echo(sentence, err=True)
 
 
-def _write(text: str, output: Path | None) -> None:
-    from ltrbench.data.blocks import write_whole
-
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    with write_whole(output) as stream:
-        stream.write(text.encode(errors="backslashreplace"))
-
-
 # ---- Loads the model and the data of a finished run, for the verbs that use them.
 
 RANKER_OPTION = click.option(
@@ -265,7 +260,8 @@ def load_splits(run: Run, named: str | None) -> Splits:
             f"the data of {run.path} cannot be loaded again from its settings: {reason}. Name a run whose "
             "data are in files."
         ) from None
-    with _in_folder(Path(run.result.started_in)):
+    folder = Path(run.result.started_in)
+    with contextlib.chdir(folder) if folder.is_dir() else contextlib.nullcontext():
         splits, _ = load_once(source)
     return splits
 
@@ -296,13 +292,6 @@ def split_of_run(run: Run, split: str, named: str | None) -> RankingDataset:
             "name a data file with --data FILE."
         )
     return dataset
-
-
-@contextlib.contextmanager
-def _in_folder(folder: Path) -> Iterator[None]:
-    """Changes to a folder, if it is one."""
-    with contextlib.chdir(folder) if folder.is_dir() else contextlib.nullcontext():
-        yield
 
 
 # ---- The verb `import`: writes the scores of any system, or a model of another library, as a run folder.
@@ -337,13 +326,15 @@ def import_verb(name: str, file: str, like: Path, output: Path, way: str | None,
         python -m ltrbench import ranklib scores.txt --like outputs/2026-01-31/12-00-00 --output ranklib
         python -m ltrbench import production model.txt --like outputs/2026-01-31/12-00-00 --output production
     """
-    from ltrbench.compare.imported import Import, import_like
+    from ltrbench.compare.imported import Import, ModelImport, check_like, import_like, import_model
     from ltrbench.models.reading import is_model_file
 
     system, run_on_data = Import(name, file), read_run(like)
     path = system.file(run_on_data.result, "test")
     if is_model_file(path):
-        _report(output, _import_model(name, path, run_on_data, output, way, source))
+        check_like(run_on_data)
+        splits = load_splits(run_on_data, source)
+        _report(output, import_model(ModelImport(name, path, way), run_on_data, splits, output))
         return
     for option, value in (("--features", way), ("--source", source)):
         if value is not None:
@@ -353,17 +344,10 @@ def import_verb(name: str, file: str, like: Path, output: Path, way: str | None,
     _report(output, import_like(system, run_on_data, output))
 
 
-def _import_model(name: str, path: Path, like: Run, output: Path, way: str | None, source: str | None) -> Run:
-    from ltrbench.compare.imported import ModelImport, check_like, import_model
-
-    check_like(like)
-    return import_model(ModelImport(name, path, way), like, load_splits(like, source), output)
-
-
 def _report(output: Path, run: Run) -> None:
     """Prints the metrics and the notes of a run."""
     figures = [
-        f"{key} {'-' if value is None else f'{value:.4f}'}"
+        f"{key} {figure(value, '.4f')}"
         for key, value in run.result.metrics.items()
         if key.startswith("test/")
     ]
@@ -433,7 +417,6 @@ def show_verb(run: Path, as_object: bool) -> None:
 
 
 def _read(folder: Path) -> Run:
-    from ltrbench.runs import RESULT_FILE, read_run
     from ltrbench.sweep.job import PLAN_FOLDER
 
     try:
@@ -733,7 +716,8 @@ def trees_verb(run: Path, first: int | None, as_list: bool, output: Path | None,
         shown = replace(ensemble, trees=ensemble.trees[:first])
         names = _feature_names(finished, ensemble)
         if output is not None:
-            _refuse_other_than_png(output)
+            if output.suffix.lower() != ".png":
+                raise ConfigError(f"--output {output}: only PNG pictures are supported; name it FILE.png.")
             drawn = replace(ensemble, trees=ensemble.trees[: first or DRAWN])
             with replaced(output) as partial:
                 draw_trees(drawn, names, _title(finished, len(drawn.trees), len(ensemble.trees)), partial)
@@ -778,11 +762,6 @@ def _highest_feature(node: Node) -> int:
     if isinstance(node, Leaf):
         return -1
     return max(node.feature, _highest_feature(node.left), _highest_feature(node.right))
-
-
-def _refuse_other_than_png(output: Path) -> None:
-    if output.suffix.lower() != ".png":
-        raise ConfigError(f"--output {output}: only PNG pictures are supported; name it FILE.png.")
 
 
 def _title(run: Run, num_drawn: int, num_trees: int) -> str:

@@ -171,7 +171,7 @@ def _show(plan: Plan, failed: bool, timing: bool) -> int:
 
 def _run(plan: Plan, drafts: list[Job], failed: bool, timing: bool) -> int:
     from ltrbench.cli.progress import default_logging
-    from ltrbench.cli.session import Session, SweepOrder, conduct
+    from ltrbench.cli.session import Session, SweepOrder, run_command
 
     last = plan.jobs[max(plan.jobs)]
     order = SweepOrder(
@@ -186,7 +186,7 @@ def _run(plan: Plan, drafts: list[Job], failed: bool, timing: bool) -> int:
     session = Session()
     again = f"{program()} resume {shlex.quote(str(plan.sweep))}"
     work = session.time_sweep if timing else session.run_sweep
-    return conduct(session, again, lambda: work(order))
+    return run_command(session, again, lambda: work(order))
 
 
 # ---- The verb `status`: shows how far a sweep is.
@@ -246,7 +246,7 @@ def _look(sweep: Path, as_object: bool) -> tuple[list[JobState], str]:
     if as_object:
         return states, json.dumps(as_json(states))
     reasons = [*plan.damaged.values(), *filter(None, [plan.incompleteness])]
-    return states, "\n".join([_in_words(sweep, states), *(f"{reason}." for reason in reasons)])
+    return states, "\n".join([_status_text(sweep, states), *(f"{reason}." for reason in reasons)])
 
 
 def _are_open(states: Sequence[JobState]) -> bool:
@@ -265,7 +265,7 @@ def _is_worked_on(sweep: Path, states: Sequence[JobState]) -> bool:
     return any(state.name == RUNNING for state in states) or holder(sweep, TRACKING) is not None
 
 
-def _in_words(sweep: Path, states: Sequence[JobState]) -> str:
+def _status_text(sweep: Path, states: Sequence[JobState]) -> str:
     from ltrbench.sweep.plan import DONE, STATES, seconds_left
 
     counts = [

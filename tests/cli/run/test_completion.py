@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from paths import USER_BACKEND
 
-from ltrbench.cli import main
 from ltrbench.cli.help import candidates
-from ltrbench.cli.verbs import all_verbs
 from ltrbench.conf_folder import conf_dir
 
 MODELS = {path.stem for path in (conf_dir() / "model").glob("[a-z]*.yaml")}
@@ -24,11 +20,6 @@ def words(line: str) -> list[str]:
     """The candidates for the last word of a command line that follows `ltrbench `."""
     *before, word = line.split(" ")
     return [candidate for candidate, _ in candidates(before, word)]
-
-
-def test_the_first_word_is_a_verb_or_a_setting() -> None:
-    assert {*all_verbs(), "model=", "data=", "params.", "seed="} <= set(words(""))
-    assert words("comp") == ["compare", "completion"]
 
 
 def test_a_verb_takes_its_options_and_an_option_its_choices() -> None:
@@ -51,19 +42,6 @@ def test_the_keys_of_a_model_are_those_of_the_model_that_is_chosen_before() -> N
     assert words("params.num_l") == ["params.num_leaves="]
 
 
-def test_the_settings_and_flags_of_hydra_are_completed() -> None:
-    assert words("hydra.sweep.d") == ["hydra.sweep.dir="]
-    assert words("model=native --multi") == ["--multirun"]
-
-
-def test_help_takes_its_pages_and_then_settings() -> None:
-    assert words("--help ver") == ["verbs"]
-    assert words("--help sett") == ["settings"]
-    assert words("--help settings model=lightgbm model.feature_fraction_b") == [
-        "model.feature_fraction_bynode="
-    ]
-
-
 def test_a_setting_takes_its_value_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
@@ -72,18 +50,6 @@ def test_a_setting_takes_its_value_or_a_file(tmp_path: Path, monkeypatch: pytest
     assert words("data=letor data.train=fo") == ["data.train=folder/"]
     assert words("data=letor data.train=folder/") == ["data.train=folder/train.txt"]
     assert words("show fo") == ["folder/"]
-
-
-def test_the_yamls_of_a_config_dir_are_completed() -> None:
-    given = f"--config-dir {USER_BACKEND / 'conf'}"
-    assert words(f"{given} model=mean_f") == ["model=mean_feature"]
-    assert words(f"{given} params.num_l") == ["params.num_leaves="]
-    assert words(f"{given} model=mean_feature model.po") == ["model.power="]
-
-
-def test_a_candidate_has_the_comment_of_its_yaml_beside_it() -> None:
-    ((_, description),) = candidates([], "params.num_tr")
-    assert f"# {description}" in (conf_dir() / "params/matched.yaml").read_text()
 
 
 @pytest.fixture
@@ -124,12 +90,6 @@ def test_bash_completes_verbs_options_and_overrides(line: str, replies: list[str
     assert in_shell("bash", code, script).splitlines() == replies
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
-def test_fish_completes_overrides(script: Path) -> None:
-    code = "ltrbench completion fish | source; complete -C 'ltrbench model=native,lightg'"
-    assert in_shell("fish", code, script).split() == ["model=native,lightgbm"]
-
-
 def test_completion_takes_less_than_a_second_and_imports_no_backend(script: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
@@ -145,8 +105,3 @@ def test_completion_takes_less_than_a_second_and_imports_no_backend(script: Path
     assert imported.isdisjoint({"lightgbm", "xgboost", "mlflow", "numba", "pandas", "scipy.stats"})
     # Of the processor, because other processes may have it meanwhile.
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
-
-
-def test_a_shell_that_is_not_known_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "tcsh"]) == 2
-    assert "'bash', 'zsh', 'fish'" in capsys.readouterr().err

@@ -11,8 +11,6 @@ import pytest
 from command_line import TINY, run, run_process
 from messages import naming
 
-TWO_JOBS = ("model=random", "seed=1,2", "-m", "hydra.sweep.dir=s", *TINY)
-
 EXPERIMENT = """
 # @package _global_
 defaults: [override /executor: one_process]
@@ -26,21 +24,11 @@ workers: 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "words",
-    [
-        (*TWO_JOBS, "executor=processes", "executor.workers=1"),
-        ("--config-dir", "conf", *TWO_JOBS, "executor=one_process"),
-        ("--config-dir", "conf", "experiment=mine", "model=random", *TINY),
-    ],
-    ids=["command line", "config-dir", "experiment"],
-)
-def test_an_executor_is_chosen_wherever_the_configuration_names_it(
-    words: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_an_executor_is_chosen_by_an_experiment_in_the_folder_of_a_user(tmp_path: Path) -> None:
     for group, name, text in (("experiment", "mine", EXPERIMENT), ("executor", "one_process", EXECUTOR)):
         (tmp_path / "conf" / group).mkdir(parents=True)
         (tmp_path / "conf" / group / f"{name}.yaml").write_text(text)
+    words = ("--config-dir", "conf", "experiment=mine", "model=random", *TINY)
     done = run_process(*words, folder=tmp_path)
     assert "1 worker x" in done.stderr
     assert "fitting on" not in done.stderr
@@ -58,7 +46,6 @@ def test_an_executor_is_chosen_wherever_the_configuration_names_it(
         (["tracking=none,mlflow", "-m"], ["tracking", "differs"]),
         (["hydra.sweeper.max_batch_size=2", "-m"], ["max_batch_size is 2", "executor.workers"]),
         (["executor=processes", "executor.workers=0", "-m"], ["executor.workers is 0", "at least 1"]),
-        (["executor=processes", "executor.retries=-1", "-m"], ["executor.retries is -1", "at least 0"]),
         (["executor=dask", "-m"], ["executor.scheduler", "executor.cluster._target_="]),
     ],
 )

@@ -13,7 +13,6 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +21,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 import ltrbench.experiment.loading
-from ltrbench.cli import main
-from ltrbench.cli.progress import Bar, Lines, counting, figures, fitting, showing
+from ltrbench.cli.progress import Bar, Lines, figures, fitting, showing
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.experiment.loading import Progress
 from ltrbench.experiment.run import Experiment, run
@@ -94,13 +91,6 @@ def test_progress_evaluates_nothing_a_second_time(tmp_path: Path, monkeypatch: p
     assert len(calls) == 2 * unseen
 
 
-def test_without_an_ndcg_the_first_metric_is_the_learning_curve_and_the_progress(tmp_path: Path) -> None:
-    seen, curve = watched(experiment(metrics=("map", "mrr")), tmp_path)
-    assert set(curve.values) == {"train/map", "valid/map"}
-    assert {item.metric for item in seen} == {"map"}
-    assert [item.valid for item in seen[:-1]] == curve.values["valid/map"]
-
-
 def test_lines_are_of_the_first_iteration_one_in_ten_seconds_and_the_last(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -114,64 +104,6 @@ def test_lines_are_of_the_first_iteration_one_in_ten_seconds_and_the_last(
     assert caplog.messages[1] == (
         "native 11/300: ndcg@10 train 0.5000, valid 0.4000, best 0.4500 @2, 4:49 left"
     )
-
-
-@pytest.mark.parametrize(("kind", "lines"), [("auto", 4), ("plain", 4), ("none", 0)])
-def test_the_check_of_a_sweep_shows_a_line_in_ten_seconds_and_a_last_one(
-    kind: str, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    moments = iter([0.0, *(4.0 * count for count in range(1, 11))])
-    monkeypatch.setattr(time, "monotonic", lambda: next(moments))
-    with counting("checking jobs", 10) as on_count:
-        for count in range(1, 11):
-            on_count(count, kind)
-    shown = capsys.readouterr().err.splitlines()
-    assert len(shown) == lines
-    if lines:
-        assert shown[0] == "checking jobs: 3 of 10"
-        assert shown[-1] == "checking jobs: 10 of 10 in 40.0 s"
-
-
-def test_in_a_terminal_the_count_is_one_line_that_is_drawn_over(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with counting("checking jobs", 3) as on_count:
-        for count in range(1, 4):
-            monkeypatch.setattr(time, "monotonic", lambda moment=1e6 + count: moment)
-            on_count(count, "auto")
-    shown = capsys.readouterr().err
-    assert shown.count("\n") == 1
-    assert shown.split("\r")[-1].startswith("checking jobs: 3 of 3")
-
-
-def test_the_time_left_is_that_of_the_iterations_left_at_the_pace_so_far() -> None:
-    assert figures(replace(SOME, iteration=100, seconds=50))["time"] == "1:40 left"
-    assert "time" not in figures(replace(SOME, iteration=1, seconds=5))  # which were for binning
-    assert figures(replace(SOME, finished=True, seconds=50))["time"] == "in 0:50"
-    assert "time" not in figures(replace(SOME, num_iterations=None))
-
-
-def test_the_out_of_bag_improvement_is_shown_with_its_sign() -> None:
-    assert figures(replace(SOME, out_of_bag=0.00123))["out_of_bag"] == "oob +0.0012"
-    assert figures(replace(SOME, out_of_bag=-0.1))["out_of_bag"] == "oob -0.1000"
-    assert figures(replace(SOME, out_of_bag=float("nan")))["out_of_bag"] == "oob -"
-
-
-def test_progress_of_a_fit_that_samples_carries_its_out_of_bag_improvement(tmp_path: Path) -> None:
-    tested = experiment()
-    sampled = replace(tested, ranker=NativeRanker(num_trees=8, queries_per_tree=0.5))
-    seen, curve = watched(sampled, tmp_path / "a")
-    assert [item.out_of_bag for item in seen[:-1]] == curve.values["oob/ndcg@3"]
-    seen, curve = watched(tested, tmp_path / "b")
-    assert {item.out_of_bag for item in seen} == {None}
-    assert not any(name.startswith("oob/") for name in curve.values)
-
-
-def test_what_there_is_not_is_not_shown() -> None:
-    parts = figures(replace(SOME, valid=None, best=None, best_iteration=None))
-    assert list(parts) == ["iteration", "metric", "train", "time"]
-    assert figures(replace(SOME, valid=float("nan")))["valid"] == "valid -"
 
 
 @given(room=st.integers(0, 120))
@@ -236,16 +168,6 @@ def test_a_message_during_a_fit_stands_whole_above_the_bar(opened: Callable[[], 
     assert after == "a message after it"
 
 
-def test_the_bar_is_drawn_a_few_times_a_second_only(opened: Callable[[], Terminal]) -> None:
-    terminal = opened()
-    bar = Bar("native", Console(stderr=True, force_terminal=True))
-    for number in range(1, 1001):
-        bar(replace(SOME, iteration=number, seconds=number / 1000))
-    # Nothing but the first and three more, 0.3 s apart.
-    assert terminal.getvalue().count("best") == 4
-    bar.close()
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
 def test_the_cursor_comes_back_however_a_fit_ends(
     opened: Callable[[], Terminal], error: type[BaseException]
@@ -264,25 +186,6 @@ def test_the_cursor_comes_back_however_a_fit_ends(
     assert sys.stderr is terminal
 
 
-def test_a_terminal_that_is_gone_costs_no_fit(
-    opened: Callable[[], Terminal], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    terminal = opened()
-
-    def gone(_: str) -> int:
-        raise OSError(5, "Input/output error")
-
-    with showing("auto", "native") as bar:
-        assert bar is not None
-        bar(SOME)
-        before = terminal.getvalue()
-        with monkeypatch.context() as patch:
-            patch.setattr(terminal, "write", gone)
-            bar(replace(SOME, iteration=4, seconds=8.0))
-        bar(replace(SOME, iteration=5, seconds=9.0))
-    assert terminal.getvalue() == before
-
-
 def test_without_rich_or_in_a_terminal_that_cannot_move_its_cursor_there_are_lines(
     opened: Callable[[], Terminal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,15 +202,6 @@ def test_without_rich_or_in_a_terminal_that_cannot_move_its_cursor_there_are_lin
     monkeypatch.setitem(sys.modules, "rich.console", None)  # as where it is not installed
     with showing("auto", "native") as there:
         assert isinstance(there, Lines)
-
-
-def test_another_way_of_showing_progress_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["progress=lots", *SMALL]) == 2
-    message = capsys.readouterr().err
-    assert all(part in message for part in ("progress is 'lots'", "auto, plain, none"))
 
 
 class Typed:
@@ -362,16 +256,3 @@ def test_a_terminal_on_standard_error_shows_a_bar_and_a_pipe_gets_plain_lines(tm
         "native 10/10",
     ]
     assert "native 10/10" in (tmp_path / "b/ltrbench.log").read_text()
-
-
-@pytest.mark.slow
-def test_an_interrupt_leaves_the_terminal_with_its_cursor_and_what_was_said(tmp_path: Path) -> None:
-    words = [*SMALL, "params.num_trees=1000000", "early_stopping=null"]
-    typed = Typed(words, tmp_path, "stderr")
-    typed.read(until=lambda seen: "/1000000" in seen)
-    time.sleep(1)
-    typed.process.send_signal(signal.SIGINT)
-    rest = typed.read()
-    assert typed.process.wait(60) == 130
-    assert SHOW_CURSOR in rest
-    assert "\ninterrupted" in rest.replace("\r", "").replace(SHOW_CURSOR, "")

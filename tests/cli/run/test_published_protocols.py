@@ -25,7 +25,6 @@ FEW_TREES = (
 
 ONE_SPLIT = {
     "yahoo_set1": [f"ltrc_yahoo/set1.{part}.txt" for part in ("train", "valid", "test")],
-    "istella_s": [f"istella-s-letor/sample/{part}.txt" for part in ("train", "vali", "test")],
     "istella": [f"istella-letor/full/{part}.txt" for part in ("train", "test")],
 }
 """Data set -> its files."""
@@ -145,12 +144,6 @@ def test_a_protocol_has_the_published_settings(
     names = ("num_trees", "num_leaves", "learning_rate", "min_docs_in_leaf", "min_sum_hessian")
     assert fitted(failed, *names) == settings
     assert fitted(failed, "max_bins", "l2", "early_stopping") == [255, 0.0, None]
-
-
-def test_a_command_line_chooses_folds_of_an_experiment_with_all_folds(tmp_path: Path) -> None:
-    write_five_folds(tmp_path / "MSLR-WEB10K")
-    _, runs = run_protocol(tmp_path, "experiment=ltr_baseline", "model=native", "data.fold=2,4")
-    assert [one.result.data["fold"] for one in runs] == [2, 4]
 
 
 def test_all_folds_of_several_data_sets_are_refused(tmp_path: Path) -> None:

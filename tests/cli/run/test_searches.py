@@ -95,13 +95,6 @@ def test_a_yardstick_is_not_searched_for(searched: Path) -> None:
     assert results(searched)["s/2"]["model"] == "random"
 
 
-def test_a_repeated_command_runs_nothing_again(searched: Path, tmp_path: Path) -> None:
-    shutil.copytree(searched / "s", tmp_path / "s")
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("s/**/result.json")}
-    run("model=native,lightgbm,random", *SEARCH, folder=tmp_path)
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("s/**/result.json")} == before
-
-
 @pytest.mark.slow
 def test_an_interrupted_search_resumes_to_the_same_result(searched: Path, tmp_path: Path) -> None:
     shutil.copytree(searched / "s", tmp_path / "s")
@@ -130,10 +123,8 @@ def test_more_trials_extend_a_search(searched: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("search", ["tpe", "halving"])
-def test_workers_do_not_change_a_search(search: str, tmp_path: Path) -> None:
-    first_rung = ("search.min_trees=3",) if search == "halving" else ()
-    words = ("model=native", "-m", f"search={search}", "search.trials=6", *first_rung, *TINY)
+def test_workers_do_not_change_a_search(tmp_path: Path) -> None:
+    words = ("model=native", "-m", "search=halving", "search.trials=6", "search.min_trees=3", *TINY)
     folders = [tmp_path / name for name in ("inline", "processes")]
     for folder, executor in zip(folders, ([], ["executor=processes", "executor.workers=2"]), strict=True):
         folder.mkdir()
@@ -153,44 +144,14 @@ def test_pruned_trials_end_early_and_are_not_chosen(tmp_path: Path) -> None:
     assert all(trial.iterations < 12 for trial in final.trials() if trial.state == "pruned")
 
 
-@pytest.mark.slow
-def test_one_search_serves_several_seeds_if_its_own_seed_is_fixed(tmp_path: Path) -> None:
-    run(
-        "model=native",
-        "seed=1,2",
-        "-m",
-        "search=random",
-        "search.trials=3",
-        "search.seed=0",
-        *TINY,
-        folder=tmp_path,
-    )
-    assert len(results(tmp_path, "s/trials/*")) == 3
-    found = searches(tmp_path)
-    assert found["0"]["settings"] == found["1"]["settings"]
-
-
-@pytest.mark.slow
-def test_an_overall_choice_has_one_setting_for_all_folds(tmp_path: Path) -> None:
-    words = ("model=native", "cv=3", "-m", "search=random", "search.trials=3", "search.choose=overall", *TINY)
-    done = run(*words, folder=tmp_path, check=None)
-    # Validation queries of a fold are held out from the training queries, so they are test queries elsewhere.
-    assert done.returncode == 2
-    assert "search.choose=per_fold" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
         (["search=random"], ["search is set", "-m"]),
         (["search=random", "search.trials=0", "-m"], ["search.trials is 0", "at least 1"]),
-        (["search=random", "search.choose=each", "-m"], ["search.choose is 'each'", "per_fold"]),
         (["search=random", "+search.space.shared.depth={low: 1, high: 2}", "-m"], ["depth", "shared"]),
-        (["search=grid", "search.trials=5", "-m"], ["search.trials"]),
-        (
-            ["search=random", "early_stopping=null", "search.pruning=median", "-m"],
-            ["pruning", "early_stopping"],
-        ),
+        # Validation queries of a fold are test queries of another one.
+        (["search=random", "cv=3", "search.choose=overall", "-m"], ["search.choose=per_fold"]),
     ],
 )
 def test_what_a_search_cannot_do_is_refused_before_training(

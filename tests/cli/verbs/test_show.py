@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,17 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from messages import naming
-from toy_runs import searched
 
 from ltrbench.cli import main
-from ltrbench.cli.verbs import runs
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import DataError
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers import EarlyStopping
-from ltrbench.rankers.importance import ACROSS, GAIN, SHAP, SPLIT, WITHIN, Importances, ImportanceSettings
+from ltrbench.rankers.importance import ACROSS, GAIN, SHAP, SPLIT, WITHIN, ImportanceSettings
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.runs import RESULT_FILE, Run, RunResult, write_run
+from ltrbench.runs import RESULT_FILE, Run, write_run
 
 METRICS = ("ndcg@5", "ndcg@10", "map")
 
@@ -98,18 +94,6 @@ def test_valid_and_test_stand_side_by_side(finished: Run, shown: Callable[..., s
         assert cells(text, name) == [f"{value:.4f}" for value in values]
 
 
-def test_each_split_stands_with_its_sizes_and_fingerprint(finished: Run, shown: Callable[..., str]) -> None:
-    for split in ("train", "valid", "test"):
-        data = finished.result.data[split]
-        queries, documents, features, _, fingerprint = cells(shown(finished.path), split)
-        assert (int(queries), int(documents), int(features)) == (
-            data["queries"],
-            data["documents"],
-            data["features"],
-        )
-        assert fingerprint == data["fingerprint"]
-
-
 def test_the_ten_features_that_fall_furthest_within_queries_are_listed(
     finished: Run, shown: Callable[..., str]
 ) -> None:
@@ -125,40 +109,6 @@ def test_the_ten_features_that_fall_furthest_within_queries_are_listed(
         f"{worth.values['permutation_across'][top]:+.4f}",
         *(f"{worth.values[kind][top]:.1%}" for kind in ("shap", "gain", "split")),
     ]
-
-
-def test_importance_full_is_suggested_where_only_gain_and_splits_were_recorded(
-    finished: Run, shown: Callable[..., str], tmp_path: Path
-) -> None:
-    assert "importance=full" not in shown(finished.path)
-    write_run(tmp_path, finished.result)
-    (tmp_path / "importances.csv").write_text("feature,split,gain\na,0.75,0.25\nb,0.25,0.75\n")
-    assert "importance=full" in shown(tmp_path)
-
-
-def test_without_shuffles_within_queries_those_across_all_queries_are_shown(
-    finished: Run, shown: Callable[..., str], tmp_path: Path
-) -> None:
-    config = {"importance": {"metric": "map"}}
-    run = write_run(tmp_path, replace(finished.result, config=config))
-    (tmp_path / "importances.csv").write_text(
-        "feature,split,gain,permutation_across\na,0.75,0.25,0.1\nb,0.25,0.75,\n"
-    )
-    assert run.importances().kinds == ("permutation_across", "gain", "split")
-    text = shown(tmp_path)
-    assert re.search(naming("2 of 2 features", "map on test", "across all queries"), text)
-    assert cells(text, "a") == ["+0.1000", "25.0%", "75.0%"]
-
-
-def test_what_is_not_a_number_is_the_least_important(finished: Run) -> None:
-    worth = Importances(("a", "b", "c"), {"permutation_within": np.array([math.nan, 0.1, 0.2])})
-    assert [cells(runs._importances_table(worth).markdown(), name) for name in "cba"] == [
-        ["+0.2000"],
-        ["+0.1000"],
-        ["-"],
-    ]
-    rows = runs._importances_table(worth).markdown().splitlines()[2:]
-    assert [row.split("|")[1].strip() for row in rows] == ["c", "b", "a"]
 
 
 def test_a_drift_cannot_be_overlooked(finished: Run, shown: Callable[..., str], tmp_path: Path) -> None:
@@ -182,23 +132,6 @@ def test_a_failed_run_says_why(tmp_path: Path, shown: Callable[..., str]) -> Non
     assert json.loads(shown(tmp_path, "--json"))["status"] == "failed"
 
 
-def test_the_traceback_of_a_failure_stands_as_it_was(tmp_path: Path, shown: Callable[..., str]) -> None:
-    trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in fit\nZeroDivisionError: by design'
-    result = RunResult(
-        status="failed",
-        model="native",
-        params="matched",
-        seed=0,
-        data={"name": "toy"},
-        error=f"ZeroDivisionError: by design\n\n{trace}",
-        started="2026-01-31T12:00:00.000+00:00",
-        finished="2026-01-31T12:00:01.500+00:00",
-    )
-    text = shown(write_run(tmp_path, result).path)
-    assert f"error: ZeroDivisionError: by design\n\n{trace}\n" in text
-    assert re.search(naming("2026-01-31 12:00:00 UTC", "1.5 s"), text)
-
-
 def test_json_is_the_record_of_the_run_and_its_importances(finished: Run, shown: Callable[..., str]) -> None:
     record = json.loads(shown(finished.path, "--json"))
     stored = json.loads((finished.path / RESULT_FILE).read_text())
@@ -210,62 +143,6 @@ def test_json_is_the_record_of_the_run_and_its_importances(finished: Run, shown:
     assert [row["gain"] for row in record["importances"]] == worth.values["gain"].tolist()
 
 
-@pytest.mark.parametrize("columns", [50, 70, 90])
-def test_every_line_is_within_the_terminal(
-    columns: int, finished: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Paths and names are left whole, and so have to be short here.
-    monkeypatch.chdir(finished.path)
-    machine = {"cpu": "some", "cores": 2, "system": "Linux"}
-    short = replace(finished.result, started_in="/home", machine=machine, commit="abc")
-    text = "\n\n".join(runs._parts(Run(Path(), short), columns))
-    assert max(map(len, text.splitlines())) <= columns
-
-
-def test_a_long_command_is_one_that_a_shell_takes_back(finished: Run) -> None:
-    words = [f"params.extra.{number}='a b'" for number in range(9)]
-    command = runs._command(replace(finished.result, overrides=words), 60)
-    assert len(command.splitlines()) > 1
-    assert max(map(len, command.splitlines())) <= 60
-    assert shlex.split(command.replace("\\\n", "")) == [
-        *("python", "-m", "ltrbench", "--config-dir", "my conf"),
-        *words,
-    ]
-
-
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(tmp_path)]) == 2
     assert re.search(naming(tmp_path, "result.json", "outputs/DATE/TIME"), capsys.readouterr().err)
-
-
-def test_the_folder_of_a_sweep_is_refused_with_the_verb_that_shows_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sweep = tmp_path / "my sweep"
-    (sweep / "plan").mkdir(parents=True)
-    assert main(["show", str(sweep)]) == 2
-    assert re.search(naming(sweep, RESULT_FILE, f"status '{sweep}'"), capsys.readouterr().err)
-
-
-def test_a_tuned_run_has_its_search_with_the_chosen_settings(
-    finished: Run, tmp_path: Path, shown: Callable[..., str]
-) -> None:
-    search = searched(seed=3, chosen=5, settings={"num_leaves": 8}, default={"num_leaves": 31})
-    result = replace(finished.result, search=search, own_settings={"num_leaves": 8, "l2": 2.0})
-    text = shown(write_run(tmp_path / "run", result).path)
-    (line,) = re.findall(r"^search +(\S.*\n(?: .*\n)*)", text, re.MULTILINE)
-    parts = (
-        "random",
-        "seed 3",
-        "16 trials",
-        "per_fold",
-        "ndcg@10",
-        "trial 5",
-        "num_leaves=8",
-        "num_leaves=31",
-    )
-    assert all(part in line for part in parts)
-    (fixed,) = re.findall(r"^own +(\S.*)", text, re.MULTILINE)
-    assert "l2=2.0" in fixed
-    assert "num_leaves" not in fixed
-    assert "\nsearch" not in shown(finished.path)

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from claim_cases import QUERIES, deterministic, folds, only, resampled, runs_of, values_of
+from claim_cases import QUERIES, deterministic, folds, runs_of, values_of
 from messages import naming
 from run_cases import finished_run
 
 from ltrbench.cli import main
 from ltrbench.compare import Settings
 from ltrbench.compare.groups import AgainstItself, each_against_itself
-from ltrbench.compare.report import write_report
 from ltrbench.runs import Run
 from ltrbench.statistics import PairedSample
 from ltrbench.statistics.repeated import against_itself
@@ -37,12 +35,6 @@ def test_eight_seeds_are_split_into_halves_of_four(tmp_path: Path) -> None:
     values = values_of(runs)
     assert row.halved == against_itself(values, PairedSample.of(np.zeros((1, QUERIES))), rope=0.02)
     assert (row.kind, row.num_replicates, row.num_folds, row.reason) == ("seeds", 8, 1, "")
-
-
-def test_resamples_are_split_like_seeds(tmp_path: Path) -> None:
-    row = only_row(resampled(tmp_path, "native", EIGHT))
-    assert (row.kind, row.num_replicates) == ("resamples", 8)
-    assert row.halved is not None
 
 
 def test_seeds_of_folds_are_split_alike_in_every_fold(tmp_path: Path) -> None:
@@ -72,25 +64,6 @@ def test_a_row_with_fewer_names_their_number_and_the_command_for_more(tmp_path: 
         assert step is not None
         assert "1 replicate" in step.reason
         assert "replicates=8" in step.command
-
-
-def test_seeds_are_asked_for_in_the_folds_that_lack_them(tmp_path: Path) -> None:
-    runs = [
-        Run(
-            run.path,
-            replace(
-                run.result,
-                sweep=str(tmp_path),
-                overrides=(f"data.fold={run.result.data['fold']}", f"seed={run.result.seed}"),
-            ),
-            held={"test": run.scored("test")},
-        )
-        for run in folds(tmp_path, "native", EIGHT)
-        if (run.result.data["fold"], run.result.seed) != (2, 1)
-    ]
-    step = only_row(runs).next_step
-    assert step is not None
-    assert step.command.endswith(f"ltrbench data.fold=2 seed=1 -m hydra.sweep.dir={tmp_path}")
 
 
 def stored(folder: Path, models: dict[str, Sequence[int]]) -> None:
@@ -133,31 +106,3 @@ def test_where_no_model_has_enough_it_is_an_error(tmp_path: Path, capsys: pytest
     assert main(["aa", str(tmp_path)]) == 2
     message = capsys.readouterr().err
     assert re.search(naming("native", "2 replicates", "8", "python -m ltrbench"), message)
-
-
-def test_test_sets_that_are_no_folds_are_not_split(tmp_path: Path) -> None:
-    runs = folds(tmp_path, "native", EIGHT)
-    without_sizes = [
-        Run(
-            run.path,
-            replace(run.result, data=_without_queries(run.result.data)),
-            held={"test": run.scored("test")},
-        )
-        for run in runs
-    ]
-    row = only_row(without_sizes)
-    assert row.halved is None
-    assert "5 test sets" in row.reason
-
-
-def _without_queries(data: Any) -> dict[str, Any]:
-    return {**data, "train": {key: value for key, value in data["train"].items() if key != "queries"}}
-
-
-def test_the_report_shows_models_against_themselves_where_one_has_eight_replicates(tmp_path: Path) -> None:
-    both = [*runs_of(tmp_path, "native", EIGHT), *runs_of(tmp_path, "random", (1, 2), skill=0.0)]
-    write_report([only(both, Settings(num_draws=100))], tmp_path / "eight.html")
-    assert "A model against itself" in (tmp_path / "eight.html").read_text()
-    few = [run for run in both if run.result.seed < 8]
-    write_report([only(few, Settings(num_draws=100))], tmp_path / "seven.html")
-    assert "A model against itself" not in (tmp_path / "seven.html").read_text()

@@ -6,12 +6,10 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import fake_targets
-import numpy as np
 import pytest
 from messages import naming
 
@@ -20,8 +18,6 @@ from ltrbench.data.synthetic import Synthetic
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.random import RandomRanker
-from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs import RESULT_FILE, Run
 from ltrbench.shipping import targets
 from ltrbench.shipping.shipment import (
@@ -120,14 +116,6 @@ def test_a_refusal_leaves_only_the_certificate(ship: Ship, native: Path, tmp_pat
     assert names_in(tmp_path / "shipped") == {*WRITTEN, CERTIFICATE_FILE}
 
 
-def test_a_tolerance_lists_differences_instead(ship: Ship, native: Path, tmp_path: Path) -> None:
-    words = (native, "--to", "faithful", "--output", "shipped", "--set", "fault=flip")
-    code, text = ship(*words, "--tolerance", 40)
-    assert code == 0
-    assert "threshold" in text
-    assert read(tmp_path / "shipped", CERTIFICATE_FILE)["probes"]["kinds"]["threshold"]["differing"] > 0
-
-
 def test_a_folder_that_is_not_empty_is_refused(ship: Ship, native: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "mine.txt").write_text("mine")
@@ -144,51 +132,24 @@ def test_an_engine_without_evaluator_is_not_verified(ship: Ship, native: Path, t
     assert read(tmp_path / "shipped", CHECK_FILE)["rows"]
 
 
-@dataclass(frozen=True)
-class Mistake:
-    words: tuple[str, ...]
-    parts: tuple[str, ...]
-
-
 @pytest.mark.parametrize(
-    "mistake",
+    ("words", "parts"),
     [
-        Mistake(("--to", "faithfull", "--output", "x"), ("faithfull", "'faithful'")),
-        Mistake(("--to", "faithful", "--output", "x", "--set", "offzet=1"), ("offzet", "'offset'")),
-        Mistake(("--to", "faithful", "--output", "x", "--set", "offset=much"), ("offset", "much")),
-        Mistake(("--to", "faithful", "--output", "x", "--set", "fault=flop"), ("fault", "flop", "flip")),
-        Mistake(("--to", "faithful", "--output", "x", "--name", "a/b"), ("--name", "a/b")),
-        Mistake(("--to", "faithful"), ("--output DIR",)),
-        Mistake(("--output", "x"), ("--to TARGET",)),
-        Mistake(
-            ("--to", "faithful", "--output", "x", "--split", "valid", "--data", "none.txt"), ("none.txt",)
-        ),
-        Mistake(("--to", "absent_package", "--output", "x"), ("pip install 'ltrbench[evaluator]'",)),
+        (("--to", "faithfull", "--output", "x"), ("faithfull", "'faithful'")),
+        (("--to", "faithful", "--output", "x", "--set", "offzet=1"), ("offzet", "'offset'")),
+        (("--to", "faithful", "--output", "x", "--set", "offset=much"), ("offset", "much")),
+        (("--to", "faithful", "--output", "x", "--name", "a/b"), ("--name", "a/b")),
+        (("--to", "faithful"), ("--output DIR",)),
+        (("--to", "absent_package", "--output", "x"), ("pip install 'ltrbench[evaluator]'",)),
     ],
 )
-def test_a_mistake_is_named_and_writes_nothing(
-    ship: Ship, native: Path, tmp_path: Path, mistake: Mistake
+def test_a_command_that_cannot_ship_is_refused_and_writes_nothing(
+    ship: Ship, native: Path, tmp_path: Path, words: tuple[str, ...], parts: tuple[str, ...]
 ) -> None:
-    code, text = ship(native, *mistake.words)
+    code, text = ship(native, *words)
     assert code == 2
-    assert all(part in text for part in mistake.parts), text
+    assert all(part in text for part in parts), text
     assert names_in(tmp_path) == set()
-
-
-def test_a_run_without_trees_is_refused(ship: Ship, tmp_path: Path) -> None:
-    random = finished(tmp_path / "random", RandomRanker(), "random").path
-    code, text = ship(random, "--to", "faithful", "--output", "shipped")
-    assert code == 2
-    assert "RandomRanker" in text
-    assert not (tmp_path / "shipped").exists()
-
-
-def test_a_single_feature_is_shipped_as_weights(ship: Ship, tmp_path: Path) -> None:
-    single = finished(tmp_path / "single", SingleFeatureRanker(), "single_feature").path
-    code, text = ship(single, "--to", "faithful", "--output", "shipped", "--tolerance", 1)
-    assert code == 0, text
-    weights = np.array(read(tmp_path / "shipped", "model.json")["weights"])
-    assert sorted(np.abs(weights))[-2:] == [0, 1]
 
 
 def test_data_that_changed_since_the_run_are_refused(ship: Ship, native: Path, tmp_path: Path) -> None:
@@ -214,29 +175,6 @@ def test_code_that_a_run_folder_names_is_not_executed(ship: Ship, native: Path, 
     assert all(part in text for part in ("--source evil.Source", "--data FILE"))
 
 
-def test_rankings_are_compared_on_a_file(ship: Ship, native: Path, tmp_path: Path) -> None:
-    from ltrbench.data.letor import write_letor
-
-    test = Synthetic(name="synthetic", num_queries=40).load().test
-    write_letor(test, tmp_path / "mine.txt")
-    code, text = ship(native, "--to", "faithful", "--output", "shipped", "--data", "mine.txt")
-    assert code == 0, text
-    about = read(tmp_path / "shipped", CERTIFICATE_FILE)["data"]
-    assert (about["name"], about["documents"]) == ("mine.txt", test.num_documents)
-
-
-def test_best_ships_the_best_run_by_validation_and_says_why(ship: Ship, tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    finished(runs / "few", NativeRanker(num_trees=1, num_leaves=2), "few")
-    finished(runs / "many", NativeRanker(num_trees=8), "many")
-    code, text = ship(runs, "--best", "--to", "faithful", "--output", "shipped")
-    assert code == 0, text
-    chosen = read(tmp_path / "shipped", CERTIFICATE_FILE)["run"]
-    assert (chosen["model"], Path(chosen["path"]).name) == ("many", "many")
-    assert chosen["chosen"] in text
-    assert "validation" in chosen["chosen"]
-
-
 @pytest.fixture
 def shipped(ship: Ship, native: Path, tmp_path: Path) -> Path:
     assert ship(native, "--to", "faithful", "--output", "shipped")[0] == 0
@@ -245,12 +183,6 @@ def shipped(ship: Ship, native: Path, tmp_path: Path) -> Path:
 
 def expected_scores(shipped: Path) -> dict[str, float]:
     return {row["id"]: row["score"] for row in read(shipped, CHECK_FILE)["rows"]}
-
-
-def test_good_answers_pass(ship: Ship, shipped: Path, tmp_path: Path) -> None:
-    (tmp_path / "answers.json").write_text(json.dumps(expected_scores(shipped)))
-    code, text = ship(shipped, "--check", "answers.json")
-    assert (code, text.startswith("equal")) == (0, True), text
 
 
 def test_other_answers_fail_and_are_named(ship: Ship, shipped: Path, tmp_path: Path) -> None:
@@ -267,35 +199,6 @@ def test_other_answers_fail_and_are_named(ship: Ship, shipped: Path, tmp_path: P
     answers.write_text(json.dumps(scores))
     code, text = ship(shipped, "--check", answers)
     assert (code, best in text) == (1, True)
-
-
-def test_rows_that_the_engine_cannot_hold_are_left_out_and_counted(
-    ship: Ship, native: Path, tmp_path: Path
-) -> None:
-    words = (native, "--to", "faithful", "--output")
-    assert ship(*words, "all")[0] == ship(*words, "few", "--set", "largest=5000.0")[0] == 0
-    everything, few = (read(tmp_path / name, CHECK_FILE)["rows"] for name in ("all", "few"))
-    held = [row for row in everything if max(value or 0 for value in row["features"].values()) <= 5000]
-    assert 0 < len(held) < len(everything)
-    assert few == held
-    readme = (tmp_path / "few" / README_FILE).read_text()
-    assert f"{len(everything) - len(held)}, which have a value above 5000.0" in readme
-    (tmp_path / "answers.json").write_text(json.dumps(expected_scores(tmp_path / "few")))
-    assert ship("few", "--check", "answers.json")[0] == 0
-
-
-def test_without_requests_the_readme_shows_the_object_of_scores(
-    ship: Ship, native: Path, tmp_path: Path
-) -> None:
-    for option in ("has_requests=false", "largest=-1000.0"):  # no requests, or requests that hold no row
-        name = option.partition("=")[0]
-        code, text = ship(native, "--to", "faithful", "--output", name, "--set", option)
-        assert code == 0, text
-        assert "check.json" not in names_in(tmp_path / name)
-        readme = (tmp_path / name / README_FILE).read_text()
-        assert all(part in readme for part in ('{"q1-d1": ', "--check answers.json"))
-        assert ("a value above -1000.0" in readme) == (name == "largest")
-        assert read(tmp_path / name, CHECK_FILE)["rows"]
 
 
 def answer_of(target: str, scores: dict[str, float]) -> str:
@@ -315,7 +218,7 @@ def answer_of(target: str, scores: dict[str, float]) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["elasticsearch", "opensearch", "solr", "ranklib", "xgboost"])
+@pytest.mark.parametrize("target", ["elasticsearch", "solr", "ranklib", "xgboost"])
 def test_answers_are_checked_in_the_form_of_each_engine(
     ship: Ship, native: Path, tmp_path: Path, target: str
 ) -> None:
@@ -344,18 +247,11 @@ def test_answers_are_checked_in_the_form_of_each_engine(
     assert (code, str(answers.name) in text) == (2, True)
 
 
-@pytest.mark.parametrize("content", ["[1, 2]", '{"q1-d1": "high"}', "nothing"])
+@pytest.mark.parametrize("content", ['{"q1-d1": "high"}', "nothing"])
 def test_an_answer_that_is_none_is_refused(ship: Ship, shipped: Path, tmp_path: Path, content: str) -> None:
     (tmp_path / "answers.json").write_text(content)
     code, text = ship(shipped, "--check", "answers.json")
     assert (code, "answers.json" in text) == (2, True)
-
-
-def test_a_folder_that_was_not_shipped_cannot_be_checked(ship: Ship, native: Path, tmp_path: Path) -> None:
-    (tmp_path / "answers.json").write_text("{}")
-    code, text = ship(native, "--check", "answers.json")
-    assert code == 2
-    assert CHECK_FILE in text
 
 
 def test_damaged_rows_are_named(ship: Ship, shipped: Path, tmp_path: Path) -> None:

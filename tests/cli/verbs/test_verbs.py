@@ -8,10 +8,9 @@ import subprocess
 import sys
 
 import click
-from click.testing import CliRunner
 
 import ltrbench.cli.verbs as verbs_package
-from ltrbench.cli.verbs import all_verbs, find_verb, verbs
+from ltrbench.cli.verbs import all_verbs, find_verb
 
 
 def test_every_command_at_the_top_of_a_file_is_a_verb() -> None:
@@ -31,11 +30,3 @@ def test_a_verb_is_run_without_importing_the_others() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-def test_the_group_of_all_verbs_lists_each_with_its_help() -> None:
-    shown = CliRunner().invoke(verbs, ["--help"]).output
-    for name, command in all_verbs().items():
-        assert f"  {name} " in shown
-        assert command.help
-    assert isinstance(verbs, click.Group)

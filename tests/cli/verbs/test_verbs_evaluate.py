@@ -77,14 +77,6 @@ def test_the_json_of_evaluate_holds_what_evaluate_computes(
     }
 
 
-def test_a_mean_over_no_query_is_null(tmp_path: Path, printed: Callable[..., str]) -> None:
-    (tmp_path / "data.txt").write_text("0 qid:1 1:1\n")
-    (tmp_path / "scores.txt").write_text("1\n")
-    words = ["evaluate", str(tmp_path / "data.txt"), str(tmp_path / "scores.txt"), "--metrics", "map"]
-    assert json.loads(printed(*words, "--json"))["metrics"] == {"map": None}
-    assert "| map    |    - |               0 |" in printed(*words)
-
-
 def test_the_default_metrics_are_those_of_a_run() -> None:
     assert METRICS_OF_A_RUN.split(",") == list(OmegaConf.load(conf_dir() / "config.yaml").metrics)
 
@@ -102,16 +94,6 @@ def test_a_convention_is_chosen_by_name_and_varied_by_setting(
     varied = mean("--set", "no_relevant=0")
     assert varied["convention"] == "default with no_relevant=0"
     assert varied["metrics"]["ndcg@2"] == pytest.approx(mean()["metrics"]["ndcg@2"] * 2 / 3, rel=1e-15)
-
-
-def test_the_table_describes_the_convention_and_its_quirks(
-    files: list[str], printed: Callable[..., str]
-) -> None:
-    shown = " ".join(printed("evaluate", *files, "--metrics", "ndcg@2", "--convention", "lightgbm").split())
-    assert re.search(naming("7 documents", "3 queries", "33.3%"), shown)
-    assert re.search(naming("Convention lightgbm:", "gain 2^label - 1", "rows", "label above 0.5"), shown)
-    for quirk in preset("lightgbm").quirks:
-        assert quirk in shown
 
 
 def test_per_query_writes_a_row_a_query_with_an_empty_cell_where_it_is_skipped(
@@ -156,11 +138,6 @@ def test_a_users_mistake_is_told_in_one_paragraph(
     assert re.search(naming(*parts), refused("evaluate", *files, *words))
 
 
-def test_a_score_too_few_names_both_numbers(files: list[str], refused: Callable[..., str]) -> None:
-    Path(files[1]).write_text("1\n2\n")
-    assert re.search(naming("scores.txt", "2 scores", "7 documents"), refused("evaluate", *files))
-
-
 def test_a_fractional_label_is_told_with_its_line_where_gains_are_exponential(
     files: list[str], printed: Callable[..., str], refused: Callable[..., str]
 ) -> None:
@@ -186,23 +163,6 @@ def test_conventions_is_a_row_a_preset_and_leaves_undefined_what_one_does_not_de
     skipped, zero, one = (rows[name]["metrics"]["ndcg@2"] for name in ("default", "xgboost-", "lightgbm"))
     assert zero == pytest.approx((1 - 1 / 3) * skipped, rel=1e-6)  # xgboost's scores are float32
     assert one == pytest.approx((1 - 1 / 3) * skipped + 1 / 3, rel=1e-15)
-
-
-def test_a_label_without_a_gain_leaves_the_conventions_standing_that_have_one(
-    files: list[str], printed: Callable[..., str]
-) -> None:
-    path = Path(files[0])
-    path.write_text(path.read_text().replace("2 qid:a", "2.5 qid:a"))
-    rows = json.loads(printed("conventions", *files, "--metrics", "ndcg@2", "--json"))["rows"]
-    defined = {row["convention"] for row in rows if row["metrics"]["ndcg@2"] is not None}
-    assert defined == {"catboost"}  # the others of linear gain need larger queries, or document ids
-    assert all("2.5" in row["undefined"]["ndcg@2"] for row in rows if row["convention"] == "ranklib")
-
-
-def test_conventions_says_why_figures_differ(files: list[str], printed: Callable[..., str]) -> None:
-    shown = " ".join(printed("conventions", *files, "--metrics", "ndcg@2,mrr").split())
-    assert re.search(naming("p = 0.3333", "mean_0 = (1 - p) mean_skip", "mean_1 = mean_0 + p"), shown)
-    assert re.search(naming("2 of 7 documents", "has no mrr", "map, ndcg"), shown)
 
 
 def test_ranklibs_scores_under_ranklibs_convention_have_the_figure_of_every_row_order_library(

@@ -111,22 +111,3 @@ def test_a_query_that_does_not_count_has_no_line_which_is_said(
     text = exported("ranklib-idv", "--metric", "map", "--convention", "default").read_text()
     assert [line.split()[:2] for line in text.splitlines()] == [["MAP", "q1"], ["MAP", "all"]]
     assert re.search(naming("1 of 2 queries", "convention default"), capsys.readouterr().err)
-
-
-def test_ties_and_documents_without_ids_are_said(
-    tmp_path: Path, exported: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(tmp_path, replace(JUDGMENTS, document_ids=None))
-    names = [line.split()[2] for line in exported("trec-run").read_text().splitlines()]
-    assert names == ["3", "1", "2", "5", "4"]
-    notes = capsys.readouterr().err
-    assert re.search(naming("documents", "row, counted from 1"), notes)
-    assert re.search(naming("2 of 5 documents", "float32", "trec_eval"), notes)
-
-
-def test_an_unknown_format_is_refused_with_those_that_there_are(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(tmp_path)
-    assert main(["export", str(tmp_path), "--format", "csv"]) == 2
-    assert "'trec-run', 'qrels', 'ranklib-idv', 'scores'" in capsys.readouterr().err
