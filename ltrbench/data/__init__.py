@@ -22,7 +22,7 @@ from ltrbench.data.letor_lines import read_feature_names, write_feature_names
 from ltrbench.data.reading import read_data, read_features
 from ltrbench.data.score_files import read_qrels, read_score_file, read_trec_run
 from ltrbench.data.splits import Splits, TrainingResample, folds, sample_queries, split_latest, split_queries
-from ltrbench.data.tables import read_table, to_frame, write_table
+from ltrbench.data.tables import read_table, write_table
 
 __all__ = [
     "Judgments",
@@ -41,7 +41,6 @@ __all__ = [
     "sample_queries",
     "split_latest",
     "split_queries",
-    "to_frame",
     "write_feature_names",
     "write_letor",
     "write_lightgbm",

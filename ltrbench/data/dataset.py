@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import numbers
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -173,6 +174,21 @@ def _as_text(hashes: _Hashes) -> QueryKeys:
     digits = hashes.astype(">u8").tobytes().hex().encode()
     return np.frombuffer(digits, dtype=f"S{DIGITS}").astype(f"U{DIGITS}")
 
+
+# ---- Data sets, and the names of their columns in a table.
+
+# Role -> default column names, first the name that `to_frame` writes. Only label and query are required.
+ROLES = {
+    "label": ("label", "relevance"),
+    "query": ("query_id", "qid"),
+    "document": ("document_id", "docid"),
+    "weight": ("weight",),
+    "position": ("position",),
+}
+
+ROLE_OF_NAME = {name: role for role, names in ROLES.items() for name in names}
+# pandas' name for a column without a name, usually an index that it wrote.
+NO_NAME = re.compile(r"(Unnamed: \d+)?")
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 _PerQuery = TypeVar("_PerQuery")
@@ -399,10 +415,25 @@ class RankingDataset(Judgments):
         Raises:
             DataError: A feature has the name of one of these columns, or an empty name.
         """
-        # Imported here, because the table readers import this module.
-        from ltrbench.data.tables import to_frame
+        # Imported here, because pandas takes half a second, too long for --help.
+        import pandas as pd
 
-        return to_frame(self)
+        clash = [name for name in self.feature_names if name in ROLE_OF_NAME or NO_NAME.fullmatch(name)]
+        if clash:
+            raise DataError(
+                f"feature_names: the feature '{clash[0]}' cannot be a column of a table, because this name "
+                "is reserved for another column. Rename the feature."
+            )
+        by_role = {
+            "query": self.query_ids[self.query_of_document],
+            "document": self.document_ids,
+            "label": self.labels,
+            "weight": None if self.query_weights is None else self.weight_of_document,
+            "position": self.positions,
+        }
+        known = {ROLES[role][0]: values for role, values in by_role.items() if values is not None}
+        features = pd.DataFrame(as_array(self.features), columns=list(self.feature_names))
+        return pd.concat([pd.DataFrame(known), features], axis=1)
 
     def _take_document_weights(self) -> None:
         if self.document_weights is None:

@@ -38,8 +38,8 @@ from ltrbench.data.blocks import (
     without_compression_ending,
     write_whole,
 )
-from ltrbench.data.dataset import RankingDataset, is_id
-from ltrbench.data.features import CheckedFeatures, as_array
+from ltrbench.data.dataset import NO_NAME, ROLE_OF_NAME, ROLES, RankingDataset, is_id
+from ltrbench.data.features import CheckedFeatures
 from ltrbench.data.letor_lines import (
     LONGEST_ID,
     NUMBER,
@@ -54,20 +54,6 @@ from ltrbench.shapes import Features, Labels
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# Role -> default column names, first the name that `to_frame` writes. Only label and query are required.
-ROLES = {
-    "label": ("label", "relevance"),
-    "query": ("query_id", "qid"),
-    "document": ("document_id", "docid"),
-    "weight": ("weight",),
-    "position": ("position",),
-}
-
-ROLE_OF_NAME = {name: role for role, names in ROLES.items() for name in names}
-# pandas' name for a column without a name, usually an index that it wrote.
-NO_NAME = re.compile(r"(Unnamed: \d+)?")
-
 
 SPLIT_ROLES = ("split_by", "group_by")
 """Settings that name the columns by which queries are split, which are not features."""
@@ -551,34 +537,6 @@ def _check_lists(features: object, feature_names: object) -> None:
             check_names(option, names)
 
 
-def to_frame(dataset: RankingDataset) -> pd.DataFrame:
-    """Returns a DataFrame with D rows, which `read_table` restores with the same fingerprint.
-
-    Raises:
-        DataError: A feature has the name of a role, or an empty name.
-    """
-    # Imported here, because pandas takes half a second, too long for --help.
-    import pandas as pd
-
-    clash = [name for name in dataset.feature_names if name in ROLE_OF_NAME or NO_NAME.fullmatch(name)]
-    if clash:
-        raise DataError(
-            f"feature_names: the feature '{clash[0]}' cannot be a column of a table, because this name is "
-            "reserved for another column. Rename the feature."
-        )
-    weights = None if dataset.query_weights is None else dataset.weight_of_document
-    by_role = {
-        "query": dataset.query_ids[dataset.query_of_document],
-        "document": dataset.document_ids,
-        "label": dataset.labels,
-        "weight": weights,
-        "position": dataset.positions,
-    }
-    known = {ROLES[role][0]: values for role, values in by_role.items() if values is not None}
-    features = pd.DataFrame(as_array(dataset.features), columns=list(dataset.feature_names))
-    return pd.concat([pd.DataFrame(known), features], axis=1)
-
-
 def write_table(dataset: RankingDataset, path: str | Path) -> None:
     """Writes a table for `read_table`: Parquet for the extension .parquet, else CSV, which .gz etc. compress.
 
@@ -589,7 +547,7 @@ def write_table(dataset: RankingDataset, path: str | Path) -> None:
     path = Path(path)
     as_parquet = is_parquet(path)
     try:
-        frame = to_frame(dataset)
+        frame = dataset.to_frame()
         with write_whole(path) as stream:
             if as_parquet:
                 frame.to_parquet(stream, index=False)
