@@ -408,7 +408,7 @@ _SETTLED_SECONDS = 2.0
 
 _DATA = Path(__file__).parent
 _CODE = (
-    *("dataset.py", "blocks.py", "letor.py", "letor_blocks.py", "letor_kernels.py", "letor_lines.py"),
+    *("dataset.py", "blocks.py", "letor.py", "letor_kernels.py", "letor_lines.py"),
     *("store.py", "store_writing.py", "tables.py"),
 )
 """Files and folders whose code determines the content of an entry."""

@@ -215,7 +215,7 @@ def test_code_that_a_run_folder_names_is_not_executed(ship: Ship, native: Path, 
 
 
 def test_rankings_are_compared_on_a_file(ship: Ship, native: Path, tmp_path: Path) -> None:
-    from ltrbench.data.letor import write_letor
+    from ltrbench.data.letor_lines import write_letor
 
     test = Synthetic(name="synthetic", num_queries=40).load().test
     write_letor(test, tmp_path / "mine.txt")
