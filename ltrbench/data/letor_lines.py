@@ -167,7 +167,9 @@ def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
         label, rest = _parse_label(tokens[0], where, form.whole_labels), tokens[1:]
     weight = None
     if len(rest) > 1 and rest[1].startswith(b"qid:") and is_number(rest[0]):
-        weight = _parse_weight(rest.pop(0), where)
+        token = rest.pop(0)
+        weight = float(token)
+        check_weight(weight, quote(token), where)
     query = ""
     if form.needs_qid or (rest and rest[0].startswith(b"qid:")):
         query = _parse_query(rest.pop(0) if rest else b"", where)
@@ -219,12 +221,7 @@ def is_number(token: bytes) -> bool:
 
 
 def _parse_label(token: bytes, where: str, whole_labels: bool) -> float:
-    if _NOT_FINITE.fullmatch(token):
-        raise DataError(
-            f"{where}: the label is {quote(token)}; write a finite grade, or remove the document if it has "
-            "no judgment."
-        )
-    if not _NUMBER_ONLY.fullmatch(token):
+    if not is_number(token):
         remedy = _TABLE if b"," in token else f"{SYNTAX} {UNLABELLED}" if b":" in token else SYNTAX
         raise DataError(
             f"{where}: the line starts with {quote(token)}; expected the label, a number. {remedy}"
@@ -256,12 +253,6 @@ def check_label(label: float, shown: str, where: str, whole_labels: bool) -> Non
             "grades, or keep them with whole_labels=false (in a run data.whole_labels=false) and use a "
             "linear gain."
         )
-
-
-def _parse_weight(token: bytes, where: str) -> float:
-    weight = float(token)
-    check_weight(weight, quote(token), where)
-    return weight
 
 
 def check_weight(weight: float, shown: str, where: str) -> None:
