@@ -739,7 +739,9 @@ def fill_block(
     # Imported here, because `--help` reads no data and should not wait for numba.
     from ltrbench.data import letor_kernels
 
-    content, rules = unit.content, _rules(form, rows)
+    content, needed = unit.content, (form.needs_label, form.needs_qid)
+    overflow, is_sparse = OVERFLOWS.index(form.overflow), rows.stored is not None
+    rules = np.array([form.first_index, overflow, form.whole_labels, *needed, is_sparse])
     stored = rows.stored or Stored.allocate(0, 0)
     cursor = np.zeros(letor_kernels.CURSOR, dtype=np.int64)
     cursor[letor_kernels.LINE_NUMBER] = first_line
@@ -768,19 +770,11 @@ def fill_block(
             runs += _fill_odd_line(unit, cursor, form, absent, path, rows)
         elif reason == letor_kernels.ODD_ID:
             _fill_odd_id(unit, cursor, rows)
-    expected = len(rows.labels), len(stored.values), len(rows.skipped)
-    if cursor[[letor_kernels.ROW, letor_kernels.NUM_STORED, letor_kernels.NUM_SKIPPED]].tolist() != list(
-        expected
-    ):
+    ends = cursor[[letor_kernels.ROW, letor_kernels.NUM_STORED, letor_kernels.NUM_SKIPPED]].tolist()
+    if ends != [len(rows.labels), len(stored.values), len(rows.skipped)]:
         raise _changed_between_passes(path)
     stored.row_stop[:] += stored.first
     return runs
-
-
-def _rules(form: LineFormat, rows: DocumentRows) -> NDArray[np.int64]:
-    """Returns the line format, and whether the features are sparse, as `parse_lines` takes them."""
-    overflow, needed = OVERFLOWS.index(form.overflow), (form.needs_label, form.needs_qid)
-    return np.array([form.first_index, overflow, form.whole_labels, *needed, rows.stored is not None])
 
 
 def _fill_odd_line(

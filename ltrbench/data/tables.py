@@ -201,15 +201,6 @@ class _Opened:
     read: Callable[[Sequence[str], Sequence[str]], Table]  # columns of text, and of numbers
 
 
-def _open(path: Path) -> _Opened:
-    return _open_parquet(path) if is_parquet(path) else _open_csv(path)
-
-
-def _open_frame(frame: pd.DataFrame) -> _Opened:
-    name = "the DataFrame"
-    return _Opened(name, tuple(map(str, frame.columns)), lambda *_: Table(name, frame))
-
-
 def _check_memory(name: str, num_bytes: int) -> None:
     available = available_bytes()
     if num_bytes > available:
@@ -567,9 +558,10 @@ def _open_all(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[
     import pandas as pd
 
     if isinstance(source, pd.DataFrame):
-        tables = [_open_frame(source)]
+        whole = Table("the DataFrame", source)
+        tables = [_Opened(whole.name, tuple(map(str, source.columns)), lambda *_: whole)]
     else:
-        tables = [_open(path) for path in as_paths(source)]
+        tables = [_open_parquet(path) if is_parquet(path) else _open_csv(path) for path in as_paths(source)]
     for table in tables:
         _check_no_repeat(table.columns, table.name)
         odd = sorted(set(table.columns) ^ set(tables[0].columns))
@@ -641,7 +633,13 @@ def _find_columns(table: _Opened, given: Mapping[str, str | None], features: Seq
             )
         if name is not None or usual:
             columns[role] = str(name) if name is not None else usual[0]
-    _check_one_role_each(table, columns)
+    role_of: dict[str, str] = {}
+    for role, column in columns.items():
+        if role not in SPLIT_ROLES and role_of.setdefault(column, role) != role:
+            raise DataError(
+                f"{table.name}: the column '{column}' is assigned to {role_of[column]} and to {role}; assign "
+                "a different column to each."
+            )
     return columns
 
 
@@ -675,16 +673,6 @@ def _listed(columns: Sequence[str]) -> str:
     if len(columns) == 1:
         return f"Its only column is {names[:_SHOWN_CHARACTERS]}; cells of a CSV file are separated by commas."
     return f"Its columns are {names}."
-
-
-def _check_one_role_each(table: _Opened, columns: Mapping[str, str]) -> None:
-    role_of: dict[str, str] = {}
-    for role, column in columns.items():
-        if role not in SPLIT_ROLES and role_of.setdefault(column, role) != role:
-            raise DataError(
-                f"{table.name}: the column '{column}' is assigned to {role_of[column]} and to {role}; assign "
-                "a different column to each."
-            )
 
 
 def _find_features(
@@ -722,7 +710,12 @@ def _find_features(
             "least one feature column."
         )
     if num_features is not None:
-        _check_width(table, wanted, num_features)
+        check_whole("num_features", num_features)
+        if len(wanted) != num_features:
+            raise DataError(
+                f"{table.name}: the table has {len(wanted)} feature columns, but {num_features} were "
+                "expected; list the features in `features`."
+            )
     return wanted
 
 
@@ -737,15 +730,6 @@ def _check_feature(table: _Opened, column: str) -> None:
         raise DataError(
             f"{table.name}: the column '{column}' would be read as a feature, but it is a default name of "
             f"the {ROLE_OF_NAME[column]}, for which another column is set. Remove it, or list the features."
-        )
-
-
-def _check_width(table: _Opened, chosen: Sequence[str], num_features: int) -> None:
-    check_whole("num_features", num_features)
-    if len(chosen) != num_features:
-        raise DataError(
-            f"{table.name}: the table has {len(chosen)} feature columns, but {num_features} were expected; "
-            "list the features in `features`."
         )
 
 
