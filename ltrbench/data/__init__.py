@@ -2,11 +2,11 @@
 
 dataset          RankingDataset: features and labels of documents, grouped by query; keys of queries
 features         features that are not one array in memory
-grades           fast loops over small integer labels
 store            a data set as arrays in a folder, which is opened instead of parsed
 store_writing    writes and checks stores; the cache of parsed files
 blocks           compressed files, read by blocks of lines
-letor            reads and writes LETOR text: `letor_lines`, `letor_kernels`, `letor_blocks`
+letor            reads LETOR text, with `letor_kernels`
+letor_lines      lines of LETOR text, feature names and LightGBM's companion files; writes LETOR text
 tables           reads and writes tables with named columns
 score_files      files of scores and judgments: plain, TREC, RankLib
 reading          detects the format of a file
@@ -17,12 +17,12 @@ synthetic        built-in synthetic data set
 """
 
 from ltrbench.data.dataset import Judgments, RankingDataset
-from ltrbench.data.letor import read_letor, write_letor, write_lightgbm
-from ltrbench.data.letor_lines import read_feature_names, write_feature_names
+from ltrbench.data.letor import read_letor
+from ltrbench.data.letor_lines import read_feature_names, write_feature_names, write_letor, write_lightgbm
 from ltrbench.data.reading import read_data, read_features
 from ltrbench.data.score_files import read_qrels, read_score_file, read_trec_run
 from ltrbench.data.splits import Splits, TrainingResample, folds, sample_queries, split_latest, split_queries
-from ltrbench.data.tables import read_table, to_frame, write_table
+from ltrbench.data.tables import read_table, write_table
 
 __all__ = [
     "Judgments",
@@ -41,7 +41,6 @@ __all__ = [
     "sample_queries",
     "split_latest",
     "split_queries",
-    "to_frame",
     "write_feature_names",
     "write_letor",
     "write_lightgbm",

@@ -127,11 +127,6 @@ class Text:
         with _open(self.content) as raw:
             yield raw
 
-    def blocks(self) -> Blocks:
-        """Yields the uncompressed text, as `read_blocks`."""
-        with self.open() as raw:
-            yield from blocks_of(raw, self.path)
-
 
 @contextmanager
 def read_twice(path: Path) -> Iterator[Text]:
@@ -157,17 +152,15 @@ def read_twice(path: Path) -> Iterator[Text]:
         yield Text(path, Path(copy.name))
 
 
-def is_compressed(raw: BufferedReader) -> bool:
-    """Returns whether a file that is at its beginning is compressed."""
-    return _told_by_content(raw) is not None
-
-
 def blocks_of(raw: BufferedReader, path: Path) -> Blocks:
     """Yields the uncompressed text of an open file, as `read_blocks`; the path is for messages."""
     first_line = 1
     rest = b""  # incomplete last line of the bytes read so far
     kind = _told_by_content(raw)
-    stream = raw if kind is None else _unpacked(raw, kind, path)
+    try:
+        stream = raw if kind is None else kind.unpack(raw)
+    except _DAMAGE as error:
+        raise _damaged(path, 1, kind, error) from None
     while True:
         try:
             piece = stream.read(_BLOCK_BYTES)
@@ -184,14 +177,6 @@ def blocks_of(raw: BufferedReader, path: Path) -> Blocks:
             first_line += int(np.count_nonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n")))
         elif not piece:
             return
-
-
-def _unpacked(raw: IO[bytes], kind: Compression, path: Path) -> IO[bytes]:
-    try:
-        stream: IO[bytes] = kind.unpack(raw)
-    except _DAMAGE as error:
-        raise _damaged(path, 1, kind, error) from None
-    return stream
 
 
 def _damaged(path: Path, line: int, kind: Compression | None, error: Exception) -> DataError:
@@ -383,7 +368,7 @@ class _Run(Generic[_Result]):
 def _units(text: Text) -> Iterator[tuple[Iterator[_Load], int]]:
     """Yields the units of a text, and how many there are at the most; 2^30 if that is not known."""
     with text.open() as raw:
-        if is_compressed(raw):
+        if _told_by_content(raw) is not None:
             yield _joined(blocks_of(raw, text.path)), 1 << 30
         else:
             handle, num_bytes = raw.fileno(), os.fstat(raw.fileno()).st_size

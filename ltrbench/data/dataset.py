@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import numbers
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -174,12 +175,27 @@ def _as_text(hashes: _Hashes) -> QueryKeys:
     return np.frombuffer(digits, dtype=f"S{DIGITS}").astype(f"U{DIGITS}")
 
 
+# ---- Data sets, and the names of their columns in a table.
+
+# Role -> default column names, first the name that `to_frame` writes. Only label and query are required.
+ROLES = {
+    "label": ("label", "relevance"),
+    "query": ("query_id", "qid"),
+    "document": ("document_id", "docid"),
+    "weight": ("weight",),
+    "position": ("position",),
+}
+
+ROLE_OF_NAME = {name: role for role, names in ROLES.items() for name in names}
+# pandas' name for a column without a name, usually an index that it wrote.
+NO_NAME = re.compile(r"(Unnamed: \d+)?")
+
 Scalar = TypeVar("Scalar", bound=np.generic)
 _PerQuery = TypeVar("_PerQuery")
 
 _NO_NUMBERS = "cmM"  # complex numbers, durations and dates, which NumPy would convert to float
 _SHOWN = 12  # maximum number of names shown in a notebook
-_MANY_GRADES = 31  # highest grade for which exponential gains are used
+_MANY_GRADES = 31  # highest grade up to which labels are sorted by counting
 _HASHED_BY_CELL = 10_000
 """Maximum number of features whose fingerprint is a hash of all cells.
 
@@ -280,10 +296,7 @@ class Judgments:
     @cached_property
     def has_whole_labels(self) -> bool:
         """Whether every label is a whole number."""
-        # Imported here, because `--help` needs no labels and should not wait for numba.
-        from ltrbench.data.grades import are_whole
-
-        return are_whole(self.labels)
+        return bool((self.labels == np.floor(self.labels)).all())
 
     @cached_property
     def grades(self) -> tuple[NDArray[np.int64], int]:
@@ -294,12 +307,13 @@ class Judgments:
     @cached_property
     def labels_best_first(self) -> Labels:
         """(D,), labels of each query in descending order: the ideal ranking."""
-        from ltrbench.data.grades import grades_best_first
-
-        highest = self.best_labels.max()
+        highest = int(self.best_labels.max())
         if highest > _MANY_GRADES or not self.has_whole_labels:
             return _read_only(self.labels[np.lexsort((-self.labels, self.query_of_document))])
-        return _read_only(grades_best_first(self.labels, self.query_start, int(highest)))
+        # The number of documents of each grade is counted, which is faster than sorting.
+        cells = self.query_of_document * (highest + 1) + highest - self.labels.astype(np.int64)
+        counts = np.bincount(cells, minlength=self.num_queries * (highest + 1))
+        return _read_only(np.repeat(np.tile(np.arange(highest, -1, -1.0), self.num_queries), counts))
 
     @cached_property
     def _remembered(self) -> dict[Hashable, PerQuery]:
@@ -399,10 +413,25 @@ class RankingDataset(Judgments):
         Raises:
             DataError: A feature has the name of one of these columns, or an empty name.
         """
-        # Imported here, because the table readers import this module.
-        from ltrbench.data.tables import to_frame
+        # Imported here, because pandas takes half a second, too long for --help.
+        import pandas as pd
 
-        return to_frame(self)
+        clash = [name for name in self.feature_names if name in ROLE_OF_NAME or NO_NAME.fullmatch(name)]
+        if clash:
+            raise DataError(
+                f"feature_names: the feature '{clash[0]}' cannot be a column of a table, because this name "
+                "is reserved for another column. Rename the feature."
+            )
+        by_role = {
+            "query": self.query_ids[self.query_of_document],
+            "document": self.document_ids,
+            "label": self.labels,
+            "weight": None if self.query_weights is None else self.weight_of_document,
+            "position": self.positions,
+        }
+        known = {ROLES[role][0]: values for role, values in by_role.items() if values is not None}
+        features = pd.DataFrame(as_array(self.features), columns=list(self.feature_names))
+        return pd.concat([pd.DataFrame(known), features], axis=1)
 
     def _take_document_weights(self) -> None:
         if self.document_weights is None:

@@ -540,19 +540,12 @@ class StackedRows(FeatureMatrix):
     Args:
         parts: at least one float32 array in C order or matrix, each (any number of rows, F).
 
-    Raises:
-        DataError: There is no part, or a part has another type, order or number of features.
-
     >>> upper, lower = np.zeros((2, 3), dtype=np.float32), np.ones((1, 3), dtype=np.float32)
     >>> StackedRows([upper, lower])[1:].tolist()
     [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
     """
 
     def __init__(self, parts: Sequence[AnyFeatures]) -> None:
-        if not parts:
-            raise DataError("parts: the list is empty; a matrix needs at least one part.")
-        for number, part in enumerate(parts):
-            _check_part(part, f"parts[{number}]", parts[0].shape[-1])
         self.parts = tuple(part if isinstance(part, FeatureMatrix) else read_only(part) for part in parts)
         self.row_start = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
 
@@ -587,16 +580,6 @@ class StackedRows(FeatureMatrix):
     def arrays(self) -> Iterator[NDArray[Any]]:
         for part in self.parts:
             yield from arrays_of(part)
-
-
-def _check_part(part: AnyFeatures, name: str, num_features: int) -> None:
-    if part.ndim != 2 or part.dtype != np.float32 or part.shape[1] != num_features:
-        raise DataError(
-            f"{name} has the dtype {part.dtype} and the shape {part.shape}; each part must be float32 with "
-            f"two dimensions and {num_features} columns, as the first part."
-        )
-    if isinstance(part, np.ndarray) and not part.flags.c_contiguous:
-        raise DataError(f"{name} is not in C order; pass numpy.ascontiguousarray of it.")
 
 
 # ---- SparseRows: features of which most cells have one value, stored row by row without these cells (CSR).
@@ -692,11 +675,6 @@ class SparseRows(FeatureMatrix):
         # The other of the two libraries reads sparse features by dense blocks.
         library = "xgboost" if math.isnan(self.absent) else "lightgbm"
         return f"Use model=native or {library}, which read the stored values, {FEWER_OR_FREE}"
-
-    @property
-    def stored_bytes(self) -> int:
-        """Number of bytes of the three arrays."""
-        return self.row_start.nbytes + self.columns.nbytes + self.values.nbytes
 
     def rows(self, start: int, stop: int) -> Features:
         first, last = self.row_start[start], self.row_start[stop]
@@ -844,7 +822,9 @@ def csr_of(features: AnyFeatures) -> SparseRows | None:
         base = csr_of(features.base)
         return None if base is None else base.slice(features.ranges)
     if isinstance(features, StackedRows):
-        return _stacked([part for part in features.parts if isinstance(part, SparseRows)])
+        parts = [part for part in features.parts if isinstance(part, SparseRows)]
+        columns = np.concatenate([part.columns for part in parts])
+        return joined_rows(parts, columns, np.concatenate([part.values for part in parts]))
     return features if isinstance(features, SparseRows) else None
 
 
@@ -862,12 +842,6 @@ def rows_in_order(features: AnyFeatures, rows: NDArray[np.int64]) -> AnyFeatures
     """Returns rows of features in another order: a copy of sparse rows, otherwise a view."""
     ranges = np.stack([rows, rows + 1], axis=1)
     return features.slice(ranges) if isinstance(features, SparseRows) else take_rows(features, ranges)
-
-
-def _stacked(parts: list[SparseRows]) -> SparseRows:
-    """Returns a copy of sparse matrices with the same `absent`, one below the other."""
-    columns = np.concatenate([part.columns for part in parts])
-    return joined_rows(parts, columns, np.concatenate([part.values for part in parts]))
 
 
 def joined_rows(

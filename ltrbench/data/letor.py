@@ -3,10 +3,10 @@
     label [weight] qid:ID index:value index:value ... # comment
 
 One line is one document. The lines of a query are consecutive. Blank lines and comment lines are skipped. In
-LightGBM's form the lines have no qid, and companion files contain the query sizes: see `lightgbm`. The reader
-works in two passes over units of lines, which `units` reads on all cores: `sizes` counts the documents,
-`rows` allocates arrays for them, `blocks` parses the lines into these arrays as `line` specifies. This module
-combines them. The two passes need little more memory than the result, but decompress a file twice.
+LightGBM's form the lines have no qid, and companion files contain the query sizes: see `letor_lines`. The
+reader works in two passes over units of lines, which `blocks` reads on all cores: the first counts the
+documents, so that `allocate` makes arrays for them, and the second parses the lines into these arrays as
+`letor_lines` specifies. The two passes need little more memory than the result, but decompress a file twice.
 
 `read_letor_features` reads documents for prediction, which need neither label nor query.
 
@@ -19,7 +19,9 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from itertools import accumulate, chain
+from operator import add
 from pathlib import Path
 from typing import cast
 
@@ -36,38 +38,34 @@ from ltrbench.data.blocks import (
     for_each_unit,
     gather_runs,
     read_twice,
-    write_whole,
 )
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.features import CheckedFeatures, row_blocks
-from ltrbench.data.letor_blocks import (
-    Counts,
-    DocumentRows,
-    FileSize,
-    QueryRun,
-    allocate,
-    changed_between_passes,
-    count_files,
-    file_of_largest,
-    fill_block,
+from ltrbench.data.features import (
+    AnyFeatures,
+    CheckedFeatures,
+    SparseRows,
+    array_in_file,
+    fits_on_disk,
+    on_disk_remedy,
 )
 from ltrbench.data.letor_lines import (
-    ENDINGS,
-    LONGEST_ID,
+    MAX_FEATURES,
     NOTHING_BESIDE,
+    OVERFLOWS,
     SYNTAX,
     Companions,
     LineFormat,
     check_companions,
     companion,
     document_id,
-    is_text,
     number_positions,
+    parse_line,
     read_companions,
     read_feature_names,
 )
 from ltrbench.errors import ConfigError, DataError
-from ltrbench.shapes import Features, QueryStart
+from ltrbench.measure import available_bytes
+from ltrbench.shapes import Features, Labels, QueryStart
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -288,11 +286,12 @@ def _fill(size: FileSize, text: Text, form: LineFormat, absent: float, rows: Doc
     before = list(accumulate(size.units, initial=Counts()))
 
     def fill(number: int, unit: Unit) -> list[QueryRun]:
-        if number == len(size.units):
-            raise changed_between_passes(size.path)
         first = before[number]
-        part = rows.part(first, size.units[number])
-        runs = fill_block(unit, first.num_lines + 1, form, absent, size.path, part)
+        try:
+            part = rows.part(first, size.units[number])
+            runs = fill_block(unit, first.num_lines + 1, form, absent, size.path, part)
+        except (IndexError, ValueError):  # more units, documents, values or longer ids than were counted
+            raise _changed_between_passes(size.path) from None
         part.skipped[:] += first.num_documents
         return [(first.num_documents + row, query) for row, query in runs]
 
@@ -300,7 +299,7 @@ def _fill(size: FileSize, text: Text, form: LineFormat, absent: float, rows: Doc
     if error is not None:
         raise error
     if len(runs_of_units) < len(size.units):
-        raise changed_between_passes(size.path)
+        raise _changed_between_passes(size.path)
     runs: list[QueryRun] = []
     for run in chain.from_iterable(runs_of_units):
         if not runs or run[1] != runs[-1][1]:
@@ -373,6 +372,8 @@ def _join(
         check_some_weight(weights, gathered, lambda row: _place(files, row))
     positions = [name for file in files for name in file.beside.positions or ()]
     _check_width(rows, sizes)
+    longest_id = rows.documents.shape[1]
+    ids = gathered.take(rows.documents.view(f"U{longest_id}")[:, 0]) if longest_id else None
     # The parser refuses infinite values.
     features = CheckedFeatures(gathered.take_features(rows.matrix(absent)))
     try:
@@ -381,7 +382,7 @@ def _join(
             labels=gathered.take(rows.labels),
             query_start=gathered.query_start,
             query_ids=gathered.query_ids,
-            document_ids=_taken_ids(rows, gathered),
+            document_ids=ids,
             document_weights=weights,
             positions=gathered.take(number_positions(positions)) if positions else None,
             file_rows=gathered.file_rows,
@@ -390,11 +391,6 @@ def _join(
     except DataError as error:
         # Errors that involve several lines, such as weights of too different magnitude.
         raise DataError(f"{', '.join(str(file.path) for file in files)}: {error}") from None
-
-
-def _taken_ids(rows: DocumentRows, gathered: Gathered) -> NDArray[np.str_] | None:
-    longest = rows.documents.shape[1]
-    return gathered.take(rows.documents.view(f"U{longest}")[:, 0]) if longest else None
 
 
 def _check_alike(files: list[_File]) -> None:
@@ -434,159 +430,396 @@ def _place(files: list[_File], row: int) -> str:
 def _check_width(rows: DocumentRows, sizes: list[FileSize]) -> None:
     """Raises DataError if there are no features."""
     if rows.features.shape[1] == 0:
+        widest = max(sizes, key=lambda size: size.total.largest)
         raise DataError(
-            f"{file_of_largest(sizes)}: no line has a feature. {SYNTAX} Add features, or set num_features if "
+            f"{widest.path}: no line has a feature. {SYNTAX} Add features, or set num_features if "
             "all values are absent on purpose."
         )
 
 
-# ---- Writes a RankingDataset as LETOR text or in LightGBM's form, for `read_letor` and for other systems.
-#
-# Every feature of a document is written, including zeros, and missing values as `nan`, so that the file
-# does not depend on a reader's value for absent features. Numbers are written with the fewest digits that
-# restore the same float. An existing file is replaced completely or not at all.
-
-_BLOCK_DOCUMENTS = 4096  # rows converted to text at a time
+# ---- Size of LETOR text, counted in a first pass over its lines.
 
 
-def write_letor(dataset: RankingDataset, path: str | Path) -> None:
-    """Writes LETOR text, which `read_letor(path)` restores with the same fingerprint and document ids.
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Size of a text with n documents, exact if every line is valid."""
 
-    Weights follow the labels, document ids are in comments, and positions are in the companion file
-    FILE.position. Feature indices start from one; feature names are not written. The extension .gz, .bz2, .xz
-    or .zst selects a compression.
+    num_documents: int = 0
+    num_lines: int = 0
+    num_bytes: int = 0
+    largest: int = -1  # largest feature index; -1 if no line has a feature
+    line: int = 0  # number of the first line that has it, from one
+    text: bytes = b""  # of this line
+    second: int = -1  # largest feature index of the other lines
+    longest_id: int = 0  # number of characters of the longest document id
+    num_weights: int = 0
+    num_values: int = 0  # number of `index:value` pairs
 
-    Raises:
-        DataError: An id cannot be written in a line, a FILE.query or FILE.weight of another data set exists,
-            or the folder is not writable.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> data = RankingDataset(features=[[0.5, 0], [1, 4]], labels=[2, 0], query_start=[0, 1, 2])
-    >>> with TemporaryDirectory() as folder:
-    ...     write_letor(data, Path(folder, "train.txt"))
-    ...     print(Path(folder, "train.txt").read_text(), end="")
-    2 qid:1 1:0.5 2:0.0
-    0 qid:2 1:1.0 2:4.0
-    """
-    path = Path(path)
-    beside = _positions(dataset)
-    _check_beside(path, beside)
-    queries = [b" qid:" + _query_token(query) for query in dataset.query_ids.tolist()]
-    weights = _weights_to_write(dataset) or [b""] * dataset.num_documents
-    heads = [
-        (b" " + weight if weight else b"") + queries[query]
-        for weight, query in zip(weights, dataset.query_of_document.tolist(), strict=True)
-    ]
-    ids = [""] * dataset.num_documents if dataset.document_ids is None else dataset.document_ids.tolist()
-    _write(path, _lines(dataset, 1, heads, [_comment(document) for document in ids]), beside)
-
-
-def write_lightgbm(dataset: RankingDataset, path: str | Path) -> None:
-    """Writes LightGBM's form: no qid, with the companion files FILE.query, FILE.weight and FILE.position.
-
-    Feature indices start from zero, as in LightGBM: `read_letor(path, first_index=0)` restores the data
-    except for the ids of queries and documents, which this form cannot store.
-
-    Raises:
-        DataError: A FILE.weight or FILE.position of another data set exists, or the folder is not writable.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> data = RankingDataset(features=[[0.5, 0], [1, 4]], labels=[2, 0], query_start=[0, 1, 2])
-    >>> with TemporaryDirectory() as folder:
-    ...     write_lightgbm(data, Path(folder, "rank.train"))
-    ...     Path(folder, "rank.train").read_text(), Path(folder, "rank.train.query").read_text()
-    ('2 0:0.5 1:0.0\\n0 0:1.0 1:4.0\\n', '1\\n1\\n')
-    """
-    path = Path(path)
-    beside = {".query": [b"%d" % size for size in dataset.query_sizes], **_positions(dataset)}
-    weights = _weights_to_write(dataset)
-    if weights:
-        beside[".weight"] = weights
-    _check_beside(path, beside)
-    nothing = [b""] * dataset.num_documents
-    _write(path, _lines(dataset, 0, nothing, nothing), beside)
-
-
-def _weights_to_write(dataset: RankingDataset) -> list[bytes]:
-    """Returns the document weights as text; empty if the data set has none."""
-    if dataset.query_weights is None:
-        return []
-    return [_number(weight) for weight in dataset.weight_of_document.tolist()]
-
-
-def _positions(dataset: RankingDataset) -> dict[str, list[bytes]]:
-    """Returns the lines of FILE.position by extension; empty if the data set has no positions."""
-    if dataset.positions is None:
-        return {}
-    return {".position": [b"%d" % position for position in dataset.positions.tolist()]}
-
-
-def _check_beside(path: Path, beside: dict[str, list[bytes]]) -> None:
-    for ending in ENDINGS:
-        other = companion(path, ending)
-        if ending not in beside and other.exists():
-            raise DataError(
-                f"{other}: this file already exists and would be read as a companion file of {path}. Write "
-                f"to another path, or remove {other.name}."
-            )
-
-
-def _write(path: Path, lines: Iterator[bytes], beside: dict[str, list[bytes]]) -> None:
-    for ending, values in beside.items():
-        with write_whole(companion(path, ending)) as stream:
-            stream.write(b"".join(value + b"\n" for value in values))
-    with write_whole(path) as stream:
-        for line in lines:
-            stream.write(line)
-
-
-def _lines(
-    dataset: RankingDataset, first_index: int, heads: list[bytes], comments: list[bytes]
-) -> Iterator[bytes]:
-    """Yields one line per document: label, head (weight and qid), features, comment."""
-    indices = [b" %d:" % (first_index + column) for column in range(dataset.num_features)]
-    for start, block in row_blocks(dataset.features, _BLOCK_DOCUMENTS):
-        # NumPy writes the shortest text that restores the same float32.
-        texts = block.astype(np.bytes_).tolist()
-        for row, values in enumerate(texts, start):
-            features = b"".join(index + value for index, value in zip(indices, values, strict=True))
-            yield _number(float(dataset.labels[row])) + heads[row] + features + comments[row] + b"\n"
-
-
-def _number(value: float) -> bytes:
-    """Returns the shortest text of a double; whole numbers without a fraction, as other systems require.
-
-    >>> _number(2.0), _number(0.1)
-    (b'2', b'0.1')
-    """
-    return repr(value).removesuffix(".0").encode()
-
-
-def _query_token(query: str) -> bytes:
-    token = _encoded(query)
-    is_word = token.split() == [token] and b"#" not in token and is_text(token)
-    if not is_word or token.decode() != query or len(token) > LONGEST_ID:
-        raise DataError(
-            f"query_ids: {query!r} cannot be written as LETOR text; an id must be one word of at most "
-            f"{LONGEST_ID} bytes without blanks and '#'. Rename the query, or write a table."
+    def __add__(self, other: Counts) -> Counts:
+        """Returns the counts of both texts; this one comes first."""
+        is_wider = other.largest > self.largest
+        most, less = (other, self) if is_wider else (self, other)
+        return Counts(
+            num_documents=self.num_documents + other.num_documents,
+            num_lines=self.num_lines + other.num_lines,
+            num_bytes=self.num_bytes + other.num_bytes,
+            largest=most.largest,
+            line=self.num_lines + other.line if is_wider else self.line,
+            text=most.text,
+            second=max(most.second, less.largest),
+            longest_id=max(self.longest_id, other.longest_id),
+            num_weights=self.num_weights + other.num_weights,
+            num_values=self.num_values + other.num_values,
         )
-    return token
+
+    @property
+    def num_skipped(self) -> int:
+        """Number of lines without a document: blank lines and comment lines."""
+        return self.num_lines - self.num_documents
 
 
-def _comment(document: str) -> bytes:
-    """Returns the comment that stores a document id."""
-    if not document:
-        return b""
-    text = _encoded(document)
-    for comment in (b" docid = " + text, b" " + text):
-        if is_text(text) and document_id(comment) == document:
-            return b" #" + comment
-    raise DataError(
-        f"document_ids: {document!r} cannot be written as a comment of LETOR text; an id must be one line of "
-        f"at most {LONGEST_ID} bytes. Rename the document, or write a table."
+@dataclass(frozen=True)
+class FileSize:
+    """Counts of each unit of a file."""
+
+    path: Path
+    units: list[Counts]
+
+    @cached_property
+    def total(self) -> Counts:
+        return reduce(add, self.units, Counts())
+
+
+def count_files(texts: Sequence[Text]) -> list[FileSize]:
+    """Counts the documents of each file, up to the first place that cannot be read.
+
+    The second pass raises the error of this place, unless it finds an invalid line before it.
+    """
+    sizes: list[FileSize] = []
+    error = None
+    for text in texts:
+        units, error = ([], error) if error else for_each_unit(text, lambda _, unit: count_unit(unit))
+        sizes.append(FileSize(text.path, units))
+    return sizes
+
+
+def count_unit(unit: Unit) -> Counts:
+    """Returns the size of whole lines; the first has the number 1."""
+    # Imported here, because `--help` reads no data and should not wait for numba.
+    from ltrbench.data import letor_kernels
+
+    counts = letor_kernels.count_lines(unit.content).tolist()
+    start, longest_id = counts[letor_kernels.PLACE], counts[letor_kernels.LONGEST_DOCUMENT_ID]
+    if longest_id < 0:  # only Python decodes ids that are not ASCII
+        parts = [line.partition(b"#") for line in unit.memory[: unit.size].split(b"\n")]
+        longest_id = max(len(document_id(bytes(comment))) for content, _, comment in parts if content.strip())
+    return Counts(
+        num_documents=counts[letor_kernels.DOCUMENTS],
+        num_lines=counts[letor_kernels.LINES],
+        num_bytes=unit.size,
+        largest=counts[letor_kernels.LARGEST_INDEX],
+        line=counts[letor_kernels.LINE] + 1,
+        text=bytes(unit.memory[start : unit.memory.index(b"\n", start)]),
+        second=counts[letor_kernels.SECOND_INDEX],
+        longest_id=longest_id,
+        num_weights=counts[letor_kernels.WEIGHTS],
+        num_values=counts[letor_kernels.VALUES],
     )
 
 
-def _encoded(name: str) -> bytes:
-    # A lone surrogate has no encoding; its escape fails the check that the id is restored unchanged.
-    return name.encode(errors="backslashreplace")
+# ---- Arrays for the content of all documents, allocated once the text is counted and only if they fit.
+
+# Number, text, and entries of a tuple and a set for the name of one feature.
+_BYTES_PER_NAME = 160
+
+# A dense matrix beyond both limits is more likely a wrong index than data. Lines of 100 values and 1000
+# bytes, with indices up to 100,000, give a matrix of only 400 times the text.
+_IMPLAUSIBLE_RATIO, _IMPLAUSIBLE_BYTES = 1000, 10**9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """Arrays for the m `index:value` pairs of n consecutive documents with sparse features."""
+
+    row_stop: NDArray[np.int64]  # (n,), position after the last value of each document
+    columns: NDArray[np.int32]  # (m,)
+    values: NDArray[np.float32]  # (m,)
+    first: int = 0  # position of the first value in the arrays of all documents
+
+    @classmethod
+    def allocate(cls, num_documents: int, num_values: int) -> Stored:
+        return cls(
+            row_stop=np.empty(num_documents, dtype=np.int64),
+            columns=np.empty(num_values, dtype=np.int32),
+            values=np.empty(num_values, dtype=np.float32),
+        )
+
+    def part(self, rows: slice, values: slice) -> Stored:
+        first = self.first + values.start
+        return Stored(self.row_stop[rows], self.columns[values], self.values[values], first)
+
+    def matrix(self, num_features: int, absent: float) -> SparseRows:
+        """Returns all values, once they are written."""
+        row_start = np.concatenate([np.zeros(1, np.int64), self.row_stop])
+        return SparseRows(row_start, self.columns, self.values, num_features, absent)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DocumentRows:
+    """Arrays for the content of n consecutive documents."""
+
+    features: Features  # (n, F), filled with the value of absent features; (0, F) if sparse
+    labels: Labels  # (n,), NaN if a line has none
+    weights: NDArray[np.float64]  # (n,), NaN if a line has none; (0,) if no line has one
+    skipped: NDArray[np.int64]  # (S,), number of documents before each line that has none
+    documents: NDArray[np.uint32]  # (n, L), code points of the document ids, filled with 0
+    stored: Stored | None = None  # None: the features are dense
+
+    @classmethod
+    def allocate(
+        cls,
+        counts: Counts,
+        num_features: int,
+        absent: float,
+        sparse: bool = False,
+        features: Features | None = None,
+    ) -> DocumentRows:
+        """Returns arrays for the counted documents.
+
+        Args:
+            features: array for the features; None: a new one in memory.
+        """
+        num_documents = counts.num_documents
+        if features is None:
+            shape = (0 if sparse else num_documents, num_features)
+            # The system only provides memory for zeros that are written or read.
+            is_zero = absent == 0 and math.copysign(1.0, absent) > 0
+            features = np.zeros(shape, np.float32) if is_zero else np.full(shape, absent, np.float32)
+        return cls(
+            features=features,
+            labels=np.empty(num_documents),
+            weights=np.empty(num_documents if counts.num_weights else 0),
+            skipped=np.empty(counts.num_skipped, dtype=np.int64),
+            documents=np.zeros((num_documents, counts.longest_id), dtype=np.uint32),
+            stored=Stored.allocate(num_documents, counts.num_values) if sparse else None,
+        )
+
+    @staticmethod
+    def num_bytes(counts: Counts, num_features: int, sparse: bool) -> int:
+        """Returns the memory that `allocate` takes, and the result."""
+        numbers = 8 * (counts.num_documents + counts.num_skipped)
+        numbers += 8 * counts.num_documents * (counts.num_weights > 0)
+        ids = 4 * counts.num_documents * counts.longest_id
+        if sparse:
+            return numbers + ids + 2 * 8 * counts.num_documents + 8 * counts.num_values
+        return numbers + ids + 4 * counts.num_documents * num_features
+
+    def part(self, before: Counts, counts: Counts) -> DocumentRows:
+        """Returns the rows of a text without a copy, given the counts of the text before it and of itself."""
+        after = before + counts
+        rows = slice(before.num_documents, after.num_documents)
+        values = slice(before.num_values, after.num_values)
+        return DocumentRows(
+            self.features[rows],
+            self.labels[rows],
+            self.weights[rows],
+            self.skipped[before.num_skipped : after.num_skipped],
+            self.documents[rows],
+            None if self.stored is None else self.stored.part(rows, values),
+        )
+
+    def line(self, row: int) -> int:
+        """Returns the number of the line of a document, from one, if these are the rows of a file."""
+        return row + 1 + int(np.searchsorted(self.skipped, row, side="right"))
+
+    def matrix(self, absent: float) -> AnyFeatures:
+        """Returns the features, once they are written."""
+        return self.features if self.stored is None else self.stored.matrix(self.features.shape[1], absent)
+
+
+def allocate(
+    sizes: Sequence[FileSize], form: LineFormat, absent: float, sparse: bool, scratch: Path | None = None
+) -> DocumentRows:
+    """Returns arrays for the documents of all files.
+
+    Args:
+        sparse: whether to store only the values that the lines have.
+        scratch: folder of a temporary file for dense features that do not fit into memory; None: they are
+            refused.
+
+    Raises:
+        DataError: They do not fit into memory, or dense features do not fit on the disk of `scratch`; or the
+            number of features is the largest index, and a dense matrix of this width takes more than 1 GB and
+            more than 1000 times the memory of its text.
+    """
+    total = reduce(add, (size.total for size in sizes))
+    # A line with a larger index is invalid; the second pass reports it.
+    width = form.num_features or min(max(total.largest + 1 - form.first_index, 0), MAX_FEATURES)
+    num_bytes = DocumentRows.num_bytes(total, width, sparse) + width * _BYTES_PER_NAME
+    is_chosen = sparse or form.num_features is not None
+    if not is_chosen and num_bytes > max(_IMPLAUSIBLE_BYTES, _IMPLAUSIBLE_RATIO * total.num_bytes):
+        raise DataError(
+            f"{_need(sizes, total, width, num_bytes, form, sparse)}, more than {_IMPLAUSIBLE_RATIO} times "
+            f"the {total.num_bytes} bytes of text. {_others(total)}Check that index. If it is correct, set "
+            f"sparse=true (in a run data.sparse=true), or num_features={width} (in a run "
+            f"data.num_features={width}) to accept the size."
+        )
+    available, shape = available_bytes(), (total.num_documents, width)
+    in_file = scratch is not None and not sparse and num_bytes > available and fits_on_disk(scratch, shape)
+    if num_bytes - in_file * 4 * math.prod(shape) > available:
+        raise DataError(
+            f"{_need(sizes, total, width, num_bytes, form, sparse)}, but only {available / 1e9:.1f} GB are "
+            f"available. {_remedy(total, width, form, sparse, scratch)}"
+        )
+    features = array_in_file(scratch, shape, absent) if in_file and scratch else None
+    return DocumentRows.allocate(total, width, absent, sparse, features)
+
+
+def _need(
+    sizes: Sequence[FileSize], total: Counts, width: int, num_bytes: int, form: LineFormat, sparse: bool
+) -> str:
+    """Returns the beginning of a message: the place of the largest index, and the memory that is needed.
+
+    Raises:
+        DataError: The line at this place is invalid, so that its index is no reason.
+    """
+    widest = max(sizes, key=lambda size: size.total.largest)
+    place = f"{widest.path}:{widest.total.line}"
+    # The widest line may be no document at all.
+    parse_line(total.text, place, replace(form, needs_qid=False))
+    with_values = f" and {total.num_values} values" if sparse else ""
+    return (
+        f"{place}: {_cause(width, form)}; with {total.num_documents} documents{with_values} the data needs "
+        f"{num_bytes / 1e9:.1f} GB of memory as float32"
+    )
+
+
+def _cause(width: int, form: LineFormat) -> str:
+    if form.num_features is not None:
+        return f"num_features is {width}"
+    return f"the largest feature index is on this line and requires {width} features"
+
+
+def _remedy(total: Counts, width: int, form: LineFormat, sparse: bool, scratch: Path | None) -> str:
+    """Returns the remedy: for a mistake in one line, or for data that is too large for this machine."""
+    if form.num_features is None and total.second + 1 - form.first_index <= width / 2:
+        return f"{_others(total)}Check that index, and number the features without gaps."
+    only_stored = (
+        "If the lines omit most features, set sparse=true (in a run data.sparse=true), which needs memory "
+        "only for the values that they have. Otherwise "
+    )
+    only_stored = "" if sparse else only_stored
+    smaller = "use a machine or a container with more memory, fewer documents or fewer features."
+    on_disk = "" if sparse else f"{on_disk_remedy((total.num_documents, width), scratch)}; or "
+    remedy = f"{only_stored}{on_disk}{smaller}"
+    return f"The indices of other lines are of the same size. {remedy[0].upper()}{remedy[1:]}"
+
+
+def _others(total: Counts) -> str:
+    return f"The largest index of all other lines is {total.second}. " if total.second >= 0 else ""
+
+
+# ---- Blocks of LETOR lines, parsed into arrays.
+#
+# `fill_block` uses a kernel, and the specification `parse_line` for every line that the kernel does not
+# accept. Results and errors are therefore always those of the specification, and a test compares the two.
+
+QueryRun = tuple[int, str]
+"""First row of consecutive documents of one query, and the query id, "" if the lines have no qid."""
+
+
+def fill_block(
+    unit: Unit, first_line: int, form: LineFormat, absent: float, path: Path, rows: DocumentRows
+) -> list[QueryRun]:
+    """Parses lines into the rows that were counted for them, and returns their queries.
+
+    Raises:
+        DataError: as `parse_line`; the lines are not the ones that were counted.
+    """
+    # Imported here, because `--help` reads no data and should not wait for numba.
+    from ltrbench.data import letor_kernels
+
+    content, needed = unit.content, (form.needs_label, form.needs_qid)
+    overflow, is_sparse = OVERFLOWS.index(form.overflow), rows.stored is not None
+    rules = np.array([form.first_index, overflow, form.whole_labels, *needed, is_sparse])
+    stored = rows.stored or Stored.allocate(0, 0)
+    cursor = np.zeros(letor_kernels.CURSOR, dtype=np.int64)
+    cursor[letor_kernels.LINE_NUMBER] = first_line
+    places = np.empty((len(rows.labels), 3), dtype=np.int64)
+    runs: list[QueryRun] = []
+    reason = letor_kernels.ODD_LINE
+    while reason != letor_kernels.BLOCK_END:
+        cursor[letor_kernels.NUM_RUNS] = 0
+        reason = letor_kernels.parse_lines(
+            content,
+            cursor,
+            rules,
+            rows.features,
+            stored.row_stop,
+            stored.columns,
+            stored.values,
+            rows.labels,
+            rows.weights,
+            rows.skipped,
+            rows.documents,
+            places,
+        )
+        new = places[: cursor[letor_kernels.NUM_RUNS]].tolist()
+        runs += [(row, unit.memory[start:stop].decode()) for row, start, stop in new]
+        if reason == letor_kernels.ODD_LINE:
+            runs += _fill_odd_line(unit, cursor, form, absent, path, rows)
+        elif reason == letor_kernels.ODD_ID:
+            _fill_odd_id(unit, cursor, rows)
+    ends = cursor[[letor_kernels.ROW, letor_kernels.NUM_STORED, letor_kernels.NUM_SKIPPED]].tolist()
+    if ends != [len(rows.labels), len(stored.values), len(rows.skipped)]:
+        raise _changed_between_passes(path)
+    stored.row_stop[:] += stored.first
+    return runs
+
+
+def _fill_odd_line(
+    unit: Unit, cursor: NDArray[np.int64], form: LineFormat, absent: float, path: Path, rows: DocumentRows
+) -> list[QueryRun]:
+    """Parses the line at the cursor by the specification, and moves the cursor behind it."""
+    position, number, row, _, num_values, num_skipped = cursor.tolist()
+    stop = unit.memory.index(b"\n", position)
+    line = parse_line(bytes(unit.memory[position:stop]), f"{path}:{number}", form)
+    cursor[:2] = stop + 1, number + 1
+    if line is None:
+        rows.skipped[num_skipped] = row
+        cursor[5] = num_skipped + 1
+        return []
+    columns = np.array(line.indices, dtype=np.int64) - form.first_index
+    if rows.stored is None:
+        rows.features[row] = absent
+        rows.features[row, columns] = line.values
+    else:
+        if len(columns) and columns[-1] >= rows.features.shape[1]:
+            raise _changed_between_passes(path)
+        cursor[4] = rows.stored.row_stop[row] = num_values + len(columns)
+        rows.stored.columns[num_values : cursor[4]] = columns
+        rows.stored.values[num_values : cursor[4]] = line.values
+    rows.labels[row] = line.label
+    if len(rows.weights):
+        rows.weights[row] = math.nan if line.weight is None else line.weight
+    _write_id(line.document, row, rows)
+    cursor[2] = row + 1
+    return [(row, line.query)]
+
+
+def _fill_odd_id(unit: Unit, cursor: NDArray[np.int64], rows: DocumentRows) -> None:
+    """Decodes the document id of the line before the cursor."""
+    position, _, row, *_ = cursor.tolist()
+    line = bytes(unit.memory[unit.memory.rfind(b"\n", 0, position - 1) + 1 : position])
+    _write_id(document_id(line.partition(b"#")[2]), row - 1, rows)
+
+
+def _write_id(document: str, row: int, rows: DocumentRows) -> None:
+    rows.documents[row, : len(document)] = [ord(character) for character in document]
+
+
+def _changed_between_passes(path: Path) -> DataError:
+    """Returns the error for a file whose second reading does not match the first."""
+    return DataError(
+        f"{path}: the file changed while it was read. Wait until it is written completely, and read it again."
+    )

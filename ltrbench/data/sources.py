@@ -405,19 +405,15 @@ class FileSource(SplitSource):
         files = [Path(path).expanduser() for path in ([given] if isinstance(given, str) else given)]
         for file in files:
             if not file.exists():
-                raise DataError(
-                    f"data={self.name}: {file.absolute()} does not exist. "
-                    + (self.obtain.strip() or self._remedy_of_absence(key))
-                )
+                remedy = f"Check the path in data.{key}."
+                if self.fetch is not None:
+                    remedy = (
+                        f"`python -m ltrbench data fetch {self.name}` downloads it; add --config-dir DIR if "
+                        f"the YAML is in a folder of your own. Otherwise check the path in data.{key}."
+                    )
+                absent = f"data={self.name}: {file.absolute()} does not exist."
+                raise DataError(f"{absent} {self.obtain.strip() or remedy}")
         return files
-
-    def _remedy_of_absence(self, key: str) -> str:
-        if self.fetch is None:
-            return f"Check the path in data.{key}."
-        return (
-            f"`python -m ltrbench data fetch {self.name}` downloads it; add --config-dir DIR if the YAML is "
-            f"in a folder of your own. Otherwise check the path in data.{key}."
-        )
 
     def read_through_cache(
         self,

@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -213,12 +214,8 @@ def take_fold(
     """Returns (queries of the other folds, queries of `fold`), in file order; folds are numbered from one.
 
     Raises:
-        DataError: The fold does not exist, or there are too few queries or groups for `num_folds` folds.
+        DataError: There are too few queries or groups for `num_folds` folds.
     """
-    if not 1 <= fold <= num_folds:
-        raise DataError(
-            f"data.fold is {fold}, but cv={num_folds} has folds 1 to {num_folds}; choose one of them."
-        )
     taken = folds(dataset, num_folds, seed, groups)[fold - 1]
     rest = np.setdiff1d(np.arange(dataset.num_queries), taken)
     return dataset.take_queries(rest), dataset.take_queries(taken)
@@ -389,19 +386,17 @@ def _digests_of_all(datasets: Sequence[RankingDataset]) -> list[list[_Digests]]:
     alike = [each.without_absent() for each in sparse if each is not None]
     # Only the stored values are read if that is possible in all data sets.
     if len(alike) == len(sparse) and len({repr(each.absent) for each in alike}) == 1:
-        return [_stored_digests(each, dataset) for each, dataset in zip(alike, datasets, strict=True)]
-    return [_dense_digests(dataset) for dataset in datasets]
-
-
-def _stored_digests(sparse: SparseRows, dataset: RankingDataset) -> list[_Digests]:
-    return dataset.of_queries(
-        ("digests", repr(sparse.absent)),
-        lambda: _digests(dataset, _stored_parts(sparse, dataset.query_start)),
-    )
-
-
-def _dense_digests(dataset: RankingDataset) -> list[_Digests]:
-    return dataset.of_queries("digests", lambda: _digests(dataset, _dense_parts(dataset)))
+        return [
+            dataset.of_queries(
+                ("digests", repr(each.absent)),
+                partial(_digests, dataset, _stored_parts(each, dataset.query_start)),
+            )
+            for each, dataset in zip(alike, datasets, strict=True)
+        ]
+    return [
+        dataset.of_queries("digests", partial(_digests, dataset, _dense_parts(dataset)))
+        for dataset in datasets
+    ]
 
 
 _Part = tuple["hashlib.blake2b", bool]
@@ -429,20 +424,17 @@ def _dense_parts(dataset: RankingDataset) -> Iterator[_Part]:
 
 def _stored_parts(sparse: SparseRows, query_start: QueryStart) -> Iterator[_Part]:
     for start, stop in pairwise(query_start.tolist()):
-        yield _stored_part(sparse, start, stop)
-
-
-def _stored_part(sparse: SparseRows, start: int, stop: int) -> _Part:
-    stored = slice(*sparse.row_start[[start, stop]].tolist())
-    sizes, columns = np.diff(sparse.row_start[start : stop + 1]), sparse.columns[stored]
-    bits = sparse.values[stored].view(np.uint32)
-    digest = hashlib.blake2b(digest_size=16)
-    for array in (sizes, columns, bits):
-        digest.update(array.data)
-    if (sizes != sizes[0]).any():
-        return digest, True
-    rows = np.stack([columns.view(np.uint32), bits], axis=1).reshape(stop - start, -1)
-    return digest, bool((rows != rows[0]).any())
+        stored = slice(*sparse.row_start[[start, stop]].tolist())
+        sizes, columns = np.diff(sparse.row_start[start : stop + 1]), sparse.columns[stored]
+        bits = sparse.values[stored].view(np.uint32)
+        digest = hashlib.blake2b(digest_size=16)
+        for array in (sizes, columns, bits):
+            digest.update(array.data)
+        differ = bool((sizes != sizes[0]).any())
+        if not differ:
+            rows = np.stack([columns.view(np.uint32), bits], axis=1).reshape(stop - start, -1)
+            differ = bool((rows != rows[0]).any())
+        yield digest, differ
 
 
 # ---- Resamples of the training queries: a sweep trains every model on each, to measure training variance.

@@ -119,7 +119,12 @@ def write_store(
         manifest["fingerprint"] = dataset_of(shards, manifest["feature_names"]).fingerprint
         write_manifest(staging, manifest)
         flush(staging)
-        _publish(staging, folder)
+        try:
+            staging.rename(folder)  # replaces an empty folder, and no other
+        except OSError as error:
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                check_new(folder)
+            raise
     return manifest
 
 
@@ -168,16 +173,6 @@ def _as_json(options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns options as JSON values; NaN, which JSON does not have, as text."""
     options_in_json: dict[str, Any] = json.loads(json.dumps(options, default=str), parse_constant=str)
     return options_in_json
-
-
-def _publish(staging: Path, folder: Path) -> None:
-    try:
-        staging.rename(folder)  # replaces an empty folder, and no other
-    except OSError as error:
-        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-            raise
-        check_new(folder)
-        raise
 
 
 def _write_shards(folder: Path, blocks: Iterable[RankingDataset], shard_bytes: int) -> Manifest:
@@ -304,12 +299,15 @@ def _joined_starts(starts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 def _arrays_of(part: _Part) -> dict[str, NDArray[Any]]:
     """Returns name -> values of a part, without dense features; the starts count from any number."""
     block, rows = part.block, part.rows
-    arrays: dict[str, NDArray[Any]] = {
-        **_sparse_arrays(part),
-        "query_start": block.query_start[part.begin : part.end + 1],
-        "labels": block.labels[rows],
-        "query_ids": block.query_ids[part.begin : part.end],
-    }
+    arrays: dict[str, NDArray[Any]] = {}
+    if part.sparse is not None:
+        row_start = part.sparse.row_start[rows.start : rows.stop + 1]
+        stored = slice(int(row_start[0]), int(row_start[-1]))
+        arrays["row_start"] = row_start
+        arrays["columns"], arrays["values"] = part.sparse.columns[stored], part.sparse.values[stored]
+    arrays["query_start"] = block.query_start[part.begin : part.end + 1]
+    arrays["labels"] = block.labels[rows]
+    arrays["query_ids"] = block.query_ids[part.begin : part.end]
     if block.document_ids is not None:
         arrays["document_ids"] = block.document_ids[rows]
     if block.query_weights is not None:
@@ -320,16 +318,6 @@ def _arrays_of(part: _Part) -> dict[str, NDArray[Any]]:
     if block.file_rows is not None:
         arrays["file_rows"] = block.file_rows[rows] + part.block_row
     return arrays
-
-
-def _sparse_arrays(part: _Part) -> dict[str, NDArray[Any]]:
-    """Returns name -> values of the arrays that contain the features of a part if they are sparse."""
-    rows, sparse = part.rows, part.sparse
-    if sparse is None:
-        return {}
-    row_start = sparse.row_start[rows.start : rows.stop + 1]
-    stored = slice(int(row_start[0]), int(row_start[-1]))
-    return {"row_start": row_start, "columns": sparse.columns[stored], "values": sparse.values[stored]}
 
 
 # ---- Lists everything that is wrong with a store, where a reader ends at the first problem.
@@ -406,12 +394,11 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 _SETTLED_SECONDS = 2.0
 """Age of a change from which another change must give another time of modification, on any file system."""
 
-_DATA = Path(__file__).parent
 _CODE = (
-    *("dataset.py", "blocks.py", "letor.py", "letor_blocks.py", "letor_kernels.py", "letor_lines.py"),
+    *("dataset.py", "blocks.py", "letor.py", "letor_kernels.py", "letor_lines.py"),
     *("store.py", "store_writing.py", "tables.py"),
 )
-"""Files and folders whose code determines the content of an entry."""
+"""Files whose code determines the content of an entry."""
 
 
 def cache_folder(setting: str | None, files: Mapping[str, Path]) -> Path | None:
@@ -561,10 +548,9 @@ def _key(records: Mapping[str, StoredFile], options: Mapping[str, Any]) -> str:
 @functools.cache
 def _code() -> str:
     """Returns a digest of the code of the readers: a corrected reader reads all files again."""
-    paths = (path for name in _CODE for path in [_DATA / name])
     digest = hashlib.sha256(str(STORE_FORMAT).encode())
-    for file in sorted(path for path in paths if path.is_file()):
-        digest.update(f"{file.relative_to(_DATA)}\n".encode() + file.read_bytes())
+    for name in sorted(_CODE):
+        digest.update(f"{name}\n".encode() + (Path(__file__).parent / name).read_bytes())
     return digest.hexdigest()
 
 

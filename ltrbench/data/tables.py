@@ -38,8 +38,8 @@ from ltrbench.data.blocks import (
     without_compression_ending,
     write_whole,
 )
-from ltrbench.data.dataset import RankingDataset, is_id
-from ltrbench.data.features import CheckedFeatures, as_array
+from ltrbench.data.dataset import NO_NAME, ROLE_OF_NAME, ROLES, RankingDataset, is_id
+from ltrbench.data.features import CheckedFeatures
 from ltrbench.data.letor_lines import (
     LONGEST_ID,
     NUMBER,
@@ -54,20 +54,6 @@ from ltrbench.shapes import Features, Labels
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# Role -> default column names, first the name that `to_frame` writes. Only label and query are required.
-ROLES = {
-    "label": ("label", "relevance"),
-    "query": ("query_id", "qid"),
-    "document": ("document_id", "docid"),
-    "weight": ("weight",),
-    "position": ("position",),
-}
-
-ROLE_OF_NAME = {name: role for role, names in ROLES.items() for name in names}
-# pandas' name for a column without a name, usually an index that it wrote.
-NO_NAME = re.compile(r"(Unnamed: \d+)?")
-
 
 SPLIT_ROLES = ("split_by", "group_by")
 """Settings that name the columns by which queries are split, which are not features."""
@@ -213,15 +199,6 @@ class _Opened:
     name: str
     columns: tuple[str, ...]
     read: Callable[[Sequence[str], Sequence[str]], Table]  # columns of text, and of numbers
-
-
-def _open(path: Path) -> _Opened:
-    return _open_parquet(path) if is_parquet(path) else _open_csv(path)
-
-
-def _open_frame(frame: pd.DataFrame) -> _Opened:
-    name = "the DataFrame"
-    return _Opened(name, tuple(map(str, frame.columns)), lambda *_: Table(name, frame))
 
 
 def _check_memory(name: str, num_bytes: int) -> None:
@@ -551,34 +528,6 @@ def _check_lists(features: object, feature_names: object) -> None:
             check_names(option, names)
 
 
-def to_frame(dataset: RankingDataset) -> pd.DataFrame:
-    """Returns a DataFrame with D rows, which `read_table` restores with the same fingerprint.
-
-    Raises:
-        DataError: A feature has the name of a role, or an empty name.
-    """
-    # Imported here, because pandas takes half a second, too long for --help.
-    import pandas as pd
-
-    clash = [name for name in dataset.feature_names if name in ROLE_OF_NAME or NO_NAME.fullmatch(name)]
-    if clash:
-        raise DataError(
-            f"feature_names: the feature '{clash[0]}' cannot be a column of a table, because this name is "
-            "reserved for another column. Rename the feature."
-        )
-    weights = None if dataset.query_weights is None else dataset.weight_of_document
-    by_role = {
-        "query": dataset.query_ids[dataset.query_of_document],
-        "document": dataset.document_ids,
-        "label": dataset.labels,
-        "weight": weights,
-        "position": dataset.positions,
-    }
-    known = {ROLES[role][0]: values for role, values in by_role.items() if values is not None}
-    features = pd.DataFrame(as_array(dataset.features), columns=list(dataset.feature_names))
-    return pd.concat([pd.DataFrame(known), features], axis=1)
-
-
 def write_table(dataset: RankingDataset, path: str | Path) -> None:
     """Writes a table for `read_table`: Parquet for the extension .parquet, else CSV, which .gz etc. compress.
 
@@ -589,7 +538,7 @@ def write_table(dataset: RankingDataset, path: str | Path) -> None:
     path = Path(path)
     as_parquet = is_parquet(path)
     try:
-        frame = to_frame(dataset)
+        frame = dataset.to_frame()
         with write_whole(path) as stream:
             if as_parquet:
                 frame.to_parquet(stream, index=False)
@@ -609,9 +558,10 @@ def _open_all(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[
     import pandas as pd
 
     if isinstance(source, pd.DataFrame):
-        tables = [_open_frame(source)]
+        whole = Table("the DataFrame", source)
+        tables = [_Opened(whole.name, tuple(map(str, source.columns)), lambda *_: whole)]
     else:
-        tables = [_open(path) for path in as_paths(source)]
+        tables = [_open_parquet(path) if is_parquet(path) else _open_csv(path) for path in as_paths(source)]
     for table in tables:
         _check_no_repeat(table.columns, table.name)
         odd = sorted(set(table.columns) ^ set(tables[0].columns))
@@ -683,7 +633,13 @@ def _find_columns(table: _Opened, given: Mapping[str, str | None], features: Seq
             )
         if name is not None or usual:
             columns[role] = str(name) if name is not None else usual[0]
-    _check_one_role_each(table, columns)
+    role_of: dict[str, str] = {}
+    for role, column in columns.items():
+        if role not in SPLIT_ROLES and role_of.setdefault(column, role) != role:
+            raise DataError(
+                f"{table.name}: the column '{column}' is assigned to {role_of[column]} and to {role}; assign "
+                "a different column to each."
+            )
     return columns
 
 
@@ -717,16 +673,6 @@ def _listed(columns: Sequence[str]) -> str:
     if len(columns) == 1:
         return f"Its only column is {names[:_SHOWN_CHARACTERS]}; cells of a CSV file are separated by commas."
     return f"Its columns are {names}."
-
-
-def _check_one_role_each(table: _Opened, columns: Mapping[str, str]) -> None:
-    role_of: dict[str, str] = {}
-    for role, column in columns.items():
-        if role not in SPLIT_ROLES and role_of.setdefault(column, role) != role:
-            raise DataError(
-                f"{table.name}: the column '{column}' is assigned to {role_of[column]} and to {role}; assign "
-                "a different column to each."
-            )
 
 
 def _find_features(
@@ -764,7 +710,12 @@ def _find_features(
             "least one feature column."
         )
     if num_features is not None:
-        _check_width(table, wanted, num_features)
+        check_whole("num_features", num_features)
+        if len(wanted) != num_features:
+            raise DataError(
+                f"{table.name}: the table has {len(wanted)} feature columns, but {num_features} were "
+                "expected; list the features in `features`."
+            )
     return wanted
 
 
@@ -779,15 +730,6 @@ def _check_feature(table: _Opened, column: str) -> None:
         raise DataError(
             f"{table.name}: the column '{column}' would be read as a feature, but it is a default name of "
             f"the {ROLE_OF_NAME[column]}, for which another column is set. Remove it, or list the features."
-        )
-
-
-def _check_width(table: _Opened, chosen: Sequence[str], num_features: int) -> None:
-    check_whole("num_features", num_features)
-    if len(chosen) != num_features:
-        raise DataError(
-            f"{table.name}: the table has {len(chosen)} feature columns, but {num_features} were expected; "
-            "list the features in `features`."
         )
 
 

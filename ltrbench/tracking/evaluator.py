@@ -3,7 +3,7 @@
 MLflow finds `RankerEvaluator` through the entry point in pyproject.toml when ltrbench is installed. It
 imports the evaluator at the first evaluation, not at `import mlflow`.
 
-The data is a DataFrame with one row per document. The columns of `ltrbench.data.tables.ROLES`
+The data is a DataFrame with one row per document. The columns of `ltrbench.data.dataset.ROLES`
 are the query, weight and document id; the other columns are the features of the model. `evaluator_config`
 takes the keys of `_KEYS`.
 """
@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ltrbench.data import RankingDataset, read_table
-from ltrbench.data.tables import ROLES
+from ltrbench.data.dataset import ROLES
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.metrics import DEFAULT, Convention, evaluate, parse_metric, preset, with_settings
 from ltrbench.shapes import Scores

@@ -69,6 +69,7 @@ def fit(engine: str, name: str, num_trees: int, num_threads: int) -> dict[str, f
     if engine == "native":
         NativeRanker().warm_up()
         NativeRanker().warm_up_sparse()
+    stored_mb = sum(array.nbytes for array in features.arrays()) / 1e6
     before = cpu_seconds()
     with MemoryMeter() as meter:
         if engine == "native":
@@ -78,7 +79,7 @@ def fit(engine: str, name: str, num_trees: int, num_threads: int) -> dict[str, f
             matrix = features.to_scipy()
             data = lgb.Dataset(matrix, train.labels, group=train.query_sizes, params=parameters)
             lgb.train(parameters, data, num_trees)
-    return {"seconds": cpu_seconds() - before, "above": meter.rise_mb, "data": features.stored_bytes / 1e6}
+    return {"seconds": cpu_seconds() - before, "above": meter.rise_mb, "data": stored_mb}
 
 
 def measure(engine: str, name: str) -> dict[str, float]:

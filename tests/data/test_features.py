@@ -142,21 +142,6 @@ def test_reading_mapped_files_by_blocks_does_not_keep_them_in_memory(
     assert meter.rise_mb is None or meter.rise_mb < view.nbytes / 1e6 / 2
 
 
-@pytest.mark.parametrize(
-    ("parts", "named"),
-    [
-        ([], ["parts", "at least one"]),
-        ([numbered(1), numbered(1, 2)], ["parts[1]", "(1, 2)", "3 columns"]),
-        ([numbered(1), np.zeros((1, 3))], ["parts[1]", "float64", "float32"]),
-        ([np.zeros(3, np.float32)], ["parts[0]", "(3,)", "two dimensions"]),
-        ([np.asfortranarray(numbered(2))], ["parts[0]", "C order", "ascontiguousarray"]),
-    ],
-)
-def test_a_part_that_does_not_fit_is_named(parts: list[Any], named: list[str]) -> None:
-    with pytest.raises(DataError, match=naming(*named)):
-        StackedRows(parts)
-
-
 def test_a_copy_that_does_not_fit_into_memory_is_refused_with_its_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from messages import naming
 
 from ltrbench.data import RankingDataset, blocks, read_letor
-from ltrbench.data import letor_blocks as letor_rows
+from ltrbench.data import letor as letor_rows
 from ltrbench.data.letor import read_letor_features
 from ltrbench.data.letor_lines import LineFormat, parse_line
 from ltrbench.errors import ConfigError, DataError
@@ -392,3 +392,33 @@ def test_the_five_test_folds_hold_the_published_numbers(
     assert sum(fold.num_queries for fold in folds) == num_queries
     assert {fold.num_features for fold in folds} == {46}
     assert {label for fold in folds for label in fold.labels.tolist()} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    "later",
+    [
+        "1 qid:1 1:1 2:1 # a\n",
+        "1 qid:1 1:1 2:1 # a\n" * 3,
+        "1 qid:1 1:1 2:1 # a\n" * 20,
+        "1 qid:1 1:1 2:1 # a\n1 qid:1 1:1 300:1 # a\n",
+        "1 qid:1 1:1 2:1 # a\n1 qid:1 1:1 2:1 3:1 4:1 # a\n",
+        "1 qid:1 1:1 2:1 # a\n1 qid:1 1:1 2:1 # longer\n",
+        "1 qid:1 1:1 2:1 # a\n# no document\n1 qid:1 1:1 2:1 # a\n",
+        "",
+    ],
+)
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    write: Write, monkeypatch: pytest.MonkeyPatch, later: str, sparse: bool
+) -> None:
+    monkeypatch.setattr(blocks, "UNIT_BYTES", 60)
+    file = write("1 qid:1 1:1 2:1 # a\n" * 2)
+    allocate = letor_rows.allocate
+
+    def allocate_then_change(*arguments: Any) -> letor_rows.DocumentRows:
+        file.write_text(later)
+        return allocate(*arguments)
+
+    monkeypatch.setattr(letor_rows, "allocate", allocate_then_change)
+    with pytest.raises(DataError, match=naming(f"{file}: the file changed while it was read")):
+        read_letor(file, sparse=sparse)

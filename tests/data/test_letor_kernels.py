@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,12 @@ from messages import naming
 from numpy.typing import NDArray
 
 from ltrbench.compilation import config
-from ltrbench.data import blocks, letor_blocks, letor_kernels, read_letor
+from ltrbench.data import blocks, letor, letor_kernels, read_letor
 from ltrbench.data.blocks import Unit
-from ltrbench.data.letor import read_letor_features
-from ltrbench.data.letor_blocks import DocumentRows, count_unit
+from ltrbench.data.letor import DocumentRows, count_unit, read_letor_features
 from ltrbench.data.letor_lines import OVERFLOWS, Line, LineFormat, parse_line
 from ltrbench.errors import DataError
+from ltrbench.shapes import Features, Labels
 
 EXAMPLES = 10 if config.DISABLE_JIT else 300
 
@@ -145,6 +146,47 @@ def lines_of_numbers(draw: st.DrawFn) -> bytes:
     return b" ".join([head, *(b"%d:%b" % (index, value) for index, value in enumerate(values, 1))]) + b"\n"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Consecutive lines of a file with n documents, and their line numbers."""
+
+    labels: Labels  # (n,), NaN if a line has none
+    weights: NDArray[np.float64]  # (n,), NaN if a line has none
+    queries: list[str]  # (n,), "" if a line has no qid
+    documents: list[str]  # (n,), "" if a line has no comment
+    features: Features  # (n, number of features up to the largest index)
+    lines: NDArray[np.int64]  # (n,), from one
+    widest: int  # line of the largest index
+
+
+def read_block_plainly(text: bytes, first_line: int, form: LineFormat, absent: float, path: Path) -> Block:
+    """Parses a block line by line, by the specification.
+
+    Raises:
+        DataError: as `parse_line`.
+    """
+    numbered = [
+        (number, parsed)
+        for number, line in enumerate(text.split(b"\n"), start=first_line)
+        if (parsed := parse_line(line, f"{path}:{number}", form)) is not None
+    ]
+    with_features = [(parsed.indices[-1], -number) for number, parsed in numbered if parsed.indices]
+    largest, widest = max(with_features, default=(form.first_index - 1, -first_line))
+    width = largest - form.first_index + 1
+    features = np.full((len(numbered), width), absent, dtype=np.float32)
+    for row, (_, parsed) in enumerate(numbered):
+        features[row, np.array(parsed.indices, dtype=np.int64) - form.first_index] = parsed.values
+    return Block(
+        labels=np.array([parsed.label for _, parsed in numbered], dtype=np.float64),
+        weights=np.array([parsed.weight for _, parsed in numbered], dtype=np.float64),
+        queries=[parsed.query for _, parsed in numbered],
+        documents=[parsed.document for _, parsed in numbered],
+        features=features,
+        lines=np.array([number for number, _ in numbered], dtype=np.int64),
+        widest=-widest,
+    )
+
+
 def parsed_lines(text: bytes, form: LineFormat) -> list[Line]:
     lines = [parse_line(line, "f:1", form) for line in text.split(b"\n")]
     return [line for line in lines if line is not None]
@@ -164,12 +206,12 @@ def test_a_block_is_read_as_the_specification_reads_it(
     counts = count_unit(unit)
     rows = DocumentRows.allocate(counts, form.num_features or 0, absent, sparse)
     try:
-        plain = letor_blocks.read_block_plainly(text, 11, form, absent, Path("f"))
+        plain = read_block_plainly(text, 11, form, absent, Path("f"))
     except DataError as error:
         with pytest.raises(DataError, match=naming(error)):
-            letor_blocks.fill_block(unit, 11, form, absent, Path("f"), rows)
+            letor.fill_block(unit, 11, form, absent, Path("f"), rows)
         return
-    runs = letor_blocks.fill_block(unit, 11, form, absent, Path("f"), rows)
+    runs = letor.fill_block(unit, 11, form, absent, Path("f"), rows)
     num_documents, width = plain.features.shape
     assert (counts.num_documents, max(counts.largest + 1 - form.first_index, 0)) == (num_documents, width)
     assert counts.line == plain.widest - 10 or width == 0
@@ -207,7 +249,7 @@ def without_specification() -> Iterator[None]:
     """Leaves no line to the specification."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            letor_blocks, "parse_line", lambda line, *_: pytest.fail(f"{line!r} is left to the specification")
+            letor, "parse_line", lambda line, *_: pytest.fail(f"{line!r} is left to the specification")
         )
         yield
 
@@ -284,6 +326,6 @@ def test_real_lines_keep_their_document_ids_and_are_read_by_the_kernel(
         data = read_letor(file)
     assert data.document_ids is not None
     assert data.document_ids[0] == "GX008-86-4444840"
-    plain = letor_blocks.read_block_plainly(file.read_bytes(), 1, LineFormat(), 0.0, file)
+    plain = read_block_plainly(file.read_bytes(), 1, LineFormat(), 0.0, file)
     assert data.features.tobytes() == plain.features.tobytes()
     assert data.document_ids.tolist() == plain.documents

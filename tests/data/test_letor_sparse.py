@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from messages import naming
 
-from ltrbench.data import blocks, letor_blocks, read_letor
+from ltrbench.data import blocks, letor, read_letor
 from ltrbench.data.features import SparseRows
 from ltrbench.data.letor import read_letor_features
 from ltrbench.errors import DataError
@@ -60,7 +60,7 @@ def test_a_file_whose_matrix_does_not_fit_is_read_by_its_values(
 ) -> None:
     width, names = 50_000, 160 * 50_000
     content = b"".join(b"1 qid:%d %d:1 %d:2\n" % (row // 9, row + 1, width - row) for row in range(1000))
-    monkeypatch.setattr(letor_blocks, "available_bytes", lambda: names + 1000 * (8 + 2 * 8 + 2 * 8))
+    monkeypatch.setattr(letor, "available_bytes", lambda: names + 1000 * (8 + 2 * 8 + 2 * 8))
     file = write(content)
     with pytest.raises(
         DataError, match=naming("train.txt:1:", "50000 features", "0.2 GB", "data.sparse=true")
@@ -68,7 +68,7 @@ def test_a_file_whose_matrix_does_not_fit_is_read_by_its_values(
         read_letor(file)
     data = read_letor(file, sparse=True)
     assert data.features.shape == (1000, width)
-    monkeypatch.setattr(letor_blocks, "available_bytes", lambda: names)
+    monkeypatch.setattr(letor, "available_bytes", lambda: names)
     parts = ("train.txt:1:", "50000 features", "1000 documents and 2000 values", "more memory")
     with pytest.raises(DataError, match=naming(*parts)) as refusal:
         read_letor(file, sparse=True)

@@ -12,7 +12,7 @@ import pytest
 from messages import naming
 
 from ltrbench.data import RankingDataset, read_letor
-from ltrbench.data.letor import write_lightgbm
+from ltrbench.data.letor_lines import write_lightgbm
 from ltrbench.errors import DataError
 
 LINES = b"0 1:1 2:5\n2 1:3\n# between\n1 2:4\n"

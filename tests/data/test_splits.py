@@ -114,8 +114,6 @@ def test_folds_that_cannot_be_are_refused() -> None:
         folds(dataset(3), 4, seed=0)
     with pytest.raises(DataError, match=naming("cv is 1", "at least 2")):
         folds(dataset(3), 1, seed=0)
-    with pytest.raises(DataError, match=naming("data.fold is 4", "cv=3", "1 to 3")):
-        take_fold(dataset(3), 4, 3, seed=0)
     with pytest.raises(DataError, match=naming("data.split_seed is -1", "0 or more")):
         folds(dataset(3), 2, seed=-1)
 

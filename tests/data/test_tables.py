@@ -14,7 +14,7 @@ import pytest
 from messages import naming
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.tables import read_table, read_table_features, to_frame, write_table
+from ltrbench.data.tables import read_table, read_table_features, write_table
 from ltrbench.errors import ConfigError, DataError
 
 DATES = pd.date_range("2026-01-31", periods=3)
@@ -74,7 +74,7 @@ def test_what_would_be_read_back_as_something_else_is_not_written(tmp_path: Path
     one: dict[str, Any] = {"features": [[1.0]], "labels": [0], "query_start": [0, 1]}
     for name in ("label", "relevance", "docid", "", "Unnamed: 0"):
         with pytest.raises(DataError, match=naming("feature_names:", f"'{name}'", "Rename")):
-            to_frame(RankingDataset(**one, feature_names=(name,)))
+            RankingDataset(**one, feature_names=(name,)).to_frame()
     with pytest.raises(DataError, match=naming("z.parquet.gz:", "Decompress", "z.parquet.")):
         write_table(RankingDataset(**one), tmp_path / "z.parquet.gz")
     with pytest.raises(DataError, match=naming("z.csv:", r"'\udc80'", "Rename")):

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.cli import main
-from ltrbench.data.letor import write_letor
+from ltrbench.data.letor_lines import write_letor
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import LtrbenchError
 from ltrbench.experiment.run import Experiment, run

@@ -18,7 +18,7 @@ from messages import naming
 from scipy.stats import kendalltau
 
 from ltrbench.compilation import config
-from ltrbench.data import Judgments, grades
+from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.metrics import DEFAULT, PRESETS, evaluate, kernels, preset, rank, warm_up_metrics, with_settings
 from ltrbench.metrics.conventions import Aggregation, Convention, NoRelevant, Ties
@@ -290,7 +290,7 @@ def test_each_kernel_agrees_with_its_reference(sizes: list[int], seed: int, k: i
 def num_compiled() -> dict[str, int]:
     return {
         name: len(value.signatures)
-        for name, value in {**vars(kernels), **vars(grades)}.items()
+        for name, value in vars(kernels).items()
         if hasattr(value, "signatures") and not name.startswith("_")  # those are part of others
     }
 
@@ -323,8 +323,7 @@ def test_no_metric_under_any_policy_compiles_a_kernel_after_the_warm_up() -> Non
         labels=np.array([1, 0, 2, 0]), query_start=np.array([0, 2, 4]), document_ids=np.array(list("abcd"))
     )
     names = [*METRICS, "ndcg@1", "err@1"]
-    for module in (kernels, grades):
-        importlib.reload(module)  # as in a new process
+    importlib.reload(kernels)  # as in a new process
     warm_up_metrics()
     compiled = num_compiled()
     assert all(compiled.values())
@@ -334,13 +333,12 @@ def test_no_metric_under_any_policy_compiles_a_kernel_after_the_warm_up() -> Non
 
 
 @given(labels=st.lists(st.integers(0, 40), min_size=1, max_size=60), cut=st.integers(1, 60))
-def test_the_loops_over_grades_are_their_references(labels: list[int], cut: int) -> None:
-    values = np.array(labels, dtype=float)
+def test_the_labels_of_each_query_are_sorted(labels: list[int], cut: int) -> None:
     query_start = np.unique([0, min(cut, len(labels)), len(labels)])
-    best_first = grades.grades_best_first(values, query_start, max(labels))
-    assert best_first.tolist() == grades.reference_best_first(values, query_start).tolist()
-    halved = values / 2
-    assert grades.are_whole(halved) == grades.reference_are_whole(halved)
+    for values in (np.array(labels, dtype=float), np.array(labels) / 2):
+        expected = [sorted(values[first:end], reverse=True) for first, end in itertools.pairwise(query_start)]
+        judgments = Judgments(labels=values, query_start=query_start)
+        assert judgments.labels_best_first.tolist() == list(itertools.chain.from_iterable(expected))
 
 
 def test_the_mean_is_over_queries_and_skips_those_without_a_relevant_document() -> None:

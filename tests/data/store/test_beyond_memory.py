@@ -11,7 +11,7 @@ from messages import naming
 from store_cases import content
 
 from ltrbench.cli import main
-from ltrbench.data import features, letor_blocks, read_data, read_letor
+from ltrbench.data import features, letor, read_data, read_letor
 from ltrbench.data.features import arrays_of, is_mapped
 from ltrbench.data.store_writing import problems_of
 from ltrbench.errors import DataError
@@ -36,7 +36,7 @@ def text(tmp_path: Path) -> Path:
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory for everything but the features."""
-    monkeypatch.setattr(letor_blocks, "available_bytes", lambda: FEATURE_BYTES)
+    monkeypatch.setattr(letor, "available_bytes", lambda: FEATURE_BYTES)
 
 
 @pytest.mark.parametrize("absent", [0.0, -0.0, float("nan")])
@@ -49,7 +49,7 @@ def test_features_in_a_temporary_file_are_the_same(
         text.write_text("".join(sorted(lines, key=lambda line: line.split()[1])))
     options: dict[str, Any] = {"absent": absent, "sort_queries": not grouped}
     expected = content(read_letor(text, **options))
-    monkeypatch.setattr(letor_blocks, "available_bytes", lambda: FEATURE_BYTES)
+    monkeypatch.setattr(letor, "available_bytes", lambda: FEATURE_BYTES)
     dataset = read_letor(text, **options, scratch=tmp_path / "scratch")
     (array,) = arrays_of(dataset.features)
     assert is_mapped(array)
