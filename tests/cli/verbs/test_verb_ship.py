@@ -175,6 +175,18 @@ def test_code_that_a_run_folder_names_is_not_executed(ship: Ship, native: Path, 
     assert all(part in text for part in ("--source evil.Source", "--data FILE"))
 
 
+def test_best_ships_the_best_run_by_validation_and_says_why(ship: Ship, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    finished(runs / "few", NativeRanker(num_trees=1, num_leaves=2), "few")
+    finished(runs / "many", NativeRanker(num_trees=8), "many")
+    code, text = ship(runs, "--best", "--to", "faithful", "--output", "shipped")
+    assert code == 0, text
+    chosen = read(tmp_path / "shipped", CERTIFICATE_FILE)["run"]
+    assert (chosen["model"], Path(chosen["path"]).name) == ("many", "many")
+    assert chosen["chosen"] in text
+    assert "validation" in chosen["chosen"]
+
+
 @pytest.fixture
 def shipped(ship: Ship, native: Path, tmp_path: Path) -> Path:
     assert ship(native, "--to", "faithful", "--output", "shipped")[0] == 0
