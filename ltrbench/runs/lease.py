@@ -41,7 +41,7 @@ class LeaseHeldError(ResultError):
 
 @dataclass(frozen=True)
 class Holder:
-    """Process that holds a lease. If the file is damaged, the host is "unknown" and pid 0.
+    """Process that holds a lease. If the file is damaged, the host is "unknown", pid 0 and since now.
 
     Attributes:
         since: date and time at which it acquired the lease.
@@ -157,7 +157,7 @@ def _read(path: Path) -> Holder:
         record = read_json(path)
         if mistake(record, _HolderRecord, "") is None:
             return Holder(record["host"], record["pid"], record["since"])
-    return Holder("unknown", 0, "an unknown time")
+    return Holder("unknown", 0, now())
 
 
 def create_once(path: Path, content: bytes) -> bool:

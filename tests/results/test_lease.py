@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from datetime import datetime
 from multiprocessing.context import ForkContext, ForkProcess
 from pathlib import Path
 
@@ -103,6 +104,8 @@ def test_a_held_folder_is_refused_with_the_name_of_its_holder(tmp_path: Path) ->
     with pytest.raises(LeaseHeldError, match=message), hold(tmp_path):
         raise AssertionError
     (tmp_path / ".lease-lock").write_text("{")
+    assert (found := holder(tmp_path)) is not None
+    assert datetime.fromisoformat(found.since)
     with pytest.raises(LeaseHeldError, match=naming(tmp_path, "unknown")), hold(tmp_path):
         raise AssertionError
     released.set()
