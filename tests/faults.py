@@ -96,9 +96,9 @@ the total time contains the evaluation
 numbered feature names start one too late
 - range(first, first + train["features"])
 + range(first + 1, first + 1 + train["features"])
-a live lease on another machine counts as expired
-- - changed <= EXPIRY_SECONDS
-+ - changed >= EXPIRY_SECONDS
+two processes work in one folder at the same time
+- lock.acquire(timeout=max(wait, _LEAST_WAIT), poll_interval=_POLL_SECONDS)
++ path.touch()
 drift in one direction is not noticed
 - if not abs(theirs[name] - ours[name]) <= tolerance]
 + if not theirs[name] - ours[name] <= tolerance]

@@ -26,7 +26,7 @@ A trial of a search has only result.json, learning_curve.csv, and scores.npz wit
 
 from __future__ import annotations
 
-from ltrbench.runs.lease import Holder, Lease, LeaseHeldError, LeaseLostError, hold, holder
+from ltrbench.runs.lease import Holder, Lease, LeaseHeldError, hold, holder
 from ltrbench.runs.reading import (
     LearningCurve,
     Run,
@@ -86,7 +86,6 @@ __all__ = [
     "LearningCurve",
     "Lease",
     "LeaseHeldError",
-    "LeaseLostError",
     "Run",
     "RunResult",
     "ScoredSplit",

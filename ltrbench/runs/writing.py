@@ -22,7 +22,7 @@ from ltrbench.errors import ResultError
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.importance import MOST_LISTED, Importances
 from ltrbench.rankers.saved import SavedModelError
-from ltrbench.runs.lease import Lease, LeaseHeldError, LeaseLostError, check_lease, hold
+from ltrbench.runs.lease import Lease, LeaseHeldError, hold
 from ltrbench.runs.reading import TRIAL_COLUMNS, LearningCurve, Run, ScoredSplit, TrialRow, read_run
 from ltrbench.runs.record import (
     CURVE_FILE,
@@ -108,14 +108,12 @@ def rewrite_result(run: Run, result: RunResult) -> Run:
     """Replaces the result.json of a run in one step; all other files stay as they are.
 
     Raises:
-        LeaseLostError: Another process has taken the folder over.
         ResultError: The disk is full.
     """
     with _checked(run.path), tempfile.TemporaryDirectory(dir=run.path, prefix=_STAGING) as staging:
         draft = Path(staging, RESULT_FILE)
         draft.write_text(_as_text(result), encoding="utf-8")
         flush(Path(staging))
-        check_lease(run.path)
         draft.replace(run.path / RESULT_FILE)
     return Run(run.path, result)
 
@@ -142,7 +140,6 @@ def _staged(folder: Path, result: RunResult) -> Iterator[Path]:
         yield staging
         (staging / RESULT_FILE).write_text(_as_text(result), encoding="utf-8")
         flush(staging)
-        check_lease(folder)
         # Files of an earlier failed attempt would appear to belong to this run.
         for name in reversed(RUN_FILES):
             if name != MODEL_FOLDER:  # a failed attempt leaves no model
@@ -152,14 +149,10 @@ def _staged(folder: Path, result: RunResult) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _checked(folder: Path) -> Iterator[None]:
-    """Creates a folder; an OSError in the block is reported as a lost lease or a full disk if it is one."""
+    """Creates a folder; an OSError in the block is reported as a full disk if it is one."""
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        try:
-            yield
-        except OSError:
-            check_lease(folder)  # the process that took the lease over deletes the staging folder
-            raise
+        yield
 
 
 def _move(staging: Path, folder: Path) -> None:
@@ -167,10 +160,7 @@ def _move(staging: Path, folder: Path) -> None:
     try:
         for name in RUN_FILES:
             if (staging / name).exists():
-                check_lease(folder)
                 (staging / name).rename(folder / name)
-    except LeaseLostError:
-        raise  # the files in the folder are those of the other process
     except BaseException:
         if (staging / RESULT_FILE).exists():
             _delete_files(folder)
@@ -248,7 +238,6 @@ def _delete_partial(folder: Path) -> None:
     if staged and not (folder / RESULT_FILE).exists():
         _delete_files(folder)
     for path in staged:
-        # A process that lost its lease may delete the same folder.
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -258,7 +247,7 @@ def tidy(folder: Path) -> None:
     A process that dies after it has moved the last file leaves its lease and an empty staging folder.
     """
     hidden = (path.name for path in folder.iterdir() if path.name.startswith("."))
-    if not any(name.startswith((_STAGING, ".lease-", ".clock-")) for name in hidden):
+    if not any(name.startswith((_STAGING, ".lease-lock")) for name in hidden):
         return
     # The run is complete, whether its folder can be tidied or not: it may be on a disk that is only read.
     with contextlib.suppress(ResultError), hold(folder) as lease:

@@ -139,7 +139,7 @@ def test_on_a_full_disk_no_part_of_a_run_is_kept_and_the_folder_can_be_used_afte
         largest_file(size)
         with pytest.raises(ResultError, match=naming(tmp_path / "run", "too large", "ulimit -f")):
             write()
-        assert [path.name for path in (tmp_path / "run").iterdir()] == [".lease-1"]
+        assert [path.name for path in (tmp_path / "run").iterdir()] == [".lease-lock"]
     largest_file(resource.RLIM_INFINITY)
     with claim(tmp_path / "run"):
         write()
