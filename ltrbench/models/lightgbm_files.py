@@ -40,7 +40,6 @@ from ltrbench.models.trees import (
     check_split_features,
     flat,
     float32_thresholds,
-    is_deep,
     weighted_values,
     without_zero_missing,
 )
@@ -147,10 +146,8 @@ def _nested(tree: FlatTree, number: int) -> str:
 #     2    missing values go left
 #     12   kind of missing values: 0: none, so that NaN is compared as 0; 4: zeros and NaN; 8: NaN
 #
-# LightGBM reads trees on several threads, where an error ends the process, and does not check the indices
-# of children and features. The parser checks what LightGBM's reader relies on: the positions of the trees,
-# the lengths of their arrays, child and feature indices, and finite numbers. `check_text` checks in
-# addition what only the files of our own runs have.
+# The parser checks what its readers rely on: the positions of the trees, the lengths of their arrays, child
+# and feature indices, and finite numbers.
 #
 # The format is that of src/io/tree.cpp (LightGBM, commit 2307a02ab7afce0028b0c40be3ccc18a0b08b053), with
 # the file around the trees in src/boosting/gbdt_model_text.cpp (commit
@@ -165,11 +162,8 @@ OF_LEAVES: Final = ("leaf_weight", "leaf_count")
 """Lines of statistics, which no score depends on, and which files of old versions may not have."""
 
 _LINE = re.compile(r"(\w+)=(.*)")
-_PARAMETER = re.compile(r"\[\w+: .*\]")
-_RANGE = re.compile(r"none|\[[-+.0-9einf]+:[-+.0-9einf]+\]")
 _INTEGERS = re.compile(r"[-0-9 ]*")
 _NUMBERS = re.compile(r"[-+.0-9einfa ]*")
-_OBJECTIVES = ("lambdarank", "rank_xendcg")
 _LARGEST = float(np.finfo(np.float32).max)  # largest value of a feature
 _LARGEST_INTEGER = 2**31 - 1
 
@@ -263,39 +257,6 @@ def parse_lightgbm_file(content: bytes) -> LightGBMFile:
     if not math.isfinite(sum(tree.largest for tree in trees)):
         raise ValueError("the sum of the largest value of each tree is not finite")
     return LightGBMFile(head, num_features, trees, end)
-
-
-def check_text(text: str) -> bool:
-    """Checks the text of a ranking model written by `Booster.model_to_string`.
-
-    Returns:
-        Whether a tree `is_deep`.
-
-    Raises:
-        ValueError: the text is not such a model.
-    """
-    if not text.isascii():
-        raise ValueError("the text is not ASCII")
-    head, num_features, _ = _before_trees(text.encode())
-    if _whole(head, "label_index") != 0:
-        raise ValueError("label_index is not 0")
-    if head.get("objective", "") not in _OBJECTIVES:
-        raise ValueError(f"the objective is not one of {', '.join(_OBJECTIVES)}")
-    if head.get("feature_names") != " ".join(f"Column_{feature}" for feature in range(num_features)):
-        raise ValueError(f"feature_names are not Column_0 to Column_{num_features - 1}")
-    ranges = head.get("feature_infos", "").split(" ")
-    if len(ranges) != num_features or not all(map(_RANGE.fullmatch, ranges)):
-        raise ValueError(f"feature_infos are not the ranges of {num_features} features")
-    if not re.fullmatch(r"(-?\d *)*", head.get("monotone_constraints", "")):
-        raise ValueError("monotone_constraints are not signs")
-    file = parse_lightgbm_file(text.encode())
-    for number, tree in enumerate(file.trees):
-        absent = [name for name in (*OF_SPLITS, *OF_LEAVES) if name not in tree.statistics]
-        if absent:
-            raise ValueError(f"tree {number} has no {absent[0]}")
-    _check_end(file.end)
-    _check_linear(file)
-    return any(is_deep(tree.left, tree.right) for tree in file.trees)
 
 
 def tree_of_lightgbm(tree: LightGBMTree, weight: float = 1.0) -> WeightedTree:
@@ -510,30 +471,6 @@ def _whole(names: Mapping[str, str], name: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", names.get(name, "")):
         raise ValueError(f"{name} is not a non-negative integer")
     return int(names[name])
-
-
-def _check_end(text: str) -> None:
-    """Checks the text after the trees, in which LightGBM splits parameters at their colons."""
-    parts = re.fullmatch(
-        r"end of trees\n\nfeature_importances:\n(.*)\nparameters:\n(.*)\nend of parameters\n\n"
-        r"pandas_categorical:(?:null|\[\])\n",
-        text,
-        re.DOTALL,
-    )
-    if parts is None:
-        raise ValueError("the file does not end with importances and parameters")
-    for lines, form in ((parts[1], _LINE), (parts[2], _PARAMETER)):
-        if not all(form.fullmatch(line) for line in lines.splitlines()):
-            raise ValueError("an importance or a parameter is not a name with a value")
-
-
-def _check_linear(file: LightGBMFile) -> None:
-    """Checks the parameter linear_tree, after which LightGBM refuses contributions, against the trees."""
-    stated = re.findall(r"^\[linear_tree: (.*)\]$", file.end, re.MULTILINE)
-    # A tree of one leaf is not linear, whatever the parameter is.
-    grown = {tree.is_linear for tree in file.trees if len(tree.value) > 1}
-    if stated not in ([], ["0"], ["1"]) or (stated and grown - {stated == ["1"]}):
-        raise ValueError("the parameter linear_tree is not that of the trees")
 
 
 # ---- LightGBM's model files: the text of `Booster.save_model`.

@@ -299,22 +299,6 @@ def check_split_features(features: NDArray[np.number[Any]], num_features: int) -
         raise ValueError(f"a split has a feature index outside 0 to {num_features - 1}")
 
 
-def is_deep(left: NDArray[np.integer[Any]], right: NDArray[np.integer[Any]]) -> bool:
-    """Returns whether a checked tree has more than `MOST_LEVELS` levels.
-
-    Args:
-        left: (N,), left child of each node, with root 0; negative: a leaf or no child.
-        right: (N,), right child of each node.
-    """
-    if len(left) <= MOST_LEVELS:
-        return False
-    level = np.zeros(1, dtype=np.int64)
-    for _ in range(MOST_LEVELS):
-        below = np.concatenate([left[level], right[level]])
-        level = below[below >= 0]
-    return len(level) > 0
-
-
 # ---- Scores of an `Ensemble`, in its own arithmetic.
 #
 # D documents, F features, N nodes of a tree.

@@ -301,9 +301,8 @@ class CatBoostRanker(LibraryRanker):
     def _to_bytes(self, model: cb.CatBoost) -> bytes:
         return _exported(model, "cbm")
 
-    def _from_bytes(self, content: bytes) -> tuple[cb.CatBoost, bool]:
-        _check_frame(content)
-        return cb.CatBoost().load_model(blob=content), False
+    def _from_bytes(self, content: bytes) -> cb.CatBoost:
+        return cb.CatBoost().load_model(blob=content)
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         """Returns the number of splits per feature; a level of a symmetric tree counts once. CatBoost models
@@ -518,15 +517,6 @@ def _exported(model: cb.CatBoost, file_format: str) -> bytes:
         path = Path(folder, "model")
         model.save_model(str(path), format=file_format)
         return path.read_bytes()
-
-
-def _check_frame(model: bytes) -> None:
-    """Raises ValueError if a model does not have its declared size: CatBoost would read beyond its end.
-
-    Neither this function nor CatBoost checks the content: load CatBoost models only from a trusted source.
-    """
-    if model[:4] != b"CBM1" or int.from_bytes(model[4:8], "little") != len(model) - 8:
-        raise ValueError("the declared size differs from the actual size")
 
 
 def _split_features(content: dict[str, Any]) -> Iterator[int]:

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, is_sparse, row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean, require
-from ltrbench.models.trees import MOST_LEVELS
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
     SHARED,
@@ -89,7 +88,6 @@ class LibraryRanker(BoostingRanker):
         super().__post_init__()
         # Not generic in the model's type: OmegaConf, which reads the fields, refuses generic dataclasses.
         self._model: Any = None
-        self._is_deep = False  # True for loaded models only
         for share in self.shares:
             require(share, getattr(self, share), above=0, at_most=1)
         refuse_collisions(self.extra, set_instead(self.names) | dict(self.refused_names))
@@ -121,12 +119,8 @@ class LibraryRanker(BoostingRanker):
         """Returns the content of the model file."""
 
     @abstractmethod
-    def _from_bytes(self, content: bytes) -> tuple[Any, bool]:
-        """Returns the model, and whether it has a tree that is too deep to be shown or explained.
-
-        Raises:
-            ValueError: the file is not a ranking model. The library may raise its own error instead.
-        """
+    def _from_bytes(self, content: bytes) -> Any:
+        """Returns the model, as the library reads it; the library raises its own error."""
 
     @abstractmethod
     def library_parameters(self) -> dict[str, Any]: ...
@@ -175,7 +169,6 @@ class LibraryRanker(BoostingRanker):
             raise DataError(refusal.sentence)
         monitor = self.monitor(valid, on_iteration)
         self._model, num_trees, num_iterations = self._boosted(train, valid, monitor)
-        self._is_deep = False
         self.summary = FitSummary(num_trees, num_iterations, monitor.seconds)
         return self
 
@@ -223,7 +216,6 @@ class LibraryRanker(BoostingRanker):
         model = check_fitted(self._model)
         num_features = self._num_features(model)
         features = self._checked(features, num_features)
-        refuse_deep(self._is_deep, self.library)
         if not isinstance(features, FeatureMatrix) and len(features):
             return self._shap_values(model, features)
         contributions = np.empty((len(features), num_features + 1))
@@ -252,7 +244,7 @@ class LibraryRanker(BoostingRanker):
     def load(cls, folder: Path) -> Self:
         ranker, content = read_model(folder, cls, cls.model_file)
         with parsing(folder / cls.model_file, cls.library, cls.library_error):
-            ranker._model, ranker._is_deep = ranker._from_bytes(content)
+            ranker._model = ranker._from_bytes(content)
         return ranker
 
     def warm_up(self) -> None:
@@ -480,15 +472,6 @@ def parsing(path: Path, library: str, *errors: type[Exception]) -> Iterator[None
         raise ResultError(
             f"{path} is not a model that {library} can read ({reason}). {COPY_OR_FIT_AGAIN}."
         ) from None
-
-
-def refuse_deep(is_deep: bool, library: str) -> None:
-    """Raises ConfigError if a tree is so deep that the library would run out of memory."""
-    if is_deep:
-        raise ConfigError(
-            f"a tree of the model has more than {MOST_LEVELS:,} levels, so {library} would run out of memory "
-            "when it shows or explains the tree. Fit the model with a maximum depth."
-        )
 
 
 def _ranker_of(kind: type[RankerT], settings: Mapping[str, Any]) -> RankerT:

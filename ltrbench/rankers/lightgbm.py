@@ -66,7 +66,7 @@ from ltrbench.distributed.base import (
     keys_of_members,
 )
 from ltrbench.measure import available_bytes
-from ltrbench.models.lightgbm_files import check_text, parse_lightgbm_file, tree_of_lightgbm
+from ltrbench.models.lightgbm_files import parse_lightgbm_file, tree_of_lightgbm
 from ltrbench.models.trees import Ensemble
 from ltrbench.rankers.base import (
     Finding,
@@ -83,7 +83,6 @@ from ltrbench.rankers.base import (
 from ltrbench.rankers.library import (
     LibraryRanker,
     metrics_are_off,
-    refuse_deep,
     refuse_unknown,
     refused_labels,
     set_instead,
@@ -629,7 +628,7 @@ class LightGBMRanker(LibraryRanker):
         with self._refusing_extra():
             model = fit_on_workers(workers, train, self.num_trees, self.library_parameters())
         curve, seconds = replayed_curve(workers, train, valid, model, tuple(metrics))
-        self._model, self._is_deep = lgb.Booster(model_str=model), False
+        self._model = lgb.Booster(model_str=model)
         self.summary = FitSummary(self._model.current_iteration(), self.num_trees, seconds)
         return curve
 
@@ -695,9 +694,8 @@ class LightGBMRanker(LibraryRanker):
     def _to_bytes(self, model: lgb.Booster) -> bytes:
         return model.model_to_string().encode()
 
-    def _from_bytes(self, content: bytes) -> tuple[lgb.Booster, bool]:
-        is_deep = check_text(content.decode())
-        return lgb.Booster(model_str=content.decode()), is_deep
+    def _from_bytes(self, content: bytes) -> lgb.Booster:
+        return lgb.Booster(model_str=content.decode())
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         booster: lgb.Booster = check_fitted(self._model)
@@ -708,7 +706,6 @@ class LightGBMRanker(LibraryRanker):
 
     def trees(self) -> Ensemble:
         booster: lgb.Booster = check_fitted(self._model)
-        refuse_deep(self._is_deep, "LightGBM")
         file = parse_lightgbm_file(booster.model_to_string().encode())
         if any(tree.is_linear for tree in file.trees):
             raise ConfigError(

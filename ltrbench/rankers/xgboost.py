@@ -53,7 +53,6 @@ from ltrbench.data.features import (
 from ltrbench.distributed.base import MemberKeys, PlacedShards, held_by_member, keys_of_members
 from ltrbench.measure import available_bytes
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
-from ltrbench.models.xgboost_files import check_ubjson
 from ltrbench.rankers.base import (
     Finding,
     FitCurve,
@@ -472,7 +471,7 @@ class XGBoostRanker(LibraryRanker):
         ]
         curve: FitCurve
         content, self.summary, curve = workers.run_team(_fit_member, arguments)[0]
-        self._model, self._is_deep = self._from_bytes(content)[0], False
+        self._model = self._from_bytes(content)
         return curve
 
     def fit_shards(
@@ -579,9 +578,8 @@ class XGBoostRanker(LibraryRanker):
     def _to_bytes(self, model: xgb.Booster) -> bytes:
         return bytes(model.save_raw("ubj"))
 
-    def _from_bytes(self, content: bytes) -> tuple[xgb.Booster, bool]:
-        is_deep = check_ubjson(content)
-        return self._with_threads(xgb.Booster(model_file=bytearray(content))), is_deep
+    def _from_bytes(self, content: bytes) -> xgb.Booster:
+        return self._with_threads(xgb.Booster(model_file=bytearray(content)))
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         booster: xgb.Booster = check_fitted(self._model)

@@ -1,11 +1,10 @@
-"""Mutates saved models of every backend, and checks that each is rejected or predicts like a valid model.
+"""Mutates saved models in ltrbench's own formats: each is rejected, or predicts like a valid model.
 
     python tests/fuzz/fuzz_models.py [--seed 1] [--count 5000] [--backend native] [--number 17]
 
 Half of the mutations change models of native: its arrays, and the bytes of its archive. The others change the
-model files of LightGBM, XGBoost and CatBoost, and the settings of all backends. The digest of a model file is
-recomputed, except in one of twenty mutations, because an attacker can do so as well; for a CatBoost model
-only if its size changes, because ltrbench checks nothing else in it.
+settings. The digest of a model file is recomputed, except in one of twenty mutations, because an attacker can
+do so as well. Files of LightGBM, XGBoost and CatBoost are read by these libraries, and not mutated.
 
 A mutation depends only on the seed and its number: `--number 17` repeats it. Separate processes load the
 models in batches, so that a crash or a hang affects only one model. Prints the number of mutations that were
@@ -24,7 +23,6 @@ import contextlib
 import faulthandler
 import io
 import json
-import re
 import resource
 import shutil
 import struct
@@ -44,14 +42,11 @@ from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import LtrbenchError
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import contributions_of, importance_of, trees_of
-from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.library import model_digest
-from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.saved import load_ranker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
-from ltrbench.rankers.xgboost import XGBoostRanker
 
 Rng = np.random.Generator
 
@@ -65,14 +60,10 @@ MARK = "@ "
 BACKENDS: dict[str, Callable[[], Ranker]] = {
     "native": lambda: NativeRanker(num_trees=6, num_leaves=9),
     "native_positions": lambda: NativeRanker(num_trees=3, num_leaves=5, position_bias="additive"),
-    "lightgbm": lambda: LightGBMRanker(num_trees=6, num_leaves=9),
-    "xgboost": lambda: XGBoostRanker(num_trees=6, num_leaves=9),
-    "catboost": lambda: CatBoostRanker(num_trees=6, num_leaves=9),
-    "catboost_symmetric": lambda: CatBoostRanker(num_trees=6, depth=3),
     "random": RandomRanker,
     "single_feature": SingleFeatureRanker,
 }
-SHARES = (0.4, 0.1, 0.12, 0.12, 0.06, 0.06, 0.06, 0.08)
+SHARES = (0.6, 0.2, 0.1, 0.1)
 
 
 # Mutations
@@ -85,17 +76,12 @@ def mutate(rng: Rng, folder: Path) -> str:
     if not models or rng.random() < 0.15:
         return f"{settings.name}: {mutate_json(rng, settings)}"
     (model,) = models
-    size = model.stat().st_size
     if model.suffix == ".npz" and rng.random() < 0.8:
         change = mutate_arrays(rng, model)
-    elif model.suffix == ".txt" and rng.random() < 0.7:
-        change = mutate_numbers(rng, model)
     else:
         content, change = mutate_bytes(rng, model.read_bytes())
         model.write_bytes(content)
-    # CatBoost does not validate its format, and ltrbench does not read it: no mutation is safe.
-    unchecked = model.suffix == ".cbm" and model.stat().st_size == size
-    if unchecked or rng.random() < 0.05:
+    if rng.random() < 0.05:
         return f"{model.name}: {change}, digest as before"
     content_of_settings = json.loads(settings.read_text())
     content_of_settings["model_digest"] = model_digest(model.read_bytes())
@@ -212,28 +198,6 @@ def interesting(rng: Rng, array: NDArray[Any]) -> Any:
     if array.dtype.kind == "U":
         return str(rng.choice(["", "1", "\x1b[2J", "a" * 300, "\U0010ffff"]))
     return rng.choice(array.ravel())
-
-
-def mutate_numbers(rng: Rng, path: Path) -> str:
-    """Replaces numbers in a text file."""
-    text = path.read_text()
-    numbers = list(re.finditer(r"-?\d+(\.\d+)?(e[-+]?\d+)?", text))
-    changes = []
-    for _ in range(rng.integers(1, 3, endpoint=True)):
-        match = numbers[rng.integers(len(numbers))]
-        other = str(
-            rng.choice(
-                ["-1", "0", "1", "-7", "2000000000", "-2147483648", "99999999999", "1e308", "nan", "inf", ""]
-            )
-            if rng.random() < 0.7
-            else numbers[rng.integers(len(numbers))][0]
-        )
-        line = text.rfind("\n", 0, match.start()) + 1
-        changes.append(f"{text[line : match.start()].partition('=')[0]}: {match[0]} to {other}")
-        text = text[: match.start()] + other + text[match.end() :]
-        numbers = list(re.finditer(r"-?\d+(\.\d+)?(e[-+]?\d+)?", text))
-    path.write_text(text)
-    return ", ".join(changes)
 
 
 def mutate_bytes(rng: Rng, content: bytes) -> tuple[bytes, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import struct
 import tracemalloc
 import zipfile
@@ -16,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import xgboost as xgb
 from messages import naming
 from numpy.typing import NDArray
 
@@ -266,45 +264,6 @@ def test_a_tree_of_any_depth_predicts_and_explains(
     assert loaded.trees().trees[0].weight == 0.5
 
 
-def xgboost_chain(ranker: XGBoostRanker, folder: Path, depth: int) -> None:
-    """Saves a model whose only tree is `a_chain`."""
-    ranker.save(folder)
-    booster = xgb.Booster(model_file=bytearray((folder / "model.ubj").read_bytes()))
-    model = json.loads(bytes(booster.save_raw("json")))
-    (tree,) = model["learner"]["gradient_booster"]["model"]["trees"]
-    chain = a_chain(depth, NUM_FEATURES)
-    is_leaf = chain.feature == NO_FEATURE
-    nodes = np.arange(len(is_leaf))
-    tree["tree_param"]["num_nodes"] = str(len(nodes))
-    tree["left_children"] = np.where(is_leaf, -1, chain.left).tolist()
-    tree["right_children"] = np.where(is_leaf, -1, chain.right).tolist()
-    tree["parents"] = [2147483647, *((nodes[1:] - 1) // 2 * 2).tolist()]
-    tree["split_indices"] = np.where(is_leaf, 0, chain.feature).tolist()
-    for name in ("split_conditions", "base_weights", "loss_changes"):
-        tree[name] = [0.0] * len(nodes)
-    tree["sum_hessian"] = chain.num_documents.astype(float).tolist()
-    tree["default_left"] = tree["split_type"] = [0] * len(nodes)
-    changed = xgb.Booster(model_file=bytearray(json.dumps(model).encode()))
-    write_model(folder, ranker, "model.ubj", bytes(changed.save_raw("ubj")))
-
-
-def test_a_tree_too_deep_for_the_library_to_explain_predicts_and_is_neither_explained_nor_shown(
-    data: RankingDataset, tmp_path: Path
-) -> None:
-    ranker = XGBoostRanker(num_trees=1).fit(data)
-    xgboost_chain(ranker, tmp_path, 200)
-    shallow = XGBoostRanker.load(tmp_path)
-    explained = np.asarray(shallow.contributions(data.features[:2])).sum(axis=1)
-    np.testing.assert_allclose(explained, shallow.predict(data.features[:2]), rtol=1e-4)
-    xgboost_chain(ranker, tmp_path, 3000)
-    deep = XGBoostRanker.load(tmp_path)
-    assert np.isfinite(deep.predict(data.features)).all()
-    with pytest.raises(ConfigError, match=naming("1,024 levels", "maximum depth")):
-        deep.contributions(data.features[:1])
-    with pytest.raises((ConfigError, RecursionError)):
-        deep.trees()
-
-
 RANKERS = [
     NativeRanker(num_trees=2),
     LightGBMRanker(num_trees=2),
@@ -412,41 +371,6 @@ def test_position_factors_of_another_correction_are_not_continued(
         other.fit(clicked)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "replacement", "reason"),
-    [
-        pytest.param(
-            r"split_feature=\d+", "split_feature=2000000000", "outside 0 to 39", id="a feature of 2e9"
-        ),
-        pytest.param(r"max_feature_idx=39", "max_feature_idx=3", "Column_3", id="fewer features"),
-        pytest.param(r":(\d+)\]", r"\1]", "feature_infos", id="a range without a colon"),
-        pytest.param(r"Column_1 ", 'Column"1 ', "feature_names", id="a name that would end a JSON text"),
-        pytest.param(r"objective=lambdarank", "objective=multiclass", "objective", id="another objective"),
-        pytest.param(r"linear_tree: 0", "linear_tree: 1", "linear_tree", id="a parameter of linear trees"),
-        pytest.param(r"\[seed: 0\]", "[seed 0]", "parameter", id="a parameter without a colon"),
-        pytest.param(
-            r"pandas_categorical:null", "pandas_categorical:[[", "end with", id="categories of pandas"
-        ),
-    ],
-)
-def test_a_lightgbm_model_with_indices_out_of_range_is_refused(
-    data: RankingDataset, tmp_path: Path, pattern: str, replacement: str, reason: str
-) -> None:
-    ranker = LightGBMRanker(num_trees=2, num_leaves=5).fit(data)
-    ranker.save(tmp_path)
-    text = (tmp_path / "model.txt").read_text()
-    # The sizes of the changed trees, so that the sizes do not reveal the change.
-    changed, count = re.subn(pattern, replacement, text, count=1)
-    assert count == 1
-    head, trees, end = re.split(r"(?=\n\nTree=0\n)|(?=end of trees\n)", changed)
-    sizes = [len(block) for block in re.split(r"(?=Tree=\d+\n)", trees.removeprefix("\n\n"))[1:]]
-    head = re.sub(r"tree_sizes=.*", f"tree_sizes={' '.join(map(str, sizes))}", head)
-    changed = f"{head}{trees}{end}"
-    write_model(tmp_path, ranker, "model.txt", changed.encode())
-    with pytest.raises(ResultError, match=naming(tmp_path / "model.txt", "LightGBM", reason, "fit again")):
-        LightGBMRanker.load(tmp_path)
-
-
 @pytest.mark.parametrize("extra", [{}, {"linear_tree": True}, {"boosting": "dart"}], ids=str)
 @pytest.mark.parametrize("least", [20, 100_000])
 def test_a_model_saved_by_lightgbm_is_loaded(
@@ -458,42 +382,12 @@ def test_a_model_saved_by_lightgbm_is_loaded(
     np.testing.assert_array_equal(scores, ranker.predict(data.features))
 
 
-@pytest.mark.parametrize(
-    ("name", "form", "value", "reason"),
-    [
-        ("left_children", ">i", 2_000_000_000, "child index"),
-        ("right_children", ">i", 1, "parent"),
-        ("parents", ">i", 7, "parent"),
-        ("split_indices", ">i", -7, "outside 0 to 39"),
-        ("split_conditions", ">f", float("nan"), "threshold"),
-        ("split_type", ">B", 1, "categorical"),
-    ],
-)
-def test_an_xgboost_model_with_indices_out_of_range_is_refused(
-    data: RankingDataset, tmp_path: Path, name: str, form: str, value: float, reason: str
-) -> None:
-    ranker = XGBoostRanker(num_trees=2, num_leaves=5).fit(data)
-    ranker.save(tmp_path)
-    content = bytearray((tmp_path / "model.ubj").read_bytes())
-    # The name, then `[$`, the type, `#L` and the length, then the array; the parent of the second node.
-    place = content.index(name.encode() + b"[$") + len(name) + 5 + 8
-    place += 4 if name == "parents" else 0
-    content[place : place + struct.calcsize(form)] = struct.pack(form, value)
-    write_model(tmp_path, ranker, "model.ubj", bytes(content))
-    with pytest.raises(ResultError, match=naming(tmp_path / "model.ubj", "XGBoost", reason, "fit again")):
-        XGBoostRanker.load(tmp_path)
-
-
 @pytest.mark.parametrize("kind", [LightGBMRanker, XGBoostRanker, CatBoostRanker])
-def test_a_model_file_that_is_cut_anywhere_is_refused_in_one_paragraph(
+def test_a_model_file_that_was_copied_in_part_is_refused(
     data: RankingDataset, tmp_path: Path, kind: type[LightGBMRanker | XGBoostRanker | CatBoostRanker]
 ) -> None:
-    ranker = kind(num_trees=2).fit(data)
-    ranker.save(tmp_path)
+    kind(num_trees=2).fit(data).save(tmp_path)
     (model,) = (path for path in tmp_path.iterdir() if path.name != "settings.json")
-    content = model.read_bytes()
-    for length in range(0, len(content), len(content) // 40):
-        write_model(tmp_path, ranker, model.name, content[:length])
-        with pytest.raises(ResultError, match=naming(model, kind.library, "fit again")) as raised:
-            kind.load(tmp_path)
-        assert len(str(raised.value).splitlines()) == 1
+    model.write_bytes(model.read_bytes()[:-100])
+    with pytest.raises(ResultError, match=naming(model, "differs", "fit again")):
+        kind.load(tmp_path)
