@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -90,8 +89,7 @@ def test_bash_completes_verbs_options_and_overrides(line: str, replies: list[str
     assert in_shell("bash", code, script).splitlines() == replies
 
 
-def test_completion_takes_less_than_a_second_and_imports_no_backend(script: Path) -> None:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+def test_completion_imports_no_backend(script: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", str(script / "ltrbench"), "model=lightgbm", "model.num_l"],
         env={**os.environ, "_LTRBENCH_COMPLETE": "bash"},
@@ -99,9 +97,6 @@ def test_completion_takes_less_than_a_second_and_imports_no_backend(script: Path
         text=True,
         check=True,
     )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.stdout.startswith("model.num_leaves=\t")
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert imported.isdisjoint({"lightgbm", "xgboost", "mlflow", "numba", "pandas", "scipy.stats"})
-    # Of the processor, because other processes may have it meanwhile.
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
