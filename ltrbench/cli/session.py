@@ -349,7 +349,6 @@ class Session:
             click.echo(message, err=True)
         executor = build(order.settings, "executor", Executor)
         tracker = build_tracker(order.settings)
-        _check_watching(tracker, executor)
         check_executor_of_distributed([draft.settings for draft in order.drafts], executor)
         self._open_tracker(tracker)
         jobs = [state.job for state in wanted(states, order.only_failed)]
@@ -424,8 +423,6 @@ class Session:
                     ended=functools.partial(self._ended, is_inline=is_inline),
                     waiting=_say_waiting,
                 )
-                if self.tracker is not None and self.is_tracking and is_inline:
-                    events.watching = self.tracker.watching
                 while tasks := batches.next_tasks():
                     run_tasks(tasks, executor, events)
         finally:
@@ -663,15 +660,6 @@ def install_signal_handlers() -> None:
     # A background command ignores Ctrl-C, which is meant for the foreground command.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, interrupt)
-
-
-def _check_watching(tracker: Tracker, executor: Executor) -> None:
-    """Raises ConfigError if the tracker measures the machine, but jobs run in other processes."""
-    if tracker.measures_machine and not isinstance(executor, InlineExecutor):
-        raise ConfigError(
-            "tracking.system_metrics is true, but it measures only jobs in this process. Set "
-            "tracking.system_metrics=false, or executor=inline."
-        )
 
 
 def check_executor_of_distributed(settings: Iterable[Mapping[str, Any]], executor: Executor) -> None:

@@ -324,8 +324,7 @@ def run(
     check_readable(begun)
     with claim(folder):
         try:
-            with mirror.watching():
-                done = _trained_or_copied(experiment, begun, folder, on_progress, trained)
+            done = _trained_or_copied(experiment, begun, folder, on_progress, trained)
         except SavedModelError:
             _mirror(mirror, read_run(folder))
             raise

@@ -18,7 +18,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -252,13 +252,11 @@ class Events:
         started: a job has been submitted.
         ended: a job of this command has ended.
         waiting: other processes run the remaining jobs.
-        watching: context of a job, for a tracker that measures the machine.
     """
 
     started: Callable[[JobTask], None]
     ended: Callable[[JobTask, Outcome], None]
     waiting: Callable[[Sequence[JobState]], None]
-    watching: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 @dataclass
@@ -310,8 +308,7 @@ class _Loop:
 
     def _submit(self, task: JobTask) -> None:
         self.events.started(task)
-        with self.events.watching():
-            future = self.executor.submit(task)
+        future = self.executor.submit(task)
         self.running[future] = task
         if future.done():
             self.collect(0)

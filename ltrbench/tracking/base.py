@@ -7,10 +7,8 @@ conf/tracking.
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,10 +40,6 @@ class Tracker(ABC):
         store is available again.
         """
 
-    def watching(self) -> AbstractContextManager[None]:
-        """Returns a context that encloses a run, for a tracker that measures the machine during the run."""
-        return contextlib.nullcontext()
-
     def summarize(  # noqa: B027  # optional: a tracker may have no parent runs
         self,
         folder: Path,
@@ -64,11 +58,6 @@ class Tracker(ABC):
                 row, such as "test/ndcg@10".
             claims: name of a pair of rows -> the claim about it, with its scope.
         """
-
-    @property
-    def measures_machine(self) -> bool:
-        """Whether a run measures the machine, which it can only do in the process of the run."""
-        return False
 
     @property
     def has_registry(self) -> bool:

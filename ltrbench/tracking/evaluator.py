@@ -35,16 +35,12 @@ try:
 except ImportError as error:
     raise ImportError("evaluating with MLflow needs the package mlflow: pip install mlflow") from error
 
-MODEL_TYPE = "ranker"
 METRICS_OF_EVALUATOR = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "precision@10")
 """The metrics of conf/config.yaml, which only Hydra reads; a test checks that the two agree."""
 
 # Key of evaluator_config -> its value, for the documentation.
 _KEYS = {
-    "query": "the name of a column",
-    "document": "the name of a column",
-    "weight": "the name of a column",
-    "position": "the name of a column",
+    **dict.fromkeys(("query", "document", "weight", "position"), "the name of a column"),
     "features": "a list of columns, the features of the model in this order",
     "metrics": "names of metrics, as in ['ndcg@10', 'map']",
     "convention": "the name of a convention, or a Convention",
@@ -61,7 +57,7 @@ class RankerEvaluator(ModelEvaluator):
 
     @classmethod
     def can_evaluate(cls, *, model_type: str | None, **_: Any) -> bool:
-        return model_type == MODEL_TYPE
+        return model_type == "ranker"
 
     def evaluate(
         self,
@@ -72,7 +68,7 @@ class RankerEvaluator(ModelEvaluator):
         model: Any = None,
         predictions: str | None = None,
         model_id: str | None = None,
-        **others: Any,
+        **_: Any,
     ) -> EvaluationResult:
         """Scores the documents, computes the metrics, and logs them to the run.
 
@@ -83,11 +79,9 @@ class RankerEvaluator(ModelEvaluator):
             predictions: column of the scores in the output of the model, if the output has several columns.
 
         Raises:
-            ConfigError: A key, metric or convention is unknown, or an argument is not supported.
+            ConfigError: A key, metric or convention is unknown.
             DataError: A column is missing, a value is invalid, or there is not one score per document.
         """
-        if others.get("extra_metrics") or others.get("custom_artifacts"):
-            raise ConfigError("extra_metrics and custom_artifacts are not supported; leave them out.")
         metrics, convention = _check_config(evaluator_config)
         frame = dataset.features_data
         if not isinstance(frame, pd.DataFrame):
@@ -103,17 +97,18 @@ class RankerEvaluator(ModelEvaluator):
         scores = _score(model, features, dataset, predictions)
         evaluation = evaluate(judged, scores[judged.positions], metrics, convention)
 
-        prefix = evaluator_config.get("metric_prefix", "")
-        means = {metric_key(f"{prefix}{name}"): mean for name, mean in evaluation.means.items()}
+        def key(name: str) -> str:
+            return metric_key(f"{evaluator_config.get('metric_prefix', '')}{name}")
+
+        means = {key(name): mean for name, mean in evaluation.means.items()}
         now = int(time.time() * 1000)
         of_data = {"dataset_name": dataset.name, "dataset_digest": dataset.digest}
         points = [
             Metric(name, mean, now, step=0, model_id=model_id, run_id=run_id, **of_data)
             for name, mean in means.items()
         ]
-        tags = [RunTag(metric_key(f"{prefix}convention"), evaluation.convention.name)]
         client = MlflowClient()
-        client.log_batch(run_id, metrics=points, tags=tags)
+        client.log_batch(run_id, metrics=points, tags=[RunTag(key("convention"), evaluation.convention.name)])
         record = {
             "convention": evaluation.convention.describe(),
             "documents": judged.num_documents,
@@ -129,15 +124,14 @@ class RankerEvaluator(ModelEvaluator):
         table = pd.DataFrame(
             {"query_id": queries, "num_documents": judged.query_sizes, **evaluation.per_query}
         )
-        names = {name: metric_key(f"{prefix}{name}") for name in ("per_query", "evaluation")}
-        client.log_table(run_id, table, f"{names['per_query']}.json")
-        client.log_dict(run_id, record, f"{names['evaluation']}.json")
-        contents = (json.loads(table.to_json(orient="split", index=False)), record)
-        artifacts = {
+        per_query = json.loads(table.to_json(orient="split", index=False))
+        artifacts = {}
+        client.log_table(run_id, table, f"{key('per_query')}.json")
+        client.log_dict(run_id, record, f"{key('evaluation')}.json")
+        for name, content in ((key("per_query"), per_query), (key("evaluation"), record)):
             # MLflow has made the run the active one.
-            name: JsonEvaluationArtifact(mlflow.get_artifact_uri(f"{name}.json"), content)  # type: ignore[no-untyped-call]
-            for name, content in zip(names.values(), contents, strict=True)
-        }
+            uri = mlflow.get_artifact_uri(f"{name}.json")
+            artifacts[name] = JsonEvaluationArtifact(uri, content)  # type: ignore[no-untyped-call]
         return EvaluationResult(metrics=means, artifacts=artifacts, run_id=run_id)  # type: ignore[no-untyped-call]
 
 
@@ -155,10 +149,7 @@ def _check_config(given: Mapping[str, Any]) -> tuple[list[str], Convention]:
         parse_metric(name)
     convention = given.get("convention", DEFAULT)
     # In the syntax of the command line, where True is true.
-    settings = {
-        str(key): value if isinstance(value, str) else str(value).lower()
-        for key, value in given.get("settings", {}).items()
-    }
+    settings = {str(key): str(value).lower() for key, value in given.get("settings", {}).items()}
     chosen = preset(convention) if isinstance(convention, str) else convention
     return list(dict.fromkeys(names)), with_settings(chosen, settings)
 
@@ -198,21 +189,13 @@ def _read_judged(
     frame: pd.DataFrame, dataset: EvaluationDataset, columns: Mapping[str, str], sort_queries: bool
 ) -> RankingDataset:
     """Returns the labels, queries and weights; `positions` is the row of each document in the frame."""
-    read = [columns[role] for role in ("query", "document", "weight") if role in columns]
+    given = {role: columns[role] for role in ("query", "document", "weight") if role in columns}
     labels = frame[columns["label"]] if dataset.labels_data is None else dataset.labels_data
-    judged = frame[list(dict.fromkeys(read))].copy()
+    judged = frame[list(dict.fromkeys(given.values()))].copy()
     judged[columns["label"]] = np.asarray(labels)
     judged[_ROW], judged[_NO_FEATURE] = np.arange(len(frame)), 0.0
-    return read_table(
-        judged,
-        label=columns["label"],
-        query=columns["query"],
-        document=columns.get("document"),
-        weight=columns.get("weight"),
-        position=_ROW,
-        features=[_NO_FEATURE],
-        sort_queries=sort_queries,
-    )
+    roles: dict[str, Any] = {**given, "label": columns["label"], "position": _ROW}
+    return read_table(judged, features=[_NO_FEATURE], sort_queries=sort_queries, **roles)
 
 
 def _score(model: Any, features: pd.DataFrame, dataset: EvaluationDataset, output: str | None) -> Scores:
@@ -229,20 +212,17 @@ def _score(model: Any, features: pd.DataFrame, dataset: EvaluationDataset, outpu
                 "scores with predictions='COLUMN'."
             )
         given = given.iloc[:, 0] if output is None else given[_existing(output, given)]
-    try:
-        scores = np.asarray(given)
-        # The dtype is kept, because scores may tie in it.
-        scores = scores if scores.dtype.kind in "iuf" else scores.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"the scores are not numbers ({error}); return one number per document.") from None
-    if scores.shape not in ((len(features),), (len(features), 1)):
+    scores = np.asarray(given)
+    if scores.dtype.kind not in "iuf":  # other dtypes are kept, because scores may tie in them
+        scores = pd.to_numeric(pd.Series(scores.reshape(-1)), errors="coerce").to_numpy(np.float64)
+    if scores.size != len(features):
         raise DataError(
-            f"the scores have shape {scores.shape}, but the data has {len(features)} documents; return one "
-            "score per document, in the order of the rows."
+            f"the scores have shape {np.shape(given)}, but the data has {len(features)} documents; return "
+            "one score per document, in the order of the rows."
         )
     scores = scores.reshape(-1)
     # Checked here, because `evaluate` does not know the rows of the frame.
     missing = np.flatnonzero(np.isnan(scores))
     if missing.size:
-        raise DataError(f"the score of row {missing[0] + 1} is NaN; every document needs a score.")
+        raise DataError(f"the score of row {missing[0] + 1} is NaN or no number; every document needs one.")
     return scores

@@ -20,13 +20,11 @@ import json
 import os
 import shutil
 import tempfile
-import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,13 +34,10 @@ from mlflow.exceptions import MlflowException
 from mlflow.models import Model
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS, MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 from mlflow.utils.validation import MAX_PARAMS_TAGS_PER_BATCH
-from numpy.typing import NDArray
 
 from ltrbench.errors import TrackingError
-from ltrbench.measure import now
 from ltrbench.plots import draw_run
 from ltrbench.provenance import without_password
-from ltrbench.rankers.importance import Importances
 from ltrbench.runs import FAILED, FINISHED, INTERRUPTED, RUN_FILES, Run, RunResult
 from ltrbench.tracking.base import Tracker
 from ltrbench.tracking.mlflow_entities import (
@@ -74,77 +69,17 @@ from ltrbench.tracking.mlflow_store import (
     INTERRUPTED_TAG,
     LAST_CALL,
     SQLITE,
-    SWEEP_ID,
     UPLOAD,
     Copy,
-    RunIdentity,
     as_tag,
-    children_of,
-    copies_of,
+    copies_of_job,
+    copies_with_digest,
     database_of,
     delete,
-    parent_of,
+    identity_tags,
     prepare_database,
     reaching,
-    stored_identity,
 )
-from ltrbench.untrusted import check_regular
-
-# ---- CPU, memory, disk and network usage during a run, measured by MLflow's monitors.
-
-_SECONDS_BETWEEN = 2.0
-
-
-class SystemMetrics:
-    """Samples while a block runs. MLflow's sampler needs an open run, but ltrbench logs only completed runs.
-
-    Raises:
-        TrackingError: psutil is not installed.
-    """
-
-    def __init__(self) -> None:
-        try:
-            import psutil  # noqa: F401  # required by MLflow's monitors
-        except ImportError:
-            raise TrackingError(
-                "tracking.system_metrics=true needs psutil: pip install 'ltrbench[system]'."
-            ) from None
-        self._points: list[Metric] = []
-
-    @contextlib.contextmanager
-    def sampling(self) -> Iterator[None]:
-        """Discards earlier samples, and samples in a thread until the block ends."""
-        self._points, ended = [], threading.Event()
-        thread = threading.Thread(target=self._sample, args=(ended,), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
-
-    def metrics(self) -> list[Metric]:
-        """Returns the samples, under the names that MLflow's UI shows as system metrics."""
-        return self._points
-
-    def _sample(self, ended: threading.Event) -> None:
-        from mlflow.system_metrics.metrics.cpu_monitor import CPUMonitor
-        from mlflow.system_metrics.metrics.disk_monitor import DiskMonitor
-        from mlflow.system_metrics.metrics.network_monitor import NetworkMonitor
-
-        kinds: list[Any] = [CPUMonitor, DiskMonitor, NetworkMonitor]
-        monitors = [kind() for kind in kinds]
-        step = 0
-        while True:
-            for monitor in monitors:
-                monitor.collect_metrics()
-                for name, value in monitor.aggregate_metrics().items():
-                    self._points.append(Metric(f"system/{name}", value, int(1000 * time.time()), step))
-                monitor.clear_metrics()
-            step += 1
-            if ended.wait(_SECONDS_BETWEEN):
-                return
-
 
 CHAMPION = "champion"
 """The alias of the version of a registered model that users should load."""
@@ -174,15 +109,12 @@ class MLflowTracker(Tracker):
             server.
         experiment: MLflow experiment of the runs; created if it does not exist.
         models: whether the model of a run is also logged as an MLflow model, to load, serve and register it.
-        system_metrics: whether CPU, memory, disk and network usage are measured during a run. Needs the extra
-            `system`, and slightly increases the measured times.
         num_stored: number of runs that this tracker has stored, without those that the store had already.
     """
 
     uri: str = "sqlite:///mlflow.db"
     experiment: str = "ltrbench"
     models: bool = True
-    system_metrics: bool = False
 
     def __post_init__(self) -> None:
         self.num_stored = 0
@@ -191,12 +123,8 @@ class MLflowTracker(Tracker):
         self._experiment_id = ""
         self._sweep: Path | None = None
         self._parent = ""
-        self._parent_params: set[str] = set()
-        self._parent_is_described = False
+        self._parent_params: set[str] | None = None  # None when the parent run has its title
         self._experiment_tags: dict[str, str] = {}
-        self._opened = ""
-        self._copies: dict[str, Copy] = {}
-        self._system = SystemMetrics() if self.system_metrics else None
 
     def open(self, sweep: str | None, identity: str = "") -> None:
         if not self.uri:
@@ -207,9 +135,6 @@ class MLflowTracker(Tracker):
             )
         self._client, self._database, self._parent = None, database_of(self.uri), ""
         self._sweep = None if sweep is None else Path(sweep).resolve()
-        self._parent_params, self._parent_is_described = set(), False
-        self._experiment_tags, self._copies = {}, {}
-        self._opened = now()
         with reaching(self._address, ANSWER, _OTHER_STORE):
             address = self.uri
             if self._database is not None:
@@ -218,124 +143,87 @@ class MLflowTracker(Tracker):
                 address = f"{SQLITE}{self._database}"
             client = MlflowClient(tracking_uri=address)
             self._experiment_id = self._find_or_create_experiment(client)
-            if sweep is not None and not (identity and self._reuse_parent(client, identity)):
-                tags = {**origin_tags(), "sweep": sweep, "kind": "sweep"}
-                if identity:
-                    tags[SWEEP_ID] = as_tag(identity)
-                parent = client.create_run(self._experiment_id, run_name=sweep, tags=tags)
-                self._parent = parent.info.run_id
+            if sweep is not None:
+                self._open_parent(client, sweep, as_tag(identity))
         self._client = client
 
-    def _reuse_parent(self, client: MlflowClient, identity: str) -> bool:
-        """Continues the parent run of a sweep with its children; returns whether there is one."""
-        parent = parent_of(client, self._experiment_id, identity)
-        if parent is None or self._sweep is None:
-            return False
+    def _open_parent(self, client: MlflowClient, sweep: str, identity: str) -> None:
+        """Continues the oldest parent run with the identity of the sweep, or creates one."""
+        query = f"tags.sweep_id = '{identity}' AND tags.kind = 'sweep'"
+        order = ["attributes.start_time ASC"]
+        found = client.search_runs([self._experiment_id], query, order_by=order) if identity else []
+        if found:
+            parent = found[0]
+            client.update_run(parent.info.run_id, status="RUNNING")
+        else:
+            tags = {**origin_tags(), "sweep": sweep, "kind": "sweep"}
+            tags |= {"sweep_id": identity} if identity else {}
+            parent = client.create_run(self._experiment_id, run_name=sweep, tags=tags)
         self._parent, self._parent_params = parent.info.run_id, set(parent.data.params)
-        client.update_run(self._parent, status="RUNNING")
-        children = children_of(client, self._experiment_id, self._parent, self._sweep)
-        self._copies = {child.run_id: child for child in children}
-        return True
-
-    @property
-    def measures_machine(self) -> bool:
-        return self.system_metrics
 
     @property
     def has_registry(self) -> bool:
         return self.models
 
-    @contextlib.contextmanager
-    def watching(self) -> Iterator[None]:
-        with self._system.sampling() if self._system else contextlib.nullcontext():
-            yield
-
     def log(self, run: Run) -> None:
-        client, identity = self._opened_client(), stored_identity(run, self._sweep)
+        client, identity = self._opened_client(), identity_tags(run, self._sweep)
         with self._reaching(ANSWER):
             self._describe_parent(client, run.result)
-            same = self._copies_with_content(client, identity, run.result)
-        kept = next((copy for copy in same if copy.is_complete), None)
-        if kept is None:
-            kept = self._store(client, run, identity)
+            same = self._copies_of(client, identity["run_digest"])
+        kept = next((copy for copy in same if copy.is_complete), None) or self._store(client, run, identity)
         with self._reaching(ANSWER):
             if self._parent and not kept.parent:
                 # The run was logged without its sweep.
                 client.set_tag(kept.run_id, MLFLOW_PARENT_RUN_ID, self._parent)
-                kept = kept._replace(parent=self._parent)
-            self._copies[kept.run_id] = kept
             # Last, so that an interruption leaves too many copies, which the next call deletes, and not none.
-            for copy in self._obsolete(kept, same, identity):
+            replaced = [copy for copy in same if copy.parent in ("", self._parent) and not copy.is_complete]
+            if self._parent and "job" in identity:
+                replaced += copies_of_job(client, self._experiment_id, self._parent, identity["job"])
+            for copy in {copy.run_id: copy for copy in replaced if copy.run_id != kept.run_id}.values():
                 delete(client, copy)
-                self._copies.pop(copy.run_id, None)
 
-    def _copies_with_content(
-        self, client: MlflowClient, identity: RunIdentity, result: RunResult
-    ) -> list[Copy]:
-        """Returns the copies with the content of a run, those of this sweep first."""
-        same = [copy for copy in self._copies.values() if copy.digest == identity.digest]
-        # A run that finished later cannot be in the store: only one process logs the folders of a sweep.
-        if result.finished < self._opened and not any(copy.is_complete for copy in same):
-            known = {copy.run_id for copy in same}
-            stored = copies_of(client, self._experiment_id, identity, self._sweep)
-            same += [copy for copy in stored if copy.run_id not in known]
-        return same
+    def _copies_of(self, client: MlflowClient, digest: str) -> list[Copy]:
+        """Returns the copies of a content, those of this sweep first."""
+        copies = copies_with_digest(client, self._experiment_id, digest)
+        return sorted(copies, key=lambda copy: copy.parent != self._parent)
 
-    def _obsolete(self, kept: Copy, same: list[Copy], identity: RunIdentity) -> list[Copy]:
-        """Returns the copies that `kept` replaces: incomplete ones, and those of its folder in this sweep."""
-        of_folder = [copy for copy in self._copies.values() if self._parent and copy.job == identity.job]
-        copies = {copy.run_id: copy for copy in (*same, *of_folder) if copy.run_id != kept.run_id}
-        return [
-            copy
-            for copy in copies.values()
-            if (copy.parent == self._parent and self._parent)
-            or (not copy.is_complete and copy.parent in ("", self._parent))
-        ]
-
-    def _store(self, client: MlflowClient, run: Run, identity: RunIdentity) -> Copy:
+    def _store(self, client: MlflowClient, run: Run, identity: Mapping[str, str]) -> Copy:
         """Stores a run as a new MLflow run."""
         # Read before anything is sent, so that a damaged folder leaves nothing in the store.
-        content = read_all(run)
+        content, result, model_id = read_all(run), run.result, ""
         with tempfile.TemporaryDirectory() as temporary:
             files = Path(temporary, "run")
+            tags = {**run_tags(run, self._parent), **identity}
+            if tables := _stage(run, content, files):
+                # Makes the UI offer the tables for a comparison of runs.
+                tags[MLFLOW_LOGGED_ARTIFACTS] = json.dumps(
+                    [{"path": path, "type": "table"} for path in tables]
+                )
             with self._reaching(ANSWER):
-                tables = _stage(run, content, files)
-                copy = self._create(client, run, identity, tables)
-            with _killed_where_incomplete(client, copy.run_id):
+                started = milliseconds(result.started)
+                created = client.create_run(self._experiment_id, started, tags, run_name(result))
+            run_id = str(created.info.run_id)
+            with _killed_where_incomplete(client, run_id):
                 with self._reaching(ANSWER):
-                    model_id = self._create_model(client, copy.run_id, run)
-                    self._send_values(client, copy.run_id, run.result, content.metrics, model_id)
+                    model_id = self._create_model(client, run_id, run)
+                    self._send_values(client, run_id, result, content.metrics, model_id)
                 with self._reaching(UPLOAD):
-                    client.log_artifacts(copy.run_id, str(files))
+                    client.log_artifacts(run_id, str(files))
                     if model_id:
                         saved = Path(temporary, "model")
-                        save_model(run, saved, mlflow_model=Model(run_id=copy.run_id, model_id=model_id))
+                        save_model(run, saved, mlflow_model=Model(run_id=run_id, model_id=model_id))
                         client.log_model_artifacts(model_id, str(saved))
                 with self._reaching(ANSWER):
                     if model_id:
                         client.finalize_logged_model(model_id, "READY")
-                    is_interrupted = run.result.status == FAILED and run.result.error == INTERRUPTED
+                    is_interrupted = result.status == FAILED and result.error == INTERRUPTED
                     if is_interrupted:
                         # Only now, because with this tag the copy counts as complete although it is KILLED.
-                        client.set_tag(copy.run_id, INTERRUPTED_TAG, "true")
-                    status = _MLFLOW_STATUS["interrupted" if is_interrupted else run.result.status]
-                    client.set_terminated(copy.run_id, status, milliseconds(run.result.finished))
+                        client.set_tag(run_id, INTERRUPTED_TAG, "true")
+                    status = _MLFLOW_STATUS["interrupted" if is_interrupted else result.status]
+                    client.set_terminated(run_id, status, milliseconds(result.finished))
         self.num_stored += 1
-        return copy._replace(is_complete=True, models=(model_id,) if model_id else ())
-
-    def _create(self, client: MlflowClient, run: Run, identity: RunIdentity, tables: list[str]) -> Copy:
-        """Creates the MLflow run of a run, with its tags."""
-        tags = {**run_tags(run, self._parent), **identity.tags, "folder": identity.folder}
-        if tables:
-            # Makes the UI offer the tables for a comparison of runs.
-            tags[MLFLOW_LOGGED_ARTIFACTS] = json.dumps([{"path": path, "type": "table"} for path in tables])
-        created = client.create_run(
-            self._experiment_id, milliseconds(run.result.started), tags, run_name(run.result)
-        )
-        run_id = created.info.run_id
-        copy = Copy(run_id, identity.digest, identity.job, self._parent, is_complete=False)
-        self._copies[run_id] = copy
-        return copy
+        return Copy(run_id, self._parent, is_complete=True, models=(model_id,) if model_id else ())
 
     def _create_model(self, client: MlflowClient, run_id: str, run: Run) -> str:
         """Creates the MLflow model of a run, without its files; returns its id, "" if there is none."""
@@ -351,7 +239,6 @@ class MLflowTracker(Tracker):
             },
         )
         client.log_outputs(run_id, [LoggedModelOutput(made.model_id, run.result.best_iteration or 0)])
-        self._copies[run_id] = self._copies[run_id]._replace(models=(made.model_id,))
         return str(made.model_id)
 
     def _send_values(
@@ -359,8 +246,6 @@ class MLflowTracker(Tracker):
     ) -> None:
         """Sends data sets, metrics and parameters, and adds the metrics to the columns of the run list."""
         client.log_inputs(run_id, run_inputs(result))
-        if self._system is not None:
-            metrics = [*metrics, *self._system.metrics()]
         # The client splits both into requests of the size that a server accepts.
         client.log_batch(run_id, metrics=_of_model(metrics, model_id), params=run_params(result))
         tags = experiment_tags(self._experiment_id, self._experiment_tags, (item.key for item in metrics))
@@ -369,16 +254,15 @@ class MLflowTracker(Tracker):
         self._experiment_tags |= tags
 
     def _describe_parent(self, client: MlflowClient, result: RunResult) -> None:
-        """Sets the title and the parameters of the sweep, from the first logged job that is not a trial: the
-        settings of a trial do not hold for all jobs."""
-        if not self._parent or self._parent_is_described or result.trial:
+        """Sets the title and the parameters of the sweep, from the first logged job that is not a trial."""
+        if not self._parent or self._parent_params is None or result.trial:
             return
         client.update_run(self._parent, name=sweep_title(result))
         tags = [RunTag("command", shortened(sweep_command(result), MAX_TAG_LENGTH))]
         # MLflow refuses to change a parameter.
         added = [param for param in sweep_params(result) if param.key not in self._parent_params]
         client.log_batch(self._parent, params=added[: MOST_PARAMS - len(self._parent_params)], tags=tags)
-        self._parent_is_described = True
+        self._parent_params = None
 
     def summarize(
         self,
@@ -448,11 +332,8 @@ class MLflowTracker(Tracker):
 
     def _find_logged(self, client: MlflowClient, run: Run) -> Copy | None:
         """Returns the complete copy of a run, stored by this command or an earlier one, or None."""
-        identity = stored_identity(run, self._sweep)
-        same = [copy for copy in self._copies.values() if copy.digest == identity.digest]
-        if not any(copy.is_complete for copy in same):
-            same = copies_of(client, self._experiment_id, identity, self._sweep)
-        return next((copy for copy in same if copy.is_complete), None)
+        copies = self._copies_of(client, identity_tags(run, self._sweep)["run_digest"])
+        return next((copy for copy in copies if copy.is_complete), None)
 
     def close(self, status: str) -> None:
         if self._parent:
@@ -524,30 +405,24 @@ class Content(NamedTuple):
     """The contents of the files of a run, read and checked."""
 
     metrics: list[Metric]
-    per_query: Mapping[str, NDArray[Any]]
-    importances: Importances
+    tables: dict[str, pd.DataFrame]
 
 
 def read_all(run: Run) -> Content:
     """Reads every file of a run that will be logged.
 
     Raises:
-        ResultError: A file is damaged, or is not a regular file.
+        ResultError: A file is damaged.
     """
-    for path in _files(run.path):
-        check_regular(path)
     run.input_example()
     run.trials()
-    return Content(run_metrics(run), run.per_query(), run.importances())
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Yields the files that `_stage` collects, to check their types: a named pipe never ends."""
-    for path in (folder / name for name in RUN_FILES):
-        if path.is_dir():
-            yield from (file for file in path.rglob("*") if not file.is_dir())
-        elif path.exists() or path.is_symlink():
-            yield path
+    per_query, importances, tables = run.per_query(), run.importances(), {}
+    if per_query:
+        tables["per_query"] = pd.DataFrame(per_query)
+    if importances.values:
+        names = np.array(importances.feature_names, dtype=object)
+        tables["importances"] = pd.DataFrame({"feature": names, **importances.values})
+    return Content(run_metrics(run), tables)
 
 
 def _stage(run: Run, content: Content, folder: Path) -> list[str]:
@@ -559,26 +434,15 @@ def _stage(run: Run, content: Content, folder: Path) -> list[str]:
             shutil.copytree(source, folder / name, copy_function=os.symlink)
         elif source.exists():
             (folder / name).symlink_to(source)
-    tables = []
-    if run.result.status == FINISHED:
-        if not run.result.trial:  # a search has many trials, and MLflow draws their learning curves itself
-            draw_run(run, folder / "pictures")
-        for name, table in _tables(content):
-            (folder / "tables").mkdir(exist_ok=True)
-            # The form of MLflow's own tables, which the UI compares between runs.
-            table.to_json(folder / "tables" / name, orient="split", index=False)
-            tables.append(f"tables/{name}")
-    return tables
-
-
-def _tables(content: Content) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yields the name and the contents of each table."""
-    if content.per_query:
-        yield "per_query.json", pd.DataFrame(content.per_query)
-    importances = content.importances
-    if importances.values:
-        names = np.array(importances.feature_names, dtype=object)
-        yield "importances.json", pd.DataFrame({"feature": names, **importances.values})
+    if run.result.status != FINISHED:
+        return []
+    if not run.result.trial:  # a search has many trials, and MLflow draws their learning curves itself
+        draw_run(run, folder / "pictures")
+    for name, table in content.tables.items():
+        (folder / "tables").mkdir(exist_ok=True)
+        # The form of MLflow's own tables, which the UI compares between runs.
+        table.to_json(folder / "tables" / f"{name}.json", orient="split", index=False)
+    return [f"tables/{name}.json" for name in content.tables]
 
 
 def _of_model(metrics: list[Metric], model_id: str) -> list[Metric]:

@@ -39,7 +39,6 @@ from ltrbench.provenance import plain, without_password
 from ltrbench.rankers.base import SHARED
 from ltrbench.rankers.saved import ranker_class
 from ltrbench.runs import LearningCurve, Run, RunResult
-from ltrbench.tables import figure
 from ltrbench.untrusted import visible
 
 # ---- The columns of the run list in the MLflow UI: the NDCG of every run.
@@ -52,20 +51,18 @@ from ltrbench.untrusted import visible
 # The value has both forms that MLflow reads: a name and a state as JSON (3.17), and the keys of the state
 # themselves (earlier versions).
 
-VIEW = "ltrbench"
-"""Name of the view in the UI's menu of views and in the address of the run list."""
-
-VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
+_VIEW = "ltrbench"  # the name of the view in the UI's menu of views and in the address of the run list
+_VIEW_TAG = f"mlflow.sharedViewState.{_VIEW}"
 
 _METRIC_WIDTH = 142  # pixels; fits the name of a metric and all digits of a value
 
 
 def run_list(experiment_id: str) -> str:
     """Returns the path of the run list with the columns of the view, relative to the address of a server."""
-    return f"/#/experiments/{experiment_id}/runs?workflowType=machine_learning&viewStateShareKey={VIEW}"
+    return f"/#/experiments/{experiment_id}/runs?workflowType=machine_learning&viewStateShareKey={_VIEW}"
 
 
-def experiment_tags(experiment_id: str, known: dict[str, str], keys: Iterable[str]) -> dict[str, str]:
+def experiment_tags(experiment_id: str, known: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:
     """Returns the tags to set so that the view of an experiment shows these metrics; empty if it does
     already.
 
@@ -76,9 +73,17 @@ def experiment_tags(experiment_id: str, known: dict[str, str], keys: Iterable[st
         keys: keys of metrics, such as "test/ndcg_at_10".
     """
     tags = {}
-    state = view(known.get(VIEW_TAG), shown_metrics(keys))
-    if state is not None:
-        tags[VIEW_TAG] = state
+    columns = [f"metrics.`{key}`" for key in shown_metrics(keys)]
+    # A view that the UI has written has no columns at this key.
+    before = json.loads(known[_VIEW_TAG]).get("selectedColumns", []) if _VIEW_TAG in known else None
+    if before:
+        columns = list(dict.fromkeys([*before, *columns]))
+    if before is None or (before and columns != before):
+        widths = dict.fromkeys(columns, _METRIC_WIDTH)
+        state = {"selectedColumns": columns, "columnOrder": columns, "columnWidths": widths}
+        now = int(time.time() * 1000)
+        value = {"name": _VIEW, "createdAt": now, "updatedAt": now, "state": json.dumps(state), **state}
+        tags[_VIEW_TAG] = json.dumps(value)
     if MLFLOW_RUN_NOTE not in known:  # The key of the description is the same for experiments and runs.
         tags[MLFLOW_RUN_NOTE] = f"[Runs with their metrics]({run_list(experiment_id)[1:]})"
     return tags
@@ -91,43 +96,11 @@ def shown_metrics(keys: Iterable[str]) -> list[str]:
     >>> shown_metrics(["test/ndcg_at_5", "test/ndcg_at_10", "test/map", "valid/ndcg_at_10", "seconds/fit"])
     ['test/ndcg_at_10', 'test/ndcg_at_5', 'valid/ndcg_at_10', 'seconds/fit']
     """
-    known = sorted(set(keys), key=lambda key: (-_cutoff(key), key))
+    known = sorted(set(keys), key=lambda key: (-int(re.sub(r".*_at_(\d+)$|.*", r"\1", key) or 0), key))
     of_test = [key for key in known if key.startswith("test/")]
     shown = [key for key in of_test if key.startswith("test/ndcg")] or of_test
     beside = (f"valid/{shown[0].removeprefix('test/')}", "seconds/fit") if shown else ()
     return [*shown, *(key for key in beside if key in known)]
-
-
-def _cutoff(key: str) -> int:
-    digits = key.rpartition("_at_")[2]
-    return int(digits) if digits.isdecimal() else 0
-
-
-def view(known: str | None, metrics: Sequence[str]) -> str | None:
-    """Returns the value of the view's tag; None if it shows these metrics already or a user has changed
-    it."""
-    columns = [f"metrics.`{key}`" for key in metrics]
-    if known is not None:
-        of_before = _columns(known)
-        columns = [*of_before, *(column for column in columns if column not in of_before)]
-        if not of_before or columns == of_before:
-            return None
-    state = {
-        "selectedColumns": columns,
-        "columnOrder": columns,
-        "columnWidths": dict.fromkeys(columns, _METRIC_WIDTH),
-    }
-    now = int(time.time() * 1000)
-    return json.dumps({"name": VIEW, "createdAt": now, "updatedAt": now, "state": json.dumps(state), **state})
-
-
-def _columns(value: str) -> list[str]:
-    """Returns the columns of a view that ltrbench wrote; empty for a view of the UI, which has another
-    form."""
-    try:
-        return list(json.loads(value)["selectedColumns"])
-    except (ValueError, LookupError, TypeError):
-        return []
 
 
 COMMAND = "python -m ltrbench"
@@ -148,7 +121,6 @@ MOST_PARAMS = 40
 _NO_PARAMETERS = re.compile(
     r"(tracking|executor|progress|register|study)(\.|$)|importance\.(?!kinds$)|data\.(_target_|obtain|published|fetch)"
 )
-_NAMES_OF_A_RUN = ("model", "params", "data")
 _SHARED = re.compile(rf"model\.({'|'.join(SHARED)}|seed|early_stopping.*)$")
 # The groups of parameters of a run in their order, after its model, data and command.
 _GROUPS = (re.compile(r"search\."), _SHARED, re.compile(r"model\."), re.compile(r"data\."), re.compile(""))
@@ -210,39 +182,13 @@ def sweep_title(result: RunResult) -> str:
     return _name(f"{title}: {settings}" if settings else title)
 
 
-_GROUPS_OF_A_NODE = ("model", "data", "params")
-"""Groups whose YAML files define only settings below the node of the same name."""
-
-
 def sweep_params(result: RunResult) -> list[Param]:
-    """Returns the parameters that are known to hold for all jobs of the sweep that a run belongs to.
-
-    These are each swept setting with all of its values, the other settings of the command, and the composed
-    configuration without empty values, except below a swept group, and below `model` and `data`, whose
-    settings may depend on swept ones. If the sweep is over experiments, no composed setting is included,
-    because an experiment may change any of them.
-    """
+    """Returns the parameters of the sweep that a run belongs to: its models and data sets, each swept setting
+    with all of its values, and the other settings of the command."""
     given = {key: value for key, value in settings_of_overrides(result.overrides or ()).items() if value}
     swept = {key: ", ".join(values) for key, values in result.swept.items()}
-    composed: dict[str, Any] = {}
-    if all(key in _GROUPS_OF_A_NODE or _is_plain(key, result.config) for key in swept):
-        of_some_jobs = ("model.", "data.", *(f"{key}." for key in swept))
-        flat = _flat(result, result.config)
-        composed = {name: value for name, value in flat.items() if not name.startswith(of_some_jobs)}
-    values = {**given, **composed, **swept}
-    named = [name for name in _NAMES_OF_A_RUN if name in composed]
-    shown = [name for name, value in composed.items() if _is_shown(name, value)]
-    return _params({name: values[name] for name in [*named, *swept, *given, *shown]})
-
-
-def _is_plain(key: str, config: Mapping[str, Any]) -> bool:
-    """Returns whether a swept setting is a value of the configuration, not a group of YAML files."""
-    value: Any = config
-    for part in key.split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            return False
-        value = value[part]
-    return not isinstance(value, Mapping)
+    names = {} if "experiment" in swept else _names(result)
+    return _params({**names, **swept, **{key: value for key, value in given.items() if key not in swept}})
 
 
 def sweep_command(result: RunResult) -> str:
@@ -386,9 +332,7 @@ def _drift(result: RunResult) -> str:
     if not result.drift.get("drifted"):
         return ""
     theirs, ours = result.drift["own"], result.drift["ours"]
-    return ", ".join(
-        f"{name}: own {figure(theirs[name], '.9f')}, ours {figure(ours[name], '.9f')}" for name in ours
-    )
+    return ", ".join(f"{name}: own {theirs[name]:.9f}, ours {ours[name]:.9f}" for name in ours)
 
 
 _OF_SEARCH = (
@@ -405,7 +349,9 @@ def run_params(result: RunResult) -> list[Param]:
     settings = result.settings
     if result.search:
         settings["search"] = {name: result.search[name] for name in _OF_SEARCH if name in result.search}
-    flat = _flat(result, settings)
+    if not (settings.get("replicates") or {}).get("number"):
+        settings.pop("replicates", None)
+    flat = dict(_flatten(settings))
     repeated = {name for name in flat if name.startswith("params.") or name != _of_ranker(name, flat)}
     given = {_of_ranker(name, flat) for name in settings_of_overrides(result.overrides or ())}
     defaults = dict(_flatten(_defaults(str(settings.get("model", {}).get("_target_"))), "model."))
@@ -418,35 +364,25 @@ def run_params(result: RunResult) -> list[Param]:
     ]
     # A stable sort, so that the settings of a group stay in the order of the YAMLs.
     shown.sort(key=lambda name: (name not in given, _group(name)))
-    order = [*_NAMES_OF_A_RUN, *(name for name in shown if name not in repeated)]
-    return _params({name: flat[name] for name in order})
+    return _params({**_names(result), **{name: flat[name] for name in shown if name not in repeated}})
 
 
 def _of_ranker(name: str, settings: Mapping[str, Any]) -> str:
-    """Returns the key below `model` that repeats a setting, or the key of the setting itself.
-
-    >>> _of_ranker("params.l2", {"model.l2": 1}), _of_ranker("data.seed", {"model.l2": 1})
-    ('model.l2', 'data.seed')
-    """
+    """Returns the key below `model` that repeats a setting, or the key of the setting itself."""
     repeated = f"model.{name.removeprefix('params.')}"
     return repeated if repeated in settings else name
 
 
 def _group(name: str) -> int:
-    return next(place for place, pattern in enumerate(_GROUPS) if pattern.match(name))
+    return next(number for number, pattern in enumerate(_GROUPS) if pattern.match(name))
 
 
 def _is_shown(name: str, value: Any) -> bool:
     return not _NO_PARAMETERS.match(name) and value not in (None, [], {})
 
 
-def _flat(result: RunResult, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the names of model, parameters and data, and each setting under its dotted key."""
-    replicates = settings.get("replicates") or {}
-    if replicates.get("number") is None:
-        settings = {name: value for name, value in settings.items() if name != "replicates"}
-    names = (result.model, result.params, result.data.get("name"))
-    return {**dict(zip(_NAMES_OF_A_RUN, names, strict=True)), **dict(_flatten(settings))}
+def _names(result: RunResult) -> dict[str, Any]:
+    return {"model": result.model, "params": result.params, "data": result.data.get("name")}
 
 
 def _defaults(target: str) -> dict[str, Any]:
@@ -497,7 +433,10 @@ def run_metrics(run: Run) -> list[Metric]:
 def end_metrics(run: Run, curve: LearningCurve) -> list[Metric]:
     """Returns the values of the kept model at step 0: the NDCG, the other metrics, those of train, costs."""
     result, moment = run.result, milliseconds(run.result.finished) or 0
-    of_curve = _at_iteration(curve, result.best_iteration)
+    of_curve: dict[str, float | None] = {}
+    if result.best_iteration in curve.iterations:
+        kept = curve.iterations.index(result.best_iteration)
+        of_curve = {name: values[kept] for name, values in curve.values.items()}
     values: dict[str, float | None] = {
         **dict(sorted(result.metrics.items(), key=lambda item: not item[0].startswith("test/"))),
         # The metrics of result.json are the published ones.
@@ -515,14 +454,6 @@ def plain_metrics(figures: Mapping[str, float]) -> list[Metric]:
     """Returns one point at step 0 for each value."""
     now = int(time.time() * 1000)
     return [Metric(metric_key(name), value, now, 0) for name, value in figures.items()]
-
-
-def _at_iteration(curve: LearningCurve, iteration: int | None) -> dict[str, float | None]:
-    """Returns the values of the curve at the kept iteration."""
-    if iteration not in curve.iterations:
-        return {}
-    place = curve.iterations.index(iteration)
-    return {name: values[place] for name, values in curve.values.items()}
 
 
 def metric_key(name: str) -> str:

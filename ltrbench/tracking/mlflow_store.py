@@ -20,14 +20,11 @@ import sqlite3
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from mlflow import MlflowClient
-from mlflow.entities import Run as MlflowRun
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST, ErrorCode
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from ltrbench.errors import ResultError, TrackingError
@@ -36,7 +33,6 @@ from ltrbench.runs.record import RUN_REMEDY
 from ltrbench.tracking.mlflow_entities import shortened
 
 SQLITE = "sqlite:///"
-_SECONDS_TO_UNLOCK = 5
 
 ANSWER = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "5", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
 """Limits of a call without files: an unreachable server costs ten seconds; MLflow's default is minutes."""
@@ -52,26 +48,58 @@ _ALWAYS = {
     # deleted, or replaced by its backup.
     "MLFLOW_SQLALCHEMYSTORE_POOLCLASS": "NullPool",
 }
+# Logger -> its level during a call: silent are migrations, retries (a failure raises one error), and the
+# steps of saving a model.
+_LEVELS = {
+    **dict.fromkeys(("alembic", "mlflow.store.db", "urllib3.connectionpool"), logging.CRITICAL),
+    "mlflow.pyfunc": logging.WARNING,
+}
 
 
 @contextlib.contextmanager
 def reaching(address: str, limits: Mapping[str, str], remedy: str) -> Iterator[None]:
-    """Converts any error of the store into a TrackingError with the remedy.
+    """Converts any error of the store into a TrackingError with the remedy, and silences MLflow's loggers.
+
+    Environment variables and the levels of loggers are restored afterwards; variables that the user has set
+    are kept.
 
     Args:
         address: address of the store, with its password masked.
         limits: `ANSWER`, `UPLOAD` or `LAST_CALL`.
     """
-    with environment({**limits, **_ALWAYS}), _quiet():
-        try:
+    added = {name: value for name, value in {**limits, **_ALWAYS}.items() if name not in os.environ}
+    levels = {name: logging.getLogger(name).level for name in _LEVELS}
+    os.environ.update(added)
+    _set_levels(_LEVELS)
+    try:
+        with warnings.catch_warnings():
+            # A warning about MLflow's own types when `mlflow.pyfunc` is imported.
+            warnings.filterwarnings("ignore", ".*type hint is inferred as AnyType", UserWarning)
             yield
-        except TrackingError:
-            raise
-        # The store raises exceptions of MLflow, of its database and of its network layer.
-        except Exception as error:
-            raise TrackingError(
-                f"the MLflow store {address} cannot be used: {_first_line(error)}. {remedy}"
-            ) from error
+    except TrackingError:
+        raise
+    # The store raises exceptions of MLflow, of its database and of its network layer.
+    except Exception as error:
+        raise TrackingError(
+            f"the MLflow store {address} cannot be used: {_first_line(error)}. {remedy}"
+        ) from error
+    finally:
+        _set_levels(levels)
+        for name in added:
+            del os.environ[name]
+
+
+def _set_levels(levels: Mapping[str, int]) -> None:
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or ["no reason given"]
+    # Every network layer repeats the request; the innermost message has the cause.
+    _, layered, innermost = lines[0].rpartition("(Caused by ")
+    reason = innermost.rstrip("'\")") if layered else innermost.rstrip(".")
+    return f"{type(error).__name__}: {shortened(reason, 300)}"
 
 
 def database_of(uri: str) -> Path | None:
@@ -83,24 +111,18 @@ def database_of(uri: str) -> Path | None:
 def prepare_database(database: Path) -> None:
     """Creates the database, completely or not at all; if it exists, checks that it is writable.
 
+    Two processes that migrate the same file corrupt it, and an interrupted migration cannot be continued, so
+    a new database gets its name when it is complete.
+
     Raises:
         sqlite3.Error: Not a database, locked, or read-only. MLflow would retry for minutes instead.
     """
-    if not database.exists():
-        create_database(database)
+    if database.exists():
+        connecting = sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=5)
+        with contextlib.closing(connecting) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.rollback()
         return
-    address = f"{database.as_uri()}?mode=rw"
-    connecting = sqlite3.connect(address, uri=True, timeout=_SECONDS_TO_UNLOCK)
-    with contextlib.closing(connecting) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        connection.rollback()
-
-
-def create_database(database: Path) -> None:
-    """Creates and migrates a database under a temporary name, and renames it when it is complete.
-
-    Two processes that migrate the same file corrupt it, and an interrupted migration cannot be continued.
-    """
     database.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=database.parent, prefix=".partial-") as staging:
         whole = Path(staging, database.name)
@@ -110,83 +132,14 @@ def create_database(database: Path) -> None:
             database.hardlink_to(whole)
         except FileExistsError:
             return
-        except OSError:
-            # The file system has no hard links.
+        except OSError:  # the file system has no hard links
             whole.rename(database)
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or ["no reason given"]
-    # Every network layer repeats the request; the innermost message has the cause.
-    _, layered, innermost = lines[0].rpartition("(Caused by ")
-    reason = innermost.rstrip("'\")") if layered else innermost.rstrip(".")
-    return f"{type(error).__name__}: {shortened(reason, 300)}"
-
-
-@contextlib.contextmanager
-def environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables that MLflow reads, without replacing those of the user."""
-    added = {name: value for name, value in wanted.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            del os.environ[name]
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Silences messages that need no action: migrations of a new database, retries (a failure raises one
-    error), the steps of saving a model, and a warning about MLflow's own types when `mlflow.pyfunc` is
-    imported."""
-    least = {
-        "alembic": logging.CRITICAL,
-        "mlflow.store.db": logging.CRITICAL,
-        "urllib3.connectionpool": logging.CRITICAL,
-        "mlflow.pyfunc": logging.WARNING,
-    }
-    loggers = [logging.getLogger(name) for name in least]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(least[logger.name])
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*type hint is inferred as AnyType", UserWarning)
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
 
 
 # ---- The copies of run folders in an experiment.
 
-_COMPLETE = ("FINISHED", "FAILED")
-_RUN_DIGEST, _JOB, SWEEP_ID = "run_digest", "job", "sweep_id"
-
 INTERRUPTED_TAG = "interrupted"
 """Tag of the copy of an interrupted run, set when only its end is not stored yet."""
-
-
-@dataclass(frozen=True)
-class RunIdentity:
-    """The folder and the content of a run.
-
-    Attributes:
-        digest: digest of result.json.
-        folder: absolute path.
-        job: folder relative to the folder of the sweep; the absolute path if it is not below it.
-    """
-
-    digest: str
-    folder: str
-    job: str
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """The tags that identify a copy."""
-        below = {} if self.job == self.folder else {_JOB: self.job}
-        return {_RUN_DIGEST: self.digest, **below}
 
 
 class Copy(NamedTuple):
@@ -198,38 +151,27 @@ class Copy(NamedTuple):
     """
 
     run_id: str
-    digest: str
-    job: str
     parent: str
     is_complete: bool
-    models: tuple[str, ...] = ()
+    models: tuple[str, ...]
 
 
-def stored_identity(run: Run, sweep: Path | None) -> RunIdentity:
-    """Returns the identity of a run in the sweep with this folder; None: in no sweep.
+def identity_tags(run: Run, sweep: Path | None) -> dict[str, str]:
+    """Returns the tags that identify the copy of a run: the digest of its result.json and its folder, and in
+    the sweep with this folder the folder relative to it.
 
     Raises:
         ResultError: result.json cannot be read.
     """
-    path = run.path / RESULT_FILE
+    path, folder = run.path / RESULT_FILE, run.path.resolve()
     try:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise ResultError(f"{path} cannot be read: {error.strerror}. {RUN_REMEDY}.") from None
-    folder = run.path.resolve()
-    return RunIdentity(digest, str(folder), _job(folder, sweep))
-
-
-def _job(folder: Path, sweep: Path | None) -> str:
-    is_below = sweep is not None and folder.is_relative_to(sweep) and folder != sweep
-    return str(folder.relative_to(sweep) if is_below and sweep is not None else folder)
-
-
-def parent_of(client: MlflowClient, experiment_id: str, identity: str) -> MlflowRun | None:
-    """Returns the oldest parent run of the sweep with this identity, or None."""
-    query = f"tags.{SWEEP_ID} = '{as_tag(identity)}' AND tags.kind = 'sweep'"
-    order = ["attributes.start_time ASC"]
-    return next(iter(client.search_runs([experiment_id], query, max_results=1, order_by=order)), None)
+    tags = {"run_digest": digest, "folder": str(folder)}
+    if sweep is not None and folder.is_relative_to(sweep) and folder != sweep:
+        tags["job"] = str(folder.relative_to(sweep))
+    return tags
 
 
 def as_tag(identity: str) -> str:
@@ -237,49 +179,33 @@ def as_tag(identity: str) -> str:
     return re.sub(r"[^\w.-]", "_", identity)
 
 
-def children_of(client: MlflowClient, experiment_id: str, parent: str, sweep: Path) -> list[Copy]:
-    query = f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{parent}'"
-    return [_copy(entity, sweep) for entity in _search(client, experiment_id, query)]
-
-
-def copies_of(
-    client: MlflowClient, experiment_id: str, identity: RunIdentity, sweep: Path | None
-) -> list[Copy]:
+def copies_with_digest(client: MlflowClient, experiment_id: str, digest: str) -> list[Copy]:
     """Returns every copy of a content in the experiment, with any parent or none."""
-    query = f"tags.{_RUN_DIGEST} = '{identity.digest}'"
-    return [_copy(entity, sweep) for entity in _search(client, experiment_id, query)]
+    return _search(client, experiment_id, f"tags.run_digest = '{digest}'")
 
 
-def _search(client: MlflowClient, experiment_id: str, query: str) -> Iterator[MlflowRun]:
-    token = None
-    while True:
-        page = client.search_runs([experiment_id], query, page_token=token)
-        yield from page
-        token = page.token
-        if not token:
-            return
+def copies_of_job(client: MlflowClient, experiment_id: str, parent: str, job: str) -> list[Copy]:
+    """Returns every copy of a folder in a sweep."""
+    quote = '"' if "'" in job else "'"
+    query = f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{parent}' AND tags.job = {quote}{job}{quote}"
+    return _search(client, experiment_id, query)
 
 
-def _copy(entity: MlflowRun, sweep: Path | None) -> Copy:
-    tags, status = entity.data.tags, entity.info.status
-    models = entity.outputs.model_outputs if entity.outputs else []
-    return Copy(
-        run_id=entity.info.run_id,
-        digest=tags.get(_RUN_DIGEST, ""),
-        job=tags.get(_JOB) or _job(Path(tags.get("folder", "")).resolve(), sweep),
-        parent=tags.get(MLFLOW_PARENT_RUN_ID, ""),
-        is_complete=status in _COMPLETE or (status == "KILLED" and INTERRUPTED_TAG in tags),
-        models=tuple(item.model_id for item in models),
-    )
+def _search(client: MlflowClient, experiment_id: str, query: str) -> list[Copy]:
+    copies = []
+    for entity in client.search_runs([experiment_id], query):
+        tags, status = entity.data.tags, entity.info.status
+        models = entity.outputs.model_outputs if entity.outputs else []
+        is_complete = status in ("FINISHED", "FAILED") or (status == "KILLED" and INTERRUPTED_TAG in tags)
+        ids = tuple(item.model_id for item in models)
+        copies.append(Copy(entity.info.run_id, tags.get(MLFLOW_PARENT_RUN_ID, ""), is_complete, ids))
+    return copies
 
 
 def delete(client: MlflowClient, copy: Copy) -> None:
     """Marks a copy and its models as deleted; MLflow keeps their files until `mlflow gc`."""
     client.delete_run(copy.run_id)
     for model_id in copy.models:
-        try:
+        # An earlier call may have ended after it.
+        with contextlib.suppress(MlflowException):
             client.delete_logged_model(model_id)
-        except MlflowException as error:
-            # An earlier call may have ended after it.
-            if error.error_code != ErrorCode.Name(RESOURCE_DOES_NOT_EXIST):
-                raise

@@ -241,8 +241,7 @@ def of_config(**config: Any) -> Callable[[pd.DataFrame], Any]:
     ("call", "parts"),
     [
         (of_model(lambda features: features["clicks"][1:]), ("shape (44,)", "45 documents")),
-        (of_model(lambda features: np.ones((5, 9))), ("shape (5, 9)", "45 documents")),
-        (of_model(lambda features: ["high"] * len(features)), ("not numbers", "high")),
+        (of_model(lambda features: ["high"] * len(features)), ("row 1", "no number")),
         (of_model(lambda features: features["clicks"].where(features.index != 3)), ("row 4", "NaN")),
         (of_model(lambda features: features), ("price, clicks", "predictions='COLUMN'")),
         (lambda frame: run_evaluation(frame, model=None), ("model", "predictions='COLUMN'")),
