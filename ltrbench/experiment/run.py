@@ -31,7 +31,7 @@ from ltrbench.experiment.loading import (
     load_once,
     place_of_run,
 )
-from ltrbench.measure import Neighbours, Stopwatch, now, spare_imports
+from ltrbench.measure import Stopwatch, load_average, now, spare_imports
 from ltrbench.metrics import DEFAULT, Evaluation, evaluate, has_relevant_document, parse_metric, preset
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.provenance import described
@@ -358,8 +358,8 @@ def _trained_or_copied(
     if trained is None:
         measure = _measure_trial if experiment.is_trial else _measure
         at_work = place_of_run(experiment.distributed, experiment.config.get("plugins", ()))
-        with Neighbours() as neighbours, at_work as place:
-            return measure(experiment, begun, folder, on_progress, neighbours, place)
+        with at_work as place:
+            return measure(experiment, begun, folder, on_progress, place)
     name, earlier = trained
     log.info("%s: the seed has no effect; the training of job %s is reused", experiment.model, name)
     return copy_training(name, earlier, begun, folder, experiment.trials)
@@ -389,6 +389,7 @@ def _begin(experiment: Experiment) -> RunResult:
         params=params,
         own_settings=own_settings,
         seed=ranker.seed,
+        shared_machine=_shares_machine(experiment.config),
         data={"name": experiment.source.name},
         convention=DEFAULT.describe(),
         threads=resolve_threads(ranker.num_threads),
@@ -415,6 +416,14 @@ def _begin(experiment: Experiment) -> RunResult:
     )
 
 
+def _shares_machine(config: Mapping[str, Any]) -> bool:
+    """Returns whether the command runs several jobs at a time."""
+    executor = config.get("executor") or {}
+    return not str(executor.get("_target_", "InlineExecutor")).endswith("InlineExecutor") and (
+        executor.get("workers", 2) > 1
+    )
+
+
 class _Seconds(dict[str, float]):
     """Kind of time -> seconds."""
 
@@ -434,6 +443,7 @@ class _Fitted:
         splits: with train resampled if requested.
         data: the record of the data, for `RunResult.data`.
         seconds: kind of time -> seconds so far.
+        load: load average of the machine before the fit.
     """
 
     splits: Splits
@@ -441,6 +451,7 @@ class _Fitted:
     seconds: _Seconds
     curve: LearningCurve
     peak_memory_mb: float | None
+    load: float | None
 
 
 def _importances(experiment: Experiment, splits: Splits, seconds: _Seconds) -> Importances:
@@ -457,7 +468,6 @@ def _measure(
     begun: RunResult,
     folder: Path,
     on_progress: OnProgress | None,
-    neighbours: Neighbours,
     place: Place,
 ) -> Run:
     ranker, fit = experiment.ranker, _load_and_fit(experiment, begun, on_progress, place)
@@ -475,7 +485,7 @@ def _measure(
     evaluations = _evaluated(scored, experiment.metrics, place)
     of_features = _importances(experiment, splits, seconds)
     drift = check_drift(ranker, scored["test"], test, experiment.metrics)
-    result = replace(_finished(experiment, begun, fit, evaluations, neighbours, place), drift=drift)
+    result = replace(_finished(experiment, begun, fit, evaluations, place), drift=drift)
     per_query: Mapping[str, PerQuery] = evaluations["test"].per_query
     parts = (scored, per_query, fit.curve, of_features, test, experiment.trials)
     try:
@@ -497,7 +507,6 @@ def _measure_trial(
     begun: RunResult,
     folder: Path,
     on_progress: OnProgress | None,
-    neighbours: Neighbours,
     place: Place,
 ) -> Run:
     """Runs a trial of a search. Of the test set only the description is recorded: no score of it may
@@ -505,7 +514,7 @@ def _measure_trial(
     fit = _load_and_fit(experiment, begun, on_progress, place)
     scored = _scored_valid(experiment.ranker, place)
     evaluations = _evaluated(scored, experiment.metrics, place)
-    result = _finished(experiment, begun, fit, evaluations, neighbours, place)
+    result = _finished(experiment, begun, fit, evaluations, place)
     return write_run(folder, result, scored=scored, curve=fit.curve)
 
 
@@ -525,12 +534,16 @@ def _load_and_fit(
     for sentence in () if experiment.is_trial else label_warnings(splits.train):
         log.warning("%s: training data: %s", experiment.model, sentence)
     log.log(level, "%s: fitting on %s, %s", experiment.model, _size(splits.train), by)
+    load = load_average()
+    if load is not None and load >= begun.threads + 1 and not experiment.is_trial:
+        log.warning("the load average is %.1f: other processes may slow down the fit on %s", load, by)
     with seconds.taking("warm_up"):
         place.warm_up(ranker)
     metrics, timing = _of_curve(experiment.metrics), seconds.taking("fit")
     curve, peak_memory_mb = place.fit(ranker, metrics, on_progress, timing)
     seconds["monitor"] = ranker.summary.monitor_seconds if ranker.summary else 0.0
-    return _Fitted(splits, _describe_data(experiment.source, splits) | drawn, seconds, curve, peak_memory_mb)
+    data = _describe_data(experiment.source, splits) | drawn
+    return _Fitted(splits, data, seconds, curve, peak_memory_mb, load)
 
 
 def _evaluated(
@@ -544,7 +557,6 @@ def _finished(
     begun: RunResult,
     fit: _Fitted,
     evaluations: Mapping[str, Evaluation],
-    neighbours: Neighbours,
     place: Place,
 ) -> RunResult:
     summary = experiment.ranker.summary
@@ -554,7 +566,7 @@ def _finished(
         data=fit.data,
         metrics=_flatten(evaluations),
         seconds=fit.seconds,
-        shared_machine=neighbours.seen,
+        load=(fit.load, load_average()),
         peak_memory_mb=fit.peak_memory_mb,
         distributed=place.record,
         threads=sum(place.record["threads"]) if place.record else begun.threads,

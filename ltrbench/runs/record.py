@@ -335,8 +335,8 @@ class RunResult:
         seconds: wall time of load (a process loads the same data once; its other runs have the same time),
             warm_up, fit (including evaluation), monitor (the evaluation's part of fit), predict (test),
             importances, and fit_clean (a fit without evaluation) if requested.
-        shared_machine: whether another job of ltrbench ran on the machine during these times. A comparison
-            leaves them out.
+        shared_machine: whether the command ran several jobs at a time. A comparison leaves out their times.
+        load: load average of the machine before and after the fit; empty if unknown.
         peak_memory_mb: peak increase of resident memory during fit, MB; None if the system does not report
             it, or if several workers fitted together.
         best_iteration: number of trees kept, or of an imported model; None for a model without trees.
@@ -379,6 +379,7 @@ class RunResult:
     convention: Annotated[Mapping[str, Any], ConventionRecord] = field(default_factory=dict)
     seconds: Mapping[str, Amount] = field(default_factory=dict)
     shared_machine: bool = False
+    load: Sequence[float | None] = ()
     peak_memory_mb: float | None = None
     best_iteration: Count | None = None
     threads: Count = 0

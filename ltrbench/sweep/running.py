@@ -434,7 +434,8 @@ def _with_times(earlier: Run, timed: RunResult) -> Run:
         earlier.result,
         seconds=timed.seconds,
         peak_memory_mb=timed.peak_memory_mb,
-        shared_machine=timed.shared_machine,
+        shared_machine=False,
+        load=timed.load,
         threads=timed.threads,
         machine=timed.machine,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,10 +12,9 @@ from messages import naming
 from search_records import search_record
 from test_experiment import Toy, native
 
-from ltrbench.data import RankingDataset, Splits
+from ltrbench.data import Splits
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.experiment.run import Experiment, run
-from ltrbench.measure import Neighbours
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.catboost import CatBoostRanker
@@ -135,57 +132,22 @@ def test_an_incomplete_record_of_a_search_is_refused_before_the_fit(tmp_path: Pa
     assert not (tmp_path / "run").exists()
 
 
-@dataclass(kw_only=True)
-class NextToAnotherJob(SingleFeatureRanker):
-    """Another job runs for a moment during the fit."""
-
-    def fit(self, train: RankingDataset, *rest: Any) -> NextToAnotherJob:
-        with Neighbours():
-            return super().fit(train, *rest)
-
-
-_BOTH_FIT = threading.Barrier(2, timeout=60)
-
-
-@dataclass(kw_only=True)
-class AtTheSameTime(SingleFeatureRanker):
-    """The fits of two runs wait for each other."""
-
-    def fit(self, train: RankingDataset, *rest: Any) -> AtTheSameTime:
-        _BOTH_FIT.wait()
-        return super().fit(train, *rest)
-
-
-def experiment(ranker: SingleFeatureRanker) -> Experiment:
-    return Experiment(model="toy", ranker=ranker, source=Toy(), importance=None)
-
-
-@pytest.fixture
-def shared(tmp_path: Path) -> Run:
-    run(experiment(NextToAnotherJob(seed=1)), tmp_path / "shared")
-    return read_run(tmp_path / "shared")
-
-
-def test_a_run_next_to_another_job_records_it(shared: Run) -> None:
-    assert shared.result.shared_machine
-
-
-def test_runs_one_after_another_have_the_machine_to_themselves(tmp_path: Path) -> None:
-    for name in ("first", "second"):
-        with Neighbours():
-            pass
-        run(experiment(SingleFeatureRanker()), tmp_path / name)
-        assert read_run(tmp_path / name).result.shared_machine is False
-
-
-def test_two_runs_at_the_same_time_both_record_it(tmp_path: Path) -> None:
-    folders = [tmp_path / "first", tmp_path / "second"]
-    with ThreadPoolExecutor(2) as pool:
-        runs = list(pool.map(lambda folder: run(experiment(AtTheSameTime()), folder), folders))
-    assert [each.result.shared_machine for each in runs] == [True, True]
-
-
-def test_a_copy_of_a_training_shared_the_machine_if_its_source_did(shared: Run, tmp_path: Path) -> None:
-    copied = run(experiment(NextToAnotherJob(seed=2)), tmp_path / "copy", trained=("shared", shared))
-    assert copied.result.reused == "shared"
-    assert copied.result.shared_machine
+@pytest.mark.parametrize(
+    ("executor", "shared"),
+    [
+        ({}, False),
+        ({"_target_": "ltrbench.sweep.executors.base.InlineExecutor"}, False),
+        ({"_target_": "ltrbench.sweep.executors.processes.ProcessExecutor", "workers": 1}, False),
+        ({"_target_": "ltrbench.sweep.executors.processes.ProcessExecutor", "workers": 2}, True),
+        ({"_target_": "ltrbench.sweep.executors.dask.DaskExecutor"}, True),
+    ],
+)
+def test_jobs_that_run_at_a_time_share_the_machine_and_the_load_is_recorded(
+    tmp_path: Path, executor: dict[str, Any], shared: bool
+) -> None:
+    settings: dict[str, Any] = {"ranker": SingleFeatureRanker(), "source": Toy(), "importance": None}
+    done = run(Experiment(model="toy", config={"executor": executor}, **settings), tmp_path / "first")
+    copied = run(Experiment(model="toy", **settings), tmp_path / "copy", trained=("first", done))
+    for each in (done, copied):
+        assert each.result.shared_machine is shared
+        assert len(read_run(each.path).result.load) == 2
