@@ -25,7 +25,9 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
+
+from typing_extensions import TypedDict
 
 from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.grouping import DATA_SPLITS, DataCell, replicate_of
@@ -41,7 +43,7 @@ from ltrbench.plots import draw_series, write_figures
 from ltrbench.runs import Run
 from ltrbench.runs.record import of_job
 from ltrbench.tables import Table, TableRow, figure, listed
-from ltrbench.untrusted import in_markdown, mistake, read_bytes, read_json
+from ltrbench.untrusted import in_markdown, read_bytes, read_json, validation_error
 
 RECORD_FILE = "comparison.json"
 _LONGEST_FOLDER_NAME = 60
@@ -340,8 +342,8 @@ class _EnvironmentRecord(TypedDict):
 
 def _read(folder: Path) -> dict[str, Any]:
     path = folder / ENVIRONMENT_FILE
-    content = read_json(path, _REMEDY, finite=False)
-    reason = mistake(content, _EnvironmentRecord, "environment")
+    content = read_json(path, _REMEDY)
+    reason = validation_error(content, _EnvironmentRecord, "environment")
     if reason:
         raise ResultError(f"{path}: {reason}. {_REMEDY}.")
     return dict(content)

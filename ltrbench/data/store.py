@@ -20,10 +20,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypedDict, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypedDict
 
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.features import (
@@ -39,7 +40,7 @@ from ltrbench.data.features import (
 from ltrbench.errors import DataError, ResultError, did_you_mean
 from ltrbench.measure import available_bytes, available_cores
 from ltrbench.shapes import Features, QueryStart
-from ltrbench.untrusted import MOST_JSON_BYTES, Count, Must, check_regular, mistake, read_json
+from ltrbench.untrusted import MOST_JSON_BYTES, Count, Must, check_regular, read_json, validation_error
 
 REBUILD = "Build the store again with `python -m ltrbench data build`, or copy it again"
 """Remedy for a damaged store."""
@@ -293,7 +294,7 @@ def read_manifest(store: Path) -> Manifest:
     except ResultError as error:
         raise DataError(str(error)) from None
     _check_format(path, manifest)
-    wrong = mistake(manifest, Manifest, _PLACE) or _inconsistency(manifest) or _damage(manifest)
+    wrong = validation_error(manifest, Manifest, _PLACE) or _inconsistency(manifest) or _damage(manifest)
     if wrong is not None:
         raise DataError(f"{path}: {wrong}. {REBUILD}.")
     checked: Manifest = manifest

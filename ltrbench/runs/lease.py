@@ -19,14 +19,13 @@ import socket
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypedDict
 
 from filelock import FileLock, Timeout
 
 from ltrbench.errors import ResultError
 from ltrbench.measure import now
 from ltrbench.runs.record import writing_to
-from ltrbench.untrusted import Count, Name, mistake, read_json
+from ltrbench.untrusted import read_json
 
 _POLL_SECONDS = 0.05
 _LEAST_WAIT = 0.2
@@ -53,14 +52,6 @@ class Holder:
 
     def __str__(self) -> str:
         return f"process {self.pid} on host {self.host} since {self.since}"
-
-
-class _HolderRecord(TypedDict):
-    """Content of the file of a lease."""
-
-    host: Name
-    pid: Count
-    since: Name
 
 
 @dataclass
@@ -153,11 +144,10 @@ def _acquire(path: Path, wait: float) -> FileLock:
 
 def _read(path: Path) -> Holder:
     """Returns the holder that the file names."""
-    with contextlib.suppress(ResultError):
-        record = read_json(path)
-        if mistake(record, _HolderRecord, "") is None:
-            return Holder(record["host"], record["pid"], record["since"])
-    return Holder("unknown", 0, now())
+    try:
+        return Holder(**read_json(path))
+    except (ResultError, TypeError):
+        return Holder("unknown", 0, now())
 
 
 def create_once(path: Path, content: bytes) -> bool:

@@ -18,7 +18,7 @@ from ltrbench.data import Judgments
 from ltrbench.data.dataset import QueryKeys, check_file_rows, check_query_keys
 from ltrbench.errors import DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.rankers.importance import HIGH, IMPORTANCE_KINDS, LOW, MOST_LISTED, Importances, averaged
+from ltrbench.rankers.importance import MOST_LISTED, Importances, averaged
 from ltrbench.runs.record import (
     CURVE_FILE,
     EXAMPLE_FILE,
@@ -191,16 +191,8 @@ class Run:
         table = self._table(CURVE_FILE, ["iteration"])
         if table is None:
             return LearningCurve()
-        numbers = table.numbers(0)
-        odd = ~_are_ascending(numbers)
-        if odd.any():
-            row = int(odd.argmax())
-            raise table.refusal(
-                f"iteration {table.rows[row][0]!r} is not an integer greater than that of the line before",
-                row,
-            )
-        values = {name: table.numbers(place).tolist() for place, name in enumerate(table.header) if place}
-        return LearningCurve(numbers.astype(np.int64).tolist(), values)
+        values = {name: table.numbers(column).tolist() for column, name in enumerate(table.header) if column}
+        return LearningCurve(table.numbers(0).astype(np.int64).tolist(), values)
 
     def per_query(self) -> dict[str, NDArray[Any]]:
         """Returns the columns of per_query.csv, (Q,) each: query_id, num_documents, and the metrics of test.
@@ -211,15 +203,10 @@ class Run:
         if table is None:
             return {}
         columns: dict[str, NDArray[Any]] = {
-            name: table.numbers(place) for place, name in enumerate(table.header) if place
+            name: table.numbers(column) for column, name in enumerate(table.header) if column
         }
-        sizes = columns["num_documents"]
-        odd = ~((sizes > 0) & (sizes == np.floor(sizes)) & (sizes < 2**31))
-        if odd.any():
-            row = int(odd.argmax())
-            raise table.refusal(f"{table.rows[row][1]!r} is not a number of documents", row)
-        ids = np.array(table.texts(0), dtype=object)
-        return {"query_id": ids, **columns, "num_documents": sizes.astype(np.int64)}
+        columns["num_documents"] = columns["num_documents"].astype(np.int64)
+        return {"query_id": np.array(table.texts(0), dtype=object), **columns}
 
     def importances(self) -> Importances:
         """Returns the importances of the features; without any kind if none were recorded."""
@@ -227,12 +214,7 @@ class Run:
         if table is None:
             return Importances((), {})
         names, kinds = table.texts(0), table.header[1:]
-        if len(set(names)) != len(names):
-            raise table.refusal("the column feature has a name twice")
-        for kind in kinds:
-            if kind in IMPORTANCE_KINDS and (kind + LOW in kinds) != (kind + HIGH in kinds):
-                raise table.refusal(f"the interval of '{kind}' has only one of its two columns")
-        values = {kind: table.numbers(place) for place, kind in enumerate(kinds, start=1)}
+        values = {kind: table.numbers(column) for column, kind in enumerate(kinds, start=1)}
         return Importances(names, values, is_part=self._num_features > MOST_LISTED)
 
     @property
@@ -245,21 +227,23 @@ class Run:
         table = self._table(TRIALS_FILE, TRIAL_COLUMNS)
         if table is None:
             return []
-        _check_trials(table, self.result.search.get("chosen"))
-        places = {name: place for place, name in enumerate(table.header)}
-        numbers = {name: table.numbers(places[name]).tolist() for name in TRIAL_COLUMNS if name != "state"}
-        states = table.texts(places["state"])
-        names = table.header[len(TRIAL_COLUMNS) :]
-        texts = [table.texts(places[name]) for name in names]
+        numbers = {
+            name: table.numbers(column).tolist()
+            for column, name in enumerate(TRIAL_COLUMNS)
+            if name != "state"
+        }
+        if (chosen := self.result.search.get("chosen")) is not None and chosen not in numbers["trial"]:
+            raise table.refusal(f"it lacks trial {chosen}, which {RESULT_FILE} names as search.chosen")
+        num_columns = len(TRIAL_COLUMNS)
         return [
             TrialRow(
                 trial=int(numbers["trial"][row]),
-                state=states[row],
+                state=cells[TRIAL_COLUMNS.index("state")],
                 iterations=int(numbers["iterations"][row]),
                 **{name: numbers[name][row] for name in ("value", "seconds", "low", "high")},
-                settings={name: of_setting[row] for name, of_setting in zip(names, texts, strict=True)},
+                settings=dict(zip(table.header[num_columns:], cells[num_columns:], strict=True)),
             )
-            for row in range(len(states))
+            for row, cells in enumerate(table.rows)
         ]
 
     def input_example(self) -> Features:
@@ -273,7 +257,7 @@ class Run:
             raise table.refusal(
                 f"it has {len(table.header)} columns, but the model has {num_features} features"
             )
-        columns = [table.numbers(place) for place in range(len(table.header))]
+        columns = [table.numbers(column) for column in range(len(table.header))]
         return np.stack(columns, axis=1).astype(np.float32)
 
 
@@ -296,52 +280,6 @@ def _check_scored(scored: ScoredSplit, num_documents: int | None) -> None:
     if scored.file_rows is not None:
         check_file_rows(scored.file_rows, count)
     check_query_keys(scored.query_keys, scored.judgments.num_queries)
-
-
-_KNOWN_STATES = (COMPLETE, PARTIAL, PRUNED, UNSUCCESSFUL)
-
-
-def _check_trials(table: RunTable, chosen: int | None) -> None:
-    """Raises ResultError for the first row of trials.csv that no search writes, or if the chosen trial is
-    missing."""
-    columns = {name: table.numbers(place) for place, name in enumerate(TRIAL_COLUMNS) if name != "state"}
-    states = np.array(table.texts(TRIAL_COLUMNS.index("state")))
-    low, high = columns["low"], columns["high"]
-    is_known = np.isin(states, _KNOWN_STATES)
-    odd = {
-        "is not an integer greater than that of the line before": (
-            "trial",
-            ~_are_ascending(columns["trial"]),
-        ),
-        f"is not one of {', '.join(_KNOWN_STATES)}": ("state", ~is_known),
-        f"does not fit the state: a trial has a value unless it is {UNSUCCESSFUL}": (
-            "value",
-            np.isnan(columns["value"]) != (states == UNSUCCESSFUL),
-        ),
-        "is not a number of iterations": ("iterations", ~_are_counts(columns["iterations"])),
-        "is not a number of seconds": ("seconds", ~(columns["seconds"] >= 0)),
-        "is not the lower end of an interval up to the column high": (
-            "low",
-            (np.isnan(low) != np.isnan(high)) | (low > high),
-        ),
-    }
-    for reason, (name, rows) in odd.items():
-        if rows.any():
-            row = int(rows.argmax())
-            cell = table.rows[row][TRIAL_COLUMNS.index(name)]
-            raise table.refusal(f"{name} {cell!r} {reason}", row)
-    if chosen is not None and chosen not in columns["trial"]:
-        raise table.refusal(f"it lacks trial {chosen}, which {RESULT_FILE} names as search.chosen")
-
-
-def _are_counts(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
-    are_counts: NDArray[np.bool_] = (numbers >= 0) & (numbers == np.floor(numbers)) & (numbers < 2**31)
-    return are_counts
-
-
-def _are_ascending(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Returns whether each number is a count greater than the number before it."""
-    return _are_counts(numbers) & (np.diff(numbers, prepend=-1) > 0)
 
 
 def refuse_trial(run: Run, needed: str) -> None:
@@ -413,13 +351,12 @@ def read_run(folder: Path) -> Run:
     """
     path = folder / RESULT_FILE
     if not (path.exists() or path.is_symlink()):
-        below = sorted(_places_of_runs(folder), key=_natural)
+        below = sorted(_folders_of_runs(folder), key=_natural)
         hint = f"one of the {len(below)} in it, such as {below[0]}" if below else "such as outputs/DATE/TIME"
         raise ResultError(
             f"{folder} is not a run: it has no {RESULT_FILE}. Name the folder of a run, {hint}."
         )
-    # `reason_to_refuse` reports a value that is not finite, with its field.
-    record = read_json(path, RUN_REMEDY, finite=False)
+    record = read_json(path, RUN_REMEDY)
     version = record.pop("format", None) if isinstance(record, dict) else None
     if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= FORMAT:
         is_newer = isinstance(version, int) and version > FORMAT
@@ -477,7 +414,7 @@ def find_runs_and_trials(folders: Iterable[Path]) -> list[Run]:
             raise ResultError(
                 f"{folder} is not a folder. Name folders of runs or of a sweep, such as multirun/DATE/TIME."
             )
-        places = sorted(_places_of_runs(folder), key=_natural)
+        places = sorted(_folders_of_runs(folder), key=_natural)
         if not places:
             raise ResultError(f"{folder} contains no run: there is no {RESULT_FILE} in or below it.")
         for place in places:
@@ -487,25 +424,19 @@ def find_runs_and_trials(folders: Iterable[Path]) -> list[Run]:
                 refused.append(str(error))
     if refused:
         # A table without an unreadable run would look like the whole comparison.
-        raise ResultError(
-            " ".join(
-                [*refused[:_SHOWN_REFUSALS], *_further(refused), "Or move the unreadable runs elsewhere."]
-            )
-        )
+        more = len(refused) - _SHOWN_REFUSALS
+        further = [f"{more} more runs cannot be read."] if more > 0 else []
+        remedy = "Or move the unreadable runs elsewhere."
+        raise ResultError(" ".join([*refused[:_SHOWN_REFUSALS], *further, remedy]))
     return list(runs.values())
-
-
-def _further(refused: Sequence[str]) -> list[str]:
-    more = len(refused) - _SHOWN_REFUSALS
-    return [f"{more} more runs cannot be read."] if more > 0 else []
 
 
 def holds_runs(folder: Path) -> bool:
     """Returns whether there is a run in or below a folder; False if the folder does not exist."""
-    return any(True for _ in _places_of_runs(folder))
+    return any(True for _ in _folders_of_runs(folder))
 
 
-def _places_of_runs(folder: Path) -> Iterator[Path]:
+def _folders_of_runs(folder: Path) -> Iterator[Path]:
     """Yields folders with a result.json, without hidden folders and the copies of runs in an MLflow store."""
     for place, inside, files in os.walk(folder):
         # A folder with the name of the file is a damaged run, which `read_run` rejects.

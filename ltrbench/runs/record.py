@@ -16,16 +16,19 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, Required
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from ltrbench.data.splits import KINDS
 from ltrbench.disk import DISK_REMEDIES
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.metrics import PRESETS
-from ltrbench.untrusted import Amount, Count, Must, Name, mistake, types_of
+from ltrbench.untrusted import Amount, Count, Must, Name, types_of, validation_error
 
 # ---- Overrides in the syntax of the command line: combines the overrides of many jobs into few commands.
 
@@ -137,13 +140,13 @@ TIMES = {
 class SplitRecord(TypedDict, total=False):
     """A split of the data in `RunResult.data`."""
 
-    fingerprint: Name
+    fingerprint: Required[Name]
     queries: Count
     documents: Count
     features: Count
     queries_without_relevant_document: Amount
     feature_names: Sequence[str]
-    first_feature: Annotated[int, Must("0 or 1", (0, 1).__contains__)]
+    first_feature: Literal[0, 1]
     has_missing_values: bool
 
 
@@ -160,8 +163,8 @@ class ResampleRecord(TypedDict):
         queries: number of queries of the whole training set.
     """
 
-    kind: Annotated[str, Must(f"one of {', '.join(KINDS)}", KINDS.__contains__)]
-    share: Annotated[float, Must("above 0 and at most 1", lambda share: 0 < share <= 1)]
+    kind: Literal[*KINDS]  # type: ignore[valid-type]
+    share: Annotated[float, Field(gt=0, le=1)]
     number: Count
     index: Count
     seed: int
@@ -222,7 +225,7 @@ class DistributedRecord(TypedDict, total=False):
     deterministic: bool
 
 
-class SearchRecord(TypedDict, total=False):
+class SearchRecord(TypedDict):
     """`RunResult.search`: the search that chose the settings of a run.
 
     Attributes:
@@ -258,16 +261,10 @@ class SearchRecord(TypedDict, total=False):
     importance: Mapping[str, Amount]
 
 
-class _PublishedConvention(TypedDict, total=False):
-    convention: Annotated[
-        str | None,
-        Must(f"null or one of {', '.join(PRESETS)}", lambda name: name is None or name in PRESETS),
-    ]
-
-
-class PublishedRecord(_PublishedConvention):
+class PublishedRecord(TypedDict):
     """Published metrics of other systems on a data set."""
 
+    convention: NotRequired[Literal[*PRESETS] | None]  # type: ignore[valid-type]
     source: str
     figures: Mapping[str, Mapping[str, float]]
 
@@ -276,9 +273,9 @@ class _DataSettings(TypedDict, total=False):
     published: PublishedRecord | None
 
 
-RankerRecord = TypedDict("RankerRecord", {"class": Name, "fields": Mapping[str, Any]}, total=False)
+RankerRecord = TypedDict("RankerRecord", {"class": Name, "fields": Mapping[str, Any]})
 """`RunResult.ranker`; only the fields that ltrbench reads."""
-SourceRecord = TypedDict("SourceRecord", {"class": Name, "fields": _DataSettings}, total=False)
+SourceRecord = TypedDict("SourceRecord", {"class": Name, "fields": _DataSettings})
 """`RunResult.source`; only the fields that ltrbench reads."""
 
 
@@ -475,53 +472,35 @@ def _without_nan(value: Any) -> Any:
 
 def reason_to_refuse(values: Mapping[str, Any]) -> str | None:
     """Returns the first error in the fields of a result.json, with its field, or None."""
-    return _mistyped(values) or _incomplete(values)
+    for item in fields(RunResult):
+        if item.name not in values:
+            if item.default is item.default_factory is MISSING:
+                return f"{item.name} is missing"
+        elif error := validation_error(values[item.name], types_of(RunResult)[item.name], item.name):
+            return error
+    return _incomplete(values) if values["status"] == FINISHED else None
 
 
-def _mistyped(values: Mapping[str, Any]) -> str | None:
-    """Returns the first value whose type differs from the annotations of RunResult, or None."""
-    declared = types_of(RunResult)
-    return next(filter(None, (mistake(value, declared[name], name) for name, value in values.items())), None)
-
-
-_NEEDED = ("status", "model", "params", "seed", "data.name")
-_NEEDED_OF_FINISHED = (
-    *("data.train.fingerprint", "data.train.features", "data.test.fingerprint"),
-    *("data.test.queries_without_relevant_document", "convention.name", "convention.gain"),
-)
-_NEEDED_OF_TRIAL = ("data.valid.fingerprint",)
+_NEEDED = ("data.name", "data.train.features", "data.test.fingerprint", "convention.name", "convention.gain")
 
 
 def _incomplete(values: Mapping[str, Any]) -> str | None:
-    """Returns the first required value that is missing or inconsistent, or None."""
-    is_finished, is_trial = values.get("status") == FINISHED, values.get("trial", False)
-    needed = _NEEDED + (_NEEDED_OF_FINISHED if is_finished else ())
-    needed += _NEEDED_OF_TRIAL if is_finished and is_trial else ()
-    if "valid" in values.get("data", ()):
-        needed += ("data.valid.fingerprint",)
-    if values.get("search"):
-        needed += tuple(f"search.{key}" for key in SearchRecord.__annotations__)
-    # Both are empty if nothing was fitted.
-    needed += tuple(
-        f"{name}.{key}" for name in ("ranker", "source") if values.get(name) for key in ("class", "fields")
-    )
-    for place in needed:
-        inner: Any = values
-        for key in place.split("."):
-            if key not in inner:
-                return f"incomplete: {place} is missing"
-            inner = inner[key]
+    """Returns the first value that a finished run needs and that is missing or inconsistent, or None."""
+    is_trial = values.get("trial", False)
     split = "valid" if is_trial else "test"
-    if is_finished and not any(name.startswith(f"{split}/") for name in values.get("metrics", ())):
+    for name in (*_NEEDED, f"data.{split}.fingerprint"):
+        inner: Any = values
+        for key in name.split("."):
+            if key not in inner:
+                return f"incomplete: {name} is missing"
+            inner = inner[key]
+    metrics, train, drift = values.get("metrics", {}), values["data"]["train"], values.get("drift", {})
+    if not any(name.startswith(f"{split}/") for name in metrics):
         return f"incomplete: the metrics of {split} are missing"
-    of_test = next((name for name in values.get("metrics", ()) if name.startswith("test/")), None)
-    if is_trial and of_test:
-        return f"trial is true, but metrics has '{of_test}', and a trial is evaluated on valid only"
-    train, drift = values["data"].get("train", {}), values.get("drift", {})
-    if len(train.get("feature_names", ())) not in (0, train.get("features")):
-        return (
-            f"data.train has {train.get('features')} features but {len(train['feature_names'])} feature_names"
-        )
+    if is_trial and any(name.startswith("test/") for name in metrics):
+        return "trial is true, but there are metrics of test, and a trial is evaluated on valid only"
+    if len(train.get("feature_names", ())) not in (0, train["features"]):
+        return f"data.train has {train['features']} features but {len(train['feature_names'])} feature_names"
     if drift and not ("convention" in drift and drift.get("ours", {}).keys() <= drift.get("own", {}).keys()):
         return "drift has no convention, or drift.own lacks metrics of drift.ours"
     return None

