@@ -10,8 +10,7 @@ more than a quarter of the free memory.
 from __future__ import annotations
 
 import contextlib
-import functools
-import hashlib
+import json
 import logging
 import pickle
 import sys
@@ -24,10 +23,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, is_dataclass, replace
-from enum import Enum
 from functools import partial
 from pathlib import Path
-from types import FunctionType, NoneType
 from typing import Any, Protocol
 
 import numpy as np
@@ -106,10 +103,6 @@ _loaded: OrderedDict[Hashable, _Loaded] = OrderedDict()  # least recently used f
 _lock = threading.RLock()  # a worker may run jobs in several threads
 
 
-class _NoKeyError(Exception):
-    """A field of a source has a value that cannot be compared with a later one."""
-
-
 def load_once(source: DataSource, in_memory: bool = False, keep_sparse: bool = False) -> tuple[Splits, float]:
     """Returns the splits of a source, and the seconds that their loading took in this process.
 
@@ -122,9 +115,8 @@ def load_once(source: DataSource, in_memory: bool = False, keep_sparse: bool = F
         DataError: The data is absent or invalid, or the arrays do not fit into memory.
     """
     with _lock:
-        try:
-            key: Hashable = (Path.cwd(), _key_of(source))
-        except _NoKeyError:
+        key = _key_of(source)
+        if key is None:
             loaded = _load(source)
             return _result(_in_memory(loaded, keep_sparse) if in_memory else loaded)
         loaded = _kept(key, source)
@@ -187,39 +179,32 @@ def _make_room(num_bytes: int = 0) -> None:
         held -= dropped.num_bytes
 
 
-def _key_of(value: Any) -> Hashable:
-    """Returns a key that equal values have in common, and no others.
+def _key_of(source: DataSource) -> tuple[Path, type, str] | None:
+    """Returns a key that equal sources have in common, and no others; None if a field has a value that cannot
+    be compared with a later one, such as a DataFrame."""
+    try:
+        return Path.cwd(), type(source), json.dumps(_plain(source), default=_plain)
+    except TypeError:
+        return None
 
-    The recorded form of a source (`measure.provenance`) is no such key: it masks passwords, and gives objects
-    by their class or their shortened text.
 
-    Raises:
-        _NoKeyError: The value has another type, such as a DataFrame or an open connection.
-    """
-    if isinstance(value, NoneType | bool | int | float | str | bytes | Path):
-        return type(value), repr(value)  # repr: NaN equals NaN, and 1 is neither True nor 1.0
-    if isinstance(value, Enum | FunctionType | type):
-        return value
-    if isinstance(value, functools.partial):
-        return type(value), *map(_key_of, (value.func, value.args, value.keywords))
-    if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
-        digest = hashlib.blake2b(value.tobytes(), digest_size=16).hexdigest()
-        return type(value), value.dtype.str, value.shape, digest
-    if isinstance(value, Mapping):
-        return type(value), *((_key_of(name), _key_of(item)) for name, item in value.items())
-    if isinstance(value, list | tuple):
-        return type(value), *map(_key_of, value)
-    if isinstance(value, set | frozenset):
-        return type(value), frozenset(map(_key_of, value))
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
     if is_dataclass(value):
-        return type(value), _key_of(_attributes(value))
-    raise _NoKeyError
+        # Also what a subclass without the decorator adds.
+        return [
+            str(type(value)),
+            {item.name: getattr(value, item.name) for item in fields(value)} | vars(value),
+        ]
+    raise TypeError(f"{type(value).__name__} is not compared")
 
 
 def _stamps(source: DataSource) -> list[_Stamp]:
     """Returns name, inode, size, time of modification and of change of each file that a source names."""
     files: set[Path] = set()
-    for text in _texts_in(source):
+    key = _key_of(source)
+    for text in () if key is None else _texts_in(json.loads(key[2])):
         try:
             path = Path(text).expanduser()
             if path.is_file():
@@ -244,24 +229,12 @@ def _stamp(file: Path) -> _Stamp:
 
 
 def _texts_in(value: Any) -> Iterator[str]:
-    """Yields the texts and paths in the fields of a source, at any depth."""
-    if isinstance(value, str | Path):
-        yield str(value)
-    elif isinstance(value, Mapping):
-        for item in value.values():
+    """Yields the texts in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
             yield from _texts_in(item)
-    elif isinstance(value, list | tuple | set | frozenset):
-        for item in value:
-            yield from _texts_in(item)
-    elif is_dataclass(value) and not isinstance(value, type):
-        yield from _texts_in(_attributes(value))
-
-
-def _attributes(instance: Any) -> dict[str, Any]:
-    """Returns the fields of a dataclass object, and what a subclass without the decorator adds to it."""
-    return {item.name: getattr(instance, item.name) for item in fields(instance)} | getattr(
-        instance, "__dict__", {}
-    )
 
 
 # ---- Records the learning curve and reports progress while a ranker is fitted.
