@@ -9,8 +9,7 @@ Only this folder and `config` import Hydra.
     mirroring         sends finished runs to a tracker
     help              --help, shell completion and the explained settings
     console           error messages, exit codes, options and files that verbs share
-    lesson            the numbers of the verb `walkthrough`
-    lesson.md         the text of the verb `walkthrough`
+    walkthrough.md    the text of the verb `walkthrough`, written by docs/walkthrough.py
     hydra_internals   imports from private modules of Hydra
 """
 

@@ -342,11 +342,9 @@ def _sums(shown: Sequence[Mapping[str, Any]]) -> list[str]:
 def walkthrough_verb() -> None:
     """Explains LambdaMART step by step on ten documents.
 
-    The native engine computes every number.
+    The native engine computed every number.
 
     \b
         python -m ltrbench walkthrough
     """
-    from ltrbench.cli.lesson import tell
-
-    echo(tell())
+    echo(Path(__file__).parents[1].joinpath("walkthrough.md").read_text(encoding="utf-8").rstrip())

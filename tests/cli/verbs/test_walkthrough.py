@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ltrbench.cli import main
-from ltrbench.cli.lesson import (
+from docs.walkthrough import (
     DIALECTS,
     Walk,
     best_cut,
@@ -19,6 +18,7 @@ from ltrbench.cli.lesson import (
     tutorial_cut,
     walk,
 )
+from ltrbench.cli import main
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.metrics.conventions import Ties
 from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
@@ -92,6 +92,6 @@ def test_dialects_differ_as_the_text_says(walked: Walk) -> None:
     assert worst < walked.metric("ndcg", np.zeros(10))
 
 
-def test_the_verb_prints_the_text(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verb_prints_what_the_engine_computes(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["walkthrough"]) == 0
-    assert capsys.readouterr().out == f"{text}\n"
+    assert capsys.readouterr().out == f"{text}\n", "python docs/walkthrough.py writes it anew"
