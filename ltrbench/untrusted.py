@@ -473,13 +473,11 @@ def read_run_table(path: Path, first: Sequence[str], remedy: str) -> RunTable:
 
 _REASON = "unpickling is refused: a saved model must load without pickle"
 _BEGINNING = re.compile(rb"\x80[\x02-\x05]")
-"""First bytes of a pickle of protocol 2 or later; protocols 0 and 1 have no header. The length at the start
-of a safetensors file may have the same bytes."""
+"""First bytes of a pickle of protocol 2 or later, which Python writes since 2003. The length at the start of
+a safetensors file may have the same bytes."""
 _OBJECTS = re.compile(rb"\x93NUMPY.{1,20}'descr': '\|O'", re.DOTALL)
 """Header of a numpy array of Python objects, which are pickled."""
 _HEAD = 256
-_SMALL = 2**20
-"""Maximum size in bytes of a file that is checked for pickle protocols 0 and 1."""
 
 
 @contextlib.contextmanager
@@ -532,7 +530,7 @@ def _holds_pickle(path: Path) -> bool:
     # Invalid or encrypted archives are left to `unpickling_raises`.
     with contextlib.suppress(zipfile.BadZipFile, RuntimeError), zipfile.ZipFile(path) as archive:
         return any(_is_pickled(archive, member) for member in archive.namelist())
-    return path.stat().st_size <= _SMALL and _is_old_pickle(path.read_bytes())
+    return False
 
 
 def _is_pickled(archive: zipfile.ZipFile, member: str) -> bool:
@@ -554,17 +552,3 @@ def _is_of_operations(head: bytes) -> bool:
         # "at position" is an unknown operation; any other error is the end of the bytes.
         return not str(error).startswith("at position")
     return True
-
-
-def _is_old_pickle(content: bytes) -> bool:
-    """Returns whether a file is one complete pickle.
-
-    At least three operations are required, because a short text may be two valid operations.
-    """
-    if not content.endswith(b"."):
-        return False
-    try:
-        operations = [place for _, _, place in pickletools.genops(content)]
-    except Exception:  # genops raises any exception on other bytes
-        return False
-    return len(operations) > 2 and operations[-1] == len(content) - 1

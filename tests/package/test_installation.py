@@ -57,12 +57,6 @@ def test_the_wheel_holds_every_yaml_of_the_checkout(wheel: Path) -> None:
     assert packed == {f"ltrbench/conf/{path.relative_to(conf_dir())}" for path in conf_dir().rglob("*.yaml")}
 
 
-def test_the_wheel_holds_what_the_report_is_made_from(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        packed = {Path(name).name for name in archive.namelist() if name.startswith("ltrbench/compare/page")}
-    assert {"page.html.j2", "page.css", "page.js"} <= packed
-
-
 def test_the_command_works_from_another_folder_with_the_installed_package(
     python: Path, tmp_path: Path
 ) -> None:
@@ -80,6 +74,7 @@ def test_the_console_script_is_the_same_command_under_its_own_name(python: Path,
     page = run(script, "--help", folder=tmp_path)
     assert "  ltrbench model=native,lightgbm -m " in page
     assert "python -m ltrbench" not in page
+    assert run(script, "walkthrough", folder=tmp_path).startswith("# ")
     assert run(script, "completion", "bash", folder=tmp_path).rstrip().endswith(" ltrbench")
 
 

@@ -23,7 +23,6 @@ from paths import USER_BACKEND
 from ltrbench.cli.verbs import all_verbs
 from ltrbench.conf_folder import conf_dir
 from ltrbench.data import read_letor
-from ltrbench.metrics import evaluate
 from ltrbench.runs import read_run
 
 pytestmark = pytest.mark.slow
@@ -72,16 +71,6 @@ def test_a_sweep_prints_one_table_on_standard_output_and_the_rest_on_standard_er
     assert "fitting on" in stderr
     assert re.search(r"^Run folders: +multirun/", stderr, re.MULTILINE)
     assert "python -m ltrbench ui" in stderr
-
-
-def test_the_metrics_of_a_run_can_be_computed_again_from_its_folder(sweep: Path) -> None:
-    for folder in sweep.glob("multirun/*/*/[0-9]"):
-        stored = read_run(folder)
-        scored = stored.scored("test")
-        again = evaluate(scored.judgments, scored.scores, ["ndcg@10", "map"]).means
-        assert {
-            f"test/{name}": value for name, value in again.items()
-        }.items() <= stored.result.metrics.items()
 
 
 def test_compare_reads_the_folders_and_json_stands_alone_on_standard_output(sweep: Path) -> None:
