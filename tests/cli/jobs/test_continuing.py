@@ -144,7 +144,7 @@ def test_an_interrupt_that_compiled_code_turns_into_another_error_fails_no_job(
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
-        (["-m", "seed=1,2", "hydra/launcher=joblib"], ["hydra/launcher=joblib", "executor=processes"]),
+        (["-m", "seed=1,2", "hydra/launcher=joblib"], ["hydra/launcher", "joblib", "basic"]),
         (["-m", "model=glob(zzz*)"], ["no job", "glob pattern", "model=native,lightgbm"]),
         (["-m", "model=random,native", "--cfg", "job"], ["leave out -m"]),
     ],
