@@ -13,6 +13,7 @@ from ltrbench.compare.comparison import ModelRow
 from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
 from ltrbench.compare.grouping import DATA_SPLITS, by_group, flatten, fold_of
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
+from ltrbench.compare.leaderboard import between, emphasis_of
 from ltrbench.compare.sections import (
     PAGE,
     WIDE_PAGE,
@@ -25,8 +26,6 @@ from ltrbench.compare.sections import (
     Section,
     Shown,
     all_folds,
-    between,
-    emphasis_of,
     inlined,
     section,
 )
