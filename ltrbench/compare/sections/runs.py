@@ -33,7 +33,7 @@ from ltrbench.compare.tables import about_published, published_table
 from ltrbench.compare.tuning import SearchedRun, Tuning, budget_picture, share_picture, slice_picture, tunings
 from ltrbench.data import Judgments
 from ltrbench.errors import DataError, UndefinedMetricError
-from ltrbench.plots.runs import (
+from ltrbench.plots.drawing import (
     FIT,
     Cost,
     curves_by_iteration,
