@@ -329,8 +329,6 @@ def joined_means(
 #     seed_matters         every seed of a sweep is trained
 #     importance           a run records neither split counts nor gain
 #     contributions        a run records no SHAP values
-#     scores_with          permutation importances predict copies of the rows of shuffled documents, in
-#     blocks
 #     trees                the command `trees` refuses the model
 #     findings             no refusals, no cautions, and no list of unmatched parameters
 #     library_model        MLflow keeps the model as ltrbench saved it
@@ -406,21 +404,6 @@ class SupportsContributions(Protocol):
         Raises:
             DataError: `features` is not an array of numbers, or F differs from the training set.
             ConfigError: the ranker is not fitted, or a tree is too deep for the backend to explain.
-        """
-
-
-@runtime_checkable
-class SupportsScoresWith(Protocol):
-    def scores_with(
-        self, features: Features, columns: NDArray[np.int64], values: NDArray[np.float32]
-    ) -> NDArray[np.floating[Any]]:
-        """Returns (C, n, D) scores: scores[c, i] are those of `predict` if feature columns[c] had the values
-        values[c, i]. One call for many features and values can share what they have in common.
-
-        Args:
-            features: (D, F), an array.
-            columns: (C,), different features.
-            values: (C, n, D).
         """
 
 
@@ -615,16 +598,15 @@ def scores_with(
     columns: NDArray[np.int64],
     values: NDArray[np.float32],
 ) -> NDArray[np.floating[Any]]:
-    """Returns the (C, n, D) scores with other values of one feature at a time; see SupportsScoresWith.
+    """Returns (C, n, D) scores: scores[c, i] are those of `predict` if feature columns[c] had the values
+    values[c, i].
 
-    A ranker without this method predicts copies of the documents in which the value differs, a block of them
-    at a time; a ranker that reads sparse features predicts copies of the stored values.
+    The ranker predicts copies of the documents in which the value differs, a block of them at a time, or, if
+    it reads sparse features, copies of the stored values.
 
     Args:
         scores: (D,), scores of the documents as they are.
     """
-    if isinstance(ranker, SupportsScoresWith) and not isinstance(features, SparseRows):
-        return ranker.scores_with(features, columns, values)
     new_scores = np.empty(values.shape, dtype=scores.dtype)
     for c, column in enumerate(columns.tolist()):
         before = features[:, column]

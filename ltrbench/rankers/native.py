@@ -27,7 +27,7 @@ from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetric
 from ltrbench.metrics import DEFAULT, Convention
 from ltrbench.metrics.conventions import TableGain, exponential_gain, linear_gain
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
-from ltrbench.native.attribution import replaced_scores, tree_shap
+from ltrbench.native.attribution import tree_shap
 from ltrbench.native.bins import COLUMN_BINS
 from ltrbench.native.boosting import (
     BINNINGS,
@@ -588,14 +588,6 @@ class NativeRanker(NativeSettings):
             for start, block in row_blocks(given):
                 add_scores(forest, block, scores[start : start + len(block)])
         return scores
-
-    def scores_with(
-        self, features: Features, columns: NDArray[np.int64], values: NDArray[np.float32]
-    ) -> NDArray[np.float64]:
-        forest = check_fitted(self._forest)
-        features = check_features(features, len(self.feature_names))
-        with threads(self._threads(len(features))):
-            return replaced_scores(forest, features, columns, values)
 
     def _threads(self, num_documents: int) -> int:
         return resolve_threads(self.num_threads) if num_documents > FEW_DOCUMENTS else 1
