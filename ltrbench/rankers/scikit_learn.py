@@ -29,10 +29,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
+try:
+    import sklearn
+    import skops.io
+except ImportError as error:
+    raise ImportError(
+        "a backend on scikit-learn needs the packages scikit-learn and skops: pip install 'ltrbench[sklearn]'"
+    ) from error
+
 import joblib
 import numpy as np
-import sklearn
-import skops.io
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, is_clusterer, is_regressor
@@ -440,14 +446,6 @@ def _check_nodes(
 def _num_features(estimator: BaseEstimator) -> int:
     count = getattr(estimator, "n_features_in_", None)
     return count if isinstance(count, int) else 0
-
-
-try:
-    pass
-except ImportError as error:
-    raise ImportError(
-        "a backend on scikit-learn needs the packages scikit-learn and skops: pip install 'ltrbench[sklearn]'"
-    ) from error
 
 
 @dataclass(kw_only=True)

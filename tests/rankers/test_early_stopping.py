@@ -69,9 +69,7 @@ def test_a_wrong_rule_is_refused() -> None:
         EarlyStopping(patience=0)
 
 
-@pytest.mark.parametrize(
-    "pair", [[], [5], [5, 0.4, 0.5], 5, [0, 0.4], [2.5, 0.4], [5, float("nan")], [True, 0.4], ["5", 0.4]]
-)
+@pytest.mark.parametrize("pair", [[5], 5, [0, 0.4], [5, float("nan")], ["5", 0.4]])
 def test_a_minimum_that_is_no_pair_of_trees_and_value_is_refused(pair: Any) -> None:
     with pytest.raises(ConfigError, match=naming("early_stopping.minimum[1]", pair, "[[50,0.4]]")):
         EarlyStopping(minimum=[[3, 0.1], pair])

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import struct
-import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -111,30 +108,20 @@ def a_leaf_that_leads_elsewhere(arrays: Arrays) -> None:
 
 VARIANTS: dict[str, tuple[Callable[[Arrays], None], tuple[object, ...]]] = {
     "a feature of -7": (put("feature", 0, -7), ("feature[0]", -7)),
-    "a feature of F": (put("feature", 0, NUM_FEATURES), ("feature[0]", f"{NUM_FEATURES} features")),
     "a cycle": (a_cycle, ("left[1] is 0", "parent")),
     "a child in another tree": (into_another_tree, ("left[0]", "tree")),
     "one child of two": (the_same_child_twice, ("node[", "child")),
     "a leaf that leads elsewhere": (a_leaf_that_leads_elsewhere, ("right[", "leaf")),
-    "roots that fall": (make("roots", lambda roots: roots[[0, 2, 1, 3, 4]]), ("roots", "strictly")),
     "roots from 1": (put("roots", 0, 1), ("roots", "from 0")),
-    "roots beyond the nodes": (put("roots", -1, 10**15), ("roots", "number of nodes")),
     "roots of fewer trees": (make("roots", lambda roots: roots[:-1]), ("roots", "length 4", "weights")),
-    "no trees": (make("weights", lambda weights: weights[:0]), ("roots", "weights", 0)),
     "nodes too few": (make("value", lambda value: value[:-1]), ("value", "feature", "nodes")),
     "features of int64": (make("feature", lambda feature: feature.astype(np.int64)), ("feature", "int64")),
-    "values of two dimensions": (make("value", lambda value: value[:, None]), ("value", "2 dimensions")),
     "a threshold that is not a number": (put("threshold", 0, np.nan), ("threshold[0]", "nan")),
     "a value that is not a number": (put("value", -1, np.nan), ("value[", "nan", "not finite")),
     "values whose sum is infinite": (huge_values, ("sum", "value", "not finite")),
-    "an infinite weight": (put("weights", 0, -np.inf), ("weights[0]", "-inf")),
-    "a gain that is not a number": (put("gain", 0, np.nan), ("gain[0]", "nan")),
     "a negative number of documents": (put("num_documents", -1, -1), ("num_documents[", -1, "negative")),
-    "splits of no documents": (make("num_documents", np.zeros_like), ("num_documents[0]", "split")),
     "documents that do not add up": (put("num_documents", 0, 5), ("num_documents[0]", 5, "children")),
     "no feature names": (drop("feature_names"), ("'feature_names'", "missing")),
-    "a name too few": (make("feature_names", lambda names: names[:1]), ("feature[", "1 features")),
-    "equal names": (make("feature_names", lambda names: np.full(len(names), "a")), ("feature_names",)),
     "position factors of two lengths": (
         lambda arrays: arrays.update(position_bias_position=np.zeros(3), position_bias_bias=np.zeros(2)),
         ("position_bias_bias", "one float64 per position"),
@@ -171,21 +158,6 @@ def test_an_unchanged_forest_with_infinite_thresholds_is_loaded(data: RankingDat
     assert np.isinf(arrays_of(tmp_path)["threshold"]).any()
     loaded = NativeRanker.load(tmp_path)
     np.testing.assert_array_equal(loaded.predict(features), ranker.predict(features))
-
-
-def rewrite_member(folder: Path, ranker: NativeRanker, name: str, content: bytes, **options: Any) -> None:
-    """Replaces the bytes of one array."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(folder / MODEL_FILE) as old, zipfile.ZipFile(packed, "w") as new:
-        for member in old.namelist():
-            new.writestr(member, content if member == f"{name}.npy" else old.read(member), **options)
-    write_model(folder, ranker, MODEL_FILE, packed.getvalue())
-
-
-def array_that_declares(shape: tuple[int, ...], values: bytes = b"", descr: str = "<f8") -> bytes:
-    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
-    header += b" " * (117 - len(header)) + b"\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + values
 
 
 def a_chain(depth: int, num_features: int) -> Tree:
@@ -236,24 +208,6 @@ each_ranker = pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: type
 def fitted(ranker: Ranker, data: RankingDataset, tmp_path: Path) -> tuple[type[Ranker], Path]:
     ranker.fit(data).save(tmp_path)
     return type(ranker), tmp_path
-
-
-@each_ranker
-def test_a_pipe_or_folder_in_place_of_a_file_is_refused_at_once(fitted: tuple[type[Ranker], Path]) -> None:
-    kind, folder = fitted
-    for file in sorted(folder.iterdir()):
-        content = file.read_bytes()
-        file.unlink()
-        os.mkfifo(file)
-        with pytest.raises(ResultError, match=naming(file, "regular file")):
-            kind.load(folder)
-        file.unlink()
-        file.mkdir()
-        with pytest.raises(ResultError, match=naming(file, "regular file")):
-            kind.load(folder)
-        file.rmdir()
-        file.write_bytes(content)
-    kind.load(folder)
 
 
 @each_ranker
@@ -327,17 +281,6 @@ def test_position_factors_of_another_correction_are_not_continued(
     parts = (tmp_path, "position, bias", "position_bias=propensity", "Set the position_bias")
     with pytest.raises(ConfigError, match=naming(*parts)):
         other.fit(clicked)
-
-
-@pytest.mark.parametrize("extra", [{}, {"linear_tree": True}, {"boosting": "dart"}], ids=str)
-@pytest.mark.parametrize("least", [20, 100_000])
-def test_a_model_saved_by_lightgbm_is_loaded(
-    data: RankingDataset, tmp_path: Path, extra: dict[str, Any], least: int
-) -> None:
-    ranker = LightGBMRanker(num_trees=3, min_docs_in_leaf=least, extra=extra).fit(data)
-    ranker.save(tmp_path)
-    scores = LightGBMRanker.load(tmp_path).predict(data.features)
-    np.testing.assert_array_equal(scores, ranker.predict(data.features))
 
 
 @pytest.mark.parametrize("kind", [LightGBMRanker, XGBoostRanker, CatBoostRanker])
