@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from pathlib import Path
 from typing import Self
@@ -12,8 +10,8 @@ from ltrbench.data import RankingDataset
 from ltrbench.rankers.base import OnIteration
 from ltrbench.rankers.random import RandomRanker
 
-LOG, CALM = Path("fits"), Path("calm")
-"""Files beside this module: one line per fit; present if the faults are over."""
+LOG = Path("fits")
+"""File beside this module: one line per fit."""
 SECONDS = 0.2
 
 
@@ -29,31 +27,11 @@ class Slow(RandomRanker):
         with _beside(LOG).open("a", encoding="utf-8") as log:
             log.write(f"{type(self).__name__} seed={self.seed}\n")
         time.sleep(SECONDS)
-        if not _beside(CALM).exists():
-            self._fail()
         return super().fit(train, valid, on_iteration)
-
-    def _fail(self) -> None:
-        pass
 
     def save(self, folder: Path) -> None:
         super().save(folder)
         time.sleep(SECONDS)
-
-
-class Hanging(Slow):
-    """Does not end in the time of a test."""
-
-    def _fail(self) -> None:
-        time.sleep(60)
-
-
-class Crashing(Slow):
-    """Ends its process by a segmentation fault."""
-
-    def _fail(self) -> None:
-        os.kill(os.getpid(), signal.SIGSEGV)
-        time.sleep(60)
 
 
 class Large(RandomRanker):

@@ -12,20 +12,19 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import fault_backend
 import fault_native
-import numpy as np
 from command_line import COMMAND
 from forked import run_forked
 
 YARDSTICKS, NATIVE = Path(fault_backend.__file__), Path(fault_native.__file__)
 BACKENDS = {
-    YARDSTICKS: ("_yardstick", ("Slow", "Hanging", "Crashing", "Large")),
+    YARDSTICKS: ("_yardstick", ("Slow", "Large")),
     NATIVE: ("native", ("Steady", "Fragile")),
 }
 """Module -> the YAML that its backends extend, and their classes."""
@@ -40,20 +39,6 @@ SWEEP = "sweep"
 """Folder of the sweep, in the folder in which its command is started."""
 
 _STRAYS = re.compile(r"\.partial-.*|\.lease-.*|\.clock-.*")
-_CLOCKS = re.compile(
-    r"seconds|.*_seconds|peak_memory_mb|model_mb|started|finished|shared_machine|started_in|overrides|.*memory.*|pareto|"
-    r"cheaper|costs?|notes|cost_notes|command|commands|commit|machine"
-)
-_CLOCK_COLUMNS = re.compile(r"fit s|evaluation s|predict s|memory MB|.*_seconds|peak_memory_mb|model_mb")
-_CLOCK_LINES = (
-    "Another job of ltrbench ran",
-    "Columns:",
-    "(about ",
-    "The fit time includes",
-    "(glossary: ",
-    "times to ",
-    "heapest to ",
-)
 
 
 def prepare(folder: Path, *words: str) -> list[str]:
@@ -236,69 +221,19 @@ def all_finished(sweep: Path, number: int) -> bool:
     )
 
 
-def contents(sweep: Path) -> dict[str, Any]:
-    """File of a sweep, and place in it -> content, without clock columns and fields.
-
-    Left out are log files, of which every line has a time, files with pictures, which show times, and
-    glossary.md, which explains the columns that are not empty.
-    """
-    files = (path for path in sorted(sweep.rglob("*")) if path.is_file())
+def bits(sweep: Path) -> dict[str, Any]:
+    """Folder of a run -> its metrics, and the bytes of its scores, figures per query and model."""
     return {
-        f"{path.relative_to(sweep).as_posix()} {place}": value
-        for path in files
-        if path.suffix not in (".log", ".png", ".html", ".yaml")
-        and path.name not in ("glossary.md", "environment.json", "sweep.json")
-        and not path.name.startswith(".")
-        for place, value in _without_clocks(path)
+        name: (
+            result["metrics"],
+            {
+                path.relative_to(sweep / name).as_posix(): path.read_bytes()
+                for path in sorted((sweep / name).rglob("*"))
+                if path.name in ("scores.npz", "per_query.csv", "model.npz")
+            },
+        )
+        for name, result in results(sweep).items()
     }
-
-
-def _without_clocks(path: Path) -> Iterator[tuple[str, Any]]:
-    if path.suffix == ".json":
-        yield from _values(json.loads(path.read_text(encoding="utf-8")))
-    elif path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as arrays:
-            yield from ((name, (str(array.dtype), array.tobytes())) for name, array in arrays.items())
-    elif path.suffix == ".md":
-        yield from _numbered(_markdown_without_clocks(path.read_text(encoding="utf-8")))
-    elif path.name == "table.csv":
-        yield from _numbered(_table_without_clocks(path.read_text(encoding="utf-8"), ","))
-    else:
-        yield "", path.read_bytes()
-
-
-def _numbered(lines: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    return ((f"line {number}", line) for number, line in enumerate(lines, start=1))
-
-
-def _values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields the place and the value of each number and text in a JSON value, without clock fields."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not _CLOCKS.fullmatch(key):
-                yield from _values(item, f"{place}.{key}")
-    elif isinstance(value, list):
-        for number, item in enumerate(item for item in value if not _is_about_clocks(item)):
-            yield from _values(item, f"{place}[{number}]")
-    else:
-        yield place, value
-
-
-def _is_about_clocks(item: Any) -> bool:
-    text = item.get("sentence", "") if isinstance(item, dict) else item
-    return isinstance(text, str) and any(part in text for part in _CLOCK_LINES)
-
-
-def _markdown_without_clocks(text: str) -> list[Any]:
-    kept = [line for line in text.splitlines() if line and not any(part in line for part in _CLOCK_LINES)]
-    table = "\n".join(line for line in kept if line.startswith("|"))
-    return [line for line in kept if not line.startswith("|")] + _table_without_clocks(table, "|")
-
-
-def _table_without_clocks(text: str, separator: str) -> list[list[str]]:
-    rows = [[cell.strip(" -:") for cell in line.split(separator)] for line in text.splitlines()]
-    kept = [number for number, head in enumerate(rows[0]) if not _CLOCK_COLUMNS.fullmatch(head)]
-    return [[row[number] for number in kept] for row in rows]
 
 
 def strays(sweep: Path) -> list[str]:

@@ -21,7 +21,7 @@ from fault_cases import (
     Killer,
     age,
     all_finished,
-    contents,
+    bits,
     done,
     fits,
     logged,
@@ -68,7 +68,7 @@ def killed(words: list[str], folder: Path, killer: Killer) -> None:
 
 def test_a_sweep_that_is_killed_ends_with_the_same_bytes(tmp_path: Path) -> None:
     folders = tmp_path / "undisturbed", tmp_path / "killed"
-    jobs = ("model=slow,random,single_feature,native", "seed=1,2,3")
+    jobs = ("model=slow,random,single_feature,native", "seed=1,2")
     words = [prepare(folder, *jobs, *TWO_WORKERS) for folder in folders][-1]
     sweep = folders[1] / SWEEP
     moments: list[tuple[str, Callable[[], object]]] = [
@@ -85,8 +85,9 @@ def test_a_sweep_that_is_killed_ends_with_the_same_bytes(tmp_path: Path) -> None
         killed(words, folders[1], killer)
         assert reference.ended().returncode == 0
     done(*words, folder=folders[1])
-    assert all_finished(sweep, 12), killer.log
-    assert contents(sweep) == contents(folders[0] / SWEEP), killer.log
+    assert all_finished(sweep, 8), killer.log
+    assert (sweep / "comparison/table.csv").exists()
+    assert bits(sweep) == bits(folders[0] / SWEEP), killer.log
     assert strays(sweep) == [], killer.log
 
 
@@ -119,16 +120,6 @@ def test_a_job_whose_files_do_not_fit_on_the_disk_costs_only_itself(tmp_path: Pa
     assert all_finished(sweep, 2)
 
 
-def test_a_disk_that_is_full_before_the_first_job_leaves_no_part_of_the_plan(tmp_path: Path) -> None:
-    words, limit = prepare(tmp_path, "model=random", "seed=1,2"), 3_500
-    ended = done(*words, folder=tmp_path, check=2, limit=limit)
-    assert all(part in ended.stderr for part in (SWEEP, "ulimit -f"))
-    assert not [path for path in (tmp_path / SWEEP).rglob("*") if path.stat().st_size >= limit]
-    assert not list((tmp_path / SWEEP).glob("plan/.*"))
-    done(*words, folder=tmp_path)
-    assert all_finished(tmp_path / SWEEP, 2)
-
-
 @pytest.mark.usefixtures("migrated_store")
 def test_two_commands_that_start_together_run_each_job_once(tmp_path: Path) -> None:
     words = prepare(tmp_path, "model=slow", "tracking=mlflow")
@@ -147,31 +138,13 @@ def test_two_commands_that_start_together_run_each_job_once(tmp_path: Path) -> N
 def test_every_executor_gives_the_same_bytes(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="needs Dask")
     words = ["model=native,random", "replicates=2"]
-    bits = []
+    of_executors = []
     for name, executor in {"inline": (), "processes": TWO_WORKERS, "dask": DASK}.items():
         folder = tmp_path / name
         done(*prepare(folder, *words, *executor), folder=folder)
         assert all_finished(folder / SWEEP, 4)
-        metrics = {run: result["metrics"] for run, result in results(folder / SWEEP).items()}
-        scores = {path.parent.name: path.read_bytes() for path in (folder / SWEEP).glob("*/scores.npz")}
-        bits.append((metrics, scores))
-    assert bits[0] == bits[1]
-    assert bits[0] == bits[2]
-
-
-def test_a_job_that_hangs_and_one_that_crashes_cost_only_themselves(tmp_path: Path) -> None:
-    limits = ("executor.timeout=4", "executor.retries=1")
-    words = prepare(tmp_path, "model=hanging,crashing,random", *TWO_WORKERS, *limits)
-    ended = done(*words, folder=tmp_path, check=1)
-    assert all(
-        part in ended.stderr for part in ("job 0 failed", "executor.timeout=4", "job 1 failed", "SIGSEGV")
-    )
-    assert sorted(fits(tmp_path)) == ["Crashing seed=0"] * 2 + ["Hanging seed=0"] * 2
-    status = done("status", SWEEP, folder=tmp_path).stdout
-    assert all(part in status for part in ("1 finished", "2 failed", "executor.timeout=4", "SIGSEGV"))
-    (tmp_path / "calm").touch()
-    done("resume", SWEEP, "--failed", folder=tmp_path)
-    assert all_finished(tmp_path / SWEEP, 3)
+        of_executors.append(bits(folder / SWEEP))
+    assert of_executors[0] == of_executors[1] == of_executors[2]
 
 
 def test_what_a_process_left_that_was_killed_after_its_last_file_is_deleted(tmp_path: Path) -> None:

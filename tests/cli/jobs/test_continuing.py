@@ -27,8 +27,7 @@ from ltrbench.cli.session import (
     runs_of,
     unplanned_runs,
 )
-from ltrbench.errors import ResultError
-from ltrbench.runs import FAILED, RESULT_FILE, Run, find_runs, hold, holder, read_run, write_run
+from ltrbench.runs import FAILED, RESULT_FILE, Run, find_runs, holder, read_run, write_run
 from ltrbench.runs.record import as_products
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.plan import (
@@ -158,32 +157,6 @@ def test_a_sweep_without_jobs_or_with_a_setting_that_has_no_effect_is_refused(
     assert not (tmp_path / "s/plan").exists()
 
 
-def test_a_finished_run_that_is_not_planned_is_refused_with_its_folder_and_the_remedy(tmp_path: Path) -> None:
-    stored(tmp_path / "old/0", "seed=0")
-    parts = (tmp_path / "old/0", "seed=0", "Delete", "hydra.sweep.dir=")
-    with pytest.raises(ResultError, match=naming(*parts)):
-        planned(tmp_path, "seed=1", "seed=0")
-    assert not read_plan(tmp_path).jobs
-    _, jobs = planned(tmp_path, "seed=1")
-    assert numbered(jobs) == {0: "seed=1"}
-
-
-def test_a_finished_job_that_has_changed_is_refused_with_the_difference(tmp_path: Path) -> None:
-    plan, (job, _) = planned(tmp_path, "seed=0", "seed=1")
-    stored(tmp_path / "0", "seed=0")
-    changed = replace(job, key={**job.key, "versions": {"numpy": "4.7.0"}})
-    parts = (
-        "finished jobs",
-        "job 0",
-        "versions.numpy: 1 -> 4.7.0",
-        tmp_path / "0",
-        "hydra.sweep.dir=",
-    )
-    with pytest.raises(ResultError, match=naming(*parts)):
-        plan_jobs(plan, [changed], lambda job, number: str(number))
-    assert read_plan(tmp_path).jobs[0].digest == job.digest
-
-
 def test_a_sweep_inside_of_the_folder_is_not_part_of_it(tmp_path: Path) -> None:
     stored(tmp_path / "0", "seed=0")
     stored(tmp_path / "2026-01-01/12-00-00/0", "seed=1")
@@ -231,30 +204,6 @@ def test_the_same_command_runs_only_the_jobs_that_have_not_finished(tmp_path: Pa
         (model, seed) for model in ("random", "single_feature") for seed in (0, 1, 2)
     ]
     assert not [*tmp_path.rglob(".hydra")]
-
-
-@pytest.mark.slow
-def test_a_command_waits_for_a_job_that_another_process_runs(tmp_path: Path) -> None:
-    words = ("model=random", "-m", *CHEAP, "tracking=none", "hydra.sweep.dir=both")
-    run(*words, "seed=0", folder=tmp_path)
-    shutil.rmtree(tmp_path / "both/0")
-    with hold(tmp_path / "both/0"):
-        process = subprocess.Popen(
-            [*COMMAND, *words, "seed=0,1"],
-            cwd=tmp_path,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-        )
-        assert process.stderr is not None
-        message = next(line for line in process.stderr if line.startswith("waiting for"))
-        assert re.search(naming("job 0", f"process {os.getpid()}"), message)
-        assert not (tmp_path / "both/0" / RESULT_FILE).exists()
-        # The other job has not waited.
-        assert read_run(tmp_path / "both/1").result.seed == 1
-    process.communicate(timeout=100)
-    assert process.returncode == 0
-    assert read_run(tmp_path / "both/0").result.seed == 0
 
 
 def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(tmp_path: Path) -> None:

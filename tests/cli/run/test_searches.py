@@ -14,7 +14,7 @@ from command_line import run
 from ltrbench.runs import read_run
 
 TINY = (
-    *("data.num_queries=60", "params.num_trees=12", "tracking=none", "metrics=[ndcg@10]", "progress=none"),
+    *("data.num_queries=40", "params.num_trees=8", "tracking=none", "metrics=[ndcg@10]", "progress=none"),
     *("importance=null", "hydra.sweep.dir=s", "num_threads=1"),
 )
 SEARCH = ("-m", "search=random", "search.trials=4", *TINY)
@@ -124,7 +124,7 @@ def test_more_trials_extend_a_search(searched: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_workers_do_not_change_a_search(tmp_path: Path) -> None:
-    words = ("model=native", "-m", "search=halving", "search.trials=6", "search.min_trees=3", *TINY)
+    words = ("model=native", "-m", "search=halving", "search.trials=4", "search.min_trees=2", *TINY)
     folders = [tmp_path / name for name in ("inline", "processes")]
     for folder, executor in zip(folders, ([], ["executor=processes", "executor.workers=2"]), strict=True):
         folder.mkdir()
@@ -141,7 +141,7 @@ def test_pruned_trials_end_early_and_are_not_chosen(tmp_path: Path) -> None:
     states = [trial.state for trial in final.trials()]
     assert set(states) == {"complete", "pruned"}
     assert states[final.result.search["chosen"]] == "complete"
-    assert all(trial.iterations < 12 for trial in final.trials() if trial.state == "pruned")
+    assert all(trial.iterations < 8 for trial in final.trials() if trial.state == "pruned")
 
 
 @pytest.mark.parametrize(
