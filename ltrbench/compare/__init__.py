@@ -11,7 +11,8 @@
     groups        slices of queries, several data sets, comparisons of a model with itself
     importances   feature importances of several runs
     tuning        searches of models, and their pictures
-    tables        tables, JSON records and published figures
+    leaderboard   values of the rows, and the columns that show them in every output
+    tables        the comparison as text, LaTeX, CSV, DataFrame and JSON; published values
     sections      the sections of the report
     report        the report in HTML
     publish       committed results, and how they are reproduced

@@ -1,16 +1,10 @@
-"""Tables of a comparison, its JSON record, and published figures.
-
-Tables of a comparison as aligned text, Markdown, LaTeX, HTML, CSV and DataFrame.
-
-Each column of the shown table is one entry in `_columns`, with its term of the glossary. CSV and DataFrame
-are written from `_in_full`.
-"""
+"""A comparison as text, Markdown, LaTeX, HTML for notebooks, CSV, DataFrame and JSON."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ltrbench.compare.advice import (
@@ -33,14 +27,23 @@ from ltrbench.compare.advice import (
 from ltrbench.compare.cells import EvaluatedRun, SearchTotals, search_totals
 from ltrbench.compare.grouping import Note, by_group, cells_in_words
 from ltrbench.compare.groups import Across, Slice, across, across_in_words, interaction_sentence, interactions
+from ltrbench.compare.leaderboard import (
+    MAIN_COLUMNS,
+    Column,
+    column_terms,
+    in_full,
+    main_table,
+    shown_columns,
+    values_of,
+    with_interval,
+)
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.glossary import anchor
 from ltrbench.metrics import Convention, preset
 from ltrbench.metrics.evaluation import plugin_versions
-from ltrbench.runs import TIMES
-from ltrbench.statistics import SCOPES, Inference, Interval
-from ltrbench.tables import STRONG, CellValue, Table, TableCell, TableColumn, TableRow, figure, paragraph
-from ltrbench.tables.numbers import Form, interval
+from ltrbench.statistics import Inference, Interval
+from ltrbench.tables import Table, TableColumn, TableRow, paragraph
+from ltrbench.tables.numbers import Form
 from ltrbench.untrusted import visible
 
 if TYPE_CHECKING:
@@ -169,25 +172,25 @@ def _run_record(comparison: Comparison, row: ModelRow, evaluated: EvaluatedRun) 
 
 
 def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
-    pair = row.to_baseline
+    values = values_of(comparison, row)
+    difference_interval = None if row.to_baseline is None else _ends(row.to_baseline.interval)
+    costs = ("peak_memory_mb", "model_mb", "trees")
     return {
         "data": comparison.data,
         "label": row.label,
-        "trainings": comparison.replicates[row.label],
+        "trainings": values["trainings"],
         "search": _fields(search_totals(row.group)),
-        "baseline": comparison.baseline,
+        "baseline": values["baseline"],
         "metrics": dict(row.metrics),
         "interval": _ends(row.interval),
-        "difference": None if pair is None else pair.difference,
-        "difference_interval": None if pair is None else _ends(pair.interval),
-        "scope": None if pair is None else pair.scope,
-        "claim": None if pair is None else pair.claim,
-        "num_queries": 0 if pair is None else pair.statistics.num_queries,
+        "difference": values["difference"],
+        "difference_interval": difference_interval,
+        "scope": values["scope"],
+        "claim": values["claim"],
+        "num_queries": values["num_queries"] or 0,
         "difference_to_best_interval": _ends(row.to_best),
         "seconds": dict(row.seconds),
-        "peak_memory_mb": row.peak_memory_mb,
-        "model_mb": row.model_mb,
-        "trees": row.trees,
+        **{name: values[name] for name in costs},
     }
 
 
@@ -287,11 +290,6 @@ def _published_mean(row: ModelRow, metric: str, convention: Convention) -> float
         return None
 
 
-_QUALITY = ".4f"
-MAIN_COLUMNS = 8
-"""Number of columns of the table on a terminal, the first ones of `_columns`."""
-
-
 def render(
     comparison: Comparison,
     width: int | None = None,
@@ -311,7 +309,9 @@ def render(
     """
     first, *rest = [paragraph(text, width) for text in (*answer(comparison), "")]
     parts = [paragraph(_title(comparison), width), first, *as_paragraphs(comparison, width), *rest]
-    parts += [_main_table(comparison, _shown_columns(comparison)[:most_columns]).markdown(width)]
+    parts += [
+        main_table(comparison, _main_columns(comparison, most_columns), _title(comparison)).markdown(width)
+    ]
     notes = [note for note in all_notes(comparison) if note not in shown_notes]
     parts += _grouped_notes(notes, width, glossary_file)
     if any(row.to_baseline is not None and row.to_baseline.over_folds is not None for row in comparison.rows):
@@ -323,7 +323,7 @@ def render(
         parts += [paragraph(sentence, width)] if sentence else []
     if comparison.published is not None:
         parts.append(paragraph(about_published(comparison.published), width))
-        parts.append(published_table(comparison, comparison.published, _QUALITY).markdown(width))
+        parts.append(published_table(comparison, comparison.published, ".4f").markdown(width))
     parts += _about_columns(comparison, width, glossary_file, most_columns)
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -377,11 +377,14 @@ def _about_columns(
     if glossary_file is not None:
         columns = [_linked(term, glossary_file) for term in column_terms(comparison)]
         return [f"Columns: {', '.join(columns)}."]
-    shown = _shown_columns(comparison)
-    more = len(shown) - len(shown[:most_columns])
+    more = len(shown_columns(comparison)) - len(_main_columns(comparison, most_columns))
     sentences = [f"{more} more columns: python -m ltrbench compare DIR --columns all"] * (more > 0)
     sentences += ["Meaning of a column or term: python -m ltrbench glossary TERM"]
     return [paragraph(sentence, width) for sentence in sentences]
+
+
+def _main_columns(comparison: Comparison, most_columns: int | None) -> list[Column]:
+    return shown_columns(comparison)[: None if most_columns is None else most_columns - 1]
 
 
 def terms_of(comparison: Comparison) -> list[str]:
@@ -389,17 +392,12 @@ def terms_of(comparison: Comparison) -> list[str]:
     return [*column_terms(comparison), *(note.term for note in all_notes(comparison))]
 
 
-def column_terms(comparison: Comparison) -> list[str]:
-    """Returns the term of each column of the table, once each."""
-    return list(dict.fromkeys(item.term for item in _shown_columns(comparison)))
-
-
 def as_html(comparison: Comparison) -> str:
     """Returns the table with title, recommendation, claims and notes, for a notebook."""
     notes = [str(note) for of_group in by_group(all_notes(comparison)).values() for note in of_group]
     paragraphs = answer(comparison)
     lines = [*paragraphs[:1], *in_one_line(comparison), *paragraphs[1:], *notes]
-    return _main_table(comparison, _shown_columns(comparison)).html(lines)
+    return main_table(comparison, shown_columns(comparison), _title(comparison)).html(lines)
 
 
 def as_latex(comparison: Comparison) -> str:
@@ -416,13 +414,13 @@ def as_latex(comparison: Comparison) -> str:
     ]
     how = " ".join(filter(None, sentences)) if comparison.pairs else ""
     heading = f"% {visible(comparison.data)}, {_counts(comparison)}. {visible(how)}\n"
-    columns = [item for item in _shown_columns(comparison) if not item.is_cost]
-    return heading + _main_table(comparison, columns).latex()
+    columns = [item for item in shown_columns(comparison) if not item.is_cost]
+    return heading + main_table(comparison, columns, _title(comparison)).latex()
 
 
 def as_csv(comparisons: Sequence[Comparison]) -> str:
     """Returns one row per model, with numbers in full precision; empty if not available."""
-    return _in_full(comparisons).csv()
+    return in_full(comparisons).csv()
 
 
 def as_frame(comparison: Comparison) -> pd.DataFrame:
@@ -430,7 +428,7 @@ def as_frame(comparison: Comparison) -> pd.DataFrame:
     # Imported here, because pandas takes half a second to import.
     import pandas as pd
 
-    frame = pd.DataFrame(_in_full([comparison]).records()).drop(columns="data")
+    frame = pd.DataFrame(in_full([comparison]).records()).drop(columns="data")
     claims = (f"claim in {metric}" for metric in comparison.declared)
     texts = ("model", "baseline", "note", "claim", "scope", "trainings", *claims)
     numbers = [column for column in frame.columns if column not in texts]
@@ -439,139 +437,6 @@ def as_frame(comparison: Comparison) -> pd.DataFrame:
 
 def _title(comparison: Comparison) -> str:
     return f"{comparison.data}: test {comparison.metric} and others, {_counts(comparison)}"
-
-
-def _in_full(comparisons: Sequence[Comparison]) -> Table:
-    """Returns one row per model of each comparison, with all of its values."""
-    metrics = list(dict.fromkeys(name for item in comparisons for name in item.rows[0].metrics))
-    runs = [run for item in comparisons for row in item.rows for run in row.runs]
-    # Of all runs, so that the columns do not depend on which runs shared the machine.
-    seconds = list(dict.fromkeys(kind for run in runs for kind in run.result.seconds))
-    declared = list(dict.fromkeys(name for item in comparisons for name in item.declared))
-    rows = [
-        [
-            ("data", comparison.data),
-            ("model", row.label),
-            *((metric, row.metrics.get(metric)) for metric in metrics),
-            *_against_baseline(comparison, row).items(),
-            *((f"claim in {metric}", _declared_claim(row, metric, comparison)) for metric in declared),
-            *((f"{kind}_seconds", row.seconds.get(kind)) for kind in seconds),
-        ]
-        for comparison in comparisons
-        for row in comparison.rows
-    ]
-    return Table.of([name for name, _ in rows[0]], [[value for _, value in row] for row in rows])
-
-
-def _against_baseline(comparison: Comparison, row: ModelRow) -> dict[str, CellValue]:
-    """Returns column name -> value for everything but the means and times of a row."""
-    pair = row.to_baseline
-    statistics = None if pair is None else pair.statistics
-    between = None if pair is None else pair.interval
-    return {
-        "low": None if row.interval is None else row.interval.low,
-        "high": None if row.interval is None else row.interval.high,
-        "baseline": comparison.baseline,
-        "difference": None if pair is None else pair.difference,
-        "difference_low": None if between is None else between.low,
-        "difference_high": None if between is None else between.high,
-        "claim": None if pair is None else pair.claim,
-        "scope": None if pair is None else pair.scope,
-        "detectable": None if pair is None else pair.power.detectable,
-        "trainings": comparison.replicates[row.label],
-        "p_holm": None if pair is None else pair.p_adjusted["holm"]["randomisation"],
-        "effect_size": None if statistics is None else statistics.effect_size,
-        "wins": None if statistics is None else statistics.wins,
-        "ties": None if statistics is None else statistics.ties,
-        "losses": None if statistics is None else statistics.losses,
-        "num_queries": None if statistics is None else statistics.num_queries,
-        "note": _note(row) or None,
-        "trees": row.trees,
-        "peak_memory_mb": row.peak_memory_mb,
-        "model_mb": row.model_mb,
-    }
-
-
-def _declared_claim(row: ModelRow, metric: str, comparison: Comparison) -> str | None:
-    """Returns the claim with its scope in a further metric that carries claims."""
-    pair = comparison.claim(row.label, metric) if metric in comparison.declared else None
-    return None if pair is None else claim_with_scope(pair)
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """A column and the cells of the rows.
-
-    Attributes:
-        term: The entry of the glossary that explains the column.
-        cell: Returns the cell of a row.
-        optional: Whether the column is left out if no row has a value.
-        is_cost: Whether the column is a time, a size or memory.
-    """
-
-    term: str
-    column: TableColumn
-    cell: Callable[[ModelRow], TableCell | CellValue]
-    optional: bool = False
-    is_cost: bool = False
-
-    def has_values(self, rows: Sequence[ModelRow]) -> bool:
-        return any(self.cell(row) is not None for row in rows)
-
-
-def _main_table(comparison: Comparison, columns: Sequence[_Shown]) -> Table:
-    """Returns one row per model; the mean of a row that is claimed to be better than all others is strong."""
-    rows = [[item.cell(row) for item in columns] for row in comparison.rows]
-    return Table([item.column for item in columns], rows, _title(comparison))
-
-
-def _shown_columns(comparison: Comparison) -> list[_Shown]:
-    return [item for item in _columns(comparison) if not item.optional or item.has_values(comparison.rows)]
-
-
-def _columns(comparison: Comparison) -> list[_Shown]:
-    """Returns all columns, the most important ones first."""
-    first, *others = comparison.rows[0].metrics
-    declared = [name for name in others if name in comparison.declared]
-
-    def metric(name: str) -> _Shown:
-        return _Shown("metric", TableColumn(name, _QUALITY), lambda row: _mean(row, name, comparison))
-
-    def cost(
-        header: str, value: Callable[[ModelRow], float | None], form: Form, optional: bool = True
-    ) -> _Shown:
-        return _Shown(header, TableColumn(header, form), value, optional, is_cost=True)
-
-    def seconds(kind: str, form: Form, optional: bool = False) -> _Shown:
-        return cost(f"{TIMES[kind]} s", lambda row: row.seconds.get(kind), form, optional)
-
-    difference = f"difference to {comparison.baseline} [95 % interval]"
-    claim = f"claim{_common_scope(comparison)}"
-    paired = [
-        _Shown("difference", TableColumn(difference), lambda row: _difference(row, comparison)),
-        _Shown("claim", TableColumn(claim), lambda row: _claim(row, comparison)),
-        _Shown(
-            "minimum detectable difference",
-            TableColumn("detectable", _QUALITY),
-            lambda row: None if row.to_baseline is None else row.to_baseline.power.detectable,
-        ),
-        *map(metric, declared),
-        _Shown("note", TableColumn("note"), lambda row: _note(row) or None, optional=True),
-    ]
-    return [
-        _Shown("model", TableColumn("model", left=True), lambda row: row.label),
-        metric(first),
-        *(paired if len(comparison.rows) > 1 else []),
-        seconds("fit", ".2f"),
-        seconds("predict", ".3f"),
-        cost("trees", lambda row: row.trees, ".0f"),
-        *(metric(name) for name in others if name not in declared),
-        _Shown("better, tied, worse", TableColumn("better/tied/worse"), _wins, optional=True),
-        _Shown("trainings", TableColumn("trainings"), lambda row: comparison.replicates[row.label]),
-        seconds("monitor", ".2f"),
-        seconds("fit_clean", ".2f", optional=True),
-        cost("memory MB", lambda row: row.peak_memory_mb, ".0f"),
-    ]
 
 
 def _fold_table(comparison: Comparison) -> Table:
@@ -586,15 +451,9 @@ def _fold_table(comparison: Comparison) -> Table:
         over_folds = None if row.to_baseline is None else row.to_baseline.over_folds
         if over_folds is not None:
             test, bayes = over_folds.frequentist, over_folds.bayesian
-            difference = _with_interval(test.difference, test.interval)
+            difference = with_interval(test.difference, test.interval)
             rows.append([row.label, difference, test.p_value, bayes.left, bayes.within, bayes.right])
     return Table(columns, rows)
-
-
-def _with_interval(difference: float | None, ends: Interval | None) -> str:
-    # z: no minus sign on values that round to 0.
-    text = figure(difference, "+z.4f")
-    return text if ends is None else f"{text} {interval(ends.low, ends.high, '+.4f')}"
 
 
 def _by_attribute(slices: Sequence[Slice]) -> dict[str, list[Slice]]:
@@ -616,53 +475,6 @@ def _slice_table(slices: Sequence[Slice]) -> Table:
 
 def _in_slice(mean: float, difference: float | None) -> str:
     return f"{mean:.4f}" if difference is None else f"{mean:.4f} ({difference:+.4f})"
-
-
-def _difference(row: ModelRow, comparison: Comparison) -> str:
-    if row.label == comparison.baseline:
-        return "baseline"
-    if row.to_baseline is None:
-        return "not paired"
-    return _with_interval(row.to_baseline.difference, row.to_baseline.interval)
-
-
-def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
-    """Returns the mean; for a further metric that carries claims also the difference and the claim."""
-    mean = row.metrics[metric]
-    is_strong = metric == comparison.metric and comparison.beats_all(row.label)
-    pair = comparison.claim(row.label, metric) if metric in comparison.declared else None
-    text = None
-    if pair is not None:
-        difference = _with_interval(pair.difference, pair.interval)
-        text = f"{figure(mean, _QUALITY)}, {difference} {claim_with_scope(pair)}"
-    return TableCell(mean, text, emphasis=STRONG if is_strong else "")
-
-
-def _claim(row: ModelRow, comparison: Comparison) -> str | None:
-    pair = row.to_baseline
-    if pair is None:
-        return None
-    return pair.claim if _common_scope(comparison) else claim_with_scope(pair)
-
-
-def _common_scope(comparison: Comparison) -> str:
-    """Returns the scope of all claims, for the header; empty if claims have different scopes."""
-    scopes = {row.to_baseline.scope for row in comparison.rows if row.to_baseline is not None}
-    return f" ({SCOPES[scopes.pop()]})" if len(scopes) == 1 else ""
-
-
-def _wins(row: ModelRow) -> str | None:
-    """Returns the numbers of queries on which the row is better, tied and worse."""
-    if row.to_baseline is None:
-        return None
-    statistics = row.to_baseline.statistics
-    return f"{statistics.wins}/{statistics.ties}/{statistics.losses}"
-
-
-def _note(row: ModelRow) -> str:
-    """Returns a note on the difference: identical, few queries, or why there is no interval."""
-    pair = row.to_baseline
-    return "" if pair is None else pair.reason or pair.statistics.note
 
 
 def _counts(comparison: Comparison) -> str:

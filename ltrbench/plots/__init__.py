@@ -7,10 +7,9 @@
 
 The files:
 
-    runs         learning curves, NDCG@k against k, importances, metrics against costs with the Pareto front
     tree_views   trees as text, JSON and a picture
     report       pictures of the report only, and of searches
-    drawing      shared by all pictures
+    drawing      pictures of runs, and what all pictures share
 
 A picture shows one series per row of a comparison, with the runs (folds and seeds) of the row. A backend has
 the same color and marker in every picture of every sweep; the rows of one backend differ in line style, fill
@@ -28,14 +27,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ltrbench.plots.drawing import DPI, Series, finished, short_name
-from ltrbench.plots.runs import (
+from ltrbench.plots.drawing import (
+    DPI,
     FIT,
+    Series,
     curves_by_iteration,
+    finished,
     fit_seconds,
     importance_bars,
     metric_against_cost,
     ndcg_by_cutoff,
+    short_name,
 )
 from ltrbench.runs import Run
 

@@ -28,14 +28,16 @@ from ltrbench.plots.drawing import (
     bar_fill,
     colour_of,
     data_of,
+    decimal,
     keys_of,
     keys_of_bars,
+    log_ticks,
+    name_axes,
     short_name,
     styles_of,
     titled_panels,
     to_one,
 )
-from ltrbench.plots.runs import decimal, log_ticks
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -143,9 +145,7 @@ def sorted_differences(drawn: Differences, metric: str, page: Page = PAPER) -> F
     axes.axhline(0, color="black", linewidth=0.6)
     axes.set_xlim(0, 100)
     axes.set_ylim(-1.15 * drawn.reach, 1.15 * drawn.reach)
-    axes.set_xlabel("share of the queries, %", fontsize=TEXT)
-    axes.set_ylabel(f"difference in {metric}", fontsize=TEXT)
-    axes.grid(**GRID)
+    name_axes(axes, "share of the queries, %", f"difference in {metric}")
     count = len(descending)
     wins, losses = int((descending > 0).sum()), int((descending < 0).sum())
     _say(axes, (0.98, 0.96), "top", f"{a} better: {wins:,} of {count:,} ({wins / count:.0%})")
@@ -204,9 +204,7 @@ def distribution_over_queries(
     axes.set_xlim(low - margin, high + margin)
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f}")
-    axes.set_xlabel(f"{metric} of a query", fontsize=TEXT)
-    axes.set_ylabel("share of queries up to this value, %", fontsize=TEXT)
-    axes.grid(**GRID)
+    name_axes(axes, f"{metric} of a query", "share of queries up to this value, %")
     return figure
 
 
@@ -344,9 +342,7 @@ def scatter(drawn: QueryPairs, metric: str, page: Page = PAPER) -> Figure:
     axes.set_ylim(*ends)
     axes.set_box_aspect(1)
     names = [short_name(label, LONGEST_AXIS_LABEL) for label in (drawn.a, drawn.b)]
-    axes.set_ylabel(f"{metric} of {names[0]}", fontsize=TEXT, parse_math=False)
-    axes.set_xlabel(f"{metric} of {names[1]}", fontsize=TEXT, parse_math=False)
-    axes.grid(**GRID)
+    name_axes(axes, f"{metric} of {names[1]}", f"{metric} of {names[0]}")
     return figure
 
 

@@ -1,40 +1,320 @@
 """Tables, numbers and text in all outputs of ltrbench.
 
-    tables     `Table`: columns and rows of raw values, written as Markdown, LaTeX, CSV, JSON records, HTML,
-               and for a terminal; paragraphs, lists of names, and one-line reprs
-    numbers    `figure`, which formats a number or writes a dash, and the formats of the report
+`Table` is written as Markdown, LaTeX, CSV, JSON records, HTML, and for a terminal. Text around tables:
+paragraphs, lists of names, and one-line reprs. The module `numbers` has the number formats.
 
 A table is defined once: a column has a header and a number format, a row has values. Names in tables can come
 from untrusted files; each writer escapes them for its output.
 """
 
-from ltrbench.tables.numbers import figure, is_available
-from ltrbench.tables.tables import (
-    CHANGED,
-    STRONG,
-    CellValue,
-    Table,
-    TableCell,
-    TableColumn,
-    TableRow,
-    assignments,
-    listed,
-    one_line,
-    paragraph,
-)
+from __future__ import annotations
 
-__all__ = [
-    "CHANGED",
-    "STRONG",
-    "CellValue",
-    "Table",
-    "TableCell",
-    "TableColumn",
-    "TableRow",
-    "assignments",
-    "figure",
-    "is_available",
-    "listed",
-    "one_line",
-    "paragraph",
-]
+import csv
+import html
+import io
+import reprlib
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from markupsafe import Markup
+
+from ltrbench.tables.numbers import DASH, Form, OptionalNumber
+from ltrbench.tables.numbers import figure as figure
+from ltrbench.tables.numbers import is_available as is_available
+from ltrbench.untrusted import in_csv, in_latex, in_markdown, in_table, visible
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80  # characters
+_SHORT.maxlist = 6
+
+
+def paragraph(text: str, width: int | None, indent: str = "") -> str:
+    """Returns a paragraph in lines of at most `width` columns; lines after the first are indented.
+
+    Control characters are shown as escapes. A longer word, such as a path, is not broken.
+
+    Args:
+        width: None: one line of Markdown.
+    """
+    if width is None:
+        return in_markdown(text)
+    return textwrap.fill(
+        visible(text), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def assignments(settings: Mapping[str, object]) -> str:
+    """Returns settings in the notation of overrides.
+
+    >>> assignments({"num_leaves": 8, "l2": None})
+    'num_leaves=8, l2=null'
+    """
+    return ", ".join(f"{name}={'null' if value is None else value}" for name, value in settings.items())
+
+
+def listed(names: Sequence[str]) -> str:
+    """Returns an enumeration of names.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def one_line(name: str, fields: Mapping[str, object]) -> str:
+    """Returns a repr of the fields that are not None, with long values and lists shortened.
+
+    >>> one_line("Run", {"model": "native", "fold": None, "ndcg@10": 0.71877})
+    "Run(model='native', ndcg@10=0.7188)"
+    """
+    values = (
+        f"{field}={value:.4f}" if isinstance(value, float) else f"{field}={_SHORT.repr(value)}"
+        for field, value in fields.items()
+        if value is not None
+    )
+    return f"{name}({', '.join(values)})"
+
+
+# ---- A table: columns, and rows of raw values, with one writer per output format.
+#
+#     table.markdown()         aligned Markdown for a file
+#     table.markdown(width)    the same for a terminal of this width; wide tables are split into blocks
+#     table.latex()            a tabular with booktabs rules
+#     table.csv()              raw values in full precision; empty if not available
+#     table.records()          raw values for JSON: header -> value, None if not available
+#     table.html(notes)        for a notebook, with a caption above and a list of notes below
+#
+# The report (`ltrbench.compare.report`) renders `table.cells()`, with hints, notes and drawings.
+
+CHANGED, STRONG = "changed", "strong"
+"""Emphasis of a cell, besides the claims "better" and "worse"; strong is also bold in LaTeX."""
+
+CellValue = OptionalNumber | str
+"""Value of a cell. Text is shown unchanged, also in a column of numbers."""
+
+_NO_DRAWING = Markup()
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """Header, number format and alignment of a column.
+
+    Attributes:
+        form: format of the numbers.
+        left: left-aligned, as for text; numbers are right-aligned.
+        hint: explanation for readers of the report.
+        sortable: whether a click on the header in the report sorts the rows.
+    """
+
+    header: str
+    form: Form = ""
+    left: bool = False
+    hint: str = ""
+    sortable: bool = True
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """A value with its presentation.
+
+    Attributes:
+        value: value for sorting, CSV and JSON.
+        text: displayed text; None: the value in the format of the column.
+        note: second, smaller line, in the report.
+        emphasis: emphasis of the cell; empty for none.
+        drawing: drawing before the text, in the report.
+    """
+
+    value: CellValue = None
+    text: str | None = None
+    note: str = ""
+    emphasis: str = ""
+    drawing: Markup = _NO_DRAWING
+
+    @property
+    def known(self) -> CellValue:
+        """The value; None if it is a number that is not available."""
+        return self.value if isinstance(self.value, str) or is_available(self.value) else None
+
+
+TableRow = Sequence[TableCell | CellValue]
+"""Cells of a row; the first one names the row."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows of raw values.
+
+    Attributes:
+        look: CSS class in the report.
+    """
+
+    columns: Sequence[TableColumn]
+    rows: Sequence[TableRow]
+    caption: str = ""
+    look: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        header: Sequence[str],
+        rows: Iterable[TableRow],
+        form: Form = "",
+        caption: str = "",
+    ) -> Table:
+        """Returns a table with row names in the first column and numbers of one format in the others.
+
+        >>> print(Table.of(["model", "ndcg@10"], [["native", 0.5]], ".2f").markdown())
+        | model  | ndcg@10 |
+        |:-------|--------:|
+        | native |    0.50 |
+        """
+        columns = [TableColumn(name, form, left=not place) for place, name in enumerate(header)]
+        return cls(columns, list(rows), caption)
+
+    @property
+    def header(self) -> list[str]:
+        return [column.header for column in self.columns]
+
+    def cells(self, missing: str = DASH) -> list[list[TableCell]]:
+        """Returns the rows as cells with text.
+
+        Args:
+            missing: text of a number that is not available.
+        """
+        return [
+            [_with_text(cell, column, missing) for cell, column in zip(row, self.columns, strict=True)]
+            for row in self.rows
+        ]
+
+    def markdown(self, width: int | None = None) -> str:
+        """Returns an aligned Markdown table.
+
+        Args:
+            width: width of the terminal; columns that do not fit follow in further tables, which repeat the
+                first column. None: Markdown for a file, with HTML escaped.
+        """
+        lines = [[_aligned_text(text, width) for text in line] for line in [self.header, *self._texts()]]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n\n".join(
+            _block(
+                [[line[place] for place in block] for line in lines],
+                [widths[place] for place in block],
+                [self.columns[place].left for place in block],
+            )
+            for block in _blocks(widths, width)
+        )
+
+    def latex(self) -> str:
+        """Returns a LaTeX tabular, which needs \\usepackage{booktabs}; strong cells are bold."""
+        lines = [" & ".join(map(_latex_cell, row)) for row in self.cells()]
+        body = " \\\\\n".join(lines)
+        alignment = "".join("l" if column.left else "r" for column in self.columns)
+        return (
+            f"\\begin{{tabular}}{{{alignment}}}\n\\toprule\n{' & '.join(map(in_latex, self.header))} "
+            f"\\\\\n\\midrule\n{body} \\\\\n"
+            "\\bottomrule\n\\end{tabular}\n"
+        )
+
+    def csv(self) -> str:
+        """Returns header and rows as CSV, numbers in full precision; empty if not available.
+
+        >>> Table.of(["model", "ndcg@10"], [["=1+1", 0.12345], ["random", None]], ".2f").csv()
+        "model,ndcg@10\\n'=1+1,0.12345\\nrandom,\\n"
+        """
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(map(in_csv, self.header))
+        for values in self._values():
+            writer.writerow([in_csv(value) if isinstance(value, str) else value for value in values])
+        return text.getvalue()
+
+    def records(self) -> list[dict[str, CellValue]]:
+        """Returns the rows for JSON: header -> value, None if not available.
+
+        >>> Table.of(["model", "ndcg@10"], [["native", 0.5], ["random", float("nan")]]).records()
+        [{'model': 'native', 'ndcg@10': 0.5}, {'model': 'random', 'ndcg@10': None}]
+        """
+        return [dict(zip(self.header, values, strict=True)) for values in self._values()]
+
+    def html(self, notes: Iterable[str] = ()) -> str:
+        """Returns the table as HTML for a notebook; without a header row if all headers are empty.
+
+        >>> Table.of(["", ""], [["model", "a & b"]], caption="<b>").html()
+        '<table><caption>&lt;b&gt;</caption><tbody><tr><td>model</td><td>a &amp; b</td></tr></tbody></table>'
+        """
+        head = f"<thead>{_html_row('th', self.header)}</thead>" if any(self.header) else ""
+        body = "".join(_html_row("td", texts) for texts in self._texts())
+        items = "".join(f"<li>{_in_html(note)}</li>" for note in notes)
+        table = f"<table><caption>{_in_html(self.caption)}</caption>{head}<tbody>{body}</tbody></table>"
+        return f"{table}<ul>{items}</ul>" if items else table
+
+    def _texts(self) -> list[list[str]]:
+        return [[cell.text or "" for cell in row] for row in self.cells()]
+
+    def _values(self) -> list[list[CellValue]]:
+        return [[_as_cell(cell).known for cell in row] for row in self.rows]
+
+
+def _as_cell(cell: TableCell | CellValue) -> TableCell:
+    return cell if isinstance(cell, TableCell) else TableCell(cell)
+
+
+def _with_text(cell: TableCell | CellValue, column: TableColumn, missing: str) -> TableCell:
+    whole = _as_cell(cell)
+    return whole if whole.text is not None else replace(whole, text=figure(whole.value, column.form, missing))
+
+
+def _aligned_text(text: str, width: int | None) -> str:
+    return in_markdown(text, cell=True) if width is None else in_table(text)
+
+
+def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
+    """Returns the columns of each block, the first column in all; a column that is too wide has its own
+    block.
+
+    >>> _blocks([6, 7, 7, 7], width=30)
+    [[0, 1, 2], [0, 3]]
+    """
+    # Each cell follows " | ", or "| " at the left edge; the last is followed by " |".
+    room = None if width is None else width - (widths[0] + 4)
+    blocks, used = [[0]], 0
+    for column in range(1, len(widths)):
+        needed = widths[column] + 3
+        if room is not None and len(blocks[-1]) > 1 and used + needed > room:
+            blocks.append([0])
+            used = 0
+        blocks[-1].append(column)
+        used += needed
+    return blocks
+
+
+def _block(lines: Sequence[Sequence[str]], widths: Sequence[int], to_left: Sequence[bool]) -> str:
+    """Returns one Markdown table; the first line is the header."""
+
+    def line(texts: Sequence[str]) -> str:
+        aligned = [
+            text.ljust(width) if left else text.rjust(width)
+            for text, width, left in zip(texts, widths, to_left, strict=True)
+        ]
+        return f"| {' | '.join(aligned)} |"
+
+    rule = "|".join(
+        ":" + "-" * (width + 1) if left else "-" * (width + 1) + ":"
+        for width, left in zip(widths, to_left, strict=True)
+    )
+    return "\n".join([line(lines[0]), f"|{rule}|", *map(line, lines[1:])])
+
+
+def _latex_cell(cell: TableCell) -> str:
+    text = in_latex(cell.text or "")
+    return f"\\textbf{{{text}}}" if cell.emphasis == STRONG else text
+
+
+def _html_row(tag: str, texts: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{_in_html(text)}</{tag}>' for text in texts)}</tr>"
+
+
+def _in_html(text: str) -> str:
+    return html.escape(visible(text))

@@ -39,8 +39,7 @@ from ltrbench.compare.tables import (
 from ltrbench.errors import ResultError
 from ltrbench.glossary import anchor, glossary
 from ltrbench.metrics import evaluate, preset
-from ltrbench.plots.drawing import Series
-from ltrbench.plots.runs import fit_seconds
+from ltrbench.plots.drawing import Series, fit_seconds
 from ltrbench.runs import Run
 from ltrbench.tables import Table
 

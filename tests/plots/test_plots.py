@@ -23,7 +23,20 @@ from matplotlib.text import Annotation, Text
 from numpy.typing import NDArray
 
 from ltrbench.plots import Series, draw_run, draw_series, figures_of
-from ltrbench.plots.drawing import COLOURS, OTHER_COLOURS, Page, styles_of
+from ltrbench.plots.drawing import (
+    COLOURS,
+    FIT,
+    OTHER_COLOURS,
+    Page,
+    curves_by_iteration,
+    fit_seconds,
+    importance_bars,
+    limits_of_ndcg,
+    metric_against_cost,
+    ndcg_by_cutoff,
+    pareto_front,
+    styles_of,
+)
 from ltrbench.plots.report import (
     MOST_POINTS,
     QUERY,
@@ -44,16 +57,6 @@ from ltrbench.plots.report import (
     thinned,
     values_by_setting,
     variance_shares,
-)
-from ltrbench.plots.runs import (
-    FIT,
-    curves_by_iteration,
-    fit_seconds,
-    importance_bars,
-    limits_of_ndcg,
-    metric_against_cost,
-    ndcg_by_cutoff,
-    pareto_front,
 )
 from ltrbench.rankers.importance import ACROSS, GAIN, HIGH, LOW, SHAP, WITHIN, Importances, averaged, shares
 from ltrbench.runs import FAILED, FINISHED, LearningCurve, Run, RunResult, write_run

@@ -35,9 +35,7 @@ from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.plots import Series
 from ltrbench.plots.drawing import Page, styles_of
 from ltrbench.rankers.importance import YARDSTICKS
-from ltrbench.statistics import BETTER, WORSE, Interval
-from ltrbench.tables import Table, TableCell, TableColumn, TableRow, numbers
-from ltrbench.tables.numbers import Form
+from ltrbench.tables import Table, TableCell, TableColumn, TableRow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -330,11 +328,6 @@ def without_yardsticks(series: Sequence[Series]) -> list[Series]:
     return [item for item in series if item.model not in YARDSTICKS] or list(series)
 
 
-def emphasis_of(pair: Pair) -> str:
-    """Returns the emphasis of the claims better and worse; empty for other claims."""
-    return pair.claim if pair.claim in (BETTER, WORSE) else ""
-
-
 def pair_tables(
     shown: Shown,
     caption: str,
@@ -357,11 +350,6 @@ def all_folds(num_test_sets: int) -> str:
     (', all folds together', '')
     """
     return ", all folds together" if num_test_sets > 1 else ""
-
-
-def between(interval: Interval | None, form: Form = numbers.difference) -> str:
-    """Returns an interval in brackets; empty for None."""
-    return "" if interval is None else numbers.interval(interval.low, interval.high, form)
 
 
 MakeSection = Callable[[Shown], Section | None]

@@ -6,12 +6,11 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from markupsafe import Markup
-
-from ltrbench.compare.advice import about_claims, about_intervals, claim_with_scope, family_of
+from ltrbench.compare.advice import about_claims, about_intervals, family_of
 from ltrbench.compare.cells import EvaluatedRow, pair_queries
-from ltrbench.compare.comparison import Comparison, ModelRow
+from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.groups import OF_RESAMPLES, READING, AgainstItself, row_against_itself
+from ltrbench.compare.leaderboard import between, emphasis_of, report_table, wins_cell
 from ltrbench.compare.pairs import ADJUSTMENTS, QUERIES, Pair, Power, against, decided, infer
 from ltrbench.compare.sections import (
     PAGE,
@@ -22,8 +21,6 @@ from ltrbench.compare.sections import (
     Prose,
     Section,
     Shown,
-    between,
-    emphasis_of,
     inlined,
     pair_tables,
     section,
@@ -31,7 +28,7 @@ from ltrbench.compare.sections import (
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.metrics import PRESETS, Convention
 from ltrbench.plots.report import FOLD, QUERY, TRAINING, TRAINING_BY_QUERY, ErrorParts, variance_shares
-from ltrbench.statistics import BETTER, SCOPES, TESTS, WORSE, Inference, Interval
+from ltrbench.statistics import BETTER, SCOPES, TESTS, WORSE, Inference
 from ltrbench.statistics.repeated import SelfComparison
 from ltrbench.tables import CHANGED, STRONG, Table, TableCell, TableColumn, TableRow, listed, numbers
 
@@ -300,8 +297,6 @@ def _over_folds(pair: Pair) -> TableRow:
 
 # ---- Section "Leaderboard": means, differences to the baseline, claims, further metrics.
 
-_WIDTH, _HEIGHT, _MARGIN = 100, 16, 6  # size of a drawn interval in pixels
-
 
 @section(place=10)
 def leaderboard_section(shown: Shown) -> Section:
@@ -311,11 +306,11 @@ def leaderboard_section(shown: Shown) -> Section:
     tested = " ".join(filter(None, [about_intervals(comparison), about_claims(comparison)]))
     lead = "" if comparison.pairs else alone
     caption = f"Test means on {comparison.data}, the best first"
-    models = [row for row in shown.rows if row not in shown.yardsticks]
-    parts: list[PagePart] = [_table(shown, models, caption)]
+    names, models = _names(shown), [row for row in shown.rows if row not in shown.yardsticks]
+    parts: list[PagePart] = [report_table(comparison, models, names, caption)]
     if shown.yardsticks:
-        names = listed([row.label for row in shown.yardsticks])
-        parts.append(Folded(f"Yardsticks: {names}", [_table(shown, shown.yardsticks, "Yardsticks")]))
+        table = report_table(comparison, shown.yardsticks, names, "Yardsticks")
+        parts.append(Folded(f"Yardsticks: {listed([row.label for row in shown.yardsticks])}", [table]))
     parts += [Prose(tested)] if comparison.pairs else []
     terms = (
         *("model", "metric", "difference", "baseline", "claim", "minimum detectable difference"),
@@ -324,111 +319,13 @@ def leaderboard_section(shown: Shown) -> Section:
     return Section("leaderboard", "Leaderboard", lead, parts, terms)
 
 
-def _table(shown: Shown, rows: Sequence[ModelRow], caption: str) -> Table:
-    reach = _reach(rows)
-    return Table(_columns(shown), [_leaderboard_cells(shown, row, reach) for row in rows], caption)
-
-
-def _columns(shown: Shown) -> list[TableColumn]:
+def _names(shown: Shown) -> dict[str, TableCell]:
+    """Returns label of a row -> its first cell."""
     comparison = shown.comparison
-    first, *others = comparison.rows[0].metrics
-    mean_hint = "Mean over test queries; in brackets its 95 % interval over queries, not simultaneous."
-    return [
-        TableColumn("model", left=True),
-        TableColumn(first, numbers.quality, hint=mean_hint),
-        *(_paired_columns(comparison.baseline) if len(comparison.rows) > 1 else []),
-        *(TableColumn(name, numbers.quality) for name in others),
-    ]
-
-
-def _paired_columns(baseline: str) -> list[TableColumn]:
-    drawn_hint = "Drawing of the difference and its interval; the line marks a difference of 0."
-    wins_hint = "Number of queries on which the model is better than, tied with, and worse than the baseline."
-    power_hint = "True difference that would be claimed with a probability of 80 %."
-    effect_hint = "Mean divided by standard deviation of the differences by query."
-    return [
-        TableColumn(
-            f"difference to {baseline}", numbers.difference, hint="With its simultaneous 95 % interval."
-        ),
-        TableColumn("interval", left=True, hint=drawn_hint, sortable=False),
-        TableColumn("claim", left=True, hint="The claim that follows from the interval, and its scope."),
-        TableColumn("detectable", numbers.quality, hint=power_hint),
-        TableColumn("better/tied/worse", hint=wins_hint),
-        TableColumn("effect size", numbers.signed, hint=effect_hint),
-    ]
-
-
-def _leaderboard_cells(shown: Shown, row: ModelRow, reach: float) -> TableRow:
-    comparison = shown.comparison
-    first, *others = comparison.rows[0].metrics
-    tags = ["baseline"] * (row.label == comparison.baseline) + ["highest"] * (row.label == comparison.best)
-    return [
-        shown.of_row(row.label, ", ".join(tags)),
-        _mean(shown, row, first, between(row.interval, numbers.quality)),
-        *(_compared(row, reach) if len(comparison.rows) > 1 else []),
-        *(_other_mean(shown, row, name) for name in others),
-    ]
-
-
-def _mean(shown: Shown, row: ModelRow, metric: str, note: str = "") -> TableCell:
-    """Returns the mean, in bold if the row is claimed to be better than every other row."""
-    is_bold = metric == shown.comparison.metric and shown.comparison.beats_all(row.label)
-    return TableCell(row.metrics[metric], note=note, emphasis=STRONG if is_bold else "")
-
-
-def _other_mean(shown: Shown, row: ModelRow, metric: str) -> TableCell:
-    """Returns the mean; for a further metric that carries claims also the difference and the claim."""
-    pair = shown.comparison.claim(row.label, metric) if metric in shown.comparison.declared else None
-    if pair is None:
-        return _mean(shown, row, metric)
-    difference = f"{numbers.difference(pair.difference)} {between(pair.interval)}".rstrip()
-    return _mean(shown, row, metric, f"{difference} {claim_with_scope(pair)}")
-
-
-def _compared(row: ModelRow, reach: float) -> TableRow:
-    pair = row.to_baseline
-    if pair is None:
-        return [None] * 6
-    statistics = pair.statistics
-    counts = " / ".join(map(numbers.count, (statistics.wins, statistics.ties, statistics.losses)))
-    scope_and_reason = "; ".join(filter(None, (SCOPES[pair.scope], pair.reason or statistics.note)))
-    return [
-        TableCell(pair.difference, note=between(pair.interval), emphasis=emphasis_of(pair)),
-        TableCell(text="", drawing=_drawing(pair.difference, pair.interval, reach)),
-        TableCell(pair.claim, note=scope_and_reason),
-        pair.power.detectable,
-        TableCell(statistics.wins - statistics.losses, counts),
-        statistics.effect_size,
-    ]
-
-
-def _reach(rows: Sequence[ModelRow]) -> float:
-    """Returns the largest distance of an interval from 0, so that all are drawn on one scale."""
-    pairs = [row.to_baseline for row in rows if row.to_baseline is not None]
-    ends = [abs(pair.difference or 0.0) for pair in pairs]
-    for pair in pairs:
-        if pair.interval is not None:
-            ends += [abs(pair.interval.low), abs(pair.interval.high)]
-    return max(ends, default=0.0) or 1.0
-
-
-def _drawing(difference: float | None, interval: Interval | None, reach: float) -> Markup:
-    """Draws a point with its interval as a bar, and a line at 0."""
-    if difference is None:
-        return Markup()
-    half = _WIDTH / 2
-
-    def place(value: float) -> str:
-        return f"{half + value / reach * (half - _MARGIN):.1f}"
-
-    low, high = (difference, difference) if interval is None else (interval.low, interval.high)
-    return Markup(
-        '<svg class="interval" viewBox="0 0 {w} {h}" width="{w}" height="{h}" aria-hidden="true">'
-        '<path class="zero" d="M{zero} 0V{h}"/><path class="bar" d="M{low} {m}H{high}"/>'
-        '<circle cx="{x}" cy="{m}" r="3.5"/></svg>'
-    ).format(
-        w=_WIDTH, h=_HEIGHT, m=_HEIGHT // 2, zero=half, low=place(low), high=place(high), x=place(difference)
-    )
+    tags = {row.label: ["baseline"] * (row.label == comparison.baseline) for row in shown.rows}
+    if comparison.best is not None:
+        tags[comparison.best] += ["highest"]
+    return {label: shown.of_row(label, ", ".join(of_row)) for label, of_row in tags.items()}
 
 
 # ---- Section "Pairwise claims": a matrix of all pairs, and the tests of the family.
@@ -523,14 +420,13 @@ def _tests(comparison: Comparison) -> Table:
 
 def _tested(pair: Pair) -> TableRow:
     statistics = pair.statistics
-    counts = f"{statistics.wins:,} / {statistics.ties:,} / {statistics.losses:,}"
     return [
         TableCell(numbers.minus(pair.a, pair.b), note=statistics.note),
         TableCell(statistics.difference, note=between(statistics.interval)),
         *(statistics.p_values[test] for test in TESTS),
         *(pair.p_adjusted[name][test] for name in ADJUSTMENTS for test in TESTS),
         statistics.effect_size,
-        TableCell(statistics.wins - statistics.losses, counts),
+        wins_cell(pair),
         statistics.num_queries,
     ]
 

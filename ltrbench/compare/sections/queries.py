@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compare.cells import PairedQueries
 from ltrbench.compare.groups import CHOSEN, InSlice, Interaction, Slice, interactions
+from ltrbench.compare.leaderboard import between
 from ltrbench.compare.sections import (
     PAGE,
     SQUARE_PAGE,
@@ -20,7 +21,6 @@ from ltrbench.compare.sections import (
     Section,
     Shown,
     all_folds,
-    between,
     inlined,
     section,
 )

@@ -13,6 +13,7 @@ from ltrbench.compare.comparison import ModelRow
 from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
 from ltrbench.compare.grouping import DATA_SPLITS, by_group, flatten, fold_of
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
+from ltrbench.compare.leaderboard import between, emphasis_of
 from ltrbench.compare.sections import (
     PAGE,
     WIDE_PAGE,
@@ -25,8 +26,6 @@ from ltrbench.compare.sections import (
     Section,
     Shown,
     all_folds,
-    between,
-    emphasis_of,
     inlined,
     section,
 )
@@ -34,7 +33,7 @@ from ltrbench.compare.tables import about_published, published_table
 from ltrbench.compare.tuning import SearchedRun, Tuning, budget_picture, share_picture, slice_picture, tunings
 from ltrbench.data import Judgments
 from ltrbench.errors import DataError, UndefinedMetricError
-from ltrbench.plots.runs import (
+from ltrbench.plots.drawing import (
     FIT,
     Cost,
     curves_by_iteration,
