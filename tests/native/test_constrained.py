@@ -127,13 +127,13 @@ MONOTONE = BoostingSettings(
     ids=str,
 )
 def test_scores_follow_the_sign_wherever_only_that_feature_changes(changes: dict[str, Any]) -> None:
-    data = make_dataset(1, num_queries=80)
+    data = make_dataset(1, num_queries=60)
     settings = replace(MONOTONE, **changes)
     forest = boost(data, settings).forest
     free = boost(data, replace(settings, splits=replace(settings.splits, monotone={}))).forest
-    grid = np.linspace(-3, 3, 61, dtype=np.float32)
+    grid = np.linspace(-3, 3, 41, dtype=np.float32)
     broken = 0
-    for document in data.features[:40]:
+    for document in data.features[:15]:
         for feature, sign in ((0, 1), (1, -1)):
             line = np.tile(document, (len(grid), 1))
             line[:, feature] = grid
@@ -155,7 +155,7 @@ def few_valued(seed: int) -> RankingDataset:
 # With l1, a feature may have no gain in a leaf but a gain in the leaves below it. LightGBM does not try such
 # a feature again, and our engine does. Deep trees are therefore compared without l1.
 @COMPILED
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     ("signs", "l1", "num_leaves"),
     [
