@@ -111,11 +111,8 @@ bench: dev ## benchmark time and memory of readers, engine and evaluator (relati
 	$(BIN)/python tests/bench/bench_full_size.py
 	$(BIN)/python tests/bench/bench_full_size.py --documents 10454629 --features 220 --trees 10
 
-fuzz: dev ## fuzz the readers of data, models and run folders with seeded mutations; minutes
+fuzz: dev ## fuzz the reader of LETOR text with seeded mutations; minutes
 	$(BIN)/python tests/fuzz/fuzz_letor.py --seed 1 --count 15000
-	$(BIN)/python tests/fuzz/fuzz_models.py --seed 1 --count 5000
-	$(BIN)/python tests/fuzz/fuzz_formats.py --seed 1 --count 5000
-	$(BIN)/python tests/fuzz/fuzz_runs.py --seed 1 --count 5000
 
 STUDIES = smoke mq2008 mq2007 clueweb09 tuned native_best
 # Studies that are not reproduced: choices of settings, and studies that are not sweeps.

@@ -17,12 +17,10 @@ import io
 import json
 import math
 import pickle
-import pickletools
 import re
 import reprlib
 import stat
 import struct
-import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,9 +42,6 @@ REMEDY = "Copy it again from its source, or rerun the command that wrote it"
 MOST_BYTES = 4 * 2**30
 """Maximum size of a file and of its arrays, and thus of the memory allocated for them."""
 MOST_JSON_BYTES = 16 * 2**20
-MOST_JSON_DEPTH = 50
-"""Maximum nesting depth of lists and objects; recursive functions support a few hundred levels."""
-MOST_ARRAYS = 1000
 
 _OF_DAMAGED_ARCHIVES = (
     *(OSError, ValueError, TypeError, OverflowError, EOFError),
@@ -86,52 +81,25 @@ def read_bytes(path: Path, remedy: str = REMEDY, most: int = MOST_BYTES) -> byte
 
 
 def read_json(path: Path, remedy: str = REMEDY, *, finite: bool = True) -> Any:
-    """Reads JSON whose lists and objects have a nesting depth of at most `MOST_JSON_DEPTH`.
+    """Reads JSON.
 
     Args:
-        finite: reject NaN, Infinity and numbers beyond float64.
+        finite: reject NaN and Infinity, which Python's reader accepts.
 
     Raises:
         ResultError: The file is not such JSON.
     """
     content = read_bytes(path, remedy, MOST_JSON_BYTES)
     try:
-        value = json.loads(content)
+        return json.loads(content, parse_constant=_not_finite if finite else None)
     except RecursionError:
         _refuse(path, "its lists and objects are nested too deep", remedy)
     except ValueError as error:
         _refuse(path, str(error), remedy)
-    reason = _wrong_json(value, finite)
-    if reason:
-        _refuse(path, reason, remedy)
-    return value
 
 
-def _wrong_json(value: Any, finite: bool) -> str | None:
-    """Returns why a JSON value is invalid, or None; breadth first, so that any depth is supported."""
-    level = [value]
-    for _ in range(MOST_JSON_DEPTH + 1):
-        below: list[Any] = []
-        for item in level:
-            if isinstance(item, dict):
-                below += item.keys()
-                below += item.values()
-            elif isinstance(item, list):
-                below += item
-            elif isinstance(item, float) and finite and not math.isfinite(item):
-                return f"it contains the number {item}, which is not finite"
-            elif isinstance(item, int) and finite and item.bit_length() > 1023:
-                return "it contains a whole number beyond float64"
-            elif isinstance(item, str) and not item.isascii() and _has_lone_surrogate(item):
-                return "it contains half a surrogate pair, which is not a character"
-        if not below:
-            return None
-        level = below
-    return f"its lists and objects are nested more than {MOST_JSON_DEPTH} deep"
-
-
-def _has_lone_surrogate(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)
+def _not_finite(name: str) -> NoReturn:
+    raise ValueError(f"it contains the number {name}, which is not finite")
 
 
 def load_npz(
@@ -139,80 +107,29 @@ def load_npz(
     content: bytes | None = None,
     names: Iterable[str] | None = None,
     remedy: str = REMEDY,
-    most: int = MOST_BYTES,
 ) -> dict[str, NDArray[Any]]:
     """Reads the arrays of a file that `numpy.savez` or `savez_compressed` wrote: name -> array.
 
-    The declared dtype and shape of an array must match its uncompressed size in the file exactly, so that the
-    allocated memory is bounded by the file. Arrays of Python objects are an error.
+    Arrays of Python objects, which are pickled, are an error.
 
     Args:
         content: content of the file if it has been read already; `path` is then used in messages only.
         names: arrays to read if they exist; None: all arrays.
-        most: maximum total size of the arrays in bytes.
 
     Raises:
-        ResultError: The file is damaged or is not such a file.
+        ResultError: The file is damaged or is not such a file, or has more than `MOST_BYTES` of arrays.
     """
     if content is None:
         check_regular(path, remedy)
-    wanted = None if names is None else set(names)
-    arrays: dict[str, NDArray[Any]] = {}
-    left = most
     try:
-        with zipfile.ZipFile(path if content is None else io.BytesIO(content)) as archive:
-            members = archive.infolist()
-            if len(members) > MOST_ARRAYS:
-                raise ValueError(f"it contains {len(members)} arrays; the maximum is {MOST_ARRAYS}")
-            for member in members:
-                name = member.filename.removesuffix(".npy")
-                if name in arrays or name == member.filename:
-                    raise ValueError(f"'{member.filename}' is in it twice, or is not an array")
-                if wanted is None or name in wanted:
-                    left -= member.file_size
-                    if left < 0:
-                        raise ValueError(f"its arrays have more than {most:,} bytes")
-                    arrays[name] = _read_array(archive, member)
+        with np.load(path if content is None else io.BytesIO(content), allow_pickle=False) as stored:
+            size = sum(member.file_size for member in stored.zip.infolist())
+            if size > MOST_BYTES:
+                raise ValueError(f"its arrays have {size:,} bytes; the maximum is {MOST_BYTES:,}")
+            wanted = stored.files if names is None else [name for name in names if name in stored.files]
+            return {name: stored[name] for name in wanted}
     except _OF_DAMAGED_ARCHIVES as error:
         _refuse(path, _reason(error), remedy)
-    return arrays
-
-
-def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
-    """Reads one array after checking its declared size against the size of the archive member.
-
-    Raises:
-        ValueError: The member is not an array of numbers, booleans or text, its size differs from the
-            declared size, or its text contains an invalid character.
-    """
-    with archive.open(member) as file:
-        try:
-            np.lib.format.read_magic(file)
-            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-        except Exception as error:  # numpy evaluates the header as a literal of Python
-            raise ValueError(f"'{member.filename}' is not an array ({_reason(error)})") from None
-        size, left = math.prod(shape) * dtype.itemsize, member.file_size - file.tell()
-        if dtype.kind not in "biufU":
-            raise ValueError(f"'{member.filename}' is not an array of numbers, booleans or text")
-        if size != left:
-            raise ValueError(
-                f"'{member.filename}' declares the shape {shape} of {dtype}, {size:,} bytes, but {left:,} "
-                "bytes are in the file"
-            )
-    with archive.open(member) as file:
-        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-        file.read(1)  # to the end of the member, where zipfile verifies the checksum
-    if not dtype.isnative:
-        array = array.byteswap(inplace=True).view(dtype.newbyteorder("="))
-    if dtype.kind == "U" and array.size:
-        _check_characters(array.reshape(-1, order="A").view(np.uint32), member.filename)
-    return array
-
-
-def _check_characters(codes: NDArray[np.uint32], name: str) -> None:
-    """Raises ValueError if a code is not a valid character."""
-    if (codes > sys.maxunicode).any() or ((codes >= 0xD800) & (codes < 0xE000)).any():
-        raise ValueError(f"'{name}' contains an invalid character")
 
 
 def _reason(error: Exception) -> str:
@@ -463,23 +380,12 @@ def read_run_table(path: Path, first: Sequence[str], remedy: str) -> RunTable:
     return RunTable(path, tuple(header), rows, lines, remedy)
 
 
-# ---- Detects pickles in the files of saved models, and makes unpickling an error while a model is loaded.
+# ---- Makes unpickling an error while a model is loaded, because reading a pickle may run code.
 #
-# Reading a pickle may run code, so no model may contain one. `pickles_in` finds the files that do, from
-# their bytes. `unpickling_raises` covers what it cannot detect, such as a pickle inside another format.
-#
-# While `unpickling_raises` is entered, the functions of `pickle` raise, in all threads; a module that has
-# imported one of them by name can still unpickle.
+# The functions of `pickle` raise, in all threads; a module that has imported one of them by name can still
+# unpickle.
 
 _REASON = "unpickling is refused: a saved model must load without pickle"
-_BEGINNING = re.compile(rb"\x80[\x02-\x05]")
-"""First bytes of a pickle of protocol 2 or later; protocols 0 and 1 have no header. The length at the start
-of a safetensors file may have the same bytes."""
-_OBJECTS = re.compile(rb"\x93NUMPY.{1,20}'descr': '\|O'", re.DOTALL)
-"""Header of a numpy array of Python objects, which are pickled."""
-_HEAD = 256
-_SMALL = 2**20
-"""Maximum size in bytes of a file that is checked for pickle protocols 0 and 1."""
 
 
 @contextlib.contextmanager
@@ -517,54 +423,3 @@ def unpickling_raises() -> Iterator[Callable[[], bool]]:
             replaced.callback(setattr, owner, name, getattr(owner, name))
             setattr(owner, name, replacement)
         yield lambda: bool(attempts)
-
-
-def pickles_in(folder: Path) -> list[Path]:
-    """Returns the files below a folder that are a pickle, or contain one in an archive or array."""
-    return [path for path in sorted(folder.rglob("*")) if path.is_file() and _holds_pickle(path)]
-
-
-def _holds_pickle(path: Path) -> bool:
-    with path.open("rb") as file:
-        head = file.read(_HEAD)
-    if _begins_pickled(head):
-        return True
-    # Invalid or encrypted archives are left to `unpickling_raises`.
-    with contextlib.suppress(zipfile.BadZipFile, RuntimeError), zipfile.ZipFile(path) as archive:
-        return any(_is_pickled(archive, member) for member in archive.namelist())
-    return path.stat().st_size <= _SMALL and _is_old_pickle(path.read_bytes())
-
-
-def _is_pickled(archive: zipfile.ZipFile, member: str) -> bool:
-    with archive.open(member) as file:
-        return _begins_pickled(file.read(_HEAD))
-
-
-def _begins_pickled(head: bytes) -> bool:
-    """Returns whether the first bytes of a file are those of a pickle, or of an array of objects."""
-    return bool(_OBJECTS.match(head) or (_BEGINNING.match(head) and _is_of_operations(head)))
-
-
-def _is_of_operations(head: bytes) -> bool:
-    """Returns whether the bytes are valid pickle operations up to the end of the pickle or of the bytes."""
-    try:
-        for _ in pickletools.genops(head):
-            pass
-    except ValueError as error:
-        # "at position" is an unknown operation; any other error is the end of the bytes.
-        return not str(error).startswith("at position")
-    return True
-
-
-def _is_old_pickle(content: bytes) -> bool:
-    """Returns whether a file is one complete pickle.
-
-    At least three operations are required, because a short text may be two valid operations.
-    """
-    if not content.endswith(b"."):
-        return False
-    try:
-        operations = [place for _, _, place in pickletools.genops(content)]
-    except Exception:  # genops raises any exception on other bytes
-        return False
-    return len(operations) > 2 and operations[-1] == len(content) - 1

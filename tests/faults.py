@@ -245,8 +245,8 @@ one changed query more than tolerated is accepted
 
 [tracking]
 failed runs are stored as killed, and interrupted ones as failed
-- run.result.status == FAILED and run.result.error == INTERRUPTED
-+ run.result.status == FAILED and run.result.error != INTERRUPTED
+- result.status == FAILED and result.error == INTERRUPTED
++ result.status == FAILED and result.error != INTERRUPTED
 metrics of valid instead of test belong to the logged model
 - if item.key.startswith("test/")
 + if item.key.startswith("valid/")

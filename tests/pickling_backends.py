@@ -1,12 +1,7 @@
-"""Backends that break one promise of the contract each: their saved models hold pickles, or other scores.
-
-`Compiling` breaks none.
-"""
+"""Backends that break one promise of the contract each: their saved models hold pickles, or other scores."""
 
 from __future__ import annotations
 
-import base64
-import json
 import pickle
 from pathlib import Path
 from typing import Any, Self
@@ -14,12 +9,9 @@ from typing import Any, Self
 import joblib
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from ltrbench.data import RankingDataset
 from ltrbench.rankers.base import FitSummary
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.shapes import Features
 
 
 class Pickled(RandomRanker):
@@ -42,41 +34,6 @@ class Pickled(RandomRanker):
     @staticmethod
     def unpacked(content: bytes) -> Any:
         return pickle.loads(content)
-
-
-class OldPickle(Pickled):
-    """A pickle of the first protocol, which is text."""
-
-    @staticmethod
-    def packed(content: dict[str, Any]) -> bytes:
-        return pickle.dumps(content, protocol=0)
-
-
-class InJson(Pickled):
-    """A pickle inside of a text."""
-
-    @staticmethod
-    def packed(content: dict[str, Any]) -> bytes:
-        return json.dumps({"model": base64.b64encode(pickle.dumps(content)).decode()}).encode()
-
-    @staticmethod
-    def unpacked(content: bytes) -> Any:
-        return pickle.loads(base64.b64decode(json.loads(content)["model"]))
-
-
-class Caught(InJson):
-    """The failure to unpickle is caught, and another file is read instead."""
-
-    def save(self, folder: Path) -> None:
-        super().save(folder)
-        RandomRanker.save(self, folder)
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        try:
-            return super().load(folder)
-        except pickle.UnpicklingError:
-            return super(Pickled, cls).load(folder)
 
 
 class ObjectArray(Pickled):
@@ -135,29 +92,6 @@ class Unusable(RandomRanker):
         return ranker
 
 
-class Compiling(RandomRanker):
-    """Its weights are read-only once they are loaded, and numba compiles `predict` for that type of array; it
-    unpickles the globals of the function meanwhile."""
-
-    def fit(self, train: RankingDataset, *_: Any) -> Self:
-        self._weights = np.linspace(-1, 1, train.num_features)
-        self.summary = FitSummary()
-        return self
-
-    def predict(self, features: Features) -> NDArray[np.float64]:
-        scores: NDArray[np.float64] = _weighted(features, self._weights)
-        return scores
-
-    def save(self, folder: Path) -> None:
-        (folder / "weights.bin").write_bytes(self._weights.tobytes())
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        ranker = cls()
-        ranker._weights = np.frombuffer((folder / "weights.bin").read_bytes())
-        return ranker
-
-
 @njit
 def _weighted(features, weights):  # type: ignore[no-untyped-def]
     scores = np.zeros(len(features))
@@ -166,4 +100,4 @@ def _weighted(features, weights):  # type: ignore[no-untyped-def]
     return scores
 
 
-PICKLING = (Pickled, OldPickle, InJson, Caught, ObjectArray, Compressed)
+PICKLING = (Pickled, ObjectArray, Compressed)

@@ -22,7 +22,7 @@ from docs.macros.results import (
     results_by_study,
 )
 from docs.macros.translation import translation
-from ltrbench.cli.lesson import tell
+from docs.walkthrough import tell
 
 MACROS = (
     *(overview, run, configuration, groups, conventions, convention_sections, metrics, ndcg_by_library),

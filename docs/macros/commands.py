@@ -1,4 +1,4 @@
-"""Commands: the first lines of `--help` with `--help verbs`, and the output of a verb."""
+"""Commands: the page of `--help`, and the output of a verb."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import contextlib
 import tempfile
 from pathlib import Path
 
-import yaml  # type: ignore[import-untyped]
 from click.testing import CliRunner
 
-from docs.pages import titled_files, write_files
-from ltrbench.cli.help import verbs_help
+from docs.pages import ROOT, titled_files, write_files
 from ltrbench.cli.verbs import verbs
-from ltrbench.conf_folder import conf_dir
 from ltrbench.errors import ConfigError
 
 
 def overview() -> str:
-    """Returns the first and the last lines of `python -m ltrbench --help`, and all verbs."""
-    text = yaml.safe_load((conf_dir() / "hydra" / "help" / "ltrbench.yaml").read_text())
-    return f"```text\n{text['header']}\n{text['footer']}\nVerbs:\n{verbs_help()}\n```"
+    """Returns the page of `python -m ltrbench --help`."""
+    return f"```text\n{(ROOT / 'ltrbench/cli/help.txt').read_text(encoding='utf-8')}```"
 
 
 def run(page: str, words: str) -> str:

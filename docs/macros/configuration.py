@@ -7,7 +7,7 @@ import re
 import yaml  # type: ignore[import-untyped]
 
 from docs.macros.tables import code, table
-from ltrbench.cli.help import ConfigFile, config_files
+from docs.macros.yamls import ConfigFile, config_files
 from ltrbench.conf_folder import conf_dir
 
 _LONGEST_VALUE = 100  # characters

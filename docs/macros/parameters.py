@@ -10,7 +10,7 @@ from hydra import compose, initialize_config_dir
 
 from docs.macros.configuration import choices
 from docs.macros.tables import code, table, words
-from ltrbench.cli.help import config_files
+from docs.macros.yamls import config_files
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build, register_schema
 from ltrbench.errors import ConfigError

@@ -12,7 +12,7 @@ import griffe
 
 import ltrbench
 from docs.macros.tables import code, table
-from ltrbench.cli.help import config_files
+from docs.macros.yamls import config_files
 from ltrbench.rankers import BoostingRanker, Ranker
 
 

@@ -11,8 +11,8 @@ from omegaconf import OmegaConf
 
 from docs import leaderboard
 from docs.macros.tables import code, table
+from docs.macros.yamls import ConfigFile, config_files
 from docs.pages import ROOT
-from ltrbench.cli.help import ConfigFile, config_files
 from ltrbench.conf_folder import conf_dir
 from ltrbench.glossary import GLOSSARY_FILE
 

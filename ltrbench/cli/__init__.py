@@ -7,10 +7,10 @@ Only this folder and `config` import Hydra.
     session           what a new and a resumed sweep share
     progress          messages while a command runs
     mirroring         sends finished runs to a tracker
-    help              --help, shell completion and the explained settings
+    help.txt          the page of --help; --help verbs is click's, --help settings is Hydra's
+    completion        shell completion
     console           error messages, exit codes, options and files that verbs share
-    lesson            the numbers of the verb `walkthrough`
-    lesson.md         the text of the verb `walkthrough`
+    walkthrough.md    the text of the verb `walkthrough`, written by docs/walkthrough.py
     hydra_internals   imports from private modules of Hydra
 """
 
@@ -20,6 +20,7 @@ import gc
 import os
 import sys
 import traceback
+from pathlib import Path
 
 import click
 
@@ -34,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs a command line and returns 0; 1 for a failed run, 2 for a user error, 130 for Ctrl-C."""
     words = sys.argv[1:] if arguments is None else arguments
     if COMPLETING in os.environ:
-        from ltrbench.cli.help import complete
+        from ltrbench.cli.completion import complete
 
         complete(words)
         return 0
@@ -58,6 +59,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
+    if words in (["--help"], ["-h"]):
+        text = Path(__file__).with_name("help.txt").read_text(encoding="utf-8")
+        click.echo(as_called(text), nl=False)
+        return 0
     # Imported late, because a verb needs no Hydra and a run needs no verb.
     if words and _is_verb_like(words[0]):
         from ltrbench.cli.verbs import all_verbs, find_verb, verbs
@@ -70,6 +75,11 @@ def _dispatch(words: list[str]) -> int:
             )
         outcome = verbs.main(words, prog_name=program(), standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
+    if words == ["--help", "verbs"]:
+        from ltrbench.cli.verbs import verbs
+
+        click.echo(verbs.get_help(click.Context(verbs, info_name=program())))
+        return 0
     from ltrbench.cli.launch import launch
 
     # Before a job starts, because with hydra.job.chdir=true each job changes into its folder.

@@ -24,7 +24,6 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ltrbench.cli.console import as_paragraph, program
-from ltrbench.cli.help import MORE_PAGES, register_help
 from ltrbench.cli.hydra_internals import get_args_parser
 from ltrbench.cli.progress import showing
 from ltrbench.cli.session import SWEEP_FILE, Session, SweepOrder, relative, run_command
@@ -42,7 +41,7 @@ from ltrbench.cli.sweep import (
 )
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build_experiment, build_tracker, register_schema, resolved, run_study
-from ltrbench.errors import ConfigError, ResultError, TrackingError, debugging, did_you_mean
+from ltrbench.errors import ConfigError, ResultError, TrackingError, debugging
 from ltrbench.experiment.run import run
 from ltrbench.rankers.saved import SavedModelError
 from ltrbench.runs.record import SETTINGS_OF_COMMAND, writing_to
@@ -227,7 +226,6 @@ def _launch(session: Session, arguments: list[str]) -> None:
 def _run_hydra(session: Session, arguments: list[str]) -> None:
     register_schema()
     flags, overrides = flags_and_overrides(arguments)
-    register_help(is_shown=not {"-h", "--help"}.isdisjoint(flags))
     of_every_job = [flag for flag in flags if flag not in ("-m", "--multirun")]
     command = _Command(session, of_every_job, overrides)
     register_sweeper(command.sweep)
@@ -305,8 +303,7 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
     ([], ['replicates.number=5'])
 
     Raises:
-        ConfigError: A flag is unknown or not supported, or contradicts another one; or there is no such page
-            of help.
+        ConfigError: A flag is unknown or not supported, or contradicts another one.
     """
     parsed = _parsed(arguments)
     if parsed.experimental_rerun is not None:
@@ -325,7 +322,8 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
             waiting[argument] -= 1
         else:
             flags.append(argument)
-    overrides = [_page_of_help(word) for word in parsed.overrides] if parsed.help else parsed.overrides
+    # `--help settings` is the only page of Hydra.
+    overrides = [word for word in parsed.overrides if not (parsed.help and word == "settings")]
     for short, whole in _SHORT_FORMS:
         overrides = [short.sub(whole, override) for override in overrides]
     return flags, overrides
@@ -355,22 +353,6 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
 
     parser.error = refuse  # type: ignore[method-assign]
     return parser.parse_intermixed_args(arguments)
-
-
-def _page_of_help(word: str) -> str:
-    """Returns the override that chooses a page of help by its name; other words are unchanged.
-
-    Raises:
-        ConfigError: There is no such page.
-    """
-    if "=" in word or word.startswith(("+", "~")):
-        return word
-    if word not in MORE_PAGES:
-        raise ConfigError(
-            f"there is no page of help '{word}'{did_you_mean(word, MORE_PAGES)} Write --help alone, --help "
-            f"{' or --help '.join(MORE_PAGES)}; for a verb, VERB --help."
-        )
-    return f"hydra/help={word}"
 
 
 def _study(config: DictConfig) -> None:

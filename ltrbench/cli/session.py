@@ -383,8 +383,6 @@ class Session:
         prepare_sweep(order.folder)
         plan = read_plan(order.folder)
         jobs = plan_jobs(plan, order.drafts, order.folder_of, unplanned_runs(plan))
-        for reason in plan.damaged.values():
-            log.warning("%s. Its job is not part of this command.", reason)
         self.sweep, self.jobs, self.register = relative(order.folder), jobs, order.settings["register"]
         return plan, states_of(order.folder, jobs)
 

@@ -30,7 +30,7 @@ try:
 except ImportError as error:
     raise ImportError("distributed=dask needs Dask and XGBoost: pip install 'ltrbench[dask]'") from error
 
-from ltrbench.distributed.base import Distribution, MemberError, exit_in_words
+from ltrbench.distributed.base import Distribution, MemberError
 from ltrbench.distributed.members import (
     ANSWER_SECONDS,
     LIBRARIES,
@@ -41,11 +41,9 @@ from ltrbench.distributed.members import (
     connected,
     disconnect,
     end_processes,
-    exit_code_of,
     introduce,
     is_present,
     present_workers,
-    remember_process,
     silence_dask,
     start,
     take_part,
@@ -73,8 +71,6 @@ CAUSE_SECONDS = 3.0
 """How long the first cause is looked for when a member reports that another one left."""
 STOPPING_SECONDS = 6.0
 """How long members may take to end after they were stopped, before their processes are ended."""
-EXIT_SECONDS = 5.0
-"""How long to wait for the nanny of a lost worker, which knows how its process ended."""
 BYTES_PER_SECOND = 10e6
 """The slowest rate at which arguments reach the workers, by which the limit for the start is extended."""
 EXTRA_SECONDS = 30.0
@@ -87,31 +83,25 @@ noticed."""
 
 
 @dataclass(frozen=True)
-class Circumstances:
-    """What a round needs to know of the workers.
+class Connection:
+    """A connection to a Dask cluster.
 
     Attributes:
-        place: the cluster in messages.
+        name: the cluster in messages.
         is_local: whether this process started the cluster.
-        patience: maximum seconds until all members are present.
-        timeout: maximum seconds of one exchange.
+        patience: maximum seconds until the workers are there, and until all members are present.
+        timeout: maximum seconds that a member waits for another one in an exchange.
     """
 
     client: distributed.Client
-    members: tuple[Member, ...]
-    place: str
+    name: str
     is_local: bool
     patience: float
     timeout: float
 
 
-@dataclass
-class _Failure:
-    """Why a round failed: an exception that a member raised, or how its process ended."""
-
-    member: Member
-    error: BaseException | None = None
-    end: str = ""
+Failure = tuple[Member, BaseException | None]
+"""Member that failed and the exception that it raised; None: its process ended or lost its connection."""
 
 
 class Round:
@@ -119,14 +109,15 @@ class Round:
 
     def __init__(
         self,
-        circumstances: Circumstances,
+        connection: Connection,
+        members: tuple[Member, ...],
         function: Callable[..., Any],
         arguments: Sequence[tuple[Any, ...]],
         in_team: bool,
     ) -> None:
-        self.at = circumstances
-        self.client = circumstances.client
-        self.members = circumstances.members
+        self.at = connection
+        self.client = connection.client
+        self.members = members
         # Pickled here, because Dask closes the connection to a worker that cannot import a function.
         self.calls = [pickle.dumps((function, values)) for values in arguments]
         self.in_team = in_team
@@ -160,7 +151,7 @@ class Round:
             if len(self.outcomes) == len(self.members):
                 self.release()
         self.stop()
-        raise self.described(failure) from failure.error
+        raise self.described(failure) from failure[1]
 
     def submit(self) -> None:
         """Submits the tasks, each bound to its worker, and begins to receive their outcomes."""
@@ -206,12 +197,12 @@ class Round:
             # An outcome before the start signal: a worker cannot import the function, for example.
             failure = (self.receive(_POLL_SECONDS) or self.look()) if absent else None
             if failure is not None:
-                raise self.described(failure) from failure.error
+                raise self.described(failure) from failure[1]
             if absent and time.monotonic() > end:
                 first = next(iter(absent.values()))
                 num_present = len(self.members) - len(absent)
                 raise MemberError(
-                    f"{self.at.place}: {num_present} of {len(self.members)} workers began their part within "
+                    f"{self.at.name}: {num_present} of {len(self.members)} workers began their part within "
                     f"{limit:g} s, and all must run at the same time; {first}, did not begin. It is occupied "
                     "by another task, or paused for lack of memory. Wait until it is free, add workers, or "
                     "set distributed.wait to more seconds."
@@ -236,7 +227,7 @@ class Round:
         address: str = "127.0.0.1" if self.at.is_local else get_ip(host.strip("[]"))
         return address
 
-    def wait_for_outcomes(self) -> _Failure | None:
+    def wait_for_outcomes(self) -> Failure | None:
         """Returns None as soon as every member has succeeded, or the first failure that is noticed."""
         next_look = 0.0
         while len(self.outcomes) < len(self.members):
@@ -248,7 +239,7 @@ class Round:
                 return failure
         return None
 
-    def receive(self, seconds: float) -> _Failure | None:
+    def receive(self, seconds: float) -> Failure | None:
         """Waits for the outcome of a member; returns its failure."""
         try:
             rank = self.arrived.get(timeout=seconds)
@@ -258,9 +249,9 @@ class Round:
         error = concurrent.futures.CancelledError() if reply.cancelled() else reply.exception()
         # Dask's own errors: the worker ended before its outcome arrived, or the outcome cannot be pickled.
         outcome = self.outcomes[rank] = MemberOutcome(error=error) if error is not None else reply.result()
-        return None if outcome.error is None else _Failure(member, outcome.error)
+        return None if outcome.error is None else (member, outcome.error)
 
-    def look(self) -> _Failure | None:
+    def look(self) -> Failure | None:
         """Asks the scheduler for its workers; returns a member that is lost before its outcome arrived."""
         present = None
         if self.client.status == "running":
@@ -269,7 +260,7 @@ class Round:
         if present is None:
             if time.monotonic() > self.last_contact + SILENCE_SECONDS or self.client.status == "closed":
                 raise MemberError(
-                    f"{self.at.place}: the scheduler {self.client.scheduler.address} does not answer any "
+                    f"{self.at.name}: the scheduler {self.client.scheduler.address} does not answer any "
                     "more. Start it with its workers again, and repeat the command."
                 )
             return None
@@ -277,57 +268,36 @@ class Round:
         for member in self.members:
             if member.address not in present and member.rank not in {*self.outcomes, *self.lost}:
                 self.lost[member.rank] = member
-                return _Failure(member, end="ended or lost its connection")
+                return member, None
         return None
 
-    def first_cause(self, failure: _Failure) -> _Failure:
+    def first_cause(self, failure: Failure) -> Failure:
         """Returns the failure that caused the others.
 
         When a member leaves, the exchanges of the others fail, often before its own end is noticed.
         """
-        failures = [failure]
         end = time.monotonic() + CAUSE_SECONDS
-        while _is_consequence(failures[-1]) and time.monotonic() < end:
+        while _is_consequence(failure[1]) and time.monotonic() < end:
             if len(self.outcomes) + len(self.lost) == len(self.members):
                 break
-            another = self.receive(_LOOK_SECONDS / 3) or self.look()
-            if another is not None:
-                failures.append(another)
-        return min(failures, key=_degree)
+            failure = self.receive(_LOOK_SECONDS / 3) or self.look() or failure
+        return failure
 
-    def described(self, failure: _Failure) -> MemberError:
+    def described(self, failure: Failure) -> MemberError:
         """Returns the error about a failure, with the member, the cause and the remedy."""
-        subject = f"{self.at.place}: {failure.member}, "
-        if failure.error is None:
+        member, error = failure
+        if error is None:
             return MemberError(
-                f"{subject}{self.end_of_process(failure)}. Repeat the command"
-                f"{'' if self.at.is_local else ' when the worker is there again'}; if memory ran out, set "
-                "distributed.workers to more workers on more machines, or model settings to fewer bins and "
-                "leaves."
+                f"{self.at.name}: {member}, ended or lost its connection. Its log has the reason. If memory "
+                "ran out, set distributed.workers to more workers on more machines, or fewer bins "
+                "and leaves, and repeat the command."
             )
-        if isinstance(failure.error, LtrbenchError):
-            return MemberError(f"{subject}reports: {failure.error}")
+        if isinstance(error, LtrbenchError):
+            return MemberError(f"{self.at.name}: {member}, reports: {error}")
         return MemberError(
-            f"{subject}raised {type(failure.error).__name__}: {failure.error}. Correct the cause, or fit "
+            f"{self.at.name}: {member}, raised {type(error).__name__}: {error}. Correct the cause, or fit "
             "with distributed=none; LTRBENCH_DEBUG=1 shows the traceback."
         )
-
-    def end_of_process(self, failure: _Failure) -> str:
-        """Returns how the process of a lost member ended, which its nanny knows.
-
-        The nanny is reached by way of the worker that it starts instead.
-        """
-        member, end = failure.member, time.monotonic() + EXIT_SECONDS
-        while member.nanny and time.monotonic() < end and self.client.status == "running":
-            with contextlib.suppress(OSError, TimeoutError):
-                workers = present_workers(self.client)
-                siblings = [address for address, info in workers.items() if info["nanny"] == member.nanny]
-                codes = answers(self.client, siblings, ANSWER_SECONDS, exit_code_of, member.pid, nanny=True)
-                for code in codes.values():
-                    if isinstance(code, int):
-                        return exit_in_words(code)
-            time.sleep(_LOOK_SECONDS)
-        return failure.end
 
     def stop(self) -> None:
         """Cancels the tasks, and ends the processes of members that do not react. Takes a few seconds."""
@@ -338,14 +308,10 @@ class Round:
         # Blocked members are released by those that leave; those that still join, by the end of the tracker.
         running = self.still_running(STOPPING_SECONDS)
         self.release()
-        if running and self.tracker_was_used:
+        if running and self.in_team and len(self.members) > 1:
             running = self.still_running(ANSWER_SECONDS)
         if self.client.status == "running":
             end_processes(self.client, [member.address for member in running if member.nanny])
-
-    @property
-    def tracker_was_used(self) -> bool:
-        return self.in_team and len(self.members) > 1
 
     def still_running(self, seconds: float) -> list[Member]:
         """Returns the members whose task has not ended within a limit, or that do not answer."""
@@ -380,21 +346,10 @@ class Round:
                 tracker.free()
 
 
-def _is_consequence(failure: _Failure) -> bool:
-    return type(failure.error).__name__ in _CONSEQUENCES or _is_dask_error(failure.error)
-
-
-def _is_dask_error(error: BaseException | None) -> bool:
-    """Returns whether Dask lost the task of a member, for example with its worker."""
+def _is_consequence(error: BaseException | None) -> bool:
+    """Returns whether a member raised an exception because another one left, or Dask lost its task."""
     lost = (concurrent.futures.CancelledError, distributed.CancelledError, distributed.KilledWorker)
-    return isinstance(error, lost)
-
-
-def _degree(failure: _Failure) -> int:
-    """Returns 0 for a process that ended, 1 for another cause, and 2 for a consequence."""
-    if failure.error is None:
-        return 0
-    return 2 if _is_consequence(failure) else 1
+    return type(error).__name__ in _CONSEQUENCES or isinstance(error, lost)
 
 
 # ---- The workers that fit one model together.
@@ -405,7 +360,7 @@ def _degree(failure: _Failure) -> int:
 
 _WORKER_LOOK_SECONDS = 0.1
 """Time between two looks for workers."""
-_INTRODUCTION_SECONDS = 30.0
+_INTRODUCTION_SECONDS = 120.0
 """Limit for a worker to import ltrbench and its libraries."""
 _MUST_AGREE = ("ltrbench", "numpy", "numba", "xgboost", "lightgbm")
 """Versions that must be the same everywhere: members exchange figures that each computes by itself."""
@@ -418,37 +373,20 @@ class Workers:
         client: the connection to the scheduler.
     """
 
-    def __init__(
-        self,
-        client: distributed.Client,
-        *,
-        number: int | None,
-        num_threads: int | None,
-        place: str,
-        is_local: bool,
-        wait: float,
-        timeout: float,
-    ) -> None:
+    def __init__(self, connection: Connection, number: int | None, num_threads: int | None) -> None:
         """Waits for the workers and checks their versions.
 
         Args:
             number: how many workers are needed; None: all that are there.
             num_threads: number of threads of each worker; None: as many as Dask gives it.
-            place: the cluster in messages.
-            is_local: whether this process started the cluster.
-            wait: maximum seconds until the workers are there, and until all have begun.
-            timeout: maximum seconds that a member waits for another one in an exchange.
 
         Raises:
             ConfigError: There are too few workers, or their versions differ from those of this process.
         """
-        self.client = client
+        self.client = connection.client
+        self._at = connection
         self._number = number
         self._num_threads = num_threads
-        self._place = place
-        self._is_local = is_local
-        self._wait = wait
-        self._timeout = timeout
         self._members = self._chosen()
 
     @property
@@ -493,10 +431,7 @@ class Workers:
                 raise ValueError(
                     f"there are arguments for {len(arguments)} members and {len(self._members)} members"
                 )
-            circumstances = Circumstances(
-                self.client, self._members, self._place, self._is_local, self._wait, self._timeout
-            )
-            return Round(circumstances, function, arguments, in_team).results()
+            return Round(self._at, self._members, function, arguments, in_team).results()
 
     def _replace_lost(self) -> None:
         """Chooses the members again if one is gone."""
@@ -514,11 +449,9 @@ class Workers:
         tasks = self.client.processing(list(infos))
         addresses = sorted(infos, key=lambda address: (len(tasks.get(address, ())), _order(address)))
         addresses = sorted(addresses[: self._number], key=_order)
-        introductions = answers(self.client, addresses, _INTRODUCTION_SECONDS, introduce, self._is_local)
+        introductions = answers(self.client, addresses, _INTRODUCTION_SECONDS, introduce, self._at.is_local)
         for address in addresses:
             self._check(address, introductions[address])
-        with_nanny = [address for address in addresses if infos[address]["nanny"]]
-        answers(self.client, with_nanny, ANSWER_SECONDS, remember_process, nanny=True)
         return tuple(
             Member(
                 rank=rank,
@@ -534,13 +467,13 @@ class Workers:
     def _present(self) -> dict[str, dict[str, Any]]:
         """Returns the workers, as soon as there are enough."""
         needed = self._number or 1
-        end = time.monotonic() + self._wait
+        end = time.monotonic() + self._at.patience
         while len(present := present_workers(self.client)) < needed:
             if time.monotonic() > end:
                 number = "null (all that are there)" if self._number is None else needed
                 raise ConfigError(
-                    f"distributed.workers is {number}, but {self._place} has {len(present)} "
-                    f"{'worker' if len(present) == 1 else 'workers'} after {self._wait:g} s. Start "
+                    f"distributed.workers is {number}, but {self._at.name} has {len(present)} "
+                    f"{'worker' if len(present) == 1 else 'workers'} after {self._at.patience:g} s. Start "
                     f"{needed - len(present)} more with `dask worker {self.client.scheduler.address}`, set "
                     "distributed.workers to fewer, or distributed.wait to more seconds."
                 )
@@ -555,7 +488,7 @@ class Workers:
         remedy = "Install the same packages there: pip install 'ltrbench[dask]', in the same version."
         if isinstance(introduction, BaseException):
             raise ConfigError(
-                f"{self._place}: the worker {address} cannot import what a fit needs: "
+                f"{self._at.name}: the worker {address} cannot import what a fit needs: "
                 f"{type(introduction).__name__}: {introduction}. {remedy}"
             )
         there, here = introduction[2], versions(LIBRARIES)
@@ -564,7 +497,7 @@ class Workers:
         ]
         if different:
             raise ConfigError(
-                f"{self._place}: the worker {address} on {introduction[0]} has {', '.join(different)}, and "
+                f"{self._at.name}: the worker {address} on {introduction[0]} has {', '.join(different)}, and "
                 f"the members of a fit need the same versions. {remedy}"
             )
 
@@ -637,23 +570,16 @@ class DaskWorkers(Distribution):
             with without_warnings():
                 cluster = self._started() if self.scheduler is None else None
                 client = connected(
-                    self.scheduler or cluster, _CONNECT_SECONDS, self._place, "distributed.scheduler"
+                    self.scheduler or cluster, _CONNECT_SECONDS, self._name, "distributed.scheduler"
                 )
-                workers = Workers(
-                    client,
-                    number=self.workers,
-                    num_threads=self.threads_per_worker,
-                    place=self._place,
-                    is_local=cluster is not None,
-                    wait=self.wait,
-                    timeout=self.timeout,
-                )
+                connection = Connection(client, self._name, cluster is not None, self.wait, self.timeout)
+                workers = Workers(connection, self.workers, self.threads_per_worker)
             yield workers
         finally:
             disconnect(client, cluster)
 
     @property
-    def _place(self) -> str:
+    def _name(self) -> str:
         """The cluster in messages."""
         if self.scheduler is None:
             return f"distributed.workers={self.workers} on this machine"

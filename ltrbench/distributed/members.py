@@ -66,13 +66,13 @@ def without_warnings() -> Iterator[None]:
         yield
 
 
-def connected(target: str | Cluster, seconds: float, place: str, setting: str) -> distributed.Client:
+def connected(target: str | Cluster, seconds: float, name: str, setting: str) -> distributed.Client:
     """Connects to a scheduler.
 
     Args:
         target: address of a running scheduler, or a cluster that was started.
         seconds: limit for the connection.
-        place: the cluster in messages.
+        name: the cluster in messages.
         setting: the setting that names the address.
 
     Raises:
@@ -82,7 +82,7 @@ def connected(target: str | Cluster, seconds: float, place: str, setting: str) -
         return distributed.Client(target, timeout=seconds, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise ConfigError(
-            f"{place}: no Dask scheduler answered within {seconds:g} s ({error}). Start one with "
+            f"{name}: no Dask scheduler answered within {seconds:g} s ({error}). Start one with "
             f"`dask scheduler`, and set {setting} to the address that it shows."
         ) from error
 
@@ -484,20 +484,3 @@ def _cancellation_of_this_task() -> Callable[[], bool]:
         return task is None or task.state == "cancelled"
 
     return is_cancelled
-
-
-_processes: dict[int, Any] = {}
-"""In a nanny: process number -> Dask's object of the worker process, which keeps the exit code."""
-
-
-def remember_process(dask_worker: distributed.Nanny) -> None:
-    """Runs in the nanny of a worker, which otherwise forgets how its process ended."""
-    process = dask_worker.process
-    if process is not None and process.process is not None:
-        _processes[process.process.pid] = process.process
-
-
-def exit_code_of(pid: int) -> int | None:
-    """Runs in the nanny of a worker. Returns the exit code of an earlier process; None: not known."""
-    process = _processes.pop(pid, None)
-    return None if process is None else process.exitcode

@@ -536,7 +536,7 @@ def _load_and_fit(
     log.log(level, "%s: fitting on %s, %s", experiment.model, _size(splits.train), by)
     load = load_average()
     if load is not None and load >= begun.threads + 1 and not experiment.is_trial:
-        log.warning("the load average is %.1f: other processes may slow down the fit on %s", load, by)
+        log.info("the load average is %.1f: other processes may slow down the fit on %s", load, by)
     with seconds.taking("warm_up"):
         place.warm_up(ranker)
     metrics, timing = _of_curve(experiment.metrics), seconds.taking("fit")

@@ -21,7 +21,7 @@ Objectives and the growth of trees do not import each other. Other files:
     objectives     gradients and hessians of every objective, in the dialect of every library
     sparse         bins of sparse features; exclusive feature bundling
     forest         scores of many trees
-    attribution    scores with replaced features, and TreeSHAP
+    attribution    TreeSHAP
     settings       declaration of a setting: default, range and documentation in one place
     team           the members of a fit, among which the queries are divided
     warm_up        compiles what the data of a fit need, in two processes, before timing starts

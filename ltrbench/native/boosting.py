@@ -50,7 +50,6 @@ from ltrbench.native.histogram import quantise, sums_by_leaf
 from ltrbench.native.nodes import Tree
 from ltrbench.native.objectives import Objective, ObjectiveSettings, prepare
 from ltrbench.native.objectives.pairwise import PairSettings
-from ltrbench.native.settings import setting
 from ltrbench.native.sparse import bin_sparse, takes_less_memory
 from ltrbench.native.splitting import (
     PrepareSearch,
@@ -60,6 +59,7 @@ from ltrbench.native.splitting import (
     prepare_constrained,
 )
 from ltrbench.native.team import Placement
+from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Values
 
 # ---- DART: each tree is fitted with some earlier trees dropped, and all of them are rescaled afterwards.

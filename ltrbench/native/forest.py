@@ -29,8 +29,6 @@ from ltrbench.native.nodes import NO_FEATURE, Tree, reference_leaf
 from ltrbench.shapes import Features, Values
 
 NUM_BITS = 64
-NUM_WORDS = 8
-"""Number of words that `blend` combines at once: many processors have instructions for 512 bits."""
 
 
 @kernel
@@ -45,35 +43,12 @@ def lowest(word: np.uint64) -> np.uint64:
     return reference_lowest(word)
 
 
-@kernel
-def blend(
-    words: NDArray[np.uint64], target: np.uint64, first: np.uint64, second: np.uint64, is_second: np.uint64
-) -> None:
-    """Combines two groups of 8 words bit by bit: a bit comes from the second group if `is_second` has it set.
-
-    Args:
-        words: (n,), in which each group is 8 consecutive words.
-        target: index of the first word of the result, which must not overlap the groups.
-        first: index of the first word of the first group.
-        second: likewise, of the second group.
-    """
-    reference_blend(words, target, first, second, is_second)
-
-
 def reference_above(values: NDArray[np.float32], threshold: np.float32) -> np.uint64:
     return np.uint64(sum(1 << d for d in range(NUM_BITS) if values[d] > threshold))
 
 
 def reference_lowest(word: np.uint64) -> np.uint64:
     return np.uint64((int(word) & -int(word)).bit_length() - 1)
-
-
-def reference_blend(
-    words: NDArray[np.uint64], target: np.uint64, first: np.uint64, second: np.uint64, is_second: np.uint64
-) -> None:
-    for word in range(NUM_WORDS):
-        i = np.uint64(word)
-        words[target + i] = (words[first + i] & ~is_second) | (words[second + i] & is_second)
 
 
 def _type_above(context: Any, values: Any, threshold: Any) -> Any:
@@ -99,39 +74,12 @@ def _generate_lowest(context: Any, builder: Any, signature: Any, arguments: Any)
     return builder.cttz(arguments[0], ir.IntType(1)(1))
 
 
-def _type_blend(context: Any, words: Any, target: Any, first: Any, second: Any, is_second: Any) -> Any:
-    return types.void(words, types.uintp, types.uintp, types.uintp, types.uint64), _generate_blend
-
-
-def _generate_blend(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Generates two reads, the combination and one write of a vector of 8 words."""
-    vector, index = ir.VectorType(ir.IntType(64), NUM_WORDS), ir.IntType(32)
-    array = context.make_array(signature.args[0])(context, builder, arguments[0])
-    target, first, second = (
-        builder.bitcast(builder.gep(array.data, [place]), vector.as_pointer()) for place in arguments[1:4]
-    )
-    in_lane = builder.insert_element(ir.Constant(vector, ir.Undefined), arguments[4], index(0))
-    mask = builder.shuffle_vector(
-        in_lane, in_lane, ir.Constant(ir.VectorType(index, NUM_WORDS), [0] * NUM_WORDS)
-    )
-    kept = builder.and_(builder.load(first, align=8), builder.not_(mask))
-    taken = builder.and_(builder.load(second, align=8), mask)
-    builder.store(builder.or_(kept, taken), target, align=8)
-    return context.get_dummy_value()
-
-
 _above: Any = intrinsic(_type_above)
 _lowest: Any = intrinsic(_type_lowest)
-_blend: Any = intrinsic(_type_blend)
 overload(reference_above, strict=False)(
     lambda values, threshold: lambda values, threshold: _above(values, threshold)
 )
 overload(reference_lowest, strict=False)(lambda word: lambda word: _lowest(word))
-overload(reference_blend, strict=False)(
-    lambda words, target, first, second, is_second: (
-        lambda words, target, first, second, is_second: _blend(words, target, first, second, is_second)
-    )
-)
 
 # ---- Forests: sequences of weighted trees, and the scores of documents.
 #
@@ -297,46 +245,21 @@ def add_trees(forest: PackedForest, columns: Features, missing: NDArray[np.uint6
         scores: (n,), scores of the documents.
     """
     reached = np.empty(2 * forest.most_cuts + 1, dtype=np.uint64)
-    right = np.empty(forest.most_cuts, dtype=np.uint64)
     for t in range(len(forest.first_cut) - 1):
-        route(forest, t, columns, missing, len(scores), reached, right)
+        first, end = forest.first_cut[t], forest.first_cut[t + 1]
+        reached[0] = ALL >> np.uint64(NUM_BITS - len(scores))
+        for i in range(first, end):
+            cut = np.uint64(i)
+            here, column = reached[cut - first], np.uint64(forest.column[cut])
+            goes_right = above(columns[column], forest.threshold[cut])
+            goes_right |= missing[column] & forest.missing_right[cut]
+            reached[np.uint64(forest.left[cut])] = here & ~goes_right
+            reached[np.uint64(forest.right[cut])] = here & goes_right
         # Every earlier tree has one more leaf than splits.
-        num_cuts = forest.first_cut[t + 1] - forest.first_cut[t]
-        first_leaf = forest.first_cut[t] + np.uint64(t)
+        num_cuts, first_leaf = end - first, first + np.uint64(t)
         for i in range(num_cuts + np.uint64(1)):
             leaf = np.uint64(i)
             _add(forest.value[first_leaf + leaf], reached[num_cuts + leaf], scores)
-
-
-@inlined_kernel
-def route(
-    forest: PackedForest,
-    t: int,
-    columns: Features,
-    missing: NDArray[np.uint64],
-    num_documents: int,
-    reached: NDArray[np.uint64],
-    right: NDArray[np.uint64],
-) -> None:
-    """Routes a block of documents through tree t.
-
-    Args:
-        columns: (C, 64), as in `add_trees`.
-        missing: (C,), likewise.
-        num_documents: number of documents, at most 64.
-        reached: (2 most_cuts + 1,), becomes the word of the documents that reach each split and leaf.
-        right: (most_cuts,), becomes the word of the documents that each split sends to the right.
-    """
-    first, end = forest.first_cut[t], forest.first_cut[t + 1]
-    reached[0] = ALL >> np.uint64(NUM_BITS - num_documents)
-    for i in range(first, end):
-        cut = np.uint64(i)
-        here, column = reached[cut - first], np.uint64(forest.column[cut])
-        goes_right = above(columns[column], forest.threshold[cut])
-        goes_right |= missing[column] & forest.missing_right[cut]
-        reached[np.uint64(forest.left[cut])] = here & ~goes_right
-        reached[np.uint64(forest.right[cut])] = here & goes_right
-        right[cut - first] = goes_right
 
 
 @inlined_kernel

@@ -47,8 +47,8 @@ from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.native.bins import AnyBins, Rows, SparseLayout, read_column
 from ltrbench.native.histogram import Histogram, Quantised
-from ltrbench.native.settings import setting
 from ltrbench.native.team import ALONE, Team
+from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Values
 
 

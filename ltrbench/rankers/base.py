@@ -37,11 +37,12 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, SparseRows, as_array, rows_of_block
 from ltrbench.distributed.base import PlacedShards, QueryShard, RunsFunctions
-from ltrbench.errors import ConfigError, DataError, ResultError, require
+from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.measure import Stopwatch, available_cores
 from ltrbench.metrics import Evaluation, evaluate, left_out_judgments, parse_metric, preset
 from ltrbench.metrics.evaluation import Weighting
 from ltrbench.models.trees import Ensemble, uniform
+from ltrbench.settings import In, check, setting
 from ltrbench.shapes import Features, Scores
 from ltrbench.untrusted import read_json
 
@@ -328,8 +329,6 @@ def joined_means(
 #     seed_matters         every seed of a sweep is trained
 #     importance           a run records neither split counts nor gain
 #     contributions        a run records no SHAP values
-#     scores_with          permutation importances predict copies of the rows of shuffled documents, in
-#     blocks
 #     trees                the command `trees` refuses the model
 #     findings             no refusals, no cautions, and no list of unmatched parameters
 #     library_model        MLflow keeps the model as ltrbench saved it
@@ -405,21 +404,6 @@ class SupportsContributions(Protocol):
         Raises:
             DataError: `features` is not an array of numbers, or F differs from the training set.
             ConfigError: the ranker is not fitted, or a tree is too deep for the backend to explain.
-        """
-
-
-@runtime_checkable
-class SupportsScoresWith(Protocol):
-    def scores_with(
-        self, features: Features, columns: NDArray[np.int64], values: NDArray[np.float32]
-    ) -> NDArray[np.floating[Any]]:
-        """Returns (C, n, D) scores: scores[c, i] are those of `predict` if feature columns[c] had the values
-        values[c, i]. One call for many features and values can share what they have in common.
-
-        Args:
-            features: (D, F), an array.
-            columns: (C,), different features.
-            values: (C, n, D).
         """
 
 
@@ -614,16 +598,15 @@ def scores_with(
     columns: NDArray[np.int64],
     values: NDArray[np.float32],
 ) -> NDArray[np.floating[Any]]:
-    """Returns the (C, n, D) scores with other values of one feature at a time; see SupportsScoresWith.
+    """Returns (C, n, D) scores: scores[c, i] are those of `predict` if feature columns[c] had the values
+    values[c, i].
 
-    A ranker without this method predicts copies of the documents in which the value differs, a block of them
-    at a time; a ranker that reads sparse features predicts copies of the stored values.
+    The ranker predicts copies of the documents in which the value differs, a block of them at a time, or, if
+    it reads sparse features, copies of the stored values.
 
     Args:
         scores: (D,), scores of the documents as they are.
     """
-    if isinstance(ranker, SupportsScoresWith) and not isinstance(features, SparseRows):
-        return ranker.scores_with(features, columns, values)
     new_scores = np.empty(values.shape, dtype=scores.dtype)
     for c, column in enumerate(columns.tolist()):
         before = features[:, column]
@@ -717,8 +700,20 @@ class Ranker(ABC):
     features, not on the batch. The same seed gives the same scores.
     """
 
-    seed: int = 0
-    num_threads: int = 0
+    seed: int = setting(
+        0,
+        at_least=0,
+        lightgbm=In("seed random_seed random_state"),
+        xgboost=In("seed random_state"),
+        catboost=In("random_seed random_state"),
+    )
+    num_threads: int = setting(
+        0,
+        at_least=0,
+        lightgbm=In("num_threads num_thread nthread nthreads n_jobs"),
+        xgboost=In("nthread n_jobs"),
+        catboost=In("thread_count"),
+    )
     """Number of threads for `fit` and `predict`; 0: all cores available to this process."""
 
     summary: FitSummary | None = field(default=None, init=False, repr=False, compare=False)
@@ -742,8 +737,7 @@ class Ranker(ABC):
             cls.reads_blocks = False
 
     def __post_init__(self) -> None:
-        require("seed", self.seed, at_least=0)
-        require("num_threads", self.num_threads, at_least=0)
+        check(self)
 
     @property
     def reads_sparse(self) -> bool:
@@ -795,48 +789,121 @@ class BoostingRanker(Ranker):
     """The hyperparameters that all boosted-tree backends share, with one meaning everywhere. None: the
     backend's default.
 
-    Each backend translates the fields into its library's parameters. A backend raises ConfigError if a field
-    is set that it cannot apply; its YAML sets that field to null.
+    `In` gives the name of a field in a library and its conversion; the unit of a field is LightGBM's. A
+    backend raises ConfigError if a field is set that it cannot apply; its YAML sets that field to null.
+
+    XGBoost's gradients are w g and its hessians 2 w h instead of g and h, where w is the factor of the
+    weights. A step -G / (H + l2) is therefore half as long, and a gain G^2 / (H + l2) is w / 2 times as
+    large.
     """
 
-    num_trees: int = 100
+    num_trees: int = setting(
+        100,
+        at_least=1,
+        lightgbm=In(
+            "num_iterations num_iteration n_iter num_tree num_trees num_round num_rounds nrounds "
+            "num_boost_round n_estimators max_iter",
+            is_passed=False,
+        ),
+        xgboost=In("num_boost_round n_estimators", is_passed=False),
+        catboost=In("iterations n_estimators num_boost_round num_trees"),
+    )
     """Number of boosting iterations, one tree each; early stopping may keep fewer."""
-    learning_rate: float | None = None
+    learning_rate: float | None = setting(
+        None,
+        above=0,
+        lightgbm=In("learning_rate shrinkage_rate eta"),
+        xgboost=In("eta learning_rate", lambda value, _: 2.0 * value),
+        catboost=In("learning_rate eta"),
+    )
     """Learning rate (shrinkage): factor on the Newton step of every leaf."""
-    num_leaves: int | None = None
+    num_leaves: int | None = setting(
+        None,
+        at_least=2,
+        lightgbm=In("num_leaves num_leaf max_leaves max_leaf max_leaf_nodes"),
+        xgboost=In("max_leaves", only_with={"grow_policy": ("lossguide",)}),
+        catboost=In("max_leaves num_leaves", only_with={"grow_policy": ("Lossguide",)}),
+    )
     """Maximum number of leaves per tree; trees are grown best-first by gain."""
-    min_docs_in_leaf: int | None = None
+    min_docs_in_leaf: int | None = setting(
+        None,
+        at_least=1,
+        lightgbm=In("min_data_in_leaf min_data_per_leaf min_data min_child_samples min_samples_leaf"),
+        xgboost=In(lacks="minimum number of documents per leaf; min_sum_hessian avoids small leaves"),
+        catboost=In(
+            lacks="minimum number of documents per leaf; extra.min_data_in_leaf keeps small leaves from "
+            "being split"
+        ),
+    )
     """Minimum number of documents per leaf."""
-    min_sum_hessian: float | None = None
+    min_sum_hessian: float | None = setting(
+        None,
+        at_least=0,
+        lightgbm=In(
+            "min_sum_hessian_in_leaf min_sum_hessian_per_leaf min_sum_hessian min_hessian min_child_weight"
+        ),
+        xgboost=In("min_child_weight", lambda value, weight: 2.0 * weight * value),
+        catboost=In(lacks="minimum sum of hessians per leaf"),
+    )
     """Minimum sum of hessians per leaf, in units of LightGBM's hessian (XGBoost's hessian is twice as
     large)."""
-    min_split_gain: float | None = None
+    min_split_gain: float | None = setting(
+        None,
+        at_least=0,
+        lightgbm=In("min_gain_to_split min_split_gain"),
+        xgboost=In("gamma min_split_loss", lambda value, weight: 0.5 * weight * value),
+        catboost=In(lacks="minimum gain of a split"),
+    )
     """Minimum gain of a split; gain = G_L^2/(H_L + l2) + G_R^2/(H_R + l2) - G^2/(H + l2)."""
-    max_delta_step: float | None = None
+    max_delta_step: float | None = setting(
+        None,
+        at_least=0,
+        lightgbm=In("max_delta_step max_tree_output max_leaf_output"),
+        xgboost=In("max_delta_step", lambda value, _: 0.5 * value),
+        catboost=In(lacks="maximum step of a leaf"),
+    )
     """Maximum absolute Newton step of a leaf, before shrinkage; 0: no limit."""
-    l2: float | None = None
+    l2: float | None = setting(
+        None,
+        at_least=0,
+        lightgbm=In("lambda_l2 reg_lambda lambda l2_regularization"),
+        xgboost=In("reg_lambda lambda", lambda value, weight: 2.0 * weight * value),
+        # CatBoost adds l2_leaf_reg times the mean document weight to a leaf's sum of hessians.
+        catboost=In("l2_leaf_reg reg_lambda", lambda value, weight: value / weight),
+    )
     """L2 regularisation, added to the sum of hessians in a leaf's Newton step -G / (H + l2)."""
-    max_bins: int | None = None
+    max_bins: int | None = setting(
+        None,
+        at_least=2,
+        lightgbm=In("max_bin max_bins"),
+        xgboost=In("max_bin"),
+        catboost=In("border_count max_bin", lambda value, _: value - 1),
+    )
     """Maximum number of bins per feature."""
-    truncation: int | None = None
+    truncation: int | None = setting(
+        None,
+        at_least=1,
+        lightgbm=In("lambdarank_truncation_level", only_with={"objective": ("lambdarank",)}),
+        xgboost=In(only_with={"lambdarank_pair_method": ("topk",)}),
+        catboost=In(only_with={"loss": ("LambdaMart",)}),
+    )
     """Truncation level: a pair counts only if one of its documents ranks above this rank, as in LightGBM."""
-    early_stopping: EarlyStopping | None = None
+    early_stopping: EarlyStopping | None = setting(
+        None,
+        lightgbm=In(
+            "early_stopping_round early_stopping_rounds early_stopping n_iter_no_change "
+            "early_stopping_min_delta first_metric_only",
+            is_passed=False,
+        ),
+        xgboost=In("early_stopping_rounds", is_passed=False),
+        catboost=In(
+            "early_stopping_rounds od_type od_wait od_pval use_best_model best_model_min_trees eval_fraction",
+            is_passed=False,
+        ),
+    )
     """Rule that ends a fit before num_trees; needs a validation set."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further parameters of the backend's library, under the library's names, passed through unchanged."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require("num_trees", self.num_trees, at_least=1)
-        require("learning_rate", self.learning_rate, above=0)
-        require("num_leaves", self.num_leaves, at_least=2)
-        require("min_docs_in_leaf", self.min_docs_in_leaf, at_least=1)
-        require("min_sum_hessian", self.min_sum_hessian, at_least=0)
-        require("min_split_gain", self.min_split_gain, at_least=0)
-        require("max_delta_step", self.max_delta_step, at_least=0)
-        require("l2", self.l2, at_least=0)
-        require("max_bins", self.max_bins, at_least=2)
-        require("truncation", self.truncation, at_least=1)
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         least = self.min_docs_in_leaf

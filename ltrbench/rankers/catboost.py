@@ -24,17 +24,17 @@ import functools
 import inspect
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array, csr_of, row_blocks
-from ltrbench.errors import ConfigError, require, require_choice
+from ltrbench.errors import ConfigError, require
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
 from ltrbench.rankers.base import Finding, Monitor, Severity, check_fitted
 from ltrbench.rankers.library import (
@@ -45,10 +45,10 @@ from ltrbench.rankers.library import (
     metrics_are_off,
     refuse_unknown,
     refused_labels,
-    set_instead,
     unset_fields,
     weights_of_documents,
 )
+from ltrbench.settings import setting
 from ltrbench.shapes import Features, Scores
 
 if TYPE_CHECKING:
@@ -69,90 +69,54 @@ MAX_BINS = 65536
 LARGE_QUERY_SIZE = 10_000
 """Number of documents per query above which YetiRank's pair weights (float32) need more than 400 MB."""
 
-_NAMES = {
-    "learning_rate": "learning_rate eta",
-    "num_leaves": "max_leaves num_leaves",
-    "grow_policy": "grow_policy",
-    "depth": "depth max_depth",
-    "score_function": "score_function",
-    "l2": "l2_leaf_reg reg_lambda",
-    "max_bins": "border_count max_bin",
-    "bootstrap_type": "bootstrap_type",
-    "subsample": "subsample",
-    "random_strength": "random_strength",
-    "num_trees": "iterations n_estimators num_boost_round num_trees",
-    "loss": "loss_function objective",
-    "rsm": "rsm colsample_bylevel",
-    "seed": "random_seed random_state",
-    "num_threads": "thread_count",
-}
-
-_REFUSED_NAMES = (
-    set_instead(
-        {
-            "early_stopping": "early_stopping_rounds od_type od_wait od_pval use_best_model "
-            "best_model_min_trees eval_fraction",
-        }
-    )
-    | metrics_are_off("CatBoost", "eval_metric custom_metric metric_period")
-    | dict.fromkeys(
-        ("logging_level", "verbose", "silent"),
-        "CatBoost's output is off, because ltrbench reports the progress; remove it",
-    )
-    | dict.fromkeys(
-        ("allow_writing_files", "train_dir", "name", "save_snapshot", "snapshot_file", "snapshot_interval"),
-        "CatBoost writes no files during a fit; remove it",
-    )
-    | dict.fromkeys(
-        ("task_type", "devices", "device_config"),
-        "CatBoost's GPU training accepts at most 1023 documents per query and is not tested here; remove it",
-    )
-    | {
-        "boosting_type": "ordered boosting shuffles the queries and their scores; remove it",
-        "allow_const_label": "equal labels are always allowed; remove it",
-        "leaf_estimation_method": "LambdaMart steps in the wrong direction with any method but Newton, and "
-        "YetiRank has no other; remove it",
-    }
-)
+_OF_LAMBDAMART = {"loss": (LAMBDAMART,)}
+_OF_YETIRANK = {"loss": (YETIRANK,)}
+"""What the settings of a loss depend on."""
 
 
 @dataclass(kw_only=True)
 class CatBoostRanker(LibraryRanker):
     """CatBoost's LambdaMart or YetiRank. Only YetiRank uses query weights."""
 
-    loss: str | None = None
+    loss: str | None = setting(None, choices=(LAMBDAMART, YETIRANK), names="loss_function objective")
     """LambdaMart: pairs weighted by their change of NDCG; YetiRank: pairs of neighbours in random orders near
     the model's order. None: LambdaMart if a shared parameter is set, otherwise YetiRank, CatBoost's
     default."""
-    sigma: float = 1.0
+    sigma: float = setting(1.0, above=0, only_with=_OF_LAMBDAMART)
     """LambdaMart: slope of the logistic function of a pair's score difference."""
-    norm: bool = True
+    norm: bool = setting(True, only_with=_OF_LAMBDAMART)
     """LambdaMart: divides the weight of a pair by 0.01 + |score difference|, and scales the gradients of a
     query by log2(1 + S) / S, where S is the sum of the gradients of its pairs."""
-    exponential_gain: bool = True
+    exponential_gain: bool = setting(True, only_with=_OF_LAMBDAMART)
     """LambdaMart: gain of a label: 2^label - 1; false: the label itself."""
-    permutations: int | None = None
+    permutations: int | None = setting(None, at_least=1, only_with=_OF_YETIRANK)
     """YetiRank: number of random orders drawn per query and iteration."""
-    decay: float | None = None
+    decay: float | None = setting(None, at_least=0, at_most=1, only_with=_OF_YETIRANK)
     """YetiRank: factor on the weight of a pair per rank."""
-    grow_policy: str | None = None
+    grow_policy: str | None = setting(
+        None, choices=("SymmetricTree", "Depthwise", "Lossguide"), names="grow_policy"
+    )
     """SymmetricTree (one split per level), Depthwise or Lossguide; None: Lossguide if num_leaves is set,
     otherwise CatBoost's default."""
-    depth: int | None = None
+    depth: int | None = setting(None, at_least=1, at_most=MAX_DEPTH, names="depth max_depth")
     """Maximum depth of a tree; None: 16, CatBoost's limit, if num_leaves is set, otherwise CatBoost's
     default."""
-    score_function: str | None = None
+    score_function: str | None = setting(None, choices=("L2", "Cosine"), names="score_function")
     """Score of a split: L2, G_L^2 / n_L + G_R^2 / n_R with the numbers of documents n; Cosine, the cosine of
     gradients and leaf values. None: L2 if num_leaves is set, otherwise CatBoost's default."""
-    random_strength: float | None = None
+    random_strength: float | None = setting(None, at_least=0, names="random_strength")
     """Normal noise on the score of a split, in units of the spread of the gradients, decreasing with the
     iterations; None: 0 if a shared parameter is set, otherwise CatBoost's default."""
-    bootstrap_type: str | None = None
+    bootstrap_type: str | None = setting(
+        None, choices=("No", "Bernoulli", "MVS", "Bayesian"), names="bootstrap_type"
+    )
     """Sampling of documents: No, Bernoulli, MVS or Bayesian. None: No, or Bernoulli with subsample, if a
     shared parameter is set, otherwise CatBoost's default."""
-    subsample: float | None = None
+    subsample: float | None = setting(
+        None, above=0, at_most=1, only_with={"bootstrap_type": ("Bernoulli", "MVS")}, names="subsample"
+    )
     """Fraction of the documents sampled per tree, for Bernoulli and MVS."""
-    rsm: float = 1.0
+    rsm: float = setting(1.0, above=0, at_most=1, names="rsm colsample_bylevel")
     """Fraction of the features sampled per split."""
 
     library = "CatBoost"
@@ -160,61 +124,37 @@ class CatBoostRanker(LibraryRanker):
     library_convention = "catboost"
     packages = ("catboost",)
     model_file = "model.cbm"
-    names = _NAMES
-    refused_names = _REFUSED_NAMES
-    shares = ("subsample", "rsm")
+    refused_names: ClassVar[Mapping[str, str]] = {
+        "eval_metric custom_metric metric_period": metrics_are_off("CatBoost"),
+        "logging_level verbose silent": (
+            "CatBoost's output is off, because ltrbench reports the progress; remove it"
+        ),
+        "allow_writing_files train_dir name save_snapshot snapshot_file snapshot_interval": (
+            "CatBoost writes no files during a fit; remove it"
+        ),
+        "task_type devices device_config": (
+            "CatBoost's GPU training accepts at most 1023 documents per query and is not tested here; "
+            "remove it"
+        ),
+        "boosting_type": "ordered boosting shuffles the queries and their scores; remove it",
+        "allow_const_label": "equal labels are always allowed; remove it",
+        "leaf_estimation_method": "LambdaMart steps in the wrong direction with any method but Newton, and "
+        "YetiRank has no other; remove it",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_choice("loss", self.loss, (LAMBDAMART, YETIRANK))
-        require_choice("grow_policy", self.grow_policy, ("SymmetricTree", "Depthwise", "Lossguide"))
-        require_choice("score_function", self.score_function, ("L2", "Cosine"))
-        require_choice("bootstrap_type", self.bootstrap_type, ("No", "Bernoulli", "MVS", "Bayesian"))
-        require("sigma", self.sigma, above=0)
-        require("permutations", self.permutations, at_least=1)
-        require("decay", self.decay, at_least=0, at_most=1)
-        require("depth", self.depth, at_least=1, at_most=MAX_DEPTH)
         require("max_bins", self.max_bins, at_most=MAX_BINS)
-        require("random_strength", self.random_strength, at_least=0)
-        self._refuse_what_cannot_be()
-        self._refuse_fields_of_the_other_loss()
-        refuse_unknown("CatBoost", self.extra, _parameter_names())
-
-    def _refuse_what_cannot_be(self) -> None:
-        if self.min_docs_in_leaf is not None:
-            raise ConfigError(
-                f"min_docs_in_leaf is {self.min_docs_in_leaf}, but CatBoost has no minimum number of "
-                "documents per leaf. Set min_docs_in_leaf=null, and extra.min_data_in_leaf to keep small "
-                "leaves from being split."
-            )
-        for name in ("min_sum_hessian", "min_split_gain", "max_delta_step"):
-            if getattr(self, name):
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)}, but CatBoost has no such parameter. Set {name} to "
-                    "null or 0."
-                )
-        if self.num_leaves is not None and self.grow_policy not in (None, "Lossguide"):
-            raise ConfigError(
-                f"num_leaves is {self.num_leaves}, which needs trees grown best-first, but grow_policy is "
-                f"{self.grow_policy}. Set one of them to null."
-            )
-        if self.subsample is not None and self.bootstrap_type in ("No", "Bayesian"):
-            raise ConfigError(
-                f"subsample is {self.subsample}, but has no effect with "
-                f"bootstrap_type={self.bootstrap_type}. Set bootstrap_type=Bernoulli, or subsample=null."
-            )
-
-    def _refuse_fields_of_the_other_loss(self) -> None:
         if self._loss == LAMBDAMART and self.l2:
             raise ConfigError(
                 f"l2 is {self.l2}, but CatBoost's LambdaMart subtracts l2 from the sum of hessians instead "
                 "of adding it, so small leaves step in the wrong direction. Set l2=0, or loss=YetiRank "
                 "with truncation=null."
             )
-        neutral: dict[str, Any] = {"permutations": None, "decay": None}
-        if self._loss == YETIRANK:
-            neutral = {"truncation": None, "sigma": 1.0, "norm": True, "exponential_gain": True}
-        self._refuse_fields_without_effect(neutral, f"loss={self._loss}", "the other loss")
+        refuse_unknown("CatBoost", self.extra, _parameter_names())
+
+    def _chosen(self) -> dict[str, Any]:
+        return {**super()._chosen(), "loss": self._loss}
 
     @property
     def _matched(self) -> bool:
@@ -331,8 +271,8 @@ class CatBoostRanker(LibraryRanker):
         reason = "because CatBoost's LambdaMart subtracts l2 from the sum of hessians"
         return f", but l2 is 0, {reason}" if self._loss == LAMBDAMART else ""
 
-    def _inapplicable(self) -> tuple[str, ...]:
-        return "min_docs_in_leaf", "min_sum_hessian", "l2" if self._loss == LAMBDAMART else "truncation"
+    def _inapplicable(self) -> Collection[str]:
+        return [*super()._inapplicable(), *(["l2"] if self._loss == LAMBDAMART else [])]
 
     def _departures(self) -> dict[str, bool]:
         sampled = self.rsm < 1 or bool(self.random_strength) or self.subsample is not None
@@ -400,21 +340,20 @@ class CatBoostRanker(LibraryRanker):
     def _parameters(self, mean_weight: float) -> dict[str, Any]:
         """Returns the parameters in CatBoost's units, including those implied by the shared fields."""
         leafwise = self.num_leaves is not None
-        noise = 0.0 if self._matched else None
-        sampling = "No" if self.subsample is None else "Bernoulli"
-        converted = {
+        implied: dict[str, Any] = {
             "grow_policy": self.grow_policy or ("Lossguide" if leafwise else None),
             "depth": self.depth or (MAX_DEPTH if leafwise else None),
             "score_function": self.score_function or ("L2" if leafwise else None),
-            # CatBoost adds l2_leaf_reg times the mean document weight to a leaf's sum of hessians.
-            "l2": 0.0 if self._loss == LAMBDAMART else _over(self.l2, mean_weight),
-            "max_bins": None if self.max_bins is None else self.max_bins - 1,
-            "bootstrap_type": self.bootstrap_type or (sampling if self._matched else None),
-            "random_strength": noise if self.random_strength is None else self.random_strength,
             "loss": self._loss_function(),
         }
+        if self._loss == LAMBDAMART:
+            implied["l2"] = 0.0
+        if self._matched and self.bootstrap_type is None:
+            implied["bootstrap_type"] = "No" if self.subsample is None else "Bernoulli"
+        if self._matched and self.random_strength is None:
+            implied["random_strength"] = 0.0
         return {
-            **self._under_library_names(converted),
+            **self._under_library_names(mean_weight, **implied),
             "allow_const_label": True,
             "allow_writing_files": False,
             "logging_level": "Silent",
@@ -505,10 +444,6 @@ _METRICS = {
     "recall": "RecallAt",
 }
 """ltrbench's name -> CatBoost's name of the metrics that CatBoost defines for any labels."""
-
-
-def _over(value: float | None, divisor: float) -> float | None:
-    return None if value is None else value / divisor
 
 
 def _exported(model: cb.CatBoost, file_format: str) -> bytes:

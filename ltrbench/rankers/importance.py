@@ -76,8 +76,7 @@ Falls = NDArray[np.float64]
 """(F, Q), decrease of a metric per feature and query; NaN for queries that the metric skips."""
 
 _GROUP_BYTES = 1 << 28
-"""Maximum memory of the features that are shuffled together. A ranker that scores several shuffles at once
-does the same work for any number of them only once."""
+"""Maximum memory of the features that are shuffled together."""
 _BYTES_PER_SCORE = 12
 """A float32 value and a float64 score."""
 

@@ -16,7 +16,7 @@ import hashlib
 import inspect
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar, get_type_hints
@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, is_sparse, row_blocks
-from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean, require
+from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
+    OF_EVERY_RANKER,
     SHARED,
     BoostingRanker,
     EarlyStopping,
@@ -44,6 +45,7 @@ from ltrbench.rankers.base import (
     read_model_json,
     resolve_threads,
 )
+from ltrbench.settings import In, check_effects, in_library
 from ltrbench.shapes import Features, Labels, Scores
 from ltrbench.untrusted import read_bytes
 
@@ -77,20 +79,15 @@ class LibraryRanker(BoostingRanker):
     """Exception class of the library."""
     model_file: ClassVar[str]
     """Name of the model file that `save` writes."""
-    names: ClassVar[Mapping[str, str]]
-    """Field -> the library's parameter name, followed by its aliases, separated by spaces."""
     refused_names: ClassVar[Mapping[str, str]]
-    """Further parameters that are not allowed in `extra` -> remedy."""
-    shares: ClassVar[tuple[str, ...]] = ()
-    """Fields that hold a sampling fraction, above 0 and at most 1."""
+    """Further parameters that are not allowed in `extra`, separated by blanks -> remedy."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         # Not generic in the model's type: OmegaConf, which reads the fields, refuses generic dataclasses.
         self._model: Any = None
-        for share in self.shares:
-            require(share, getattr(self, share), above=0, at_most=1)
-        refuse_collisions(self.extra, set_instead(self.names) | dict(self.refused_names))
+        self._refuse_without_effect()
+        self._refuse_collisions()
 
     @abstractmethod
     def _boosted(
@@ -134,9 +131,47 @@ class LibraryRanker(BoostingRanker):
         shared parameter is set."""
         return ""
 
-    def _inapplicable(self) -> tuple[str, ...]:
+    def _inapplicable(self) -> Collection[str]:
         """Returns the shared parameters that do not apply to the library or to the current settings."""
-        return ()
+        chosen = self._chosen()
+        return [
+            name
+            for name, spec in self._in_library()
+            if spec.lacks
+            or any(
+                key in chosen and chosen[key] not in values for key, values in (spec.only_with or {}).items()
+            )
+        ]
+
+    def _chosen(self) -> dict[str, Any]:
+        """Returns the settings that others depend on; None is not among them, because it fits any other."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, str)}
+
+    @classmethod
+    def _in_library(cls) -> Iterator[tuple[str, In]]:
+        """Yields the settings that are parameters of the library; those of every ranker come last."""
+        specs = list(in_library(cls, cls.library.lower()))
+        yield from (item for item in specs if item[0] not in OF_EVERY_RANKER)
+        yield from (item for item in specs if item[0] in OF_EVERY_RANKER)
+
+    def _refuse_without_effect(self) -> None:
+        """Raises ConfigError if a setting is set that the library lacks, or that has no effect."""
+        for name, spec in self._in_library():
+            if spec.lacks and getattr(self, name):
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}, but {self.library} has no {spec.lacks}. Set "
+                    f"{name}=null."
+                )
+        check_effects(self, self._chosen(), self.library.lower())
+
+    def _refuse_collisions(self) -> None:
+        """Raises ConfigError if `extra` contains a parameter that a field or the adapter itself sets."""
+        refused = {name: remedy for names, remedy in self.refused_names.items() for name in names.split()}
+        for field, spec in self._in_library():
+            refused |= dict.fromkeys(spec.names.split(), f"set the field {field} instead")
+        for name in self.extra:
+            if name in refused:
+                raise ConfigError(f"extra.{name} cannot be set: {refused[name]}.")
 
     def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
         """Yields the reasons why the library cannot learn from a training set; `fit` raises the first."""
@@ -149,12 +184,6 @@ class LibraryRanker(BoostingRanker):
     @property
     def _threads(self) -> int:
         return resolve_threads(self.num_threads)
-
-    @property
-    def _samples(self) -> bool:
-        """Whether a tree is grown on a sample."""
-        values = (getattr(self, share) for share in self.shares)
-        return any(value is not None and value < 1 for value in values)
 
     def fit(
         self,
@@ -279,19 +308,22 @@ class LibraryRanker(BoostingRanker):
             yield f"{defaults} for {', '.join(left)}."
         yield from (sentence for sentence, applies in self._departures().items() if applies)
 
-    def _under_library_names(self, converted: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the library's parameters for the fields; fields that are None are omitted.
+    def _under_library_names(self, weight: float = 1.0, **implied: Any) -> dict[str, Any]:
+        """Returns the library's parameters for the settings; settings that are None are omitted.
 
         Args:
-            converted: field -> value in the library's units, for fields whose value must be converted.
+            weight: factor of the weights of the data, for the conversion to the library's units.
+            implied: settings that other settings imply, and those that depend on the machine.
         """
-        values = {"num_threads": self._threads, **converted}
-        return given(
-            {
-                names.split()[0]: values[field] if field in values else getattr(self, field)
-                for field, names in self.names.items()
-            }
-        )
+        values = {"num_threads": self._threads, **implied}
+        parameters = {}
+        for name, spec in self._in_library():
+            value = values.get(name, getattr(self, name))
+            if spec.names and spec.is_passed and value is not None:
+                if spec.convert is not None and name not in implied:
+                    value = spec.convert(value, weight)
+                parameters[spec.names.split()[0]] = value
+        return parameters
 
     @contextlib.contextmanager
     def _refusing_extra(self) -> Iterator[None]:
@@ -302,19 +334,6 @@ class LibraryRanker(BoostingRanker):
             if not self.extra:
                 raise
             raise ConfigError(f"{self.library} refuses extra {self.extra}: {error}") from None
-
-    def _refuse_fields_without_effect(self, neutral: Mapping[str, Any], setting: str, remedy: str) -> None:
-        """Raises ConfigError if a field is set that has no effect under a setting such as "loss=YetiRank".
-
-        Args:
-            neutral: field -> the only allowed value.
-        """
-        for name, value in neutral.items():
-            if getattr(self, name) != value:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)}, but has no effect with {setting}; set "
-                    f"{name}={json.dumps(value)}, or {remedy}."
-                )
 
 
 def unset_fields(ranker: BoostingRanker) -> tuple[str, ...]:
@@ -331,20 +350,6 @@ def given(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if value is not None}
 
 
-def refuse_collisions(extra: Mapping[str, Any], instead: Mapping[str, str]) -> None:
-    """Raises ConfigError if `extra` contains a parameter that a field or the adapter itself sets.
-
-    Args:
-        extra: library parameters that the user passes through.
-        instead: the library's name, or alias, of a parameter -> remedy.
-
-    >>> refuse_collisions({"lambda_l1": 1.0}, {"num_leaf": "set the field num_leaves"})
-    """
-    for name in extra:
-        if name in instead:
-            raise ConfigError(f"extra.{name} cannot be set: {instead[name]}.")
-
-
 def refuse_unknown(library: str, extra: Mapping[str, Any], known: Iterable[str]) -> None:
     """Raises ConfigError if `extra` contains a name that the library would silently ignore."""
     names = set(known)
@@ -357,26 +362,12 @@ def refuse_unknown(library: str, extra: Mapping[str, Any], known: Iterable[str])
             )
 
 
-def set_instead(names: Mapping[str, str]) -> dict[str, str]:
-    """Returns, for each of the library's names, the remedy "set the field ... instead".
-
-    >>> set_instead({"learning_rate": "eta learning_rate"})["eta"]
-    'set the field learning_rate instead'
-    """
-    return {
-        name: f"set the field {field} instead" for field, words in names.items() for name in words.split()
-    }
-
-
-def under_same_name(fields: str) -> dict[str, str]:
-    """Returns field -> the library's name, for fields that have the library's name."""
-    return {field: field for field in fields.split()}
-
-
-def metrics_are_off(library: str, names: str) -> dict[str, str]:
-    """Returns the library's parameters for metrics -> remedy."""
-    remedy = "because ltrbench evaluates all backends with the same metrics; set metrics instead"
-    return dict.fromkeys(names.split(), f"{library}'s metrics are off, {remedy}")
+def metrics_are_off(library: str) -> str:
+    """Returns the remedy for the library's parameters of metrics."""
+    return (
+        f"{library}'s metrics are off, because ltrbench evaluates all backends with the same metrics; set "
+        "metrics instead"
+    )
 
 
 def ties_by_row(train: RankingDataset) -> Iterator[Finding]:

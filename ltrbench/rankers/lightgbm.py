@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ltrbench.errors import ConfigError, DataError, LtrbenchError, require, require_choice
+from ltrbench.errors import ConfigError, DataError, LtrbenchError
 
 try:
     import lightgbm as lgb
@@ -85,11 +85,10 @@ from ltrbench.rankers.library import (
     metrics_are_off,
     refuse_unknown,
     refused_labels,
-    set_instead,
     ties_by_row,
-    under_same_name,
     weights_of_documents,
 )
+from ltrbench.settings import samples, setting
 from ltrbench.shapes import Features, Scores
 
 # ---- Features in the forms that LightGBM reads without one array of all of them.
@@ -463,38 +462,8 @@ HIGHEST_GRADE = 30
 MAX_QUERY_SIZE = 10_000
 """Maximum number of documents per query in lambdarank."""
 
-_NAMES = {
-    "learning_rate": "learning_rate shrinkage_rate eta",
-    "num_leaves": "num_leaves num_leaf max_leaves max_leaf max_leaf_nodes",
-    "min_docs_in_leaf": "min_data_in_leaf min_data_per_leaf min_data min_child_samples min_samples_leaf",
-    "min_sum_hessian": "min_sum_hessian_in_leaf min_sum_hessian_per_leaf min_sum_hessian min_hessian "
-    "min_child_weight",
-    "min_split_gain": "min_gain_to_split min_split_gain",
-    "max_delta_step": "max_delta_step max_tree_output max_leaf_output",
-    "l2": "lambda_l2 reg_lambda lambda l2_regularization",
-    "max_bins": "max_bin max_bins",
-    "truncation": "lambdarank_truncation_level",
-    "objective": "objective objective_type app application loss num_class num_classes",
-    "bagging_fraction": "bagging_fraction sub_row subsample bagging",
-    "bagging_freq": "bagging_freq subsample_freq",
-    "feature_fraction": "feature_fraction sub_feature colsample_bytree",
-    "feature_fraction_bynode": "feature_fraction_bynode sub_feature_bynode colsample_bynode",
-    **under_same_name(
-        "label_gain lambdarank_position_bias_regularization lambdarank_norm sigmoid bagging_by_query "
-        "deterministic"
-    ),
-    "seed": "seed random_seed random_state",
-    "num_threads": "num_threads num_thread nthread nthreads n_jobs",
-}
-
-_REFUSED_NAMES = set_instead(
-    {
-        "num_trees": "num_iterations num_iteration n_iter num_tree num_trees num_round num_rounds nrounds "
-        "num_boost_round n_estimators max_iter",
-        "early_stopping": "early_stopping_round early_stopping_rounds early_stopping n_iter_no_change "
-        "early_stopping_min_delta first_metric_only",
-    }
-) | metrics_are_off("LightGBM", "metric metrics metric_types eval_at ndcg_eval_at ndcg_at map_eval_at map_at")
+_OF_LAMBDARANK = {"objective": ("lambdarank",)}
+"""What a setting of the pairs of documents depends on."""
 
 _WITHOUT_SEED = {"lambda_l1", "max_depth", "min_data_in_bin", "path_smooth"}
 """Parameters of `extra` that are known not to draw random numbers."""
@@ -526,29 +495,41 @@ class LightGBMRanker(LibraryRanker):
     The weight of a query is the weight of each of its documents; weights may vary within a query.
     """
 
-    objective: str = "lambdarank"
+    objective: str = setting(
+        "lambdarank",
+        choices=("lambdarank", "rank_xendcg"),
+        names="objective objective_type app application loss num_class num_classes",
+    )
     """lambdarank: pairs weighted by their change of NDCG; rank_xendcg: cross entropy with NDCG's gains."""
-    label_gain: list[float] | None = None
+    label_gain: list[float] | None = setting(None, names="label_gain", only_with=_OF_LAMBDARANK)
     """Gains of the labels 0, 1, 2, ...; None: 2^label - 1, for labels up to 30."""
-    lambdarank_norm: bool = True
+    lambdarank_norm: bool = setting(True, names="lambdarank_norm", only_with=_OF_LAMBDARANK)
     """Divides the weight of a pair by 0.01 + |score difference|, and scales the gradients of a query by
     log2(1 + S) / S, where S is the sum of the gradients of its pairs."""
-    sigmoid: float = 1.0
+    sigmoid: float = setting(1.0, above=0, names="sigmoid", only_with=_OF_LAMBDARANK)
     """Slope of the logistic function of a pair's score difference."""
-    lambdarank_position_bias_regularization: float | None = None
+    lambdarank_position_bias_regularization: float | None = setting(
+        None, at_least=0, names="lambdarank_position_bias_regularization", only_with=_OF_LAMBDARANK
+    )
     """L2 penalty of the bias learned for each position in `RankingDataset.positions`; None: positions are not
     used."""
-    bagging_fraction: float = 1.0
+    bagging_fraction: float = setting(
+        1.0, above=0, at_most=1, names="bagging_fraction sub_row subsample bagging"
+    )
     """Fraction of the documents, or queries, sampled per tree; needs bagging_freq."""
-    bagging_freq: int = 0
+    bagging_freq: int = setting(0, at_least=0, names="bagging_freq subsample_freq")
     """Number of iterations between two samples; 0: no sampling."""
-    bagging_by_query: bool = False
+    bagging_by_query: bool = setting(False, names="bagging_by_query")
     """Samples whole queries instead of documents."""
-    feature_fraction: float = 1.0
+    feature_fraction: float = setting(
+        1.0, above=0, at_most=1, names="feature_fraction sub_feature colsample_bytree"
+    )
     """Fraction of the features sampled per tree."""
-    feature_fraction_bynode: float = 1.0
+    feature_fraction_bynode: float = setting(
+        1.0, above=0, at_most=1, names="feature_fraction_bynode sub_feature_bynode colsample_bynode"
+    )
     """Fraction of the tree's features sampled per split."""
-    deterministic: bool = True
+    deterministic: bool = setting(True, names="deterministic")
     """Gives the same bits on any number of threads: sums are taken in a fixed order, and histograms are built
     column-wise instead of by the method that is faster in a trial run."""
 
@@ -559,34 +540,19 @@ class LightGBMRanker(LibraryRanker):
     reads_blocks = True
     is_repeatable_on_workers: ClassVar[bool] = False
     model_file = "model.txt"
-    names = _NAMES
-    refused_names = _REFUSED_NAMES
-    shares = ("bagging_fraction", "feature_fraction", "feature_fraction_bynode")
+    refused_names: ClassVar[Mapping[str, str]] = {
+        "metric metrics metric_types eval_at ndcg_eval_at ndcg_at map_eval_at map_at": metrics_are_off(
+            "LightGBM"
+        )
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_choice("objective", self.objective, ("lambdarank", "rank_xendcg"))
-        require("sigmoid", self.sigmoid, above=0)
-        require(
-            "lambdarank_position_bias_regularization",
-            self.lambdarank_position_bias_regularization,
-            at_least=0,
-        )
-        require("bagging_freq", self.bagging_freq, at_least=0)
         if self.bagging_fraction < 1 and self.bagging_freq == 0:
             raise ConfigError(
                 f"bagging_fraction is {self.bagging_fraction}, but bagging_freq is 0, so nothing would be "
                 "sampled. Set bagging_freq=1 for a new sample in every iteration."
             )
-        if self.objective == "rank_xendcg":
-            neutral = {
-                "truncation": None,
-                "label_gain": None,
-                "lambdarank_position_bias_regularization": None,
-                "lambdarank_norm": True,
-                "sigmoid": 1.0,
-            }
-            self._refuse_fields_without_effect(neutral, "objective=rank_xendcg", "objective=lambdarank")
         if self.extra:
             self._check_extra()
 
@@ -720,7 +686,7 @@ class LightGBMRanker(LibraryRanker):
 
     def seed_matters(self, num_documents: int) -> bool:
         return (
-            self._samples
+            samples(self)
             or self.objective == "rank_xendcg"
             or not self.deterministic
             or num_documents > MOST_DOCUMENTS_BINNED
@@ -729,9 +695,6 @@ class LightGBMRanker(LibraryRanker):
 
     def _departure_from_defaults(self) -> str:
         return ", but deterministic is true" if self.deterministic else ""
-
-    def _inapplicable(self) -> tuple[str, ...]:
-        return ("truncation",) if self.objective == "rank_xendcg" else ()
 
     def _departures(self) -> dict[str, bool]:
         forgets = max(self.l2 or 0.0, self.min_split_gain or 0.0, self.max_delta_step or 0.0) > 0
@@ -743,7 +706,7 @@ class LightGBMRanker(LibraryRanker):
             "LightGBM skips a feature in all leaves below a leaf where no split on it had enough "
             "gain.": forgets,
             "Samples differ from other backends: LightGBM samples documents and features by its own "
-            "algorithm.": self._samples,
+            "algorithm.": samples(self),
             "The objective is rank_xendcg (cross entropy), not LambdaMART on NDCG; truncation is not "
             "applied.": self.objective == "rank_xendcg",
         }
@@ -802,7 +765,7 @@ class LightGBMRanker(LibraryRanker):
 
     def library_parameters(self) -> dict[str, Any]:
         return {
-            **self._under_library_names({}),
+            **self._under_library_names(),
             # Otherwise LightGBM times both methods of building histograms, and uses the faster one.
             "force_col_wise": self.deterministic and "force_row_wise" not in self.extra,
             "metric": "none",

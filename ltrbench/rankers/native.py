@@ -27,7 +27,7 @@ from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetric
 from ltrbench.metrics import DEFAULT, Convention
 from ltrbench.metrics.conventions import TableGain, exponential_gain, linear_gain
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
-from ltrbench.native.attribution import replaced_scores, tree_shap
+from ltrbench.native.attribution import tree_shap
 from ltrbench.native.bins import COLUMN_BINS
 from ltrbench.native.boosting import (
     BINNINGS,
@@ -57,7 +57,6 @@ from ltrbench.native.objectives.position_bias import (
     UnbiasedPairs,
     correctable,
 )
-from ltrbench.native.settings import changed, check, check_effects, part
 from ltrbench.native.splitting import SplitOptions, SplitSettings
 from ltrbench.native.team import Placement, Team
 from ltrbench.native.warm_up import (
@@ -84,6 +83,7 @@ from ltrbench.rankers.base import (
     threads_of_workers,
 )
 from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, SETTINGS_FILE, read_model, unset_fields, write_model
+from ltrbench.settings import changed, check_effects, part
 from ltrbench.shapes import Features, Scores
 from ltrbench.untrusted import load_npz
 
@@ -91,7 +91,7 @@ from ltrbench.untrusted import load_npz
 #
 # Each setting is declared once, in the dataclass of the engine stage that uses it, with its default, range,
 # documentation, and the settings that it needs to have an effect. `NativeSettings` inherits them all, and
-# `part` of `ltrbench.native.settings` maps them back by name. This file adds the checks across several
+# `part` of `ltrbench.settings` maps them back by name. This file adds the checks across several
 # settings, and the two settings that have another form in the engine: the objective and the convention of
 # its metric. A field that is None has LightGBM's default, because the engine follows LightGBM where the
 # literature leaves a choice.
@@ -222,7 +222,6 @@ def flat_settings(settings: Any) -> dict[str, Any]:
 
 def check_settings_of(ranker: NativeSettings) -> None:
     """Raises ConfigError on the first setting that is out of range, has no effect, or contradicts another."""
-    check(ranker)
     _check_objective(ranker)
     _check_trees(ranker)
     _check_goss(ranker)
@@ -589,14 +588,6 @@ class NativeRanker(NativeSettings):
             for start, block in row_blocks(given):
                 add_scores(forest, block, scores[start : start + len(block)])
         return scores
-
-    def scores_with(
-        self, features: Features, columns: NDArray[np.int64], values: NDArray[np.float32]
-    ) -> NDArray[np.float64]:
-        forest = check_fitted(self._forest)
-        features = check_features(features, len(self.feature_names))
-        with threads(self._threads(len(features))):
-            return replaced_scores(forest, features, columns, values)
 
     def _threads(self, num_documents: int) -> int:
         return resolve_threads(self.num_threads) if num_documents > FEW_DOCUMENTS else 1

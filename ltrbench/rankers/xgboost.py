@@ -1,9 +1,9 @@
 """XGBoost behind the Ranker contract.
 
 The shared fields are in LightGBM's units. XGBoost's LambdaMART has the same gradient but twice the hessian,
-so a Newton step is half as long and a gain half as large. `_parameters` compensates, and the two libraries
-grow the same trees if their bins are equal. XGBoost has no minimum number of documents per leaf. It gave the
-same bits on 1, 2 and 3 threads in every test, also with sampling, but its documentation does not promise it.
+so a Newton step is half as long and a gain half as large. The declarations of the fields compensate, and the
+two libraries grow the same trees if their bins are equal. XGBoost gave the same bits on 1, 2 and 3 threads
+in every test, also with sampling, but its documentation does not promise it.
 
 XGBoost's metrics are off. Early stopping uses XGBoost's scores (float32) of a validation matrix in the
 booster's cache, so that a prediction evaluates the newest tree only: 1.7 ms per iteration for 10,000 x 136
@@ -25,12 +25,12 @@ import json
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ltrbench.errors import ConfigError, DataError, require, require_choice
+from ltrbench.errors import ConfigError, DataError
 
 try:
     import xgboost as xgb
@@ -72,11 +72,10 @@ from ltrbench.rankers.library import (
     given,
     metrics_are_off,
     refused_labels,
-    set_instead,
     ties_by_row,
-    under_same_name,
     unset_fields,
 )
+from ltrbench.settings import samples, setting
 from ltrbench.shapes import Features, Labels, Scores
 
 # ---- XGBoost's matrices of features that are not one array: the same models and scores as for an array.
@@ -312,40 +311,6 @@ MOST_UNEQUAL = 1.02
 HIGHEST_GRADE_OF_GAIN = 31
 """Highest label for XGBoost's exponential gain, 2^l - 1."""
 
-_NAMES = {
-    "learning_rate": "eta learning_rate",
-    "num_leaves": "max_leaves",
-    **under_same_name("grow_policy max_depth"),
-    "min_sum_hessian": "min_child_weight",
-    "min_split_gain": "gamma min_split_loss",
-    "max_delta_step": "max_delta_step",
-    "l2": "reg_lambda lambda",
-    "max_bins": "max_bin",
-    **under_same_name(
-        "lambdarank_pair_method lambdarank_num_pair_per_sample objective lambdarank_normalization "
-        "lambdarank_score_normalization lambdarank_unbiased lambdarank_bias_norm ndcg_exp_gain subsample "
-        "colsample_bytree colsample_bylevel colsample_bynode"
-    ),
-    "seed": "seed random_state",
-    "num_threads": "nthread n_jobs",
-}
-
-_REFUSED_NAMES = (
-    set_instead(
-        {
-            "num_trees": "num_boost_round n_estimators",
-            "early_stopping": "early_stopping_rounds",
-            "truncation or lambdarank_num_pair_per_sample": "lambdarank_num_pair_per_sample",
-        }
-    )
-    | metrics_are_off("XGBoost", "eval_metric disable_default_eval_metric")
-    | {
-        "num_parallel_tree": "every backend grows one tree per iteration; set the field num_trees instead",
-        "num_class": "a ranker has one score per document; remove it",
-        "validate_parameters": "misspelt parameters are always refused; remove it",
-    }
-)
-
 _WITHOUT_SEED = {"alpha", "reg_alpha"}
 """Parameters of `extra` that are known not to draw random numbers."""
 
@@ -354,36 +319,40 @@ _WITHOUT_SEED = {"alpha", "reg_alpha"}
 class XGBoostRanker(LibraryRanker):
     """XGBoost's LambdaMART. XGBoost scales the query weights to a mean of 1."""
 
-    objective: str = "ndcg"
+    objective: str = setting("ndcg", choices=("ndcg", "map", "pairwise"), names="objective")
     """Weight of a pair: "ndcg" or "map" (labels 0 and 1 only): its change of the metric; "pairwise": 1."""
-    lambdarank_pair_method: str | None = None
+    lambdarank_pair_method: str | None = setting(
+        None, choices=("topk", "mean"), names="lambdarank_pair_method"
+    )
     """topk: pairs with at least one document in the top ranks; mean: pairs drawn at random, though the draws
     did not change with the seed in tests. None: topk."""
-    lambdarank_num_pair_per_sample: int | None = None
+    lambdarank_num_pair_per_sample: int | None = setting(
+        None, at_least=1, names="lambdarank_num_pair_per_sample"
+    )
     """topk: number of top ranks, also set by `truncation`; mean: number of pairs drawn per document."""
-    lambdarank_normalization: bool = True
+    lambdarank_normalization: bool = setting(True, names="lambdarank_normalization")
     """Scales the gradients of a query: topk by log2(1 + S) / S, where S is the sum of the gradients of its
     pairs; mean by 1 / number of pairs."""
-    lambdarank_score_normalization: bool = True
+    lambdarank_score_normalization: bool = setting(True, names="lambdarank_score_normalization")
     """Divides the weight of a pair by 0.01 + |score difference|."""
-    lambdarank_unbiased: bool = False
+    lambdarank_unbiased: bool = setting(False, names="lambdarank_unbiased")
     """Learns position biases from clicks; the documents of a query must be in the order they were shown."""
-    lambdarank_bias_norm: float = 1.0
+    lambdarank_bias_norm: float = setting(1.0, at_least=0, names="lambdarank_bias_norm")
     """Regularisation of the position biases: a bias is raised to the power 1 / (1 + norm)."""
-    ndcg_exp_gain: bool = True
+    ndcg_exp_gain: bool = setting(True, names="ndcg_exp_gain")
     """Gain of a label: 2^label - 1; false: the label itself."""
-    grow_policy: str | None = None
+    grow_policy: str | None = setting(None, choices=("depthwise", "lossguide"), names="grow_policy")
     """depthwise or lossguide; None: lossguide if num_leaves is set, otherwise XGBoost's default."""
-    max_depth: int | None = None
+    max_depth: int | None = setting(None, at_least=0, names="max_depth")
     """Maximum depth of a tree, 0: no limit; None: no limit if num_leaves is set, otherwise XGBoost's
     default."""
-    subsample: float = 1.0
+    subsample: float = setting(1.0, above=0, at_most=1, names="subsample")
     """Fraction of the documents sampled per tree."""
-    colsample_bytree: float = 1.0
+    colsample_bytree: float = setting(1.0, above=0, at_most=1, names="colsample_bytree")
     """Fraction of the features sampled per tree."""
-    colsample_bylevel: float = 1.0
+    colsample_bylevel: float = setting(1.0, above=0, at_most=1, names="colsample_bylevel")
     """Fraction of the tree's features sampled per level."""
-    colsample_bynode: float = 1.0
+    colsample_bynode: float = setting(1.0, above=0, at_most=1, names="colsample_bynode")
     """Fraction of the level's features sampled per split."""
 
     library = "XGBoost"
@@ -392,46 +361,25 @@ class XGBoostRanker(LibraryRanker):
     packages = ("xgboost",)
     reads_blocks = True
     model_file = "model.ubj"
-    names = _NAMES
-    refused_names = _REFUSED_NAMES
-    shares = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
+    refused_names: ClassVar[Mapping[str, str]] = {
+        "eval_metric disable_default_eval_metric": metrics_are_off("XGBoost"),
+        "num_parallel_tree": "every backend grows one tree per iteration; set the field num_trees instead",
+        "num_class": "a ranker has one score per document; remove it",
+        "validate_parameters": "misspelt parameters are always refused; remove it",
+    }
     score_dtype = np.float32
     is_repeatable_on_workers: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_choice("objective", self.objective, ("ndcg", "map", "pairwise"))
-        require_choice("lambdarank_pair_method", self.lambdarank_pair_method, ("topk", "mean"))
-        require_choice("grow_policy", self.grow_policy, ("depthwise", "lossguide"))
-        require("lambdarank_num_pair_per_sample", self.lambdarank_num_pair_per_sample, at_least=1)
-        require("lambdarank_bias_norm", self.lambdarank_bias_norm, at_least=0)
-        require("max_depth", self.max_depth, at_least=0)
-        self._refuse_what_cannot_be()
-        if self.extra:
-            self._check_extra()
-
-    def _refuse_what_cannot_be(self) -> None:
-        if self.min_docs_in_leaf is not None:
-            raise ConfigError(
-                f"min_docs_in_leaf is {self.min_docs_in_leaf}, but XGBoost has no minimum number of "
-                "documents per leaf. Set min_docs_in_leaf=null, and min_sum_hessian to avoid small leaves."
-            )
         if self.truncation is not None and self.lambdarank_num_pair_per_sample is not None:
             raise ConfigError(
                 f"truncation is {self.truncation} and lambdarank_num_pair_per_sample is "
                 f"{self.lambdarank_num_pair_per_sample}, but both set the same parameter. Set one of them to "
                 "null."
             )
-        if self.truncation is not None and self.lambdarank_pair_method == "mean":
-            raise ConfigError(
-                f"truncation is {self.truncation}, but has no effect with lambdarank_pair_method=mean. Set "
-                "truncation=null, and lambdarank_num_pair_per_sample to the number of pairs per document."
-            )
-        if self.num_leaves is not None and self.grow_policy == "depthwise":
-            raise ConfigError(
-                f"num_leaves is {self.num_leaves}, which needs trees grown best-first, but grow_policy is "
-                "depthwise. Set one of them to null."
-            )
+        if self.extra:
+            self._check_extra()
 
     def _check_extra(self) -> None:
         if self.extra.get("booster", "gbtree") != "gbtree":
@@ -597,7 +545,7 @@ class XGBoostRanker(LibraryRanker):
         # A list from version 3.1 on.
         (base_score,) = np.ravel(json.loads(learner["learner_model_param"]["base_score"])).tolist()
         # The model file does not contain the learning rate that its leaf values include.
-        eta = _times(2.0, self.learning_rate) or DEFAULT_ETA
+        eta = self.library_parameters().get("eta", DEFAULT_ETA)
         return Ensemble(
             tuple(
                 WeightedTree(1.0, _subtree(tree, 0), shrinkage=eta)
@@ -610,11 +558,8 @@ class XGBoostRanker(LibraryRanker):
 
     def seed_matters(self, num_documents: int) -> bool:
         # mean draws pairs; other versions of XGBoost may use the seed for it.
-        draws = self._samples or self.lambdarank_pair_method == "mean"
+        draws = samples(self) or self.lambdarank_pair_method == "mean"
         return draws or not self.extra.keys() <= _WITHOUT_SEED
-
-    def _inapplicable(self) -> tuple[str, ...]:
-        return ("min_docs_in_leaf",)
 
     def _departures(self) -> dict[str, bool]:
         return {
@@ -623,7 +568,7 @@ class XGBoostRanker(LibraryRanker):
             "Missing values follow the right branch if the feature had no missing values in training.": True,
             "Scores are float32, so more documents have equal scores than with float64.": True,
             "Samples differ from other backends: XGBoost samples documents and features by its own "
-            "algorithm.": self._samples,
+            "algorithm.": samples(self),
             f"The objective is rank:{self.objective}, not LambdaMART on NDCG.": self.objective != "ndcg",
         }
 
@@ -705,29 +650,19 @@ class XGBoostRanker(LibraryRanker):
         return self._parameters(weight_scale=1.0)
 
     def _parameters(self, weight_scale: float) -> dict[str, Any]:
-        """Returns the parameters in XGBoost's units.
-
-        XGBoost's gradients are c g and its hessians 2 c h instead of g and h, where c is the scale of the
-        weights, so a step -G / (H + l2) is half as long and a gain G^2 / (H + l2) is c / 2 times as large.
-        """
-        double, half = 2.0 * weight_scale, 0.5 * weight_scale
         leafwise = self.num_leaves is not None
-        converted = {
-            "learning_rate": _times(2.0, self.learning_rate),
-            "grow_policy": self.grow_policy or ("lossguide" if leafwise else None),
-            "max_depth": 0 if leafwise and self.max_depth is None else self.max_depth,
-            "min_sum_hessian": _times(double, self.min_sum_hessian),
-            "min_split_gain": _times(half, self.min_split_gain),
-            "max_delta_step": _times(0.5, self.max_delta_step),
-            "l2": _times(double, self.l2),
-            "lambdarank_pair_method": "topk" if self.truncation else self.lambdarank_pair_method,
-            "lambdarank_num_pair_per_sample": self.truncation or self.lambdarank_num_pair_per_sample,
-            "objective": f"rank:{self.objective}",
-        }
+        parameters = self._under_library_names(
+            weight_scale,
+            grow_policy=self.grow_policy or ("lossguide" if leafwise else None),
+            max_depth=0 if leafwise and self.max_depth is None else self.max_depth,
+            lambdarank_pair_method="topk" if self.truncation else self.lambdarank_pair_method,
+            lambdarank_num_pair_per_sample=self.truncation or self.lambdarank_num_pair_per_sample,
+            objective=f"rank:{self.objective}",
+        )
         # Scores start at 0 in every backend; XGBoost's default only shifts all scores by a constant.
         start = {} if unset_fields(self) == SHARED_FIELDS else {"base_score": 0.0}
         no_metrics = {"disable_default_eval_metric": True}
-        return {**self._under_library_names(converted), **start, **no_metrics, **self.extra}
+        return {**parameters, **start, **no_metrics, **self.extra}
 
 
 def _subtree(tree: dict[str, Any], node: int) -> Node:
@@ -742,10 +677,6 @@ def _subtree(tree: dict[str, Any], node: int) -> Node:
         left=_subtree(tree, left),
         right=_subtree(tree, tree["right_children"][node]),
     )
-
-
-def _times(factor: float, value: float | None) -> float | None:
-    return None if value is None else factor * value
 
 
 def _weight_scale(data: RankingDataset) -> float:

@@ -52,7 +52,8 @@ log = logging.getLogger("ltrbench")
 
 _SWEEP_FILE = "sweep.json"
 _REMEDY = (
-    "Run the command that started the sweep again with the same hydra.sweep.dir; it plans this job again"
+    "Delete the file and the folder of its run, and run the command that started the sweep again with the "
+    "same hydra.sweep.dir"
 )
 
 _ID_REMEDY = (
@@ -82,12 +83,13 @@ class Plan:
     damaged: dict[int, str] = field(default_factory=dict)
 
     def refuse_damage(self) -> None:
-        """
-        Raises:
-            ResultError: A file of the plan cannot be used, or jobs may be missing.
-        """
+        """Raises ResultError if a file of the plan cannot be used."""
         for reason in self.damaged.values():
             raise ResultError(f"{reason}. {_REMEDY}.")
+
+    def refuse_gaps(self) -> None:
+        """Raises ResultError if a file of the plan cannot be used, or jobs may be missing."""
+        self.refuse_damage()
         if incompleteness := self.incompleteness:
             raise ResultError(f"{incompleteness}.")
 
@@ -185,44 +187,6 @@ class Plan:
             "the command that started the sweep again with the same hydra.sweep.dir; it plans the others"
         )
 
-    def repair(self, jobs: Sequence[Job], folder_of: FolderOf, keys: Mapping[Path, str | None]) -> None:
-        """Replaces damaged entries: by the job that finished under the number, or else, if none did, by a
-        job that is not planned. Other entries stay damaged.
-
-        Args:
-            jobs: the jobs of a command.
-            keys: folder -> key of each finished run that is not planned, without trials.
-        """
-        with hold(self.sweep / PLAN_FOLDER, "repair", wait=_SECONDS_TO_WAIT) as lease:
-            # Another command may have repaired entries in the meantime.
-            present = read_plan(self.sweep)
-            self.jobs, self.damaged = present.jobs, present.damaged
-            self.__post_init__()
-            for only_finished in (True, False):
-                for number in list(self.damaged):
-                    missing = (job for job in jobs if self.find(job) is None)
-                    if only_finished:
-                        missing = (job for job in missing if self._ran_as(job, number, folder_of, keys))
-                    elif not self._is_free(number):
-                        continue
-                    if (job := next(missing, None)) is not None:
-                        self._restore(replace(job, number=number, folder=folder_of(job, number)))
-            lease.is_complete = True
-
-    def _ran_as(self, job: Job, number: int, folder_of: FolderOf, keys: Mapping[Path, str | None]) -> bool:
-        folder = self.sweep / folder_of(job, number)
-        return (_finished_key(folder) if job.is_trial else keys.get(folder)) == job.digest
-
-    def _is_free(self, number: int) -> bool:
-        """Returns whether no run finished under a number, as a job or as a trial."""
-        folders = (self.sweep / str(number), self.sweep / TRIALS_FOLDER / str(number))
-        return all(map(_is_unused, folders))
-
-    def _restore(self, job: Job) -> None:
-        reason = self.damaged.pop(job.number)
-        log.warning("%s. Job %d is planned again: %s", reason, job.number, " ".join(job.settings_of_job))
-        self.change(job)
-
     def trained_before(self, job: Job) -> Job | None:
         """Returns the job whose training `job` copies; None if it has none, or one with another training."""
         leader = self._of_folder.get(job.same_training or "")
@@ -317,25 +281,6 @@ def _job_in(path: Path) -> Job | str:
     except ResultError as error:
         return str(error).removesuffix(f". {_REMEDY}.")
     return f"{path}: {job}" if isinstance(job, str) else job
-
-
-def _is_unused(folder: Path) -> bool:
-    """Returns whether no run finished in a folder, and no process works in it."""
-    if holder(folder) is not None:
-        return False
-    try:
-        return not (folder / RESULT_FILE).exists() or read_run(folder).result.status != FINISHED
-    except ResultError:
-        return False
-
-
-def _finished_key(folder: Path) -> str | None:
-    """Returns the key of the finished run in a folder; None without one."""
-    try:
-        result = read_run(folder).result if (folder / RESULT_FILE).exists() else None
-    except ResultError:
-        return None
-    return result.key if result is not None and result.status == FINISHED else None
 
 
 def _text(job: Job) -> bytes:
@@ -581,9 +526,7 @@ def plan_jobs(
             overrides, or two jobs have the same folder. Nothing is planned then.
     """
     finished = {run.path: run for run in others if run.result.status == FINISHED}
-    if plan.damaged:
-        plan.repair(drafts, folder_of, {path: run.result.key for path, run in finished.items()})
-        finished = {path: run for path, run in finished.items() if path not in plan.folders}
+    plan.refuse_damage()
     refuse_changed(plan, drafts)
     _refuse_unplanned(drafts, finished.values())
     new = {item.digest: item for item in drafts if plan.find(item) is None}

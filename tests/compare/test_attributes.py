@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +15,11 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.stats import spearmanr
 
-from ltrbench.compare import BEST, Comparison, Settings, compare, compare_importances, interactions, slices
-from ltrbench.compare.groups import ATTRIBUTES, CHOSEN
+from ltrbench.compare import Comparison, Settings, compare, compare_importances, interactions, slices
+from ltrbench.compare.groups import ATTRIBUTES
 from ltrbench.compare.importances import spearman
-from ltrbench.compare.publish import publish
 from ltrbench.data import Judgments
-from ltrbench.rankers.importance import GAIN, HIGH, LOW, SHAP, SPLIT, WITHIN, Importances
+from ltrbench.rankers.importance import GAIN, SHAP, SPLIT, WITHIN, Importances
 from ltrbench.runs import Run
 from ltrbench.runs.writing import _write_importances
 from ltrbench.statistics import holm
@@ -116,29 +114,6 @@ def test_yardsticks_and_runs_that_recorded_nothing_are_left_out(tmp_path: Path) 
     assert (nothing.rows, nothing.kinds, nothing.order, nothing.notes) == ({}, (), (), ())
 
 
-def test_the_folder_of_a_comparison_has_them_as_a_table_and_in_words(tmp_path: Path) -> None:
-    fall = {WITHIN: [0.1, 0.2, 0, 0], WITHIN + LOW: [0.05, 0.1, 0, 0], WITHIN + HIGH: [0.15, 0.3, 0, 0]}
-    runs = [
-        write(tmp_path / "native", "native", fall | split(0.5, 0.5, 0, 0)),
-        write(tmp_path / "lightgbm", "lightgbm", split(0.9, 0, 0.1, 0)),
-    ]
-    publish(compare(runs), tmp_path / "out")
-    with (tmp_path / "out" / "importances.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["feature"] for row in rows] == ["body", "title", "clicks", "age"]
-    assert (rows[0]["data"], rows[0]["native permutation_within_high"]) == ("toy", "0.3")
-    assert "lightgbm permutation_within" not in rows[0]
-    assert rows[1]["lightgbm shap"] == "0.9"
-    text = (tmp_path / "out" / "importances.md").read_text()
-    assert "| body    | +0.2000 |        - |" in text
-    assert toy_runs.mentions(text, "- lightgbm ignores", "body (50.0 % by native's")
-    assert (tmp_path / "out" / "importances.png").exists()
-    page = (tmp_path / "out" / "report.html").read_text()
-    assert toy_runs.mentions(page, "lightgbm ignores", "body (50.0 % by native")
-    assert toy_runs.mentions(page, "Spearman&#39;s", "by mean |SHAP|")
-    assert "[+0.1000, +0.3000]" in page
-
-
 NUM_QUERIES = 200
 
 
@@ -183,9 +158,3 @@ def test_an_interaction_of_two_slices_is_welchs_t_test_of_their_differences(tmp_
         stats.ttest_ind((own - base)[::2], (own - base)[1::2], equal_var=False).pvalue for own in others
     ]
     assert [item.p_value for item in interactions(comparison, sliced)] == pytest.approx(expected)
-
-
-def test_a_best_model_that_the_numbers_chose_is_no_baseline_of_a_test(tmp_path: Path) -> None:
-    comparison = comparison_of(tmp_path, baseline=BEST)
-    found = interactions(comparison, slices(comparison, ["query_size"]))
-    assert {(item.p_value, item.p_adjusted, item.note) for item in found} == {(None, None, CHOSEN)}

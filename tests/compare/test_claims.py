@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 from claim_cases import (
     QUERIES,
     SEEDS,
-    _with_seed,
     deterministic,
     folds,
     only,
@@ -28,27 +26,22 @@ from toy_runs import mentions
 
 from ltrbench.compare import Comparison, Settings, render, verdict
 from ltrbench.compare.advice import NOT_REPEATED
-from ltrbench.compare.fusion import Fusing, fuse
-from ltrbench.compare.grouping import replicate_of
 from ltrbench.compare.pairs import FOLDS, Need, Pair
 from ltrbench.compare.pairs import QUERIES as OF_QUERIES
 from ltrbench.compare.pairs import SEEDS as OF_SEEDS
 from ltrbench.compare.sections import Section, Shown
 from ltrbench.compare.sections.evidence import pairs_section
-from ltrbench.compare.tables import as_csv, claims, comparisons_as_json
+from ltrbench.compare.tables import comparisons_as_json
 from ltrbench.runs import Run
 from ltrbench.statistics import (
-    LEVEL,
     METHODS,
     MODELS,
     RETRAINED,
     SCOPES,
-    Design,
     design_of_folds,
     design_of_replicates,
     fewest,
     independent_replicates,
-    minimum_detectable_difference,
     resampling_factor,
     shared_replicates,
 )
@@ -250,44 +243,12 @@ def test_the_matrix_of_the_report_has_the_claims_of_the_leaderboard_and_no_other
     assert not found.beats_all("native")
 
 
-def test_each_record_names_claim_and_scope(tmp_path: Path) -> None:
-    comparison = only([*runs_of(tmp_path, "native"), *runs_of(tmp_path, "random", skill=0.0)])
-    record = json.loads(json.dumps(comparisons_as_json([comparison]), allow_nan=False))
-    (pair,) = record["pairs"]
-    assert (pair["scope"], pair["claim"], pair["a"]) == (RETRAINED, "better", "native")
-    parts = pair["inference"]["parts"]
-    error = pair["inference"]["standard_error"]
-    assert parts["query"] + parts["training"] + parts["training_by_query"] == pytest.approx(error**2)
-    assert claims([comparison]) == {"native vs random, ndcg@10": f"better ({SCOPES[RETRAINED]})"}
-    assert f",worse,{RETRAINED}," in as_csv([comparison])
-
-
 def test_the_error_is_shared_out_where_some_pairs_are_of_trained_models(tmp_path: Path) -> None:
     runs = [*deterministic(tmp_path, "native"), *deterministic(tmp_path, "xgboost", skill=0.9)]
     comparison = only([*runs, *runs_of(tmp_path, "random", skill=0.0)])
     for pair in comparison.pairs:
         if pair.inference is not None:
             assert pair.interval == pair.inference.interval(0.05 / 3)
-
-
-def test_models_are_fused_on_the_same_resample_and_seed(tmp_path: Path) -> None:
-    """Seed 2 of resample 1 and seed 1 of resample 2 are fitted with one seed."""
-    members = [_with_resamples_and_seeds(tmp_path, model) for model in ("native", "xgboost")]
-    made = fuse([*members[0], *reversed(members[1])], Fusing(methods=("rrf",)))
-    assert [replicate_of(run) for run in made] == [(1, 1), (1, 2), (2, 2), (2, 3)]
-    for run, native, xgboost in zip(made, *members, strict=True):
-        (alone,) = fuse([native, xgboost], Fusing(methods=("rrf",)))
-        np.testing.assert_array_equal(run.scored("test").scores, alone.scored("test").scores)
-
-
-def _with_resamples_and_seeds(folder: Path, model: str) -> list[Run]:
-    """Two seeds on each of two resamples, as a sweep with seed=1,2 makes them."""
-    runs = [*resampled(folder / "1", model, (1, 2)), *resampled(folder / "2", model, (1, 2), skill=2.0)]
-    seeds = [number + offset for offset in (0, 1) for number in (1, 2)]
-    made = [
-        Run(run.path, _with_seed(run, seed), held=run.held) for run, seed in zip(runs, seeds, strict=True)
-    ]
-    return sorted(made, key=replicate_of)
 
 
 def needs_of(pair: Pair) -> dict[str, Need]:
@@ -318,35 +279,6 @@ def test_what_is_detectable_and_what_is_needed_follow_from_the_error_of_the_clai
     # Each model is trained so many times more, and a run of each takes its mean time.
     seconds = sum(seconds_of(run) for run in runs) / len(SEEDS)
     assert needs[OF_SEEDS].seconds == pytest.approx((number - len(SEEDS)) * seconds)
-
-
-@pytest.mark.parametrize(("baseline", "num_claims"), [(None, 3), ("native", 2)])
-@pytest.mark.parametrize("seeds", [(1,), SEEDS])
-def test_the_detectable_difference_is_at_the_level_of_the_family_and_stands_in_its_row(
-    tmp_path: Path, seeds: tuple[int, ...], baseline: str | None, num_claims: int
-) -> None:
-    runs = [*two_models(tmp_path, seeds), *runs_of(tmp_path, "lightgbm", seeds, skill=0.95)]
-    comparison = only(runs, Settings(baseline=baseline, num_draws=300))
-    assert len(comparison.family) == num_claims
-    for row in comparison.rows[1:]:
-        pair = row.to_baseline
-        design = Design(QUERIES, (pair.statistics.sd_of_differences or 0) ** 2)
-        if pair.inference is not None:
-            design = design_of_replicates(pair.inference)
-        assert pair.power.detectable == pytest.approx(design.detectable(level=LEVEL / num_claims))
-        (line,) = (line for line in render(comparison).splitlines() if line.startswith(f"| {row.label}"))
-        assert f"{pair.power.detectable:.4f}" in line.split()
-
-
-def test_no_difference_is_called_detectable_that_the_metric_cannot_have(tmp_path: Path) -> None:
-    runs = [runs_of(tmp_path, model, (1,), counted=2, skill=0.0)[0] for model in ("native", "lightgbm")]
-    comparison = only(runs, Settings(metric="ndcg@10"))
-    means = [row.metrics["ndcg@10"] or 0 for row in comparison.rows]
-    spread = pair_of(comparison).statistics.sd_of_differences
-    assert spread is not None
-    assert (minimum_detectable_difference(spread, 2) or 0) > max(*means, *(1 - mean for mean in means))
-    assert pair_of(comparison).power.detectable is None
-    assert pair_of(only(runs, Settings(metric="dcg@10"))).power.detectable is not None
 
 
 def test_seeds_are_cheapest_where_they_are_enough_because_queries_cost_judgments(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +19,6 @@ from toy_runs import NUM_QUERIES, judgments, keys_of, mentions, write
 from ltrbench.compare import Comparison, Settings, best_by_validation, compare, render
 from ltrbench.compare.cells import EvaluatedRow, EvaluatedRun, clustered
 from ltrbench.compare.comparison import ModelRow, replicate_counts
-from ltrbench.compare.fusion import Fusing, fuse
-from ltrbench.compare.groups import across
-from ltrbench.compare.imported import Import, import_scores
 from ltrbench.compare.publish import publish
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ResultError
@@ -30,7 +26,6 @@ from ltrbench.metrics import DEFAULT, PRESETS, Convention, evaluate, preset
 from ltrbench.metrics.conventions import Aggregation, NoRelevant
 from ltrbench.runs import FAILED, FINISHED, IMPORTED, Run, RunResult, ScoredSplit, write_run
 from ltrbench.statistics import MODELS, PairedSample, PairStatistics
-from ltrbench.tables import Table
 
 
 def against_baseline(row: ModelRow) -> PairStatistics:
@@ -94,17 +89,6 @@ def test_any_metric_can_be_asked_for_afterwards_and_any_model_be_the_baseline(tm
     assert comparison.baseline == "xgboost"
 
 
-def test_identical_scores_differ_by_zero_and_few_of_them_are_not_called_equivalent(tmp_path: Path) -> None:
-    runs = [write(tmp_path / name, "native", settings={"l2": name}) for name in ("0", "1")]
-    (comparison,) = compare(runs)
-    said = against_baseline(comparison.rows[1])
-    bound = 1 - 0.05 ** (1 / (NUM_QUERIES - 1))
-    assert (said.difference, said.note) == (0, "identical")
-    assert said.interval.low == pytest.approx(-bound)
-    assert comparison.pairs[0].claim == "undecided"
-    assert set(said.p_values.values()) == {1.0}
-
-
 def test_what_is_published_is_the_same_bytes_twice_and_holds_no_label(tmp_path: Path) -> None:
     runs = [write(tmp_path / "a", "native"), write(tmp_path / "b", "xgboost")]
     comparisons = compare(runs)
@@ -119,35 +103,7 @@ def test_what_is_published_is_the_same_bytes_twice_and_holds_no_label(tmp_path: 
     assert "python -m ltrbench model=native" in (tmp_path / "once/toy/environment.json").read_text()
 
 
-def test_in_a_narrow_terminal_the_lines_are_within_it_and_no_word_is_lost(tmp_path: Path) -> None:
-    (comparison,) = compare([write(tmp_path / "a", "native"), write(tmp_path / "b", "xgboost")])
-    wide, narrow = render(comparison, width=1000), render(comparison, width=60)
-    # A command stays in one line, so that it can be copied.
-    lines = [line for line in narrow.splitlines() if not line.strip().startswith("python -m ltrbench")]
-    assert max(map(len, lines)) <= 60 < max(map(len, wide.splitlines()))
-    assert set(re.findall(r"[^\s|]*\w[^\s|]*", narrow)) == set(re.findall(r"[^\s|]*\w[^\s|]*", wide))
-
-
 CELLS = st.text("abc0.", min_size=1, max_size=12)
-
-
-@given(
-    rows=st.integers(1, 6).flatmap(lambda n: st.lists(st.lists(CELLS, min_size=n, max_size=n), min_size=2))
-)
-def test_every_block_of_a_table_repeats_its_first_column_and_together_they_are_the_table(
-    rows: list[list[str]],
-) -> None:
-    width = 40
-    blocks = [
-        [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
-        for block in Table.of(rows[0], rows[1:]).markdown(width).split("\n\n")
-    ]
-    for number, row in enumerate([rows[0], [], *rows[1:]]):
-        if number != 1:  # the rule
-            assert {block[number][0] for block in blocks} == {row[0]}
-            assert [cell for block in blocks for cell in block[number][1:]] == row[1:]
-    # A cell is 12 wide at the most, and so two columns of them fit into the width.
-    assert all(len(line) <= width for line in Table.of(rows[0], rows[1:]).markdown(width).splitlines())
 
 
 def test_the_model_to_use_is_named_with_the_validation_value_that_it_was_chosen_by(tmp_path: Path) -> None:
@@ -225,18 +181,6 @@ def test_of_a_run_that_was_made_twice_the_last_is_counted_and_the_other_named(tm
     counted, ignored = str(note).split("ignored")
     assert mentions(counted, "native", "2 runs", "seed 0", "fold 1", tmp_path / "2")
     assert mentions(ignored, tmp_path / "1")
-
-
-def test_a_fold_in_which_no_query_counts_is_left_out_of_means(tmp_path: Path) -> None:
-    runs = [
-        write(tmp_path / f"{model}{fold}", model, fold=fold, counted=counted)
-        for model in ("native", "xgboost")
-        for fold, counted in ((1, NUM_QUERIES - 1), (2, 0))
-    ]
-    (comparison,) = compare(runs)
-    first = evaluate(judged := runs[0].scored("test").judgments, runs[0].scored("test").scores, ["ndcg@10"])
-    assert comparison.rows[0].metrics["ndcg@10"] == first.means["ndcg@10"]
-    assert judged.num_queries == NUM_QUERIES
 
 
 # Every library's convention, and every way to weigh queries with every worth of an empty one.
@@ -467,14 +411,6 @@ def test_random_half_splits_of_one_data_set_count_each_query_once(tmp_path: Path
     np.testing.assert_allclose(once.means, queries.sample.means, rtol=1e-12)
 
 
-def test_folds_that_share_no_query_are_no_overlap(tmp_path: Path) -> None:
-    comparison = compared(tmp_path, list(parts(dataset())))
-    assert not any("overlap" in note or "repeat" in note for note in comparison.notes)
-    assert comparison.queries.num_distinct == OF_DATA
-    assert clustered(comparison.queries.sample, comparison.queries.query_keys) is comparison.queries.sample
-    assert comparison.pairs[0].over_folds is not None
-
-
 def test_subsets_of_one_test_set_with_one_training_set_are_not_folds(tmp_path: Path) -> None:
     runs = [
         write(tmp_path / f"{model}{fold}", model, fold=fold, judged=test, train="one file")
@@ -517,18 +453,6 @@ def test_counting_each_query_once_leaves_means_and_shares_as_they_are(
         assert once.strata.tolist() == [sample.strata[keys == key][0] for key in distinct]
 
 
-def test_one_data_set_under_five_names_is_no_five_data_sets(tmp_path: Path) -> None:
-    names = [f"name{number}" for number in range(5)]
-    runs = [
-        write(tmp_path / f"{name}{model}", model, name=name, fold=None, judged=own)
-        for name, own in zip(names, halves(dataset()), strict=True)
-        for model in NAMES
-    ]
-    found = across(compare(runs))
-    assert found.test is None
-    assert mentions(found.reason, "name0 and name1", "not independent", "keep one")
-
-
 def letor_folds(folder: Path) -> list[Run]:
     """Two settings on five folds, the validation part of each being the test part of the one before."""
     tests = parts(dataset())
@@ -553,14 +477,3 @@ def test_a_setting_chosen_on_letors_folds_is_told_to_have_seen_test_data(tmp_pat
     assert mentions(note, "fold 1", "test queries of fold 5", "fold 2", "its own validation")
     choice = best_by_validation(comparison)
     assert mentions(choice.reason, "fold 1", "test queries of fold 5")
-
-
-def test_imported_and_fused_runs_have_the_keys_of_the_run_in_whose_place_they_stand(tmp_path: Path) -> None:
-    data = dataset()
-    runs = [write(tmp_path / model, model, judged=data) for model in MODELS]
-    (tmp_path / "scores.txt").write_text("".join(f"{row % 7}\n" for row in range(data.num_documents)))
-    for made in (
-        *import_scores(Import("other", str(tmp_path / "scores.txt")), runs),
-        *fuse(runs, Fusing(methods=("rrf",))),
-    ):
-        np.testing.assert_array_equal(made.scored("test").query_keys, data.query_keys)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +14,7 @@ from golden_files import golden_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
-from model_files import stumps_as_json, with_missing, xgboost_booster
+from model_files import with_missing, xgboost_booster
 from run_cases import METRICS, finished_run, judged, noisy
 from toy_runs import mentions
 
@@ -32,7 +31,7 @@ from ltrbench.compare.fusion import (
 )
 from ltrbench.compare.imported import Import, ModelImport, import_model, import_scores
 from ltrbench.compare.publish import publish
-from ltrbench.data import Judgments, Splits, write_letor
+from ltrbench.data import Judgments, Splits
 from ltrbench.data.score_files import document_names, trec_run_lines
 from ltrbench.data.sources import LetorFiles
 from ltrbench.data.synthetic import Synthetic
@@ -42,7 +41,7 @@ from ltrbench.experiment.run import run as run_experiment
 from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.rankers.single_feature import SingleFeatureRanker
-from ltrbench.runs import RESULT_FILE, Run, read_run
+from ltrbench.runs import Run, read_run
 from ltrbench.shapes import Labels, Scores
 
 
@@ -118,15 +117,6 @@ def _query_of_each(judgments: Judgments) -> list[str]:
     return ids
 
 
-def test_a_cell_has_one_run_however_many_seeds_unless_the_files_tell_seeds_apart(tmp_path: Path) -> None:
-    runs = [finished_run(tmp_path / str(seed), "native", seed=seed) for seed in (1, 2)]
-    for seed in (1, 2):
-        write_lines(tmp_path / f"{seed}.txt", noisy(judged(1, "test"), 1.0, seed))
-    assert len(import_scores(Import("one", str(tmp_path / "1.txt")), runs)) == 1
-    each = import_scores(Import("each", f"{tmp_path}/{{seed}}.txt"), runs)
-    assert [run.result.seed for run in each] == [1, 2]
-
-
 def test_a_fold_without_a_file_is_left_out_and_no_file_at_all_is_an_error(tmp_path: Path) -> None:
     runs = [finished_run(tmp_path / str(fold), "native", fold=fold) for fold in (1, 2)]
     wanted = Import("ranklib", f"{tmp_path}/scores/{{fold}}.txt")
@@ -135,25 +125,6 @@ def test_a_fold_without_a_file_is_left_out_and_no_file_at_all_is_an_error(tmp_pa
     write_lines(tmp_path / "scores/2.txt", noisy(judged(2, "test"), 1.0, 0))
     (run,) = import_scores(wanted, runs)
     assert run.result.data["fold"] == 2
-
-
-def test_with_a_split_in_the_name_the_scores_of_valid_are_read_where_they_are(tmp_path: Path) -> None:
-    run = finished_run(tmp_path / "run", "native")
-    wanted = Import("ranklib", f"{tmp_path}/{{split}}.txt")
-    write_lines(tmp_path / "test.txt", noisy(judged(1, "test"), 1.0, 0))
-    (without,) = import_scores(wanted, [run])
-    write_lines(tmp_path / "valid.txt", noisy(judged(1, "valid"), 1.0, 0))
-    (with_valid,) = import_scores(wanted, [run])
-    assert "valid/ndcg@5" not in without.result.metrics
-    assert "valid/ndcg@5" in with_valid.result.metrics
-
-
-def test_scores_are_in_the_order_of_the_file_where_its_queries_stood_apart(tmp_path: Path) -> None:
-    file_rows = np.random.default_rng(0).permutation(121)
-    run = finished_run(tmp_path / "run", "native", valid=False, file_rows=file_rows.tolist())
-    in_file = np.arange(121.0)
-    (imported,) = import_scores(Import("x", str(write_lines(tmp_path / "scores.txt", in_file))), [run])
-    np.testing.assert_array_equal(imported.scored("test").scores, file_rows)
 
 
 def test_an_imported_run_is_a_folder_that_is_shown_compared_and_exported(
@@ -200,15 +171,6 @@ def test_z_scores_and_min_max_are_taken_within_the_query() -> None:
         z_scores(QUERIES, scores), [(1 - mean) / sd, (2 - mean) / sd, (6 - mean) / sd, 0, 0]
     )
     np.testing.assert_allclose(min_max(QUERIES, scores), [0, 1 / 5, 1, 0, 0])
-
-
-@given(st.lists(st.sampled_from([-np.inf, -2.0, 0.0, 5.0, np.inf]), min_size=5, max_size=5).map(np.array))
-@settings(max_examples=100)
-def test_infinite_scores_keep_their_place_and_every_part_is_finite(scores: Scores) -> None:
-    for normalised in (z_scores, min_max):
-        for own, part in zip(of_query(scores), of_query(normalised(QUERIES, scores)), strict=True):
-            assert np.isfinite(part).all()
-            assert (np.diff(part[np.argsort(own)]) >= 0).all()
 
 
 def test_a_document_that_was_not_retrieved_adds_nothing_by_rank_and_the_least_by_score() -> None:
@@ -295,20 +257,6 @@ def test_seeds_are_fused_with_their_like_and_a_model_of_one_run_with_each(tmp_pa
         np.testing.assert_array_equal(run.scored("test").scores, expected)
 
 
-def test_a_model_that_lacks_a_fold_or_a_seed_is_named(tmp_path: Path) -> None:
-    runs = [
-        finished_run(tmp_path / f"a{fold}{seed}", "a", fold=fold, seed=seed)
-        for fold in (1, 2)
-        for seed in (1, 2)
-    ]
-    runs += [finished_run(tmp_path / f"b{seed}", "b", fold=1, seed=seed) for seed in (1, 3)]
-    (fused,) = fuse(runs, Fusing(("rrf",)))
-    assert (fused.result.data["fold"], fused.result.seed) == (1, 1)
-    lacking = [("b", "seed 2", "toy, fold 1"), ("a", "seed 3", "toy, fold 1"), ("b", "toy, fold 2")]
-    for note, (model, *parts) in zip(fused.result.notes[1:], lacking, strict=True):
-        assert mentions(note, f"{model} has", *parts, "nothing is fused")
-
-
 SOURCE = Synthetic(name="synthetic", num_queries=40, test_share=0.25)
 
 
@@ -361,23 +309,6 @@ def test_ranklibs_model_of_mq2008_gives_ranklibs_scores_and_its_figure(
     assert "valid/ndcg@10" in made.result.metrics
 
 
-def test_a_model_with_names_is_matched_by_them_in_any_order(
-    like: Run, splits: Splits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    train = splits.train
-    order = np.random.default_rng(0).permutation(train.num_features)
-    features = np.asarray(train.features)[:, order]
-    booster = xgboost_booster(train, [train.feature_names[column] for column in order], features)
-    booster.save_model(tmp_path / "model.json")
-    imported("production", tmp_path / "model.json", "--like", like.path, "--output", tmp_path / "made")
-    assert mentions(
-        capsys.readouterr().out, "production", "test/ndcg@10", "XGBoost, 8 trees", "by their names"
-    )
-    test = read_run(tmp_path / "made").scored("test")
-    expected = booster.inplace_predict(np.asarray(splits.test.features)[:, order], validate_features=False)
-    np.testing.assert_array_equal(test.scores, expected)
-
-
 def test_a_model_without_names_is_matched_by_position_and_says_so(
     like: Run, splits: Splits, tmp_path: Path
 ) -> None:
@@ -408,41 +339,6 @@ def test_its_metrics_are_those_of_its_scores_on_valid_and_test(production: Run) 
         assert production.result.metrics[f"{split}/ndcg@10"] == means["ndcg@10"]
 
 
-def test_it_has_the_importances_that_need_no_training(production: Run) -> None:
-    importances = read_run(production.path).importances()
-    assert importances.kinds == ("permutation_within", "permutation_across", "split")
-    assert importances.values["split"].sum() == pytest.approx(1)
-
-
-def test_it_is_shown_as_trees_predicts_and_is_logged(
-    production: Run, splits: Splits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for words in (["show"], ["trees", "--first", "1"], ["export", "--format", "scores"]):
-        assert main([*words, str(production.path)]) == 0
-    assert mentions(capsys.readouterr().out, "XGBoost", "tree 1", splits.train.feature_names[0][:3])
-    write_letor(splits.test, tmp_path / "test.txt")
-    assert main(["predict", str(production.path), str(tmp_path / "test.txt")]) == 0
-    scores = np.array(capsys.readouterr().out.split(), dtype=np.float64)
-    np.testing.assert_array_equal(scores, read_run(production.path).scored("test").scores)
-
-
-# Refusals
-
-
-def test_changed_files_are_noticed_by_their_fingerprint(
-    splits: Splits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_letor(splits.train, tmp_path / "train.txt")
-    source = LetorFiles(name="files", train=str(tmp_path / "train.txt"), test_share=0.3)
-    like = finished(tmp_path / "like", source=source, importance=None)
-    (tmp_path / "model.txt").write_text(stumps_as_json([(0, 0.5)]))
-    words = ["x", tmp_path / "model.txt", "--like", like.path, "--output", tmp_path / "made"]
-    imported(*words)
-    write_letor(splits.test, tmp_path / "train.txt")
-    imported(*words[:-1], tmp_path / "again", expected=2)
-    assert mentions(capsys.readouterr().err, "test set", "changed", "fingerprint")
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -459,16 +355,3 @@ def test_a_file_that_is_no_valid_model_is_refused_in_one_paragraph(
     assert "model.bin" in message
     assert "\n\n" not in message
     assert not (tmp_path / "made").exists()
-
-
-def test_a_data_source_that_a_folder_names_is_not_imported_by_default(
-    like: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    record = json.loads((like.path / RESULT_FILE).read_text())
-    record["source"]["class"] = "antigravity.Data"
-    (tmp_path / "like").mkdir()
-    (tmp_path / "like" / RESULT_FILE).write_text(json.dumps(record))
-    (tmp_path / "model.txt").write_text(stumps_as_json([(0, 0.5)]))
-    words = ["x", tmp_path / "model.txt", "--like", tmp_path / "like", "--output", tmp_path / "made"]
-    imported(*words, expected=2)
-    assert mentions(capsys.readouterr().err, "antigravity.Data", "--source")

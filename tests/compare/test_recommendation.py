@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import subprocess
 import sys
@@ -60,14 +59,6 @@ def test_a_yardstick_that_is_not_beaten_is_named_and_no_model_is_recommended(tmp
     assert mentions(found.headline, "No model", "none of", "single_feature")
 
 
-def test_a_model_that_does_not_beat_every_yardstick_is_left_out(tmp_path: Path) -> None:
-    skills = {f"model{number}": 1.0 + number / 5 for number in range(8)}
-    comparison = trained(tmp_path, {**skills, "single_feature": 1.0})
-    beating = {pair.a for pair in comparison.pairs if (pair.b, pair.claim) == ("single_feature", "better")}
-    assert 0 < len(beating) < len(skills)
-    assert {*recommended(comparison).models} <= beating
-
-
 def test_one_training_recommends_nothing_and_names_the_command_that_would_be_a_basis(
     tmp_path: Path,
 ) -> None:
@@ -99,17 +90,6 @@ def test_undecided_models_are_not_recommended_and_the_bound_is_the_end_of_an_int
     pairs = [pair for pair in comparison.pairs if comparison.best in (pair.a, pair.b)]
     ends = [abs(end) for pair in pairs if pair.interval for end in (pair.interval.low, pair.interval.high)]
     assert mentions(found.headline, "Nothing is decided", "native", f"by up to {max(ends):.4f}")
-
-
-def test_the_bound_is_not_above_what_the_metric_can_be(tmp_path: Path) -> None:
-    runs = [write(tmp_path / model, model, counted=3, skill=0.0) for model in ("native", "lightgbm")]
-    comparison = only(runs)
-    means = [row.metrics["ndcg@10"] for row in comparison.rows]
-    largest = max(max(mean, 1 - mean) for mean in means if mean)
-    interval = comparison.pairs[0].interval
-    assert interval.high > largest
-    (bound,) = re.findall(r"up to (\d\.\d+)", recommended(comparison).headline)
-    assert float(bound) == pytest.approx(largest, abs=1e-4)
 
 
 def with_validation(run: Run, value: float) -> Run:
@@ -163,16 +143,6 @@ def test_the_cheapest_is_named_where_times_are_comparable_and_clearly_apart(
     assert len(named) == (cheapest is not None)
     if cheapest:
         assert mentions(named[0], "fit", cheapest, "1.00 s", "3.00 s")
-
-
-def test_against_a_named_baseline_the_models_that_are_better_are_taken(tmp_path: Path) -> None:
-    skills = {"native": 3.0, "xgboost": 2.9, "lightgbm": 0.5}
-    better = recommended(trained(tmp_path / "1", skills, baseline="lightgbm"))
-    assert set(better.models) == {"native", "xgboost"}
-    assert mentions(better.headline, "better than lightgbm", "--baseline")
-    kept = recommended(trained(tmp_path / "2", skills, baseline="native"))
-    assert kept.models == ("native",)
-    assert mentions(kept.headline, "Keep native")
 
 
 CHEAP = ("data.num_queries=80", "tracking=none", "importance=null")
@@ -242,13 +212,6 @@ def test_two_seeds_ask_for_more_seeds_into_the_same_folder_where_that_is_cheaper
     assert "replicates=5" in words_of(step_of(runs))
 
 
-def test_each_row_gets_the_seeds_that_it_lacks(tmp_path: Path) -> None:
-    runs = [*runs_of(tmp_path, "native", (1, 2, 3, 4)), *runs_of(tmp_path, "random", (1, 2), skill=0.0)]
-    step = step_of(in_sweep(runs, tmp_path))
-    jobs = [words[3:5] for words in map(shlex.split, step.command.split(" && "))]
-    assert jobs == [["model=native", "seed=5"], ["model=random", "seed=3,4,5"]]
-
-
 def with_folds(run: Run, num_folds: int) -> Run:
     data = {"num_folds": num_folds}
     return Run(
@@ -256,14 +219,6 @@ def with_folds(run: Run, num_folds: int) -> Run:
         replace(run.result, config={**run.result.config, "data": data}),
         held={"test": run.scored("test")},
     )
-
-
-@pytest.mark.parametrize(("num_folds", "word"), [(5, "data.fold=2,3,4,5"), (10, "replicates=5")])
-def test_published_folds_that_were_not_run_are_the_step_where_that_is_cheaper(
-    tmp_path: Path, num_folds: int, word: str
-) -> None:
-    runs = [with_folds(run, num_folds) for run in in_sweep(once(tmp_path, fold=1), tmp_path)]
-    assert word in words_of(step_of(runs))
 
 
 def test_repeated_training_needs_no_step_even_where_it_is_undecided(tmp_path: Path) -> None:

@@ -19,14 +19,12 @@ from toy_runs import SPACE, mentions, searched, tuned, write
 
 from ltrbench.compare import Comparison, Settings, compare, render, verdict
 from ltrbench.compare.advice import next_step, recommend
-from ltrbench.compare.cells import search_totals
 from ltrbench.compare.sections import Section, Shown
 from ltrbench.compare.sections.runs import alike_section, search_section, settings_section
 from ltrbench.compare.tables import as_latex
 from ltrbench.compare.tuning import Tuning, tunings
 from ltrbench.runs import Run
-from ltrbench.runs.reading import PARTIAL
-from ltrbench.statistics import METHODS, RETRAINED, RETUNED, SCOPES, TUNED_METHODS
+from ltrbench.statistics import METHODS, RETUNED, SCOPES, TUNED_METHODS
 from ltrbench.tables import Table
 
 FOLDS = (1, 2, 3)
@@ -44,13 +42,6 @@ def labels(comparison: Comparison) -> list[str]:
 
 def changed(run: Run, **fields: Any) -> Run:
     return Run(run.path, replace(run.result, **fields))
-
-
-def test_a_setting_that_was_not_searched_still_distinguishes_rows(tmp_path: Path) -> None:
-    runs = [
-        tuned(tmp_path / f"{l2}", leaves=leaves, settings={"l2": l2}) for leaves, l2 in ((4, 0.0), (8, 1.0))
-    ]
-    assert labels(only(runs)) == ["native l2=0.0", "native l2=1.0"]
 
 
 def test_tuned_and_untuned_rows_of_a_model_are_named_by_their_search(tmp_path: Path) -> None:
@@ -89,17 +80,6 @@ def test_seeds_that_repeat_search_and_training_are_replicates(tmp_path: Path) ->
     assert comparison.replicates == {"native": "3 seeds"}
 
 
-def test_of_searches_that_differ_in_the_budget_the_one_with_most_trials_counts(tmp_path: Path) -> None:
-    short = over_folds(tmp_path / "short", started="2026-01-02T00:00:00+00:00")
-    long = over_folds(tmp_path / "long", search=searched(trials=32), started="2026-01-01T00:00:00+00:00")
-    comparison = only([*short, *long[:2]])
-    assert [run.path for run in comparison.rows[0].runs] == [short[2].path, *(run.path for run in long[:2])]
-    notes = [note for note in comparison.note_entries if note.term == "searches with fewer trials"]
-    assert len(notes) == 1
-    assert mentions(notes[0], "native", "16 and 32 trials", "2 runs", "16 trials", "search.trials")
-    assert not any(note.term == "repeated runs" for note in comparison.note_entries)
-
-
 def both(folder: Path, seeds: tuple[int, ...], **fields: Any) -> list[Run]:
     """Tuned runs of two models on one split, each seed with its own search unless `search` says otherwise."""
     return [
@@ -118,13 +98,6 @@ def test_seeds_that_repeat_the_search_make_claims_about_tuning(tmp_path: Path) -
     recommended = recommend(comparison)
     assert mentions(recommended.certainty, "trained and tuned", "same training queries")
     assert next_step(comparison) is None
-
-
-def test_one_search_for_all_seeds_is_no_repeated_tuning(tmp_path: Path) -> None:
-    comparison = only(both(tmp_path, SEEDS, search=searched(seed=0)))
-    assert [pair.scope for pair in comparison.pairs] == [RETRAINED]
-    assert SCOPES[RETRAINED] in verdict(comparison).lower()
-    assert mentions(verdict(comparison), "Tuning was", "not repeated", "native and xgboost")
 
 
 def test_folds_with_one_search_each_state_that_tuning_was_not_repeated(tmp_path: Path) -> None:
@@ -166,30 +139,6 @@ def compared(folder: Path, rival: dict[str, Any], **fields: Any) -> Comparison:
     return only([tuned(folder / "n", **fields), tuned(folder / "x", "xgboost", search=searched(**rival))])
 
 
-def test_the_sizes_of_all_searches_are_one_note(tmp_path: Path) -> None:
-    space = {"num_leaves": SPACE["num_leaves"]}
-    comparison = compared(tmp_path, {"space": space, "trials": 3, "seconds": 7.5})
-    (note,) = sizes(comparison)
-    assert mentions(note, "random", "per fold", "ndcg@10")
-    assert "native (2 settings, 16 trials, 1,600 iterations in 40 s" in note
-    assert "xgboost (1 setting, 3 trials, 300 iterations in 7.5 s" in note
-
-
-@pytest.mark.parametrize(("choose", "searches"), [("per_fold", 3), ("overall", 1), ("across", 1)])
-def test_a_search_that_folds_share_counts_once(tmp_path: Path, choose: str, searches: int) -> None:
-    runs = [tuned(tmp_path / f"{fold}", fold=fold, search=searched(choose=choose)) for fold in (1, 2, 3)]
-    totals = search_totals(only(runs).rows[0].group)
-    assert (totals.searches, totals.iterations, totals.seconds) == (
-        searches,
-        searches * 1600,
-        searches * 40.0,
-    )
-
-
-def test_equal_budgets_need_no_note(tmp_path: Path) -> None:
-    assert inequalities(compared(tmp_path, {})) == []
-
-
 def test_unequal_trials_are_named(tmp_path: Path) -> None:
     (note,) = inequalities(compared(tmp_path, {"trials": 32}))
     assert mentions(note, "trials (native 16, xgboost 32)", "search.trials")
@@ -205,20 +154,6 @@ def test_an_untuned_model_beside_a_tuned_one_is_named_with_the_remedy(tmp_path: 
     )
     assert "random," not in note
     assert inequalities(only([runs[0], yardstick])) == []
-
-
-def test_the_time_of_another_training_has_that_of_its_search(tmp_path: Path) -> None:
-    def seconds(name: str, **fields: Any) -> float:
-        runs = [
-            tuned(tmp_path / name / f"{model}{seed}", model, seed=seed, seconds={"fit": 1.0}, **fields)
-            for model in ("native", "xgboost")
-            for seed in (1, 2)
-        ]
-        queries = only(runs).queries
-        return float(np.mean([of_cell.seconds for of_cell in queries.trainings[0]]))
-
-    assert seconds("one", search=searched(seed=0)) == 1.0
-    assert seconds("many") == 1.0 + 2.5 * 16
 
 
 VALUES = {1: [0.40, 0.45, 0.47, 0.44], 2: [0.50, 0.49, 0.52, math.nan]}
@@ -242,13 +177,6 @@ def tuning_of(runs: list[Run]) -> Tuning:
     return tuning
 
 
-def test_budgets_are_means_over_searches(tmp_path: Path) -> None:
-    tuning = tuning_of(of_folds(tmp_path))
-    assert [search.fold for search in tuning.searches] == [1, 2]
-    assert (tuning.num_settings, tuning.trials) == (2, 4)
-    assert (tuning.iterations, tuning.seconds) == (100 + 95 + 90 + 85, 1 + 2 + 3 + 4)
-
-
 def test_tunability_is_chosen_minus_default_on_validation_and_the_gap_is_to_test(tmp_path: Path) -> None:
     runs = of_folds(tmp_path)
     tuning = tuning_of(runs)
@@ -257,21 +185,6 @@ def test_tunability_is_chosen_minus_default_on_validation_and_the_gap_is_to_test
     assert tuning.tunability == pytest.approx(fmean([0.07, 0.02]))
     test = fmean(run.result.metrics[f"test/{METRIC}"] or 0 for run in runs)
     assert tuning.gap == pytest.approx(fmean([0.47, 0.52]) - test)
-
-
-def test_a_search_for_several_folds_or_seeds_counts_once(tmp_path: Path) -> None:
-    rows = trials([0.4, 0.5])
-    runs = [
-        run_of(
-            tmp_path / f"{fold}-{seed}", "native", rows, fold=fold, seed=seed, search={"choose": "overall"}
-        )
-        for fold in (1, 2)
-        for seed in (1, 2)
-    ]
-    tuning = tuning_of(runs)
-    assert [search.fold for search in tuning.searches] == [None]
-    assert (tuning.repeated, tuning.sd_over_searches) == (1, None)
-    assert tuning.chosen_value == 0.5
 
 
 def test_repeated_searches_give_a_standard_deviation_of_the_value_on_test(tmp_path: Path) -> None:
@@ -301,19 +214,6 @@ def test_the_expected_best_value_is_the_mean_over_the_orders_of_the_random_trial
     orders = [np.maximum.accumulate([first, *order]) for order in permutations(others)]
     assert tuning.is_expected
     assert tuning.best_by_trials == pytest.approx(np.mean(orders, axis=0).tolist())
-
-
-@pytest.mark.parametrize("reason", ["tpe", "partial", "default failed"])
-def test_for_other_searches_it_is_the_best_complete_value_so_far(tmp_path: Path, reason: str) -> None:
-    rows = trials([math.nan if reason == "default failed" else 0.42, 0.45, 0.40, 0.47])
-    best = [rows[0].value, 0.45, 0.45, 0.47]
-    if reason == "partial":
-        rows[1] = replace(rows[1], state=PARTIAL, low=math.nan, high=math.nan)
-        best[1:3] = [0.42, 0.42]
-    search = {"name": "tpe" if reason == "tpe" else "random"}
-    tuning = tuning_of([run_of(tmp_path / "native", "native", rows, search=search)])
-    assert tuning.is_expected == (reason == "default failed")
-    assert tuning.best_by_trials == pytest.approx(best, nan_ok=True)
 
 
 def test_the_cheapest_of_the_settings_that_are_not_told_apart_has_the_fewest_iterations(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import os
 import re
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,13 +54,6 @@ def test_what_is_packed_is_told_by_content_whatever_the_name(
 
 
 @EVERY_ENDING
-def test_packed_files_joined_by_cat_are_one_file(tmp_path: Path, ending: str) -> None:
-    file = tmp_path / "train.txt"
-    file.write_bytes(PACK[ending](b"one\n") + PACK[ending](b"two\n"))
-    assert content_of(file) == b"one\ntwo\n"
-
-
-@EVERY_ENDING
 def test_a_truncated_or_damaged_file_is_an_error_that_says_so(
     tmp_path: Path, text: bytes, ending: str
 ) -> None:
@@ -105,30 +96,3 @@ def test_what_is_written_is_packed_as_the_ending_says(tmp_path: Path, text: byte
     assert content_of(file) == text
     starts = [kind.ending for kind in COMPRESSIONS if file.read_bytes().startswith(kind.magic)]
     assert starts == ([ending] if ending else [])
-
-
-@pytest.mark.parametrize("ending", ["", ".gz"])
-def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(tmp_path: Path, ending: str) -> None:
-    file = tmp_path / f"train.txt{ending}"
-    file.write_bytes(b"before")
-
-    def fail() -> None:
-        with write_whole(file) as stream:
-            stream.write(b"after")
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail()
-    assert [path.name for path in tmp_path.iterdir()] == [file.name]
-    assert file.read_bytes() == b"before"
-
-
-@pytest.mark.parametrize("ending", ["", *PACK])
-def test_a_pipe_is_read_like_a_file(tmp_path: Path, text: bytes, ending: str) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    content = PACK[ending](text) if ending else text
-    writer = threading.Thread(target=pipe.write_bytes, args=[content])
-    writer.start()
-    assert content_of(pipe) == text
-    writer.join()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,9 @@ from ltrbench.data.features import (
     StackedRows,
     as_array,
     row_blocks,
-    row_parts,
     take_rows,
 )
 from ltrbench.errors import DataError
-from ltrbench.measure import MemoryMeter
 from ltrbench.shapes import Features
 
 
@@ -124,22 +121,6 @@ def test_blocks_are_all_rows_in_order_and_read_only(
     assert num_rows == len(expected)
     most = size or matrix_module.rows_of_block(expected.shape[1])
     assert [len(block) for _, block in blocks[:-1]] == [most] * (len(blocks) - 1)
-
-
-def test_reading_mapped_files_by_blocks_does_not_keep_them_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(matrix_module, "BLOCK_BYTES", 1 << 20)
-    np.save(tmp_path / "features.npy", numbered(12_500, 200))
-    features = StackedRows([np.load(tmp_path / "features.npy", mmap_mode="r") for _ in range(8)])
-    view = RowView(features, [[60_000, 100_000], [10_000, 50_000]])
-    with MemoryMeter() as meter:
-        assert sum(len(block) for _, block in row_blocks(view) if (block >= 0).all()) == len(view)
-        parts = row_parts(view, np.arange(0, len(view) + 1, 100))
-        assert sum(len(part) for part in parts if (part >= 0).all()) == len(view)
-        assert (view[:, 3] > 0).all()
-        assert (view[np.arange(0, len(view), 100)] >= 0).all()
-    assert meter.rise_mb is None or meter.rise_mb < view.nbytes / 1e6 / 2
 
 
 def test_a_copy_that_does_not_fit_into_memory_is_refused_with_its_size(

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from messages import naming
 
 from ltrbench.data import RankingDataset, blocks, read_letor
-from ltrbench.data import letor as letor_rows
 from ltrbench.data.letor import read_letor_features
 from ltrbench.data.letor_lines import LineFormat, parse_line
 from ltrbench.errors import ConfigError, DataError
@@ -70,12 +69,6 @@ def test_blank_lines_and_comment_lines_are_skipped_and_still_counted(write: Writ
         read_letor(file)
     file.write_bytes(file.read_bytes().replace(b"x qid:1 1:1\n", b""))
     assert read_letor(file).labels.tolist() == [1, 0]
-
-
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b" \n", b"\t\r\n"])
-def test_the_end_of_line_and_blanks_before_it_change_nothing(write: Write, end: bytes) -> None:
-    data = read_letor(write(b"1 qid:1 1:1" + end + b"0\tqid:1   2:3" + end))
-    assert data.features.tolist() == [[1, 0], [0, 3]]
 
 
 def test_features_are_counted_from_zero_where_that_is_asked_for(write: Write) -> None:
@@ -168,23 +161,6 @@ def test_several_files_are_read_as_one_and_a_query_may_run_on(write: Write, tmp_
         (tmp_path / "first").write_bytes(b"".join(lines[:cut]))
         (tmp_path / "second").write_bytes(gzip.compress(b"".join(lines[cut:])))
         assert same(read_letor([tmp_path / "first", str(tmp_path / "second")]), one)
-
-
-def test_a_mistake_in_several_files_is_named_where_it_stands(tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    first.write_bytes(b"1 qid:a 1:1\n0 qid:b 1:1\n")
-    second.write_bytes(b"# more\n0 qid:b 1:1\n0 qid:a 1:1\n")
-    with pytest.raises(
-        DataError, match=naming(f"{second}:3:", "query 'a'", f"{first}:1", "sort_queries=true")
-    ):
-        read_letor([first, second])
-    second.write_bytes(b"0 1 qid:b 1:1\n")
-    with pytest.raises(DataError, match=naming(f"{first}:", "no weights", second, "Add weights")):
-        read_letor([first, second])
-    with pytest.raises(DataError, match=naming(f"{first}:", "twice", "once")):
-        read_letor([first, tmp_path / "." / "first"])
-    with pytest.raises(DataError, match=naming("path:", "empty", "one file")):
-        read_letor([])
 
 
 @given(
@@ -346,40 +322,6 @@ def test_a_query_in_two_runs_is_an_error_that_names_both_places(write: Write) ->
     assert all(part in message for part in (f"{file}:2", "sort_queries=true", "data.sort_queries=true"))
 
 
-def test_an_index_for_which_there_is_no_memory_is_named_before_any_is_taken(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = write(b"0 qid:1 1:1\n1 qid:1 2:1 1000000:3\n")
-    names = 160 * 10**6
-    monkeypatch.setattr(letor_rows, "available_bytes", lambda: 2 * 4 * 10**6 + names)
-    parts = (
-        "train.txt:2:",
-        "1000000 features",
-        "2 documents",
-        "0.2 GB",
-        "other lines is 1",
-        "Check that index",
-    )
-    with pytest.raises(DataError, match=naming(*parts)):
-        read_letor(file)
-    monkeypatch.setattr(letor_rows, "available_bytes", lambda: 2 * (4 * 10**6 + 8) + names)
-    assert read_letor(file).features.shape == (2, 10**6)
-
-
-def test_an_index_that_is_implausible_for_the_text_is_refused_unless_it_is_chosen(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(letor_rows, "_IMPLAUSIBLE_BYTES", 100_000)
-    file = write(b"0 qid:1 3:1\n\n1 qid:1 1:1 15000:3\n")
-    parts = ("train.txt:3:", "15000 features", "33 bytes", "num_features=15000", "data.sparse=true")
-    for read in (read_letor, read_letor_features):
-        with pytest.raises(DataError, match=naming(*parts)):
-            read(file)
-    assert read_letor(file, 15000).features.shape == (2, 15000)
-    assert read_letor(file, sparse=True).features.shape == (2, 15000)
-    assert read_letor(write(b"1 qid:1 1:1 2000:3\n" * 60)).features.shape == (60, 2000)
-
-
 # Real data
 
 
@@ -392,33 +334,3 @@ def test_the_five_test_folds_hold_the_published_numbers(
     assert sum(fold.num_queries for fold in folds) == num_queries
     assert {fold.num_features for fold in folds} == {46}
     assert {label for fold in folds for label in fold.labels.tolist()} == {0, 1, 2}
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize(
-    "later",
-    [
-        "1 qid:1 1:1 2:1 # a\n",
-        "1 qid:1 1:1 2:1 # a\n" * 3,
-        "1 qid:1 1:1 2:1 # a\n" * 20,
-        "1 qid:1 1:1 2:1 # a\n1 qid:1 1:1 300:1 # a\n",
-        "1 qid:1 1:1 2:1 # a\n1 qid:1 1:1 2:1 3:1 4:1 # a\n",
-        "1 qid:1 1:1 2:1 # a\n1 qid:1 1:1 2:1 # longer\n",
-        "1 qid:1 1:1 2:1 # a\n# no document\n1 qid:1 1:1 2:1 # a\n",
-        "",
-    ],
-)
-def test_a_file_that_changes_while_it_is_read_is_refused(
-    write: Write, monkeypatch: pytest.MonkeyPatch, later: str, sparse: bool
-) -> None:
-    monkeypatch.setattr(blocks, "UNIT_BYTES", 60)
-    file = write("1 qid:1 1:1 2:1 # a\n" * 2)
-    allocate = letor_rows.allocate
-
-    def allocate_then_change(*arguments: Any) -> letor_rows.DocumentRows:
-        file.write_text(later)
-        return allocate(*arguments)
-
-    monkeypatch.setattr(letor_rows, "allocate", allocate_then_change)
-    with pytest.raises(DataError, match=naming(f"{file}: the file changed while it was read")):
-        read_letor(file, sparse=sparse)

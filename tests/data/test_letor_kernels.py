@@ -308,16 +308,6 @@ def features_alone(file: Path, sparse: bool = False) -> bytes | str:
         return str(error)
 
 
-@given(content=st.binary(max_size=200) | st.binary(max_size=60).map(lambda tail: b"\x1f\x8b\x08\x00" + tail))
-@settings(deadline=None, max_examples=EXAMPLES)
-def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
-    file = tmp_path_factory.mktemp("letor") / "train.txt"
-    file.write_bytes(content)
-    for read in (read_letor, read_letor_features):
-        with suppress(DataError):  # any other error fails the test
-            read(file, num_features=1000)
-
-
 def test_real_lines_keep_their_document_ids_and_are_read_by_the_kernel(
     letor_data: Callable[[str], Path],
 ) -> None:

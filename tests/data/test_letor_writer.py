@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from messages import naming
 
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.data.letor_lines import write_letor, write_lightgbm
@@ -102,28 +101,3 @@ def test_a_query_id_is_read_back_or_refused(tmp_path_factory: pytest.TempPathFac
     data = one_document(query_ids=[name])
     again = written(data, file, f"query_ids: {str(data.query_ids[0])!r}")
     assert again is None or again.query_ids.tolist() == data.query_ids.tolist()
-
-
-def test_the_text_is_what_other_systems_read(tmp_path: Path) -> None:
-    data = RankingDataset(
-        features=np.array([[0.1, math.nan], [-2, 0]], dtype=np.float32),
-        labels=np.array([2, 0.5]),
-        query_start=np.array([0, 1, 2]),
-        query_ids=np.array(["7", "8"]),
-        document_ids=np.array(["GX-1", "page 9"]),
-        query_weights=np.array([1.5, 2]),
-    )
-    write_letor(data, tmp_path / "train.txt")
-    assert (tmp_path / "train.txt").read_text() == (
-        "2 1.5 qid:7 1:0.1 2:nan # docid = GX-1\n0.5 2 qid:8 1:-2.0 2:0.0 # page 9\n"
-    )
-
-
-def test_files_beside_that_belong_to_other_data_are_not_mixed_in(tmp_path: Path) -> None:
-    file = tmp_path / "train.txt"
-    write_lightgbm(one_document(), file)
-    with pytest.raises(DataError, match=naming("train.txt.query:", "exists", "remove train.txt.query")):
-        write_letor(one_document(), file)
-    file.with_name("train.txt.position").write_text("1\n")
-    with pytest.raises(DataError, match=naming("train.txt.position:", "exists", "remove train.txt.position")):
-        write_lightgbm(one_document(), file)

@@ -52,39 +52,6 @@ def test_positions_are_whole_numbers_or_words_numbered_as_they_first_occur(
     assert data.positions.tolist() == positions
 
 
-@pytest.mark.parametrize("name", ["rank.train.query.gz", "rank.train.weight.zst"])
-def test_a_file_beside_that_would_be_passed_over_is_an_error(write: Write, name: str) -> None:
-    path = write(query=b"3")
-    (path.parent / name).write_bytes(b"")
-    with pytest.raises(DataError, match=naming(f"{name}:", path, "ignored", "Rename", "remove")):
-        read_letor(path)
-
-
-@pytest.mark.parametrize("ending", [".gz", ".zst"])
-def test_files_beside_a_packed_file_bear_the_name_of_the_plain_one(tmp_path: Path, ending: str) -> None:
-    data = RankingDataset(
-        features=np.array([[1], [2]], dtype=np.float32),
-        labels=np.array([0.0, 1.0]),
-        query_start=np.array([0, 1, 2]),
-    )
-    write_lightgbm(data, tmp_path / f"rank.train{ending}")
-    assert {path.name for path in tmp_path.iterdir()} == {f"rank.train{ending}", "rank.train.query"}
-    assert read_letor(tmp_path / f"rank.train{ending}", first_index=0).fingerprint == data.fingerprint
-
-
-def test_several_files_have_their_queries_one_after_the_other(write: Write, tmp_path: Path) -> None:
-    first = write(query=b"1\n2\n", position=b"1\n2\n1\n")
-    second = tmp_path / "rank.more"
-    for ending in ("", ".query", ".position"):
-        Path(f"{second}{ending}").write_bytes(Path(f"{first}{ending}").read_bytes())
-    data = read_letor([first, second])
-    assert data.query_sizes.tolist() == [1, 2, 1, 2]
-    assert data.query_ids.tolist() == ["1", "2", "3", "4"]
-    Path(f"{second}.position").unlink()
-    with pytest.raises(DataError, match=naming(f"{second}:", "no positions", first, "Add positions")):
-        read_letor([first, second])
-
-
 def test_qids_and_a_query_file_that_agree_are_read_with_the_names_of_the_qids(write: Write) -> None:
     content = b"0 qid:a 1:1\n1 qid:a 1:2\n1 qid:b 1:3\n"
     assert read_letor(write(content, query=b"2\n1\n")).query_ids.tolist() == ["a", "b"]

@@ -73,16 +73,6 @@ def test_two_queries_have_one_key_exactly_where_they_have_the_same_documents(
     assert len(pairs) == len(set(content)) == len(set(data.query_keys.tolist()))
 
 
-@given(sizes=st.lists(st.integers(1, 6), min_size=1, max_size=12), seed=st.integers(0, 1000))
-def test_a_key_does_not_depend_on_the_order_of_documents_or_on_the_other_queries(
-    sizes: list[int], seed: int
-) -> None:
-    data = dataset(sizes, seed)
-    np.testing.assert_array_equal(shuffled(data, seed).query_keys, data.query_keys)
-    last_first = np.arange(data.num_queries)[::-1]
-    np.testing.assert_array_equal(data.take_queries(last_first).query_keys, data.query_keys[::-1])
-
-
 def test_a_query_under_another_id_has_the_same_key_but_not_where_all_its_documents_are_alike() -> None:
     data = RankingDataset(
         features=np.array([[1, 2], [1, 3], [5, 5], [5, 5], [7, 7]], np.float32),
@@ -113,17 +103,6 @@ def test_a_key_depends_on_every_feature_and_label(change: object) -> None:
     assert num_shared(data.query_keys, change(data).query_keys) == 0
 
 
-def test_negative_zero_is_zero_and_every_missing_value_is_the_same() -> None:
-    bits = np.array([[0x80000000, 0xFFC00001], [0x3F800000, 0]], np.uint32)
-    plain = np.array([[0.0, np.nan], [1.0, 0.0]], np.float32)
-    labels, start = np.array([0.0, 1.0]), np.array([0, 2])
-    odd, ordinary = (
-        RankingDataset(features=features, labels=labels, query_start=start)
-        for features in (bits.view(np.float32), plain)
-    )
-    assert odd.query_keys == ordinary.query_keys
-
-
 def test_keys_are_the_same_on_every_machine() -> None:
     """The formula uses integers only, so that no machine rounds."""
     data = dataset([3, 1, 2])
@@ -132,10 +111,3 @@ def test_keys_are_the_same_on_every_machine() -> None:
         for query in range(data.num_queries)
     ]
     assert data.query_keys.tolist() == expected
-
-
-def test_documents_hashed_in_blocks_have_the_same_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = dataset([3] * 20)
-    whole = data.query_keys
-    monkeypatch.setattr("ltrbench.data.dataset._BLOCK", 12)
-    np.testing.assert_array_equal(replace(data).query_keys, whole)

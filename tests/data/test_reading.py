@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pytest
 from messages import naming
 
-from ltrbench.data.reading import read_data, read_features, reading_options
+from ltrbench.data.reading import read_data, read_features
 from ltrbench.data.store_writing import write_store
-from ltrbench.errors import ConfigError, DataError
+from ltrbench.errors import ConfigError
 
 
 def test_an_option_that_the_reader_does_not_have_is_named(tmp_path: Path) -> None:
@@ -57,24 +56,6 @@ def test_features_alone_are_those_of_the_labelled_file_in_its_order(
     assert read_features(tmp_path / name, 2, feature_names=["1", "2"]).tolist() == expected
 
 
-def test_features_alone_take_the_options_of_the_reader_and_no_others(tmp_path: Path) -> None:
-    (tmp_path / "new.txt").write_text("0:0.5 2:nan\n")
-    read = read_features(tmp_path / "new.txt", first_index=0, absent=math.nan)
-    assert str(read.tolist()) == "[[0.5, nan, nan]]"
-    with pytest.raises(ConfigError, match=naming("new.txt:", "read_letor", "'first'", "'first_index'")):
-        read_features(tmp_path / "new.txt", first=0)
-
-
-def test_several_files_are_of_one_kind(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("1 qid:a 1:1\n")
-    (tmp_path / "b.txt").write_text("1 qid:b 1:1\n")
-    assert read_data([tmp_path / "a.txt", tmp_path / "b.txt"]).query_ids.tolist() == ["a", "b"]
-    with pytest.raises(DataError, match=naming("b.csv:", tmp_path / "a.txt", "one format")):
-        read_data([tmp_path / "a.txt", tmp_path / "b.csv"])
-    with pytest.raises(DataError, match=naming("path:", "empty", "one file")):
-        read_data([])
-
-
 RUN = {
     "_target_": "ltrbench.data.sources.LetorFiles",
     "train": "train.txt",
@@ -86,10 +67,3 @@ RUN = {
     "whole_labels": True,
     "feature_names": "names.txt",
 }
-
-
-@pytest.mark.parametrize("absent", [float("nan"), None])
-def test_a_run_tells_how_its_files_are_written_and_nothing_else(absent: float | None) -> None:
-    options = reading_options("test.txt.gz", {**RUN, "absent": absent})
-    assert math.isnan(options.pop("absent"))
-    assert options == {"first_index": 0, "overflow": "cap", "sort_queries": False}

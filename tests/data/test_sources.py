@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.utils import get_class, instantiate
-from hypothesis import given
-from hypothesis import strategies as st
 from messages import naming
 from omegaconf import DictConfig, OmegaConf
 from paths import CONF
 
-from ltrbench.data.letor_lines import read_feature_names, write_feature_names
 from ltrbench.data.sources import DataSource, LetorFiles, TableFiles
 from ltrbench.errors import ConfigError, DataError
 
@@ -58,18 +53,6 @@ def test_three_files_are_the_three_splits_and_a_missing_validation_set_is_held_o
         assert [split.num_queries for _, split in source.load()] == sizes
 
 
-def test_without_test_it_is_taken_first_so_that_it_does_not_depend_on_validation(files: Path) -> None:
-    tests = []
-    for valid_share in (0.0, 0.25, 0.5):
-        splits = LetorFiles(
-            name="mine", train=f"{files}/train.txt", valid_share=valid_share, test_share=0.2
-        ).load()
-        assert splits.test.num_queries == 2
-        assert splits.train.num_queries == 8 * (1 - valid_share)
-        tests.append(splits.test.fingerprint)
-    assert len(set(tests)) == 1
-
-
 def test_the_split_seed_changes_the_split_and_nothing_else_does(files: Path) -> None:
     loaded = [
         LetorFiles(name="mine", train=f"{files}/train.txt", split_seed=seed).load() for seed in (0, 0, 1)
@@ -82,14 +65,6 @@ def test_files_narrower_than_train_are_padded(files: Path) -> None:
     (files / "test.txt").write_text("0 qid:99 1:5\n")
     splits = LetorFiles(name="mine", train=f"{files}/train.txt", test=f"{files}/test.txt").load()
     assert splits.test.features.tolist() == [[5, 0, 0]]
-
-
-def test_a_feature_that_training_does_not_have_is_an_error_unless_the_width_is_given(files: Path) -> None:
-    (files / "test.txt").write_text("0 qid:99 4:5\n")
-    source = LetorFiles(name="mine", train=f"{files}/train.txt", test=f"{files}/test.txt")
-    with pytest.raises(DataError, match=naming("test.txt:1:", "index is 4", "3 features", "num_features")):
-        source.load()
-    assert dataclasses.replace(source, num_features=4).load().train.num_features == 4
 
 
 def test_a_query_of_training_in_the_test_file_is_a_leak(files: Path) -> None:
@@ -133,12 +108,6 @@ def test_folds_of_the_validation_set_share_a_test_set_that_none_of_them_validate
         assert not set(parts[0]) & set(parts[1])
 
 
-def test_folds_of_the_validation_set_may_have_a_published_test_set(files: Path) -> None:
-    train, test = f"{files}/train.txt", f"{files}/test.txt"
-    splits = LetorFiles(name="mine", train=train, test=test, cv=3, cv_split="valid", fold=2).load()
-    assert splits.test.fingerprint == LetorFiles(name="mine", train=train, test=test).load().test.fingerprint
-
-
 VERSIONS = {"raw": {"train": "train.txt"}, "scaled": {"train": "train.txt"}}
 
 
@@ -166,59 +135,6 @@ VERSIONS = {"raw": {"train": "train.txt"}, "scaled": {"train": "train.txt"}}
 def test_settings_that_exclude_each_other_are_named(settings: dict[str, Any], parts: list[str]) -> None:
     with pytest.raises(ConfigError, match=naming(*parts)):
         LetorFiles(name="mine", train="train.txt", **settings)
-
-
-def test_names_from_a_file_reach_every_split(files: Path) -> None:
-    (files / "feature2id.txt").write_text("bm25, 1\npage rank\t3\n")
-    source = LetorFiles(
-        name="mine",
-        train=f"{files}/train.txt",
-        test=f"{files}/test.txt",
-        feature_names=f"{files}/feature2id.txt",
-    )
-    assert {split.feature_names for _, split in source.load()} == {("bm25", "2", "page rank")}
-
-
-def test_a_file_of_names_that_does_not_fit_is_the_one_to_be_mended(files: Path) -> None:
-    source = LetorFiles(name="mine", train=f"{files}/train.txt", feature_names=f"{files}/names")
-    with pytest.raises(DataError, match=naming("data=mine:", files / "names", "data.feature_names")):
-        source.load()
-    (files / "names").write_text("bm25, 1\n")
-    with pytest.raises(DataError, match=naming("index is 3", "1 features", files / "names", "correct")):
-        source.load()
-    with pytest.raises(DataError, match=naming(f"{files}:", "folder", "file in it")):
-        dataclasses.replace(source, feature_names=str(files)).load()
-
-
-@given(
-    names=st.lists(st.text(max_size=6) | st.sampled_from(["a, b", "#1", "x ", "7"]), min_size=1, unique=True)
-)
-def test_names_that_are_written_are_read_back_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, names: list[str]
-) -> None:
-    path = tmp_path_factory.mktemp("names") / "feature2id.txt"
-    with suppress(DataError):  # any other error fails the test
-        write_feature_names(names, path, first_index=0)
-    assert not path.exists() or read_feature_names(path, first_index=0) == tuple(names)
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("bm25\n", ["names:1:", "'bm25'", "'bm25, 1'"]),
-        ("bm25, 0\n", ["names:1:", "id is 0", "from 1", "data.first_index"]),
-        ("a, 1\n\nb, 1\n", ["names:3:", "id 1", "line 1", "remove"]),
-        ("a, 1\na, 2\n", ["names:2:", "'a'", "line 1", "remove"]),
-        ("# nothing\n", ["names:", "no feature names", "'bm25, 1'"]),
-        (", 1\n", ["names:1:", "', 1'", "'bm25, 1'"]),
-        ("a, 99999999999\n", ["names:1:", "'a, 99999999999'", "'bm25, 1'"]),
-    ],
-)
-def test_a_file_of_names_that_cannot_be_used_is_refused(files: Path, text: str, parts: list[str]) -> None:
-    (files / "names").write_text(text)
-    source = LetorFiles(name="mine", train=f"{files}/train.txt", feature_names=f"{files}/names")
-    with pytest.raises(DataError, match=naming(*parts)):
-        source.load()
 
 
 def test_runs_refuse_labels_between_grades_unless_told_otherwise(files: Path) -> None:
@@ -323,23 +239,6 @@ def test_a_named_data_set_is_read_from_its_publishers_layout(yaml: str, tmp_path
     sizes = [split.num_queries for _, split in of_layout(yaml, tmp_path).load()]
     # Without a published validation set, a fifth of the training queries is held out for it.
     assert sizes == ([10, 9, 8] if len(LAYOUTS[yaml]) == 3 else [8, 2, 9])
-
-
-@pytest.mark.parametrize("version", ["Feature-min", "Feature-null"])
-def test_the_versions_of_ohsumed_have_folders_and_file_names_of_their_own(
-    version: str, tmp_path: Path
-) -> None:
-    folder = tmp_path / "OHSUMED" / version / "Fold2"
-    folder.mkdir(parents=True)
-    for number, part in enumerate(("trainingset", "validationset", "testset")):
-        value = "NULL" if version == "Feature-null" else "0.5"
-        lines = [f"1 qid:{number} 1:{number} 2:{value}\n", f"0 qid:{number} 1:9 2:1\n"]
-        (folder / f"{part}.txt").write_text("".join(lines))
-    node = composed("data=ohsumed", f"data.version={version}", "data.fold=2", f"data.root={tmp_path}")
-    splits = instantiate(node, _convert_="all").load()
-    first = np.nan if version == "Feature-null" else 0.5
-    for _, split in splits:
-        assert np.array_equal(split.features[:, 1], [first, 1], equal_nan=True)
 
 
 @pytest.mark.parametrize("yaml", LAYOUTS)

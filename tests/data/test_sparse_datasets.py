@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from messages import naming
-from scipy.sparse import csr_matrix
 
 from ltrbench.data import RankingDataset, Splits, split_queries
 from ltrbench.data import dataset as dataset_module
@@ -119,23 +117,3 @@ def test_a_query_in_two_splits_is_refused_as_with_arrays(
         except DataError as error:
             messages.add(str(error))
     assert len(messages) == 1
-
-
-def test_an_infinite_value_is_named_by_row_and_column() -> None:
-    features = np.zeros((3, 4), dtype=np.float32)
-    features[1, 0], features[2, 3] = 1, -np.inf
-    sparse = SparseRows.of(features)
-    for given_features, row in ((sparse, 2), (take_rows(sparse, [[1, 3]]), 1), (features, 2)):
-        count = len(given_features)
-        with pytest.raises(DataError, match=naming(f"features[{row}, 3]", "-inf", "NaN", "rescale")):
-            RankingDataset(
-                features=cast(Features, given_features),
-                labels=np.zeros(count),
-                query_start=np.array([0, count]),
-            )
-
-
-def test_a_matrix_of_scipy_is_refused_with_the_class_to_use() -> None:
-    matrix: Any = csr_matrix(np.eye(2))
-    with pytest.raises(DataError, match=naming("csr_matrix", "SparseRows.from_scipy", "toarray")):
-        RankingDataset(features=matrix, labels=np.zeros(2), query_start=np.array([0, 2]))

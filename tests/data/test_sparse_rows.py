@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from messages import naming
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
@@ -21,7 +20,6 @@ from ltrbench.data.features import (
     csr_of,
     take_rows,
 )
-from ltrbench.errors import DataError
 from ltrbench.shapes import Features
 
 
@@ -113,48 +111,3 @@ def test_matrices_of_scipy_in_any_format_are_read(kind: str, dtype: type) -> Non
     same_bits(np.asarray(sparse), array.astype(np.float32))
     missing = SparseRows.from_scipy(csr_matrix(array).asformat(kind), absent=np.nan)
     same_bits(np.asarray(missing), np.where(array == 0, np.nan, array).astype(np.float32))
-
-
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"row_start": np.array([0, 2, 2], np.int32)}, ("row_start", "int32", "int64")),
-        ({"values": np.ones(3)}, ("values", "float64", "float32")),
-        ({"columns": np.zeros((3, 1), np.int32)}, ("columns", "(3, 1)", "one-dimensional")),
-        ({"row_start": np.array([0, 4, 3])}, ("row_start", "[0 4 3]", "never decrease")),
-        ({"row_start": np.array([0, 1, 2])}, ("row_start", "[0 1 2]", "3")),
-        ({"row_start": np.array([1, 2, 3])}, ("row_start", "[1 2 3]", "start with 0")),
-        ({"row_start": np.empty(0, np.int64)}, ("row_start", "[]", "start with 0")),
-        ({"values": np.ones(2, np.float32)}, ("values", "2 values", "3 columns")),
-        ({"columns": np.array([1, 1, 0], np.int32)}, ("columns[1]", "1, in row 0", "ascending")),
-        ({"columns": np.array([0, 1, -1], np.int32)}, ("columns[2]", "-1, in row 1", "from 0 to 3")),
-        ({"columns": np.array([0, 4, 1], np.int32)}, ("columns[1]", "4, in row 0", "from 0 to 3")),
-        ({"absent": 1.0}, ("absent", "1.0", "0 or NaN")),
-    ],
-)
-def test_arrays_that_are_not_csr_are_refused(changes: dict[str, Any], named: tuple[str, ...]) -> None:
-    arrays: dict[str, Any] = {
-        "row_start": np.array([0, 2, 3]),
-        "columns": np.array([0, 3, 1], np.int32),
-        "values": np.array([5, 6, 7], np.float32),
-        "num_features": 4,
-    }
-    np.testing.assert_array_equal(SparseRows(**arrays)[:], [[5, 0, 0, 6], [0, 7, 0, 0]])
-    with pytest.raises(DataError, match=naming(*named)):
-        SparseRows(**{**arrays, **changes})
-
-
-@given(
-    sizes=st.lists(st.integers(0, 4), min_size=1, max_size=6), data=st.data(), num_features=st.integers(1, 5)
-)
-def test_columns_are_accepted_only_if_they_are_ascending_in_each_row(
-    sizes: list[int], data: st.DataObject, num_features: int
-) -> None:
-    rows = [data.draw(st.lists(st.integers(0, 5), min_size=size, max_size=size)) for size in sizes]
-    columns = np.array([column for row in rows for column in row], dtype=np.int32)
-    arguments = (np.concatenate([[0], np.cumsum(sizes)]), columns, np.ones(len(columns), np.float32))
-    if all(row == sorted(set(row)) and all(column < num_features for column in row) for row in rows):
-        SparseRows(*arguments, num_features)
-    else:
-        with pytest.raises(DataError, match="columns"):
-            SparseRows(*arguments, num_features)

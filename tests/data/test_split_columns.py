@@ -16,9 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
 
-from ltrbench.data import RankingDataset, Splits, folds, read_table, split_latest, split_queries
+from ltrbench.data import RankingDataset, Splits, folds, split_latest, split_queries
 from ltrbench.data.sources import TableFiles
-from ltrbench.data.tables import read_table_features
 from ltrbench.errors import ConfigError, DataError
 
 Write = Callable[..., str]
@@ -110,13 +109,6 @@ def test_every_query_held_out_by_time_is_later_than_every_other_query(
     assert max(time_of[query] for query in ids(earlier)) < max(time_of[query] for query in ids(latest))
 
 
-def test_a_query_that_is_judged_alike_later_is_held_out_with_the_later_one() -> None:
-    whole = of_values([1, 2, 3, 4, 1, 2, 5, 6], ["old", "b", "again", "d"])
-    earlier, latest = split_latest(whole, {"old": 1, "b": 2, "d": 3, "again": 4}, 0.25, "test")
-    assert ids(latest) == ["old", "again"]
-    Splits(earlier, None, latest)
-
-
 @given(
     groups=st.lists(st.integers(0, 8), min_size=4, max_size=40),
     num_folds=st.integers(2, 4),
@@ -151,17 +143,6 @@ def test_groups_that_share_a_judged_list_stay_together() -> None:
     for seed in range(10):
         sides = split_queries(whole, 0.5, seed, "test", group_of)
         assert sorted(ids(side) for side in sides) == [["a1", "a2", "b1", "b2"], ["c"]]
-
-
-def test_one_group_cannot_be_split_and_every_query_needs_a_value() -> None:
-    with pytest.raises(DataError, match=naming("3 queries in 1 group", "data.test", "more groups")):
-        split_queries(dataset(3), 0.2, 0, "test", dict.fromkeys("012", "all"))
-    with pytest.raises(DataError, match=naming("groups", "query '2'")):
-        split_queries(dataset(3), 0.2, 0, "test", {"0": "a", "1": "b"})
-    with pytest.raises(DataError, match=naming("times", "query '0'")):
-        split_latest(dataset(3), {}, 0.2, "test")
-    with pytest.raises(DataError, match=naming("data.valid_share is 1.0", "below 1")):
-        split_latest(dataset(3), {"0": 1, "1": 2, "2": 3}, 1.0, "valid")
 
 
 # Tables
@@ -226,22 +207,6 @@ def test_a_column_that_gives_no_order_is_refused(write: Write, times: list[Any],
         load(write(frame(times)), split_by="date")
 
 
-@pytest.mark.parametrize(
-    ("times", "parts"),
-    {
-        "an endless number": ([1.5, np.inf], ["row 3:", "'date'", "inf", "finite", "data.split_by"]),
-        "lists": ([[1], [2]], ["row 1:", "'date'", "[1]", "single value"]),
-        "durations": (pd.to_timedelta([1, 2]), ["row 1:", "'date'", "number", "data.split_by"]),
-        "a missing datetime": ([pd.Timestamp("2026-01-01"), pd.NaT], ["row 3:", "'date'", "every row"]),
-        "a missing date": ([datetime.date(2026, 1, 1), None], ["row 3:", "'date'", "every row"]),
-        "a missing number": ([1.5, None], ["row 3:", "'date'", "nan", "every row"]),
-    }.values(),
-)
-def test_a_typed_column_that_gives_no_order_is_refused(write: Write, times: Any, parts: list[str]) -> None:
-    with pytest.raises(DataError, match=naming("train.parquet", *parts)):
-        load(write(frame(times), "train.parquet"), split_by="date")
-
-
 def test_a_group_in_two_files_is_a_leak(write: Write) -> None:
     train = write(frame(["a", "b"], "cluster"))
     test = frame(["c", "b"], "cluster").assign(query_id=[7, 7, 8, 8], bm25=[8, 9, 10, 11])
@@ -253,54 +218,6 @@ def test_a_group_in_two_files_is_a_leak(write: Write) -> None:
     write(test.drop(columns="cluster"), "test.csv")
     with pytest.raises(DataError, match=naming("test.csv", "'cluster'", "group_by")):
         load(train, test=path, group_by="cluster", valid_share=0)
-
-
-@pytest.mark.parametrize("name", ["test.csv", "test.parquet"])
-@pytest.mark.parametrize(
-    ("of_train", "of_test"),
-    [
-        ([7, 8], [9.5, 7.0]),
-        ([7.0, 8.5], [9, 7]),
-        (["lamp", "b"], ["c", "lamp "]),
-        (["-7", "b"], ["c", "-7.00"]),
-    ],
-)
-def test_a_group_is_the_same_in_two_files_that_write_it_differently(
-    write: Write, name: str, of_train: list[Any], of_test: list[Any]
-) -> None:
-    train = write(frame(of_train, "cluster"))
-    test = frame(of_test, "cluster").assign(query_id=[7, 7, 8, 8], bm25=[8, 9, 10, 11])
-    with pytest.raises(DataError, match=naming("query 0", "train", "query 8", "test", "one file")):
-        load(train, test=write(test, name), group_by="cluster", valid_share=0)
-
-
-@pytest.mark.parametrize(
-    ("rows", "parts"),
-    [
-        (["1,1,a,0.5", "1,0,b,0.1"], [":3:", "query '1'", "'b'", "'a'", "data.group_by"]),
-        (["1,1,a,0.5", "2,0,,0.1"], [":3:", "'cluster'", "''", "its query id"]),
-        (["1,1,NA,0.5", "2,0,b,0.1"], [":2:", "'cluster'", "'NA'", "its query id"]),
-    ],
-)
-def test_a_query_has_one_group(write: Write, rows: list[str], parts: list[str]) -> None:
-    with pytest.raises(DataError, match=naming("train.csv", *parts)):
-        load(write("\n".join(["query_id,label,cluster,bm25", *rows, ""])), group_by="cluster")
-
-
-@pytest.mark.parametrize("key", ["split_by", "group_by"])
-def test_a_column_that_does_not_exist_or_is_a_feature_is_named(write: Write, key: str) -> None:
-    train = write(frame(range(5)))
-    with pytest.raises(DataError, match=naming("train.csv", "'dat'", key, "'date'")):
-        load(train, **{key: "dat"})
-    with pytest.raises(DataError, match=naming("train.csv", "'date'", "data.features", key, "remove")):
-        load(train, features=["bm25", "date"], **{key: "date"})
-
-
-def test_prediction_needs_neither_column_and_uses_none_as_a_feature(write: Write) -> None:
-    table = frame(["2026-01-01", "2026-01-02"])
-    features = read_table_features(table, feature_names=["bm25"], split_by="date", group_by="cluster")
-    assert features.tolist() == [[0], [0.25], [0.5], [0.75]]
-    assert read_table(table, split_by="date").feature_names == ("bm25",)
 
 
 # Settings

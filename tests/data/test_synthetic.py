@@ -37,14 +37,6 @@ def test_the_same_seed_makes_the_same_data_in_another_process() -> None:
     assert other.stdout.strip() == make_synthetic(50, 3).fingerprint
 
 
-def test_another_seed_makes_other_data() -> None:
-    assert make_synthetic(20, 0).fingerprint != make_synthetic(20, 1).fingerprint
-
-
-def test_the_default_is_split_into_300_100_and_100_queries(splits: Splits) -> None:
-    assert [split.num_queries for _, split in splits] == [300, 100, 100]
-
-
 def test_trees_beat_the_best_feature_and_that_beats_chance_and_all_by_far(splits: Splits) -> None:
     splits = splits.in_memory()  # LightGBM reads arrays
     train, valid, test = splits.train, splits.valid, splits.test

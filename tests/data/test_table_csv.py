@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,12 +53,6 @@ def test_a_mistake_is_told_with_its_line(write: Write, text: str, parts: list[st
     with pytest.raises(DataError, match=naming(*others)) as caught:
         read_table(write(text, "train.csv"))
     assert str(caught.value).startswith(f"{write(text, 'train.csv')}{place}")
-
-
-def test_bytes_that_are_no_text_are_told_with_their_line(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_bytes(b"label,query_id,a\n1,q,1\n1,\xff,1\n")
-    with pytest.raises(DataError, match=naming("t.csv:3:", "byte 0xff", "UTF-8", "Convert")):
-        read_table(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -142,15 +135,3 @@ def test_a_label_is_read_back_to_the_bit(
     labels = [abs(value) for value in values]
     path.write_text("label,query_id,a\n" + "".join(f"{label!r},q,1\n" for label in labels))
     assert read_table(path).labels.tolist() == labels
-
-
-def test_a_table_that_does_not_fit_into_memory_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = pd.DataFrame({"label": [0, 1], "query_id": "q", "a": [0.5, 1]})
-    table.to_csv(tmp_path / "t.csv", index=False)
-    table.to_parquet(tmp_path / "t.parquet")
-    monkeypatch.setattr("ltrbench.data.tables.available_bytes", lambda: 50)
-    for name in ("t.csv", "t.parquet"):
-        with pytest.raises(DataError, match=naming(f"{name}:", "GB", "data build", "data.features")):
-            read_table(tmp_path / name)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow
-import pyarrow.parquet
 import pytest
 from messages import naming
 
@@ -70,22 +67,6 @@ def test_every_id_is_read_back_as_it_was(tmp_path: Path, ending: str) -> None:
     assert read.document_ids.tolist() == ["", *ids[1:]]
 
 
-def test_what_would_be_read_back_as_something_else_is_not_written(tmp_path: Path) -> None:
-    one: dict[str, Any] = {"features": [[1.0]], "labels": [0], "query_start": [0, 1]}
-    for name in ("label", "relevance", "docid", "", "Unnamed: 0"):
-        with pytest.raises(DataError, match=naming("feature_names:", f"'{name}'", "Rename")):
-            RankingDataset(**one, feature_names=(name,)).to_frame()
-    with pytest.raises(DataError, match=naming("z.parquet.gz:", "Decompress", "z.parquet.")):
-        write_table(RankingDataset(**one), tmp_path / "z.parquet.gz")
-    with pytest.raises(DataError, match=naming("z.csv:", r"'\udc80'", "Rename")):
-        write_table(RankingDataset(**one, query_ids=np.array(["\udc80"])), tmp_path / "z.csv")
-    with pytest.raises(DataError, match=naming("x.parquet:", "written", "Check the folder")):
-        write_table(RankingDataset(**one), tmp_path / "nowhere" / "x.parquet")
-    with pytest.raises(DataError, match=naming(f"{tmp_path}:", "folder", "file in it")):
-        write_table(RankingDataset(**one), tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
 def test_columns_can_have_other_names_and_the_rest_are_features() -> None:
     renamed = frame().rename(columns={"label": "grade", "query_id": "session"})
     read = read_table(renamed, label="grade", query="session")
@@ -133,12 +114,6 @@ def test_features_alone_need_no_label_and_no_query(
         DataError, match=naming("no column", "label or" if "label" in absent else "query_id or", "COLUMN")
     ):
         read_table(source)
-
-
-def test_a_column_that_training_named_may_be_absent_from_what_is_scored() -> None:
-    renamed = frame().rename(columns={"label": "grade", "query_id": "session"})
-    for table in (renamed, renamed.drop(columns="grade"), renamed.drop(columns=["grade", "session"])):
-        assert read_table_features(table, label="grade", query="session").tolist() == [[0.5], [1.5], [2.5]]
 
 
 @pytest.mark.parametrize(
@@ -216,18 +191,6 @@ def test_a_column_or_an_option_that_does_not_fit_is_named(
         read_table(frame().drop(columns=dropped or []), **options)
 
 
-def test_columns_are_called_by_the_text_of_their_names() -> None:
-    read = read_table(pd.DataFrame({0: [1, 0], 1: ["a", "a"], 2: [0.5, 1]}), label=0, query="1")  # type: ignore[arg-type]
-    assert read.feature_names == ("2",)
-    assert read.labels.tolist() == [1, 0]
-
-
-def test_numbers_in_cells_of_any_type_are_numbers() -> None:
-    cells = [Decimal("0.5"), "1e3", None]
-    read = read_table(frame(bm25=cells, flag=[True, False, True]))
-    np.testing.assert_array_equal(read.features, [[0.5, 1], [1000, 0], [np.nan, 1]])
-
-
 @pytest.mark.parametrize(
     ("further", "parts"),
     [
@@ -247,13 +210,6 @@ def test_a_column_that_hardly_is_a_feature_is_no_feature_unless_it_is_listed(
     assert listed.feature_names == ("bm25", further)
 
 
-def test_ids_are_texts_and_numbers_of_any_kind() -> None:
-    read = read_table(frame(query_id=[Decimal("7"), Decimal("7"), "b"], docid=[1, 2.5, "c"]))
-    assert read.query_ids.tolist() == ["7", "b"]
-    assert read.document_ids is not None
-    assert read.document_ids.tolist() == ["1", "2.5", "c"]
-
-
 def test_a_table_with_another_separator_is_refused_with_a_command_that_converts_it(tmp_path: Path) -> None:
     file, converted = tmp_path / "t.tsv", tmp_path / "FILE.csv"
     file.write_text("label;query_id;bm25\n1;007;2\n0;NA;3\n")
@@ -263,14 +219,6 @@ def test_a_table_with_another_separator_is_refused_with_a_command_that_converts_
     written = pd.read_csv(file, sep=";", dtype=str, keep_default_na=False)
     written.to_csv(converted, index=False)
     assert read_table(converted).query_ids.tolist() == ["007", "NA"]
-
-
-def test_a_column_that_is_twice_in_a_parquet_file_is_named(tmp_path: Path) -> None:
-    one = pyarrow.array([1])
-    table = pyarrow.Table.from_arrays([one] * 4, names=["label", "qid", "bm25", "bm25"])
-    pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=naming("t.parquet:", "'bm25'", "rename")):
-        read_table(tmp_path / "t.parquet")
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
@@ -293,32 +241,8 @@ def test_several_tables_are_one_split_and_have_the_same_columns(tmp_path: Path) 
         read_table(paths)
 
 
-def test_a_mistake_in_one_of_several_tables_is_told_by_its_own_name_and_line(tmp_path: Path) -> None:
-    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    paths[0].write_text("qid,label,bm25\na,1,2\n")
-    paths[1].write_text("qid,label,bm25\na,1,2\n\na,-1,2\n")
-    with pytest.raises(DataError, match=naming(f"{paths[1]}:4:", -1.0, "'label'")):
-        read_table(paths)
-    paths[1].write_text("qid,label,bm25\nb,1,2\na,1,2\n")
-    with pytest.raises(DataError, match=naming(f"{paths[1]}:3:", "query 'a'", f"{paths[0]}:2.")):
-        read_table(paths)
-
-
 def test_an_index_that_pandas_wrote_into_a_parquet_file_is_no_feature(tmp_path: Path) -> None:
     table = frame()
     table.index = pd.Index(np.arange(3) ** 2, name="rows")
     table.to_parquet(tmp_path / "whole.parquet")
     assert read_table(tmp_path / "whole.parquet").feature_names == ("bm25",)
-
-
-def test_a_folder_of_parquet_files_with_values_in_its_paths_is_one_table(tmp_path: Path) -> None:
-    table = pyarrow.table(
-        {"label": [0, 1, 2], "query_id": ["a", "b", "b"], "a": [0.5, 1, 2], "a.b": [1, 2, 3]}
-    )
-    for part in range(2):
-        folder = tmp_path / "t.parquet" / f"part={part}"
-        folder.mkdir(parents=True)
-        pyarrow.parquet.write_table(table, folder / "0.parquet", row_group_size=2)
-    read = read_table(tmp_path / "t.parquet", query="part", features=["a.b", "a"])
-    assert read.query_ids.tolist() == ["0", "1"]
-    assert read.features.tolist() == [[1, 0.5], [2, 1], [3, 2]] * 2

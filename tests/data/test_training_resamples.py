@@ -72,46 +72,6 @@ def test_a_resample_depends_on_its_seed_and_its_index_alone(kind: str) -> None:
     assert len({first, *(other.of(train).fingerprint for other in others)}) == 4
 
 
-def test_the_copies_of_a_query_have_ids_that_the_file_does_not_use() -> None:
-    ids = [f"q{query}" for query in range(NUM_QUERIES)]
-    plain = resample().of(dataset(query_ids=ids))
-    copies = [(query, ids[query]) for query in queries_in(plain)]
-    assert plain.query_ids.tolist() == [
-        name
-        if copies[:place].count((query, name)) == 0
-        else f"{name}#{copies[:place].count((query, name)) + 1}"
-        for place, (query, name) in enumerate(copies)
-    ]
-    repeated = next(query for query, times in Counter(queries_in(plain)).items() if times > 1)
-    absent = next(query for query in range(NUM_QUERIES) if query not in queries_in(plain))
-    ids[absent] = f"q{repeated}#2"
-    made = resample().of(dataset(query_ids=ids))
-    assert f"q{repeated}##2" in made.query_ids
-    assert ids[absent] not in made.query_ids
-
-
-def test_a_copy_has_the_weights_positions_and_documents_of_its_query() -> None:
-    num_documents = sum(SIZES)
-    rows = np.arange(num_documents)
-    train = dataset(
-        document_ids=[f"d{row}" for row in rows],
-        document_weights=1.0 + rows,
-        positions=rows,
-        file_rows=rows[::-1],
-        feature_names=("query",),
-    )
-    made = resample().of(train)
-    origin = np.array([int(name[1:]) for name in made.document_ids])  # type: ignore[union-attr]
-    np.testing.assert_array_equal(train.features[origin], made.features)
-    np.testing.assert_array_equal(made.document_weights, 1.0 + origin)
-    np.testing.assert_array_equal(made.positions, origin)
-    np.testing.assert_array_equal(np.sort(made.file_rows), np.arange(made.num_documents))  # type: ignore[arg-type]
-    assert made.feature_names == ("query",)
-    weighted = resample().of(dataset(query_weights=1.0 + np.arange(NUM_QUERIES)))
-    assert weighted.query_weights is not None
-    assert weighted.query_weights.tolist() == [1.0 + query for query in queries_in(weighted)]
-
-
 def built(*overrides: str) -> Experiment:
     register_schema()
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):

@@ -112,50 +112,6 @@ def test_ranks_are_those_that_trec_eval_gives_tied_documents() -> None:
     assert [line.split()[2:4] for line in lines] == [["a", "1"], ["é", "2"], ["b", "3"]]
 
 
-@pytest.mark.parametrize(
-    ("documents", "reason"),
-    [
-        (None, "the data has no document ids"),
-        (["a", "b c", "d"], "document id 'b c' is not one word"),
-        (["a", "", "d"], "document id '' is not one word"),
-        (["a", "d", "d"], "document 'd' occurs twice in query '2'"),
-    ],
-)
-def test_documents_without_an_id_of_their_own_are_called_by_their_row_in_the_file(
-    documents: list[str] | None, reason: str
-) -> None:
-    judgments = make(labels=[0, 1, 2], query_start=[0, 1, 3], document_ids=documents)
-    names, why = document_names(judgments, np.array([1, 0, 2]))
-    assert (names.tolist(), why) == (["2", "1", "3"], reason)
-
-
-def test_ranklibs_own_run_of_letor_data_is_read_by_the_document_id_in_its_comment(tmp_path: Path) -> None:
-    (tmp_path / "run").write_text("10 Q0 docid = GX-1 inc = 1 prob = 0.5 1 2.25 indri\n")
-    assert read_trec_run(tmp_path / "run") == {"10": {"GX-1": 2.25}}
-
-
-@pytest.mark.parametrize(
-    ("label", "parts"), [(0.5, ["whole numbers"]), (1e308, ["2^31"])], ids=["fraction", "33 bits"]
-)
-def test_a_label_that_qrels_cannot_hold_is_refused(label: float, parts: list[str]) -> None:
-    with pytest.raises(DataError, match=naming("labels[1]", label, "Map the labels", *parts)):
-        list(qrels_lines(make(labels=[1, label], query_start=[0, 2]), np.array(["a", "b"])))
-
-
-def test_a_query_id_with_a_blank_cannot_stand_in_a_line() -> None:
-    judgments = make(labels=[1], query_start=[0, 1], query_ids=["red shoes"])
-    with pytest.raises(DataError, match=naming("query_ids:", "'red shoes'", "Rename")):
-        list(trec_run_lines(judgments, np.ones(1), np.array(["a"]), "x"))
-
-
-def test_scores_a_line_are_in_the_order_of_the_file_where_its_queries_stand_apart(tmp_path: Path) -> None:
-    (tmp_path / "scores").write_text("10\n20\n30\n")
-    file_rows = np.array([0, 2, 1])  # the second row of the file is of the second query
-    judgments = make(labels=[0, 0, 0], query_start=[0, 2, 3])
-    matched = read_score_file(tmp_path / "scores").match(judgments, file_rows, "test")
-    assert matched.scores.tolist() == [10.0, 30.0, 20.0]
-
-
 def test_ranklibs_score_file_is_matched_by_query_and_counts_a_query_that_stands_apart_anew(
     tmp_path: Path,
 ) -> None:

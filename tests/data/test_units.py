@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from messages import naming
 
 from ltrbench.data import blocks
 from ltrbench.data.blocks import Text, Unit, for_each_unit
@@ -86,30 +84,3 @@ def test_the_first_error_of_the_file_wins_though_a_later_one_is_faster(
 
     sizes, error = for_each_unit(text_of(tmp_path / "file", b"a line of 20 bytes.\n" * 9), work)
     assert (sizes, str(error)) == ([20, 20, 20], "unit 3")
-
-
-@CORES
-def test_lines_before_damage_are_processed(
-    tmp_path: Path, small_units: pytest.MonkeyPatch, num_cores: int
-) -> None:
-    small_units.setattr(blocks, "available_cores", lambda: num_cores)
-    content = b"".join(b"%d\n" % number for number in range(9000))
-    pieces, error = for_each_unit(text_of(tmp_path / "file", gzip.compress(content)[:-900]), lines_of)
-    assert content.startswith(b"".join(pieces))
-    assert len(b"".join(pieces)) > len(content) / 2
-    assert error is not None
-    assert re.search(naming("file:", "damaged", "gzip -t"), str(error))
-
-
-@CORES
-def test_any_other_exception_ends_all_threads(
-    tmp_path: Path, small_units: pytest.MonkeyPatch, num_cores: int
-) -> None:
-    small_units.setattr(blocks, "available_cores", lambda: num_cores)
-
-    def work(number: int, _: Unit) -> None:
-        if number == 2:
-            raise MemoryError("of unit 2")
-
-    with pytest.raises(MemoryError, match="of unit 2"):
-        for_each_unit(text_of(tmp_path / "file", b"a line of 20 bytes.\n" * 9), work)

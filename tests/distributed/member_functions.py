@@ -24,10 +24,6 @@ def process() -> int:
     return os.getpid()
 
 
-def report(*arguments: str) -> tuple[str, ...]:
-    return arguments
-
-
 def meet(folder: str, num_members: int) -> bool:
     """Returns whether as many processes as members are here at the same time."""
     Path(folder, str(os.getpid())).touch()
@@ -42,19 +38,6 @@ def refuse(number: int) -> None:
     if number == 1:
         raise DataError(f"{socket.gethostname()}: no file train.npy; copy it there")
     time.sleep(600)
-
-
-def raise_unpicklable(number: int) -> None:
-    class LocalError(Exception):
-        pass
-
-    if number == 0:
-        raise LocalError("of a class that only this process has")
-
-
-def exit_process(number: int) -> None:
-    if number == 0:
-        raise SystemExit(3)
 
 
 def exchange(

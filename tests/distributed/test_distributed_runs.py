@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import COMMAND, TINY
 from messages import naming
 
 from ltrbench.cli.session import check_executor_of_distributed
@@ -59,8 +56,8 @@ _open: dict[int, Workers] = {}
 
 @pytest.fixture(scope="module", autouse=True)
 def workers() -> Iterator[None]:
-    with local_workers(1) as one, local_workers(2) as two:
-        _open.update({1: one, 2: two})
+    with local_workers(2) as two:
+        _open[2] = two
         yield
         _open.clear()
 
@@ -128,26 +125,6 @@ def test_result_json_records_the_workers(tmp_path: Path) -> None:
     assert read_run(tmp_path / "run").result.distributed == distributed
     assert done.result.peak_memory_mb is None
     assert run(experiment(RandomRanker(), None), tmp_path / "local").result.distributed == {}
-
-
-@pytest.mark.slow
-def test_workers_compile_in_one_process_per_host(tmp_path: Path) -> None:
-    words = [*TINY, "model=native", "distributed=dask", f"hydra.run.dir={tmp_path / 'run'}"]
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    # Without a limit of time: compilation may take minutes on a busy machine.
-    done = subprocess.run([*COMMAND, *words], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("compiling") == 1  # the other worker and the fit load what this process compiled
-    assert read_run(tmp_path / "run").result.status == FINISHED
-
-
-def test_a_run_on_one_worker_gives_the_figures_of_a_local_run(tmp_path: Path) -> None:
-    ranker = XGBoostRanker(**SETTINGS)
-    local = run(experiment(ranker, None), tmp_path / "local")
-    done = run(experiment(replace(ranker), 1), tmp_path / "worker")
-    assert done.result.metrics == local.result.metrics
-    for name in ("per_query.csv", "learning_curve.csv"):
-        assert (done.path / name).read_bytes() == (local.path / name).read_bytes()
 
 
 def test_a_trial_on_workers_is_evaluated_on_valid_only(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from ltrbench.distributed.base import PlacedShards, divide_queries, drop, place
 from ltrbench.errors import ConfigError, DataError, LtrbenchError
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
-from ltrbench.rankers.base import Iteration, SupportsDistributedFit, check_distributed
+from ltrbench.rankers.base import Iteration, check_distributed
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
@@ -204,9 +204,3 @@ def test_a_ranker_without_a_distributed_fit_is_refused() -> None:
         ConfigError, match=naming("RandomRanker", "model=lightgbm", "model=xgboost", "distributed=none")
     ):
         check_distributed(RandomRanker())
-
-
-def test_the_libraries_have_the_capability() -> None:
-    for ranker in (LightGBMRanker(), XGBoostRanker()):
-        assert isinstance(ranker, SupportsDistributedFit)
-        assert not ranker.is_repeatable_on_workers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 from messages import naming
 from numpy.typing import NDArray
-from pickling_backends import PICKLING, Compiling, Forgetful, Pickled, Unread, Unusable
+from pickling_backends import PICKLING, Pickled
 
 from ltrbench.compare import compare
 from ltrbench.compare.tables import comparisons_as_json
@@ -23,14 +22,12 @@ from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, DataError, TrackingError
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.metrics import evaluate
-from ltrbench.provenance import described
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.saved import SavedModelError
 from ltrbench.runs import FAILED, FINISHED, INTERRUPTED, Run, read_run
 from ltrbench.tracking import Tracker
-from ltrbench.untrusted import pickles_in
 
 
 @dataclass
@@ -152,38 +149,6 @@ def test_a_run_whose_model_is_a_pickle_fails_with_the_file_and_the_remedy(
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.parametrize(
-    ("kind", "parts"),
-    [
-        (Forgetful, ("Forgetful", "scores", "document 0")),
-        (Unread, ("Unread", "NotImplementedError")),
-        (Unusable, ("Unusable.predict", "Unusable.load", "TypeError")),
-    ],
-)
-def test_a_run_whose_model_cannot_be_used_fails(
-    kind: type[RandomRanker], parts: tuple[str, ...], tmp_path: Path
-) -> None:
-    with pytest.raises(SavedModelError, match=naming(*parts)):
-        run(Experiment(model="other", ranker=kind(), source=Toy()), tmp_path)
-
-
-def test_a_saved_model_may_compile_its_predict(tmp_path: Path) -> None:
-    run(Experiment(model="compiling", ranker=Compiling(), source=Toy()), tmp_path)
-    assert (tmp_path / "model" / "weights.bin").exists()
-
-
-@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-@pytest.mark.parametrize(
-    "content",
-    [None, 1.5, {"a": [1, (2,)]}, Splits, list(range(100_000)), "a" * 1000, b"a" * 1000, "opcode" * 100],
-    ids=lambda content: repr(content)[:15],
-)
-def test_a_pickle_is_found_whatever_it_holds(tmp_path: Path, protocol: int, content: object) -> None:
-    packed = tmp_path / "weights.bin"
-    packed.write_bytes(pickle.dumps(content, protocol))
-    assert pickles_in(tmp_path) == [packed]
-
-
 def test_of_a_run_without_its_model_all_else_is_kept_until_it_is_run_again(tmp_path: Path) -> None:
     with pytest.raises(SavedModelError):
         run(Experiment(model="random", ranker=Pickled(), source=Toy()), tmp_path / "pickled")
@@ -240,19 +205,6 @@ def test_a_run_from_python_records_the_class_and_every_field_of_its_ranker(tmp_p
     assert record["overrides"] is None
 
 
-def test_runs_from_python_with_other_settings_are_rows_of_their_own_and_seeds_are_not(tmp_path: Path) -> None:
-    runs = [
-        small(
-            NativeRanker(num_trees=3, num_leaves=leaves, seed=seed), tmp_path / f"{leaves}-{seed}", "native"
-        )
-        for leaves in (4, 8)
-        for seed in (0, 1)
-    ]
-    (comparison,) = compare(runs)
-    assert [row.label for row in comparison.rows] == ["native num_leaves=4", "native num_leaves=8"]
-    assert [len(row.runs) for row in comparison.rows] == [2, 2]
-
-
 @dataclass(kw_only=True)
 class Weighted(RandomRanker):
     """A backend of a user's that takes no shared parameter."""
@@ -304,15 +256,3 @@ def test_matched_is_said_only_of_models_that_take_the_shared_parameters(tmp_path
     record = comparisons_as_json([comparison])
     assert any(re.search(exceptions, note) for note in record["notes"])
     assert [item["own_settings"] for item in record["runs"]] == [item.result.own_settings for item in runs]
-
-
-def test_an_array_is_recorded_by_its_digest_and_an_object_without_its_address() -> None:
-    class Unnamed: ...
-
-    same = [described(Weighted(prior=np.array([1.0, 2.0]))) for _ in range(2)]
-    other = described(Weighted(prior=np.array([1.0, 3.0])))
-    assert same[0] == same[1] != other
-    assert "float64 array of shape (2,)" in other["fields"]["prior"]
-    first, second = (described(Weighted(prior=Unnamed())) for _ in range(2))  # type: ignore[arg-type]
-    assert first == second
-    assert "Unnamed" in json.dumps(first)

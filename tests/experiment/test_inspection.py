@@ -93,12 +93,6 @@ def test_documents_labels_and_queries_are_counted() -> None:
     assert report.fingerprint == DATA.fingerprint
 
 
-def test_labels_that_are_not_whole_are_counted() -> None:
-    assert inspect_data(DATA, {}).fractional_labels == 0
-    labels = np.array([0.5, 1.5, 2, 0, 0, 1])
-    assert inspect_data(replace(DATA, labels=labels), {}).fractional_labels == 2
-
-
 def test_features_that_order_nothing_are_named() -> None:
     faults = inspect_data(DATA, {}).feature_faults
     assert faults.missing == {"empty": 6, "gappy": 1}
@@ -134,26 +128,6 @@ def test_sparse_features_have_the_faults_of_the_array(
 def test_queries_sorted_by_label_are_counted(labels: list[int], best_first: int, worst_first: int) -> None:
     order = inspect_data(replace(DATA, labels=np.array(labels, dtype=np.float64)), {}).row_order
     assert (order.best_first, order.worst_first) == (best_first, worst_first)
-
-
-@pytest.mark.parametrize(
-    ("query_ids", "ascend"),
-    [(["2", "9", "10"], True), (["10", "9", "2"], False), (["a", "b", "c"], True), (["b", "a", "c"], False)],
-)
-def test_query_ids_ascend_as_numbers_where_all_are(query_ids: list[str], ascend: bool) -> None:
-    assert inspect_data(replace(DATA, query_ids=np.array(query_ids)), {}).row_order.query_ids_ascend is ascend
-
-
-def test_weights_and_positions_are_told_where_there_are_some() -> None:
-    assert inspect_data(DATA, {}).query_weights is None
-    assert inspect_data(DATA, {}).positions is None
-    weighted = replace(DATA, query_weights=np.array([1.0, 2.0, 6.0]), positions=np.array([1, 2, 3, 1, 2, 1]))
-    report = inspect_data(weighted, {})
-    assert report.query_weights == {"min": 1, "mean": (1 + 2 + 6) / 3, "max": 6}
-    assert not report.weights_vary_within_queries
-    assert report.positions == {"min": 1, "max": 3}
-    uneven = replace(DATA, document_weights=np.array([1.0, 2.0, 3.0, 1.0, 1.0, 1.0]))
-    assert inspect_data(uneven, {}).weights_vary_within_queries
 
 
 @pytest.fixture
@@ -194,21 +168,3 @@ def test_the_verb_takes_several_files_as_one_split_and_remarks_what_is_odd(
     shown = " ".join(capsys.readouterr().out.split())
     assert re.search(naming("labels of 2 documents", "2^label - 1", "data.whole_labels=false"), shown)
     assert re.search(naming("positions", "1 to 2", "training"), shown)
-
-
-@pytest.mark.parametrize(
-    ("option", "parts"),
-    [
-        ("sort_queries=no", ("sort_queries is 'no'", "true or false")),
-        ("num_features=5", ("sorted.txt", "6", "5 features")),
-        ("first_index=1.0", ("first_index is 1.0",)),
-        ("absent=null", ("absent is None", "0 or nan")),
-        ("overflow=nan", ("overflow is nan",)),
-        ("feature_names=names.txt", ("names.txt",)),
-    ],
-)
-def test_an_option_of_reading_that_cannot_be_is_told_in_one_paragraph(
-    sorted_file: Path, option: str, parts: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["inspect", str(sorted_file), "--read", option]) == 2
-    assert re.search(naming(*parts), " ".join(capsys.readouterr().err.split()))

@@ -11,16 +11,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from messages import naming
 
 from ltrbench import measure
 from ltrbench.data import RankingDataset, Splits, TrainingResample
-from ltrbench.data import features as matrix
 from ltrbench.data.features import FeatureMatrix
 from ltrbench.data.letor_lines import write_letor
 from ltrbench.data.sources import DataSource, LetorFiles
 from ltrbench.data.synthetic import Synthetic, make_synthetic
-from ltrbench.errors import DataError
 from ltrbench.experiment import loading
 from ltrbench.experiment.loading import forget, load_once
 from ltrbench.experiment.run import Experiment, run
@@ -88,14 +85,6 @@ def test_sources_that_differ_are_loaded_separately(one: object, other: object) -
     assert loadings_of(Counted(setting=one), Counted(setting=other)) == 2
 
 
-def test_a_relative_path_belongs_to_its_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert loadings_of(Counted(setting="data.txt")) == 1
-    monkeypatch.chdir(tmp_path)
-    assert loadings_of(Counted(setting="data.txt")) == 1
-
-
 def files(folder: Path) -> LetorFiles:
     return LetorFiles(name="files", train=str(folder / "train.txt"))
 
@@ -148,16 +137,6 @@ def test_arrays_replace_the_splits_that_the_process_keeps() -> None:
         assert split.fingerprint == view.fingerprint
     assert load_once(Counted()) == (arrays, seconds)
     assert loadings_of(Counted()) == 0
-
-
-def test_arrays_that_do_not_fit_into_memory_are_refused_with_their_size(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    size = sum(split.features.nbytes for _, split in load_once(Counted())[0])
-    monkeypatch.setattr(matrix, "available_bytes", lambda: size - 1)
-    named = ("train", "valid", "test", f"{size / 1e9:.1f} GB", "model=native")
-    with pytest.raises(DataError, match=naming(*named)):
-        load_once(Counted(), in_memory=True)
 
 
 @dataclass(kw_only=True)

@@ -7,13 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from messages import naming
 
 from ltrbench.cli import main
-from ltrbench.data import RankingDataset, read_letor
+from ltrbench.data import read_letor
 from ltrbench.data.sources import LetorFiles
-from ltrbench.errors import DataError
-from ltrbench.experiment import run as running
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.importance import (
@@ -23,10 +20,7 @@ from ltrbench.rankers.importance import (
     SHAP,
     SPLIT,
     WITHIN,
-    Importances,
     ImportanceSettings,
-    averaged,
-    in_common,
 )
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.runs import Run, read_run
@@ -80,23 +74,6 @@ def test_the_files_of_a_run_list_the_features_in_use(letor_file: Path, tmp_path:
     assert sum(path.stat().st_size for path in tmp_path.iterdir() if path.is_file()) < 100_000
 
 
-def test_a_part_has_zeros_for_features_of_others() -> None:
-    parts = [
-        Importances(("7", "3"), {"gain": np.array([0.4, 0.6])}, is_part=True),
-        Importances(("9", "3"), {"gain": np.array([0.5, 0.5])}, is_part=True),
-    ]
-    assert [each.values["gain"].tolist() for each in in_common(parts)] == [[0.4, 0.6, 0], [0, 0.5, 0.5]]
-    mean = averaged([parts])
-    assert mean.is_part
-    assert dict(zip(mean.feature_names, mean.values["gain"].tolist(), strict=True)) == {
-        "7": 0.2,
-        "3": 0.55,
-        "9": 0.25,
-    }
-    complete = [Importances(each.feature_names, each.values) for each in parts]
-    assert averaged([complete]).values == {}
-
-
 def test_many_features_numbered_from_zero_are_recorded_by_the_first(
     letor_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,15 +87,3 @@ def test_many_features_numbered_from_zero_are_recorded_by_the_first(
     assert main(["trees", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert re.search(rf"\b{NUM_FEATURES} <=", shown)
-
-
-def test_names_that_result_json_cannot_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "MOST_JSON_BYTES", 100_000)
-    names = tuple(f"feature {number}" for number in range(NUM_FEATURES))
-    features = np.zeros((2, NUM_FEATURES), dtype=np.float32)
-    data = RankingDataset(features=features, labels=[0, 1], query_start=[0, 2])  # type: ignore[arg-type]
-    running._check_recordable(data)
-    with pytest.raises(
-        DataError, match=naming(f"{NUM_FEATURES} features", "MB", "result.json", "data.feature_names")
-    ):
-        running._check_recordable(data.with_feature_names(names))

@@ -12,13 +12,12 @@ import pytest
 from command_line import TINY
 from composed_jobs import drafted
 from plan_cases import SETTINGS, numbered
-from search_records import search_record
 from test_experiment import Recorder, Toy
 
 from ltrbench.data import RankingDataset, TrainingResample
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.provenance import plain
-from ltrbench.rankers import EarlyStopping, Ranker
+from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import SupportsSeedMatters
 from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -26,9 +25,9 @@ from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.runs import FAILED, RESULT_FILE, RUN_FILES, TRIALS_FILE, Run, TrialRow, find_runs, read_run
+from ltrbench.runs import FAILED, RESULT_FILE, Run, read_run
 from ltrbench.sweep.job import Job
-from ltrbench.sweep.plan import DONE, draft, plan_jobs, prepare_sweep, read_plan
+from ltrbench.sweep.plan import draft, plan_jobs, prepare_sweep, read_plan
 from ltrbench.sweep.running import JobTask, run_task
 
 FEW = 1000
@@ -81,13 +80,6 @@ def test_without_random_numbers_the_seed_does_not_matter(ranker: Ranker) -> None
 )
 def test_what_draws_random_numbers_or_is_not_known_says_that_the_seed_matters(ranker: Ranker) -> None:
     assert not isinstance(ranker, SupportsSeedMatters) or ranker.seed_matters(FEW)
-
-
-def test_bins_of_many_documents_are_chosen_from_a_sample_which_the_seed_draws() -> None:
-    for ranker in (NativeRanker(), LightGBMRanker()):
-        assert not ranker.seed_matters(200_000)
-        assert ranker.seed_matters(200_001)
-    assert not NativeRanker(binning="equal_width").seed_matters(200_001)
 
 
 @dataclass(kw_only=True)
@@ -178,24 +170,6 @@ def test_a_job_that_differs_in_more_than_the_seed_trains(fields: dict[str, Any],
     assert copied_of(jobs) == [None, None, "0"]
 
 
-def test_a_job_copies_the_training_on_its_own_resample(tmp_path: Path) -> None:
-    resampled = [
-        experiment(seed + index, resample=TrainingResample(number=2, index=index))
-        for seed, index in [(0, 1), (0, 2), (9, 1), (9, 2)]
-    ]
-    jobs = planned(tmp_path, *resampled)
-    assert copied_of(jobs) == [None, None, "0", "1"]
-    runs: dict[str | None, Run] = {}
-    for each, job in zip(resampled, jobs, strict=True):
-        leader = job.same_training
-        trained = None if leader is None else (leader, runs[leader])
-        runs[job.folder] = run(each, tmp_path / job.folder, trained=trained)
-    assert [done.result.reused for done in runs.values()] == [None, None, "0", "1"]
-    for copied in ("2", "3"):
-        assert runs[copied].result.data == runs[runs[copied].result.reused].result.data
-    assert runs["2"].result.data != runs["3"].result.data
-
-
 @pytest.fixture
 def tasks(tmp_path: Path) -> list[JobTask]:
     """Three planned jobs that differ in a seed without effect."""
@@ -213,14 +187,6 @@ def tasks(tmp_path: Path) -> list[JobTask]:
     return [JobTask(job=job, sweep=tmp_path, trained=of) for job, of in zip(jobs, trained, strict=True)]
 
 
-def test_jobs_run_as_they_are_planned(tasks: list[JobTask], tmp_path: Path) -> None:
-    assert [run_task(task).state for task in tasks] == [DONE] * 3
-    runs = find_runs([tmp_path])
-    assert [each.result.reused for each in runs] == [None, "0", "0"]
-    assert [each.result.key for each in runs] == [task.job.digest for task in tasks]
-    assert [each.result.seed for each in runs] == [1, 2, 3]
-
-
 @pytest.mark.parametrize(
     "changes", [{"status": FAILED, "error": "by design"}, {"key": "another"}, {"reused": "5"}], ids=repr
 )
@@ -234,19 +200,6 @@ def test_a_run_that_failed_or_is_of_another_job_or_is_a_copy_is_not_copied(
     assert read_run(tmp_path / "1").result.reused is None
 
 
-def test_a_model_with_trees_is_copied_with_its_curve_and_its_importances(tmp_path: Path) -> None:
-    def native(seed: int) -> Experiment:
-        ranker = NativeRanker(seed=seed, num_trees=3, early_stopping=EarlyStopping("ndcg@10", 3))
-        return experiment(seed, ranker=ranker, importance=ImportanceSettings(kinds=["split"]))
-
-    first = run(native(0), tmp_path / "0")
-    copied = run(native(1), tmp_path / "1", trained=("0", first))
-    assert copied.result.reused == "0"
-    assert [name for name in RUN_FILES if not (copied.path / name).exists()] == [TRIALS_FILE]
-    assert copied.learning_curve().values == first.learning_curve().values
-    assert (copied.importances().values["split"] == first.importances().values["split"]).all()
-
-
 @pytest.mark.parametrize("is_trial", [False, True])
 def test_a_trial_never_copies_a_run_without_a_search_nor_the_reverse(is_trial: bool, tmp_path: Path) -> None:
     first, other, same = (
@@ -254,14 +207,3 @@ def test_a_trial_never_copies_a_run_without_a_search_nor_the_reverse(is_trial: b
         for seed, of_trial in enumerate((is_trial, not is_trial, is_trial))
     )
     assert copied_of(planned(tmp_path, first, other, same)) == [None, None, None if is_trial else "0"]
-
-
-def test_a_copy_has_its_search_and_not_that_of_the_copied_run(tmp_path: Path) -> None:
-    trials = [(TrialRow(0, "complete", value, 3, 1.0, 0.0, 0.0, {"l2": "1"}),) for value in (0.25, 0.5)]
-    of = [{"search": search_record(seed=seed, chosen=0), "trials": trials[seed]} for seed in (0, 1)]
-    first = run(experiment(1, **of[0]), tmp_path / "0")
-    run(experiment(2, **of[1]), tmp_path / "1", trained=("0", first))
-    run(experiment(3), tmp_path / "2", trained=("0", first))
-    copied, alone = read_run(tmp_path / "1"), read_run(tmp_path / "2")
-    assert (copied.result.search, tuple(copied.trials())) == (of[1]["search"], of[1]["trials"])
-    assert (alone.result.search, alone.trials()) == ({}, [])

@@ -16,12 +16,8 @@ from ltrbench.data import Splits
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.metrics import evaluate
-from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
-from ltrbench.rankers.catboost import CatBoostRanker
-from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers import Ranker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
-from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.runs import FAILED, FINISHED, Run, TrialRow, read_run
 from ltrbench.shapes import Features
 
@@ -76,19 +72,6 @@ def test_a_trial_predicts_the_validation_set_only(tmp_path: Path) -> None:
     assert splits.valid.num_documents != splits.test.num_documents
     trial(tmp_path, Watched())
     assert set(Watched.seen) == {splits.valid.num_documents}
-
-
-@pytest.mark.parametrize(
-    "kind", [NativeRanker, LightGBMRanker, XGBoostRanker, CatBoostRanker], ids=lambda kind: kind.__name__
-)
-def test_the_learning_curve_has_every_iteration_fitted_also_those_after_the_best(
-    kind: type[BoostingRanker], tmp_path: Path
-) -> None:
-    ranker = kind(num_trees=60, learning_rate=0.5, early_stopping=EarlyStopping("ndcg@10", 4))
-    done = trial(tmp_path, ranker)
-    assert ranker.summary is not None
-    iterations = done.learning_curve().iterations
-    assert len(iterations) == ranker.summary.num_iterations == (done.result.best_iteration or 0) + 4 < 60
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from catboost.utils import eval_metric
-from library_cases import CUTOFFS, at_cutoffs, judged_queries, row_weights, tied_scores
+from library_cases import at_cutoffs, judged_queries, row_weights, tied_scores
 
 from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate, preset
-from ltrbench.metrics.conventions import exponential_gain
 
 CATBOOST_NAMES = {
     "ndcg": "NDCG",
@@ -48,10 +45,3 @@ def test_catboosts_figures_on_binary_labels_are_ours_under_its_preset(weighted: 
     names = [*at_cutoffs("err"), "err", "auc"]
     ours = evaluate(data, tied_scores(data), names, preset("catboost")).means
     assert ours == pytest.approx({name: reported(data, name) for name in names}, rel=1e-6)
-
-
-def test_catboosts_exponential_gain_is_ours() -> None:
-    data, convention = judged_queries(), replace(preset("catboost"), gain=exponential_gain)
-    names = [f"{metric}@{k}" for metric in ("ndcg", "dcg") for k in CUTOFFS]
-    ours = evaluate(data, tied_scores(data), names, convention).means
-    assert ours == pytest.approx({name: reported(data, name, "type=Exp") for name in names}, rel=1e-6)

@@ -7,10 +7,9 @@ from math import log2
 import numpy as np
 import pytest
 from library_cases import judged_queries, tied_scores
-from messages import naming
 
 from ltrbench.data import Judgments, RankingDataset
-from ltrbench.errors import ConfigError, UndefinedMetricError
+from ltrbench.errors import UndefinedMetricError
 from ltrbench.metrics import evaluate, preset
 
 SECOND = 1 / log2(3)
@@ -100,28 +99,6 @@ def test_a_label_that_the_library_has_no_gain_for_is_refused(convention: str, hi
     assert value_under(convention, queries([highest, 0]), [2, 1], "ndcg@1") == 1
     with pytest.raises(UndefinedMetricError, match=str(highest)):
         value_under(convention, queries([highest + 1, 0]), [2, 1], "ndcg@1")
-
-
-def test_a_misspelt_preset_is_answered_with_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=naming("'ligthgbm'", "'lightgbm'")):
-        preset("ligthgbm")
-
-
-def test_lightgbm_refuses_queries_of_more_than_10000_documents_in_ndcg_only() -> None:
-    labels = np.zeros(10_001)
-    labels[7] = 1
-    data = Judgments(labels=labels, query_start=np.array([0, len(labels)]))
-    with pytest.raises(UndefinedMetricError, match=naming("10001", "lightgbm", "10000", "ndcg")):
-        evaluate(data, np.zeros(len(labels)), ["ndcg@10"], preset("lightgbm"))
-    assert evaluate(data, np.zeros(len(labels)), ["map"], preset("lightgbm")).means["map"] == 1 / 8
-
-
-def test_xgboost_stops_where_weights_make_a_mean_above_1() -> None:
-    data = Judgments(
-        labels=np.array([0.0, 0, 1, 0]), query_start=np.array([0, 2, 4]), query_weights=np.array([0.1, 1])
-    )
-    with pytest.raises(UndefinedMetricError, match=naming("ndcg@2", "1.818182", "xgboost", "above 1")):
-        evaluate(data, np.array([0.0, 1, 1, 0]), ["ndcg@2"], preset("xgboost"))
 
 
 def test_ranklibs_reciprocal_rank_is_rounded_to_float32() -> None:

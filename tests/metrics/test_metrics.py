@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import json
 import math
@@ -17,10 +16,9 @@ from hypothesis import strategies as st
 from messages import naming
 from scipy.stats import kendalltau
 
-from ltrbench.compilation import config
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, DataError
-from ltrbench.metrics import DEFAULT, PRESETS, evaluate, kernels, preset, rank, warm_up_metrics, with_settings
+from ltrbench.metrics import DEFAULT, PRESETS, evaluate, kernels, preset, rank, with_settings
 from ltrbench.metrics.conventions import Aggregation, Convention, NoRelevant, Ties
 from ltrbench.metrics.functions import METRICS
 
@@ -151,14 +149,6 @@ def test_kendalls_tau_is_scipys_tau_b(seed: int) -> None:
     assert value("kendall_tau", labels.tolist(), scores.tolist()) == pytest.approx(theirs, abs=1e-12)
 
 
-@pytest.mark.parametrize("metric", ["pairwise_accuracy", "auc", "kendall_tau"])
-def test_a_query_without_a_pair_to_order_is_skipped(metric: str) -> None:
-    judgments = Judgments(labels=np.array([1.0, 1.0, 2.0, 0.0]), query_start=np.array([0, 2, 4]))
-    evaluation = evaluate(judgments, np.array([2.0, 1.0, 2.0, 1.0]), [metric, "ndcg@1"])
-    assert evaluation.means[metric] == 1.0
-    assert evaluation.skipped == {metric: 1, "ndcg@1": 0}
-
-
 @pytest.mark.parametrize(("no_relevant", "value_of_empty"), [(NoRelevant.ZERO, 0.0), (NoRelevant.ONE, 1.0)])
 def test_a_query_without_a_relevant_document_has_the_value_of_the_convention(
     no_relevant: NoRelevant, value_of_empty: float
@@ -214,21 +204,6 @@ def test_settings_from_text_change_a_convention() -> None:
     assert (convention.of("auc").ties, convention.of("map").no_relevant) == (Ties.WORST, NoRelevant.ONE)
     assert convention.highest_grade == 2.0
     assert json.loads(json.dumps(convention.describe()))["gain"] == [0.0, 1.0, 5.0]
-
-
-def test_the_highest_grade_of_err_may_be_reached() -> None:
-    labels = one_query([0.0, 4.0])
-    p = (2**4 - 1) / 2**4
-    assert evaluate(labels, np.array([0.0, 1.0]), ["err@1"]).means["err@1"] == pytest.approx(p)
-    binary = evaluate(one_query([0.0, 1.0]), np.array([0.0, 1.0]), ["err"], preset("catboost"))
-    assert binary.means["err"] == 1.0
-
-
-def test_the_cached_ideal_ranking_is_not_shared_between_conventions() -> None:
-    judgments, scores = one_query([0.0, 1.0, 3.0]), np.array([3.0, 2.0, 1.0])
-    for convention in (DEFAULT, with_settings(DEFAULT, {"gain": "linear"}), preset("letor4"), DEFAULT):
-        fresh = evaluate(one_query([0.0, 1.0, 3.0]), scores, ["ndcg@2"], convention)
-        assert evaluate(judgments, scores, ["ndcg@2"], convention).means == fresh.means
 
 
 @pytest.mark.parametrize("depth", [1, 3, 4, 10, 64])
@@ -287,14 +262,6 @@ def test_each_kernel_agrees_with_its_reference(sizes: list[int], seed: int, k: i
         assert tuple(counts[query]) == kernels.reference_count_pairs(grades[first:end], own_end)
 
 
-def num_compiled() -> dict[str, int]:
-    return {
-        name: len(value.signatures)
-        for name, value in vars(kernels).items()
-        if hasattr(value, "signatures") and not name.startswith("_")  # those are part of others
-    }
-
-
 @pytest.mark.parametrize("convention", PRESETS.values(), ids=PRESETS)
 @given(seed=st.integers(0, 10**6), k=st.integers(1, 30))
 @hypothesis_settings(max_examples=25)
@@ -315,30 +282,6 @@ def test_a_metric_does_not_depend_on_the_depth_of_the_ranking(
         whole = metric.function(rank(judgments, scores, own.ties), cutoff, own)
         read = rank(judgments, scores, own.ties, metric.depth(cutoff, own))
         np.testing.assert_array_equal(metric.function(read, cutoff, own), whole, err_msg=name)
-
-
-@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled under NUMBA_DISABLE_JIT")
-def test_no_metric_under_any_policy_compiles_a_kernel_after_the_warm_up() -> None:
-    judgments = Judgments(
-        labels=np.array([1, 0, 2, 0]), query_start=np.array([0, 2, 4]), document_ids=np.array(list("abcd"))
-    )
-    names = [*METRICS, "ndcg@1", "err@1"]
-    importlib.reload(kernels)  # as in a new process
-    warm_up_metrics()
-    compiled = num_compiled()
-    assert all(compiled.values())
-    for ties in Ties:
-        evaluate(judgments, np.array([1, 1, 1, 0], np.float32), names, replace(DEFAULT, ties=ties))
-    assert num_compiled() == compiled
-
-
-@given(labels=st.lists(st.integers(0, 40), min_size=1, max_size=60), cut=st.integers(1, 60))
-def test_the_labels_of_each_query_are_sorted(labels: list[int], cut: int) -> None:
-    query_start = np.unique([0, min(cut, len(labels)), len(labels)])
-    for values in (np.array(labels, dtype=float), np.array(labels) / 2):
-        expected = [sorted(values[first:end], reverse=True) for first, end in itertools.pairwise(query_start)]
-        judgments = Judgments(labels=values, query_start=query_start)
-        assert judgments.labels_best_first.tolist() == list(itertools.chain.from_iterable(expected))
 
 
 def test_the_mean_is_over_queries_and_skips_those_without_a_relevant_document() -> None:

@@ -14,21 +14,16 @@ import numpy as np
 import pytest
 from command_line import run as run_command
 from messages import naming
-from omegaconf import OmegaConf
-from run_cases import finished_run
 
 from docs.isolation import modules_of
 from ltrbench.cli import main
-from ltrbench.compare import compare
-from ltrbench.config import run_study
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError
-from ltrbench.metrics import evaluate, load_plugins, metric, preset
+from ltrbench.metrics import evaluate, load_plugins, preset
 from ltrbench.metrics.evaluation import plugin_versions
-from ltrbench.metrics.functions import METRICS
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.runs import FINISHED, Run, read_run, write_run
+from ltrbench.runs import FINISHED, read_run
 
 # The convention's gain, ties and no_relevant all affect this metric.
 SOURCE = '''
@@ -43,7 +38,6 @@ def top_gain(ranking, k, convention):
     first = ranking.sum_first(ranking.tie_mean(convention.gain(ranking.labels)), 1)
     return np.divide(first, best, out=np.full(len(best), np.nan), where=best > 0)
 '''
-METRIC_LINE = "lab_metrics.py:6: "  # the decorator
 JUDGMENTS = Judgments(labels=np.array([0.0, 2.0, 1.0, 0.0, 0.0]), query_start=np.array([0, 3, 5]))
 TIED = np.array([0.1, 0.9, 0.9, 0.5, 0.4])
 
@@ -85,30 +79,6 @@ def test_a_plugins_metric_follows_the_conventions_gain_ties_and_no_relevant() ->
 
 
 @pytest.mark.parametrize(
-    ("source", "parts"),
-    [
-        ("import lab_metics", ["lab_metrics.py:1: ", "ModuleNotFoundError: ", "'lab_metics'"]),
-        ("\n1 / 0", ["lab_metrics.py:2: ", "ZeroDivisionError: "]),
-        ("def f(:", ["lab_metrics.py:1: ", "SyntaxError"]),
-        (SOURCE.replace("top_gain", "ndcg"), [METRIC_LINE, "'ndcg'", "ltrbench.metrics.functions.ndcg"]),
-        (SOURCE.replace("k, convention", "k"), [METRIC_LINE, "'top_gain'", "(ranking, k, convention)"]),
-        (SOURCE.replace('"top_gain"', '"top@5"'), [METRIC_LINE, "'top@5'", '@metric("rbp")']),
-        (
-            SOURCE.replace('("top_gain", has_gain=True, depth=first_k)', ""),
-            [METRIC_LINE, "@metric", "<function top_gain"],
-        ),
-    ],
-)
-def test_a_failing_import_names_its_file_and_line(source: str, parts: list[str]) -> None:
-    plugin(source=source)
-    known = dict(METRICS)
-    with pytest.raises(ConfigError, match=naming("plugins: ", "'lab_metrics'", *parts)) as failure:
-        load_plugins(["lab_metrics"], "plugins")
-    assert "\n" not in str(failure.value)
-    assert known == METRICS
-
-
-@pytest.mark.parametrize(
     ("name", "parts"),
     [
         ("lab_metrisc", ["'lab_metrisc'", "'lab_metrics'", "lab_metrisc.py"]),
@@ -119,19 +89,6 @@ def test_a_missing_module_is_named_with_its_nearest_match(name: str, parts: list
     plugin()
     with pytest.raises(ConfigError, match=naming("--plugin: ", *parts)):
         load_plugins([name], "--plugin")
-
-
-def test_a_function_that_is_defined_again_replaces_itself() -> None:
-    def define(factor: float) -> None:
-        @metric("factor")
-        def function(ranking: Any, k: Any, convention: Any) -> Any:
-            return np.full(ranking.judgments.num_queries, factor)
-
-    for factor in (0.25, 0.5):  # a notebook cell that runs twice
-        define(factor)
-    assert evaluate(JUDGMENTS, TIED, ["factor"]).means["factor"] == 0.5
-    with pytest.raises(ConfigError, match=naming("'factor'", "define.<locals>.function")):
-        metric("factor")(lambda ranking, k, convention: np.zeros(2))
 
 
 @pytest.mark.parametrize(
@@ -189,54 +146,6 @@ def test_evaluate_and_conventions_compute_a_plugins_metric(
         assert of_library["metrics"]["ndcg"] is not None
 
 
-def reporting(folder: Path, *names: str, versions: dict[str, str] | None = None) -> list[Run]:
-    """Writes two runs that report the metrics `names` on test, and reads them."""
-    runs = []
-    for model, skill in (("good", 2.0), ("poor", 0.5)):
-        run = finished_run(folder / model, model, skill=skill)
-        metrics = {f"test/{name}": 0.5 for name in names}
-        result = replace(run.result, metrics=metrics, versions=versions or {})
-        (folder / model / "result.json").unlink()
-        scored = {split: run.scored(split) for split in ("test", "valid")}
-        runs.append(write_run(folder / model, result, scored=scored))
-    return runs
-
-
-def test_compare_takes_a_plugins_metric(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plugin()
-    reporting(folder / "runs", "ndcg@5")
-    words = ["compare", "runs", "--metric", "top_gain@3", "--plugin", "lab_metrics", "--json"]
-    record = means(*words, capsys=capsys)
-    assert record["metric"] == "top_gain@3"
-    assert record["plugins"] == plugin_versions()
-    assert record["rows"][0]["metrics"]["top_gain@3"] > record["rows"][1]["metrics"]["top_gain@3"]
-
-
-def test_compare_notes_a_plugin_that_differs_from_the_one_of_a_run(folder: Path) -> None:
-    plugin()
-    load_plugins(["lab_metrics"], "plugins")
-    loaded, old = plugin_versions(), {"lab_metrics": "sha256:7abf"}
-    (changed,) = compare(reporting(folder / "old", "top_gain@3", "ndcg@5", versions=old))
-    (note,) = [note for note in changed.notes if "lab_metrics" in note]
-    loaded_version = f"lab_metrics {loaded['lab_metrics']}"
-    assert all(part in note for part in ("top_gain@3", loaded_version, "2 runs", "sha256:7abf"))
-    for name, names, versions in (("same", ["top_gain@3"], loaded), ("not_shown", ["ndcg@5"], old)):
-        (comparison,) = compare(reporting(folder / name, *names, versions=versions))
-        assert not [note for note in comparison.notes if "lab_metrics" in note]
-
-
-def test_no_code_is_loaded_because_a_run_folder_names_it(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plugin(source="from pathlib import Path\nPath('ran').touch()\n")
-    for run in reporting(folder / "runs", "top_gain", "ndcg@5", versions={"lab_metrics": "sha256:0"}):
-        path = run.path / "result.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "config": {"plugins": ["lab_metrics"]}}))
-    assert main(["compare", "runs"]) == 0
-    assert "--plugin lab_metrics" in " ".join(capsys.readouterr().out.split())
-    assert not Path("ran").exists()
-
-
 @pytest.fixture
 def command(folder: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Returns a function that runs the command line in a new process."""
@@ -268,23 +177,3 @@ def test_a_sweep_uses_a_plugins_metric_wherever_a_metric_is_named_and_records_it
     assert ranker.early_stopping.metric == "top_gain@3"
     with pytest.raises(ConfigError, match=naming("'top_gain@3'")):
         EarlyStopping(metric="top_gain@3")
-
-
-def test_a_study_loads_the_plugins_before_its_settings_are_checked() -> None:
-    plugin()
-    Path("lab_study.py").write_text(
-        "from dataclasses import dataclass\n"
-        "from pathlib import Path\n"
-        "from ltrbench.metrics import parse_metric\n"
-        "from ltrbench.study import Study\n"
-        "@dataclass\n"
-        "class LabStudy(Study):\n"
-        "    metric: str\n"
-        "    def __post_init__(self):\n"
-        "        parse_metric(self.metric)\n"
-        "    def run(self, models, data):\n"
-        "        return Path(self.metric)\n"
-    )
-    study = {"what": {"_target_": "lab_study.LabStudy", "metric": "top_gain"}, "models": {}, "data": {}}
-    config = OmegaConf.create({"plugins": ["lab_metrics"], "study": study})
-    assert run_study(config) == Path("top_gain")

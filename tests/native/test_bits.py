@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from ltrbench.native.forest import above, blend, lowest, reference_above, reference_blend, reference_lowest
+from ltrbench.native.forest import above, lowest, reference_above, reference_lowest
 
 floats = st.floats(width=32) | st.integers(-2, 2).map(np.float32)
 
@@ -28,18 +28,3 @@ def test_a_bit_tells_whose_value_is_above_the_threshold(
 def test_the_lowest_bit_is_the_one_below_which_none_is_set(number: int, higher: int) -> None:
     word = np.uint64((1 << number) | (higher >> number << number))
     assert lowest(word) == reference_lowest(word) == number
-
-
-@MAY_COMPILE
-@given(words=arrays(np.uint64, 24), is_second=st.integers(0, 2**64 - 1))
-def test_each_bit_is_chosen_from_one_of_two_groups_of_words(
-    words: NDArray[np.uint64], is_second: int
-) -> None:
-    chosen, expected = words.copy(), words.copy()
-    places, mask = (np.uint64(8), np.uint64(0), np.uint64(16)), np.uint64(is_second)
-    blend(chosen, *places, mask)
-    reference_blend(expected, *places, mask)
-    np.testing.assert_array_equal(chosen, expected)
-    bits = np.unpackbits(np.stack([words[:8], words[16:], chosen[8:16]]).view(np.uint8), axis=1)
-    of_mask = np.unpackbits(np.full(8, mask).view(np.uint8))
-    np.testing.assert_array_equal(bits[2], np.where(of_mask == 1, bits[1], bits[0]))

@@ -84,8 +84,6 @@ def call_every_kernel() -> None:
         data = positioned if "position_bias" in settings else train
         ranker = NativeRanker(num_trees=3, min_docs_in_leaf=5, **settings).fit(data)
         ranker.contributions(data.features)
-        values = np.zeros((1, 1, data.num_documents), dtype=np.float32)
-        ranker.scores_with(data.features, np.arange(1), values)
     NativeRanker().warm_up_member()
 
 

@@ -24,9 +24,9 @@ from omegaconf import flag_override
 from docs import leaderboard
 from docs.isolation import modules_of
 from docs.macros.configuration import choices
+from docs.macros.yamls import config_files
 from docs.pages import ROOT, titled_files, write_files
 from docs.transcript import comparable, data_folder, retaken, transcripts
-from ltrbench.cli.help import config_files
 from ltrbench.cli.hydra_internals import get_args_parser
 from ltrbench.cli.launch import flags_and_overrides
 from ltrbench.cli.sweep import num_folds_of, with_all_folds, with_folds, with_resamples

@@ -43,7 +43,9 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(executable: Path, *words: str, folder: Path) -> str:
+    # Interpreted, because compiling for a new folder takes half a minute.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment["NUMBA_DISABLE_JIT"] = "1"
     done = subprocess.run(
         [str(executable), *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
@@ -57,18 +59,13 @@ def test_the_wheel_holds_every_yaml_of_the_checkout(wheel: Path) -> None:
     assert packed == {f"ltrbench/conf/{path.relative_to(conf_dir())}" for path in conf_dir().rglob("*.yaml")}
 
 
-def test_the_wheel_holds_what_the_report_is_made_from(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        packed = {Path(name).name for name in archive.namelist() if name.startswith("ltrbench/compare/page")}
-    assert {"page.html.j2", "page.css", "page.js"} <= packed
-
-
 def test_the_command_works_from_another_folder_with_the_installed_package(
     python: Path, tmp_path: Path
 ) -> None:
     where = run(python, "-c", "import ltrbench; print(ltrbench.__file__)", folder=tmp_path)
     assert Path(where.strip()).is_relative_to(python.parents[1])
-    words = ("model=native,lightgbm", "-m", "data.num_queries=40", "params.num_trees=10", "tracking=none")
+    small = ("data.num_queries=20", "params.num_trees=2", "params.num_leaves=4", "importance=null")
+    words = ("model=native,lightgbm", "-m", *small, "tracking=none")
     table = run(python, "-m", "ltrbench", *words, folder=tmp_path)
     assert "| native " in table
     assert "| lightgbm " in table
@@ -80,10 +77,11 @@ def test_the_console_script_is_the_same_command_under_its_own_name(python: Path,
     page = run(script, "--help", folder=tmp_path)
     assert "  ltrbench model=native,lightgbm -m " in page
     assert "python -m ltrbench" not in page
+    assert run(script, "walkthrough", folder=tmp_path).startswith("# ")
     assert run(script, "completion", "bash", folder=tmp_path).rstrip().endswith(" ltrbench")
 
 
 def test_the_console_script_finds_a_users_backend_in_the_current_folder(python: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "tests/user_backend", tmp_path, dirs_exist_ok=True)
-    words = ("--config-dir", "conf", "model=mean_feature", "data.num_queries=40", "tracking=none")
+    words = ("--config-dir", "conf", "model=mean_feature", "data.num_queries=20", "tracking=none")
     assert "| mean_feature " in run(python.parent / "ltrbench", *words, folder=tmp_path)

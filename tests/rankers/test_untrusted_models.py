@@ -6,7 +6,6 @@ import io
 import json
 import os
 import struct
-import tracemalloc
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,7 +31,6 @@ from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.saved import load_ranker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.untrusted import load_npz
 
 Arrays = dict[str, NDArray[Any]]
 NUM_FEATURES = 40  # of the synthetic set
@@ -188,46 +186,6 @@ def array_that_declares(shape: tuple[int, ...], values: bytes = b"", descr: str 
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
     header += b" " * (117 - len(header)) + b"\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + values
-
-
-@pytest.mark.parametrize(
-    ("content", "parts"),
-    [
-        pytest.param(array_that_declares((10**12,)), ("shape", 10**12), id="8 TB"),
-        pytest.param(array_that_declares((1,), b"\0" * 800), ("shape",), id="less than in the file"),
-        pytest.param(array_that_declares((1,), b"\x80\x02N.", "|O"), ("array of numbers",), id="objects"),
-        pytest.param(b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65535, ("array",), id="a deep header"),
-    ],
-)
-def test_an_array_that_declares_more_than_its_file_holds_is_refused_before_memory_is_taken(
-    native: NativeRanker, saved: Path, content: bytes, parts: tuple[object, ...]
-) -> None:
-    rewrite_member(saved, native, "value", content)
-    with pytest.raises(ResultError, match=naming(saved / MODEL_FILE, "'value.npy'", *parts)):
-        NativeRanker.load(saved)
-
-
-@pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize("kind", ["f8", "i4", "u2", "U3", "b1"])
-def test_an_array_is_read_in_either_order_of_bytes(tmp_path: Path, kind: str, order: str) -> None:
-    values = np.array([[0, 1, 1], [1, 0, 300]]).astype(order + kind)
-    np.savez_compressed(tmp_path / "a.npz", c=values, fortran=np.asfortranarray(values), empty=values[:0])
-    arrays = load_npz(tmp_path / "a.npz")
-    for array in arrays.values():
-        assert array.dtype.isnative
-        assert array.flags.writeable
-    np.testing.assert_array_equal(arrays["c"], values)
-    np.testing.assert_array_equal(arrays["fortran"], values)
-    assert arrays["empty"].shape == (0, 3)
-
-
-def test_an_array_is_read_into_its_own_memory_alone(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", values=np.ones(4_000_000))
-    tracemalloc.start()
-    size = load_npz(tmp_path / "a.npz")["values"].nbytes
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 1.3 * size
 
 
 def a_chain(depth: int, num_features: int) -> Tree:

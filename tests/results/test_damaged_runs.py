@@ -1,7 +1,4 @@
-"""Damaged run folders: every verb refuses them by name, with the remedy, within a second.
-
-`tests/fuzz/fuzz_runs.py` mutates run folders by lot; what failed there in its smallest form stands here.
-"""
+"""Damaged run folders: every verb refuses them by name, with the remedy, within a second."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import json
 import re
 import shutil
 import time
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -192,27 +188,13 @@ def saved(damaged: Path, **changes: Any) -> None:
     np.savez(damaged / SCORES_FILE, **{name: item for name, item in arrays.items() if item is not None})
 
 
-def forged(damaged: Path, name: str, shape: str) -> None:
-    """An array that declares another shape than it has, in an archive whose checksums are right."""
-    with zipfile.ZipFile(damaged / SCORES_FILE) as archive:
-        members = {member: archive.read(member) for member in archive.namelist()}
-    header, _, values = members[f"{name}.npy"].partition(b"\n")
-    start = header.index(b"'shape': ") + 9
-    changed = (header[:start] + f"{shape}, }}".encode()).ljust(len(header))
-    members[f"{name}.npy"] = changed + b"\n" + values
-    with zipfile.ZipFile(damaged / SCORES_FILE, "w") as archive:
-        for member, content in members.items():
-            archive.writestr(member, content)
-
-
 def scores_of(damaged: Path, name: str = "test_scores") -> Any:
     with np.load(damaged / SCORES_FILE) as stored:
         return stored[name]
 
 
 DAMAGED_SCORES: list[tuple[Callable[[Path], None], *tuple[str, ...]]] = [
-    (lambda run: forged(run, "test_scores", "(1000000000000,)"), "test_scores", "bytes"),
-    (lambda run: saved(run, test_scores=np.array([{}])), "test_scores"),
+    (lambda run: saved(run, test_scores=np.array([{}])), "allow_pickle"),
     (lambda run: saved(run, test_scores=scores_of(run) * np.nan), "test: scores[0] is NaN"),
     (lambda run: saved(run, test_scores=scores_of(run).astype(str)), "test: scores", "floating-point"),
     (lambda run: saved(run, test_scores=scores_of(run)[1:]), "test: scores", "shape", "documents"),
@@ -298,32 +280,6 @@ def test_a_cell_that_is_no_number_is_named_with_its_line_and_column(
     with pytest.raises(ResultError) as raised:
         READERS[name](damaged)
     assert str(raised.value).startswith(f"{damaged / name}:2: column '{header}' is")
-
-
-def test_a_file_without_the_chosen_trial_is_refused(damaged: Path) -> None:
-    edited("search", "chosen", to=7)(damaged / RESULT_FILE)
-    with pytest.raises(ResultError, match=naming(TRIALS_FILE, "trial 7", "search.chosen", "Run it again")):
-        read_run(damaged).trials()
-
-
-def test_labels_that_have_no_gain_are_refused_with_the_run_that_holds_them(
-    damaged: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    saved(damaged, test_labels=scores_of(damaged, "test_labels") + 0.5)
-    for words in (["compare", str(damaged.parent)], ["export", str(damaged), "--format", "qrels"]):
-        assert main(words) == 2
-        assert f"{damaged}: labels[0] is " in capsys.readouterr().err
-
-
-def test_trees_are_shown_of_a_run_without_feature_names_and_refused_where_it_lacks_their_features(
-    damaged: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    without("data", "train", "feature_names")(damaged / RESULT_FILE)
-    assert main(["trees", str(damaged)]) == 0
-    assert re.search(r"feature \d+ <= ", capsys.readouterr().out)
-    edited("data", "train", "features", to=1)(damaged / RESULT_FILE)
-    assert main(["trees", str(damaged)]) == 2
-    assert re.search(rf"{damaged}/model: a tree .* feature \d+.* 1 features", capsys.readouterr().err)
 
 
 def test_a_search_names_all_runs_that_cannot_be_read_and_reads_none(damaged: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
-import resource
 import signal
 import threading
 import time
@@ -17,7 +16,6 @@ from pathlib import Path
 import pytest
 from messages import naming
 
-from ltrbench.errors import ResultError
 from ltrbench.runs import LeaseHeldError, hold, holder, lease
 
 FORK: ForkContext = multiprocessing.get_context("fork")
@@ -112,11 +110,6 @@ def test_a_held_folder_is_refused_with_the_name_of_its_holder(tmp_path: Path) ->
     assert finished(process)
 
 
-def test_leases_of_other_names_are_independent(tmp_path: Path) -> None:
-    with hold(tmp_path), hold(tmp_path, "plan"), hold(tmp_path, "plan-2"):
-        assert files(tmp_path) == [".lease-lock", ".plan-2-lock", ".plan-lock"]
-
-
 def test_a_holder_is_waited_for(tmp_path: Path) -> None:
     released = threading.Event()
 
@@ -131,45 +124,3 @@ def test_a_holder_is_waited_for(tmp_path: Path) -> None:
     with hold(tmp_path, wait=30):
         assert released.is_set()
     thread.join()
-
-
-def test_a_forked_process_does_not_release_the_lease(tmp_path: Path) -> None:
-    held = hold(tmp_path)
-    with held as work:
-        work.is_complete = True
-
-        def leave() -> None:
-            held.__exit__(None, None, None)
-
-        assert finished(forked(leave))
-        assert holder(tmp_path) is not None
-
-
-def test_a_file_is_created_once_on_file_systems_without_hard_links_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def link(source: Path, target: Path) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "link", link)
-    assert lease.create_once(tmp_path / "file", b"a")
-    assert not lease.create_once(tmp_path / "file", b"b")
-    assert (tmp_path / "file").read_bytes() == b"a"
-
-
-def test_on_a_full_disk_a_lease_is_refused_with_the_remedy_and_a_held_one_is_released(tmp_path: Path) -> None:
-    def work() -> None:
-        with hold(tmp_path / "held"):
-            resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-            with (
-                pytest.raises(ResultError, match=naming(tmp_path / "new", "ulimit -f")),
-                hold(tmp_path / "new"),
-            ):
-                raise AssertionError
-        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-
-    assert finished(forked(work))
-    assert files(tmp_path / "new") == []
-    assert holder(tmp_path / "held") is None
-    with hold(tmp_path / "new"), hold(tmp_path / "held"):
-        pass

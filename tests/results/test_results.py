@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import resource
 import socket
@@ -21,7 +20,6 @@ from ltrbench.rankers.random import RandomRanker
 from ltrbench.runs import (
     FAILED,
     FINISHED,
-    LearningCurve,
     Run,
     RunResult,
     ScoredSplit,
@@ -97,12 +95,6 @@ def test_what_is_not_a_number_is_null_in_the_file(tmp_path: Path) -> None:
     assert read_run(tmp_path).result.metrics == {"test/ndcg@10": 0.5, "test/map": None}
 
 
-def test_the_learning_curve_comes_back(tmp_path: Path) -> None:
-    curve = LearningCurve([1, 2], {"train/ndcg@10": [0.1, 0.2], "valid/ndcg@10": [1 / 3, 2 / 3]})
-    read = write_run(tmp_path, RESULT, curve=curve).learning_curve()
-    assert (read.iterations, read.values) == (curve.iterations, curve.values)
-
-
 def test_per_query_values_leave_skipped_queries_empty(tmp_path: Path) -> None:
     scored = {"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)}
     write_run(tmp_path, RESULT, scored=scored, per_query={"mrr": np.array([1 / 2, np.nan])})
@@ -147,26 +139,6 @@ def test_on_a_full_disk_no_part_of_a_run_is_kept_and_the_folder_can_be_used_afte
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == names
 
 
-@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), KeyboardInterrupt()])
-@pytest.mark.parametrize("moved", ["model", "scores.npz", "result.json"])
-def test_a_run_whose_files_cannot_all_be_moved_leaves_nothing_behind(
-    error: BaseException, moved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rename = Path.rename
-
-    def fail_at(source: Path, target: Path) -> Path:
-        if source.name == moved:
-            raise error
-        return rename(source, target)
-
-    monkeypatch.setattr(Path, "rename", fail_at)
-    scored = {"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)}
-    expected = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else ResultError
-    with pytest.raises(expected, match="No space" if expected is ResultError else None):
-        write_run(tmp_path, RESULT, Saved(), scored)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_runs_are_found_in_the_order_in_which_they_ran(tmp_path: Path) -> None:
     for number in (10, 9, 2):
         write_run(tmp_path / "sweep" / str(number), RESULT)
@@ -188,14 +160,6 @@ def test_a_folder_with_a_finished_run_is_not_written_over_but_a_failed_one_is(tm
     assert read_run(tmp_path / "failed").result.status == FINISHED
 
 
-def test_what_a_user_keeps_under_the_name_of_a_runs_file_is_refused_before_anything_is_computed(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "model").mkdir()
-    with pytest.raises(ResultError, match=naming(f"{tmp_path} already", " model,")), claim(tmp_path):
-        raise AssertionError
-
-
 def test_two_runs_cannot_share_a_folder(tmp_path: Path) -> None:
     message = naming(tmp_path, "in use", f"process {os.getpid()}", socket.gethostname(), "hydra.run.dir=")
     with claim(tmp_path), pytest.raises(ResultError, match=message), claim(tmp_path):
@@ -208,10 +172,3 @@ def test_copies_of_runs_in_an_mlflow_store_and_hidden_folders_are_not_found_agai
     for place in ("multirun/0", "mlruns/1/abc/artifacts", ".cache/0"):
         write_run(tmp_path / place, RESULT)
     assert [run.path for run in find_runs([tmp_path])] == [tmp_path / "multirun/0"]
-
-
-def test_a_folder_of_runs_is_told_from_a_run(tmp_path: Path) -> None:
-    for job in ("2", "10"):
-        write_run(tmp_path / job, RESULT)
-    with pytest.raises(ResultError, match=naming("result.json", "2 in it", f"such as {tmp_path}/2.")):
-        read_run(tmp_path)

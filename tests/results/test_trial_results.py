@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,12 +68,6 @@ def test_trials_are_found_only_where_they_are_wanted(sweep: Path) -> None:
     assert paths(find_runs_and_trials([sweep]), sweep) == ["0", "trials/0", "trials/1"]
 
 
-@pytest.mark.parametrize("folder", ["trials", "trials/0"])
-def test_a_folder_with_only_trials_is_refused_by_name(sweep: Path, folder: str) -> None:
-    with pytest.raises(ResultError, match=naming(sweep / folder, "only trials", "final runs")):
-        find_runs([sweep / "0", sweep / folder])
-
-
 VERBS = {
     "compare": (["compare", "{trial}"], "metrics of test"),
     "predict": (["predict", "{trial}", "{scores}"], "model"),
@@ -101,19 +94,6 @@ def test_a_verb_that_needs_test_scores_or_a_model_refuses_a_trial_by_name(
     assert all(part in " ".join(error.split()) for part in (needed, "of a search", "final run")), error
     assert str(trial) in error.replace("\n", "")
     assert error.count("\n\n") == 0
-
-
-@pytest.mark.parametrize("form", [[], ["--json"]])
-def test_a_trial_is_shown_with_its_validation_metrics(
-    form: list[str], sweep: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["show", str(sweep / "trials/1"), *form]) == 0
-    output = capsys.readouterr().out
-    value = read_run(sweep / "trials/1").result.metrics["valid/ndcg@10"]
-    assert value is not None
-    assert f"{value:.4f}"[:-1] in output
-    if form:
-        assert json.loads(output)["trial"] is True
 
 
 def test_a_comparison_never_takes_a_trial(sweep: Path) -> None:

@@ -19,7 +19,6 @@ from ltrbench.errors import ConfigError
 from ltrbench.search.base import (
     OVERALL,
     FullGrid,
-    Minima,
     Proposal,
     Range,
     Search,
@@ -156,11 +155,6 @@ def test_failed_trials_do_not_end_a_search() -> None:
     assert len(run(TpeSearch(trials=20), value_of=fails)) == 20
 
 
-@searches
-def test_a_model_without_settings_to_vary_has_one_trial(kind: type[RandomSearch]) -> None:
-    assert [trial.proposal for trial in run(kind(trials=5), {}, {}, lambda _: 0.5)] == [Proposal(0, {})]
-
-
 def test_the_grid_has_every_combination_once_and_the_corners() -> None:
     trials = run(FullGrid(trials=54, levels=3))
     combinations = {tuple(trial.proposal.settings.values()) for trial in trials}
@@ -218,15 +212,6 @@ def test_each_rung_keeps_the_best_of_the_one_before(number: int, eta: int, min_t
     assert begin == len(trials)
 
 
-def test_64_settings_take_at_most_35_percent_of_the_iterations_of_full_fits() -> None:
-    trials = run(SuccessiveHalving(trials=64))
-    # Mean iterations of a full fit; results/halving has the share with fits that stop sooner.
-    for full in (160, 230, 300):
-        # Good settings may run longer.
-        spent = sum(trial.proposal.num_trees or 1.2 * full for trial in trials)
-        assert spent <= 0.35 * 64 * full
-
-
 def test_of_equal_trials_the_lower_number_is_kept() -> None:
     trials = run(SuccessiveHalving(trials=9, eta=2, min_trees=100), value_of=lambda _: 0.5)
     first = [trial.proposal.settings for trial in trials[1:5]]
@@ -238,12 +223,6 @@ def test_early_rungs_use_fewer_folds() -> None:
     assert search.rungs(300, 5) == [Rung(20, 2), Rung(80, 3), Rung(None, None)]
     assert search.rungs(300, 1) == [Rung(20, None), Rung(80, None), Rung(None, None)]
     assert run(search, num_folds=5)[1].proposal.num_folds == 2
-
-
-def test_no_rung_is_close_to_the_full_number_of_trees() -> None:
-    assert [rung.num_trees for rung in SuccessiveHalving(min_trees=20).rungs(319, 1)] == [20, 80, None]
-    assert [rung.num_trees for rung in SuccessiveHalving(min_trees=10).rungs(319, 1)] == [10, 40, None]
-    assert [rung.num_trees for rung in SuccessiveHalving(min_trees=10).rungs(320, 1)] == [10, 40, 160, None]
 
 
 def test_failed_trials_are_not_promoted() -> None:
@@ -286,17 +265,6 @@ def test_a_fit_that_early_stopping_ended_keeps_its_best_value_and_a_pruned_one_d
     }
 
 
-@pytest.mark.parametrize("rule", [median_minima, hyperband_minima])
-def test_without_earlier_trials_there_is_no_minimum(rule: Minima) -> None:
-    assert rule(5, [], 300) == {}
-    assert rule(5, [Trial(Proposal(0, {}), None)], 300) == {}
-
-
-def test_few_trees_give_no_checkpoint_at_the_last_tree() -> None:
-    assert median_minima(1, [flat(0, 0.5)], 1) == {}
-    assert list(median_minima(1, [flat(0, 0.5)], 2)) == [1]
-
-
 def test_hyperband_keeps_the_best_third_of_the_bracket() -> None:
     numbers = [number for number in range(34) if bracket_of(number) == 2]
     peers = [flat(number, place / 10, last=300) for place, number in enumerate(numbers[:7])]
@@ -304,11 +272,6 @@ def test_hyperband_keeps_the_best_third_of_the_bracket() -> None:
     minima = hyperband_minima(numbers[7], [*peers, *others], 300)
     assert minima == {34: 0.4, 100: 0.4}  # 300 / 9 and 300 / 3; the third best of seven
     assert hyperband_minima(numbers[7], peers[:2], 300) == {}
-
-
-def test_hyperband_never_prunes_its_first_bracket() -> None:
-    numbers = [number for number in range(51) if bracket_of(number) == 0]
-    assert hyperband_minima(numbers[-1], [flat(number, 0.9) for number in numbers[:-1]], 300) == {}
 
 
 def test_brackets_have_as_many_trials_as_in_the_paper() -> None:

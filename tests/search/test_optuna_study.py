@@ -93,9 +93,3 @@ def test_the_journal_has_every_trial(tmp_path: Path) -> None:
     assert first.trials[0].state == TrialState.COMPLETE
     assert first.trials[1].state == TrialState.PRUNED  # 15 trees only
     assert first.trials[-1].state == TrialState.FAIL
-
-
-def test_numbers_have_few_digits() -> None:
-    for trial in run(RandomSearch(trials=20))[1:]:
-        rate = trial.proposal.settings["learning_rate"]
-        assert rate == float(f"{rate:.4g}")

@@ -121,15 +121,3 @@ def shared(name: str, values: Any) -> dict[str, Any]:
 def test_a_wrong_space_is_refused_at_its_place(space: dict[str, Any], parts: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match=naming(*parts)):
         searched(space).space.of("native", NativeRanker())
-
-
-@pytest.mark.parametrize(
-    ("settings", "parts"),
-    [
-        ({"pruninng": "median"}, ("search.pruninng", "'pruning'")),
-        ({"choose": "per_fodl"}, ("search.choose", "'per_fodl'", "'per_fold'")),
-    ],
-)
-def test_a_misspelt_field_of_a_search_is_refused(settings: dict[str, Any], parts: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError, match=naming(*parts)):
-        searched({}, **settings)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import math
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,12 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from messages import naming
 from served_runs import NAMES, NamedFeatures, small_model
 
-from ltrbench.rankers.native import NativeRanker
 from ltrbench.serving import RequestLimits
-from ltrbench.serving import app as app_module
 from ltrbench.serving.app import ranking_app
 
 TEST = NamedFeatures().load().test
@@ -128,14 +123,6 @@ def test_any_list_has_the_scores_and_the_order_of_the_ranker(
     ]
 
 
-def test_a_list_without_documents_has_an_empty_answer() -> None:
-    assert rank(ranking_app(small_model()), {"query": 0, "documents": []}) == {
-        "query": 0,
-        "model": "small",
-        "documents": [],
-    }
-
-
 def test_an_error_is_json_with_its_place() -> None:
     body = json.dumps({"documents": [{"id": 1, "features": {"bm25": 1}}]}).encode()
     status, headers, answer, _ = call(ranking_app(small_model()), "POST", "/rank", [body])
@@ -162,52 +149,9 @@ def test_the_model_is_described_with_features_versions_and_metrics() -> None:
     assert call(ranking_app(small_model()), "GET", "/health")[2] == {"status": "ok", "model": "small"}
 
 
-def test_a_compressed_body_is_refused_with_its_encoding() -> None:
-    app = ranking_app(small_model())
-    body = gzip.compress(b'{"documents": []}')
-    status, _, answer, _ = call(app, "POST", "/rank", [body], headers=[(b"content-encoding", b"gzip")])
-    assert status == 415
-    assert re.search(naming("Content-Encoding", "gzip", "uncompressed"), answer["error"])
-    body = b'{"documents": []}'
-    assert call(app, "POST", "/rank", [body], headers=[(b"content-encoding", b"identity")])[0] == 200
-
-
 def test_a_body_is_limited_while_it_arrives() -> None:
     app = ranking_app(small_model(), RequestLimits(num_bytes=100))
     status, headers, answer, _ = call(app, "POST", "/rank", [b" " * 60, b" " * 60])
     assert status == 413
     assert "100" in answer["error"]
     assert headers["connection"] == "close"
-
-
-def test_a_body_without_end_is_not_read_to_its_end() -> None:
-    app = ranking_app(small_model(), RequestLimits(num_bytes=100))
-    status, _, _, num_read = call(app, "POST", "/rank", iter(lambda: b" " * 10, None))
-    assert status == 413
-    # Four times the limit is discarded, so that a client that still sends can read the answer.
-    assert num_read == 4 * 100 / 10 + 1
-
-
-def test_a_body_that_stops_arriving_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app_module, "_BODY_SECONDS", 0.05)
-    status, headers, _, _ = call(ranking_app(small_model()), "POST", "/rank", [b"{", HANGS])
-    assert (status, headers["connection"]) == (408, "close")
-
-
-def test_a_client_that_leaves_is_no_error() -> None:
-    assert call(ranking_app(small_model()), "POST", "/rank", [b"{"], leaves=True)[0] == 400
-
-
-def test_a_body_in_many_parts_is_one_request() -> None:
-    body = json.dumps({"query": "q", "documents": as_documents(TEST.features[:3])}).encode()
-    parts = [body[i : i + 7] for i in range(0, len(body), 7)]
-    status, _, answer, _ = call(ranking_app(small_model()), "POST", "/rank", parts)
-    assert status == 200
-    assert len(answer["documents"]) == 3
-
-
-def test_a_score_that_is_not_finite_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NativeRanker, "predict", lambda self, features: np.array([0.0, np.nan]))
-    body = json.dumps({"documents": as_documents(np.zeros((2, 4)))}).encode()
-    status, _, answer, _ = call(ranking_app(small_model()), "POST", "/rank", [body])
-    assert (status, answer["place"]) == (422, "documents[1].features")

@@ -93,26 +93,6 @@ def test_features_by_name_and_as_a_list_are_the_same() -> None:
     np.testing.assert_array_equal(read.features, [[-1, 2.5]] * 2)
 
 
-def test_a_query_is_optional_and_may_have_no_documents() -> None:
-    read = READER.read(b'{"documents": []}')
-    assert (read.query, read.ids, read.features.shape) == (None, [], (0, 2))
-
-
-def test_a_model_of_one_feature_reads_both_forms() -> None:
-    reader = RequestReader(["only"], RequestLimits())
-    documents = [{"id": 1, "features": {"only": 3}}, {"id": 2, "features": [4]}]
-    np.testing.assert_array_equal(reader.read(body_of(*documents)).features, [[3], [4]])
-
-
-def test_a_long_name_or_value_does_not_make_a_long_message() -> None:
-    with pytest.raises(RefusedRequestError) as refused:
-        READER.read(features_of({"x" * 100_000: 1.0, "age": 2.0}))
-    assert len(refused.value.place) < 200
-    with pytest.raises(RefusedRequestError) as refused:
-        READER.read(features_of(["y" * 100_000, 1.0]))
-    assert len(str(refused.value)) < 200
-
-
 @pytest.mark.hypothesis
 @given(
     st.lists(

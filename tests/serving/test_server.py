@@ -21,7 +21,6 @@ import pytest
 from messages import naming
 from served_runs import NAMES, NamedFeatures, native_run, small_model
 
-from ltrbench.cli import main
 from ltrbench.errors import ConfigError
 from ltrbench.serving.app import listen, url_of
 
@@ -114,26 +113,3 @@ def test_a_port_in_use_is_refused_with_the_remedy() -> None:
         assert url_of(listener) == f"http://127.0.0.1:{port}"
         with pytest.raises(ConfigError, match=naming("127.0.0.1", port, "--port 0")):
             listen("127.0.0.1", port)
-
-
-def test_connections_do_not_wait_for_confirmations() -> None:
-    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()) as client:
-        accepted, _ = listener.accept()
-        with accepted:
-            assert client.getpeername() == accepted.getsockname()
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-
-
-@pytest.mark.parametrize(
-    ("words", "parts"),
-    [
-        (("--port", "70000"), ("--port", 70000)),
-        (("--max-documents", "0"), ("--max-documents", 0)),
-        (("--host", "no.such.host.invalid"), ("no.such.host.invalid", "--host")),
-    ],
-)
-def test_wrong_options_are_refused(
-    words: tuple[str, ...], parts: tuple[object, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["serve", str(native_run().path), *words]) == 2
-    assert re.search(naming(*parts), capsys.readouterr().err)

@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from messages import naming
 from xgboost_cases import random_ensemble
 
 from ltrbench.rankers import Ensemble
 from ltrbench.shapes import Features
-from ltrbench.shipping.plugin_requests import MOST_FEATURES_OF_SET
 from ltrbench.shipping.simulators.plugins import LearningToRankPlugin, parse_forest, parse_linear
 from ltrbench.shipping.simulators.ranklib import parse_ranklib
 from ltrbench.shipping.simulators.solr import parse_solr
@@ -24,7 +22,7 @@ from ltrbench.shipping.simulators.vespa import import_lightgbm, import_xgboost, 
 from ltrbench.shipping.target import CheckRequests, CheckRows, Linear, ShippedModel, Target
 from ltrbench.shipping.targets.elasticsearch import ElasticsearchTarget
 from ltrbench.shipping.targets.opensearch import OpenSearchTarget
-from ltrbench.shipping.targets.ranklib import RankLibTarget, ranklib_answers
+from ltrbench.shipping.targets.ranklib import RankLibTarget
 from ltrbench.shipping.targets.solr import ID_PREFIX, SolrTarget
 from ltrbench.shipping.targets.vespa import VespaTarget
 
@@ -171,40 +169,6 @@ def test_the_index_has_every_field_as_float32_and_the_search_asks_for_every_row(
     assert search["size"] == len(FINITE)
 
 
-def test_the_commands_send_each_file_once_and_name_a_new_index() -> None:
-    for target in (*PLUGINS, SolrTarget(collection="shop"), RankLibTarget()):
-        requests = requested(target, shipped())
-        assert all(requests.commands.count(name) == 1 for name in requests.files)
-        assert requests.commands.count(requests.answers) == 1
-        assert requests.cleanup or isinstance(target, RankLibTarget)
-    commands = requested(OpenSearchTarget(), shipped()).commands
-    assert "$OPENSEARCH/ltrbench-check-shop/_search" in commands  # an index has a name in lower case
-    assert "$OPENSEARCH/_ltr/_featureset/Shop_check_set/_createmodel" in commands
-
-
-def test_no_feature_is_added_without_negative_values() -> None:
-    rows = replace(ROWS, features=np.abs(VALUES))
-    requests = requested(OpenSearchTarget(form="ranklib"), shipped(), rows)
-    names, features = features_of(requests)
-    assert tuple(names) == NAMES
-    np.testing.assert_array_equal(features, np.abs(VALUES[:-1]))
-    exported = OpenSearchTarget(form="ranklib").export(shipped()).files["model.xml"].decode()
-    assert json.loads(requests.files["check_upload.json"])["model"]["model"]["definition"] == exported
-    assert not any("derived_expression" in note for note in requests.notes)
-
-
-def test_a_feature_set_without_room_has_no_rows_with_negative_values() -> None:
-    num_features = MOST_FEATURES_OF_SET
-    model = ShippedModel("shop", tuple(f"f{number}" for number in range(num_features)), random_ensemble(2))
-    features = np.zeros((2, num_features), dtype=np.float32)
-    features[1, 7] = -1
-    rows = CheckRows(("q1-d1", "q1-d2"), features, tuple(range(num_features)), np.zeros(2))
-    requests = requested(ElasticsearchTarget(), model, rows)
-    assert list(documents_of(requests)) == ["q1-d1"]
-    assert list(requests.left_out) == ["q1-d2"]
-    assert "negative" in requests.left_out["q1-d2"]
-
-
 def test_a_row_with_a_negative_score_is_left_out() -> None:
     rows = replace(ROWS, scores=np.array([1.0, -0.5, 0.0, 2.0, 3.0, 1.0]))
     requests = requested(OpenSearchTarget(), shipped(Linear(np.ones(3))), rows)
@@ -242,24 +206,6 @@ def test_documents_of_solr_have_the_features_and_scores_of_the_rows() -> None:
         parsed = parse_solr(requests.files["check_model.json"], requests.files["check_features.json"], NAMES)
         expected = expected_scores(target, model, VALUES[:-1])
         np.testing.assert_array_equal(parsed.scores(features), expected)
-
-
-def test_the_model_and_features_of_solr_have_names_of_their_own() -> None:
-    requests = requested(SolrTarget(collection="shop", store="live"), shipped())
-    record = json.loads(requests.files["check_model.json"])
-    assert (record["name"], record["store"]) == ("Shop_check", "Shop_check")
-    assert {feature["store"] for feature in json.loads(requests.files["check_features.json"])} == {
-        "Shop_check"
-    }
-    pattern = json.loads(requests.files["check_schema.json"])["add-dynamic-field"]["name"]
-    for feature in json.loads(requests.files["check_features.json"]):
-        assert feature["params"]["field"].startswith(pattern.removesuffix("*"))
-    assert f"model=Shop_check reRankDocs={len(FINITE)}" in requests.commands
-
-
-def test_the_ids_of_documents_of_solr_are_those_of_the_rows() -> None:
-    documents = [{"id": f"{ID_PREFIX}q1-d1", "score": 1.5}, {"id": "q1-d2", "score": -2}]
-    assert SolrTarget().answered_scores({"response": {"docs": documents}}) == {"q1-d1": 1.5, "q1-d2": -2.0}
 
 
 # Vespa
@@ -301,13 +247,6 @@ def test_the_application_of_vespa_has_the_features_and_scores_of_the_rows(form: 
     assert "first-phase" in requests.files["check_schema.sd"].decode()
 
 
-def test_the_commands_of_vespa_use_every_file() -> None:
-    requests = requested(VespaTarget(), shipped())
-    assert all(name in requests.commands for name in requests.files)
-    assert f"'hits={len(FINITE)}'" in requests.commands
-    assert "ranking=Shop_check" in requests.commands
-
-
 # RankLib
 
 
@@ -326,17 +265,6 @@ def test_lines_of_ranklib_have_the_values_of_the_rows() -> None:
     np.testing.assert_array_equal(list(parsed.values()), np.delete(VALUES, 3, axis=0))
 
 
-def test_scores_that_ranklib_writes_are_read() -> None:
-    text = "q1-d1\t0\t1.5\nq1-d2\t0\t-2.0E-5\r\n"
-    assert ranklib_answers(text) == {"q1-d1": 1.5, "q1-d2": -2e-5}
-
-
-@pytest.mark.parametrize("line", ["q1-d2 0 1.5", "q1-d2\t0", "q1-d2\t0\thigh", "", "q1-d1\t0\t2.0"])
-def test_lines_that_are_no_scores_are_named(line: str) -> None:
-    with pytest.raises(ValueError, match=naming("line 2")):
-        ranklib_answers(f"q1-d1\t0\t1.5\n{line}\n")
-
-
 # All engines
 
 
@@ -345,12 +273,3 @@ def test_a_row_with_an_infinite_value_is_left_out_with_the_reason(target: Target
     requests = requested(target, shipped())
     assert list(requests.left_out) == [INFINITE]
     assert "infinite" in requests.left_out[INFINITE]
-
-
-def test_only_the_columns_of_the_rows_are_written() -> None:
-    rows = replace(ROWS, columns=(1,))
-    assert [list(values) for _, values in rows.values()] == [
-        [] if np.isnan(value) else [1] for value in VALUES[:, 1]
-    ]
-    assert rows.finite()[1].keys() == {INFINITE}
-    assert replace(ROWS, columns=(0, 2)).finite()[1] == {}

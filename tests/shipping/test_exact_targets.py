@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from messages import naming
 from tree_cases import CASES, NUM_FEATURES, XGBOOST, deep, forest, timestamps, values_around, zeros_as_missing
@@ -24,7 +22,7 @@ from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shapes import Features
-from ltrbench.shipping.target import Linear, ShippedModel, Target
+from ltrbench.shipping.target import ShippedModel, Target
 from ltrbench.shipping.targets.c import CTarget
 from ltrbench.shipping.targets.onnx import OnnxTarget
 from ltrbench.shipping.targets.treelite import TreeliteTarget
@@ -141,19 +139,6 @@ def test_large_trees_with_zeros_as_missing_values_are_shipped_where_splits_are_n
         TreeliteTarget().export(shipped(ensemble))
 
 
-@each_target
-def test_a_linear_model_is_refused(target: Target) -> None:
-    linear = ShippedModel("a model", ("a",), Linear(np.ones(1)))
-    with pytest.raises(ConfigError, match=naming("linear", target.name, "--to solr")):
-        target.export(linear)
-
-
-@each_target
-def test_a_model_gives_the_same_bytes_each_time(target: Target) -> None:
-    ensemble = forest(5)
-    assert target.export(shipped(ensemble)).files == target.export(shipped(ensemble)).files
-
-
 @pytest.mark.parametrize("scale", [1.6e9, 1.6e12])
 def test_the_float32_form_of_onnx_sends_every_time_where_it_went(scale: float) -> None:
     """Its leaf values are exact here: the scores are counts."""
@@ -184,44 +169,7 @@ def test_the_float64_form_of_xgboost_differs_by_the_rounding_of_its_float32_sum_
     assert 0 < errors.max() <= bound
 
 
-def test_more_threads_of_onnxruntime_change_the_last_bits_only() -> None:
-    ensemble = forest(200, base_score=0.3)
-    features = values_around(ensemble)
-    content = OnnxTarget().export(shipped(ensemble)).files["model.onnx"]
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 4
-    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    (scores,) = session.run(["scores"], {"features": features})
-    bound = 2 * (len(ensemble.trees) + 1) * 2.0**-53 * largest_leaves(ensemble)  # both sums are rounded
-    np.testing.assert_allclose(scores, ensemble_scores(ensemble, features), rtol=0, atol=bound)
-
-
-def test_a_form_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ConfigError, match=naming("form", "float16", "float32, float64")):
-        OnnxTarget(form="float16")  # type: ignore[arg-type]
-
-
 def test_without_a_compiler_c_source_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     model = shipped(forest(1))
     assert CTarget().engine(model, CTarget().export(model)) is None
-
-
-def test_c_source_that_ltrbench_does_not_write_is_not_compiled() -> None:
-    model = shipped(forest(1))
-    export = CTarget().export(model)
-    other = export.files["model.c"] + b"/* changed */\n"
-    with pytest.raises(ConfigError, match=naming("model.c", "Ship the model")):
-        CTarget().engine(model, replace(export, files={"model.c": other}))
-
-
-def test_a_compiler_that_fails_is_named_with_its_message(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compiler = tmp_path / "cc"
-    compiler.write_text("#!/bin/sh\necho no such header >&2\nexit 1\n")
-    compiler.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    model = shipped(forest(1))
-    with pytest.raises(ConfigError, match=naming(str(compiler), "no such header", "PATH")):
-        CTarget().engine(model, CTarget().export(model))

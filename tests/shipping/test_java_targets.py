@@ -16,7 +16,7 @@ from java_engine_cases import (
 )
 from messages import naming
 
-from ltrbench.errors import ConfigError, ResultError
+from ltrbench.errors import ConfigError
 from ltrbench.models.float32 import float32_texts
 from ltrbench.models.solr_file import LINEAR_CLASS, NORMALIZER_CLASS, SOLR_SLACK, TREES_CLASS
 from ltrbench.models.trees import Node, ensemble_scores
@@ -92,14 +92,6 @@ def test_a_threshold_between_two_float32_stays_between_them(target: Target, thre
     check_scores(target, ensemble, around_thresholds(ensemble, 1))
 
 
-@pytest.mark.parametrize("depth", [0, 1, 60])
-@every_target
-def test_deep_trees_and_single_leaves_are_scored(target: Target, depth: int) -> None:
-    ensemble = of_one(deep(depth))
-    features = np.arange(3.0 * depth + 3, dtype=np.float32).reshape(-1, 3) - 2
-    check_scores(target, ensemble, features)
-
-
 @every_target
 def test_weights_and_the_base_score_are_rounded_as_in_a_float32_model(target: Target) -> None:
     check_scores(target, random_ensemble(dtype="float32"), np.zeros((1, 3), dtype=np.float32))
@@ -172,11 +164,6 @@ def test_missing_values_need_trees_and_a_version_that_has_them() -> None:
     assert "absent=missing" in limited.limits[MISSING_VALUES]
 
 
-def test_ranklib_refuses_a_linear_model() -> None:
-    with pytest.raises(ConfigError, match=naming("a_model", "ranklib", "--to solr")):
-        RankLibTarget().export(shipped(Linear(np.ones(3))))
-
-
 def test_ranklib_is_given_the_number_of_each_name() -> None:
     export = RankLibTarget().export(shipped(random_ensemble()))
     assert next(iter(export.files)) == "model.xml"
@@ -196,28 +183,6 @@ def test_solr_is_given_both_files_in_the_order_of_the_upload() -> None:
     listed = [feature["name"] for feature in json.loads(export.files["features.json"])]
     assert listed == ["feature 0", "feature 1"]  # no tree uses the last one
     assert any("1 of 3" in note for note in export.notes)
-
-
-def test_a_feature_store_is_named_in_both_files() -> None:
-    model, target = shipped(random_ensemble()), SolrTarget(store="shop")
-    files = target.export(model).files
-    assert json.loads(files["model.json"])["store"] == "shop"
-    assert {feature["store"] for feature in json.loads(files["features.json"])} == {"shop"}
-    check_scores(target, random_ensemble(), np.zeros((1, 3), dtype=np.float32))
-
-
-@pytest.mark.parametrize("field", ["collection", "store"])
-def test_names_of_solr_are_checked(field: str) -> None:
-    with pytest.raises(ConfigError, match=naming(field, "a b")):
-        SolrTarget(**{field: "a b"})
-
-
-def test_names_of_the_model_are_checked() -> None:
-    model = shipped(random_ensemble())
-    with pytest.raises(ConfigError, match=naming("a}b")):
-        SolrTarget().export(replace(model, name="a}b"))
-    with pytest.raises(ConfigError, match=naming("twice", "Rename")):
-        SolrTarget().export(replace(model, feature_names=("twice", "twice", "c")))
 
 
 def tiny_model() -> tuple[ShippedModel, Features]:
@@ -266,19 +231,6 @@ def test_a_note_names_the_features_that_solr_scales() -> None:
     assert not any("norm" in note for note in SolrTarget().export(shipped(of_one(deep(3)))).notes)
 
 
-def test_a_note_names_the_features_with_lossy_thresholds() -> None:
-    root = InnerNode(0, 1.7e12, True, InnerNode(0, 1e-35, True, Leaf(1.0), Leaf(2.0)), Leaf(3.0))
-    notes = SolrTarget().export(shipped(of_one(root))).notes
-    assert any("feature 0" in note and "closest" in note for note in notes)
-
-
-@pytest.mark.slow
-def test_a_note_names_the_size_of_a_model_above_the_limit_of_zookeeper() -> None:
-    export = SolrTarget().export(shipped(random_ensemble(num_trees=5000)))
-    size = len(export.files["model.json"])
-    assert any(f"{size:,}" in note and "ZooKeeper" in note for note in export.notes)
-
-
 def test_a_linear_model_is_a_float32_sum_in_the_order_of_the_features() -> None:
     weights = np.array([0.1, 0.0, -2.0])
     features = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
@@ -317,15 +269,6 @@ def test_solr_adds_its_slack_and_multiplies_by_the_weight() -> None:
     assert solr_scores(record_of(), [0, float(bound), float(above)]) == [2, 2, 4]
 
 
-def test_a_feature_that_is_not_listed_ends_the_tree_with_zero() -> None:
-    inner = SPLIT | {"feature": "b"}
-    assert solr_scores(record_of(SPLIT | {"left": inner}), [0, 1]) == [0, 4]
-
-
-def test_a_leaf_without_a_value_is_zero() -> None:
-    assert solr_scores(record_of({}), [0]) == [0]
-
-
 def test_a_normalizer_is_applied_to_the_value() -> None:
     norm = {"class": NORMALIZER_CLASS, "params": {"avg": "1", "std": "0.5"}}
     record = record_of(features=[{"name": "a", "norm": norm}])
@@ -362,22 +305,6 @@ REFUSED = {
         features=[{"name": "a", "norm": {"class": NORMALIZER_CLASS, "params": {"avg": "0", "std": "0"}}}]
     ),
 }
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_the_simulator_refuses_what_solr_cannot_load(case: str) -> None:
-    with pytest.raises(ResultError, match=naming("Solr", "Export")):
-        solr_scores(REFUSED[case], [0.0])
-
-
-def test_the_simulator_reads_what_solr_loads() -> None:
-    assert solr_scores(record_of(**LINEAR), [2.0]) == [3.0]
-
-
-def test_nesting_without_end_is_refused() -> None:
-    content = b'{"features":' + b"[" * 100_000
-    with pytest.raises(ResultError, match=naming("Solr", "nested")):
-        parse_solr(content, STORE.encode(), ("a",))
 
 
 def test_answers_of_solr_are_read() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,22 +15,19 @@ from xgboost_cases import (
     KINDS,
     LARGEST,
     around_thresholds,
-    deep,
     fitted,
     leaf_values_of,
     random_ensemble,
 )
 
-from ltrbench.errors import ConfigError, ResultError
+from ltrbench.errors import ConfigError
 from ltrbench.models.trees import LARGEST_ZERO, Node, ensemble_scores
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.shapes import Features
 from ltrbench.shipping.simulators.plugins import (
-    MOST_TREE_LEVELS,
     LearningToRankPlugin,
     offset_above_zero,
     parse_forest,
-    parse_linear,
     with_absent_as_zero,
 )
 from ltrbench.shipping.target import MISSING_VALUES, Export, Linear, ShippedModel
@@ -123,40 +119,6 @@ def test_a_threshold_above_every_float32_is_the_largest_one() -> None:
     check_scores(ElasticsearchTarget(absent="missing"), ensemble, values)
 
 
-@pytest.mark.parametrize("depth", [0, 1, 60, MOST_TREE_LEVELS])
-def test_deep_trees_reach_their_leaves(depth: int) -> None:
-    ensemble = of_one(deep(depth))
-    check_scores(OpenSearchTarget(absent="missing"), ensemble, around_thresholds(ensemble, 3))
-
-
-def test_trees_deeper_than_the_json_of_the_engine_are_refused() -> None:
-    with pytest.raises(ConfigError, match=naming(MOST_TREE_LEVELS + 1, MOST_TREE_LEVELS, "max_depth")):
-        ElasticsearchTarget(absent="missing").export(shipped(of_one(deep(MOST_TREE_LEVELS + 1))))
-
-
-def test_a_note_names_the_levels_of_deep_trees() -> None:
-    def notes(depth: int) -> str:
-        return " ".join(OpenSearchTarget(absent="missing").export(shipped(of_one(deep(depth)))).notes)
-
-    assert "60 levels" in notes(60)
-    assert "levels" not in notes(20)
-
-
-@pytest.mark.slow
-def test_ten_thousand_trees_have_the_scores_of_the_reference() -> None:
-    ensemble = random_ensemble(10_000, "<", "float32", num_leaves=4)
-    features = np.random.default_rng(3).normal(size=(50, 3)).astype(np.float32)
-    check_scores(OpenSearchTarget(absent="missing"), ensemble, features)
-
-
-def test_a_model_without_trees_is_one_leaf() -> None:
-    features = np.zeros((2, 3), dtype=np.float32)
-    check_scores(ElasticsearchTarget(absent="missing"), Ensemble((), base_score=0.5), features)
-    np.testing.assert_array_equal(
-        scores_of(ElasticsearchTarget(absent="missing"), shipped(Ensemble(())), features), [0, 0]
-    )
-
-
 def test_the_offset_does_not_swap_documents() -> None:
     ensemble = random_ensemble(50, "<", "float32")
     features = np.random.default_rng(5).normal(size=(2000, 3)).astype(np.float32)
@@ -191,13 +153,6 @@ def test_a_given_offset_replaces_the_bound_and_a_note_names_both() -> None:
     np.testing.assert_array_equal(scores, ensemble_scores(ensemble, features) + np.float32(5.5))
     assert any("5.5" in note and repr(bound) in note for note in export.notes)
     assert OpenSearchTarget(offset=0.0).export(shipped(ensemble)).offset == 0
-
-
-def test_models_without_negative_scores_have_no_offset() -> None:
-    stump = of_one(InnerNode(0, 0.5, False, Leaf(0.0), Leaf(1.0)), base_score=0.25)
-    export = ElasticsearchTarget(absent="missing").export(shipped(stump))
-    assert export.offset == 0
-    assert [tree["nodeid"] for tree in json.loads(export.files["model.json"])] == [0, 0]
 
 
 # Missing values and zeros
@@ -274,12 +229,6 @@ def test_a_missing_value_goes_where_zero_goes(comparison: str) -> None:
         assert zero == missing == ensemble_scores(trees, values)[0]
 
 
-def test_features_that_were_never_missing_in_lightgbm_have_no_limit() -> None:
-    ensemble, features = fitted("lightgbm", "dense")
-    export = ElasticsearchTarget(version="8.9").export(shipped(ensemble, features.shape[1]))
-    assert MISSING_VALUES not in export.limits
-
-
 def test_versions_of_opensearch_differ_in_absent_features() -> None:
     versions = ("2.19", "3.1.0", "3.2", "3.7", "3.8", "3.10", "4.0")
     meanings = [OpenSearchTarget(version=version).absent_features for version in versions]
@@ -290,32 +239,6 @@ def test_versions_of_elasticsearch_differ_in_absent_features() -> None:
     versions = ("7.17.10", "8.9.2", "8.11.4", "8.18", "9.0.3")
     meanings = [ElasticsearchTarget(version=version).absent_features for version in versions]
     assert meanings == ["zero", "zero", "missing", "missing", "missing"]
-
-
-def test_notes_say_what_absent_features_are() -> None:
-    def notes(target: LearningToRankPlugin) -> str:
-        return " ".join(target.export(shipped(of_one(Leaf(1.0)))).notes)
-
-    for target in TARGETS:
-        assert ("absent=zero" in notes(target)) == (target.absent_features == "missing")
-    assert "right in every split" in notes(OpenSearchTarget(version="3.5"))
-    assert "absent=zero" not in notes(OpenSearchTarget(absent="zero"))
-
-
-@pytest.mark.parametrize(
-    ("options", "parts"),
-    [
-        ({"version": "latest"}, ("latest", 3.8)),
-        ({"absent": "zero", "version": "3.5"}, ("zero", 3.5, 3.8)),
-        ({"absent": "nan"}, ("nan", "missing", "zero")),
-        ({"form": "onnx"}, ("onnx", "xgboost", "linear")),
-        ({"offset": -1.0}, ("offset", -1.0)),
-        ({"offset": float("nan")}, ("offset", "nan")),
-    ],
-)
-def test_options_are_checked(options: dict[str, Any], parts: tuple[object, ...]) -> None:
-    with pytest.raises(ConfigError, match=naming(*parts)):
-        OpenSearchTarget(**options)
 
 
 # RankLib's format
@@ -393,12 +316,6 @@ def test_an_absent_feature_is_zero_in_ranklibs_format(target: LearningToRankPlug
             assert (MISSING_VALUES in target.export(model).limits) == (missing_left != (threshold >= 0))
 
 
-def test_ranklibs_format_needs_trees_and_no_version_with_missing_values() -> None:
-    with pytest.raises(ConfigError, match=naming("ranklib", "a_model", "form")):
-        ElasticsearchTarget(form="ranklib").export(shipped(Linear(np.zeros(3))))
-    assert OpenSearchTarget(form="ranklib", version="3.5", absent="zero").absent_features == "zero"
-
-
 def test_a_given_offset_is_added_last_in_ranklibs_format() -> None:
     ensemble = random_ensemble(30, "<", "float32")
     features = np.random.default_rng(5).normal(size=(100, 3)).astype(np.float32)
@@ -425,23 +342,6 @@ def test_linear_models_sum_weights_times_features_in_float32(target: LearningToR
     export = target.export(model)
     assert MISSING_VALUES in export.limits
     assert json.loads(export.files["upload.json"])["model"]["model"]["type"] == "model/linear"
-
-
-def test_a_note_says_that_negative_weights_may_give_negative_scores() -> None:
-    def notes(weight: float) -> str:
-        return " ".join(ElasticsearchTarget().export(shipped(Linear(np.array([weight, 1.0, 1.0])))).notes)
-
-    assert "constant_score" in notes(-1.0)
-    assert "constant_score" not in notes(1.0)
-
-
-def test_a_form_that_does_not_fit_the_model_is_refused() -> None:
-    with pytest.raises(ConfigError, match=naming("xgboost", "a_model", "form")):
-        ElasticsearchTarget(form="xgboost").export(shipped(Linear(np.zeros(3))))
-    with pytest.raises(ConfigError, match=naming("linear", "a_model", "form")):
-        ElasticsearchTarget(form="linear").export(shipped(of_one(Leaf(1.0))))
-    with pytest.raises(ConfigError, match=naming("a_model", "float32")):
-        ElasticsearchTarget().export(shipped(Linear(np.array([1e39, 0, 0]))))
 
 
 # Uploads
@@ -530,44 +430,10 @@ def parsed(definition: Any) -> Any:
     return parse_forest(text, ["a"], ("rank:pairwise",), "missing")
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_trees_that_the_plugins_refuse_are_refused(change: str) -> None:
-    tree = copy.deepcopy(TREE)
-    CHANGES[change][0](tree)
-    with pytest.raises(ResultError, match=naming("tree 0", *CHANGES[change][1])):
-        parsed([tree])
-
-
-@pytest.mark.parametrize("name", ["nodeid", "depth", "split", "split_condition", "yes", "no", "children"])
-def test_a_split_without_a_field_is_refused(name: str) -> None:
-    tree = {field: value for field, value in TREE.items() if field != name}
-    with pytest.raises(ResultError, match=naming("tree 0", name)):
-        parsed([tree])
-
-
-@pytest.mark.parametrize(
-    "definition",
-    [
-        *([], {}, 7, {"splits": []}, {"objective": "rank:pairwise"}, {"splits": [TREE], "extra": 1}),
-        {"splits": [TREE], "objective": "binary:logistic"},
-        *("", "[", "[NaN]", '[{"nodeid":0,"leaf":NaN}]', '[{"nodeid":0,"nodeid":0,"leaf":1.0}]', "[" * 10**6),
-    ],
-)
-def test_definitions_that_the_plugins_refuse_are_refused(definition: Any) -> None:
-    with pytest.raises(ResultError, match=naming("plug-in")):
-        parsed(definition)
-
-
 def test_both_forms_of_a_definition_are_read() -> None:
     values = np.array([[0.0], [1.0], [np.nan]], dtype=np.float32)
     for definition in ([TREE], {"splits": [TREE]}, {"objective": "rank:pairwise", "splits": [TREE]}):
         np.testing.assert_array_equal(parsed(definition).scores(values), [1.0, 2.0, 1.0])
-
-
-@pytest.mark.parametrize("definition", ["[]", '{"z": 1.0}', '{"a": "1"}', '{"a": 1e39}', '{"a": true}'])
-def test_weights_that_the_plugins_refuse_are_refused(definition: str) -> None:
-    with pytest.raises(ResultError, match=naming("plug-in")):
-        parse_linear(definition, ["a"])
 
 
 def test_the_engine_reads_the_written_files() -> None:

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from messages import naming
 from xgboost_cases import BACKENDS, KINDS, around_thresholds, fitted, random_ensemble
 
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.errors import ConfigError
 from ltrbench.metrics import DEFAULT
 from ltrbench.models.trees import LARGEST_ZERO, ensemble_scores
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
@@ -90,39 +88,6 @@ def test_a_model_of_lightgbm_is_the_file_that_lightgbm_wrote(
     np.testing.assert_array_equal(TARGET.engine(model, export).scores(features), ranker.predict(features))
     assert not any("SHAP" in note for note in export.notes)
     assert not export.limits
-
-
-def test_the_engine_is_the_installed_package() -> None:
-    model = shipped(random_ensemble(), 3)
-    export = TARGET.export(model)
-    engine = TARGET.engine(model, export)
-    assert not engine.is_simulated
-    assert (engine.name, engine.score_dtype) == ("LightGBM", "float64")
-    assert export.offset == 0
-    assert list(export.files) == ["model.txt"]
-    assert "model.txt" in export.request
-    assert any("SHAP" in note for note in export.notes)
-    assert engine.scores(np.zeros((0, 3), dtype=np.float32)).shape == (0,)
-
-
-def test_linear_models_are_refused() -> None:
-    with pytest.raises(ConfigError, match=naming("a_model", "lightgbm", "--to")):
-        TARGET.export(shipped(Linear(np.zeros(2)), 2))
-
-
-@pytest.mark.parametrize(
-    ("names", "parts"),
-    [
-        (("f0", "größe"), None),
-        (("query length", "b"), ("underscores",)),
-        (("tf[title]", "b"), ("Column_0", "order")),
-    ],
-)
-def test_renamed_features_have_a_note(names: tuple[str, ...], parts: tuple[str, ...] | None) -> None:
-    notes = TARGET.export(ShippedModel("a_model", names, stump(0.5))).notes
-    about_names = [note for note in notes if "names of" in note]
-    assert bool(about_names) == (parts is not None)
-    assert all(part in about_names[0] for part in parts or ())
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,6 @@ from ltrbench.shipping.probes import rounding_bounds, score_dtype_of
 from ltrbench.shipping.simulators.vespa import (
     COMPILED,
     FAST_FOREST,
-    VESPA_RULES,
     VM_FOREST,
     import_lightgbm,
     import_xgboost,
@@ -170,19 +169,6 @@ def test_models_are_certified(target: VespaTarget, backend: str) -> None:
     assert (certificate.status, certificate.reason) == (CERTIFIED, "")
 
 
-@every_target
-def test_single_trees_leaves_and_deep_trees_are_scored(target: VespaTarget) -> None:
-    for name in ("one tree", "one leaf", "depth 60", "no tree", "symmetric"):
-        check_scores(target, CASES[name], values_around(CASES[name]))
-
-
-@pytest.mark.slow
-@every_target
-def test_ten_thousand_trees_are_scored(target: VespaTarget) -> None:
-    ensemble = forest(10_000, num_leaves=3, threshold_dtype="float32")
-    check_scores(target, ensemble, values_around(ensemble, 60))
-
-
 # Naive dumps
 
 
@@ -249,28 +235,12 @@ def imported(ensemble: Ensemble, use_fast_forest: bool = False) -> Any:
 
 
 @pytest.mark.slow
-def test_many_large_trees_are_a_vm_forest() -> None:
-    large = forest(900, num_leaves=16)
-    assert imported(large).way == VM_FOREST
-    assert imported(forest(900, num_leaves=12)).way == COMPILED  # no tree has more than 12 leaves
-    assert imported(forest(100, num_leaves=16)).way == COMPILED  # short paths
-    assert imported(large, use_fast_forest=True).way == FAST_FOREST
-    check_scores(VespaTarget(), large, values_around(large))
-
-
-@pytest.mark.slow
 def test_forests_of_more_than_25_000_leaves_are_a_vm_forest() -> None:
     large = forest(100, num_leaves=251)
     assert imported(large).way == VM_FOREST
     assert imported(forest(100, num_leaves=250)).way == COMPILED
     assert imported(large, use_fast_forest=True).way == FAST_FOREST
     check_scores(VespaTarget(), large, values_around(forest(2)))
-
-
-def test_one_tree_is_no_forest() -> None:
-    assert imported(forest(1), use_fast_forest=True).way == COMPILED
-    assert imported(forest(2), use_fast_forest=True).way == FAST_FOREST
-    assert imported(forest(1, base_score=0.5), use_fast_forest=True).way == FAST_FOREST
 
 
 def test_a_constant_in_the_sum_ends_the_forest() -> None:
@@ -292,24 +262,12 @@ def test_a_fast_forest_sums_alternately_from_the_last_tree() -> None:
     assert scores.tolist() == [first + (order[1] + order[3])]
 
 
-def test_a_fast_forest_has_one_sum_from_65_leaves_on_and_none_from_2049_on() -> None:
-    wide, widest = forest(5, num_leaves=65), forest(2, num_leaves=2049)
-    features = values_around(wide)
-    assert imported(wide, use_fast_forest=True).way == FAST_FOREST
-    check_scores(VespaTarget(fast_forest=True), wide, features)
-    assert imported(widest, use_fast_forest=True).way == COMPILED
-
-
 def test_objectives_transform_the_score() -> None:
     content = json.loads(VespaTarget().export(shipped(of_one(Leaf(0.5)))).files[FILE])
     expected = {"binary sigmoid:1": 1 / (1 + np.exp(-0.5)), "poisson": np.exp(0.5), "lambdarank": 0.5}
     for objective, score in expected.items():
         forest = vespa_forest(import_lightgbm(json.dumps({**content, "objective": objective}).encode(), {}))
         assert forest.scores(np.zeros((1, 1), dtype=np.float32)).tolist() == [score]
-
-
-def test_every_rule_names_its_source() -> None:
-    assert all(rule.sentence and rule.source for rule in VESPA_RULES)
 
 
 # Missing values and infinity
@@ -366,29 +324,6 @@ def test_a_linear_model_is_a_ranking_expression() -> None:
     assert set(export.limits) == {MISSING_VALUES}
     expected = sum(weight * features[:, place].astype(np.float64) for place, weight in enumerate(weights))
     np.testing.assert_array_equal(scores_of(VespaTarget(), model, features), expected)
-
-
-def test_weights_of_zero_are_a_constant() -> None:
-    scores = scores_of(
-        VespaTarget(), shipped(Linear(np.zeros(NUM_FEATURES))), np.ones((2, 6), dtype=np.float32)
-    )
-    assert scores.tolist() == [0, 0]
-
-
-def test_a_form_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(ConfigError, match=naming("lightgbm", "a model", "form")):
-        VespaTarget(form="lightgbm").export(shipped(Linear(np.ones(NUM_FEATURES))))
-    with pytest.raises(ConfigError, match=naming("expression", "a model", "form")):
-        VespaTarget(form="expression").export(shipped(forest(1)))
-    with pytest.raises(ConfigError, match=naming("a model", "finite")):
-        VespaTarget().export(shipped(Linear(np.full(NUM_FEATURES, np.inf))))
-
-
-@pytest.mark.parametrize("options", [{"form": "onnx"}, {"phase": "third"}, {"schema": "a b"}])
-def test_options_are_checked(options: dict[str, Any]) -> None:
-    ((name, value),) = options.items()
-    with pytest.raises(ConfigError, match=naming(name, value)):
-        VespaTarget(**options)
 
 
 # Names and files
@@ -466,43 +401,6 @@ def lightgbm_dump(**changes: Any) -> bytes:
     ).encode()
 
 
-@pytest.mark.parametrize(
-    ("changes", "parts"),
-    [
-        ({"threshold": "1||2", "decision_type": "=="}, ("decision_type", "==")),
-        ({"decision_type": None}, ("decision_type", None)),
-        ({"threshold": 1e999}, ("Infinity", "name")),
-        ({"threshold": None}, ("None",)),
-        ({"threshold": "x"}, ("'x'",)),
-        ({"split_feature": 1}, ("split_feature", 1)),
-        ({"left_child": None}, ("not an object",)),
-        ({"left_child": {"leaf_value": float("nan")}}, ("NaN",)),
-    ],
-)
-def test_dumps_of_lightgbm_that_vespa_refuses_are_refused(changes: Any, parts: tuple[object, ...]) -> None:
-    with pytest.raises(ResultError, match=naming("Vespa", *parts)):
-        import_lightgbm(lightgbm_dump(**changes), {"a": 0})
-
-
-@pytest.mark.parametrize("name", ["objective", "feature_names", "tree_info", "pandas_categorical"])
-def test_a_dump_of_lightgbm_without_a_field_is_refused(name: str) -> None:
-    record = {key: value for key, value in json.loads(lightgbm_dump()).items() if key != name}
-    with pytest.raises(ResultError, match=naming("Vespa", name)):
-        import_lightgbm(json.dumps(record).encode(), {"a": 0})
-
-
-@pytest.mark.parametrize("content", [b"", b"[", b"7", b"[]", b"{}", b"[" * 10**5])
-def test_other_files_are_refused(content: bytes) -> None:
-    for read in (import_lightgbm, import_xgboost):
-        with pytest.raises(ResultError, match=naming("Vespa")):
-            read(content, {"a": 0})
-
-
-def test_a_name_that_is_not_a_feature_is_refused() -> None:
-    with pytest.raises(ResultError, match=naming("'a'", "expression")):
-        import_lightgbm(lightgbm_dump(), {"b": 0})
-
-
 def test_texts_are_thresholds_of_lightgbm_and_absent_fields_have_the_values_of_java() -> None:
     values = np.array([[0.0], [0.5], [np.nan]], dtype=np.float32)
     text = vespa_forest(import_lightgbm(lightgbm_dump(threshold="0.5"), {"a": 0}))
@@ -521,22 +419,6 @@ def test_dumps_of_xgboost_have_float32_thresholds_and_children_in_any_order() ->
         content = json.dumps([{**SPLIT, "children": children}]).encode()
         scores = vespa_forest(import_xgboost(content, {"a": 0})).scores(values)
         assert scores.tolist() == [1.0, 2.0, 2.0]
-
-
-@pytest.mark.parametrize(
-    ("changes", "parts"),
-    [
-        ({"gain": 1.0}, ("gain",)),
-        ({"children": CHILDREN[:1]}, ("two children",)),
-        ({"split": "b"}, ("'b'",)),
-        ({"split_condition": 1e39}, ("inf",)),
-        ({"split_condition": "x"}, ("'x'",)),
-    ],
-)
-def test_dumps_of_xgboost_that_vespa_refuses_are_refused(changes: Any, parts: tuple[object, ...]) -> None:
-    content = json.dumps([{**SPLIT, "children": CHILDREN, **changes}]).encode()
-    with pytest.raises(ResultError, match=naming("Vespa", *parts)):
-        import_xgboost(content, {"a": 0})
 
 
 def test_the_engine_reads_the_written_files() -> None:

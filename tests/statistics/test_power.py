@@ -50,12 +50,6 @@ def test_the_queries_needed_are_the_fewest_that_detect_the_difference(sd: float,
     assert fewer is None or fewer > difference
 
 
-def test_without_spread_two_queries_do_and_under_two_nothing_is_detectable() -> None:
-    assert queries_needed(0.0, 0.005) == 2
-    assert minimum_detectable_difference(0.2, 1) is None
-    assert queries_needed(1.0, 1e-9) is None
-
-
 # Several trainings
 
 
@@ -131,31 +125,6 @@ def test_a_design_has_the_error_and_the_degrees_of_its_inference(seed: int) -> N
     ]:
         assert design.standard_error == pytest.approx(inference.standard_error)
         assert np.array(design.degrees) == pytest.approx(np.array(inference.degrees))
-
-
-def test_each_part_of_the_error_falls_with_its_number() -> None:
-    a, b, shares = replicates(0, 5, 30), replicates(1, 5, 30), np.full(30, 1 / 30)
-    inference = shared_replicates(a, b, shares)
-    parts, design = inference.parts, design_of_replicates(inference)
-    queries, trainings = replace(design, num_queries=90), replace(design, num_trainings=10)
-    assert queries.standard_error**2 == pytest.approx(
-        parts.training + (parts.query + parts.training_by_query) / 3
-    )
-    assert trainings.standard_error**2 == pytest.approx(
-        parts.query + (parts.training + parts.training_by_query) / 2
-    )
-    assert trainings.degrees[0][1] == 10 - 1
-
-
-def test_more_folds_take_away_nothing_of_the_share_that_test_and_training_sets_make() -> None:
-    values = [0.2, 0.5, 0.1]
-    inference = fold_replicates([of_fold(value) for value in values], [0.003] * 3, 0.25)
-    design = design_of_folds(inference, 0.25)
-    variance = np.var(values, ddof=1)
-    assert replace(design, num_folds=12).standard_error ** 2 == pytest.approx((1 / 12 + 0.25) * variance)
-    # The queries' part of the variance over folds is the mean squared standard error of a fold.
-    queries = replace(design, num_queries=2 * design.num_queries)
-    assert queries.standard_error**2 == pytest.approx((1 / 3 + 0.25) * (variance - 0.003 / 2))
 
 
 @settings(max_examples=30, deadline=None)

@@ -9,21 +9,19 @@ from math import sqrt
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from paired_samples import folded, ndcg_like
+from paired_samples import ndcg_like
 from scipy.stats import norm, sem
 
 from ltrbench.statistics import (
     PairedSample,
     expected_best,
     geo_risk,
-    risks,
     simultaneous_intervals,
     t_risk,
     u_risk,
     winner_intervals,
 )
-from ltrbench.statistics.claims import NEGATIVE, NO_SPREAD
-from ltrbench.statistics.paired import Interval, excludes
+from ltrbench.statistics.paired import excludes
 
 ALPHAS = (0, 1, 5)
 
@@ -68,11 +66,6 @@ def test_t_risk_is_u_risk_in_standard_errors_of_the_weighted_gains() -> None:
     assert of_baseline is None
 
 
-def test_alpha_0_is_the_mean_difference() -> None:
-    sample = folded(3, 60, 4)
-    assert u_risk(sample, 0, alpha=0) == pytest.approx(sample.means - sample.means[0])
-
-
 def test_a_query_of_twice_the_weight_counts_as_two_queries() -> None:
     values = ndcg_like(3, 20) + 0.01
     repeats = np.array([1, 2] * 10)
@@ -81,29 +74,6 @@ def test_a_query_of_twice_the_weight_counts_as_two_queries() -> None:
     for alpha in ALPHAS:
         assert u_risk(weighted, 0, alpha) == pytest.approx(u_risk(repeated, 0, alpha))
         assert geo_risk(weighted, alpha) == pytest.approx(geo_risk(repeated, alpha))
-
-
-def test_queries_and_systems_of_zeros_have_a_geo_risk() -> None:
-    values = np.array([[0.0, 0.5, 0.25], [0.0, 0.25, 0.5], [0.0, 0.0, 0.0]])
-    found = geo_risk(PairedSample.of(values), alpha=1)
-    # A query with zeros only has no deviation but counts in Q; a system with zeros only has the mean 0.
-    assert found[0] == pytest.approx(found[1])
-    assert found[2] == 0
-    assert geo_risk(PairedSample.of(np.zeros((2, 3))), alpha=1) == [0, 0]
-
-
-def test_a_value_that_is_not_available_has_a_reason() -> None:
-    same, other = [0.5, 0.25, 0.75], [0.25, 0.5, 1.0]
-    identical, worse, base = risks(PairedSample.of(np.array([same, other, same])), 2, alpha=1)
-    assert (identical.u_risk, identical.t_risk, identical.note) == (0, None, NO_SPREAD)
-    assert worse.t_risk is not None
-    assert worse.note == ""
-    assert (base.u_risk, base.t_risk, base.note) == (None, None, "")
-    sample = PairedSample.of(np.array([[-0.5, 0.5], [0.5, 0.25]]))
-    assert geo_risk(sample, alpha=1) is None
-    assert [item.note for item in risks(sample, 1, alpha=1)] == [NEGATIVE, NEGATIVE]
-    one_query = risks(PairedSample.of(np.array([[0.5], [0.25]])), 1, alpha=1)[0]
-    assert (one_query.u_risk, one_query.t_risk, one_query.note) == (0.25, None, "one query only")
 
 
 NUM_SETTINGS = 8
@@ -150,13 +120,6 @@ def test_the_intervals_are_the_same_bits_with_one_seed_and_contain_those_of_give
     for row, interval in zip(others, narrow, strict=True):
         of_all = wide[row]
         assert of_all.low < interval.low < interval.high < of_all.high
-
-
-def test_a_single_setting_and_equal_values_have_the_interval_0_to_0() -> None:
-    sample = equal_settings(5)
-    for values in (sample.values[:1], np.repeat(sample.values[:1], 3, axis=0)):
-        intervals = winner_intervals(PairedSample.of(values), 0)
-        assert intervals == [Interval(0.0, 0.0, "max-t")] * len(values)
 
 
 @pytest.mark.parametrize("num_values", [1, 2, 5, 8])

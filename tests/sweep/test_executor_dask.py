@@ -52,6 +52,18 @@ def test_a_worker_with_two_threads_runs_one_job_at_a_time(cluster: Any, tmp_path
 
 
 @pytest.mark.slow
+def test_the_number_of_workers_follows_the_cluster(cluster: Any, tmp_path: Path) -> None:
+    executor = DaskExecutor(scheduler=cluster.scheduler_address)
+    executor.open(executor_works.call, 1)
+    cluster.scale(2)
+    cluster.wait_for_workers(2, timeout=60)
+    futures = [executor.submit(("cores", str(tmp_path / "jobs"))) for _ in range(2)]
+    assert len({future.result(timeout=60)[0] for future in futures}) == 2
+    assert executor.num_workers == 2
+    executor.close()
+
+
+@pytest.mark.slow
 def test_a_cluster_of_others_stays_and_its_job_ends_with_close(cluster: Any, tmp_path: Path) -> None:
     executor = DaskExecutor(scheduler=cluster.scheduler_address)
     executor.open(executor_works.call, 0)
@@ -70,17 +82,6 @@ def test_a_cluster_of_others_stays_and_its_job_ends_with_close(cluster: Any, tmp
     again.open(executor_works.call, 0)
     assert again.submit(("square", 3)).result(timeout=60) == 9
     again.close()
-
-
-@pytest.mark.slow
-def test_the_number_of_workers_follows_the_cluster(cluster: Any, tmp_path: Path) -> None:
-    executor = DaskExecutor(scheduler=cluster.scheduler_address)
-    executor.open(executor_works.call, 1)
-    cluster.scale(2)
-    futures = [executor.submit(("cores", str(tmp_path / "jobs"))) for _ in range(2)]
-    assert len({future.result(timeout=60)[0] for future in futures}) == 2
-    assert executor.num_workers == 2
-    executor.close()
 
 
 @pytest.mark.slow

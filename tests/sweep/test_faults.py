@@ -1,4 +1,4 @@
-"""Sweeps survive: kills, interruptions, full disks, damaged plans, crashes, two commands."""
+"""Sweeps survive: kills, interruptions, full disks, crashes, two commands."""
 
 from __future__ import annotations
 
@@ -127,23 +127,6 @@ def test_a_disk_that_is_full_before_the_first_job_leaves_no_part_of_the_plan(tmp
     assert not list((tmp_path / SWEEP).glob("plan/.*"))
     done(*words, folder=tmp_path)
     assert all_finished(tmp_path / SWEEP, 2)
-
-
-def test_the_same_command_repairs_a_truncated_plan_and_keeps_the_finished_runs(tmp_path: Path) -> None:
-    words = prepare(tmp_path, "model=slow", "seed=1,2,3", "hydra.sweep.subdir=seed${seed}")
-    done(*words, folder=tmp_path)
-    sweep = tmp_path / SWEEP
-    entries = [sweep / "plan" / f"{number}.json" for number in (1, 2)]
-    before = [path.read_bytes() for path in entries]
-    for path in (*entries, sweep / "plan/sweep.json"):
-        path.write_bytes(path.read_bytes()[:10])
-    refused = done("resume", SWEEP, folder=tmp_path, check=2)
-    assert all(part in refused.stderr for part in ("plan/", "hydra.sweep.dir"))
-    ended = done(*words, folder=tmp_path)
-    assert all(f"plan/{name}.json" in ended.stderr for name in ("1", "2", "sweep"))
-    assert [path.read_bytes() for path in entries] == before
-    assert len(fits(tmp_path)) == 3
-    assert "3 finished" in done("status", SWEEP, folder=tmp_path).stdout
 
 
 @pytest.mark.usefixtures("migrated_store")

@@ -103,13 +103,6 @@ def test_the_content_of_the_data_is_in_the_key_and_neither_its_path_nor_its_cach
     assert drafted("data=letor", f"data.train={second}").digest != before[0]
 
 
-def test_the_archive_that_data_fetch_downloads_is_not_in_the_key(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("".join(f"{line % 3} qid:{line // 4} 1:{line}\n" for line in range(80)))
-    words = ["data=letor", f"data.train={tmp_path / 'a.txt'}"]
-    archive = "{file: a.zip, size: 1, into: a, max_unpacked_gb: 1, licence: free, page: none, sha256: %s}"
-    assert drafted(*words, f"+data.fetch={archive % ('a' * 64)}").digest == drafted(*words).digest
-
-
 def test_a_changed_byte_in_computing_code_changes_the_key(tmp_path: Path) -> None:
     package = tmp_path / "ltrbench"
     shutil.copytree(ROOT / "ltrbench", package, ignore=shutil.ignore_patterns("__pycache__"))

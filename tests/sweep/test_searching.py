@@ -286,17 +286,3 @@ def test_a_model_without_a_setting_to_search_is_refused(
 def test_pruning_needs_the_early_stopping_of_the_model_itself() -> None:
     with pytest.raises(ConfigError, match=naming("search.pruning", "median", "null", "ndcg@10")):
         drafted(*SYNTHETIC, "search.pruning=median", "model.early_stopping=null")
-
-
-def test_a_damaged_trial_is_planned_again_under_the_number_of_its_run(tmp_path: Path) -> None:
-    words = [*SYNTHETIC, "search.trials=3"]
-    command = Command(tmp_path, [drafted(*words)])
-    choices = command.rounds()[1]
-    for number in (1, 2):
-        (tmp_path / f"plan/{number}.json").write_text("{")
-    again = Command(tmp_path, [drafted(*words)])
-    assert again.rounds()[0] == []
-    assert {number: job.digest for number, job in again.plan.jobs.items()} == {
-        number: job.digest for number, job in command.plan.jobs.items()
-    }
-    assert settings_of_choice(again.searches.searches[0].choice()) == settings_of_choice(choices[0])

@@ -8,7 +8,6 @@ each pair comes from the specification of that objective, `ltrbench.native.objec
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 import click
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
 
 from ltrbench.cli.console import JSON_OPTION, PATH, READ_OPTION, echo, echo_json, read, split_settings
 from ltrbench.errors import ConfigError, DataError, did_you_mean
@@ -148,23 +148,12 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
 
 def _value(key: str, text: str, declared: Any) -> Any:
     """Parses a setting of `PairSettings` as its declared type; `check_settings` checks its range later."""
-    possible = get_args(declared) or (declared,)
-    if text == "none" and type(None) in possible:
+    if text == "none" and type(None) in get_args(declared):
         return None
-    if bool in possible:
-        if text not in ("true", "false"):
-            raise ConfigError(f"--set {key}={text}: the value must be true or false.")
-        return text == "true"
-    if str in possible:
-        return text
     try:
-        number = int(text) if int in possible else float(text)
-    except ValueError:
-        number = float("nan")
-    if not math.isfinite(number):
-        kind = "whole number, or none" if int in possible else "finite number"
-        raise ConfigError(f"--set {key}={text}: the value must be a {kind}.")
-    return number
+        return TypeAdapter(declared, config={"allow_inf_nan": False}).validate_python(text)
+    except ValidationError as error:
+        raise ConfigError(f"--set {key}={text}: {error.errors()[0]['msg']}.") from None
 
 
 def _refuse_infinite(scores: Scores, score_file: Path) -> None:
@@ -342,11 +331,9 @@ def _sums(shown: Sequence[Mapping[str, Any]]) -> list[str]:
 def walkthrough_verb() -> None:
     """Explains LambdaMART step by step on ten documents.
 
-    The native engine computes every number.
+    The native engine computed every number.
 
     \b
         python -m ltrbench walkthrough
     """
-    from ltrbench.cli.lesson import tell
-
-    echo(tell())
+    echo(Path(__file__).parents[1].joinpath("walkthrough.md").read_text(encoding="utf-8").rstrip())

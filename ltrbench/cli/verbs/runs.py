@@ -14,7 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -37,11 +37,9 @@ from ltrbench.cli.console import (
 )
 from ltrbench.cli.mirroring import recorded_store
 from ltrbench.errors import ConfigError, DataError, ResultError, TrackingError
-from ltrbench.models.trees import Ensemble, Leaf, Node
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import trees_of
 from ltrbench.runs import (
-    MODEL_FOLDER,
     RESULT_FILE,
     Run,
     class_and_folder_of_model,
@@ -711,57 +709,17 @@ def trees_verb(run: Path, first: int | None, as_list: bool, output: Path | None,
     from ltrbench.plots.tree_views import as_lines, as_nested, draw_trees
 
     finished = read_run(run)
-    with _refusing_what_cannot_be_shown(run):
-        ensemble = trees_of(load_model(finished, ranker))
-        shown = replace(ensemble, trees=ensemble.trees[:first])
-        names = _feature_names(finished, ensemble)
-        if output is not None:
-            if output.suffix.lower() != ".png":
-                raise ConfigError(f"--output {output}: only PNG pictures are supported; name it FILE.png.")
-            drawn = replace(ensemble, trees=ensemble.trees[: first or DRAWN])
-            with replaced(output) as partial:
-                draw_trees(drawn, names, _title(finished, len(drawn.trees), len(ensemble.trees)), partial)
-        text = json.dumps(as_nested(shown), allow_nan=False) if as_list else "\n".join(as_lines(shown, names))
-    echo(text)
-
-
-@contextlib.contextmanager
-def _refusing_what_cannot_be_shown(run: Path) -> Iterator[None]:
-    """Raises ConfigError if a tree is too deep, and ResultError if a feature has no name in the run."""
-    try:
-        yield
-    except RecursionError:
-        raise ConfigError(
-            f"a tree of {run} is too deep to print: it has a node hundreds of splits below the root. Print "
-            "only the first trees with --first, or fit with a maximum tree depth."
-        ) from None
-    except IndexError:
-        raise ResultError(
-            f"{run / RESULT_FILE} names fewer features than the model uses; copy the run folder again from "
-            "its source."
-        ) from None
-
-
-def _feature_names(run: Run, ensemble: Ensemble) -> Sequence[str]:
-    """Returns the feature names of the run; if it has none, the feature numbers of LETOR, from 1.
-
-    Raises:
-        ResultError: A tree uses a feature that the data of the run does not have.
-    """
-    train = run.result.data["train"]
-    highest = max((_highest_feature(tree.root) for tree in ensemble.trees), default=-1)
-    if highest >= train["features"]:
-        raise ResultError(
-            f"{run.path / MODEL_FOLDER}: a tree uses feature {highest + 1}, but the data of the run has "
-            f"{train['features']} features. Copy the run folder again from its source."
-        )
-    return run.result.feature_names or [str(number + 1) for number in range(train["features"])]
-
-
-def _highest_feature(node: Node) -> int:
-    if isinstance(node, Leaf):
-        return -1
-    return max(node.feature, _highest_feature(node.left), _highest_feature(node.right))
+    ensemble = trees_of(load_model(finished, ranker))
+    shown = replace(ensemble, trees=ensemble.trees[:first])
+    train = finished.result.data["train"]
+    names = finished.result.feature_names or [str(number + 1) for number in range(train["features"])]
+    if output is not None:
+        if output.suffix.lower() != ".png":
+            raise ConfigError(f"--output {output}: only PNG pictures are supported; name it FILE.png.")
+        drawn = replace(ensemble, trees=ensemble.trees[: first or DRAWN])
+        with replaced(output) as partial:
+            draw_trees(drawn, names, _title(finished, len(drawn.trees), len(ensemble.trees)), partial)
+    echo(json.dumps(as_nested(shown), allow_nan=False) if as_list else "\n".join(as_lines(shown, names)))
 
 
 def _title(run: Run, num_drawn: int, num_trees: int) -> str:

@@ -84,7 +84,7 @@ def check_plan(plan: Plan, sweep: Path) -> None:
     """
     from ltrbench.sweep.plan import sweep_id
 
-    plan.refuse_damage()
+    plan.refuse_gaps()
     sweep_id(plan.sweep)  # refuses a damaged id
     if not plan.jobs:
         raise ResultError(

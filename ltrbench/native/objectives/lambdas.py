@@ -53,8 +53,8 @@ from ltrbench.native.objectives.pairwise import (
     pairwise_lambdas,
 )
 from ltrbench.native.objectives.xendcg import xendcg
-from ltrbench.native.settings import changed, part
 from ltrbench.native.team import DocumentDraws
+from ltrbench.settings import changed, part
 from ltrbench.shapes import Gradients, Hessians, QueryStart, Values
 
 RankOrder = NDArray[np.uint32]  # (n,), or (D,) query by query: document indices within the query, best first

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import DEFAULT, Convention, parse_metric
-from ltrbench.native.settings import check, setting
+from ltrbench.settings import check, setting
 from ltrbench.shapes import Labels, QueryStart, Values
 
 Ranks = NDArray[np.int64]

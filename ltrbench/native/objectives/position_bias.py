@@ -46,8 +46,8 @@ from ltrbench.native.histogram import sum_by_group
 from ltrbench.native.objectives.lambdas import Objective, ObjectiveSettings, Queries, prepare_pairs
 from ltrbench.native.objectives.pairs import logistic, pair_lambdas
 from ltrbench.native.objectives.pairwise import LEAST_RATIO, PairCorrection, PairSettings
-from ltrbench.native.settings import setting
 from ltrbench.native.team import DocumentDraws, Placement
+from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Labels, Values
 
 Factors = dict[str, NDArray[np.float64]]  # "position" (P,), and by name the estimates per position, (P,)

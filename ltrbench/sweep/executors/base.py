@@ -44,7 +44,8 @@ class Executor(ABC):
 
     @abstractmethod
     def submit(self, job: Any) -> Future[Any]:
-        """Runs a job as soon as a worker is free.
+        """Runs a job as soon as a worker is free. Submit at most `num_workers` jobs at a time: a job that
+        waits at a worker may be lost with it.
 
         The future has the result of `work`, the exception that it raised, or a `WorkerLostError`.
         """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ltrbench.cli.help import candidates
+from ltrbench.cli.completion import candidates
 from ltrbench.conf_folder import conf_dir
 
 MODELS = {path.stem for path in (conf_dir() / "model").glob("[a-z]*.yaml")}

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import logging
-import os
-import pty
 import re
-import signal
-import struct
-import subprocess
 import sys
-import termios
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,12 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import ltrbench.experiment.loading
 from ltrbench.cli.progress import Bar, Lines, figures, fitting, showing
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.experiment.loading import Progress
 from ltrbench.experiment.run import Experiment, run
-from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.runs import LearningCurve, read_run
@@ -74,21 +65,6 @@ def test_progress_is_in_the_metric_that_early_stopping_goes_by_where_the_curve_h
     assert seen[-1].best_iteration == read_run(tmp_path / "a").result.best_iteration
     seen, _ = watched(experiment(rule=EarlyStopping("map", 2)), tmp_path / "b")
     assert {item.metric for item in seen} == {"ndcg@3"}
-
-
-def test_progress_evaluates_nothing_a_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[object] = []
-
-    def counted(*arguments: object) -> object:
-        calls.append(arguments)
-        return evaluate(*arguments)  # type: ignore[arg-type]
-
-    for module in (ltrbench.experiment.loading, ltrbench.experiment.loading):
-        monkeypatch.setattr(module, "evaluate", counted)
-    run(experiment(), tmp_path / "unseen")
-    unseen = len(calls)
-    run(experiment(), tmp_path / "seen", on_progress=lambda _: None)
-    assert len(calls) == 2 * unseen
 
 
 def test_lines_are_of_the_first_iteration_one_in_ten_seconds_and_the_last(
@@ -202,57 +178,3 @@ def test_without_rich_or_in_a_terminal_that_cannot_move_its_cursor_there_are_lin
     monkeypatch.setitem(sys.modules, "rich.console", None)  # as where it is not installed
     with showing("auto", "native") as there:
         assert isinstance(there, Lines)
-
-
-class Typed:
-    """A command in a pseudo-terminal of so many columns; what is not `in_terminal` is a pipe."""
-
-    def __init__(self, words: list[str], folder: Path, in_terminal: str, columns: int = 80) -> None:
-        self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        piped = {"stdout", "stderr"} - {in_terminal}
-        # A variable of these would speak for the terminal.
-        hidden = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
-        environment = {key: value for key, value in os.environ.items() if key not in hidden}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "ltrbench", *words],
-            cwd=folder,
-            env={**environment, "TERM": "xterm"},
-            stdin=subprocess.DEVNULL,
-            **{in_terminal: slave, piped.pop(): subprocess.DEVNULL},  # type: ignore[call-overload]
-            # A shell makes what it starts in the background deaf to SIGINT, these tests' children included.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
-        os.close(slave)
-
-    def read(self, until: Callable[[str], bool] = lambda _: False) -> str:
-        """What is written until the command ends, or something is seen in it."""
-        seen = b""
-        # The end of a pseudo-terminal's other side is an error on Linux.
-        while not until(seen.decode(errors="ignore")):
-            try:
-                chunk = os.read(self._master, 65536)
-            except OSError:
-                break
-            if not chunk:
-                break
-            seen += chunk
-        return seen.decode()
-
-
-@pytest.mark.slow
-def test_a_terminal_on_standard_error_shows_a_bar_and_a_pipe_gets_plain_lines(tmp_path: Path) -> None:
-    typed = Typed(["hydra.run.dir=a", *SMALL], tmp_path, "stderr")
-    shown = typed.read()
-    assert typed.process.wait(60) == 0
-    assert "━" in shown
-    assert re.search(r"10/10 train 0\.\d{4} valid 0\.\d{4} best 0\.\d{4} @\d+ in 0:\d\d", shown)
-    assert SHOW_CURSOR in shown
-    words = [sys.executable, "-m", "ltrbench", "hydra.run.dir=b", *SMALL]
-    piped = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stderr
-    assert "\x1b" not in piped
-    assert [line.partition(":")[0] for line in piped.splitlines() if "/10:" in line] == [
-        "native 1/10",
-        "native 10/10",
-    ]
-    assert "native 10/10" in (tmp_path / "b/ltrbench.log").read_text()

@@ -24,7 +24,6 @@ FEW_TREES = (
 """Settings that make the protocols small."""
 
 ONE_SPLIT = {
-    "yahoo_set1": [f"ltrc_yahoo/set1.{part}.txt" for part in ("train", "valid", "test")],
     "istella": [f"istella-letor/full/{part}.txt" for part in ("train", "test")],
 }
 """Data set -> its files."""

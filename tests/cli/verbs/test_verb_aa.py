@@ -44,15 +44,6 @@ def test_seeds_of_folds_are_split_alike_in_every_fold(tmp_path: Path) -> None:
     assert row.halved.num_halvings == 35
 
 
-def test_only_replicates_that_every_fold_has_are_split(tmp_path: Path) -> None:
-    runs = [
-        run
-        for run in folds(tmp_path, "native", (*EIGHT, 9))
-        if (run.result.data["fold"], run.result.seed) != (2, 1)
-    ]
-    assert only_row(runs).num_replicates == 8
-
-
 def test_a_row_with_fewer_names_their_number_and_the_command_for_more(tmp_path: Path) -> None:
     row = only_row(runs_of(tmp_path, "native", (1, 2, 3)))
     assert row.halved is None

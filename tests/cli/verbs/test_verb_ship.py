@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import fake_targets
 import pytest
-from messages import naming
 
 from ltrbench.cli import main
 from ltrbench.data.synthetic import Synthetic
@@ -257,20 +255,3 @@ def test_answers_are_checked_in_the_form_of_each_engine(
     answers.write_text(answer_of(target, scores).replace(repr(scores[first]), "high", 1))
     code, text = ship(folder, "--check", answers)
     assert (code, str(answers.name) in text) == (2, True)
-
-
-@pytest.mark.parametrize("content", ['{"q1-d1": "high"}', "nothing"])
-def test_an_answer_that_is_none_is_refused(ship: Ship, shipped: Path, tmp_path: Path, content: str) -> None:
-    (tmp_path / "answers.json").write_text(content)
-    code, text = ship(shipped, "--check", "answers.json")
-    assert (code, "answers.json" in text) == (2, True)
-
-
-def test_damaged_rows_are_named(ship: Ship, shipped: Path, tmp_path: Path) -> None:
-    rows = read(shipped, CHECK_FILE)
-    del rows["rows"][2]["score"]
-    (shipped / CHECK_FILE).write_text(json.dumps(rows))
-    (tmp_path / "answers.json").write_text("{}")
-    code, text = ship(shipped, "--check", "answers.json")
-    assert code == 2
-    assert re.search(naming(CHECK_FILE, "row 3", "score"), text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import stat
 import tarfile
 import zipfile
 from collections.abc import Mapping
@@ -40,10 +39,3 @@ def packed_tar(file: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> Path
         for info, content in members:
             archive.addfile(info, io.BytesIO(content))
     return file
-
-
-def zip_member(name: str, mode: int = stat.S_IFREG) -> zipfile.ZipInfo:
-    """Returns a member of a zip archive with a file mode of Unix."""
-    info = zipfile.ZipInfo(name)
-    info.external_attr = (mode | 0o777) << 16
-    return info

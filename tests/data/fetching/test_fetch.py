@@ -16,7 +16,7 @@ from paths import CONF
 
 from ltrbench.cli import main
 from ltrbench.config import build, register_schema
-from ltrbench.data.sources import DataSource, FileSource, LetorFiles, PublishedArchive
+from ltrbench.data.sources import DataSource, LetorFiles, PublishedArchive
 from ltrbench.errors import DataError
 
 FOLDS = {
@@ -146,22 +146,6 @@ def test_an_address_that_leads_to_something_else_leaves_nothing(
     assert list((tmp_path / "data").iterdir()) == []
 
 
-def test_an_address_that_is_not_verified_is_printed_and_not_used(
-    fetch: Fetch, server: Loopback, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert fetch(verified=False) == 2
-    printed = capsys.readouterr()
-    assert server.url("file") in printed.out
-    place = str(tmp_path / "data/folds.zip")
-    parts = (server.url("file"), "data.fetch.verified", "https://example.com/folds", place, "--url")
-    assert all(part in printed.err for part in parts)
-    assert fetch(verified=False, url=None) == 2
-    assert "--url" in capsys.readouterr().err
-    assert server.requests == 0
-    assert fetch("--url", server.url("hops/2"), verified=False, url=None) == 0
-    assert below(tmp_path / "data/FOLDS") == FOLDS
-
-
 def test_a_licence_that_must_be_accepted_is_accepted_by_an_option(
     fetch: Fetch, server: Loopback, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,30 +172,6 @@ def test_an_archive_that_the_user_downloaded_is_checked_and_unpacked(
     assert fetch(verified=False, must_accept=True) == 0
     assert below(tmp_path / "data/FOLDS") == FOLDS
     assert server.requests == 0
-
-
-def test_a_password_of_an_address_is_not_printed(
-    fetch: Fetch, server: Loopback, capsys: pytest.CaptureFixture[str]
-) -> None:
-    address = server.url("file").replace("//", "//me:secret@")
-    assert fetch(url=address, verified=False) == 2
-    assert fetch(url=address) == 0
-    printed = capsys.readouterr()
-    assert "secret" not in printed.out + printed.err
-    assert "//me:***@" in printed.out
-    assert all(server.passwords)
-
-
-def test_a_data_folder_that_no_path_uses_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/mine.yaml").write_text(
-        "defaults: [letor, _self_]\nname: mine\ntrain: train.txt\nobtain: Ask.\n"
-    )
-    words = ["data", "fetch", "mine", "--config-dir", str(tmp_path)]
-    assert main([*words, "--root", "elsewhere"]) == 2
-    assert refuses(capsys, "data=mine", "--root elsewhere", "${.root}")
 
 
 @pytest.mark.parametrize(
@@ -261,18 +221,6 @@ def sources(name: str, root: Path) -> list[DataSource]:
     return built
 
 
-@pytest.mark.parametrize("name", ["mslr_web10k", "mslr_web30k", "istella_s", "istella"])
-def test_an_archive_is_unpacked_where_the_paths_of_its_yaml_are(name: str, tmp_path: Path) -> None:
-    for source in sources(name, tmp_path):
-        assert isinstance(source, FileSource)
-        archive = source.fetch
-        assert archive is not None
-        assert not archive.verified
-        assert f"data fetch {name}" in source.obtain
-        for path in filter(None, (source.train, source.valid, source.test)):
-            assert Path(path).is_relative_to(tmp_path / archive.into)
-
-
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_no_data_set_is_downloaded_from_an_address_that_has_not_been_verified(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -285,13 +233,3 @@ def test_no_data_set_is_downloaded_from_an_address_that_has_not_been_verified(
         page = source.fetch.page if source.fetch else str(getattr(source, "obtain", ""))[:40]
         assert page in error
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_name_that_is_not_published_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["data", "fetch", "mslr_web1k"]) == 2
-    assert refuses(capsys, "mslr_web1k", "'mslr_web10k'", "istella_s")
-    for name in ("letor", "synthetic"):
-        assert main(["data", "fetch", name]) == 2
-        assert f"data={name}" in capsys.readouterr().err
-    assert main(["data", "fetsch"]) == 2
-    assert refuses(capsys, "fetsch", "'fetch'")

@@ -72,9 +72,3 @@ def test_a_truncated_archive_or_another_file_is_refused(tmp_path: Path, name: st
         with pytest.raises(DataError, match=naming(name, "damaged", "download it again")):
             unpack(tmp_path / name, tmp_path / "data", 10**6)
         assert not (tmp_path / "data").exists()
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(DataError, match=naming("data.zip", "file", "--root")):
-        unpack(packed(tmp_path / "data.zip", FILES), tmp_path / "file/data", 10**6)

@@ -11,7 +11,7 @@ from messages import naming
 from store_cases import content
 
 from ltrbench.cli import main
-from ltrbench.data import features, letor, read_data, read_letor
+from ltrbench.data import letor, read_data, read_letor
 from ltrbench.data.features import arrays_of, is_mapped
 from ltrbench.data.store_writing import problems_of
 from ltrbench.errors import DataError
@@ -75,12 +75,3 @@ def test_build_writes_a_store_of_text_beyond_memory(
 def test_text_beyond_memory_is_refused_with_the_commands_that_take_it(text: Path) -> None:
     with pytest.raises(DataError, match=naming(text, "GB", "data build", "data.cache", "data.sparse=true")):
         read_letor(text, sort_queries=True)
-
-
-@pytest.mark.usefixtures("little_memory")
-def test_text_beyond_memory_and_disk_is_refused_before_it_is_parsed(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(features, "free_disk_bytes", lambda folder: 2 * FEATURE_BYTES)
-    with pytest.raises(DataError, match=naming(text, tmp_path / "scratch", "free", "GB", "disk")):
-        read_letor(text, sort_queries=True, scratch=tmp_path / "scratch")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
 import shutil
 import time
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from messages import naming
 from store_cases import content
 
 from ltrbench.data import RankingDataset, read_letor
@@ -21,7 +19,6 @@ from ltrbench.data import store_writing as cache_module
 from ltrbench.data.sources import LetorFiles, TableFiles
 from ltrbench.data.store import is_store
 from ltrbench.data.store_writing import AUTO, AUTO_BYTES, cache_folder, problems_of, read_cached
-from ltrbench.errors import DataError
 
 TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 # docid = B\n1 qid:8 1:2 # docid = C\n1 qid:9 1:3\n"
 
@@ -69,18 +66,6 @@ def test_the_second_reading_parses_nothing(reader: Reader, tmp_path: Path) -> No
         assert content(dataset) == content(read_letor(reader.file))
     (entry,) = entries(tmp_path / "cache")
     assert problems_of(entry) == []
-
-
-def test_a_file_that_has_just_changed_is_hashed_again(
-    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cache_module, "_SETTLED_SECONDS", 60.0)
-    reader.cached(tmp_path / "cache")
-    status = reader.file.stat()
-    reader.file.write_text(TEXT.replace("2 qid:7", "1 qid:7"))
-    os.utime(reader.file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert reader.cached(tmp_path / "cache").labels[0] == 1
-    assert not (tmp_path / "cache" / "known").exists()
 
 
 def change_in_place(file: Path) -> None:
@@ -133,18 +118,6 @@ def test_other_options_and_other_code_have_other_entries(
     assert reader.count == 3
 
 
-def test_a_file_that_changes_while_it_is_read_is_not_cached(reader: Reader, tmp_path: Path) -> None:
-    def read() -> RankingDataset:
-        dataset = read_letor(reader.file)
-        append(reader.file)
-        return dataset
-
-    dataset = read_cached(tmp_path / "cache", {"0": reader.file}, {}, read)
-    assert dataset.num_queries == 3
-    assert not (tmp_path / "cache").exists()
-    assert reader.cached(tmp_path / "cache").num_queries == 4
-
-
 # Damage
 
 
@@ -185,37 +158,6 @@ def test_a_damaged_entry_is_built_again(
         assert problems_of(entry) == []
         reader.cached(tmp_path / "cache")
         assert reader.count == 2
-
-
-def test_a_cache_that_cannot_be_written_is_named_with_the_remedy(reader: Reader, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=naming(tmp_path / "file", "cannot be written", "data.cache=none")):
-        reader.cached(tmp_path / "file" / "cache")
-    assert reader.count == 0  # before minutes of parsing
-
-
-def test_two_processes_build_one_entry(reader: Reader, tmp_path: Path) -> None:
-    """Both have read the file before either of them writes the entry."""
-    context = multiprocessing.get_context("fork")
-    barrier, fingerprints = context.Barrier(2), context.Queue()
-
-    def build() -> None:
-        def read() -> RankingDataset:
-            barrier.wait(60)
-            return read_letor(reader.file)
-
-        fingerprints.put(read_cached(tmp_path / "cache", {"0": reader.file}, {}, read).fingerprint)
-
-    processes = [context.Process(target=build) for _ in range(2)]
-    for process in processes:
-        process.start()
-    built = {fingerprints.get(timeout=60) for _ in processes}
-    for process in processes:
-        process.join()
-    assert built == {read_letor(reader.file).fingerprint}
-    (entry,) = entries(tmp_path / "cache")
-    assert problems_of(entry) == []
-    assert {path.name for path in (tmp_path / "cache").iterdir()} == {entry.name, "known"}
 
 
 # data.cache
@@ -271,11 +213,3 @@ def test_a_change_of_a_file_beside_the_data_is_noticed(tmp_path: Path, changed: 
     expected = replace(source, cache="none").load()
     assert content(source.load().train) == content(expected.train)
     assert len(entries(tmp_path / "cache")) == 2
-
-
-def test_tables_that_are_split_by_a_column_are_not_cached(tmp_path: Path) -> None:
-    source = TableFiles(
-        name="t", train=sources_of(tmp_path)["table"].train, split_by="day", cache=str(tmp_path / "cache")
-    )
-    assert source.load().test.query_ids.tolist() == ["8", "9"]
-    assert not (tmp_path / "cache").exists()

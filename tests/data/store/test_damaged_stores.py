@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from messages import naming
 from store_cases import dataset_with
 
@@ -29,11 +27,6 @@ from ltrbench.data.store_writing import problems_of, write_store
 from ltrbench.errors import DataError
 
 HEADER = 128
-ODD_VALUES: tuple[Any, ...] = (
-    *(None, True, -1, 0, 1, 2, 3, 2**31, 10**9, 10**9 + 1, 2**63, 10**400, 1.5, 1e308, "", "text", "|S0"),
-    *("|S999999999", "|O", "<f8", "<f4", ">f4", "\ud800", "../../etc", "0" * 64, [], {}, [1], {"a": 1}),
-    *("shard-00001", [[[]]], ["1", "1", "1"], ["a", "b", "c"], [None, "a", "b"]),
-)
 
 
 def written(folder: Path, features: Any) -> Path:
@@ -97,20 +90,6 @@ def with_true_checksums(store: Path) -> None:
     changed(store, set_all)
 
 
-def check_refused_or_read(store: Path) -> None:
-    """Reads a store; any exception but DataError, or one without a remedy, fails the test."""
-    problems = problems_of(store)
-    assert all(str(store) in problem and "\n" not in problem for problem in problems)
-    refusal = ""
-    try:
-        dataset = read_store(store)
-    except DataError as error:
-        refusal = str(error)
-    else:
-        assert dataset.num_documents == dataset.query_start[-1]
-    assert not refusal or (problems and str(store) in refusal)
-
-
 # Any damage
 
 
@@ -122,73 +101,6 @@ def place_of(value: Any, lots: random.Random) -> tuple[Any, Any]:
         if not isinstance(below, dict | list) or not below or lots.random() < 0.2:
             return value, key
         value = below
-
-
-@given(seed=st.integers(0, 2**32), number=st.integers(1, 3))
-def test_any_manifest_is_read_or_refused(
-    either: Path, tmp_path_factory: pytest.TempPathFactory, seed: int, number: int
-) -> None:
-    lots = random.Random(seed)
-    store = Path(shutil.copytree(either, tmp_path_factory.mktemp("manifest") / "store"))
-
-    def change(manifest: dict[str, Any]) -> None:
-        for _ in range(number):
-            container, key = place_of(manifest, lots)
-            if lots.random() < 0.2:
-                del container[key]
-            elif isinstance(container, list) and lots.random() < 0.3:
-                container.append(container[key])
-            else:
-                container[key] = lots.choice(ODD_VALUES)
-            if not manifest:
-                break
-
-    changed(store, change)
-    check_refused_or_read(store)
-
-
-@given(
-    number=st.integers(0, 100),
-    shard=st.integers(0, 2),
-    place=st.integers(0, 10**6),
-    damage=st.sampled_from(["byte", "cut", "more", "word"]),
-    word=st.sampled_from([0, 1, -1, 2**63 - 1, -(2**63), 0x7FF0000000000000, 0x7FF8000000000001])
-    | st.integers(-(2**63), 2**63 - 1),
-    match=st.booleans(),
-)
-def test_any_array_is_read_or_refused(
-    either: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    number: int,
-    shard: int,
-    place: int,
-    damage: str,
-    word: int,
-    match: bool,
-) -> None:
-    store = Path(shutil.copytree(either, tmp_path_factory.mktemp("array") / "store"))
-    files = sorted((store / f"shard-{shard:05d}").iterdir())
-    file = files[number % len(files)]
-    before = bytearray(file.read_bytes())
-    values = bytearray(before)
-    place %= len(values)
-    if damage == "byte":
-        values[place] ^= 1 + word % 255
-    elif damage == "cut":
-        del values[place:]
-    elif damage == "more":
-        values += values[place:]
-    else:
-        # A whole number, or a double, of eight bytes.
-        first = HEADER + (place % max(len(values) - HEADER, 1)) // 8 * 8
-        values[first : first + 8] = word.to_bytes(8, "little", signed=True)[: len(values) - first]
-    file.write_bytes(values)
-    if match:
-        with_true_checksums(store)
-    check_refused_or_read(store)
-    if not match and values != before:
-        with pytest.raises(DataError, match=naming(file)):
-            read_store(store)
 
 
 # Each kind of damage, with its message

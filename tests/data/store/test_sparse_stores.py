@@ -6,15 +6,14 @@ import string
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_cases import content, data_sets, dataset_with, store_of
+from store_cases import content, data_sets, store_of
 from store_cases import without_waiting_for_the_disk as without_waiting_for_the_disk
 
 from ltrbench.cli import main
-from ltrbench.data import RankingDataset, read_data, read_features
+from ltrbench.data import RankingDataset, read_data
 from ltrbench.data.features import SparseRows
 from ltrbench.data.store import read_manifest, read_store
 
@@ -65,28 +64,6 @@ def test_shards_have_the_given_size_of_stored_values(
         size = sum(file.stat().st_size - 128 for file in files) - 8  # without the end of the last row
         assert size == 8 * shard["documents"] + 8 * shard["values"]
         assert size <= shard_bytes or shard["queries"] == 1
-
-
-def test_columns_are_matched_by_name(tmp_path: Path) -> None:
-    features = SparseRows.of(np.array([[1, 0, 3], [0, np.nan, -0.0], [0, 0, 0]], dtype=np.float32))
-    names = ("bm25", "age", "clicks")
-    data = dataset_with(features=features, labels=[1, 0, 0], query_start=[0, 2, 3], feature_names=names)
-    store = store_of(data, tmp_path / "named", 4)
-    taken = read_data(store, feature_names=["clicks", "bm25", "age"])
-    assert isinstance(taken.features, SparseRows)
-    assert taken.feature_names == ("clicks", "bm25", "age")
-    expected = dataset_with(
-        features=np.asarray(features)[:, [2, 0, 1]], labels=[1, 0, 0], query_start=[0, 2, 3]
-    )
-    assert taken.fingerprint == expected.fingerprint
-
-
-def test_features_for_prediction_stay_sparse_in_the_order_of_the_file(tmp_path: Path) -> None:
-    (tmp_path / "train.txt").write_text("1 qid:a 1:1\n0 qid:b 1:2\n0 qid:a 1:3\n2 qid:b 1:4\n")
-    data = read_data(tmp_path / "train.txt", sparse=True, sort_queries=True)
-    features = read_features(store_of(data, tmp_path / "store", 8))
-    assert isinstance(features, SparseRows)
-    assert features[:].tolist() == [[1], [2], [3], [4]]
 
 
 def test_build_and_info_of_sparse_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,13 +16,11 @@ from store_cases import content, data_sets, dataset_with, store_of
 from store_cases import without_waiting_for_the_disk as without_waiting_for_the_disk
 
 from ltrbench.data import RankingDataset, read_data, read_features, write_letor, write_table
-from ltrbench.data import store as store_reading
 from ltrbench.data.reading import files_of
 from ltrbench.data.sources import StoreFiles
 from ltrbench.data.store import MANIFEST_FILE, read_manifest, read_store, write_manifest
 from ltrbench.data.store_writing import StoreExistsError, problems_of, stored_file, write_store
 from ltrbench.errors import ConfigError, DataError
-from ltrbench.measure import MemoryMeter
 
 
 @given(dataset=data_sets(), shard_bytes=st.integers(1, 60), again=st.integers(1, 60))
@@ -68,25 +66,6 @@ def test_text_tables_and_their_stores_are_one_data_set(tmp_path: Path, name: str
     store = store_of(from_file, tmp_path / "store", shard_bytes=50)
     assert content(read_data(store)) == content(from_file)
     assert read_features(store)[:].tolist() == read_features(tmp_path / name).tolist()
-
-
-def test_reading_the_features_of_a_store_takes_the_memory_of_a_block(tmp_path: Path) -> None:
-    dataset = dataset_with(
-        features=np.ones((400_000, 64), dtype=np.float32),
-        labels=np.ones(400_000),
-        query_start=np.arange(0, 400_001, 100),
-    )
-    store = store_of(dataset, tmp_path / "store", 50 * 10**6)
-    reading, gathering = MemoryMeter(), MemoryMeter()
-    with reading:
-        opened = read_data(store)
-        del vars(opened)["fingerprint"]  # of the manifest, so that it is computed
-        assert opened.fingerprint == dataset.fingerprint
-    with gathering:
-        assert float(opened.features[np.arange(0, 400_000, 1000)].sum()) == 400 * 64
-    # Ids take 16 MB, a block 17 MB, a shard 50 MB; the features have 102 MB.
-    assert reading.rise_mb is None or reading.rise_mb < 70
-    assert gathering.rise_mb is None or gathering.rise_mb < 70
 
 
 def test_scattered_documents_keep_their_rows_in_the_file(tmp_path: Path) -> None:
@@ -141,25 +120,6 @@ def test_columns_are_matched_by_name_unless_they_are_numbers(tmp_path: Path) -> 
         read_data(store, 3)
     with pytest.raises(ConfigError, match=naming(store, "feature_names=names.txt", "manifest", "Remove")):
         read_data(store, feature_names="names.txt")
-
-
-def test_features_in_another_order_are_refused_if_they_do_not_fit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    named = dataset_with(features=[[1, 2]], labels=[1], query_start=[0, 1], feature_names=("bm25", "age"))
-    store = store_of(named, tmp_path / "named")
-    monkeypatch.setattr(store_reading, "available_bytes", lambda: 10)
-    with pytest.raises(DataError, match=naming(store, "GB", "available", "training data")):
-        read_data(store, feature_names=["age", "bm25"])
-    assert read_data(store).num_features == 2
-
-
-def test_fractional_labels_are_refused_where_grades_are_needed(tmp_path: Path) -> None:
-    data = dataset_with(features=[[1], [2]], labels=[1, 0.5], query_start=[0, 2], query_ids=["q7"])
-    store = store_of(data, tmp_path / "store")
-    with pytest.raises(DataError, match=naming(store, "document 1", "'q7'", "0.5", "whole_labels=false")):
-        read_data(store, whole_labels=True)
-    assert read_data(store).labels.tolist() == [1, 0.5]
 
 
 # Writing

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from messages import naming
 from tree_cases import CASES, NUM_FEATURES, values_around
 
-from ltrbench.errors import ConfigError
 from ltrbench.models.float32 import smallest_right
-from ltrbench.models.lightgbm_files import MOST_LEVELS_OF_DUMP, smaller_left_trees, write_lightgbm_json
+from ltrbench.models.lightgbm_files import smaller_left_trees, write_lightgbm_json
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, ensemble_scores, leaves_of
 from ltrbench.shapes import Features
 
@@ -73,21 +71,9 @@ def test_a_threshold_is_the_smallest_float32_that_goes_right(bound: float, compa
         assert (value < threshold) == goes_left
 
 
-@pytest.mark.parametrize("ensemble", [of_one(Leaf(1e39)), Ensemble((), base_score=-1e39)])
-def test_leaves_beyond_float32_are_refused(ensemble: Ensemble) -> None:
-    with pytest.raises(ConfigError, match=naming("float32", "Vespa")):
-        write_lightgbm_json(ensemble, NAMES)
-
-
 def path(depth: int) -> Node:
     """Returns a tree whose left branch has `depth` splits."""
     root: Node = Leaf(0.0)
     for level in range(depth):
         root = InnerNode(0, float(level), True, left=root, right=Leaf(float(level)))
     return root
-
-
-def test_trees_that_are_too_deep_are_refused() -> None:
-    assert b"leaf_value" in write_lightgbm_json(of_one(path(MOST_LEVELS_OF_DUMP)), NAMES)
-    with pytest.raises(ConfigError, match=naming("tree 0", MOST_LEVELS_OF_DUMP, "max_depth")):
-        write_lightgbm_json(of_one(path(MOST_LEVELS_OF_DUMP + 1)), NAMES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,15 @@ from xgboost_cases import (
     KINDS,
     LARGEST,
     around_thresholds,
-    deep,
     fitted,
     leaf_values_of,
     random_ensemble,
 )
 
-from ltrbench.errors import ConfigError, ResultError
+from ltrbench.errors import ResultError
 from ltrbench.models import ReadModel
-from ltrbench.models.lightgbm_files import lightgbm_names, read_lightgbm_text, write_lightgbm_text
-from ltrbench.models.trees import LARGEST_ZERO, Node, ensemble_scores, rebuilt
+from ltrbench.models.lightgbm_files import read_lightgbm_text, write_lightgbm_text
+from ltrbench.models.trees import LARGEST_ZERO, Node, ensemble_scores
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.shapes import Features
 
@@ -151,26 +149,6 @@ def test_a_file_of_lightgbm_is_written_again_byte_for_byte(training: str, num_tr
     np.testing.assert_array_equal(loaded(content).predict(features), expected)
 
 
-def test_a_record_that_does_not_fit_the_tree_is_ignored() -> None:
-    booster, features = trained(1)
-    ensemble = read(booster.model_to_string()).trees
-    (tree,) = ensemble.trees
-    assert isinstance(tree.root, InnerNode)
-    pruned = replace(tree, root=tree.root.left)
-    turned = replace(
-        tree, root=rebuilt(tree.root, lambda node: {"missing_left": not node.missing_left}, lambda x: x)
-    )
-    zeros = replace(tree, root=rebuilt(tree.root, lambda _: {"zero_missing": True}, lambda x: x))
-    half = replace(tree, weight=0.5)
-    foreign = replace(tree, record="gains")
-    for other in (pruned, turned, zeros, half, foreign):
-        changed = replace(ensemble, trees=(other,))
-        content = write_lightgbm_text(changed, NAMES)
-        np.testing.assert_array_equal(raw(loaded(content), features), ensemble_scores(changed, features))
-        assert b"leaf_count=0 0" in content
-        check_rounds(content)
-
-
 # Trees of all backends
 
 
@@ -211,12 +189,6 @@ def test_zeros_that_count_as_missing_go_with_missing_values(threshold: float, mi
     check_leaves(of_one(stump), np.array(values, dtype=np.float32).reshape(-1, 1))
 
 
-@pytest.mark.parametrize("depth", [0, 1, 60, 500])
-def test_trees_of_any_depth_are_written_and_read(depth: int) -> None:
-    ensemble = of_one(deep(depth))
-    check_leaves(ensemble, around_thresholds(ensemble, 3))
-
-
 @pytest.mark.parametrize("base_score", [0.0, 0.3])
 def test_a_model_without_trees_is_its_base_score(base_score: float) -> None:
     content = write_lightgbm_text(Ensemble((), base_score=base_score), ["only"])
@@ -233,35 +205,6 @@ def test_numbers_keep_their_bits_in_lightgbm(values: list[float]) -> None:
     booster = loaded(content)
     assert [booster.get_leaf_output(number, 0) for number in range(len(given))] == given
     assert [tree.root for tree in read_lightgbm_text(content, PATH).trees.trees] == [*map(Leaf, given)]
-
-
-def test_a_leaf_that_is_not_finite_is_refused() -> None:
-    with pytest.raises(ConfigError, match=naming("tree 0", "finite")):
-        write_lightgbm_text(Ensemble((WeightedTree(1e200, Leaf(1e200)),)), ["only"])
-
-
-# Names
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        (["query length", "b\tc"], ["query_length", "b_c"]),
-        (["a=b", "Tree=0"], ["a=b", "Tree=0"]),
-        (["a b", "a_b"], ["Column_0", "Column_1"]),
-        (["", "b"], ["Column_0", "Column_1"]),
-        *[([f"a{sign}", "b"], ["Column_0", "Column_1"]) for sign in '",:[]{}\\\x00'],
-    ],
-)
-def test_names_are_those_that_lightgbm_accepts(names: list[str], expected: list[str]) -> None:
-    assert lightgbm_names(names) == expected
-    root = InnerNode(1, 0.5, False, Leaf(-1.0), Leaf(1.0))
-    content = write_lightgbm_text(of_one(root), names)
-    booster = loaded(content)
-    assert booster.feature_name() == expected
-    assert booster.dump_model()["feature_names"] == expected
-    assert list(read_lightgbm_text(content, PATH).feature_names) == expected
-    check_rounds(content)
 
 
 # Refusals
@@ -332,32 +275,6 @@ def test_damaged_files_are_refused_with_the_place(damage: str) -> None:
     with pytest.raises(ResultError, match=naming(PATH, "LightGBM", "save_model", *parts)) as refusal:
         read(change(valid()))
     assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        *(b"", b"tree", b"tree\n", b"tree\n\n\nTree=0\n", b"\xff\xfe", b"\x00" * 100),
-        b"tree\nfeature_names=\xff\n\nTree=0\n",
-    ],
-)
-def test_files_that_are_not_models_are_refused(content: bytes) -> None:
-    with pytest.raises(ResultError, match=naming(PATH, "save_model")):
-        read_lightgbm_text(content, PATH)
-
-
-@given(data=st.data())
-def test_files_with_changed_bytes_are_read_or_refused(data: st.DataObject) -> None:
-    content = bytearray(valid().encode())
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(content) - 1))
-        content[place : place + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=3))
-    try:
-        model = read_lightgbm_text(bytes(content), PATH)
-    except ResultError:
-        return
-    scores = ensemble_scores(model.trees, np.zeros((1, model.num_features), dtype=np.float32))
-    assert np.isfinite(scores).all()
 
 
 def test_classifiers_linear_trees_and_categories_of_lightgbm_are_refused() -> None:

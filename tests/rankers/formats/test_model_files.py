@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from messages import naming
-from model_files import lightgbm_booster, ranklib_model, stumps_as_json, xgboost_booster
+from model_files import lightgbm_booster, ranklib_model, xgboost_booster
 
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ResultError
-from ltrbench.models import reading
 from ltrbench.models.reading import is_model_file, read_model_file
 from ltrbench.untrusted import unpickling_raises
 
@@ -55,20 +54,6 @@ def test_files_that_are_no_models_are_refused(content: bytes, message: str, tmp_
     path.write_bytes(content)
     assert not is_model_file(path)
     with pytest.raises(ResultError, match=naming(path, message, "save_model")):
-        read_model_file(path)
-
-
-def test_a_folder_an_absent_file_and_a_large_file_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "model.txt"
-    for place in (tmp_path, path):
-        assert not is_model_file(place)
-        with pytest.raises(ResultError, match=naming(place, "Check the path")):
-            read_model_file(place)
-    path.write_text(stumps_as_json([(0, 0.5)]))
-    monkeypatch.setattr(reading, "MOST_MODEL_BYTES", 10)
-    with pytest.raises(ResultError, match=naming(path, "maximum is 10")):
         read_model_file(path)
 
 

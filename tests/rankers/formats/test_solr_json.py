@@ -6,15 +6,11 @@ import json
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from java_engine_cases import deep, random_ensemble
-from messages import naming
+from java_engine_cases import random_ensemble
 
-from ltrbench.errors import ConfigError
 from ltrbench.models.solr_file import (
-    MOST_SOLR_LEVELS,
     SOLR_SLACK,
     lossy_features,
     slack_corrected,
@@ -65,11 +61,6 @@ def test_every_threshold_is_exact_in_units_of_the_normalizer(thresholds: list[fl
     assert not lossy_features(ensemble)
 
 
-def test_features_whose_thresholds_can_be_written_have_no_normalizer() -> None:
-    (feature,) = record_of(stumps(0.0, 0.5, -2.0, 1e30))["features"]
-    assert feature == {"name": "a"}
-
-
 def test_thresholds_of_too_many_orders_of_magnitude_are_lossy() -> None:
     assert lossy_features(stumps(1e-35, 1.7e12)) == [0]
 
@@ -90,14 +81,3 @@ def test_weights_of_a_linear_model_are_numbers() -> None:
     assert record["store"] == "shop"
     assert record["features"] == [{"name": "a"}, {"name": "c"}]
     assert record["params"]["weights"] == {"a": 0.1, "c": -2.0}
-
-
-def test_a_weight_beyond_float32_is_refused() -> None:
-    with pytest.raises(ConfigError, match=naming("model", "float32")):
-        write_solr_linear(np.array([1e39, 0.0, 0.0]), "model", NAMES)
-
-
-def test_trees_that_are_too_deep_for_solr_are_refused() -> None:
-    write_solr_trees(Ensemble((WeightedTree(1.0, deep(MOST_SOLR_LEVELS)),)), "model", NAMES)
-    with pytest.raises(ConfigError, match=naming(MOST_SOLR_LEVELS, "max_depth")):
-        write_solr_trees(Ensemble((WeightedTree(1.0, deep(MOST_SOLR_LEVELS + 1)),)), "model", NAMES)

@@ -19,13 +19,12 @@ from xgboost_cases import (
     KINDS,
     LARGEST,
     around_thresholds,
-    deep,
     fitted,
     leaf_values_of,
     random_ensemble,
 )
 
-from ltrbench.errors import ConfigError, ResultError
+from ltrbench.errors import ResultError
 from ltrbench.models import ReadModel
 from ltrbench.models.float32 import float32_texts
 from ltrbench.models.trees import Node, ensemble_scores
@@ -116,23 +115,6 @@ def test_a_threshold_above_every_float32_separates_missing_values(
     check_leaves(ensemble, np.stack([values, np.roll(values, 1)], axis=1))
 
 
-@pytest.mark.parametrize("depth", [0, 1, 60, 500])
-def test_trees_of_any_depth_are_written_and_read(depth: int) -> None:
-    ensemble = of_one(deep(depth), score_dtype="float32")
-    features = around_thresholds(ensemble, 3)
-    content = write_xgboost_json(ensemble, names_of(features))
-    expected = ensemble_scores(ensemble, features)
-    np.testing.assert_array_equal(margin(loaded(content), features), expected)
-    np.testing.assert_array_equal(ensemble_scores(read(content).trees, features), expected)
-
-
-def test_numbers_beyond_float32_are_refused() -> None:
-    with pytest.raises(ConfigError, match=naming("tree 0", "float32")):
-        write_xgboost_json(of_one(Leaf(1e39)), ["only"])
-    with pytest.raises(ConfigError, match=naming("base score", "float32")):
-        write_xgboost_json(of_one(Leaf(1.0), base_score=1e39), ["only"])
-
-
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1))
 def test_text_of_a_number_is_the_number_for_both_ways_of_reading(values: list[float]) -> None:
     numbers = np.array([*values, BETWEEN], dtype=np.float32)
@@ -214,22 +196,6 @@ def test_weights_of_dropped_trees_are_read() -> None:
     np.testing.assert_array_equal(margin(loaded(again), features), scores)
 
 
-@pytest.mark.parametrize("base_score", ["5E-1", "[5E-1]", "[ 0.5 ]", ".5"])
-def test_base_scores_of_all_versions_are_read(base_score: str) -> None:
-    record = json.loads(write_xgboost_json(of_one(Leaf(1.0)), ["only"]))
-    record["learner"]["learner_model_param"]["base_score"] = base_score
-    assert read(json.dumps(record).encode()).trees.base_score == 0.5
-
-
-def test_pruned_nodes_are_ignored() -> None:
-    booster, features = trained(objective="rank:ndcg", gamma=1.0, max_depth=6, tree_method="exact")
-    record = json.loads(bytes(booster.save_raw("json")))
-    trees = record["learner"]["gradient_booster"]["model"]["trees"]
-    assert any(tree["tree_param"]["num_deleted"] != "0" for tree in trees)
-    scores = ensemble_scores(read(bytes(booster.save_raw("json"))).trees, features)
-    np.testing.assert_array_equal(scores, margin(booster, features))
-
-
 # Refusals
 
 
@@ -275,29 +241,6 @@ def test_damaged_files_are_refused_with_the_place(damage: str) -> None:
     change, parts = DAMAGES[damage]
     with pytest.raises(ResultError, match=naming(PATH, "save_model", *parts)):
         read(changed(change))
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"[]", b'{"learner": ' + b"[" * 10**6, b"{L\x7f", b"{[#L" + b"\x7f" * 8]
-)
-def test_files_that_are_not_models_are_refused(content: bytes) -> None:
-    with pytest.raises(ResultError, match=naming(PATH, "save_model")):
-        read(content)
-
-
-@pytest.mark.parametrize("form", ["json", "ubj"])
-@given(data=st.data())
-def test_files_with_changed_bytes_are_read_or_refused(form: str, data: st.DataObject) -> None:
-    content = bytearray(VALID[form])
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(content) - 1))
-        content[place : place + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=3))
-    try:
-        model = read(bytes(content))
-    except ResultError:
-        return
-    scores = ensemble_scores(model.trees, np.zeros((1, model.num_features), dtype=np.float32))
-    assert np.isfinite(scores).all()
 
 
 def test_trees_after_early_stopping_are_refused_with_both_remedies() -> None:

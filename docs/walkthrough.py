@@ -1,7 +1,8 @@
-"""The text of the verb `walkthrough`: LambdaMART on ten documents, from their labels to the second iteration.
+"""Writes the text of the verb `walkthrough`, ltrbench/cli/walkthrough.md: `python docs/walkthrough.py`.
 
-`lesson.md` is the template, with a name in braces for each number, table and function. This file computes the
-values with the engine functions that the text names, so no number is typed.
+The text explains LambdaMART on ten documents, from their labels to the second iteration. `walkthrough.txt` is
+the template, with a name in braces for each number, table and function. This file computes the values with
+the engine functions that the text names, so no number is typed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from ltrbench.native.splitting import Split, SplitSettings, find_split, newton_s
 from ltrbench.rankers.native import NativeRanker, pairs_of
 from ltrbench.shapes import Scores
 from ltrbench.tables import Table
+
+ROOT = Path(__file__).resolve().parents[1]
 
 LABELS = (0, 0, 0, 1, 1, 0, 1, 1, 0, 0)
 FEATURE_VALUES = {
@@ -106,10 +109,10 @@ def walk() -> Walk:
 def tell() -> str:
     """Returns the whole text as Markdown."""
     walked = walk()
-    template = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
-    places = {item.__name__: _place(item) for item in NAMED}
+    template = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")
+    functions = {item.__name__: _location(item) for item in NAMED}
     filled = template.format(
-        **places,
+        **functions,
         **_of_ranking(walked),
         **_of_lambdas(walked),
         **_of_histogram(walked),
@@ -128,7 +131,7 @@ def _wrapped(block: str) -> str:
     return textwrap.fill(block, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-def _place(item: Callable[..., object]) -> str:
+def _location(item: Callable[..., object]) -> str:
     return f"`{item.__name__}` in `{item.__module__.replace('.', '/')}.py`"
 
 
@@ -406,3 +409,7 @@ def _cells(values: Sequence[Any] | NDArray[Any], digits: int = 3) -> list[str]:
 def _documents(rows: DocumentMask) -> str:
     """Returns the numbers of the selected documents, counted from 1 as in the text."""
     return " ".join(str(row + 1) for row in np.flatnonzero(rows))
+
+
+if __name__ == "__main__":
+    (ROOT / "ltrbench/cli/walkthrough.md").write_text(f"{tell()}\n", encoding="utf-8")

@@ -1,21 +1,24 @@
-"""Settings: declares, checks and converts the settings of the engine.
+"""Settings: one declaration for each setting of a ranker, from which everything else about it follows.
 
-A setting is one field of a settings dataclass. The field has the name that users write. `setting` contains
-its default, its range, and the other settings that it depends on. The string below the field is its
-documentation:
+A setting is one field of a dataclass. The field has the name that users write, in a YAML and on the command
+line. `setting` contains its default, its range, the other settings that it depends on, and its name and unit
+in each library. The string below the field is its documentation:
 
-    hessian_factor: float = setting(1.0, above=0, only_with=OF_PAIRS)
-    '''Factor of hessians.'''
+    l2: float | None = setting(None, at_least=0, lightgbm=In("lambda_l2"), xgboost=In("reg_lambda", twice))
+    '''L2 regularisation.'''
 
-`ltrbench.rankers.native.NativeRanker` inherits these dataclasses, so that each field is also a command-line
-key, an argument of the class and a row of the documentation. `part` copies the values back by name.
+From it come the checks of the value, the refusal of a setting without effect, the parameters that a library
+is passed, the names that `extra` refuses, and the tables of the documentation. To add a setting, add the
+field to the class that uses it: `ltrbench.rankers.base.BoostingRanker` for a setting that all backends share,
+the class of a backend for a setting of one library, and a dataclass of an engine stage for the native engine.
+`part` copies the values of a native setting to the engine by name.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, Field, field, fields
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -30,6 +33,30 @@ Check = Callable[[str, Any], None]
 Needs = Mapping[str, Collection[str]]
 """Name of another setting -> its values for which a setting has an effect."""
 
+Convert = Callable[[Any, float], Any]
+"""(value of a setting, factor of the weights of the data) -> value in the units of a library."""
+
+
+@dataclass(frozen=True)
+class In:
+    """A setting in one library.
+
+    Attributes:
+        names: the library's name of the parameter, followed by its aliases, separated by blanks; "": the
+            adapter passes it in another way.
+        convert: conversion to the library's units; None: the value is passed as it is.
+        only_with: other settings, of the backend, that the setting depends on.
+        is_passed: whether the parameter is passed; if not, its names are only refused in `extra`.
+        lacks: what the library does not have, if it has no such parameter, as the end of a sentence: every
+            value but None and 0 is refused.
+    """
+
+    names: str = ""
+    convert: Convert | None = None
+    only_with: Needs | None = None
+    is_passed: bool = True
+    lacks: str = ""
+
 
 def setting(
     default: ValueT,
@@ -40,6 +67,8 @@ def setting(
     choices: Collection[str] | None = None,
     refuse: Check | None = None,
     only_with: Needs | None = None,
+    names: str = "",
+    **libraries: In,
 ) -> ValueT:
     """Declares a field of a settings dataclass.
 
@@ -49,12 +78,16 @@ def setting(
         choices: allowed values of a string.
         refuse: check of the value, if neither a range nor choices describe it.
         only_with: other settings that the setting depends on.
+        names: of a setting of one library only: its name there and its aliases, separated by blanks.
+        libraries: of a setting that all backends share: module of the backend -> the setting in its library.
     """
     if choices is not None:
         refuse = partial(require_choice, choices=choices)
     metadata = {
         "refuse": refuse or partial(require, at_least=at_least, above=above, at_most=at_most),
         "only_with": only_with or {},
+        "in": {"": In(names), **libraries} if names else libraries,
+        "is_share": above == 0 and at_most == 1,
     }
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata=metadata)  # type: ignore[return-value]
@@ -68,22 +101,44 @@ def check(settings: Any) -> None:
             item.metadata["refuse"](item.name, getattr(settings, item.name))
 
 
-def check_effects(settings: Any, chosen: Mapping[str, str | None]) -> None:
+def check_effects(settings: Any, chosen: Mapping[str, str | None], library: str = "") -> None:
     """Raises ConfigError for the first setting that is set but has no effect because of another setting.
 
     Args:
         settings: a settings dataclass.
         chosen: name of a setting that others depend on -> the value to compare their `only_with` with.
+        library: module of a backend, whose conditions on the shared settings are checked too.
     """
     for item in fields(settings):
         value, default = getattr(settings, item.name), _default(item)
-        for other, values in item.metadata.get("only_with", {}).items():
-            if chosen[other] not in values and value != default:
+        in_library = item.metadata.get("in", {}).get(library, In())
+        needs = {**item.metadata.get("only_with", {}), **(in_library.only_with or {})}
+        for other, values in needs.items():
+            if other in chosen and chosen[other] not in values and value != default:
                 raise ConfigError(
-                    f"{item.name} is {value}, but has no effect with {other}="
-                    f"{_word(getattr(settings, other))}; set {item.name}={json.dumps(default)}, or "
-                    f"{other} to {' or '.join(values)}."
+                    f"{item.name} is {value}, but does not apply with {other}="
+                    f"{_word(getattr(settings, other) or chosen[other])}; set "
+                    f"{item.name}={json.dumps(default)}, or {other} to {' or '.join(values)}."
                 )
+
+
+def in_library(kind: Any, library: str) -> Iterator[tuple[str, In]]:
+    """Yields the settings of a settings dataclass that are parameters of a library: name, and how.
+
+    Args:
+        library: module of the backend, as the shared settings name it.
+    """
+    for item in fields(kind):
+        declared = item.metadata.get("in", {})
+        for key in ("", library):
+            if key in declared:
+                yield item.name, declared[key]
+
+
+def samples(settings: Any) -> bool:
+    """Returns whether a setting that is a share, above 0 and at most 1, is below 1."""
+    values = (getattr(settings, item.name) for item in fields(settings) if item.metadata.get("is_share"))
+    return any(value is not None and value < 1 for value in values)
 
 
 def _default(item: Field[Any]) -> Any:

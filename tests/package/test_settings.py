@@ -11,8 +11,8 @@ from messages import naming
 
 from ltrbench.errors import ConfigError
 from ltrbench.native.boosting import BoostingSettings
-from ltrbench.native.settings import changed, check, check_effects, part, setting
 from ltrbench.rankers.native import NativeRanker, engine_settings
+from ltrbench.settings import changed, check, check_effects, part, setting
 
 
 @dataclass(kw_only=True)
