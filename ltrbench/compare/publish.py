@@ -70,8 +70,8 @@ def publish(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         # On the same disk; in the folder itself if its parent may be read-only.
-        place = folder if folder.is_dir() else folder.parent
-        with tempfile.TemporaryDirectory(dir=place, prefix=".partial-") as partial:
+        parent = folder if folder.is_dir() else folder.parent
+        with tempfile.TemporaryDirectory(dir=parent, prefix=".partial-") as partial:
             # A temporary folder is private; this one has the usual permissions.
             staging = Path(partial, folder.resolve().name)
             staging.mkdir()

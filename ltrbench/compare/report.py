@@ -1,12 +1,6 @@
 """The report: one HTML file with the whole comparison; it needs no network and no other file.
 
-    shown          the comparison as its sections need it
-    sections       the sections, one per file, registered by a decorator
-    data_sets      chapter on all data sets
-    provenance     chapter on the runs: versions, machine, commands
-    parts          classes of parts: tables, figures, paragraphs, lists, notes, commands
-    svg            matplotlib figures as inline SVG in the colours of the page
-    page           writes chapters as one page
+    sections       the sections on a data set, registered by a decorator, and the classes of their parts
     page.html.j2   template
     page.css       style
     page.js        script: sorts tables

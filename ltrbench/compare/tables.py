@@ -119,11 +119,11 @@ def figures_by_name(comparisons: Sequence[Comparison]) -> dict[str, float]:
     """
     figures: dict[str, float | None] = {}
     for comparison in comparisons:
-        place = f"{comparison.data}/" if len(comparisons) > 1 else ""
+        prefix = f"{comparison.data}/" if len(comparisons) > 1 else ""
         for row in comparison.rows:
-            figures |= {f"{place}{row.label}/{name}": value for name, value in row.metrics.items()}
+            figures |= {f"{prefix}{row.label}/{name}": value for name, value in row.metrics.items()}
             if row.to_baseline is not None:
-                against = f"{place}{row.label}/{comparison.metric} minus {comparison.baseline}"
+                against = f"{prefix}{row.label}/{comparison.metric} minus {comparison.baseline}"
                 low, high = _ends(row.to_baseline.interval) or (None, None)
                 figures |= {
                     against: row.to_baseline.difference,

@@ -170,7 +170,7 @@ class Table:
         |:-------|--------:|
         | native |    0.50 |
         """
-        columns = [TableColumn(name, form, left=not place) for place, name in enumerate(header)]
+        columns = [TableColumn(name, form, left=number == 0) for number, name in enumerate(header)]
         return cls(columns, list(rows), caption)
 
     @property
@@ -199,9 +199,9 @@ class Table:
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n\n".join(
             _block(
-                [[line[place] for place in block] for line in lines],
-                [widths[place] for place in block],
-                [self.columns[place].left for place in block],
+                [[line[column] for column in block] for line in lines],
+                [widths[column] for column in block],
+                [self.columns[column].left for column in block],
             )
             for block in _blocks(widths, width)
         )

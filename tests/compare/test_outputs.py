@@ -21,27 +21,24 @@ from scipy import stats
 from toy_runs import NUM_QUERIES, judgments, mentions, write
 
 from ltrbench.compare import BEST, Comparison, Settings, compare, read_attributes, render, slices
-from ltrbench.compare.advice import all_notes
 from ltrbench.compare.grouping import Note
 from ltrbench.compare.groups import across
 from ltrbench.compare.publish import TOLERANCE, TOLERANCE_NOT_REPEATABLE, is_published, publish, reproduce
-from ltrbench.compare.report import write_report
-from ltrbench.compare.sections import Figures, Shown
-from ltrbench.compare.sections.runs import costs_section
+from ltrbench.compare.sections import Folded, PagePart, Shown
+from ltrbench.compare.sections.evidence import leaderboard_section
 from ltrbench.compare.tables import (
     about_published,
     as_csv,
-    as_html,
     comparisons_as_json,
     published_table,
     terms_of,
 )
 from ltrbench.errors import ResultError
-from ltrbench.glossary import anchor, glossary
+from ltrbench.glossary import anchor
 from ltrbench.metrics import evaluate, preset
 from ltrbench.plots.drawing import Series, fit_seconds
 from ltrbench.runs import Run
-from ltrbench.tables import Table
+from ltrbench.tables import Table, TableCell, numbers
 
 FOLDS = (1, 2, 3, 4)
 
@@ -113,19 +110,53 @@ def test_queries_are_sliced_by_a_column_of_the_users_own(tmp_path: Path) -> None
     assert found[0].rows[1].difference == pytest.approx(found[0].rows[1].mean - base.mean)
 
 
-def test_a_csv_table_holds_the_figures_in_full(tmp_path: Path) -> None:
+def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> None:
+    """Every output of the leaderboard, against the comparison itself."""
     comparison = comparison_of(tmp_path)
-    rows = list(csv.DictReader(io.StringIO(as_csv([comparison]))))
-    assert [row["model"] for row in rows] == ["native", "xgboost", "random_"]
-    pair = comparison.rows[1].to_baseline
-    assert float(rows[1]["difference"]) == pair.statistics.difference
-    assert float(rows[1]["difference_low"]) == pair.interval.low
-    assert (rows[1]["claim"], rows[1]["scope"]) == (pair.claim, pair.scope) == ("undecided", "methods")
-    assert rows[0]["difference"] == rows[0]["note"] == ""
-    # In the baseline's row too, whose difference is empty, each figure stands under its own name.
-    assert [(float(row["trees"]), float(row["fit_seconds"])) for row in rows] == [
-        (row.trees, row.seconds["fit"]) for row in comparison.rows
-    ]
+    in_csv = list(csv.DictReader(io.StringIO(as_csv([comparison]))))
+    in_json = json.loads(json.dumps(comparisons_as_json([comparison]), allow_nan=False))["rows"]
+    in_frame = comparison.to_frame().to_dict("records")
+    text = render(comparison, most_columns=None).splitlines()
+    leaderboard = leaderboard_section(Shown(comparison, "toy", []))
+    in_report = {row[0].text: row for part in leaderboard.parts for row in rows_in(part)}
+    for place, row in enumerate(comparison.rows):
+        line = next(line for line in text if line.startswith(f"| {row.label} "))
+        cells = [cell.text for cell in in_report[row.label]]
+        assert in_csv[place]["model"] == in_json[place]["label"] == in_frame[place]["model"] == row.label
+        assert float(in_csv[place]["ndcg@10"]) == in_frame[place]["ndcg@10"] == row.metrics["ndcg@10"]
+        assert (float(in_csv[place]["trees"]), in_json[place]["trees"]) == (row.trees, row.trees)
+        assert float(in_csv[place]["fit_seconds"]) == in_json[place]["seconds"]["fit"] == row.seconds["fit"]
+        assert f"{row.metrics['ndcg@10']:.4f}" in line
+        assert numbers.quality(row.metrics["ndcg@10"]) in cells
+        pair = row.to_baseline
+        if pair is None:
+            assert (in_csv[place]["difference"], in_json[place]["difference"]) == ("", None)
+            continue
+        ends = [pair.interval.low, pair.interval.high]
+        assert [float(in_csv[place][f"difference_{end}"]) for end in ("low", "high")] == ends
+        assert in_json[place]["difference_interval"] == ends
+        assert in_frame[place]["p_holm"] == pair.p_adjusted["holm"]["randomisation"]
+        assert in_csv[place]["claim"] == in_json[place]["claim"] == pair.claim
+        assert mentions(line, f"{pair.difference:+.4f}", f"{ends[0]:+.4f}", f" {pair.claim} |")
+        assert {numbers.difference(pair.difference), pair.claim} <= {*cells}
+        wins, losses = pair.statistics.wins, pair.statistics.losses
+        assert f"{wins}/{pair.statistics.ties}/{losses}" in line
+        assert f"{wins} / {pair.statistics.ties} / {losses}" in cells
+
+
+def rows_in(part: PagePart) -> list[list[TableCell]]:
+    if isinstance(part, Folded):
+        return [row for inner in part.parts for row in rows_in(inner)]
+    return part.cells() if isinstance(part, Table) else []
+
+
+def test_a_second_table_has_the_chances_over_folds(tmp_path: Path) -> None:
+    comparison = comparison_of(tmp_path)
+    pair = comparison.rows[2].to_baseline
+    bayes = pair.over_folds.bayesian
+    (line,) = (line for line in render(comparison).splitlines()[-20:] if line.startswith("| random_ "))
+    assert line.endswith(f" {bayes.left:.2f} |  {bayes.within:.2f} |   {bayes.right:.2f} |")
+    assert bayes.left > bayes.right
 
 
 def test_ndcg_by_cutoff_is_the_evaluators_mean_over_folds_of_means_over_seeds(tmp_path: Path) -> None:
@@ -314,15 +345,6 @@ def test_a_figure_or_a_run_that_is_missing_is_a_difference(tmp_path: Path) -> No
     assert mentions(difference, "python -m ltrbench model=native", "only")
 
 
-def test_a_rerun_with_another_executor_or_tracking_store_is_the_same_command(
-    tmp_path: Path,
-) -> None:
-    words = "executor=processes executor.workers=2 tracking=none progress=none"
-    runs = [{"command": f"python -m ltrbench model=native {words}", "metrics": {"test/ndcg@10": FIGURE}}]
-    found = reproduce(results(tmp_path / "committed"), results(tmp_path / "rerun", runs=runs))
-    assert (found.num_figures, found.differences) == (1, ())
-
-
 def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match=naming("nowhere/environment.json", "make results")):
         reproduce(tmp_path / "nowhere", tmp_path)
@@ -351,15 +373,6 @@ def test_a_table_in_markdown_links_each_note_and_column_to_the_extract_beside_it
     assert set(headings) == set(terms_of(comparison))
 
 
-def test_the_report_holds_the_glossary_and_links_to_it(comparison: Comparison, tmp_path: Path) -> None:
-    write_report([comparison], tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text()
-    for term in glossary():
-        assert f'id="glossary-{anchor(term)}"' in page
-    for term in (note.term for note in all_notes(comparison)):
-        assert f'href="#glossary-{anchor(term)}"' in page
-
-
 TIMES = {"fit": 71.25, "monitor": 72.25, "fit_clean": 73.25, "predict": 74.25, "load": 75.25}
 """Times that another job has disturbed."""
 
@@ -377,11 +390,6 @@ def shared(folder: Path, model: str, seeds: tuple[int, ...] = (1, 2, 3), **field
 def all_shared(tmp_path: Path) -> Comparison:
     """native ran alone; every run of xgboost shared the machine."""
     return only([*alone(tmp_path), *shared(tmp_path, "xgboost", sweep="s")])
-
-
-def disturbed(text: str) -> list[str]:
-    """The disturbed times that a text shows."""
-    return [shown for shown in (f"{time:.2f}" for time in TIMES.values()) if shown in text]
 
 
 def notes_on_sharing(comparison: Comparison) -> list[Note]:
@@ -414,35 +422,8 @@ def test_a_row_without_a_run_that_ran_alone_has_no_times_but_its_memory(all_shar
     assert cells[columns.index("memory MB")] == "10"
 
 
-def test_no_output_shows_a_disturbed_time(all_shared: Comparison, tmp_path: Path) -> None:
-    publish([all_shared], tmp_path / "out")
-    for name in ("table.md", "table.csv", "table.tex", "glossary.md"):
-        assert not disturbed((tmp_path / "out" / name).read_text()), name
-    assert not disturbed(as_html(all_shared))
-    assert "## shared machine" in (tmp_path / "out/glossary.md").read_text()
-
-
 def test_json_keeps_the_times_of_a_run_and_marks_it(all_shared: Comparison) -> None:
     record = json.loads(json.dumps(comparisons_as_json([all_shared]), allow_nan=False))
     marked = {(run["model"], run["shared_machine"], run["seconds"]["fit"]) for run in record["runs"]}
     assert marked == {("native", False, 2.0), ("xgboost", True, 71.25)}
     assert [row["seconds"] for row in record["rows"]] == [dict.fromkeys(TIMES, 2.0), {}]
-
-
-def test_the_report_leaves_the_row_out_of_its_figures_of_time(all_shared: Comparison, tmp_path: Path) -> None:
-    write_report([all_shared], tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text()
-    assert not disturbed(page)
-    assert 'href="#glossary-shared-machine"' in page
-    section = costs_section(Shown(all_shared, "toy", []))
-    assert "shared the machine" in section.lead
-    (figures,) = (part for part in section.parts if isinstance(part, Figures))
-    with_xgboost = {figure.caption: ">xgboost<" in figure.drawing for figure in figures.figures}
-    assert with_xgboost == {
-        "Against the fit time": False,
-        "Against the predict time": False,
-        "Against the memory during the fit": True,
-    }
-    (table,) = (part for part in section.parts if isinstance(part, Table))
-    (cells,) = (row for row in table.cells() if row[0].text == "xgboost")
-    assert [cell.text for cell in cells[2:6]] == ["-"] * 4

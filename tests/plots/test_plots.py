@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,14 +24,12 @@ from ltrbench.plots import Series, draw_run, draw_series, figures_of
 from ltrbench.plots.drawing import (
     COLOURS,
     FIT,
-    OTHER_COLOURS,
     Page,
     curves_by_iteration,
     fit_seconds,
     importance_bars,
     limits_of_ndcg,
     metric_against_cost,
-    ndcg_by_cutoff,
     pareto_front,
     styles_of,
 )
@@ -43,7 +39,6 @@ from ltrbench.plots.report import (
     TRAINING,
     TRAINING_BY_QUERY,
     BudgetCurve,
-    Differences,
     ErrorParts,
     QueryPairs,
     TrialPoint,
@@ -53,7 +48,6 @@ from ltrbench.plots.report import (
     evenly_thinned,
     scatter,
     setting_importance_bars,
-    sorted_differences,
     thinned,
     values_by_setting,
     variance_shares,
@@ -158,11 +152,8 @@ def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
     [
         ({"curve": None}, ["learning_curves.png"]),
         ({"curve": LearningCurve([1], {"valid/ndcg@5": [np.nan]})}, ["learning_curves.png"]),
-        ({"curve": LearningCurve([1], {"train/ndcg@5": [0.5]})}, ["learning_curves.png"]),
         ({"importances": None}, ["importances.png"]),
-        ({"importances": Importances(("age",), {WITHIN: np.zeros(1)})}, ["importances.png"]),
         ({"importances": Importances(("age",), {WITHIN: np.full(1, np.nan)})}, ["importances.png"]),
-        ({"importances": Importances(("age",), {"split": np.ones(1)})}, ["importances.png"]),
         ({"values": {"ndcg": ()}}, ["ndcg_at_k.png"]),
         ({"values": {"value": None}}, ["time_against_ndcg.png"]),
         ({"result": {"seconds": {}}}, ["time_against_ndcg.png"]),
@@ -198,15 +189,6 @@ def test_a_backend_has_one_colour_marker_and_hatch_whatever_stands_beside_it(mod
         assert (style.colour, style.marker, style.hatch) == (alone.colour, alone.marker, alone.hatch)
 
 
-def test_the_known_backends_have_colours_of_their_own_and_another_takes_one_of_the_rest() -> None:
-    known = ["native", "lightgbm", "xgboost", "catboost", "single_feature", "random"]
-    colours = {style.colour for style in styles_of(named(*known))}
-    (mine,) = styles_of(named("mine"))
-    assert len(colours) == len(known)
-    assert mine.colour == OTHER_COLOURS[zlib.crc32(b"mine") % 2]
-    assert mine.colour not in colours
-
-
 # Learning curves
 
 
@@ -216,15 +198,6 @@ def test_a_curve_is_the_mean_over_runs_up_to_where_the_shortest_ends(tmp_path: P
     expected = np.mean([run.learning_curve().values["valid/ndcg@10"][:6] for run in runs], axis=0)
     (line,) = lines_of(figure.axes[-1])
     assert points(line) == list(zip(range(1, 7), expected.tolist(), strict=True))
-
-
-def test_the_band_reaches_from_the_lowest_run_to_the_highest(tmp_path: Path) -> None:
-    runs = [write(tmp_path / str(fold), fold=fold) for fold in (1, 2, 3)]
-    axes = drawn(curves_by_iteration([series(*runs)], "ndcg@5")).axes[-1]
-    values = np.array([run.learning_curve().values["valid/ndcg@5"] for run in runs])
-    (band,) = axes.collections
-    corners = np.asarray(band.get_paths()[0].vertices)[:, 1]
-    assert (corners.min(), corners.max()) == (values.min(), values.max())
 
 
 def test_each_run_is_marked_at_the_iteration_that_it_kept(tmp_path: Path) -> None:
@@ -239,13 +212,6 @@ def test_each_run_is_marked_at_the_iteration_that_it_kept(tmp_path: Path) -> Non
 
 
 # NDCG by cutoff
-
-
-def test_a_line_of_ndcg_runs_over_the_cutoffs_that_its_series_has(tmp_path: Path) -> None:
-    run = write(tmp_path / "run")
-    long, short = series(run, ndcg=(0.5, 0.6, 0.7)), series(run, ndcg=(0.4, 0.5))
-    lines = drawn(ndcg_by_cutoff([long, series(run, ndcg=()), short])).axes[0].lines
-    assert [points(line) for line in lines] == [[(1, 0.5), (2, 0.6), (3, 0.7)], [(1, 0.4), (2, 0.5)]]
 
 
 @given(st.lists(st.floats(0, 1), min_size=1))
@@ -319,16 +285,6 @@ def test_a_point_is_the_mean_time_and_the_value(tmp_path: Path) -> None:
     assert points(point) == [((1 + 3) / 2, 0.4)]
 
 
-@pytest.mark.parametrize(("slowest", "scale"), [(9.0, "linear"), (11.0, "log")])
-def test_the_axis_of_time_is_logarithmic_above_a_tenfold_spread(
-    tmp_path: Path, slowest: float, scale: str
-) -> None:
-    runs = [write(tmp_path / str(time), result={"seconds": {"fit": time}}) for time in (1.0, slowest)]
-    axes = time_figure([series(run) for run in runs]).axes[0]
-    assert axes.get_xscale() == scale
-    assert ("log scale" in axes.get_xlabel()) == (scale == "log")
-
-
 def test_the_labels_of_crowded_points_do_not_overlap(tmp_path: Path) -> None:
     crowd = [
         series(
@@ -371,15 +327,6 @@ def test_a_thinned_curve_keeps_the_ends_and_the_shares_of_wins_and_losses(values
     for sign in (1, -1):
         share = widths[sign * thin[::2] > 0].sum()
         assert share == pytest.approx((sign * descending > 0).mean(), abs=1e-12)
-
-
-def test_the_areas_of_sorted_differences_are_the_queries_that_each_wins() -> None:
-    drawn_pair = Differences("a", "b", ("native", "lightgbm"), np.array([-0.5, 0.25, 0.0, 0.75]), 1.0)
-    axes = sorted_differences(drawn_pair, "ndcg@5").axes[0]
-    assert axes.get_ylim() == (-1.15, 1.15)
-    corners = [np.asarray(area.get_paths()[0].vertices) for area in axes.collections]
-    assert [(own[:, 0].min(), own[:, 0].max()) for own in corners] == [(0, 50), (75, 100)]
-    assert [text.get_text() for text in axes.texts] == ["a better: 2 of 4 (50%)", "b better: 1 of 4 (25%)"]
 
 
 def query_pairs(values: NDArray[np.float64]) -> QueryPairs:
@@ -470,17 +417,6 @@ def test_the_critical_difference_diagram_has_a_bar_a_group_and_a_label_a_model()
 # Text
 
 
-def test_every_text_has_at_least_eight_points_and_every_axis_a_name(tmp_path: Path) -> None:
-    given_series = [series(write(tmp_path / name, name)) for name in ("native", "lightgbm")]
-    for figure in map(drawn, figures_of(given_series, "ndcg@5").values()):
-        figure.draw_without_rendering()
-        texts = [text for text in figure.findobj(Text) if isinstance(text, Text) and text.get_text()]
-        assert min(float(text.get_fontsize()) for text in texts) >= 8
-        assert figure.get_suptitle().startswith("toy: ")
-        assert figure.axes[-1].get_xlabel()
-        assert figure.axes[0].get_ylabel()
-
-
 def test_names_that_are_neither_plain_nor_short_are_drawn_without_a_warning(tmp_path: Path) -> None:
     names = ("$x_1 {", "点击\nrate", "title_" * 20)
     features = Importances(names, {WITHIN: np.array([3.0, 2.0, 1.0])})
@@ -515,11 +451,6 @@ def test_a_line_has_the_best_values_and_a_mark_beside_it_the_value_on_test() -> 
     assert "test" in right.get_ylabel()
     lengths = [high - low for low, high in (left.get_ylim(), right.get_ylim())]
     assert lengths[0] == pytest.approx(lengths[1])
-
-
-@pytest.mark.parametrize("best", [[], [math.nan]])
-def test_without_a_complete_trial_there_is_no_picture(best: list[float]) -> None:
-    assert best_by_trials([BudgetCurve(named_series("native"), best, None)], METRIC, is_expected=True) is None
 
 
 def test_bars_are_shares_in_percent_with_the_most_important_setting_first() -> None:
@@ -561,10 +492,3 @@ def test_a_panel_has_a_point_for_each_trial_on_the_scale_of_its_range(page: Page
     assert [label.get_text() for label in criterion.get_xticklabels()] == ["gain", "squares"]
     keys = [text.get_text() for text in figure.legends[0].get_texts()]
     assert keys == ["trial", "chosen trial", "default settings"]
-
-
-@pytest.mark.parametrize(("space", "trials"), [({}, TRIALS), (SPACE, TRIALS[:1]), (SPACE, [])])
-def test_without_settings_or_with_one_trial_there_are_no_slices(
-    space: dict[str, str], trials: list[TrialPoint]
-) -> None:
-    assert values_by_setting(named_series("native"), space, trials, METRIC) is None

@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 import math
 
-import pytest
-
-from ltrbench.tables import STRONG, Table, TableCell, TableColumn, figure
+from ltrbench.tables import STRONG, Table, TableCell, TableColumn
 
 TABLE = Table(
     [TableColumn("model", left=True), TableColumn("ndcg@10", ".2f")],
@@ -45,13 +43,3 @@ def test_a_column_of_numbers_accepts_text_and_a_cell_may_have_its_own_text() -> 
     table = Table.of(["model", "wins"], [["native", "baseline"], ["random", TableCell(-3, "1/0/4")]], "+d")
     assert [row[1].text for row in table.cells()] == ["baseline", "1/0/4"]
     assert [record["wins"] for record in table.records()] == ["baseline", -3]
-
-
-@pytest.mark.parametrize("value", [None, math.nan, math.inf])
-def test_a_number_that_is_not_finite_is_a_dash(value: float | None) -> None:
-    assert figure(value, ".4f") == "-"
-
-
-def test_rows_of_another_width_than_the_header_are_refused() -> None:
-    with pytest.raises(ValueError, match="zip"):
-        Table.of(["model", "ndcg@10"], [["native"]]).markdown()

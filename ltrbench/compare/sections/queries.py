@@ -161,8 +161,8 @@ def _scattered(shown: Shown, queries: PairedQueries, label: str) -> Figure:
 
 def _values(queries: PairedQueries, a: str, b: str) -> NDArray[np.float64]:
     """Returns row a minus row b, (Q,)."""
-    places = [(queries.labels.index(a), queries.labels.index(b))]
-    values: NDArray[np.float64] = queries.sample.differences(places).values[0]
+    rows = [(queries.labels.index(a), queries.labels.index(b))]
+    values: NDArray[np.float64] = queries.sample.differences(rows).values[0]
     return values
 
 
@@ -186,8 +186,8 @@ def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> Tabl
 
 
 def _query(shown: Shown, queries: PairedQueries, number: int, rivals: tuple[str, str]) -> TableRow:
-    place, query = queries.cell_of_query[number], queries.query_in_cell[number]
-    judgments, fold = queries.judgments[place], queries.cells[place].fold
+    cell, query = queries.cell_of_query[number], queries.query_in_cell[number]
+    judgments, fold = queries.judgments[cell], queries.cells[cell].fold
     values = [float(queries.sample.values[queries.labels.index(label), number]) for label in rivals]
     start, end = judgments.query_start[query : query + 2]
     convention = shown.comparison.settings.convention.of(parse_metric(shown.comparison.metric)[0])
