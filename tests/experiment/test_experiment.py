@@ -164,7 +164,7 @@ def test_of_a_run_without_its_model_all_else_is_kept_until_it_is_run_again(tmp_p
 
 def test_what_could_not_be_read_again_is_refused_before_the_fit(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=naming("result.json", "seed is 0.5")):
-        run(Experiment(model="random", ranker=RandomRanker(seed=0.5), source=Toy()), tmp_path / "run")
+        run(Experiment(model="random", ranker=RandomRanker(seed=0.5), source=Toy()), tmp_path / "run")  # type: ignore[arg-type]
     assert not (tmp_path / "run").exists()
 
 

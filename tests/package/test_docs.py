@@ -194,13 +194,6 @@ def exists(span: str, files_of_page: Collection[str]) -> bool:
     return not re.match(r"make [a-z]", span) or words[1] in targets_of_make()
 
 
-def test_every_setting_flag_verb_path_and_target_that_is_named_exists(page: str) -> None:
-    lines = [line for block in _SHELL.findall(page) for line in block.splitlines()]
-    named = [*spans(page), *(line for line in lines if line.startswith("make "))]
-    files_of_page = titled_files(page)
-    assert [span for span in named if not exists(span, files_of_page)] == []
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built documentation. The build is strict: a warning fails it."""

@@ -24,19 +24,6 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_result_written_anew_leaves_the_commit_as_it_is(checkout: Path) -> None:
-    (checkout / "results" / "table.md").write_text("second")
-    made_by = commit()
-    assert made_by is not None
-    assert not made_by.endswith("-dirty")
-
-
-@pytest.mark.parametrize("name", ["code.py", "results/study/run.py"])
-def test_changed_code_marks_the_commit(name: str, checkout: Path) -> None:
-    (checkout / name).write_text("second")
-    assert str(commit()).endswith("-dirty")
-
-
 def test_a_process_records_the_commit_of_the_code_that_it_has_imported(checkout: Path) -> None:
     first = commit()
     (checkout / "code.py").write_text("second")

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from messages import naming
 
 import ltrbench
 
@@ -55,36 +54,3 @@ def test_a_public_name_is_that_of_the_module_it_comes_from(name: str) -> None:
     home = importlib.import_module(ltrbench._MODULE_OF[name])
     assert getattr(ltrbench, name) is getattr(home, name)
     assert name in dir(ltrbench)
-
-
-def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match=naming("'ltrbench'", "'evalute'")):
-        _ = ltrbench.evalute  # type: ignore[attr-defined]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "before", ["import ltrbench.compare.cells", "from ltrbench import *; import ltrbench"]
-)
-def test_compare_is_called_and_its_modules_are_found_in_any_order_of_imports(
-    before: str, tmp_path: Path
-) -> None:
-    code = f"""
-{before}
-from ltrbench.errors import ResultError
-for compare in (ltrbench.compare, __import__("ltrbench").compare, ltrbench.compare.compare):
-    try:
-        compare([])
-    except ResultError as error:
-        assert "no finished run" in str(error)
-    else:
-        raise AssertionError
-import ltrbench.compare.cells
-from ltrbench.compare import render
-from ltrbench.compare import cells
-assert ltrbench.compare.cells is cells
-assert ltrbench.compare.render is render is ltrbench.render
-from ltrbench import compare
-assert compare is ltrbench.compare
-"""
-    in_a_new_process(code, tmp_path)

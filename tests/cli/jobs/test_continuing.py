@@ -21,24 +21,18 @@ from messages import naming
 from plan_cases import job as drafted
 from run_cases import finished_run
 
-from ltrbench.cli.launch import _Command
 from ltrbench.cli.session import (
-    Session,
-    runs_of,
     unplanned_runs,
 )
 from ltrbench.runs import FAILED, RESULT_FILE, Run, find_runs, holder, read_run, write_run
 from ltrbench.runs.record import as_products
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.plan import (
-    WAITING,
     Plan,
     plan_jobs,
     prepare_sweep,
     read_plan,
-    states_of,
 )
-from ltrbench.sweep.running import JobTask, run_task, stopping
 
 CHEAP = ("data.num_queries=40", "importance=null", "metrics=ndcg@10")
 SLEEPY = """
@@ -115,30 +109,6 @@ def test_new_jobs_get_numbers_without_a_folder_and_a_failed_one_keeps_its_number
     assert numbered(jobs) == {1: "seed=2", 3: "seed=1", 4: "seed=3"}
 
 
-def test_a_job_keeps_its_number_and_folder_where_the_folder_has_another_name(tmp_path: Path) -> None:
-    planned(tmp_path, "seed=0", "seed=1", subdir="{number}_x")
-    stored(tmp_path / "0_x", "seed=0")
-    stored(tmp_path / "1_x", "seed=1", status=FAILED)
-    _, jobs = planned(tmp_path, "seed=1", "seed=2", subdir="{number}_y")
-    assert numbered(jobs) == {1: "seed=1", 2: "seed=2"}
-    assert [job.folder for job in jobs] == ["1_x", "2_y"]
-
-
-def test_an_interrupt_that_compiled_code_turns_into_another_error_fails_no_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stopping, "is_set", lambda: True)
-    monkeypatch.setattr("ltrbench.cli.launch.HydraConfig.get", lambda: None)
-    session = Session(sweep=Path("s"))
-    with pytest.raises(KeyboardInterrupt):
-        _Command(session).job(None)  # type: ignore[arg-type]  # what fails in it is no matter
-    assert session.errors == []
-    _, (job,) = planned(tmp_path, "seed=0")
-    with pytest.raises(KeyboardInterrupt):
-        run_task(JobTask(job=job, sweep=tmp_path))
-    assert [state.name for state in states_of(tmp_path, [job])] == [WAITING]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "parts"),
@@ -155,29 +125,6 @@ def test_a_sweep_without_jobs_or_with_a_setting_that_has_no_effect_is_refused(
     assert re.search(naming(*parts), done.stderr)
     assert not [*tmp_path.rglob(RESULT_FILE)]
     assert not (tmp_path / "s/plan").exists()
-
-
-def test_a_sweep_inside_of_the_folder_is_not_part_of_it(tmp_path: Path) -> None:
-    stored(tmp_path / "0", "seed=0")
-    stored(tmp_path / "2026-01-01/12-00-00/0", "seed=1")
-    (tmp_path / "2026-01-01/12-00-00/multirun.yaml").touch()
-    assert [found.path for found in runs_of(tmp_path)] == [tmp_path / "0"]
-    assert runs_of(tmp_path / "not there") == []
-
-
-@pytest.mark.slow
-def test_the_table_covers_every_run_of_the_folder_and_the_second_command_says_so(tmp_path: Path) -> None:
-    words = ("-m", *CHEAP, "tracking=none", "hydra.sweep.dir=both")
-    run("model=single_feature", "seed=0,1", *words, folder=tmp_path)
-    done = run("model=random", *words, folder=tmp_path)
-    assert re.search(naming("both", "1 waiting", "runs job 2", "2 jobs of other commands"), done.stderr)
-    assert done.stderr.index("runs job 2") < done.stderr.index("fitting on")
-    rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| ")]
-    assert rows == ["model", "single_feature", "random"]
-    assert "| single_feature |" in (tmp_path / "both/comparison/table.md").read_text()
-    assert "model=single_feature" in (tmp_path / "both/multirun.yaml").read_text()
-    assert "model=random" in (tmp_path / "both/multirun-1.yaml").read_text()
-    assert holder(tmp_path / "both") is None
 
 
 @pytest.mark.slow
@@ -204,12 +151,6 @@ def test_the_same_command_runs_only_the_jobs_that_have_not_finished(tmp_path: Pa
         (model, seed) for model in ("random", "single_feature") for seed in (0, 1, 2)
     ]
     assert not [*tmp_path.rglob(".hydra")]
-
-
-def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    done = run("model=random", "tracking=none", "-m", "hydra.sweep.dir=file", folder=tmp_path, check=2)
-    assert re.search(naming("error: file ", "hydra.run.dir=", "hydra.sweep.dir="), done.stderr)
 
 
 @pytest.mark.parametrize(

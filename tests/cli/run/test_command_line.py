@@ -109,14 +109,6 @@ def test_the_ui_shows_the_runs_of_the_store_they_went_to_on_loopback(sweep: Path
     assert names == {"native, lightgbm on synthetic", "native", "lightgbm"}
 
 
-def test_the_ui_refuses_a_port_that_another_program_listens_on(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as stranger:
-        port = stranger.getsockname()[1]
-        done = run("ui", "--uri", "sqlite:///runs.db", "--port", str(port), folder=tmp_path, check=2)
-    assert re.search(naming(port, "--port"), done.stderr)
-    assert f"http://127.0.0.1:{port}" not in done.stderr
-
-
 def _is_free_soon(port: int) -> bool:
     """Workers finish what they are doing before they end."""
     for _ in range(120):
@@ -163,19 +155,6 @@ def test_predict_gives_the_scores_of_the_run_a_line_a_document(letor: Path, tmp_
     assert re.search(naming("wide.txt:1: ", "4"), done.stderr)
     done = run("predict", "nowhere", "wide.txt", folder=tmp_path, check=2)
     assert re.search(naming("nowhere", "result.json", "outputs/DATE/TIME"), done.stderr)
-
-
-def test_predict_reads_as_in_training_and_keeps_the_order_of_the_file(tmp_path: Path) -> None:
-    lines = [f"{row % 2} qid:{row // 4} 0:{row % 5} 1:{(7 * row) % 11}" for row in range(160)]
-    (tmp_path / "train.txt").write_text("\n".join(lines))
-    words = ("model=native", "data=letor", "data.train=train.txt", "data.first_index=0", "params.num_trees=3")
-    run(*words, "params.min_docs_in_leaf=2", "tracking=none", "hydra.run.dir=mine", folder=tmp_path)
-    predicted = run("predict", "mine", "train.txt", folder=tmp_path).stdout.split()
-    # Without the run's first_index the same lines would be features 1 and 2, of a file that has no index 0.
-    scattered = [*range(0, 160, 2), *range(1, 160, 2)]
-    (tmp_path / "scattered.txt").write_text("\n".join(lines[row] for row in scattered))
-    words = ("predict", "mine", "scattered.txt", "--read", "sort_queries=true")
-    assert run(*words, folder=tmp_path).stdout.split() == [predicted[row] for row in scattered]
 
 
 def test_predict_needs_neither_labels_nor_queries(letor: Path, tmp_path: Path) -> None:

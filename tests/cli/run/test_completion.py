@@ -41,16 +41,6 @@ def test_the_keys_of_a_model_are_those_of_the_model_that_is_chosen_before() -> N
     assert words("params.num_l") == ["params.num_leaves="]
 
 
-def test_a_setting_takes_its_value_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder/train.txt").touch()
-    assert words("tracking.models=") == ["tracking.models=true"]
-    assert words("data=letor data.train=fo") == ["data.train=folder/"]
-    assert words("data=letor data.train=folder/") == ["data.train=folder/train.txt"]
-    assert words("show fo") == ["folder/"]
-
-
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     """A folder with an executable `ltrbench`, as the console script of an installation is."""
@@ -87,16 +77,3 @@ def test_bash_completes_verbs_options_and_overrides(line: str, replies: list[str
         "printf '%s\\n' \"${COMPREPLY[@]}\"\n"
     )
     assert in_shell("bash", code, script).splitlines() == replies
-
-
-def test_completion_imports_no_backend(script: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", str(script / "ltrbench"), "model=lightgbm", "model.num_l"],
-        env={**os.environ, "_LTRBENCH_COMPLETE": "bash"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.startswith("model.num_leaves=\t")
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert imported.isdisjoint({"lightgbm", "xgboost", "mlflow", "numba", "pandas", "scipy.stats"})

@@ -16,12 +16,10 @@ from messages import naming
 from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
-from ltrbench.cli.launch import flags_and_overrides
 from ltrbench.cli.sweep import Composer, check_keys, composition_message
 from ltrbench.conf_folder import conf_dir
-from ltrbench.config import build_experiment, register_schema
+from ltrbench.config import register_schema
 from ltrbench.errors import ConfigError
-from ltrbench.rankers.importance import ImportanceSettings
 
 
 @pytest.fixture
@@ -145,32 +143,6 @@ def test_a_key_that_is_read_may_be_added(loader: ConfigLoader, overrides: list[s
     config = loader.load_configuration("config", overrides, RunMode.RUN)
     hydra = config.hydra
     check_keys(without_hydra(config), hydra)
-
-
-def test_the_kinds_of_importance_are_a_choice_of_a_yaml_and_a_list(loader: ConfigLoader) -> None:
-    def composed(*overrides: str) -> Any:
-        _, words = flags_and_overrides(list(overrides))
-        return loader.load_configuration("config", words, RunMode.RUN).importance
-
-    of_training, predicted = ["split", "gain"], ["permutation_within", "permutation_across", "shap"]
-    assert composed().kinds == ImportanceSettings().kinds == of_training
-    assert composed("importance=full").kinds == [*of_training, *predicted]
-    assert composed("importance=full", "importance.kinds=[shap]").kinds == ["shap"]
-    assert composed("importance=null") is composed("importance=none") is None
-    assert composed("experiment=native_best_choice", "importance=full").kinds == [*of_training, *predicted]
-
-
-def test_one_metric_needs_no_brackets(loader: ConfigLoader) -> None:
-    def built(override: str) -> Any:
-        config = loader.load_configuration("config", ["model=random", override], RunMode.RUN)
-        choices = dict(config.hydra.runtime.choices)
-        return build_experiment(without_hydra(config), choices, (), None)
-
-    assert built("metrics=ndcg@10").metrics == ("ndcg@10",)
-    assert built("metrics=ndcg@10").config["metrics"] == ["ndcg@10"]
-    for wrong in ("metrics=5", "metrics=[5]", "metrics=null"):
-        with pytest.raises(ConfigError, match=naming("metrics is ", "'metrics=[ndcg@10,map]'")):
-            built(wrong)
 
 
 @pytest.mark.parametrize(

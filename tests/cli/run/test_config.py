@@ -54,8 +54,3 @@ def test_a_name_that_no_registry_takes_is_refused_before_any_work(name: str) -> 
     ):
         build_tracker(OmegaConf.create({"tracking": tracking, "register": name}))
     assert build_tracker(OmegaConf.create({"tracking": tracking, "register": "web shop"}))
-
-
-def test_a_node_without_a_target_is_refused() -> None:
-    with pytest.raises(ConfigError, match=naming("model has no _target_", "_target_: my_module.MyRanker")):
-        build(OmegaConf.create({"model": {"seed": 1}}), "model", Ranker)

@@ -12,10 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ltrbench.cli.progress import Bar, Lines, figures, fitting, showing
+from ltrbench.cli.progress import Bar, Lines, showing
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.experiment.loading import Progress
 from ltrbench.experiment.run import Experiment, run
@@ -59,14 +57,6 @@ def test_progress_carries_the_figures_of_the_learning_curve_and_ends_once(tmp_pa
     assert sorted(item.seconds for item in seen) == [item.seconds for item in seen]
 
 
-def test_progress_is_in_the_metric_that_early_stopping_goes_by_where_the_curve_has_it(tmp_path: Path) -> None:
-    seen, curve = watched(experiment(rule=EarlyStopping("ndcg@10", 2)), tmp_path / "a")
-    assert [item.valid for item in seen[:-1]] == curve.values["valid/ndcg@10"]
-    assert seen[-1].best_iteration == read_run(tmp_path / "a").result.best_iteration
-    seen, _ = watched(experiment(rule=EarlyStopping("map", 2)), tmp_path / "b")
-    assert {item.metric for item in seen} == {"ndcg@3"}
-
-
 def test_lines_are_of_the_first_iteration_one_in_ten_seconds_and_the_last(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -79,15 +69,6 @@ def test_lines_are_of_the_first_iteration_one_in_ten_seconds_and_the_last(
     assert shown == [f"native {iteration}/300" for iteration in (1, 11, 21, 25)]
     assert caplog.messages[1] == (
         "native 11/300: ndcg@10 train 0.5000, valid 0.4000, best 0.4500 @2, 4:49 left"
-    )
-
-
-@given(room=st.integers(0, 120))
-def test_figures_fit_into_the_room_there_is_and_no_number_is_cut(room: int) -> None:
-    text = fitting(figures(SOME), room)
-    assert len(text) <= max(room, len("3/300"))
-    assert set(re.findall(r"[\d./:]+", text)) <= set(
-        re.findall(r"[\d./:]+", " ".join(figures(SOME).values()))
     )
 
 
@@ -125,41 +106,6 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Terminal]]:
     yield make
     logging.getLogger().removeHandler(handler)
     assert handler.stream is streams[0], "the messages were not given back"
-
-
-def test_a_message_during_a_fit_stands_whole_above_the_bar(opened: Callable[[], Terminal]) -> None:
-    terminal = opened()
-    with showing("auto", "native") as bar:
-        assert bar is not None
-        bar(SOME)
-        logging.getLogger("elsewhere").warning("a message of the fit")
-        bar(replace(SOME, iteration=4, seconds=8.0))
-        bar(replace(SOME, iteration=4, seconds=8.1, finished=True))
-        logging.getLogger("elsewhere").warning("a message after it")
-    message, drawn, after = terminal.lines()
-    assert message == "a message of the fit"
-    assert re.fullmatch(
-        r"native ━+ +4/300 ndcg@10 train 0\.5000 valid 0\.4000 best 0\.4500 @2 in 0:08", drawn
-    )
-    assert after == "a message after it"
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
-def test_the_cursor_comes_back_however_a_fit_ends(
-    opened: Callable[[], Terminal], error: type[BaseException]
-) -> None:
-    terminal = opened()
-
-    def failing() -> None:
-        with showing("auto", "native") as bar:
-            assert bar is not None
-            bar(SOME)
-            raise error
-
-    with pytest.raises(error):
-        failing()
-    assert terminal.getvalue().endswith(SHOW_CURSOR)
-    assert sys.stderr is terminal
 
 
 def test_without_rich_or_in_a_terminal_that_cannot_move_its_cursor_there_are_lines(

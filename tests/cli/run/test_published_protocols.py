@@ -23,11 +23,6 @@ FEW_TREES = (
 )
 """Settings that make the protocols small."""
 
-ONE_SPLIT = {
-    "istella": [f"istella-letor/full/{part}.txt" for part in ("train", "test")],
-}
-"""Data set -> its files."""
-
 
 def part_of(number: int) -> str:
     """Returns LETOR text of queries of their own; every fourth query has no relevant document."""
@@ -95,18 +90,6 @@ def test_the_protocol_of_ltr_baseline_runs_all_folds_beside_its_published_values
     }
 
 
-@pytest.mark.parametrize("data", ONE_SPLIT)
-def test_the_protocol_of_ltr_baseline_runs_data_sets_without_folds_once(data: str, tmp_path: Path) -> None:
-    for number, file in enumerate(ONE_SPLIT[data]):
-        write_parts(tmp_path / file, (number,))
-    table, runs = run_protocol(tmp_path, "experiment=ltr_baseline", f"data={data}")
-    assert sorted(one.result.model for one in runs) == ["lightgbm", "native"]
-    # The whole training file is trained on, also without a published validation set.
-    assert runs[0].result.data["train"]["queries"] == NUM_QUERIES
-    assert set(figures(table, "published")) == {"LightGBM", "jforests", "QuickRank"}
-    assert set(figures(table, "here, the test set")) == {"native", "lightgbm"}
-
-
 def test_the_protocol_of_lightgbms_documentation_counts_empty_queries_as_one(tmp_path: Path) -> None:
     write_five_folds(tmp_path / "MSLR-WEB30K")
     table, runs = run_protocol(tmp_path, "experiment=lightgbm_docs")
@@ -143,8 +126,3 @@ def test_a_protocol_has_the_published_settings(
     names = ("num_trees", "num_leaves", "learning_rate", "min_docs_in_leaf", "min_sum_hessian")
     assert fitted(failed, *names) == settings
     assert fitted(failed, "max_bins", "l2", "early_stopping") == [255, 0.0, None]
-
-
-def test_all_folds_of_several_data_sets_are_refused(tmp_path: Path) -> None:
-    done = run("data=mq2007,mq2008", "data.fold=all", "-m", folder=tmp_path, check=2)
-    assert re.search(naming("data.fold=all", "data=mq2007,mq2008", "data.fold=1,2,3"), done.stderr)

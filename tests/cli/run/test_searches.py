@@ -84,17 +84,6 @@ def test_a_trial_never_sees_test_and_stores_no_model(searched: Path) -> None:
             assert not [key for key in stored if key.startswith("test")]
 
 
-def test_the_first_trial_has_the_default_settings(searched: Path) -> None:
-    final = read_run(searched / "s/0")
-    default = {key: str(value) for key, value in final.result.search["default"].items()}
-    assert final.trials()[0].settings == default
-
-
-def test_a_yardstick_is_not_searched_for(searched: Path) -> None:
-    assert set(searches(searched)) == {"0", "1"}
-    assert results(searched)["s/2"]["model"] == "random"
-
-
 @pytest.mark.slow
 def test_an_interrupted_search_resumes_to_the_same_result(searched: Path, tmp_path: Path) -> None:
     shutil.copytree(searched / "s", tmp_path / "s")
@@ -120,28 +109,6 @@ def test_more_trials_extend_a_search(searched: Path, tmp_path: Path) -> None:
     assert {name: after[name] for name in before} == before
     assert sorted(search["trials"] for search in searches(tmp_path).values()) == [4, 4, 6, 6]
     assert "native" in done.stdout
-
-
-@pytest.mark.slow
-def test_workers_do_not_change_a_search(tmp_path: Path) -> None:
-    words = ("model=native", "-m", "search=halving", "search.trials=4", "search.min_trees=2", *TINY)
-    folders = [tmp_path / name for name in ("inline", "processes")]
-    for folder, executor in zip(folders, ([], ["executor=processes", "executor.workers=2"]), strict=True):
-        folder.mkdir()
-        run(*words, *executor, folder=folder)
-    assert searches(folders[0]) == searches(folders[1])
-    assert results(folders[0])["s/0"]["metrics"] == results(folders[1])["s/0"]["metrics"]
-
-
-@pytest.mark.slow
-def test_pruned_trials_end_early_and_are_not_chosen(tmp_path: Path) -> None:
-    pruning = ("search.pruning=median", "search.warm_up=3", "search.batch=3", "search.trials=9")
-    run("model=native", "-m", "search=random", *pruning, *TINY, folder=tmp_path)
-    final = read_run(tmp_path / "s/0")
-    states = [trial.state for trial in final.trials()]
-    assert set(states) == {"complete", "pruned"}
-    assert states[final.result.search["chosen"]] == "complete"
-    assert all(trial.iterations < 8 for trial in final.trials() if trial.state == "pruned")
 
 
 @pytest.mark.parametrize(

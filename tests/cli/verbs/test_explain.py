@@ -12,8 +12,6 @@ import pytest
 from messages import naming
 
 from ltrbench.cli import main
-from ltrbench.data import read_letor
-from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
 
 LABELS = [0, 0, 0, 1, 1, 0, 1, 1, 0, 0]
 
@@ -58,14 +56,6 @@ def test_json_holds_rows_in_the_order_of_the_file_and_gradients_of_the_cost(
     assert np.sum(record["lambda_matrix"], axis=1) == pytest.approx(record["gradients"])
 
 
-def test_native_explains_what_the_engine_computes(tutorial: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = read_letor(tutorial)
-    gradients, hessians = lambdas(ndcg_data(data, 30), np.zeros(data.num_documents), LambdaSettings())
-    record = explained(str(tutorial), "--query", "1830", capsys=capsys)
-    assert record["gradients"] == gradients[2:].tolist()
-    assert record["hessians"] == hessians[2:].tolist()
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -101,15 +91,3 @@ def test_what_cannot_be_explained_is_refused(
 ) -> None:
     assert main(["explain", str(tutorial), *words]) == 2
     assert re.search(naming(*parts), " ".join(capsys.readouterr().err.split()))
-
-
-def test_weights_within_a_query_are_explained_only_where_the_library_takes_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "weighted.txt"
-    path.write_text("1 1 qid:a 1:1\n0 3 qid:a 1:2\n")
-    record = explained(str(path), "--query", "a", capsys=capsys)
-    assert [row["weight"] for row in record["rows"]] == [0.5, 1.5]
-    assert main(["explain", str(path), "--query", "a", "--preset", "xgboost"]) == 2
-    message = capsys.readouterr().err
-    assert re.search(naming(path, "weights", "xgboost", "--preset native", "--preset lightgbm"), message)

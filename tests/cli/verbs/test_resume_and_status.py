@@ -49,18 +49,6 @@ def test_status_shows_each_state_and_resume_runs_exactly_what_is_missing(sweep: 
     assert mentions(run("status", "s", "--watch", folder=sweep).stdout, "2 finished", "0 waiting")
 
 
-def test_a_job_of_a_worker_names_the_job_whose_training_it_copied(sweep: Path) -> None:
-    shutil.rmtree(sweep / "s/1")
-    executor = ("executor=processes", "executor.workers=1")
-    done = run(*SWEEP, *executor, "model=native", "seed=1,2", folder=sweep)
-    (ended,) = [line for line in done.stderr.splitlines() if line.startswith("job 1 finished")]
-    assert mentions(ended, "fit in", "training of job 0")
-
-
-def test_a_folder_without_a_plan_is_refused(tmp_path: Path) -> None:
-    assert mentions(run("resume", ".", folder=tmp_path, check=2).stderr, "no plan", "multirun/DATE/TIME")
-
-
 def test_resume_starts_a_cluster_of_the_plan_only_on_request(sweep: Path) -> None:
     shutil.rmtree(sweep / "s/1")
     cluster = {"_target_": "dask.distributed.LocalCluster", "n_workers": 1, "preload": "anything.py"}

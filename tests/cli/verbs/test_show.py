@@ -72,28 +72,6 @@ def test_a_run_says_what_it_was_and_how_to_make_it_again(finished: Run, shown: C
     assert text.endswith(f"\n- {unmatched}\n")
 
 
-def test_of_a_run_from_python_no_command_is_claimed_but_its_settings_are_shown(
-    tmp_path: Path, shown: Callable[..., str]
-) -> None:
-    ranker = LightGBMRanker(num_trees=3, num_leaves=5)
-    source = Synthetic(name="synthetic", num_queries=40)
-    done = run(Experiment(model="lightgbm", ranker=ranker, source=source, importance=None), tmp_path)
-    assert done.result.command is None
-    text = shown(tmp_path)
-    assert "python -m ltrbench" not in text
-    assert re.search(naming("from Python", "no command"), " ".join(text.split()))
-    assert "own: num_trees=3, num_leaves=5, " in text
-    assert re.search(r"^own +\D+: num_trees=3, num_leaves=5$", text, re.MULTILINE)
-
-
-def test_valid_and_test_stand_side_by_side(finished: Run, shown: Callable[..., str]) -> None:
-    text = shown(finished.path)
-    assert cells(text, "metric") == ["valid", "test"]
-    for name in METRICS:
-        values = [finished.result.metrics[f"{split}/{name}"] for split in ("valid", "test")]
-        assert cells(text, name) == [f"{value:.4f}" for value in values]
-
-
 def test_the_ten_features_that_fall_furthest_within_queries_are_listed(
     finished: Run, shown: Callable[..., str]
 ) -> None:
@@ -141,8 +119,3 @@ def test_json_is_the_record_of_the_run_and_its_importances(finished: Run, shown:
     worth = finished.importances()
     assert [row["feature"] for row in record["importances"]] == list(worth.feature_names)
     assert [row["gain"] for row in record["importances"]] == worth.values["gain"].tolist()
-
-
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["show", str(tmp_path)]) == 2
-    assert re.search(naming(tmp_path, "result.json", "outputs/DATE/TIME"), capsys.readouterr().err)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,20 +75,6 @@ def test_the_verb_prints_shares_and_what_is_missing(
     assert "8 seeds |       35 " in native
     assert "2 replicates" in shown
     assert "seed=1,2,3,4,5,6,7,8" in shown
-
-
-def test_the_verb_gives_json_with_the_halvings_that_were_drawn(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stored(tmp_path, {"native": EIGHT, "other": (1, 2)})
-    words = ["aa", str(tmp_path), "--halvings", "20", "--seed", "3", "--set", "gain=linear", "--rope", "0.9"]
-    assert main([*words, "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
-    native, other = record["rows"]
-    assert (native["halved"]["num_halvings"], native["halved"]["num_distinct"]) == (20, 35)
-    assert native["halved"]["num_equivalent"] == 20
-    assert (record["rope"], record["seed"], record["metric"]) == (0.9, 3, "ndcg@10")
-    assert (other["halved"], other["num_replicates"]) == (None, 2)
 
 
 def test_where_no_model_has_enough_it_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -114,15 +114,6 @@ def test_a_refusal_leaves_only_the_certificate(ship: Ship, native: Path, tmp_pat
     assert names_in(tmp_path / "shipped") == {*WRITTEN, CERTIFICATE_FILE}
 
 
-def test_a_folder_that_is_not_empty_is_refused(ship: Ship, native: Path, tmp_path: Path) -> None:
-    (tmp_path / "taken").mkdir()
-    (tmp_path / "taken" / "mine.txt").write_text("mine")
-    code, text = ship(native, "--to", "faithful", "--output", "taken")
-    assert code == 2
-    assert "mine.txt" in text
-    assert names_in(tmp_path / "taken") == {"mine.txt"}
-
-
 def test_an_engine_without_evaluator_is_not_verified(ship: Ship, native: Path, tmp_path: Path) -> None:
     code, text = ship(native, "--to", "faithful", "--output", "shipped", "--set", "is_verified=false")
     assert (code, "not verified" in text) == (0, True)
@@ -148,17 +139,6 @@ def test_a_command_that_cannot_ship_is_refused_and_writes_nothing(
     assert code == 2
     assert all(part in text for part in parts), text
     assert names_in(tmp_path) == set()
-
-
-def test_data_that_changed_since_the_run_are_refused(ship: Ship, native: Path, tmp_path: Path) -> None:
-    copied = tmp_path / "copied"
-    shutil.copytree(native, copied)
-    result = read(copied, RESULT_FILE)
-    result["data"]["test"]["fingerprint"] = "0" * 32
-    (copied / RESULT_FILE).write_text(json.dumps(result))
-    code, text = ship(copied, "--to", "faithful", "--output", "shipped")
-    assert code == 2
-    assert all(part in text for part in ("0" * 32, "--data FILE"))
 
 
 def test_code_that_a_run_folder_names_is_not_executed(ship: Ship, native: Path, tmp_path: Path) -> None:

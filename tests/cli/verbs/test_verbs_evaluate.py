@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,12 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from messages import naming
-from omegaconf import OmegaConf
 from paths import ROOT
 
 from ltrbench.cli import main
-from ltrbench.cli.verbs.evaluate import METRICS_OF_A_RUN
-from ltrbench.conf_folder import conf_dir
 from ltrbench.data import read_letor
 from ltrbench.metrics import PRESETS, evaluate, preset
 
@@ -77,10 +72,6 @@ def test_the_json_of_evaluate_holds_what_evaluate_computes(
     }
 
 
-def test_the_default_metrics_are_those_of_a_run() -> None:
-    assert METRICS_OF_A_RUN.split(",") == list(OmegaConf.load(conf_dir() / "config.yaml").metrics)
-
-
 def test_a_convention_is_chosen_by_name_and_varied_by_setting(
     files: list[str], printed: Callable[..., str]
 ) -> None:
@@ -110,13 +101,6 @@ def test_per_query_writes_a_row_a_query_with_an_empty_cell_where_it_is_skipped(
     assert [float(rows[0][2]), float(rows[2][2])] == [values[0], values[2]]
 
 
-def test_scores_come_from_standard_input_too(
-    files: list[str], printed: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(files[1]).read_bytes())))
-    assert printed("evaluate", files[0], "-", "--json") == printed("evaluate", *files, "--json")
-
-
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
@@ -136,15 +120,6 @@ def test_a_users_mistake_is_told_in_one_paragraph(
     files: list[str], refused: Callable[..., str], words: list[str], parts: tuple[str, ...]
 ) -> None:
     assert re.search(naming(*parts), refused("evaluate", *files, *words))
-
-
-def test_a_fractional_label_is_told_with_its_line_where_gains_are_exponential(
-    files: list[str], printed: Callable[..., str], refused: Callable[..., str]
-) -> None:
-    path = Path(files[0])
-    path.write_text(path.read_text().replace("2 qid:a", "2.5 qid:a"))
-    assert "data.txt:4: " in refused("evaluate", *files)
-    printed("evaluate", *files, "--set", "gain=linear")
 
 
 def test_conventions_is_a_row_a_preset_and_leaves_undefined_what_one_does_not_define(
@@ -176,17 +151,3 @@ def test_ranklibs_scores_under_ranklibs_convention_have_the_figure_of_every_row_
     rows = {row["convention"]: row["metrics"]["ndcg@10"] for row in record["rows"]}
     assert record["share_without_relevant"] == 51 / 156
     assert rows["lightgbm"] == pytest.approx(rows["ranklib"] + 51 / 156, abs=1e-12)
-
-
-def test_scores_stand_in_the_order_of_the_file_also_where_queries_are_brought_together(
-    tmp_path: Path, printed: Callable[..., str]
-) -> None:
-    data, scores = tmp_path / "data.txt", tmp_path / "scores.txt"
-    data.write_text("1 qid:1 1:1\n0 qid:2 1:0\n0 qid:1 1:0\n1 qid:2 1:1\n")
-    scores.write_text("3\n4\n1\n5\n")
-    words = [str(data), str(scores), "--metrics", "ndcg", "--read", "sort_queries=true", "--json"]
-    assert json.loads(printed("evaluate", *words))["metrics"] == {"ndcg": 1.0}
-    assert {row["metrics"]["ndcg"] for row in json.loads(printed("conventions", *words))["rows"]} <= {
-        1.0,
-        None,
-    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pytrec_eval
-from messages import naming
 from toy_runs import keys_of
 
 from ltrbench.cli import main
 from ltrbench.data import Judgments
-from ltrbench.data.score_files import read_qrels, read_score_file
+from ltrbench.data.score_files import read_score_file
 from ltrbench.metrics import evaluate, preset
 from ltrbench.runs import FINISHED, Run, RunResult, ScoredSplit, write_run
 
@@ -83,13 +81,6 @@ def test_scores_read_back_to_the_same_bits_also_where_queries_stand_apart_in_the
     np.testing.assert_array_equal(read.match(judgments, np.array(file_rows), split).scores, SCORES)
 
 
-def test_the_judgments_read_back(tmp_path: Path, exported: Callable[..., Path]) -> None:
-    write(tmp_path)
-    read = read_qrels(exported("qrels"))
-    np.testing.assert_array_equal(read.labels, JUDGMENTS.labels)
-    np.testing.assert_array_equal(read.document_ids, JUDGMENTS.document_ids)
-
-
 def test_figures_of_queries_are_those_of_ranklib_and_end_with_their_mean(
     tmp_path: Path, exported: Callable[..., Path]
 ) -> None:
@@ -102,12 +93,3 @@ def test_figures_of_queries_are_those_of_ranklib_and_end_with_their_mean(
         ("NDCG@10", "q2", second),
         ("NDCG@10", "all", evaluation.means["ndcg@10"]),
     ]
-
-
-def test_a_query_that_does_not_count_has_no_line_which_is_said(
-    tmp_path: Path, exported: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(tmp_path)
-    text = exported("ranklib-idv", "--metric", "map", "--convention", "default").read_text()
-    assert [line.split()[:2] for line in text.splitlines()] == [["MAP", "q1"], ["MAP", "all"]]
-    assert re.search(naming("1 of 2 queries", "convention default"), capsys.readouterr().err)

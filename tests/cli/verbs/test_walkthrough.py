@@ -9,9 +9,6 @@ import pytest
 
 from docs.walkthrough import (
     Walk,
-    best_cut,
-    cuts_of,
-    one_cut,
     tell,
     tutorial_cut,
     walk,
@@ -52,17 +49,6 @@ def test_the_tutorials_cut_has_its_published_means_and_errors(walked: Walk) -> N
     assert (np.flatnonzero(cut.left) + 1).tolist() == [1, 2, 3, 9]
     assert (round(cut.mean_left, 3), round(cut.mean_right, 3)) == (-0.214, 0.143)
     assert (round(cut.error_left, 4), round(cut.error_right, 4)) == (0.1173, 0.1082)
-
-
-def test_the_engine_takes_the_best_cut_of_the_table(walked: Walk) -> None:
-    tree, best = one_cut(walked.trees[0]), best_cut(walked, 1)
-    assert (tree.feature, tree.threshold) == (1, best.threshold)
-    assert tree.gain == pytest.approx(best.least_squares)
-    # What the text says of it:
-    assert (walked.data.labels[best.left] == 0).all()
-    assert (walked.data.labels[~best.left] == 1).all()
-    assert best.newton == max(cut.newton for cut in cuts_of(walked, 1))
-    assert best_cut(walked, 5).least_squares == pytest.approx(best.least_squares)
 
 
 def test_the_verb_prints_what_the_engine_computes(text: str, capsys: pytest.CaptureFixture[str]) -> None:
