@@ -92,7 +92,6 @@ docs: dev ## build the documentation in build/docs; fails on a broken link or an
 
 bench: dev ## benchmark time and memory of readers, engine and evaluator (relative to the libraries), statistics, start-up, sweeps and data at full size; hours
 	$(BIN)/python tests/bench/bench_read.py
-	$(BIN)/python tests/bench/bench_tables.py
 	$(BIN)/python tests/bench/bench_metrics.py
 	$(BIN)/python tests/bench/bench_statistics.py
 	$(BIN)/python tests/bench/bench_start.py

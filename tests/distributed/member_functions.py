@@ -56,23 +56,6 @@ def exchange(
     )
 
 
-def exchange_wrong_values(team: CollectiveTeam, values: NDArray[Any], name: str) -> str:
-    """Returns the error about values that cannot be exchanged."""
-    try:
-        getattr(team, name)(values)
-    except (TypeError, ValueError) as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
-def rank_after(team: CollectiveTeam, seconds: float) -> tuple[int, int]:
-    """Returns the rank, and how many members have a lower one; members arrive at different times."""
-    time.sleep(seconds)
-    marks = np.zeros(team.size, dtype=np.int64)
-    marks[team.rank] = 1
-    return team.rank, int(team.total(marks)[: team.rank].sum())
-
-
 def fail_in_loop(team: CollectiveTeam, rank: int, how: str) -> None:
     """All members add arrays without end; one of them fails after a while."""
     for step in range(10**9):

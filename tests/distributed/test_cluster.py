@@ -59,11 +59,6 @@ def test_the_groups_are_built_from_their_files() -> None:
     )
 
 
-def test_one_process_has_no_workers() -> None:
-    with OneProcess().open() as workers:
-        assert workers is None
-
-
 @pytest.mark.parametrize(
     ("settings", "parts"),
     [
@@ -83,14 +78,6 @@ def test_one_process_has_no_workers() -> None:
 def test_a_wrong_setting_is_an_error(settings: dict[str, Any], parts: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match=naming(*parts)):
         built("dask", **settings)
-
-
-@pytest.mark.slow
-def test_a_scheduler_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ltrbench.distributed.cluster._CONNECT_SECONDS", 1.0)
-    parts = ("distributed.scheduler=tcp://127.0.0.1:1", "`dask scheduler`")
-    with pytest.raises(ConfigError, match=naming(*parts)), DaskWorkers(scheduler="tcp://127.0.0.1:1").open():
-        pass
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,6 @@ import pytest
 from messages import naming
 
 from ltrbench.cli.session import check_executor_of_distributed
-from ltrbench.compare import compare
-from ltrbench.compare.publish import publish
 from ltrbench.data import Splits
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
@@ -138,28 +136,9 @@ def test_an_experiment_that_cannot_be_distributed_is_refused_before_anything_is_
         experiment(RandomRanker())
 
 
-def test_more_workers_than_queries_are_refused(tmp_path: Path) -> None:
-    source = replace(SOURCE, num_queries=5)
-    with pytest.raises(ConfigError, match=naming("distributed.workers is 2", "1 query")):
-        run(experiment(XGBoostRanker(**SETTINGS), source=source), tmp_path / "run")
-
-
 def test_jobs_that_run_at_the_same_time_cannot_be_distributed() -> None:
     settings: list[dict[str, Any]] = [{"distributed": None}, {"distributed": {"workers": 2}}]
     check_executor_of_distributed(settings, InlineExecutor())
     check_executor_of_distributed(settings[:1], ProcessExecutor())
     with pytest.raises(ConfigError, match=naming("ProcessExecutor", "executor=inline", "distributed=none")):
         check_executor_of_distributed(settings, ProcessExecutor())
-
-
-def test_every_seed_of_a_fit_that_is_not_repeatable_is_trained() -> None:
-    assert experiment(LightGBMRanker(**SETTINGS), None).is_repeatable
-    assert not experiment(LightGBMRanker(**SETTINGS)).is_repeatable
-
-
-def test_environment_json_marks_runs_that_are_not_repeatable(tmp_path: Path) -> None:
-    done = run(experiment(XGBoostRanker(**SETTINGS)), tmp_path / "workers")
-    local = run(experiment(XGBoostRanker(**SETTINGS), None, model="local"), tmp_path / "local")
-    publish(compare([done, local]), tmp_path / "published")
-    environment = json.loads((tmp_path / "published" / "environment.json").read_text())
-    assert sorted(each.get("deterministic", True) for each in environment["runs"]) == [False, True]

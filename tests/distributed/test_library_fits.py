@@ -16,19 +16,18 @@ from messages import naming
 
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.distributed.base import PlacedShards, divide_queries, drop, place
-from ltrbench.errors import ConfigError, DataError, LtrbenchError
+from ltrbench.distributed.base import PlacedShards, divide_queries, place
+from ltrbench.errors import ConfigError, LtrbenchError
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.base import Iteration, check_distributed
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 
 pytest.importorskip("distributed", reason="needs Dask")
 from local_workers import local_workers
 
-from ltrbench.distributed.cluster import DaskWorkers, Workers
+from ltrbench.distributed.cluster import Workers
 
 SETTINGS: dict[str, Any] = {"num_trees": 12, "num_leaves": 15, "learning_rate": 0.1, "num_threads": 1}
 METRIC = "ndcg@10"
@@ -86,17 +85,6 @@ def test_xgboost_on_one_worker_gives_the_local_model_and_curve(
     np.testing.assert_array_equal(again.predict(splits.test.features), ranker.predict(splits.test.features))
 
 
-def test_xgboost_on_two_workers_is_as_good_as_a_local_fit(workers: Workers, splits: Splits) -> None:
-    ranker, local = XGBoostRanker(**SETTINGS), XGBoostRanker(**SETTINGS).fit(splits.train)
-    train = placed(workers, splits.train)
-    assert ranker.fit_distributed(workers, train) == ([], {})
-    drop(workers, train)
-    assert abs(ndcg(ranker, splits.test) - ndcg(local, splits.test)) < 0.06
-    assert ranker.summary is not None
-    assert ranker.summary.num_trees == 12
-    assert len(ranker.trees().trees) == 12
-
-
 def test_xgboost_stops_early_on_all_members_at_once(workers: Workers, splits: Splits) -> None:
     rule = EarlyStopping(metric=METRIC, patience=3)
     ranker = XGBoostRanker(**{**SETTINGS, "num_trees": 200, "learning_rate": 0.5}, early_stopping=rule)
@@ -111,18 +99,6 @@ def test_xgboost_stops_early_on_all_members_at_once(workers: Workers, splits: Sp
     assert ranker.summary.num_iterations == len(of_valid) == best + 1 + 3
     scores = ranker.predict(splits.valid.features)
     assert evaluate(splits.valid, scores, [METRIC]).means[METRIC] == pytest.approx(of_valid[best], abs=1e-12)
-
-
-def test_xgboost_refuses_shards_with_different_mean_weights(workers: Workers, splits: Splits) -> None:
-    number = splits.train.num_queries
-    rising = splits.train._with(query_weights=np.linspace(1.0, 3.0, number))
-    with pytest.raises(DataError, match=naming("1.48", "2.49", "model=lightgbm", "distributed=none")):
-        XGBoostRanker(**SETTINGS).fit_distributed(workers, placed(workers, rising))
-    alternating = splits.train._with(query_weights=np.where(np.arange(number) % 2, 1.0, 3.0))
-    ranker, local = XGBoostRanker(**SETTINGS), XGBoostRanker(**SETTINGS).fit(alternating)
-    ranker.fit_distributed(workers, placed(workers, alternating))
-    scores, expected = ranker.predict(splits.test.features), local.predict(splits.test.features)
-    assert np.corrcoef(scores, expected)[0, 1] > 0.9
 
 
 def test_lightgbm_on_one_worker_gives_the_local_model(
@@ -176,14 +152,6 @@ def test_settings_that_lightgbm_cannot_distribute_are_refused(
         check_distributed(LightGBMRanker(**settings))
 
 
-def test_lightgbm_refuses_another_number_of_threads_than_dask_gives_its_workers(splits: Splits) -> None:
-    with (
-        DaskWorkers(workers=1, threads_per_worker=2).open() as opened,
-        pytest.raises(ConfigError, match=naming("2 threads", "use 1", "num_threads=0")),
-    ):
-        LightGBMRanker(**SETTINGS).fit_distributed(opened, placed(opened, splits.train))
-
-
 def test_a_worker_that_ends_ends_the_fit_of_lightgbm(splits: Splits) -> None:
     with local_workers(2) as workers:
         train = placed(workers, splits.train)
@@ -197,10 +165,3 @@ def test_a_worker_that_ends_ends_the_fit_of_lightgbm(splits: Splits) -> None:
             ranker.fit_distributed(workers, train)
         assert time.monotonic() - began < 60.0  # the machine may be busy
         killing.join()
-
-
-def test_a_ranker_without_a_distributed_fit_is_refused() -> None:
-    with pytest.raises(
-        ConfigError, match=naming("RandomRanker", "model=lightgbm", "model=xgboost", "distributed=none")
-    ):
-        check_distributed(RandomRanker())

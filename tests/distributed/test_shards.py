@@ -19,7 +19,7 @@ from ltrbench.data import RankingDataset, read_data
 from ltrbench.data.features import SparseRows
 from ltrbench.data.store_writing import write_store
 from ltrbench.distributed.base import QueryShard, contiguous, divide_queries
-from ltrbench.errors import ConfigError, DataError
+from ltrbench.errors import DataError
 
 NUM_QUERIES, NUM_FEATURES = 200, 50
 
@@ -97,16 +97,6 @@ def test_a_pickled_shard_has_no_other_rows_and_no_features_of_a_store(tmp_path: 
         assert len(pickle.dumps(shard)) < others + 6000
 
 
-def test_a_worker_without_the_store_is_an_error(tmp_path: Path) -> None:
-    (shard,) = divide_queries(in_store(data_set(), tmp_path / "store"), 1)
-    pickled = pickle.dumps(shard)
-    shutil.rmtree(tmp_path / "store")
-    with pytest.raises(
-        DataError, match=naming(socket.gethostname(), tmp_path / "store", "same path", "every worker")
-    ):
-        pickle.loads(pickled)
-
-
 def test_a_worker_with_another_store_is_an_error(tmp_path: Path) -> None:
     dataset = data_set()
     (shard,) = divide_queries(in_store(dataset, tmp_path / "store"), 1)
@@ -117,9 +107,3 @@ def test_a_worker_with_another_store_is_an_error(tmp_path: Path) -> None:
         DataError, match=naming(socket.gethostname(), tmp_path / "store", "checksum", "same path")
     ):
         pickle.loads(pickled)
-
-
-def test_more_shards_than_queries_are_refused() -> None:
-    dataset = data_set().take_queries([0, 1])
-    with pytest.raises(ConfigError, match=naming("distributed.workers is 3", "2 queries")):
-        divide_queries(dataset, 3)

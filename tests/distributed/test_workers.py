@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
 import os
 import signal
@@ -101,34 +100,6 @@ def test_exchanges_are_exact_and_the_same_on_each_member(three: Workers) -> None
             assert [part.dtype for part in parts] == [part.dtype for part in expected]
 
 
-@pytest.mark.parametrize(
-    ("values", "name", "parts"),
-    [
-        (np.zeros(2), "total", ("TypeError", "float64", "int64")),
-        (np.zeros(2, dtype=np.int64), "largest", ("TypeError", "int64", "float64")),
-        (np.array([np.nan]), "largest", ("ValueError", "NaN")),
-        (np.zeros((2, 2)), "joined", ("TypeError", "(2, 2)")),
-        (np.array(["x"], dtype=object), "joined", ("TypeError", "object")),
-    ],
-)
-def test_values_that_cannot_be_exchanged_are_refused(
-    three: Workers, values: Any, name: str, parts: tuple[str, ...]
-) -> None:
-    for message in three.run_team(member_functions.exchange_wrong_values, [(values, name)] * 3):
-        assert all(part in message for part in parts)
-
-
-def test_ranks_do_not_depend_on_the_order_of_arrival(three: Workers, cluster: Any) -> None:
-    for seconds in ([0.0, 0.2, 0.4], [0.4, 0.2, 0.0]):
-        assert three.run_team(member_functions.rank_after, [(each,) for each in seconds]) == [
-            (0, 0),
-            (1, 1),
-            (2, 2),
-        ]
-    with DaskWorkers(workers=3, scheduler=cluster.scheduler_address).open() as again:
-        assert again.addresses == three.addresses
-
-
 def test_the_error_names_a_member_that_raised_and_the_others_go_on(three: Workers) -> None:
     member = three.members[2]
     begin = time.monotonic()
@@ -154,29 +125,6 @@ def test_the_error_names_a_member_that_was_killed(three: Workers) -> None:
     # A nanny has replaced it.
     assert is_usable(three)
     assert member.pid not in [other.pid for other in three.members]
-
-
-def test_members_that_do_not_react_are_replaced(three: Workers) -> None:
-    before = three.members
-    begin = time.monotonic()
-    with pytest.raises(MemberError, match=naming("member 1", before[1].address, "train.npy", "copy it")):
-        three.run(member_functions.refuse, [(0,), (1,), (2,)])
-    assert time.monotonic() - begin < LIMIT
-    processes = three.run(member_functions.process, [()] * 3)
-    # The other two slept; the one that failed is still there.
-    assert {member.pid for member in before} & set(processes) == {before[1].pid}
-
-
-def test_a_function_that_workers_cannot_import_is_an_error(
-    three: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "only_here.py").write_text("def function():\n    return 1\n", encoding="utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    function = importlib.import_module("only_here").function
-    begin = time.monotonic()
-    with pytest.raises(MemberError, match=naming("member", "only_here")):
-        three.run(function, [()] * 3)
-    assert time.monotonic() - begin < LIMIT
 
 
 @contextlib.contextmanager

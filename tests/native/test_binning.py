@@ -15,7 +15,6 @@ from ltrbench.native.bins import (
     ThresholdRule,
     bin_features,
     equal_width_cuts,
-    quantile_cuts,
     reference_bins,
 )
 
@@ -63,23 +62,6 @@ def test_thresholds_part_raw_values_as_they_part_bins(column: NDArray[np.float32
     for b in range(binned.num_bins[0] - 1):
         np.testing.assert_array_equal(column[present] <= binned.thresholds[0, b], bins[present] <= b)
     np.testing.assert_array_equal(binned.thresholds[0, binned.num_bins[0] - 2 :], np.inf)
-
-
-@given(columns)
-@MAY_COMPILE
-def test_few_distinct_values_have_a_bin_each(column: NDArray[np.float32]) -> None:
-    distinct = np.unique(column[~np.isnan(column)])
-    assert bin_all(column[:, None]).num_bins[0] - 1 == max(1, len(distinct))
-
-
-def test_thresholds_of_few_values_lie_halfway() -> None:
-    np.testing.assert_array_equal(quantile_cuts(np.array([4, 1, 1, 3], dtype=np.float32), 255), [2.0, 3.5])
-
-
-def test_neighbouring_and_extreme_floats_are_told_apart() -> None:
-    one, largest = np.float32(1), np.finfo(np.float32).max
-    column = np.array([-largest, 0, one, np.nextafter(one, np.float32(2)), largest], dtype=np.float32)
-    np.testing.assert_array_equal(bins_of(bin_all(column[:, None]))[0], range(5))
 
 
 def test_many_values_fill_bins_of_equal_weight() -> None:
@@ -165,21 +147,3 @@ def test_equal_width_cuts_are_the_first_of_ranklibs_thresholds_that_part_the_doc
     cuts = equal_width_cuts(column, max_bins)
     assert cuts.dtype == np.float32
     assert cuts.tolist() == list(first_of_parting.values())
-
-
-def test_equal_steps_are_added_up_in_float32() -> None:
-    column = np.linspace(0.1, 0.9, 5_000, dtype=np.float32)
-    cuts = equal_width_cuts(column, 257)
-    exact = 0.1 + (float(column[-1]) - 0.1) / 256 * np.arange(256)
-    assert len(cuts) == 256
-    assert 1e-7 < np.abs(cuts - exact).max() < 1e-5
-
-
-@pytest.mark.parametrize("value", [0.0, np.nan])
-def test_a_constant_or_missing_feature_has_no_equal_width_threshold(value: float) -> None:
-    assert len(equal_width_cuts(np.full(7, value, dtype=np.float32), 3)) == 0
-
-
-def test_a_range_beyond_float32_leaves_the_first_threshold() -> None:
-    largest = np.finfo(np.float32).max
-    assert equal_width_cuts(np.array([-largest, 0, largest], dtype=np.float32), 3).tolist() == [-largest]

@@ -10,9 +10,7 @@ import pytest
 from engine_cases import COMPILED, dataset, dialect, make_dataset, query
 from numpy.typing import NDArray
 
-from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
-from ltrbench.metrics import evaluate
 from ltrbench.native.boosting import BoostingSettings, DartSettings, SamplingSettings, boost
 from ltrbench.native.forest import Forest, add_scores, plant
 from ltrbench.native.nodes import NO_FEATURE
@@ -54,17 +52,6 @@ def assert_same(first: Forest, second: Forest) -> None:
     np.testing.assert_array_equal(first.roots, second.roots)
     for array, other_array in zip(first.nodes, second.nodes, strict=True):
         np.testing.assert_array_equal(array, other_array)
-
-
-@COMPILED
-@pytest.mark.parametrize("settings", [SMALL, SAMPLED, DIALECT, GOSS, DART, IN_FLOAT32])
-def test_any_number_of_threads_gives_the_same_bits(settings: BoostingSettings) -> None:
-    data = make_dataset(0, num_queries=120, weighted=True)
-    models = []
-    for num_threads in (1, 2):
-        with threads(num_threads):
-            models.append(learn(data, settings))
-    assert_same(*models)
 
 
 @COMPILED
@@ -119,18 +106,6 @@ def test_scores_on_the_way_are_those_of_the_trees_so_far(settings: BoostingSetti
         np.testing.assert_array_equal(valid_scores, scores_of(ensemble.first(iteration), valid))
 
 
-@pytest.mark.parametrize("settings", [SMALL, SAMPLED, DART])
-def test_scores_in_float32_are_sums_in_float32(settings: BoostingSettings) -> None:
-    train, valid = make_dataset(2), make_dataset(3)
-    ensemble = boost(train, replace(settings, objective=dialect("xgboost")), valid.features)
-    expected = np.zeros(train.num_documents, dtype=np.float32)
-    for tree, weight in zip(ensemble.forest.trees(), ensemble.weights, strict=True):
-        expected += np.float32(weight) * scores_of(plant([tree], [1.0]), train).astype(np.float32)
-    np.testing.assert_array_equal(ensemble.train_scores, expected)
-    # Validation scores are those of the model, which predicts in float64.
-    np.testing.assert_array_equal(ensemble.valid_scores, scores_of(ensemble.forest, valid))
-
-
 def test_dart_learns_each_tree_as_if_the_dropped_ones_were_not_there() -> None:
     train, valid, seen = make_dataset(2), make_dataset(3), []
 
@@ -176,20 +151,6 @@ def test_more_trees_on_top_of_some_are_those_of_one_fit(settings: BoostingSettin
     np.testing.assert_array_equal(continued.valid_scores, whole.valid_scores)
 
 
-def test_the_callback_can_end_the_fit() -> None:
-    ensemble = boost(make_dataset(4), SMALL, on_iteration=lambda iteration, *_: iteration == 3)
-    assert ensemble.num_trees == 3
-
-
-def test_boosting_ranks_train_better_and_better() -> None:
-    data = make_dataset(5)
-    forest = learn(data, replace(SMALL, num_trees=20))
-    few, many = (
-        evaluate(data, scores_of(forest.first(n), data), ["ndcg@10"]).means["ndcg@10"] for n in (1, 20)
-    )
-    assert 0.6 < few < many - 0.05
-
-
 def test_a_leaf_takes_its_newton_step_and_the_tree_the_learning_rate() -> None:
     data = make_dataset(6)
     splits = SplitSettings(min_docs_in_leaf=3, l2=0.5, max_delta_step=0.4)
@@ -220,30 +181,6 @@ def test_leaf_values_are_independent_of_the_split_criterion(split_criterion: str
         here = scores == score
         weight = hessians[here].sum() if leaf_value == "newton" else here.sum()
         assert score == pytest.approx(-0.1 * gradients[here].sum() / weight, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    "dialect",
-    [{}, {"split_criterion": "least_squares"}, {"split_criterion": "least_squares", "leaf_value": "mean"}],
-)
-def test_a_query_of_weight_two_counts_as_if_it_were_there_twice(dialect: dict[str, str]) -> None:
-    made = make_dataset(7, num_queries=20)
-    # Rounded, so that duplicated documents do not change the bins.
-    data = dataset(np.round(2 * made.features), made.labels, made.query_sizes.tolist())
-    splits = SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.1)
-    settings = replace(SMALL, splits=splits, **dialect)  # type: ignore[arg-type]
-    end = data.query_start[3]
-    twice = dataset(
-        np.concatenate([data.features, data.features[:end]]),
-        np.concatenate([data.labels, data.labels[:end]]),
-        [*data.query_sizes.tolist(), *data.query_sizes[:3].tolist()],
-    )
-    weighted = dataset(
-        data.features, data.labels, data.query_sizes.tolist(), weights=np.where(np.arange(20) < 3, 2.0, 1.0)
-    )
-    np.testing.assert_allclose(
-        scores_of(learn(twice, settings), data), scores_of(learn(weighted, settings), data), rtol=1e-6
-    )
 
 
 def test_a_tree_uses_no_more_features_than_its_share() -> None:
@@ -290,27 +227,3 @@ def test_data_with_little_or_nothing_to_learn_gives_finite_scores(data: RankingD
         forest = learn(data, replace(SMALL, splits=splits))
         assert forest.num_trees == SMALL.num_trees
         assert np.isfinite(scores_of(forest, data)).all()
-
-
-def test_documents_that_cannot_be_told_apart_get_no_score() -> None:
-    # The gradients of the only leaf sum to 0 up to rounding.
-    data = query([0, 1, 2, 0], features=np.full((4, 1), 3.0))
-    np.testing.assert_allclose(scores_of(learn(data, SMALL), data), 0.0, atol=1e-12)
-
-
-@COMPILED
-def test_queries_of_ten_thousand_documents_and_grades_above_thirty_are_learned() -> None:
-    rng = np.random.default_rng(9)
-    features = rng.normal(size=(10_000, 3))
-    data = dataset(features, np.digitize(features[:, 0], [1.0, 2.0]) * 20, [10_000])
-    scores = scores_of(learn(data, replace(SMALL, num_trees=2)), data)
-    assert evaluate(data, scores, ["ndcg@10"]).means["ndcg@10"] > 0.99
-
-
-def test_train_is_not_changed() -> None:
-    data = make_dataset(10, weighted=True)
-    before = data.fingerprint
-    learn(data, SAMPLED)
-    assert make_dataset(10, weighted=True).fingerprint == before
-    fresh = dataset(data.features, data.labels, data.query_sizes.tolist(), data.query_weights)
-    assert fresh.fingerprint == before

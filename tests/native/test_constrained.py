@@ -9,19 +9,14 @@ import pytest
 from engine_cases import COMPILED, MAY_COMPILE, dataset, make_dataset
 from hypothesis import given
 from hypothesis import strategies as st
-from messages import naming
 from numpy.typing import NDArray
 from split_cases import any_settings, assert_both_find_none, make_leaf, random_leaf
 
-from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError
 from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.forest import Forest, add_scores
-from ltrbench.native.nodes import NO_FEATURE
-from ltrbench.native.splitting import SplitSettings, monotone_signs, prepare_constrained
+from ltrbench.native.splitting import SplitSettings, prepare_constrained
 
-NO_SIGNS = np.zeros(4, dtype=np.int8)
 seeds = st.integers(0, 2**32 - 1)
 missing_shares = st.sampled_from([0.0, 0.3])
 
@@ -56,21 +51,6 @@ def test_the_search_does_what_the_reference_says(
         assert got[1:4] == expected[1:4]
 
 
-@given(seeds, missing_shares, any_settings)
-@MAY_COMPILE
-def test_without_a_constraint_the_cut_is_that_of_the_kernel(
-    seed: int, missing_share: float, settings: SplitSettings
-) -> None:
-    leaf = random_leaf(seed, missing_share)
-    got, kernels = leaf.find(settings, prepare=prepare_constrained(NO_SIGNS)), leaf.find(settings)
-    if got is None or kernels is None:
-        assert_both_find_none(got, kernels, settings)
-        return
-    assert got.gain == pytest.approx(kernels.gain, rel=1e-9, abs=1e-12)
-    if kernels.gain > 1e-9:
-        assert got[1:] == kernels[1:]
-
-
 def test_a_split_against_the_sign_is_rejected_and_a_valid_one_bounds_both_sides() -> None:
     # The step of the left side is 1, that of the right side -1.
     leaf = make_leaf(np.arange(4.0)[:, None], np.array([-1.0, -1, 1, 1]), np.ones(4))
@@ -85,19 +65,6 @@ def test_a_split_against_the_sign_is_rejected_and_a_valid_one_bounds_both_sides(
     assert falling.right_bounds == pytest.approx((-3.0, 0.0), abs=1e-8)
     assert either is not None
     assert either.left_bounds == either.right_bounds == (-3.0, 2.0)
-
-
-def test_a_leaf_of_less_gradient_than_l1_takes_no_step() -> None:
-    data = make_dataset(0)
-    splits = SplitSettings(min_docs_in_leaf=3, l2=0.5)
-    plain, shrunk = (
-        boost(data, BoostingSettings(num_trees=1, num_leaves=6, splits=replace(splits, l1=l1))).forest.nodes
-        for l1 in (0.0, 4.0)
-    )
-    leaves = shrunk.feature == NO_FEATURE
-    assert (shrunk.value[leaves] == 0).any()
-    assert (shrunk.value[leaves] != 0).any()
-    assert np.abs(shrunk.value).max() < np.abs(plain.value).max()
 
 
 def scores_of(forest: Forest, features: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -193,19 +160,3 @@ def test_the_first_tree_is_lightgbms(seed: int, signs: list[int], l1: float, num
     np.testing.assert_allclose(
         scores_of(boost(data, settings).forest, data.features), expected, rtol=1e-4, atol=1e-5
     )
-
-
-@COMPILED
-def test_any_number_of_threads_gives_the_same_bits() -> None:
-    data = make_dataset(2, num_queries=60)
-    forests = []
-    for num_threads in (1, 2):
-        with threads(num_threads):
-            forests.append(boost(data, MONOTONE).forest)
-    for one, other in zip(*(forest.nodes for forest in forests), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_a_feature_that_does_not_exist_has_no_sign() -> None:
-    with pytest.raises(ConfigError, match=naming("monotone.bm52", "is 1", "mean 'bm25'")):
-        monotone_signs(["bm25", "age"], {"bm52": 1})

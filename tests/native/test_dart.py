@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ltrbench.native.boosting import NORMALIZATIONS, DartSettings, choose_dropped, rescale
+from ltrbench.native.boosting import DartSettings, choose_dropped, rescale
 
 SOME = DartSettings(drop_rate=0.3)
 
@@ -25,31 +25,14 @@ def test_every_tree_has_the_chance_of_the_drop_rate() -> None:
     np.testing.assert_allclose(shares([0.1] * 5, SOME), 0.3, atol=0.03)
 
 
-def test_an_iteration_may_skip_dropping() -> None:
-    np.testing.assert_allclose(shares([0.1] * 5, replace(SOME, skip_drop=0.5)), 0.3 * 0.5, atol=0.03)
-
-
 def test_by_weight_the_chance_follows_the_weight_and_is_the_drop_rate_in_the_mean() -> None:
     observed = shares([0.1, 0.2, 0.3], replace(SOME, drop_by_weight=True))
     np.testing.assert_allclose(observed, [0.15, 0.3, 0.45], atol=0.03)
 
 
-@given(num_trees=st.integers(0, 60), max_drop=st.integers(1, 5), seed=st.integers(0, 100))
-def test_no_more_are_dropped_than_allowed(num_trees: int, max_drop: int, seed: int) -> None:
-    settings = DartSettings(drop_rate=0.9, max_drop=max_drop)
-    dropped = choose_dropped(np.full(num_trees, 0.1), settings, np.random.default_rng(seed))
-    assert len(dropped) <= min(max_drop, num_trees)
-    assert (np.diff(dropped) > 0).all()
-
-
 def test_where_many_could_be_dropped_the_late_ones_are_dropped_as_often_as_the_early_ones() -> None:
     observed = shares([0.1] * 40, DartSettings(drop_rate=0.9, max_drop=4))
     assert observed[:20].mean() == pytest.approx(observed[20:].mean(), abs=0.01)
-
-
-@pytest.mark.parametrize("normalize", NORMALIZATIONS)
-def test_dropping_nothing_is_plain_boosting(normalize: str) -> None:
-    assert rescale(0, 0.1, normalize) == (0.1, 1.0)
 
 
 @given(num_dropped=st.integers(1, 50), learning_rate=st.floats(0.01, 1.0))

@@ -76,26 +76,3 @@ def test_adding_trees_one_by_one_gives_the_bits_of_adding_all_at_once() -> None:
     for tree, weight in zip(forest.trees(), forest.weights, strict=True):
         add_scores(plant([tree], [weight]), features, scores)
     np.testing.assert_array_equal(scores, scores_of(forest, features))
-
-
-def test_the_first_trees_are_those_that_were_planted_first() -> None:
-    forest, features = random_case(2)
-    assert forest.num_trees > 2
-    planted = plant(forest.trees()[:2], forest.weights[:2].tolist())
-    np.testing.assert_array_equal(scores_of(forest.first(2), features), scores_of(planted, features))
-
-
-def test_a_value_equal_to_the_threshold_goes_left() -> None:
-    one_cut = Tree(
-        feature=np.array([0, NO_FEATURE, NO_FEATURE], dtype=np.int32),
-        threshold=np.array([0.1, 0, 0], dtype=np.float32),
-        left=np.array([1, 1, 2], dtype=np.int32),
-        right=np.array([2, 1, 2], dtype=np.int32),
-        missing_left=np.array([True, False, False]),
-        gain=np.zeros(3),
-        value=np.array([0.0, -1.0, 1.0]),
-        num_documents=np.array([2, 1, 1]),
-    )
-    above = np.nextafter(np.float32(0.1), np.float32(1))
-    features = np.array([[0.1], [above], [np.nan], [-np.inf], [np.inf]], dtype=np.float32)
-    np.testing.assert_array_equal(scores_of(plant([one_cut], [2.0]), features), [-2, 2, -2, -2, 2])

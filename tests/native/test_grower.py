@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
-from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.native.bins import bin_features
 from ltrbench.native.boosting import Sampler, SamplingSettings
@@ -101,14 +100,6 @@ def test_raw_features_lead_to_the_leaf_that_bins_led_to(seed: int) -> None:
         np.testing.assert_array_equal(reached[rows], node)
 
 
-def test_a_tree_of_more_leaves_begins_as_the_tree_of_fewer() -> None:
-    data = make_dataset(0)
-    small, large = grow(data, 5).tree, grow(data, 9).tree
-    cut = small.feature != NO_FEATURE
-    for name in ("feature", "threshold", "left", "right", "gain"):
-        np.testing.assert_array_equal(getattr(small, name)[cut], getattr(large, name)[: len(cut)][cut])
-
-
 def test_the_open_leaf_with_the_highest_gain_is_split_first() -> None:
     tree = grow(make_dataset(1), 12).tree
     inner = np.flatnonzero(tree.feature != NO_FEATURE)
@@ -117,21 +108,6 @@ def test_the_open_leaf_with_the_highest_gain_is_split_first() -> None:
     for step, node in enumerate(order):
         open_then = [other for other in order[step:] if other < tree.left[node]]
         assert tree.gain[node] == max(tree.gain[other] for other in open_then)
-
-
-def test_memory_kept_from_tree_to_tree_leaves_no_trace() -> None:
-    data = make_dataset(2)
-    gradients, hessians = lambdas(ndcg_data(data, 30), np.zeros(data.num_documents), LambdaSettings())
-    grower = Grower(
-        bin_features(data.features, 255, np.random.default_rng(0)), 7, SplitSettings(min_docs_in_leaf=3)
-    )
-    used = np.ones(data.num_features, dtype=np.bool_)
-    trees = []
-    for g in (gradients, -gradients, gradients):
-        rows = np.arange(data.num_documents, dtype=np.uint32)
-        trees.append(grower.grow(quantise(g, hessians), rows, used).tree)
-    for first, last in zip(trees[0], trees[2], strict=True):
-        np.testing.assert_array_equal(first, last)
 
 
 def few_valued(seed: int) -> RankingDataset:
@@ -231,20 +207,6 @@ def test_by_deviance_splits_the_open_leaf_with_the_largest_deviance(seed: int) -
         assert deviance[node] == pytest.approx(max(deviance[leaf] for leaf in leaves_then), rel=1e-6)
 
 
-def test_among_equal_deviances_the_newest_leaf_is_split_first() -> None:
-    # The root's split gives two halves with the same deviance, whose best splits have the same gain.
-    features = np.arange(8, dtype=np.float32)[:, None]
-    gradients = np.array([5.0, 5, 7, 7, -5, -5, -7, -7])
-    binned = bin_features(features, 255, np.random.default_rng(0))
-    rows, used = np.arange(8, dtype=np.uint32), np.ones(1, dtype=np.bool_)
-    last_first, first_first = (
-        Grower(binned, 3, LOOSE, growth).grow(quantise(gradients, np.ones(8)), rows.copy(), used).tree
-        for growth in ("by_deviance", "best_first")
-    )
-    assert nodes_in_the_order_of_cutting(last_first).tolist() == [0, last_first.right[0]]
-    assert nodes_in_the_order_of_cutting(first_first).tolist() == [0, first_first.left[0]]
-
-
 def test_depth_wise_a_level_is_whole_before_the_next_begins() -> None:
     grown = grow_least_squares(0, "depth_wise", 11, SplitSettings(min_docs_in_leaf=5, cut_without_gain=True))
     depth = depths(grown.tree)
@@ -253,14 +215,6 @@ def test_depth_wise_a_level_is_whole_before_the_next_begins() -> None:
     leaves = grown.tree.feature == NO_FEATURE
     # Above the second to last level, only leaves that are too small are not split.
     assert (sizes[leaves & (depth < depth.max() - 1)] < 10).all()
-
-
-@pytest.mark.parametrize("growth", list(ORDERS))
-def test_no_leaf_is_deeper_than_max_depth(growth: str) -> None:
-    settings = SplitSettings(min_docs_in_leaf=1, max_depth=3)
-    grown = grow_least_squares(1, growth, 31, settings)
-    assert depths(grown.tree).max() == 3
-    assert len(grown.leaf_node) == 8
 
 
 def test_leaves_below_min_docs_in_split_are_not_split() -> None:
@@ -280,16 +234,6 @@ def test_leaves_are_only_split_without_gain_if_the_settings_allow_it() -> None:
     for settings, num_leaves in ((LOOSE, 4), (SplitSettings(min_docs_in_leaf=1), 1)):
         grown = Grower(binned, 8, settings).grow(quantise(gradients, np.ones(4)), rows.copy(), used)
         assert len(grown.leaf_node) == num_leaves
-
-
-def test_a_leaf_with_equal_gradients_is_never_split() -> None:
-    features = np.arange(6, dtype=np.float32)[:, None]
-    rows, used = np.arange(6, dtype=np.uint32), np.ones(1, dtype=np.bool_)
-    binned = bin_features(features, 255, np.random.default_rng(0))
-    gradients = np.array([0.1, 0.1, 0.1, 3, 3, 3])
-    for growth in ORDERS:
-        grown = Grower(binned, 6, LOOSE, growth).grow(quantise(gradients, np.ones(6)), rows.copy(), used)
-        assert np.diff(grown.leaf_start).tolist() == [3, 3]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -314,17 +258,6 @@ def test_least_squares_level_by_level_is_scikit_learns_tree(seed: int) -> None:
     for first, end in zip(grown.leaf_start[:-1], grown.leaf_start[1:], strict=True):
         rows = grown.rows[first:end]
         np.testing.assert_allclose(predicted[rows], -gradients[rows].mean(), rtol=1e-9)
-
-
-@COMPILED
-@pytest.mark.parametrize("growth", list(ORDERS))
-def test_any_number_of_threads_grows_the_same_tree(growth: str) -> None:
-    trees = []
-    for num_threads in (1, 2):
-        with threads(num_threads):
-            trees.append(grow_least_squares(3, growth, 12).tree)
-    for one, other in zip(*trees, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("size", [1 / 3, 3, "sqrt"])

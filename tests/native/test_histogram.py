@@ -3,16 +3,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from engine_cases import MAY_COMPILE
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from ltrbench.compilation import threads
 from ltrbench.native.bins import BinnedFeatures, Rows, bin_features, reference_bins
-from ltrbench.native.histogram import WORDS_AT_ONCE, Histogram, bin_starts, build_histogram, quantise
+from ltrbench.native.histogram import Histogram, bin_starts, build_histogram, quantise
 from ltrbench.native.reference import histograms
 
 sizes = st.floats(0, 1e300) | st.sampled_from([0.0, 5e-324, 1e-310, 1.0, 1e300])
@@ -60,24 +58,6 @@ def test_the_kernel_does_what_the_reference_says(seed: int, share: float) -> Non
     np.testing.assert_array_equal(histogram_of(binned, rows, packed), expected)
 
 
-@pytest.mark.parametrize("num_threads", [1, 2])
-def test_more_columns_than_a_thread_sums_at_a_time_are_all_summed(num_threads: int) -> None:
-    columns = 8 * num_threads * WORDS_AT_ONCE + 9
-    features = np.random.default_rng(0).integers(0, 3, size=(20, columns)).astype(np.float32)
-    binned = bin_features(features, 255, np.random.default_rng(0))
-    packed, rows = make_packed(0, 20), np.arange(0, 20, 3, dtype=np.uint32)
-    expected = expected_histogram(features, binned, rows, packed)
-    with threads(num_threads):
-        np.testing.assert_array_equal(histogram_of(binned, rows, packed), expected)
-
-
-def test_a_leaf_of_more_documents_than_are_read_ahead_is_summed_whole() -> None:
-    features, binned = make_case(0, num_documents=3_000)
-    packed, rows = make_packed(0, 3_000), np.arange(0, 3_000, 2, dtype=np.uint32)
-    expected = expected_histogram(features, binned, rows, packed)
-    np.testing.assert_array_equal(histogram_of(binned, rows, packed), expected)
-
-
 @given(arrays(np.float64, st.integers(1, 50), elements=gradient_values))
 @MAY_COMPILE
 def test_no_sum_over_any_documents_overflows(gradients: NDArray[np.float64]) -> None:
@@ -90,15 +70,6 @@ def test_no_sum_over_any_documents_overflows(gradients: NDArray[np.float64]) -> 
     assert sum(whole_hessians) < 2**32
     assert int(packed.sum()) >> 32 == sum(whole_gradients)
     assert int(packed.sum()) & 0xFFFFFFFF == sum(whole_hessians)
-
-
-@given(st.integers(2, 40_000), st.sampled_from([1.0, 1e-3, 7e5]))
-@MAY_COMPILE
-def test_nor_where_every_document_is_rounded_up(num_documents: int, size: float) -> None:
-    # All values are equal, so that all documents are rounded in the same direction.
-    packed = quantise(np.full(num_documents, size), np.full(num_documents, size)).packed
-    assert num_documents * (int(packed[0]) >> 32) < 2**31
-    assert num_documents * (int(packed[0]) & 0xFFFFFFFF) < 2**32
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -115,11 +86,6 @@ def test_a_quantised_sum_is_within_half_a_unit_a_document(seed: int) -> None:
         abs(gradient - gradients[is_summed].sum()) <= 0.5 * is_summed.sum() * quantised.gradient_unit + 1e-12
     )
     assert abs(hessian - hessians[is_summed].sum()) <= 0.5 * is_summed.sum() * quantised.hessian_unit + 1e-12
-
-
-def test_documents_without_lambdas_quantise_to_zero() -> None:
-    quantised = quantise(np.zeros(3), np.zeros(3))
-    np.testing.assert_array_equal(quantised.packed, 0)
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -188,32 +188,3 @@ def test_lambdas_are_xgboosts(settings: PairSettings, parameters: dict[str, Any]
     # XGBoost's map only accepts labels 0 and 1.
     case = make_case(seed, highest=1 if settings.metric == "map" else 3)
     assert_alike(steps_of_xgboost, case, settings, parameters)
-
-
-@pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize(("metric", "name"), [("ndcg", "rank:ndcg"), (None, "rank:pairwise")])
-def test_drawn_pairs_count_as_xgboosts_where_there_is_but_one_to_draw(
-    metric: str | None, name: str, normalize: bool
-) -> None:
-    case = make_case(5, sizes=[2] * 40)
-    settings = replace(
-        XGBOOST,
-        metric=metric,
-        truncation=None,
-        pairs_per_document=3,
-        normalize_query=normalize,
-        query_norm="pairs",
-    )
-    parameters = {
-        "objective": name,
-        "lambdarank_pair_method": "mean",
-        "lambdarank_num_pair_per_sample": 3,
-        "lambdarank_normalization": normalize,
-    }
-    assert_alike(steps_of_xgboost, case, settings, parameters)
-
-
-def test_without_the_table_lambdas_are_lightgbms_to_half_a_bin() -> None:
-    case = make_case(6)
-    got = steps(case, replace(LIGHTGBM, sigmoid="exact"), 1.0)
-    np.testing.assert_allclose(got, steps_of_lightgbm(case, 1.0, objective="lambdarank"), rtol=0, atol=3e-5)

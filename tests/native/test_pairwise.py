@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from engine_cases import (
-    COMPILED,
     GOLDEN_DIALECTS,
     MAY_COMPILE,
-    dataset,
     dialect,
     golden_lambdas,
     make_dataset,
@@ -22,9 +20,8 @@ from hypothesis import strategies as st
 from messages import naming
 from numpy.typing import NDArray
 
-from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, DataError, LtrbenchError
+from ltrbench.errors import ConfigError, LtrbenchError
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.metrics.conventions import Denominator, TableGain, letor_discount, linear_gain
 from ltrbench.native.objectives import (
@@ -34,8 +31,7 @@ from ltrbench.native.objectives import (
     check_labels,
     prepare,
 )
-from ltrbench.native.objectives.lambdas import LambdaSettings, fast_kernel_computes
-from ltrbench.native.objectives.pairs import LAYOUTS, change_by_swapping, pair_lambdas
+from ltrbench.native.objectives.pairs import change_by_swapping, pair_lambdas
 from ltrbench.native.objectives.pairwise import NATIVE, ORDERS_OF_TIES, PairSettings
 from ltrbench.native.objectives.xendcg import reference_xendcg
 
@@ -139,39 +135,6 @@ def test_a_pair_weighs_what_swapping_its_documents_does_to_the_metric(
     np.testing.assert_allclose(gradients, (-higher * swaps * wrong).sum(axis=1), rtol=1e-10, atol=1e-12)
 
 
-def test_every_metric_that_the_engine_learns_from_is_held_to_its_swaps() -> None:
-    assert {name.partition("@")[0] for name in METRICS} == set(LAYOUTS)
-
-
-OTHER_SETTINGS: dict[str, list[dict[str, Any]]] = {
-    "metric": [{"metric": "map"}, {"metric": "ndcg@5"}, {"metric": None}],
-    "convention": [{"convention": replace(DEFAULT, discount=letor_discount)}],
-    "sigmoid": [{"sigmoid": "table"}, {"sigmoid": "float32"}],
-    "distance_offset": [{"distance_offset": 0.5}],
-    "query_norm": [{"query_norm": "pairs", "pairs_per_document": 1, "truncation": None}],
-    "hessian_factor": [{"hessian_factor": 2.0}],
-    "least_hessian": [{"least_hessian": 1e-16}],
-    "ties": [{"ties": "worst"}, {"ties": "best"}],
-    "pairs_per_document": [{"pairs_per_document": 1, "truncation": None}],
-    "float32_scores": [{"float32_scores": True}],
-    "float32_sums": [{"float32_sums": True}],
-    "float32_norm": [{"float32_norm": True}],
-}
-"""Values that the fast kernel does not support, by field of PairSettings."""
-
-
-def test_the_fast_kernel_is_left_for_every_value_that_it_does_not_compute() -> None:
-    assert fast_kernel_computes(NATIVE)
-    for values in OTHER_SETTINGS.values():
-        for changes in values:
-            assert not fast_kernel_computes(replace(NATIVE, **changes)), changes
-
-
-def test_every_setting_of_pairs_is_one_of_the_fast_kernel_or_leaves_it() -> None:
-    names = {field.name for field in fields(PairSettings)}
-    assert names == OTHER_SETTINGS.keys() | set(LambdaSettings._fields)
-
-
 @given(documents)
 @MAY_COMPILE
 def test_the_fast_kernel_and_the_general_one_agree(documents: list[tuple[int, float]]) -> None:
@@ -227,18 +190,6 @@ OBJECTIVES: list[ObjectiveSettings] = [
     CrossEntropy(),
     SquaredError(),
 ]
-
-
-@COMPILED
-@pytest.mark.parametrize("settings", OBJECTIVES)
-def test_any_number_of_threads_gives_the_same_bits(settings: ObjectiveSettings) -> None:
-    data = make_dataset(0)
-    scores = np.random.default_rng(1).normal(size=data.num_documents)
-    with threads(1):
-        one = computed(data, scores, settings)
-    with threads(2):
-        two = computed(data, scores, settings)
-    np.testing.assert_array_equal(one, two)
 
 
 @pytest.mark.parametrize("settings", OBJECTIVES)
@@ -305,17 +256,6 @@ def test_xendcg_equals_the_formula_and_its_gradients_sum_to_zero() -> None:
         assert abs(gradients[rows].sum()) < 1e-12 * (1 + data.query_sizes[q])
 
 
-def test_one_document_far_above_the_others_leaves_xendcg_finite() -> None:
-    values = computed(query([0.0, 1.0, 2.0]), [800.0, 0.0, -800.0], CrossEntropy())
-    assert np.isfinite(values).all()
-
-
-def test_mart_approaches_the_labels_themselves() -> None:
-    gradients, hessians = computed(query([0.0, 2.0, 1.0]), [0.5, 0.5, 1.0], SquaredError())
-    np.testing.assert_array_equal(gradients, [0.5, -1.5, 0.0])
-    np.testing.assert_array_equal(hessians, 1.0)
-
-
 @pytest.mark.parametrize(
     ("labels", "settings", "parts"),
     [
@@ -368,36 +308,3 @@ def test_settings_out_of_range_or_in_contradiction_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=naming(*parts)):
         replace(NATIVE, **fields)
-
-
-@pytest.mark.parametrize(
-    ("settings", "parts"),
-    [
-        (replace(NATIVE, metric="auc"), ("metric 'auc'", *LAYOUTS)),
-        (replace(NATIVE, metric="precision"), ("metric 'precision'", "cutoff", "precision@5")),
-    ],
-)
-def test_what_the_engine_does_not_compute_is_refused(settings: PairSettings, parts: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError, match=naming(*parts)):
-        prepare(query([0.0, 1.0]), settings)
-
-
-@COMPILED
-def test_a_query_of_ten_thousand_documents_costs_no_more_than_its_pairs() -> None:
-    rng = np.random.default_rng(11)
-    labels = rng.integers(0, 5, 10_000)
-    data = dataset(np.zeros((10_000, 1)), labels, [10_000])
-    for settings in (
-        replace(NATIVE, metric="err@10"),
-        replace(NATIVE, metric="map", truncation=None, pairs_per_document=3),
-    ):
-        gradients, _ = computed(data, rng.normal(size=10_000), settings)
-        assert np.isfinite(gradients).all()
-
-
-def test_labels_of_another_kind_than_numbers_of_grades_take_the_linear_gain() -> None:
-    linear = replace(NATIVE, convention=replace(DEFAULT, gain=linear_gain))
-    gradients, _ = computed(query([0.25, 1.5, 0.0]), np.zeros(3), linear)
-    assert np.argmin(gradients) == 1
-    with pytest.raises(DataError):
-        computed(query([0.25, 1.5, 0.0]), np.zeros(3), NATIVE)

@@ -7,7 +7,6 @@ from engine_cases import MAY_COMPILE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ltrbench.compilation import threads
 from ltrbench.native import bins as stage
 from ltrbench.native.bins import BinnedFeatures, bin_features, partition
 from ltrbench.native.reference import Split, goes_left
@@ -59,12 +58,3 @@ def test_documents_are_shared_out_as_the_reference_says(seed: int, column: int, 
     binned = make_binned(NUM_DOCUMENTS, seed)
     last_bin = seed % int(binned.num_bins[column])
     assert_as_the_reference_says(binned, np.array(sorted(rows), dtype=np.uint32), column, last_bin)
-
-
-@pytest.mark.parametrize("num_threads", [1, 2])
-def test_several_threads_partition_a_large_leaf_as_the_reference_does(num_threads: int) -> None:
-    binned = make_binned(20_001, seed=0)
-    rows = np.flatnonzero(np.random.default_rng(1).random(20_001) < 0.9).astype(np.uint32)
-    with threads(num_threads):
-        for column in range(3):
-            assert_as_the_reference_says(binned, rows, column, last_bin=4)

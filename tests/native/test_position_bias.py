@@ -10,14 +10,11 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 import xgboost as xgb
-from engine_cases import COMPILED, MAY_COMPILE, dialect
+from engine_cases import MAY_COMPILE, dialect
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from messages import naming
 
-from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError
 from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.objectives import prepare
 from ltrbench.native.objectives.pairwise import NATIVE, PairSettings
@@ -202,33 +199,6 @@ def test_the_kernel_computes_what_the_formulas_say(
         np.testing.assert_allclose(learned, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_without_propensities_pairs_are_those_of_the_dialect() -> None:
-    scores = RNG.normal(size=CLICKED.num_documents)
-    rng = np.random.default_rng(0)
-    for pairs in (NATIVE, dialect("ranklib")):
-        g, h = call(UnbiasedPairs(CLICKED, pairs, norm=1.0, mirrored=False), scores)
-        expected_g, expected_h = prepare(CLICKED, pairs)(scores, None, rng)
-        np.testing.assert_allclose(g, expected_g, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(h, expected_h, rtol=1e-9, atol=1e-12)
-
-
-def test_queries_outside_the_sample_do_not_affect_position_bias() -> None:
-    scores = RNG.normal(size=CLICKED.num_documents)
-    queries = np.arange(0, NUM_QUERIES, 3)
-    drawn = CLICKED.take_queries(queries)
-    drawn_scores = scores[np.isin(CLICKED.query_of_document, queries)]
-    for make in (
-        lambda data: UnbiasedPairs(data, NATIVE, norm=1.0, mirrored=False),
-        lambda data: AdditiveBias(prepare(data, NATIVE), data, 0.1, 0.5),
-    ):
-        among_all, alone = make(CLICKED), make(drawn)
-        for _ in range(2):
-            call(among_all, scores, queries)
-            call(alone, drawn_scores)
-        for name, values in among_all.factors(2).items():
-            np.testing.assert_allclose(values, alone.factors(2)[name], rtol=1e-9)
-
-
 @pytest.mark.parametrize("kind", [AdditiveBias, UnbiasedPairs])
 def test_a_correction_resumes_where_another_ended(kind: type) -> None:
     def make() -> AdditiveBias | UnbiasedPairs:
@@ -246,22 +216,3 @@ def test_a_correction_resumes_where_another_ended(kind: type) -> None:
         call(rest, scores)
     for name, values in whole.factors(3).items():
         np.testing.assert_array_equal(values, rest.factors(2)[name])
-
-
-@COMPILED
-def test_any_number_of_threads_gives_the_same_bits() -> None:
-    scores = RNG.normal(size=CLICKED.num_documents)
-    results = []
-    for num_threads in (1, 2):
-        with threads(num_threads):
-            correction = UnbiasedPairs(CLICKED, NATIVE, norm=1.0, mirrored=False)
-            results.append([*call(correction, scores), *correction.propensities[-1]])
-    for one, other in zip(*results, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize("pairs", [replace(NATIVE, metric="map"), dialect("pyltr")])
-def test_pairs_of_other_objectives_are_not_weighted(pairs: PairSettings) -> None:
-    remedies = ("metric=ndcg", "ties=row_order", "pairs_per_document=null", "position_bias=additive")
-    with pytest.raises(ConfigError, match=naming("position_bias=propensity", *remedies)):
-        UnbiasedPairs(CLICKED, pairs, norm=1.0, mirrored=False)

@@ -117,12 +117,6 @@ def make_train(seed: int) -> RankingDataset:
     return replace(train, query_weights=None, document_weights=of_documents)
 
 
-def test_the_defaults_are_the_matched_hyperparameters() -> None:
-    matched: Any = OmegaConf.to_container(OmegaConf.load(CONF / "params/matched.yaml"))
-    assert matched.pop("max_delta_step") == 0.0  # no bound, as in the reference
-    assert asdict(Settings()) == matched | {"sigma": LambdaSettings().sigma}
-
-
 @pytest.mark.slow
 @COMPILED
 def test_the_engine_grows_the_trees_of_the_reference_on_real_data(letor_data: Any) -> None:
@@ -146,13 +140,6 @@ def test_the_engine_grows_the_trees_of_the_reference_on_made_up_data(seed: int, 
     train = make_train(seed)
     model = assert_same_trees(train, replace(settings, num_trees=NUM_TREES))
     assert any(len(nodes) > 1 for nodes in model.trees)
-
-
-@pytest.mark.parametrize("labels", [[0.0] * 12, [1.0] * 12, [0.0] * 6 + [1.0] * 6])
-def test_without_lambdas_or_without_features_that_differ_trees_are_single_leaves(labels: list[float]) -> None:
-    train = dataset(np.full((12, 2), 3.0), np.array(labels), [1, 5, 6])
-    model = assert_same_trees(train, Settings(num_trees=2, min_docs_in_leaf=1))
-    assert [len(nodes) for nodes in model.trees] == [1, 1]
 
 
 def test_missing_values_without_gradients_follow_the_larger_sum_of_hessians() -> None:

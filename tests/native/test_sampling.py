@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from ltrbench.native.boosting import (
     Sample,
     Sampler,
-    SampleSize,
     SamplingSettings,
     one_side_sample,
-    sample_size,
 )
 
 DATA = make_dataset(0)
@@ -34,11 +32,6 @@ def test_the_default_sample_contains_everything() -> None:
     assert sample.features.all()
 
 
-@given(st.floats(0.001, 1.0) | st.integers(1, 500) | st.sampled_from(["sqrt", "log2"]), st.integers(1, 300))
-def test_a_sample_is_neither_empty_nor_larger_than_what_it_is_of(size: SampleSize, count: int) -> None:
-    assert 1 <= sample_size(size, count) <= count
-
-
 def test_rows_are_rising_documents_of_the_queries_drawn() -> None:
     for sample in draw(SamplingSettings(queries_per_tree=10, documents_per_tree=0.5), times=5):
         assert sample.queries is not None
@@ -46,11 +39,6 @@ def test_rows_are_rising_documents_of_the_queries_drawn() -> None:
         assert (np.diff(sample.rows.astype(np.int64)) > 0).all()
         assert np.isin(DATA.query_of_document[sample.rows], sample.queries).all()
         assert len(sample.rows) == round(0.5 * DATA.query_sizes[sample.queries].sum())
-
-
-def test_features_may_be_a_root_of_all() -> None:
-    for sample in draw(SamplingSettings(features_per_tree="sqrt"), times=5):
-        assert sample.features.sum() == round(np.sqrt(DATA.num_features))
 
 
 @pytest.mark.parametrize(
@@ -73,15 +61,6 @@ def test_trees_share_a_draw_but_features_are_drawn_for_each_tree() -> None:
     rows = [sample.rows.tolist() for sample in samples]
     assert rows[0] == rows[1] == rows[2] != rows[3] == rows[4]
     assert len({tuple(sample.features) for sample in samples[:3]}) > 1
-
-
-def test_a_draw_is_unharmed_by_the_order_that_growing_leaves_its_rows_in() -> None:
-    settings = SamplingSettings(documents_per_tree=0.5, resample_every=2)
-    sampler = Sampler(DATA, settings, np.random.default_rng(0))
-    first = sampler.draw().rows
-    before = first.copy()
-    first[:] = first[::-1].copy()
-    np.testing.assert_array_equal(sampler.draw().rows, before)
 
 
 def test_left_out_are_whole_queries_where_queries_are_drawn_and_else_documents() -> None:

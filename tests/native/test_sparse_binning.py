@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from messages import naming
 from numpy.typing import NDArray
 
 from ltrbench.compilation import config
-from ltrbench.data import features as matrix
 from ltrbench.data.features import SparseRows
-from ltrbench.errors import DataError
-from ltrbench.native import growing
 from ltrbench.native.bins import IN_LISTS, BinnedFeatures, SparseBins, bin_alike, bin_features, reference_bins
 from ltrbench.native.boosting import BINNINGS
-from ltrbench.native.growing import Grower
 from ltrbench.native.histogram import bin_starts, build_histogram, quantise
 from ltrbench.native.sparse import (
     DOCUMENTS_PER_LISTED,
@@ -30,7 +24,6 @@ from ltrbench.native.sparse import (
     reference_bundle,
     reference_cells,
 )
-from ltrbench.native.splitting import SplitSettings
 from ltrbench.shapes import Features
 
 SPARSE_CASES = settings(deadline=None, max_examples=10 if config.DISABLE_JIT else 100)
@@ -188,31 +181,6 @@ def test_each_one_hot_group_becomes_one_lane_and_rare_columns_are_listed() -> No
     assert len(sparse.layout.cells) == rare[:, listed].sum()
 
 
-def test_a_million_features_take_memory_in_proportion_to_the_stored_values() -> None:
-    num_documents, per_document, num_features = 3_000, 30, 1_000_000
-    rng = np.random.default_rng(0)
-    shares = rng.random((num_documents, per_document)) ** 4 + np.arange(per_document)
-    columns = (shares * (num_features // per_document)).astype(np.int32)
-    row_start = per_document * np.arange(num_documents + 1)
-    stored = SparseRows(row_start, columns.ravel(), np.ones(columns.size, dtype=np.float32), num_features)
-    sparse = bin_sparse(stored, 255, rng, min_docs=20)
-    counts = np.bincount(stored.columns, minlength=num_features)
-    np.testing.assert_array_equal(sparse.feature_of_column, np.flatnonzero(counts >= 20))
-    assert sparse.words.nbytes + sparse.layout.cells.nbytes <= 4 * columns.size + 8 * num_documents
-    for feature in sparse.feature_of_column[:: len(sparse.feature_of_column) // 20]:
-        column = int(np.searchsorted(sparse.feature_of_column, feature))
-        expected = (columns == feature).any(axis=1)
-        np.testing.assert_array_equal(sparse.bins_of(column, everyone(sparse)), expected)
-
-
-def test_a_feature_of_many_bins_has_the_columns_of_an_array() -> None:
-    features = features_of(0, (3000, 4), 0.5, 0.0)
-    dense = bin_features(features, 1000, np.random.default_rng(0))
-    assert dense.num_columns > 4
-    sparse = bin_sparse(SparseRows.of(features), 1000, np.random.default_rng(0))
-    assert_columns_of_an_array(sparse, dense, features, 0.0, 1)
-
-
 @given(seed=st.integers(0, 1000), share=st.sampled_from([0.05, 0.5]), absent=st.sampled_from([0.0, np.nan]))
 @SPARSE_CASES
 def test_histograms_are_those_of_an_array(seed: int, share: float, absent: float) -> None:
@@ -242,24 +210,3 @@ def test_dense_bins_do_not_depend_on_how_the_features_are_stored() -> None:
     np.testing.assert_array_equal(
         bin_alike(SparseRows.of(other), binned).words, bin_alike(other, expected).words
     )
-
-
-def test_bins_that_do_not_fit_into_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    features = np.eye(100, dtype=np.float32)
-    monkeypatch.setattr(matrix, "available_bytes", lambda: 90)
-    with pytest.raises(DataError, match=naming("100 documents", "100 columns", "GB", "data.subset")):
-        bin_sparse(SparseRows.of(features), 255, np.random.default_rng(0))
-    monkeypatch.setattr(matrix, "available_bytes", lambda: 100 * 100)
-    with pytest.raises(DataError, match=naming("100 documents", "100 columns", "GB", "data.sparse=true")):
-        bin_features(features, 255, np.random.default_rng(0))
-
-
-def test_histograms_that_do_not_fit_into_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    sparse = bin_sparse(SparseRows.of(np.eye(100, dtype=np.float32)), 255, np.random.default_rng(0))
-    monkeypatch.setattr(matrix, "available_bytes", lambda: 8 * 300 * 31)
-    monkeypatch.setattr(growing, "LARGE_HISTOGRAMS", 8 * 300)
-    Grower(sparse, 31, SplitSettings())
-    with pytest.raises(
-        DataError, match=naming("32 leaves", "300 bins", "GB", "num_leaves", "min_docs_in_leaf")
-    ):
-        Grower(sparse, 32, SplitSettings())

@@ -15,10 +15,9 @@ from test_forest import random_tree, scores_of
 
 from ltrbench.compilation import config
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, RowView, SparseRows
+from ltrbench.data.features import AnyFeatures, SparseRows
 from ltrbench.native.forest import add_stored_scores, plant
 from ltrbench.native.sparse import takes_less_memory
-from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.native import NativeRanker
 
 NUM_DOCUMENTS = 120 if config.DISABLE_JIT else 600
@@ -121,22 +120,6 @@ def test_a_tree_of_any_data_is_that_of_an_array(seed: int, min_docs: int, absent
     np.testing.assert_array_equal(sparse.predict(train.features), dense.predict(train.features))
 
 
-def test_validation_documents_may_have_several_features_of_a_bundle(tmp_path: Path) -> None:
-    train, valid = dataset(0, 0.0), dataset(1, 0.0)
-    crowded = np.where(np.random.default_rng(2).random(valid.features.shape) < 0.5, valid.features, 2.0)
-    valid = with_features(valid, crowded.astype(np.float32))
-    assert_same_fit(fit(sparse_of(train, 0.0), sparse_of(valid, 0.0)), fit(train, valid), tmp_path)
-
-
-@pytest.mark.parametrize("sparse_train", [False, True])
-def test_only_one_of_training_and_validation_documents_may_be_sparse(
-    sparse_train: bool, tmp_path: Path
-) -> None:
-    train, valid = dataset(0, 0.0), dataset(1, 0.0)
-    mixed = (sparse_of(train, 0.0), valid) if sparse_train else (train, sparse_of(valid, 0.0))
-    assert_same_fit(fit(*mixed), fit(train, valid), tmp_path)
-
-
 @pytest.mark.parametrize("drop_rate", [0.0, 0.5])
 def test_a_fit_on_sparse_features_continues_a_model(drop_rate: float, tmp_path: Path) -> None:
     train, valid = dataset(0, 0.0), dataset(1, 0.0)
@@ -147,22 +130,6 @@ def test_a_fit_on_sparse_features_continues_a_model(drop_rate: float, tmp_path: 
     assert_same_fit(fit(sparse_of(train, 0.0), sparse_of(valid, 0.0), **changed), dense, tmp_path)
 
 
-def test_early_stopping_keeps_the_trees_of_an_array(tmp_path: Path) -> None:
-    train, valid = dataset(0, 0.0), dataset(1, 0.0)
-    changed = {"num_trees": 40, "early_stopping": EarlyStopping("ndcg@10", 3), "learning_rate": 0.5}
-    dense = fit(train, valid, **changed)
-    sparse = fit(sparse_of(train, 0.0), sparse_of(valid, 0.0), **changed)
-    assert_same_fit(sparse, dense, tmp_path)
-    assert len(dense[1]) < 80
-
-
-def test_a_view_of_sparse_rows_has_the_model_of_its_rows(tmp_path: Path) -> None:
-    data = dataset(0, 0.0)
-    stored = SparseRows.of(np.concatenate([data.features[30:], data.features[:30]]))
-    view = RowView(stored, [[NUM_DOCUMENTS - 30, NUM_DOCUMENTS], [0, NUM_DOCUMENTS - 30]])
-    assert_same_fit(fit(with_features(data, view)), fit(data), tmp_path)
-
-
 def test_features_with_many_stored_values_are_binned_like_an_array(tmp_path: Path) -> None:
     train, valid = dataset(0, 0.0), dataset(1, 0.0)
     rare, frequent = sparse_of(train, 0.0), SparseRows.of(train.features, np.nan)
@@ -170,13 +137,6 @@ def test_features_with_many_stored_values_are_binned_like_an_array(tmp_path: Pat
     assert not takes_less_memory(frequent)
     sparse = fit(with_features(train, frequent), with_features(valid, SparseRows.of(valid.features, np.nan)))
     assert_same_fit(sparse, fit(train, valid), tmp_path)
-
-
-def test_features_of_which_none_can_be_split_give_a_tree_of_one_leaf() -> None:
-    train = dataset(0, 0.0)
-    empty = with_features(train, np.zeros((NUM_DOCUMENTS, 5), dtype=np.float32))
-    (dense, _), (sparse, _) = fit(empty), fit(sparse_of(empty, 0.0))
-    np.testing.assert_array_equal(sparse.predict(empty.features), dense.predict(empty.features))
 
 
 @given(

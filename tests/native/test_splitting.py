@@ -55,17 +55,6 @@ def test_with_every_hessian_one_the_gain_is_friedmans_improvement(seed: int, min
     assert split.gain == pytest.approx(share * (left.mean() - right.mean()) ** 2, rel=1e-6)
 
 
-def test_a_bound_on_the_step_bounds_the_gain() -> None:
-    gradients, hessians = np.array([-2.0, -1.0, 1.5, 2.5]), np.array([1.0, 0.5, 0.5, 1.0])
-    split = make_leaf(np.arange(4.0)[:, None], gradients, hessians).find(
-        SplitSettings(min_docs_in_leaf=1, max_delta_step=0.1)
-    )
-    assert split is not None
-    # All steps are 0.1 instead of 2 and 2.67 (children) and 0.33 (parent): each score is 0.2 |G| - 0.01 H.
-    expected = (0.6 - 0.015) + (0.8 - 0.015) - (0.2 - 0.03)
-    assert split.gain == pytest.approx(expected, rel=1e-8)
-
-
 @pytest.mark.parametrize("missing_gradient", [-5.0, 5.0])
 def test_missing_values_go_where_their_gradients_belong(missing_gradient: float) -> None:
     features = np.array([0.0, 0.0, 1.0, 1.0, np.nan, np.nan])[:, None]
@@ -73,15 +62,6 @@ def test_missing_values_go_where_their_gradients_belong(missing_gradient: float)
     split = make_leaf(features, gradients, np.ones(6)).find(SplitSettings(min_docs_in_leaf=1))
     assert split is not None
     assert split.missing_left == (missing_gradient < 0)
-
-
-def test_missing_values_can_be_split_from_all_others() -> None:
-    features = np.array([3.0, 3.0, np.nan, np.nan])[:, None]
-    split = make_leaf(features, np.array([1.0, 1, -1, -1]), np.ones(4)).find(
-        SplitSettings(min_docs_in_leaf=2)
-    )
-    assert split is not None
-    assert (split.bin, split.missing_left) == (0, False)
 
 
 def test_the_first_split_of_missing_values_is_chosen_if_the_leaf_has_no_lowest_values() -> None:
@@ -133,58 +113,3 @@ def test_counting_by_hessian_takes_heavy_documents_for_many() -> None:
     assert split is not None
     # With 10 documents and a total hessian of 26, a hessian of 9 counts as round(90 / 26) = 3, and 1 as 0.
     assert split.bin == 0
-
-
-def test_a_column_that_may_not_be_used_is_not() -> None:
-    column = np.array([0.0, 0, 1, 1])
-    leaf = make_leaf(np.stack([column, column], axis=1), np.array([-1.0, -1, 1, 1]), np.ones(4))
-    split = leaf.find(SplitSettings(min_docs_in_leaf=1), np.array([False, True]))
-    assert split is not None
-    assert split.column == 1
-
-
-def test_documents_are_counted_and_not_estimated_from_hessians() -> None:
-    # The best split has two documents on its left, whose hessian is that of many of the others.
-    gradients, hessians = np.array([-9.0, -9] + [1.0] * 8), np.array([9.0, 9] + [1.0] * 8)
-    leaf = make_leaf(np.arange(10.0)[:, None], gradients, hessians)
-    for min_docs, smaller_side in ((1, 2), (3, 3)):
-        split = leaf.find(SplitSettings(min_docs_in_leaf=min_docs))
-        assert split is not None
-        goes_left = leaf.bins[0] <= split.bin
-        assert min(goes_left.sum(), (~goes_left).sum()) >= min_docs
-        assert goes_left.sum() == smaller_side
-
-
-@pytest.mark.parametrize(("num_rare", "column"), [(19, 1), (20, 0)])
-def test_a_leaf_is_counted_to_its_end_where_few_documents_are_on_one_side(num_rare: int, column: int) -> None:
-    num_docs = 700  # more than are counted between two checks
-    is_rare = np.arange(num_docs) >= num_docs - num_rare
-    is_other = np.arange(num_docs) % 2 == 0
-    gradients = np.where(is_rare, 9.0, -1.0) + 0.5 * is_other
-    leaf = make_leaf(np.stack([is_rare, is_other], axis=1).astype(np.float64), gradients, np.ones(num_docs))
-    settings = SplitSettings(min_docs_in_leaf=20)
-    got, expected = leaf.find(settings), leaf.find_by_reference(settings)
-    assert got is not None
-    assert expected is not None
-    assert got.column == expected.column == column
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        SplitSettings(min_docs_in_leaf=3),
-        SplitSettings(min_docs_in_leaf=1, min_sum_hessian=10.0),
-        SplitSettings(min_docs_in_leaf=1, min_split_gain=1e6),
-    ],
-)
-def test_no_split_is_found_if_none_is_allowed(settings: SplitSettings) -> None:
-    leaf = make_leaf(np.arange(4.0)[:, None], np.array([-1.0, -1, 1, 1]), np.ones(4))
-    assert leaf.find(settings) is None
-
-
-def test_no_split_is_found_on_constant_features_or_without_gradients() -> None:
-    settings = SplitSettings(min_docs_in_leaf=1)
-    assert make_leaf(np.full((4, 2), 3.0), np.array([-1.0, -1, 1, 1]), np.ones(4)).find(settings) is None
-    assert make_leaf(np.full((4, 2), np.nan), np.array([-1.0, -1, 1, 1]), np.ones(4)).find(settings) is None
-    assert make_leaf(np.arange(4.0)[:, None], np.zeros(4), np.zeros(4)).find(settings) is None
-    assert make_leaf(np.arange(4.0)[:, None], np.zeros(4), np.ones(4)).find(settings) is None

@@ -8,17 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from engine_cases import COMPILED, make_dataset
 from local_team import LocalMembers, local_members
-from messages import naming
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
-from ltrbench.errors import DataError
 from ltrbench.native.bins import EQUAL_WIDTH, QUANTILE, ThresholdRule, bin_features
 from ltrbench.native.boosting import boost
 from ltrbench.native.sparse import takes_less_memory
@@ -212,23 +209,3 @@ def test_every_member_sees_its_scores_and_the_documents_left_out(
     shards = shards_of(DATA, uneven(DATA.num_queries, 3))
     for seen in members.run(watched, [(settings, *shard, valid) for shard in shards]):
         assert seen == alone
-
-
-@pytest.mark.parametrize("queries", [[0, 2], [1, 0], [0, 0]])
-def test_queries_that_are_not_dealt_to_one_member_each_are_refused(queries: list[int]) -> None:
-    with pytest.raises(DataError, match=naming("query", "0 to 1")):
-        Placement.among(ALONE, np.array(queries), np.array([3, 4]))
-
-
-def compiled_in_fit(team: Team, shard: RankingDataset, queries: NDArray[np.int64]) -> list[str]:
-    """Returns the engine's kernels that a fit compiles after the warm-up of a member."""
-    ranker, placement = make_ranker({}), Placement.among(team, queries, shard.query_sizes)
-    ranker.warm_up_member()
-    with numba.core.event.install_recorder("numba:compile") as recorder:
-        ranker.fit_member(shard, placement, None, Monitor(None, None))
-    functions = [event.data["dispatcher"].py_func for _, event in recorder.buffer]
-    return [function.__name__ for function in functions if function.__module__.startswith("ltrbench.native")]
-
-
-def test_the_warm_up_of_a_member_compiles_the_engine(members: LocalMembers) -> None:
-    assert members.run(compiled_in_fit, shards_of(DATA, round_robin(DATA.num_queries, 2))) == [[], []]

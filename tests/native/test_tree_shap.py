@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import lightgbm as lgb
-import numba
 import numpy as np
 import pytest
 from engine_cases import COMPILED, MAY_COMPILE, make_dataset
@@ -46,33 +45,12 @@ def test_a_row_adds_up_to_the_score(seed: int, num_documents: int) -> None:
     np.testing.assert_allclose(contributions.sum(axis=1), scores_of(forest, features), rtol=0, atol=1e-12)
 
 
-def test_a_feature_that_no_tree_splits_on_contributes_nothing() -> None:
-    forest, features = random_case(3, num_documents=40)
-    wider = np.column_stack([features, np.arange(40, dtype=np.float32)])
-    contributions = tree_shap(forest, wider)
-    assert not contributions[:, 4].any()
-    np.testing.assert_array_equal(np.delete(contributions, 4, axis=1), tree_shap(forest, features))
-
-
 def test_the_expected_score_is_the_mean_over_the_documents_that_the_tree_was_learned_from() -> None:
     data = make_dataset(0)
     forest = native(num_trees=1).fit(data)._forest
     assert forest is not None
     contributions = tree_shap(forest, data.features)
     assert contributions[0, -1] == pytest.approx(scores_of(forest, data.features).mean(), abs=1e-12)
-
-
-def test_contributions_do_not_depend_on_the_batch_or_the_number_of_threads() -> None:
-    forest, features = random_case(1, num_documents=100)
-    together = tree_shap(forest, features)
-    for first, end in ((0, 1), (31, 33), (63, 100), (7, 7)):
-        np.testing.assert_array_equal(tree_shap(forest, features[first:end]), together[first:end])
-    before = numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
-        np.testing.assert_array_equal(tree_shap(forest, features), together)
-    finally:
-        numba.set_num_threads(before)
 
 
 @COMPILED

@@ -11,8 +11,7 @@ import pytest
 
 from ltrbench.native import warm_up as warming
 from ltrbench.native.boosting import BoostingSettings, boost
-from ltrbench.native.objectives.pairwise import NATIVE
-from ltrbench.native.warm_up import compile_engine, compile_growth, four_documents
+from ltrbench.native.warm_up import compile_growth, four_documents
 
 
 @pytest.fixture
@@ -35,26 +34,6 @@ def test_the_other_process_compiles_what_a_fit_grows_its_trees_by() -> None:
         grown = compile_growth()
     assert recorder.buffer == []
     assert len(grown.leaf_node) == 2
-
-
-def test_another_process_compiles_where_the_cache_is_empty(
-    processes: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(warming, "is_cached", lambda kernel: False)
-    compile_engine(NATIVE, None, num_threads=2)
-    assert [process.returncode for process in processes] == [0]
-
-
-@pytest.mark.parametrize(("cached", "num_threads"), [(True, 2), (False, 1)])
-def test_there_is_no_other_process_without_work_or_a_thread_for_it(
-    processes: list[subprocess.Popen[bytes]],
-    monkeypatch: pytest.MonkeyPatch,
-    cached: bool,
-    num_threads: int,
-) -> None:
-    monkeypatch.setattr(warming, "is_cached", lambda kernel: cached)
-    compile_engine(NATIVE, None, num_threads)
-    assert processes == []
 
 
 COLD_RUN = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,47 +12,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.text import Annotation, Text
-from numpy.typing import NDArray
 
-from ltrbench.plots import Series, draw_run, draw_series, figures_of
+from ltrbench.plots import Series, draw_series, figures_of
 from ltrbench.plots.drawing import (
-    COLOURS,
     FIT,
     Page,
-    curves_by_iteration,
     fit_seconds,
     importance_bars,
-    limits_of_ndcg,
     metric_against_cost,
     pareto_front,
     styles_of,
 )
 from ltrbench.plots.report import (
-    MOST_POINTS,
     QUERY,
     TRAINING,
     TRAINING_BY_QUERY,
     BudgetCurve,
     ErrorParts,
-    QueryPairs,
     TrialPoint,
     best_by_trials,
-    critical_difference_diagram,
     distribution_over_queries,
-    evenly_thinned,
-    scatter,
     setting_importance_bars,
     thinned,
     values_by_setting,
     variance_shares,
 )
 from ltrbench.rankers.importance import ACROSS, GAIN, HIGH, LOW, SHAP, WITHIN, Importances, averaged, shares
-from ltrbench.runs import FAILED, FINISHED, LearningCurve, Run, RunResult, write_run
+from ltrbench.runs import FINISHED, LearningCurve, Run, RunResult, write_run
 
 PICTURES = ["learning_curves.png", "ndcg_at_k.png", "importances.png", "time_against_ndcg.png"]
 FEATURES = ("age", "bm25", "clicks")
@@ -168,13 +157,6 @@ def test_a_picture_without_data_is_left_out(
     assert [name for name, figure in figures.items() if figure is None] == missing
 
 
-def test_failed_runs_are_not_drawn_and_make_no_folder(tmp_path: Path) -> None:
-    failed = write(tmp_path / "run", result={"status": FAILED})
-    assert draw_series([series(failed)], "ndcg@5", tmp_path / "pictures") == []
-    assert draw_run(failed, tmp_path / "pictures") == []
-    assert not (tmp_path / "pictures").exists()
-
-
 # Styles
 
 
@@ -187,40 +169,6 @@ def test_a_backend_has_one_colour_marker_and_hatch_whatever_stands_beside_it(mod
     for model, style in zip(models, styles_of(named(*models)), strict=True):
         (alone,) = styles_of(named(model))
         assert (style.colour, style.marker, style.hatch) == (alone.colour, alone.marker, alone.hatch)
-
-
-# Learning curves
-
-
-def test_a_curve_is_the_mean_over_runs_up_to_where_the_shortest_ends(tmp_path: Path) -> None:
-    runs = [write(tmp_path / str(n), fold=n, curve=curve(n, length)) for n, length in ((1, 9), (2, 6))]
-    figure = drawn(curves_by_iteration([series(*runs)], "ndcg@10"))
-    expected = np.mean([run.learning_curve().values["valid/ndcg@10"][:6] for run in runs], axis=0)
-    (line,) = lines_of(figure.axes[-1])
-    assert points(line) == list(zip(range(1, 7), expected.tolist(), strict=True))
-
-
-def test_each_run_is_marked_at_the_iteration_that_it_kept(tmp_path: Path) -> None:
-    runs = [
-        write(tmp_path / str(fold), fold=fold, result={"best_iteration": best})
-        for fold, best in ((1, 5), (2, 8), (3, None))
-    ]
-    axes = drawn(curves_by_iteration([series(*runs)], "ndcg@5")).axes[-1]
-    (marks,) = marks_of(axes)
-    values = [run.learning_curve().values["valid/ndcg@5"] for run in runs]
-    assert points(marks) == [(5, values[0][4]), (8, values[1][7])]
-
-
-# NDCG by cutoff
-
-
-@given(st.lists(st.floats(0, 1), min_size=1))
-def test_the_axis_of_ndcg_holds_every_value_and_is_cut_only_below_half_of_the_highest(
-    values: list[float],
-) -> None:
-    bottom, top = limits_of_ndcg(values)
-    assert bottom <= min(values) <= max(values) < top
-    assert bottom == 0 or (min(values) >= max(values) / 2 and top - bottom >= 0.2 - 1e-12)
 
 
 # Importances
@@ -255,18 +203,6 @@ def test_whiskers_are_the_interval_of_the_mean_over_runs(tmp_path: Path) -> None
     np.testing.assert_allclose(ends, expected)
 
 
-def test_a_dot_is_the_fall_across_queries_and_of_an_early_run_it_is_the_bar(tmp_path: Path) -> None:
-    run = write(tmp_path / "run")
-    axes, *_ = drawn(importance_bars([series(run)])).axes
-    values = run.importances().values
-    dots = next(line for line in axes.lines if line.get_marker() == "o")
-    assert [x for x, _ in points(dots)] == values[ACROSS][np.argsort(-values[WITHIN])].tolist()
-    early = write(tmp_path / "early", importances=Importances(FEATURES, {ACROSS: values[ACROSS]}))
-    (axes,) = drawn(importance_bars([series(early)])).axes
-    assert bars(axes, 0) == sorted(values[ACROSS], reverse=True)
-    assert "across queries" in axes.get_xlabel()
-
-
 # Time
 
 
@@ -283,21 +219,6 @@ def test_a_point_is_the_mean_time_and_the_value(tmp_path: Path) -> None:
     runs = [write(tmp_path / str(fold), fold=fold) for fold in (1, 3)]
     (point,) = marks_of(time_figure([series(*runs, value=0.4)]).axes[0])
     assert points(point) == [((1 + 3) / 2, 0.4)]
-
-
-def test_the_labels_of_crowded_points_do_not_overlap(tmp_path: Path) -> None:
-    crowd = [
-        series(
-            write(tmp_path / str(n), result={"seconds": {"fit": 1 + n % 4 / 100}}),
-            label=f"native num_leaves={n}",
-        )
-        for n in range(12)
-    ]
-    figure = time_figure(crowd)
-    notes = [child for child in figure.axes[0].texts if isinstance(child, Annotation)]
-    boxes = [Text.get_window_extent(note) for note in notes]
-    assert len(boxes) == len(crowd)
-    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1))
@@ -329,38 +250,6 @@ def test_a_thinned_curve_keeps_the_ends_and_the_shares_of_wins_and_losses(values
         assert share == pytest.approx((sign * descending > 0).mean(), abs=1e-12)
 
 
-def query_pairs(values: NDArray[np.float64]) -> QueryPairs:
-    sides = np.sign(values[0] - values[1]).astype(np.int64)
-    return QueryPairs("a", "b", ("native", "lightgbm"), values, sides, (0.0, 1.0))
-
-
-def test_a_query_is_a_point_at_the_baselines_and_the_models_value_in_the_winners_colour() -> None:
-    values = np.array([[0.5, 0.25, 1.0, 0.0], [0.25, 0.75, 1.0, 0.5]])
-    axes = scatter(query_pairs(values), "ndcg@5").axes[0]
-    diagonal, *sides = axes.lines
-    (start, end) = points(diagonal)
-    assert start[0] == start[1] < 0
-    assert end[0] == end[1] > 1
-    by_colour = {str(line.get_color()): points(line) for line in sides}
-    assert by_colour[COLOURS["native"]] == [(0.25, 0.5)]
-    assert by_colour[COLOURS["lightgbm"]] == [(0.75, 0.25), (0.5, 0.0)]
-    assert (1.0, 1.0) in [place for own in by_colour.values() for place in own]
-    assert all(0 < (line.get_alpha() or 1) < 1 for line in sides)
-    assert axes.get_xlim() == axes.get_ylim()
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("ndcg@5 of b", "ndcg@5 of a")
-
-
-def test_many_queries_are_cells_that_hold_each_query_once_on_one_scale() -> None:
-    rng = np.random.default_rng(0)
-    values = rng.random((2, MOST_POINTS + 1)).round(2)
-    axes = scatter(query_pairs(values), "ndcg@5").axes[0]
-    cells = [item for item in axes.collections if isinstance(item, PolyCollection)]
-    counts = [np.asarray(own.get_array()) for own in cells]
-    assert sum(own.sum() for own in counts) == MOST_POINTS + 1
-    assert {own.norm.vmax for own in cells} == {max(own.max() for own in counts)}
-    assert len(axes.lines) == 1
-
-
 def test_a_distribution_is_the_share_of_queries_up_to_each_value(tmp_path: Path) -> None:
     values = np.array([0.0, 0.5, 0.0, 1.0, 0.25])
     run = write(tmp_path / "run")
@@ -371,18 +260,6 @@ def test_a_distribution_is_the_share_of_queries_up_to_each_value(tmp_path: Path)
         assert max(y for x, y in corners if x == value) == pytest.approx((values <= value).mean())
     assert points(median) == [(0.25, 0.5)]
     assert steps.get_drawstyle() == "steps-post"
-
-
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=3000))
-def test_a_thinned_distribution_keeps_its_ends_and_its_shares(values: list[int]) -> None:
-    ascending = np.sort(np.array(values, dtype=np.float64))
-    thin = evenly_thinned(ascending)
-    assert len(thin) <= 500
-    assert thin[-1] == ascending[-1]
-    if len(thin) > 1:
-        assert thin[0] == ascending[0]
-    for value in range(10):
-        assert (thin <= value).mean() == pytest.approx((ascending <= value).mean(), abs=2 / len(thin))
 
 
 # Parts of variances
@@ -401,17 +278,6 @@ def test_the_shares_of_a_variance_are_one_bar_of_100_percent_with_its_standard_e
     assert len({bar.get_facecolor() for bar in first}) == len({bar.get_hatch() for bar in first}) == 3
     assert [text.get_text() for text in axes.texts] == ["SE 0.0123"] * 2
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a minus b0", "a minus b1"]
-
-
-# Ranks
-
-
-def test_the_critical_difference_diagram_has_a_bar_a_group_and_a_label_a_model() -> None:
-    figure = critical_difference_diagram(["a", "b", "c"], [1.25, 1.75, 3.0], 0.8, [(0, 1)])
-    (axes,) = figure.axes
-    bars_drawn = [line for line in axes.lines if line.get_linewidth() == 3]
-    assert [[x for x, _ in points(line)] for line in bars_drawn] == [[1.25, 1.75]]
-    assert {text.get_text() for text in axes.texts} >= {"a  1.25", "b  1.75", "c  3.00"}
 
 
 # Text

@@ -253,13 +253,6 @@ def test_it_survives(model: str, data: tuple[list[float], list[int], list[int]])
     assert np.isfinite(scores).all()
 
 
-def test_a_misspelt_field_or_mistyped_value_fails_before_training_and_is_named(model: str) -> None:
-    with pytest.raises(ConfigError, match=naming("model.sed", "'sed'", "did you mean", "'seed'")):
-        make(model, "+model.sed=1")
-    with pytest.raises(ConfigError, match=naming("model.num_threads", "'many'")):
-        make(model, "model.num_threads=many")
-
-
 def test_wrong_features_an_unfitted_model_and_an_empty_folder_are_refused(
     model: str, fitted: dict[str, Ranker], tmp_path: Path
 ) -> None:
@@ -376,11 +369,6 @@ def leaf_value(node: Node, document: NDArray[np.float32]) -> float:
         goes_left = node.missing_left if np.isnan(x) else x <= node.threshold
         node = node.left if goes_left else node.right
     return node.value
-
-
-def test_a_clean_fit_gives_the_kept_model(model: str, fitted: dict[str, Ranker]) -> None:
-    clean = clean_copy_of(fitted[model]).fit(TRAIN)
-    assert_same_bits(clean.predict(TEST.features), fitted[model].predict(TEST.features))
 
 
 def test_boosting_stops_by_validation_and_keeps_the_best_iteration(model: str) -> None:

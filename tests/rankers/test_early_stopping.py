@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -46,15 +45,6 @@ def test_the_earliest_of_equal_iterations_is_the_best() -> None:
     assert stops == [False, False, False, True]
 
 
-def test_the_best_iteration_depends_on_the_convention_of_the_rule() -> None:
-    # By default a tie counts as the mean over its orders; in row order, as in RankLib, it equals WORST.
-    for convention, best in (("default", 2), ("ranklib", 1)):
-        monitor = Monitor(EarlyStopping("ndcg@2", 9, convention), VALID)
-        monitor.should_stop(1, None, WORST)
-        monitor.should_stop(2, None, MIDDLE)
-        assert monitor.best_iteration == best
-
-
 def test_without_a_rule_or_without_validation_it_never_stops() -> None:
     assert not Monitor(None, VALID).should_stop(1, None, BEST)
     assert not Monitor(EarlyStopping("mrr", 1), None).should_stop(5, None, None)
@@ -67,20 +57,6 @@ def test_a_wrong_rule_is_refused() -> None:
         EarlyStopping(convention="ranklab")
     with pytest.raises(ConfigError, match=naming("early_stopping.patience", "is 0", "early_stopping=null")):
         EarlyStopping(patience=0)
-
-
-@pytest.mark.parametrize("pair", [[5], 5, [0, 0.4], [5, float("nan")], ["5", 0.4]])
-def test_a_minimum_that_is_no_pair_of_trees_and_value_is_refused(pair: Any) -> None:
-    with pytest.raises(ConfigError, match=naming("early_stopping.minimum[1]", pair, "[[50,0.4]]")):
-        EarlyStopping(minimum=[[3, 0.1], pair])
-
-
-def test_a_fit_below_its_minimum_ends_there() -> None:
-    monitor, stops = watch(9, WORST, MIDDLE, WORST, BEST, minimum=[[1, 0.5], [3, 0.8]])
-    assert stops == [False, False, True, False]
-    monitor, stops = watch(9, WORST, MIDDLE, WORST, minimum=[[3, 0.8]])
-    assert monitor.is_pruned
-    assert (monitor.best_iteration, monitor.best_value) == (2, 0.75)
 
 
 @pytest.mark.slow

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import xgboost as xgb
-from messages import naming
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data import features as matrix
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, SparseRows, StackedRows
-from ltrbench.errors import DataError
 from ltrbench.rankers import Iteration
 from ltrbench.rankers import xgboost as of_xgboost
 from ltrbench.rankers.library import LibraryRanker
@@ -160,15 +155,6 @@ SETTINGS: list[tuple[type[LibraryRanker], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("form", [view_of_stacked, opaque])
-@pytest.mark.parametrize(("backend", "settings"), SETTINGS)
-def test_a_fit_by_blocks_gives_the_same_model_under_every_setting(
-    backend: type[LibraryRanker], settings: dict[str, Any], form: Any
-) -> None:
-    splits = make_splits(form)
-    assert_same(fit(backend, splits, **settings), fit(backend, splits.in_memory(), **settings))
-
-
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("backend", "settings"),
@@ -197,57 +183,6 @@ def test_a_fit_and_a_prediction_never_have_the_features_as_one_array(
     ranker = fit(backend, splits).ranker
     assert len(ranker.predict(splits.test.features)) == splits.test.num_documents
     assert ranker.contributions(splits.test.features) is not None
-
-
-# XGBoost's bins in files
-
-
-@pytest.fixture
-def memory_for_no_bins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Makes XGBoost keep its bins in files; returns the folder of temporary files."""
-    monkeypatch.setattr(of_xgboost, "_fits", lambda *_: False)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
-
-
-XGBOOST_SETTINGS = [settings for backend, settings in SETTINGS if backend is XGBoostRanker]
-
-
-@pytest.mark.parametrize("settings", [{}, *XGBOOST_SETTINGS])
-def test_xgboost_gives_the_same_model_if_its_bins_do_not_fit_into_memory(
-    settings: dict[str, Any], memory_for_no_bins: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[list[str]] = []
-    make = xgb.ExtMemQuantileDMatrix
-
-    def noting(*args: Any, **more: Any) -> Any:
-        made = make(*args, **more)
-        seen.append([path.name for path in memory_for_no_bins.rglob("*") if path.is_file()])
-        return made
-
-    monkeypatch.setattr(xgb, "ExtMemQuantileDMatrix", noting)
-    splits = make_splits(view_of_stacked, query_weights=np.random.default_rng(1).uniform(0.1, 3.0, 60))
-    by_blocks = fit(XGBoostRanker, splits, **settings)
-    assert_same(by_blocks, fit(XGBoostRanker, splits.in_memory(), **settings))
-    assert list(memory_for_no_bins.iterdir()) == []
-    assert "tree_method" in settings.get("extra", {}) or seen[0]
-
-
-@pytest.mark.parametrize(("memory", "disk"), [(10**9, 1000), (1000, 10**9)])
-def test_xgboost_refuses_bins_that_fit_neither_into_memory_nor_on_the_disk(
-    memory: int, disk: int, memory_for_no_bins: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Usage(NamedTuple):
-        free: int
-
-    monkeypatch.setattr(of_xgboost, "available_bytes", lambda: memory)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(disk))
-    splits = make_splits(view)
-    expected = naming(
-        "XGBoost", f"{splits.train.num_documents} documents", "GB", str(memory_for_no_bins), "TMPDIR"
-    )
-    with pytest.raises(DataError, match=expected):
-        fit(XGBoostRanker, splits)
 
 
 # Sparse features
@@ -283,17 +218,6 @@ def test_sparse_features_give_the_model_of_dense_features(
         of_sparse.ranker.contributions(sparse.test.features),
         of_dense.ranker.contributions(dense.test.in_memory().features),
     )
-
-
-@pytest.mark.parametrize(("backend", "absent"), [(LightGBMRanker, 0.0), (XGBoostRanker, np.nan)])
-def test_stored_values_whose_bins_do_not_fit_into_memory_are_refused(
-    backend: type[LibraryRanker], absent: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train = make_sparse(1, absent)[1]
-    monkeypatch.setattr(matrix, "available_bytes", lambda: 20_000)
-    expected = naming(f"{train.num_documents} documents", f"{NUM_FEATURES} sparse", "GB", "data.subset")
-    with pytest.raises(DataError, match=expected):
-        backend(num_trees=1).fit(train)
 
 
 @pytest.mark.parametrize("form", [opaque, view_of_stacked])

@@ -21,7 +21,6 @@ from ltrbench.rankers import BoostingRanker, EarlyStopping, OnIteration, Ranker,
 from ltrbench.rankers.base import contributions_of
 from ltrbench.rankers.importance import (
     ACROSS,
-    DROP_COLUMN,
     GAIN,
     HIGH,
     IMPORTANCE_KINDS,
@@ -41,7 +40,6 @@ from ltrbench.rankers.importance import (
 )
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.shuffling import order_of_keys, reference_order_of_keys
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shapes import Features
@@ -170,14 +168,6 @@ def test_the_interval_is_students_over_the_queries_that_count(splits: Splits) ->
     )
 
 
-def test_a_query_with_weight_2_counts_twice(splits: Splits) -> None:
-    weights = np.where(np.arange(120) < 60, 2.0, 1.0)
-    test = replace(splits.test, query_weights=weights)
-    values = importances(WeighedSum(), replace(splits, test=test), SETTINGS, 0).values
-    falls = permutation_falls(WeighedSum(), test, within_queries, SETTINGS, 0)[WEAK]
-    assert values[WITHIN][WEAK] == pytest.approx(np.average(falls, weights=weights))
-
-
 def test_drop_column_is_the_decrease_of_a_fit_without_the_feature(splits: Splits) -> None:
     ranker = small(NativeRanker, early_stopping=EarlyStopping(patience=3)).fit(splits.train, splits.valid)
     falls = drop_column_falls(ranker, splits, SETTINGS)
@@ -189,16 +179,6 @@ def test_drop_column_is_the_decrease_of_a_fit_without_the_feature(splits: Splits
         for each, data in ((ranker, splits.test), (without, test))
     )
     np.testing.assert_array_equal(falls[STRONG], before - after)
-
-
-def test_drop_column_is_the_mean_over_seeds(splits: Splits) -> None:
-    settings = ImportanceSettings(kinds=[DROP_COLUMN], drop_column_seeds=2)
-    rankers = [small(NativeRanker, seed=seed, queries_per_tree=0.5) for seed in (3, 4)]
-    for ranker in rankers:
-        ranker.fit(splits.train, splits.valid)
-    both = drop_column_falls(rankers[0], splits, settings)
-    alone = [drop_column_falls(ranker, splits, replace(settings, drop_column_seeds=1)) for ranker in rankers]
-    np.testing.assert_allclose(both, np.mean(alone, axis=0), rtol=0, atol=1e-12)
 
 
 # Kinds per ranker
@@ -247,23 +227,6 @@ def test_the_seed_determines_the_shuffles_and_the_data_are_not_changed(splits: S
     assert splits.test.fingerprint == before
 
 
-def test_every_feature_of_a_random_ranker_has_importance_0_and_is_not_shuffled(splits: Splits) -> None:
-    ranker = RandomRanker().fit(splits.train)
-    taken = importances(ranker, splits, SETTINGS, 0)
-    assert {kind: values.any() for kind, values in taken.values.items()} == dict.fromkeys(taken.values, False)
-    assert not permutation_falls(ranker, splits.test, refuse_to_shuffle, SETTINGS, 0).any()
-
-
-def refuse_to_shuffle(*_: object) -> NDArray[np.float32]:
-    raise AssertionError
-
-
-def test_many_queries_are_sampled(splits: Splits) -> None:
-    ranker = WeighedSum()
-    importances(ranker, splits, replace(SETTINGS, max_queries=30), 0)
-    assert max(ranker.batch_sizes) == 300
-
-
 @pytest.mark.parametrize("kind", [NativeRanker, LightGBMRanker])
 def test_importances_do_not_depend_on_the_number_of_features_shuffled_together_nor_on_threads(
     kind: type[BoostingRanker], splits: Splits, monkeypatch: pytest.MonkeyPatch
@@ -274,13 +237,6 @@ def test_importances_do_not_depend_on_the_number_of_features_shuffled_together_n
     ranker.num_threads = 2
     apart = permutation_falls(ranker, splits.test, within_queries, SETTINGS, 5)
     np.testing.assert_array_equal(apart, together)
-
-
-def test_one_query_has_a_decrease_but_no_interval(splits: Splits) -> None:
-    one = replace(splits, test=splits.test.take_queries([3]))
-    values = importances(WeighedSum(), one, SETTINGS, 0).values
-    assert np.isfinite(values[WITHIN]).all()
-    assert np.isnan(values[WITHIN + HIGH]).all()
 
 
 # Over folds and seeds
@@ -297,15 +253,6 @@ def test_seeds_are_averaged_within_a_fold_and_intervals_shrink_over_folds_only()
     assert values[WITHIN + HIGH] == pytest.approx([0.3 + half])
     assert values[WITHIN + LOW] == pytest.approx([0.3 - half])
     assert values[GAIN] == [1.0]
-
-
-def test_kinds_that_a_run_does_not_have_are_left_out_of_the_mean() -> None:
-    whole = Importances(("a",), {GAIN: np.array([1.0]), WITHIN: np.array([0.1])})
-    without = Importances(("a",), {WITHIN: np.array([0.1])})
-    unknown = Importances(("a",), {GAIN: np.array([1.0]), WITHIN: np.array([np.nan])})
-    assert averaged([[whole], [without]]).kinds == (WITHIN,)
-    assert averaged([[whole, unknown]]).kinds == (GAIN,)
-    assert averaged([[whole], [Importances(("b",), whole.values)]]).kinds == ()
 
 
 # Mistakes

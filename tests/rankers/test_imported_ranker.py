@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
-from model_files import lightgbm_booster, model_file, stumps_as_json, xgboost_booster
+from model_files import lightgbm_booster, model_file, xgboost_booster
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
 from ltrbench.data.synthetic import make_synthetic
-from ltrbench.errors import DataError, ResultError
+from ltrbench.errors import DataError
 from ltrbench.models.reading import ModelFile, read_model_file
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, ensemble_scores
 from ltrbench.rankers.base import exact_trees_of
@@ -104,12 +104,6 @@ def test_scores_do_not_depend_on_threads_batch_or_sparsity(data: RankingDataset,
     assert ranker.predict(features[:0]).shape == (0,)
 
 
-def test_its_trees_and_split_counts_are_on_the_columns_of_the_data() -> None:
-    ranker = ImportedRanker.of(model_file([0, 2, 2], 3), {0: 4, 2: 1}, 5)
-    assert used_features(exact_trees_of(ranker)) == [1, 4]
-    assert ranker.importance()["split"].tolist() == [0, 2, 0, 0, 1]
-
-
 # The columns
 
 
@@ -136,11 +130,6 @@ def test_features_are_matched_by_names_numbers_or_positions(
 ) -> None:
     matched = match_features(file, tuple(columns_of_data.split(",")))
     assert (matched.way, matched.columns) == (way, columns)
-
-
-def test_a_given_way_is_taken() -> None:
-    matched = match_features(model_file([0, 2], 7), ("a", "b", "c", "d"), "positions")
-    assert matched.columns == {0: 0, 2: 2}
 
 
 @pytest.mark.parametrize(
@@ -189,33 +178,3 @@ def put(name: str, value: object) -> Callable[[Path], None]:
         path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
 
     return change
-
-
-def damage_model(folder: Path) -> None:
-    path = folder / "model.json"
-    path.write_text(path.read_text() + "\n")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (damage_model, ("model.json", "changed")),
-        (put("file", "../model.json"), ("../model.json", "model.ubj")),
-        (put("num_columns", 3), ("imported.json", "columns", 4)),
-        (put("num_columns", 10**15), ("num_columns", 10**15)),
-        (put("columns", {"1": 0, "4": 1, "7": 2}), ("columns", "exactly the features")),
-        (put("columns", {"1": -1, "4": 0}), ("columns", -1)),
-    ],
-)
-def test_a_changed_folder_is_refused(
-    change: Callable[[Path], None], message: tuple[object, ...], tmp_path: Path
-) -> None:
-    file = written(tmp_path / "given", stumps_as_json([(1, 0.5), (4, 1.5)]))
-    folder = tmp_path / "model"
-    folder.mkdir()
-    ranker_of(file, 5).save(folder)
-    ImportedRanker.load(folder)
-    change(folder)
-    with pytest.raises(ResultError, match=naming(*message)) as refused:
-        ImportedRanker.load(folder)
-    assert "\n" not in str(refused.value)

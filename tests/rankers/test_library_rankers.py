@@ -6,7 +6,7 @@ those of the library itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,12 @@ from messages import naming
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.errors import ConfigError, DataError
 from ltrbench.rankers import EarlyStopping, Iteration
 from ltrbench.rankers.base import concerns_of, departures_of, importance_of
-from ltrbench.rankers.catboost import LARGE_QUERY_SIZE, CatBoostRanker
+from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.library import LibraryRanker
-from ltrbench.rankers.lightgbm import MAX_QUERY_SIZE, LightGBMRanker
+from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 
@@ -150,11 +150,6 @@ def test_every_parameter_arrives(kind: Kind, usual: dict[str, Any], field: str, 
     assert not np.array_equal(varied, scores_of(kind, data, **usual))
 
 
-def test_map_of_xgboost_arrives() -> None:
-    data = graded(highest=1)
-    assert not np.array_equal(scores_of(XGB, data, objective="map"), scores_of(XGB, data))
-
-
 def test_the_seed_of_lightgbm_matters_under_sampling_only() -> None:
     data = graded()
     np.testing.assert_array_equal(scores_of(LIGHT, data, seed=1), scores_of(LIGHT, data, seed=2))
@@ -184,11 +179,6 @@ def test_contributions_add_up_to_scores_in_every_kind_of_boosting(boosting: str)
     np.testing.assert_allclose(contributions.sum(axis=1), ranker.predict(data.features), atol=1e-10)
 
 
-def test_linear_leaves_have_no_contributions() -> None:
-    data = graded()
-    assert fitted(LIGHT, data, extra={"linear_tree": True}).contributions(data.features) is None
-
-
 # Weights and positions
 
 
@@ -208,23 +198,6 @@ def test_query_weights_weigh_every_document_of_the_query() -> None:
     assert not np.allclose(ranker.fit(data).predict(data.features), expected, rtol=1e-6)
 
 
-def test_catboosts_lambdamart_accepts_only_equal_weights() -> None:
-    alike = scores_of(CAT, graded(query_weights=np.full(60, 3.0)), **LAMBDAMART)
-    np.testing.assert_array_equal(alike, scores_of(CAT, graded(), **LAMBDAMART))
-    parts = ("query_weights[1] is 2.0", "query_weights[0]", "loss=YetiRank")
-    with pytest.raises(DataError, match=naming(*parts)):
-        scores_of(CAT, graded(query_weights=np.arange(1.0, 61.0)), **LAMBDAMART)
-
-
-def test_the_place_of_weights_that_vary_within_a_query_is_named() -> None:
-    plain = graded()
-    weights = np.ones(plain.num_documents)
-    weights[plain.query_start[1] + 2 :] = 2.0
-    parts = ("documents 2 and 3 of query 2", "XGBoost", "model=lightgbm")
-    with pytest.raises(DataError, match=naming(*parts)):
-        scores_of(XGB, graded(document_weights=weights).with_mean_weight_one())
-
-
 def test_positions_are_used_by_lightgbm_if_their_regularisation_is_set() -> None:
     plain = graded()
     clicked = graded(positions=plain.ranks_of_rows)
@@ -236,14 +209,6 @@ def test_positions_are_used_by_lightgbm_if_their_regularisation_is_set() -> None
     assert not np.array_equal(learnt, strict)
     with pytest.raises(ConfigError, match=naming("lambdarank_position_bias_regularization is 0.0", "null")):
         scores_of(LIGHT, plain, lambdarank_position_bias_regularization=0.0)
-
-
-def test_clicks_must_be_in_the_order_shown_for_xgboost() -> None:
-    ranks = graded().ranks_of_rows
-    swapped = ranks.copy()
-    swapped[[2, 3]] = ranks[[3, 2]]
-    with pytest.raises(DataError, match=naming("positions[2:4] is [3, 2]", "Sort the rows")):
-        scores_of(XGB, graded(positions=swapped), lambdarank_unbiased=True)
 
 
 def test_positions_that_xgboost_does_not_use_as_given_are_a_caution() -> None:
@@ -284,30 +249,6 @@ def test_the_monitor_gets_the_scores_of_the_current_trees(kind: Kind, fields: di
     assert [iteration.valid_scores for iteration in alone] == [None, None]
 
 
-def test_rankers_of_different_label_gains_do_not_disturb_each_other() -> None:
-    # LightGBM stores its gains in a static variable of the process, which every new booster overwrites.
-    data, linear = graded(), {"label_gain": [0.0, 1.0, 2.0, 3.0]}
-    alone = [scores_of(LIGHT, data), scores_of(LIGHT, data, **linear)]
-    seen: list[NDArray[Any]] = []
-
-    def fit_the_other(iteration: Iteration) -> None:
-        if iteration.number == 3:
-            seen.append(scores_of(LIGHT, data, **linear))
-
-    outer = LightGBMRanker(num_trees=6, num_threads=1).fit(data, None, fit_the_other)
-    np.testing.assert_array_equal(outer.predict(data.features), alone[0])
-    np.testing.assert_array_equal(seen[0], alone[1])
-
-
-def test_iterations_without_a_split_count_as_iterations_but_not_as_trees() -> None:
-    data = dataset(np.eye(40, 2), [0, 1] * 20, [0, 40])
-    seen: list[int] = []
-    ranker = LightGBMRanker(num_trees=5, num_threads=1, early_stopping=EarlyStopping(patience=2))
-    summary = ranker.fit(data, data, lambda iteration: seen.append(iteration.number)).summary
-    assert summary is not None
-    assert (summary.num_trees, summary.num_iterations, seen) == (1, 5, [1])
-
-
 def test_catboost_treats_a_missing_value_as_lower_than_every_other() -> None:
     data = graded()
     ranker = fitted(CAT, data, **LAMBDAMART)
@@ -336,37 +277,6 @@ def test_labels_that_the_library_does_not_accept_are_named(
 ) -> None:
     with pytest.raises(DataError, match=naming(*parts)):
         scores_of(kind, dataset(np.eye(3), labels, [0, 3]), **fields)
-
-
-@pytest.mark.parametrize(
-    ("kind", "fields", "highest"),
-    [
-        (LIGHT, {}, 30),
-        (XGB, {}, 31),
-        (XGB, {"objective": "pairwise"}, 40.5),
-        (XGB, {"ndcg_exp_gain": False}, 40.5),
-        (CAT, {"num_leaves": 4}, 1023),
-        (CAT, {"num_leaves": 4, "exponential_gain": False}, 1024),
-    ],
-)
-def test_the_highest_label_is_accepted(kind: Kind, fields: dict[str, Any], highest: float) -> None:
-    assert np.isfinite(scores_of(kind, dataset(np.eye(3), [0, highest, 1], [0, 3]), **fields)).all()
-
-
-def test_a_query_too_large_for_lambdarank_is_refused_and_xendcg_accepts_it() -> None:
-    size = MAX_QUERY_SIZE + 1
-    data = dataset(np.eye(size, 2), np.arange(size) % 2, [0, size])
-    with pytest.raises(DataError, match=naming("query 1", size, MAX_QUERY_SIZE, "objective=rank_xendcg")):
-        scores_of(LIGHT, data)
-    assert np.isfinite(scores_of(LIGHT, data, objective="rank_xendcg")).all()
-
-
-def test_a_query_with_too_many_pairs_for_the_memory_is_a_caution_of_yetirank_only() -> None:
-    size = LARGE_QUERY_SIZE + 1
-    data = dataset(np.zeros((size, 1)), np.zeros(size), [0, size])
-    (caution,) = concerns_of(CatBoostRanker(loss="YetiRank"), data)
-    assert all(part in caution for part in (str(size), "0.4 GB", "loss=LambdaMart"))
-    assert concerns_of(CatBoostRanker(loss="LambdaMart"), data) == ()
 
 
 REFUSED: list[tuple[Kind, dict[str, Any], tuple[object, ...]]] = [
@@ -417,15 +327,6 @@ def test_a_value_of_extra_that_the_library_refuses_in_a_fit_is_a_config_error(ki
         scores_of(kind, graded(), extra={name: "deep"})
 
 
-def test_every_alias_of_a_parameter_that_a_field_sets_is_refused() -> None:
-    parameters = LightGBMRanker(label_gain=[0.0, 1.0], num_leaves=2).library_parameters()
-    decided = {*parameters, "num_iterations", "max_bin"} - {"force_col_wise", "verbosity"}
-    # The library's private list of aliases.
-    for alias in lgb.basic._ConfigAliases.get(*decided):
-        with pytest.raises(ConfigError, match=naming(f"extra.{alias} cannot be set")):
-            LightGBMRanker(extra={alias: 1})
-
-
 @every_library
 def test_a_field_of_the_ranker_cannot_be_set_through_extra(kind: Kind) -> None:
     for name, field in {
@@ -435,37 +336,6 @@ def test_a_field_of_the_ranker_cannot_be_set_through_extra(kind: Kind) -> None:
     }.items():
         with pytest.raises(ConfigError, match=naming(f"extra.{name}", f"set the field {field}")):
             kind(extra={name: 1})
-
-
-@every_library
-def test_a_ranker_that_is_not_fitted_or_is_of_another_library_is_refused(kind: Kind, tmp_path: Path) -> None:
-    for use in (lambda: importance_of(kind()), lambda: kind().save(tmp_path)):
-        with pytest.raises(ConfigError, match=naming("not fitted", "call fit")):
-            use()
-    fitted(kind, graded(), num_trees=1).save(tmp_path)
-    other = LIGHT if kind is XGB else XGB
-    with pytest.raises(ResultError, match=naming("settings.json", other.__name__, "Load the model")):
-        other.load(tmp_path)
-
-
-@dataclass(kw_only=True)
-class WideLeaves(LightGBMRanker):
-    documents: int
-
-
-def test_warm_up_needs_no_value_of_a_field_that_a_derived_class_adds() -> None:
-    WideLeaves(documents=50, num_threads=1).warm_up()
-
-
-@every_library
-def test_a_fit_refuses_data_but_looks_for_no_cautions_on_the_clock(
-    kind: Kind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def cautions(self: LibraryRanker, train: RankingDataset) -> None:
-        pytest.fail(f"{self} looks for cautions in {train}")
-
-    monkeypatch.setattr(kind, "_cautions_in", cautions)
-    fitted(kind, graded(), num_trees=1)
 
 
 @every_library

@@ -9,12 +9,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import RandomForestRegressor
 
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data import features as matrix
 from ltrbench.data.features import AnyFeatures, SparseRows
-from ltrbench.errors import DataError
 from ltrbench.rankers import Ranker, single_feature
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.importance import SHUFFLES, ImportanceSettings, importances
@@ -31,12 +30,6 @@ NUM_FEATURES = 30
 class ForestRanker(SklearnRanker):
     def estimator(self) -> Any:
         return RandomForestRegressor(n_estimators=5)
-
-
-@dataclass(kw_only=True)
-class BoostedRanker(SklearnRanker):
-    def estimator(self) -> Any:
-        return GradientBoostingRegressor(n_estimators=5)
 
 
 RANKERS: dict[str, Callable[[], Ranker]] = {
@@ -118,25 +111,6 @@ def test_scores_are_those_of_an_array(name: str, shuffled: bool, request: pytest
     np.testing.assert_array_equal(ranker.predict(sparse.test.features), scores)
     np.testing.assert_array_equal(expected.predict(sparse.test.features), scores)
     np.testing.assert_array_equal(ranker.predict(splits.test.features), scores)
-
-
-@pytest.mark.parametrize("name", ["native", "native, equal width", "random", "single_feature"])
-def test_cells_that_are_not_stored_may_be_missing(name: str, request: pytest.FixtureRequest) -> None:
-    splits = splits_of(np.nan, missing=False)
-    sparse = as_sparse(splits, absent=np.nan, shuffled=True)
-    expected = RANKERS[name]().fit(splits.train)
-    scores = expected.predict(splits.test.features)
-    request.getfixturevalue("no_large_arrays")
-    ranker = RANKERS[name]().fit(sparse.train)
-    np.testing.assert_array_equal(ranker.predict(sparse.test.features), scores)
-
-
-@pytest.mark.usefixtures("no_large_arrays")
-@pytest.mark.parametrize("ranker", [BoostedRanker(), CatBoostRanker(num_trees=2, num_leaves=4)])
-def test_a_backend_that_needs_an_array_names_the_memory(ranker: Ranker) -> None:
-    sparse = as_sparse(splits_of(np.nan, missing=False), absent=np.nan)
-    with pytest.raises(DataError, match=r"600 documents with 30 features .*0\.0 GB"):
-        ranker.fit(sparse.train)
 
 
 @pytest.mark.parametrize("name", ["native", "catboost yetirank", "single_feature"])

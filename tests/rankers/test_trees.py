@@ -16,10 +16,8 @@ from ltrbench.cli import main
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
 from ltrbench.experiment.run import Experiment, run
-from ltrbench.plots.tree_views import as_lines, as_nested, draw_trees
+from ltrbench.plots.tree_views import as_lines, as_nested
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
-from ltrbench.rankers.base import trees_of
-from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
@@ -84,24 +82,6 @@ def value_of(node: dict[str, Any], document: np.ndarray) -> float:
     return float(node["value"])
 
 
-def test_leaf_values_are_those_before_shrinkage() -> None:
-    """The learning rate changes only the weight of the first tree."""
-    train = Synthetic(name="synthetic", num_queries=20).load().train
-    shared: dict[str, Any] = {"num_trees": 1, "num_leaves": 5, "seed": 1}
-    for kind in (NativeRanker, LightGBMRanker, XGBoostRanker, CatBoostRanker):
-        slow, fast = (
-            trees_of(kind(learning_rate=rate, **shared).fit(train)).trees[0] for rate in (0.05, 0.5)
-        )
-        assert fast.weight == pytest.approx(10 * slow.weight, rel=1e-6)
-        slow_values, fast_values = list(leaf_values(slow.root)), list(leaf_values(fast.root))
-        assert len(slow_values) == 5
-        assert slow_values == pytest.approx(fast_values, rel=1e-5)
-
-
-def leaf_values(node: InnerNode | Leaf) -> list[float]:
-    return [node.value] if isinstance(node, Leaf) else leaf_values(node.left) + leaf_values(node.right)
-
-
 def test_trees_with_linear_models_in_their_leaves_are_refused() -> None:
     train = Synthetic(name="synthetic", num_queries=20).load().train
     with pytest.raises(ConfigError, match=naming("linear models", "Fit without extra.linear_tree")):
@@ -115,16 +95,6 @@ def test_zeros_that_count_as_missing_are_shown() -> None:
     assert "b <= 0.5 and not 0" in lines
     assert "b <= 0.5 or 0 or missing" in lines
     assert [record["zero"] for record in as_nested(Ensemble(trees))] == ["missing", "missing"]
-
-
-def test_the_first_trees_are_the_first(native_run: Path, trees: Callable[..., str]) -> None:
-    records = json.loads(trees(native_run, "--json"))
-    assert len(records) == 5
-    assert json.loads(trees(native_run, "--json", "--first", "2")) == records[:2]
-    assert json.loads(trees(native_run, "--json", "--first", "9")) == records
-    text = trees(native_run)
-    assert text.count("tree ") == 5
-    assert text.startswith(trees(native_run, "--first", "1").rstrip("\n"))
 
 
 def test_text_shows_the_branch_of_missing_values_and_the_initial_score() -> None:
@@ -159,9 +129,3 @@ def test_json_has_the_initial_score_as_a_last_tree() -> None:
         },
         {"weight": 1.0, "value": 0.5},
     ]
-
-
-def test_a_picture_of_too_many_leaves_is_refused(tmp_path: Path) -> None:
-    many = Ensemble((WeightedTree(1.0, STUMP),) * 501)
-    with pytest.raises(ConfigError, match=naming("501 trees", 1002, 1000, "--first")):
-        draw_trees(many, ["a", "b"], "a title", tmp_path / "trees.png")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, ResultError
-from ltrbench.native.forest import plant, reference_scores
-from ltrbench.native.nodes import NO_FEATURE, Tree
+from ltrbench.native.nodes import NO_FEATURE
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.library import write_model
@@ -160,40 +157,6 @@ def test_an_unchanged_forest_with_infinite_thresholds_is_loaded(data: RankingDat
     np.testing.assert_array_equal(loaded.predict(features), ranker.predict(features))
 
 
-def a_chain(depth: int, num_features: int) -> Tree:
-    """Returns a tree in which each split has a leaf on the left and all further splits on the right."""
-    num_nodes = 2 * depth + 1
-    node, is_cut = np.arange(num_nodes, dtype=np.int32), np.arange(num_nodes) % 2 == 0
-    is_cut[-1] = False
-    return Tree(
-        feature=np.where(is_cut, (node // 2) % num_features, NO_FEATURE).astype(np.int32),
-        threshold=np.where(is_cut, -3.0, 0.0).astype(np.float32),
-        left=np.where(is_cut, node + 1, node).astype(np.int32),
-        right=np.where(is_cut, node + 2, node).astype(np.int32),
-        missing_left=is_cut & (node % 4 == 0),
-        gain=is_cut.astype(np.float64),
-        value=np.where(is_cut, 0.0, node / num_nodes),
-        num_documents=np.where(is_cut, (num_nodes - node) // 2 + 1, 1).astype(np.int64),
-    )
-
-
-def test_a_tree_of_any_depth_predicts_and_explains(
-    data: RankingDataset, native: NativeRanker, saved: Path
-) -> None:
-    forest = plant([a_chain(3000, NUM_FEATURES)], [0.5])
-    deep = replace(native)
-    deep._forest, deep.feature_names = forest, native.feature_names
-    deep.save(saved)
-    loaded = NativeRanker.load(saved)
-    rows = np.where(data.features[:20] > 1, np.nan, data.features[:20])
-    scores = loaded.predict(rows)
-    np.testing.assert_array_equal(scores, reference_scores(forest, rows))
-    contributions = loaded.contributions(rows)
-    assert contributions is not None
-    np.testing.assert_allclose(contributions.sum(axis=1), scores)
-    assert loaded.trees().trees[0].weight == 0.5
-
-
 RANKERS = [
     NativeRanker(num_trees=2),
     LightGBMRanker(num_trees=2),
@@ -201,7 +164,6 @@ RANKERS = [
     RandomRanker(),
     SingleFeatureRanker(),
 ]
-each_ranker = pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: type(ranker).__name__)
 
 
 @pytest.fixture
@@ -210,77 +172,10 @@ def fitted(ranker: Ranker, data: RankingDataset, tmp_path: Path) -> tuple[type[R
     return type(ranker), tmp_path
 
 
-@each_ranker
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("[" * 100_000 + "]" * 100_000, id="nested deep"),
-        pytest.param("9" * 10_000, id="a number of 10,000 digits"),
-        pytest.param("[]", id="a list"),
-        pytest.param("{}", id="without fields"),
-    ],
-)
-def test_json_that_is_no_saved_ranker_is_refused(fitted: tuple[type[Ranker], Path], text: str) -> None:
-    kind, folder = fitted
-    (file,) = folder.glob("*.json")
-    file.write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(ResultError, match=naming(file, "model folder")):
-        kind.load(folder)
-
-
-def field_paths(value: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    if not isinstance(value, dict):
-        return [path]
-    return [path, *(below for name in value for below in field_paths(value[name], (*path, name)))]
-
-
-@each_ranker
-def test_a_field_of_another_type_is_refused(fitted: tuple[type[Ranker], Path]) -> None:
-    kind, folder = fitted
-    (file,) = folder.glob("*.json")
-    whole = file.read_text()
-    for path in field_paths(json.loads(whole))[1:]:
-        content = json.loads(whole)
-        place = content
-        for name in path[:-1]:
-            place = place[name]
-        place[path[-1]] = {"not": ["of", "this", "type"]}
-        if path[-1] == "extra":
-            continue  # the library checks its names
-        file.write_text(json.dumps(content))
-        with pytest.raises(ResultError, match=file.name):
-            kind.load(folder)
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("feature", NUM_FEATURES), ("feature", -1), ("sign", 0.5), ("sign", float("nan")), ("metric", 10)],
-)
-def test_a_single_feature_out_of_range_is_refused(
-    data: RankingDataset, tmp_path: Path, field: str, value: object
-) -> None:
-    SingleFeatureRanker().fit(data).save(tmp_path)
-    file = tmp_path / "single_feature.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {field: value}))
-    with pytest.raises(ResultError, match=naming(file, field, "model folder")):
-        SingleFeatureRanker.load(tmp_path)
-
-
 @pytest.mark.parametrize("target", ["ltrbench.rankers.Ranker", "ltrbench.rankers.base.BoostingRanker"])
 def test_a_class_that_is_not_a_backend_is_not_loaded(target: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=naming(f"'{target}'", "ranker", "update")):
         load_ranker(target, tmp_path)
-
-
-def test_position_factors_of_another_correction_are_not_continued(
-    data: RankingDataset, tmp_path: Path
-) -> None:
-    clicked = replace(data, positions=data.ranks_of_rows)
-    NativeRanker(num_trees=2, num_leaves=5, position_bias="additive").fit(clicked).save(tmp_path)
-    other = NativeRanker(num_trees=4, num_leaves=5, position_bias="propensity", warm_start=str(tmp_path))
-    parts = (tmp_path, "position, bias", "position_bias=propensity", "Set the position_bias")
-    with pytest.raises(ConfigError, match=naming(*parts)):
-        other.fit(clicked)
 
 
 @pytest.mark.parametrize("kind", [LightGBMRanker, XGBoostRanker, CatBoostRanker])

@@ -8,16 +8,13 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from messages import naming
 
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.errors import ConfigError
 from ltrbench.models.trees import (
     LARGEST_ZERO,
     Ensemble,
     InnerNode,
     Leaf,
-    Node,
     WeightedTree,
     ensemble_scores,
     nodes_of,
@@ -74,13 +71,3 @@ def with_zeros(features: np.ndarray) -> np.ndarray:
     kind = np.random.default_rng(0).integers(0, 6, features.shape)
     signed = np.where(kind == 5, -features, features)
     return np.where(kind < 2, 0, np.where(kind < 4, np.nan, signed)).astype(np.float32)
-
-
-def test_a_model_that_would_grow_too_large_is_refused() -> None:
-    root: Node = Leaf(0.0)
-    for feature in range(60):
-        root = InnerNode(feature, 1.0, False, root, Leaf(1.0), zero_missing=True)
-    with pytest.raises(
-        ConfigError, match=naming("1,000,000", "zero_as_missing=false", "--to onnx", "--to c")
-    ):
-        without_zero_missing(Ensemble((WeightedTree(1.0, root),)))

@@ -55,23 +55,6 @@ def test_a_trial_is_the_mean_of_its_folds_and_the_sum_of_their_work(tmp_path: Pa
     assert ended.is_complete
 
 
-def test_the_curve_of_a_trial_ends_with_its_first_pruned_fold(tmp_path: Path) -> None:
-    runs = [
-        run_of_trial(tmp_path / "1", 1, curve=curve(0.1, 0.3, 0.4)),
-        run_of_trial(tmp_path / "2", 2, curve=curve(0.1, 0.2)),
-    ]
-    ended = trial_of(Proposal(0, {}, minimum={2: 0.25}), runs, METRIC)
-    assert ended.is_pruned
-    assert ended.curve == {1: 0.1, 2: (0.3 + 0.2) / 2}
-
-
-def test_a_trial_fails_with_one_of_its_folds(tmp_path: Path) -> None:
-    runs = [run_of_trial(tmp_path / "1"), run_of_trial(tmp_path / "2", 2, status=FAILED, error="no memory")]
-    ended = trial_of(Proposal(0, {}), runs, METRIC)
-    assert ended.value is None
-    assert not ended.is_complete
-
-
 @pytest.mark.parametrize(("minimum", "is_pruned"), [({3: 0.35}, True), ({3: 0.3}, False), ({2: 0.9}, False)])
 def test_a_fit_that_ended_at_a_minimum_above_its_best_value_is_pruned(
     tmp_path: Path, minimum: dict[int, float], is_pruned: bool

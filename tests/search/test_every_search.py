@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
-from search_cases import DEFAULT, NUM_TREES, SPACE, ended, quality, run
+from search_cases import DEFAULT, NUM_TREES, SPACE, quality, run
 
 from ltrbench.errors import ConfigError
 from ltrbench.search.base import (
@@ -27,7 +27,6 @@ from ltrbench.search.base import (
     bracket_of,
     hyperband_minima,
     median_minima,
-    spaced_values,
 )
 from ltrbench.search.sampled import RandomSearch, Rung, SuccessiveHalving, TpeSearch
 
@@ -163,26 +162,6 @@ def test_the_grid_has_every_combination_once_and_the_corners() -> None:
     assert combinations.issuperset(itertools.product(*ends))
 
 
-@given(low=st.floats(0.001, 100), factor=st.floats(1.01, 1000), number=st.integers(2, 9), log=st.booleans())
-def test_values_are_evenly_spaced(low: float, factor: float, number: int, log: bool) -> None:
-    values = spaced_values(Range(low, low * factor, log=log), number)
-    assert len(values) == number
-    assert (values[0], values[-1]) == (low, low * factor)
-    for place, value in enumerate(values):
-        share = place / (number - 1)
-        expected = low * factor**share if log else low * (1 + (factor - 1) * share)
-        assert value == pytest.approx(expected, rel=1e-3)
-
-
-@given(low=st.integers(1, 100), width=st.integers(1, 100), number=st.integers(2, 9), log=st.booleans())
-def test_whole_numbers_are_distinct_and_in_the_range(low: int, width: int, number: int, log: bool) -> None:
-    values = spaced_values(Range(low, low + width, log=log), number)
-    assert all(isinstance(value, int) for value in values)
-    assert values == sorted(set(values))  # type: ignore[type-var]  # all are whole numbers
-    assert (values[0], values[-1]) == (low, low + width)
-    assert len(values) <= number
-
-
 def rung_sizes(number: int, eta: int, num_rungs: int) -> list[int]:
     sizes = [number]
     while len(sizes) < num_rungs:
@@ -212,30 +191,11 @@ def test_each_rung_keeps_the_best_of_the_one_before(number: int, eta: int, min_t
     assert begin == len(trials)
 
 
-def test_of_equal_trials_the_lower_number_is_kept() -> None:
-    trials = run(SuccessiveHalving(trials=9, eta=2, min_trees=100), value_of=lambda _: 0.5)
-    first = [trial.proposal.settings for trial in trials[1:5]]
-    assert [trial.proposal.settings for trial in trials[9:]] == first
-
-
 def test_early_rungs_use_fewer_folds() -> None:
     search = SuccessiveHalving(choose=OVERALL)
     assert search.rungs(300, 5) == [Rung(20, 2), Rung(80, 3), Rung(None, None)]
     assert search.rungs(300, 1) == [Rung(20, None), Rung(80, None), Rung(None, None)]
     assert run(search, num_folds=5)[1].proposal.num_folds == 2
-
-
-def test_failed_trials_are_not_promoted() -> None:
-    def fails(proposal: Proposal) -> float | None:
-        return None if proposal.number not in (0, 3, 7) and proposal.number < 64 else quality(proposal)
-
-    trials = run(SuccessiveHalving(trials=64), value_of=fails)
-    assert [trial.proposal.settings for trial in trials[64:66]] == [
-        trials[3].proposal.settings,
-        trials[7].proposal.settings,
-    ]
-    assert sum(trial.is_complete for trial in trials) == 2  # the default, and the better of both
-    assert len(run(SuccessiveHalving(trials=64), value_of=lambda _: None)) == 64
 
 
 def trial(number: int, curve: dict[int, float], is_pruned: bool = False) -> Trial:
@@ -290,11 +250,3 @@ def test_pruning_saves_iterations_and_the_best_trial_stays(kind: type[RandomSear
     assert spent < 0.9 * len(trials) * NUM_TREES
     best = max(trials, key=lambda trial: quality(trial.proposal))
     assert best.is_complete
-
-
-def test_a_minimum_depends_on_earlier_batches_only() -> None:
-    search = RandomSearch(trials=16, pruning="median", batch=8)
-    trials = run(search)
-    changed = [*trials[:8], *(ended(trial.proposal, lambda _: 0.9) for trial in trials[8:12])]
-    proposal = search.propose(SearchedModel(SPACE, DEFAULT, NUM_TREES), changed)[0]
-    assert proposal.minimum == trials[12].proposal.minimum

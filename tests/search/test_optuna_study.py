@@ -42,15 +42,6 @@ def test_the_setting_that_decides_is_the_most_important() -> None:
     assert setting_importances(SPACE, trials) == importances
 
 
-def test_without_enough_trials_or_differences_there_are_no_importances() -> None:
-    trials = run(RandomSearch(trials=8))
-    assert setting_importances(SPACE, trials)
-    assert setting_importances(SPACE, trials[:7]) == {}
-    assert setting_importances({"num_leaves": SPACE["num_leaves"]}, trials) == {}
-    assert setting_importances(SPACE, run(RandomSearch(trials=20), value_of=lambda _: 0.5)) == {}
-    assert setting_importances({}, trials) == {}
-
-
 def test_importances_use_complete_trials_within_the_space_only() -> None:
     trials = run(RandomSearch(trials=30))
     outside = ended(Proposal(30, {**DEFAULT, "learning_rate": 0.9}), lambda _: 9.0)

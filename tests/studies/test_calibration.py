@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from paths import RESULTS
-from scipy import stats
 
 from ltrbench.data.sources import LetorFiles
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.statistics import LEVEL, TESTS, independent_replicates, shared_replicates
+from ltrbench.statistics import LEVEL, TESTS, independent_replicates
 from ltrbench.statistics.paired import excludes
 from results.calibration import linear_learner, two_way
-from results.calibration.rates import Rate, equal_shares, rates
+from results.calibration.rates import Rate, equal_shares
 from results.calibration.run import Calibration
 from results.calibration.trained_models import (
     DIFFERENCES,
@@ -28,7 +27,6 @@ from results.calibration.trained_models import (
     fold_levels,
     levels_of,
     population,
-    shared_training,
     simultaneous_coverage,
 )
 from results.calibration_models.run import (
@@ -82,25 +80,6 @@ def test_simultaneous_intervals_hold_all_differences_at_once(values: NDArray[np.
     assert simultaneous_coverage(values, DrawnStudies(150, 300, num_draws=300, seed=1)) > 0.9
 
 
-def test_a_rate_is_bounded_by_the_probability_that_would_hardly_give_so_few() -> None:
-    rate = Rate(count=7, num_draws=200)
-    assert rate.share == 7 / 200
-    assert stats.binom.cdf(rate.count, rate.num_draws, rate.upper) == pytest.approx(0.05)
-    assert Rate(3, 3).upper == 1
-    assert rates([{"claimed": number < 7} for number in range(200)]) == {"claimed": rate}
-    assert rate.record() == {"count": 7, "draws": 200, "rate": rate.share, "upper": rate.upper}
-
-
-@pytest.mark.parametrize("parts", two_way.SPREADS, ids=lambda parts: parts.name)
-def test_the_true_standard_error_is_the_spread_of_the_differences_that_are_drawn(
-    parts: two_way.Parts,
-) -> None:
-    rng = np.random.default_rng(1)
-    drawn = [parts.models((4, 4), 50, rng) for _ in range(2000)]
-    spread = np.std([a.mean() - b.mean() for a, b in drawn])
-    assert spread == pytest.approx(parts.standard_error(4, 50), rel=0.06)
-
-
 def test_a_model_with_one_training_does_not_vary_and_shared_trainings_vary_together() -> None:
     rng, training = np.random.default_rng(1), two_way.TRAINING_DOMINATES
     several, one = training.models((5, 1), 30, rng)
@@ -143,12 +122,6 @@ def test_differences_that_are_hard_to_judge_are_claimed_in_at_most_one_study_in_
         assert isinstance(rate, Rate)
         # Skewed differences are judged too boldly by any interval of a mean; see the committed table.
         assert rate.share < (0.12 if kind == "skewed" else 0.077), row  # 5 % and three standard errors
-
-
-def test_subsets_of_a_test_file_taken_for_folds_would_give_false_claims() -> None:
-    rate = shared_training(400, two_way.Simulation(300, [400], [3], seed=2))["taken for folds"]
-    assert isinstance(rate, Rate)
-    assert rate.share > 0.2
 
 
 @pytest.mark.slow
@@ -230,15 +203,6 @@ def test_trained_models_are_counted_with_draws_and_bounds(trained: tuple[str, di
         assert all(row[column]["draws"] == 2 for column in columns)
     assert (same["training queries"], same["test queries"], same["R"]) == (30, 20, 3)
     assert f"(at most {100 * same[CLAIMS[0]]['upper']:.1f} %)" in text
-
-
-def test_a_row_without_its_data_has_a_reason(trained: tuple[str, dict[str, Any]]) -> None:
-    text, rates = trained
-    absent = rates[SAME_METHOD][1]
-    assert absent["data"].startswith("absent, skipped: ")
-    assert "no.txt" in absent["data"]
-    assert absent["draws"] == 0
-    assert "no.txt" in text
 
 
 def rates_in(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -329,8 +293,3 @@ def test_readme_and_docs_give_the_rate_of_false_claims_over_queries_alone() -> N
 def test_exchangeable_methods_are_hardly_claimed_to_differ_by_the_committed_models(title: str) -> None:
     for row in rates_in(RESULTS / "calibration_models")[title]:
         assert row[CLAIMS[0]]["upper"] <= 0.07, row
-
-
-def test_the_docstring_cites_the_committed_rate_of_hillis_degrees_of_freedom() -> None:
-    rates = [row[f"R=3, {two_way.HILLIS}"]["rate"] for row in of_methods(two_way.SHARED_TRAININGS)]
-    assert f"{100 * max(rates):.1f} %" in (shared_replicates.__doc__ or "")

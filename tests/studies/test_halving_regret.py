@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from messages import naming
 
 from ltrbench.data.splits import Splits
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.errors import ConfigError
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.search.base import OVERALL, Range, Space
@@ -41,14 +38,6 @@ def test_a_fit_with_fewer_trees_is_the_beginning_of_a_fit_with_more(
     assert len(whole) > 4
     shorter = recorded(replace(MODEL, num_trees=num_trees), splits, tmp_path)
     np.testing.assert_array_equal(shorter, whole[:num_trees])
-
-
-def test_a_curve_is_fitted_once(splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = recorded(MODEL, splits, tmp_path)
-    monkeypatch.setattr(NativeRanker, "fit", None)
-    np.testing.assert_array_equal(recorded(MODEL, splits, tmp_path), first)
-    with pytest.raises(TypeError):
-        recorded(replace(MODEL, l2=1.0), splits, tmp_path)
 
 
 def test_settings_are_drawn_from_their_ranges_and_the_first_ones_do_not_depend_on_the_number() -> None:
@@ -118,22 +107,3 @@ def test_the_table_has_a_row_per_data_set_and_choice_and_a_row_per_seed(tmp_path
     assert [row[0] for row in rows][-3:] == ["0", "1", "2"]
     assert all(float(row[6]) >= 0 for row in rows if row[0] == "made up")
     assert len(list((tmp_path / "curves").glob("*.npz"))) == 6 * 2
-
-
-def test_a_pool_is_at_least_as_large_as_a_search(tmp_path: Path) -> None:
-    small = replace(study(tmp_path), pool=3)
-    with pytest.raises(ConfigError, match=naming("study.what.pool is 3", "4 settings", "halving.trials")):
-        small.run({"native": MODEL}, {})
-
-
-def test_early_stopping_is_needed(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=naming("early_stopping=null")):
-        study(tmp_path).run(
-            {"native": replace(MODEL, early_stopping=None)}, {"a": Synthetic(name="a", num_queries=60)}
-        )
-
-
-def test_ranges_are_drawn_evenly() -> None:
-    drawn = [settings["num_leaves"] for settings in drawn_settings({"num_leaves": Range(1, 4)}, 4000, seed=0)]
-    counts = np.bincount(np.array(drawn, dtype=int))[1:]
-    assert all(abs(a - b) < 200 for a, b in pairwise(counts.tolist()))

@@ -12,20 +12,17 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from ltrbench.conf_folder import conf_dir
-from ltrbench.config import build, register_schema, run_study
+from ltrbench.config import build, register_schema
 from ltrbench.data import RankingDataset
 from ltrbench.data.letor import read_letor
 from ltrbench.models.trees import InnerNode, Leaf, WeightedTree
 from ltrbench.rankers import BoostingRanker
 from ltrbench.rankers.base import trees_of
 from results.parity.run import (
-    NOT_AVAILABLE,
-    ParityRow,
     cuts_apart,
     in_bins,
     leaves_apart,
     num_cuts,
-    parity_table,
     trees_alike,
 )
 
@@ -84,17 +81,6 @@ def test_bins_are_numbered_by_training_values_and_bin_to_themselves() -> None:
     assert (np.diff(once.features[order, 0]) >= 0).all()
 
 
-@pytest.mark.parametrize(
-    ("difference", "verdict"), [(0.5, "agrees"), (2.0, "**differs**"), (None, NOT_AVAILABLE)]
-)
-def test_a_row_agrees_within_its_tolerance(difference: float | None, verdict: str) -> None:
-    row = ParityRow(what="", on="", against="", tolerance=1.0, reason="", difference=difference)
-    assert row.verdict == verdict
-    measured = "" if difference is None else f"{difference:.2g}"
-    cells = [cell.strip() for cell in parity_table([row]).splitlines()[-1].split("|")]
-    assert cells[4:7] == ["1", measured, verdict]
-
-
 def real_or_made_up(name: str, letor_data: Callable[[str], Path]) -> RankingDataset:
     if name == "made up":
         return made_up()
@@ -114,16 +100,6 @@ def test_the_first_tree_is_the_librarys(library: str, data: str, letor_data: Cal
     assert leaves_apart(native, peer) < 1e-6
 
 
-@pytest.mark.parametrize("setting", ["equal_cuts=lowest", "document_counts=exact"])
-def test_without_a_setting_that_follows_lightgbm_the_first_tree_differs(
-    setting: str, letor_data: Callable[[str], Path]
-) -> None:
-    (train,) = in_bins(real_or_made_up("MQ2008", letor_data))
-    name, value = setting.split("=")
-    native = trees_of(make("native_lightgbm", 1, **{name: value}).fit(train)).trees[0].root
-    assert cuts_apart(native, trees_of(make("lightgbm", 1).fit(train)).trees[0].root) > 0
-
-
 def test_many_trees_are_lightgbms_on_made_up_data() -> None:
     (train,) = in_bins(made_up())
     native, peer = (make(name, 15).fit(train) for name in ("native_lightgbm", "lightgbm"))
@@ -137,14 +113,3 @@ def test_many_trees_are_xgboosts(data: str, letor_data: Callable[[str], Path]) -
     assert trees_alike(trees_of(native).trees, trees_of(peer).trees) == 40
     # XGBoost sums the leaf values of a document in float32.
     np.testing.assert_allclose(native.predict(train.features), peer.predict(train.features), atol=1e-5)
-
-
-def test_missing_data_and_files_are_named_in_their_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LTRBENCH_DATA", str(tmp_path))
-    config = composed(f"study.what.output={tmp_path / 'out'}", f"study.what.golden={tmp_path}")
-    table = run_study(config).read_text()
-    assert all(part in table for part in ("pyltr_lambdas.json", str(tmp_path), NOT_AVAILABLE))
-    assert "agrees" not in table
-    assert (tmp_path / "out" / "environment.json").is_file()

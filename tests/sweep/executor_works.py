@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 from pathlib import Path
@@ -99,13 +98,3 @@ def alone(file: str) -> bool:
 
 def process() -> int:
     return os.getpid()
-
-
-def fork_and_die(file: str) -> None:
-    """Dies while a child process, which holds its pipes, lives on for a while."""
-    child = os.fork()
-    if child == 0:
-        time.sleep(8)
-        os._exit(0)
-    note(file, str(child))
-    os.kill(os.getpid(), signal.SIGKILL)

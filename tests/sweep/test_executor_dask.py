@@ -52,18 +52,6 @@ def test_a_worker_with_two_threads_runs_one_job_at_a_time(cluster: Any, tmp_path
 
 
 @pytest.mark.slow
-def test_the_number_of_workers_follows_the_cluster(cluster: Any, tmp_path: Path) -> None:
-    executor = DaskExecutor(scheduler=cluster.scheduler_address)
-    executor.open(executor_works.call, 1)
-    cluster.scale(2)
-    cluster.wait_for_workers(2, timeout=60)
-    futures = [executor.submit(("cores", str(tmp_path / "jobs"))) for _ in range(2)]
-    assert len({future.result(timeout=60)[0] for future in futures}) == 2
-    assert executor.num_workers == 2
-    executor.close()
-
-
-@pytest.mark.slow
 def test_a_cluster_of_others_stays_and_its_job_ends_with_close(cluster: Any, tmp_path: Path) -> None:
     executor = DaskExecutor(scheduler=cluster.scheduler_address)
     executor.open(executor_works.call, 0)
@@ -82,25 +70,6 @@ def test_a_cluster_of_others_stays_and_its_job_ends_with_close(cluster: Any, tmp
     again.open(executor_works.call, 0)
     assert again.submit(("square", 3)).result(timeout=60) == 9
     again.close()
-
-
-@pytest.mark.slow
-def test_jobs_of_a_scheduler_that_is_gone_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(dask, "CONNECT_SECONDS", 2.0)
-    cluster = started_cluster()
-    executor = DaskExecutor(scheduler=cluster.scheduler_address)
-    executor.open(executor_works.call, 1)
-    running = executor.submit(("hang", str(tmp_path / "jobs")))
-    waiting = executor.submit(("square", 3))
-    while not lines(tmp_path / "jobs"):
-        time.sleep(0.02)
-    cluster.close()
-    for future in (running, waiting, executor.submit(("square", 3))):
-        with pytest.raises(
-            WorkerLostError, match=naming(f"executor.scheduler={executor.scheduler}", "resume")
-        ):
-            future.result(timeout=30)
-    executor.close()
 
 
 REMEDIES = ("executor.scheduler=tcp://HOST:8786", f"executor.cluster._target_={TARGET}")

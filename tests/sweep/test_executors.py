@@ -96,13 +96,6 @@ def test_what_cannot_be_pickled_fails_its_own_job(executor: Executor) -> None:
     assert executor.submit(("square", 3)).result(timeout=60) == 9
 
 
-def test_fifty_jobs_each_run_once(executor: Executor, tmp_path: Path) -> None:
-    file = tmp_path / "jobs"
-    futures = [executor.submit(("note", str(file), str(number))) for number in range(50)]
-    assert [future.result(timeout=60) for future in futures] == list(map(str, range(50)))
-    assert sorted(lines(file)) == sorted(map(str, range(50)))
-
-
 def test_an_interrupt_passes_through_the_inline_executor() -> None:
     def interrupt(job: Any) -> None:
         raise KeyboardInterrupt
@@ -123,14 +116,6 @@ def test_a_crash_costs_its_job_only(opened: Opened, kind: str, tmp_path: Path) -
         crash.result(timeout=60)
     assert lines(file) == ["attempt"] * 2
     assert executor.submit(("square", 3)).result(timeout=60) == 9
-
-
-@pytest.mark.parametrize("kind", OF_PROCESSES)
-def test_a_second_attempt_may_succeed(opened: Opened, kind: str, tmp_path: Path) -> None:
-    file = tmp_path / "attempts"
-    future = opened(kind, retries=2).submit(("die", str(file), signal.SIGKILL, 2))
-    assert future.result(timeout=60) == "survived"
-    assert lines(file) == ["attempt"] * 3
 
 
 @pytest.mark.parametrize("kind", OF_PROCESSES)
@@ -200,38 +185,6 @@ def test_a_setting_out_of_range_is_an_error(settings: dict[str, Any], parts: tup
         built("processes", **settings)
 
 
-def test_an_exit_of_the_process_is_named(opened: Opened) -> None:
-    with pytest.raises(WorkerLostError, match=naming("exit code 3")):
-        opened("processes", retries=0).submit(("leave", 3)).result(timeout=60)
-
-
-def test_a_job_records_its_interruption(opened: Opened, tmp_path: Path) -> None:
-    file = tmp_path / "lines"
-    executor = opened("processes")
-    executor.submit(("hang", str(file)))
-    wait_until(lambda: bool(lines(file)))
-    os.kill(int(lines(file)[0]), signal.SIGINT)  # ignored
-    executor.close()
-    assert lines(file)[1:] == ["interrupted"]
-
-
-def test_a_worker_that_dies_between_jobs_is_replaced(opened: Opened) -> None:
-    executor = opened("processes", workers=1, retries=0)
-    before = executor.submit(("process",)).result(timeout=60)
-    os.kill(before, signal.SIGKILL)
-    wait_until(lambda: not lives(before))
-    assert executor.submit(("process",)).result(timeout=60) != before
-
-
-def test_a_death_is_noticed_although_a_child_process_lives_on(opened: Opened, tmp_path: Path) -> None:
-    file = tmp_path / "child"
-    future = opened("processes", retries=0).submit(("fork_and_die", str(file)))
-    with pytest.raises(WorkerLostError, match=naming("SIGKILL", "memory")):
-        future.result(timeout=60)
-    assert lives(int(lines(file)[0]))
-    os.kill(int(lines(file)[0]), signal.SIGKILL)
-
-
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     file = tmp_path / "processes"
     script = tmp_path / "script.py"
@@ -250,19 +203,3 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     parent.kill()
     parent.wait()
     wait_until(lambda: not any(lives(int(line)) for line in lines(file)), seconds=5)
-
-
-def test_an_interpreter_ends_although_no_one_closed_its_executor(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from ltrbench.sweep.executors.processes import ProcessExecutor\n"
-        "if __name__ == '__main__':\n"
-        "    executor = ProcessExecutor()\n"
-        "    executor.open(abs, 1)\n"
-        "    print(executor.submit(-3).result())\n"
-    )
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=30, check=True
-    )
-    assert (done.stdout, done.stderr) == ("3\n", "")

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import csv
 import itertools
-import json
-import os
 import random
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import run
 from fault_cases import (
     DASK,
     SWEEP,
@@ -31,9 +27,6 @@ from fault_cases import (
     strays,
 )
 from fault_native import FATAL_LEAVES
-
-from ltrbench.disk import delete_abandoned
-from ltrbench.runs import hold, tidy
 
 pytestmark = pytest.mark.slow
 
@@ -91,35 +84,6 @@ def test_a_sweep_that_is_killed_ends_with_the_same_bytes(tmp_path: Path) -> None
     assert strays(sweep) == [], killer.log
 
 
-def test_an_interrupted_sweep_names_the_command_that_completes_it(tmp_path: Path) -> None:
-    words = prepare(tmp_path, "model=slow,random", "seed=1,2,3", *TWO_WORKERS)
-    with started(*words, folder=tmp_path) as command:
-        assert command.wait_until(lambda: fits(tmp_path))
-        os.killpg(command.process.pid, signal.SIGINT)  # Ctrl-C in a terminal reaches the workers, too
-        ended = command.ended()
-        assert command.left_nothing_running()
-    assert ended.returncode == 130
-    assert all(part in ended.stderr for part in ("interrupted", "6 jobs", f"resume {SWEEP}"))
-    left = results(tmp_path / SWEEP).values()
-    assert all(result["status"] == "finished" or result["error"] == "interrupted" for result in left)
-    assert not all_finished(tmp_path / SWEEP, 6)
-    done("resume", SWEEP, folder=tmp_path)
-    assert all_finished(tmp_path / SWEEP, 6)
-
-
-def test_a_job_whose_files_do_not_fit_on_the_disk_costs_only_itself(tmp_path: Path) -> None:
-    words = prepare(tmp_path, "model=large,random", "seed=1", *TWO_WORKERS)
-    sweep = tmp_path / SWEEP
-    ended = done(*words, folder=tmp_path, check=2, limit=1_500_000)
-    assert all(part in ended.stderr for part in (f"{SWEEP}/0", "ulimit -f", "run the command again"))
-    assert "Traceback" not in ended.stderr
-    assert results(sweep)["1"]["status"] == "finished"
-    assert strays(sweep) == []
-    assert not (sweep / "0" / "model").exists()
-    done("resume", SWEEP, folder=tmp_path)
-    assert all_finished(sweep, 2)
-
-
 @pytest.mark.usefixtures("migrated_store")
 def test_two_commands_that_start_together_run_each_job_once(tmp_path: Path) -> None:
     words = prepare(tmp_path, "model=slow", "tracking=mlflow")
@@ -147,27 +111,6 @@ def test_every_executor_gives_the_same_bytes(tmp_path: Path) -> None:
     assert of_executors[0] == of_executors[1] == of_executors[2]
 
 
-def test_what_a_process_left_that_was_killed_after_its_last_file_is_deleted(tmp_path: Path) -> None:
-    (tmp_path / "result.json").touch()
-    with hold(tmp_path):
-        (tmp_path / ".partial-1").mkdir()
-        tidy(tmp_path)
-        assert len(list(tmp_path.iterdir())) == 3  # it is still at work
-    tidy(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
-    tidy(tmp_path)
-
-
-def test_only_temporary_files_that_are_an_hour_old_are_deleted(tmp_path: Path) -> None:
-    new, old, kept = (tmp_path / name for name in (".partial-new", ".partial-old", "old"))
-    for folder in (new, old, kept):
-        (folder / "inside").mkdir(parents=True)
-    for folder in (old, kept):
-        os.utime(folder, (0, 0))
-    delete_abandoned(tmp_path, ".partial-*")
-    assert sorted(tmp_path.iterdir()) == [new, kept]
-
-
 def outcome(sweep: Path) -> dict[str, Any]:
     """Folder of a searched job -> its trials, search, metrics and scores, without times."""
     return {
@@ -185,26 +128,3 @@ def outcome(sweep: Path) -> dict[str, Any]:
 
 def _without_seconds(rows: Any) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
-
-
-@pytest.mark.usefixtures("migrated_store")
-def test_a_trial_whose_process_crashes_costs_only_itself(tmp_path: Path) -> None:
-    words = prepare(tmp_path, *GRID, *TWO_WORKERS, "executor.retries=0", "tracking=mlflow")
-    sweep = tmp_path / SWEEP
-    ended = done(*words, folder=tmp_path)
-    assert all(part in ended.stderr for part in ("1 of 3 trials failed", f"{SWEEP}/trials/", "SIGSEGV"))
-    assert "3 trials of which 1 failed" in ended.stdout
-    (trials, (search,), _, _) = outcome(sweep)["0"]
-    states = {trial["num_leaves"]: trial["state"] for trial in trials}
-    assert states == {"4": "complete", str(FATAL_LEAVES): "failed", "16": "complete"}
-    assert search["settings"]["num_leaves"] in (4, 16)
-    assert len(fits(tmp_path)) == 3
-    status = run("status", SWEEP, folder=tmp_path).stdout
-    assert "1 job, 1 finished, 0 running, 0 failed" in status
-    assert "3 trials, 2 finished, 0 running, 1 failed" in status
-    by_state = json.loads(run("status", SWEEP, "--json", folder=tmp_path).stdout)
-    counts = [by_state[name]["count"] for name in ("finished", "running", "failed", "waiting")]
-    assert counts == [3, 0, 1, 0]
-    (fatal,) = by_state["failed"]["folders"]
-    others = {folder: ["FINISHED"] for folder in by_state["finished"]["folders"]}
-    assert logged(tmp_path) == {"parents": ["FINISHED"], **others, fatal: ["FAILED"]}

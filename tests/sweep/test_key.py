@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import itertools
 import json
 import shutil
 import sys
@@ -68,11 +66,6 @@ def test_settings_that_change_no_figure_leave_the_key(overrides: list[str]) -> N
     assert drafted(*overrides, sweep="other").digest == drafted().digest
 
 
-def test_the_order_of_overrides_leaves_the_key() -> None:
-    words = ["seed=3", "metrics=[map]", "model=random"]
-    assert len({drafted(*order).digest for order in itertools.permutations(words)}) == 1
-
-
 def test_each_setting_that_may_change_a_figure_changes_the_key() -> None:
     changes = [
         *(
@@ -124,33 +117,6 @@ def test_a_changed_byte_in_computing_code_changes_the_key(tmp_path: Path) -> Non
         computing, searching = digests()
         assert (computing == before[0], searching == before[1]) == (True, False), name
         before[1] = searching
-
-
-def test_computing_code_imports_other_code_of_the_package_only_where_no_figure_depends_on_it() -> None:
-    package = ROOT / "ltrbench"
-    files = [file for name in key._COMPUTING for file in key._python_files(package / name)]
-    computing = {name.removesuffix(".py").replace("/", ".") for name in key._COMPUTING}
-    without_figures = {
-        "conf_folder",
-        "disk",
-        "errors",
-        "tables",
-        "runs",
-        "tracking",
-        "untrusted",
-        "user_modules",
-    }
-    # The names that importances take from `statistics` are those of its computing files.
-    allowed = computing | without_figures | {"statistics"}
-    imported = {
-        str(node.module).removeprefix("ltrbench.")
-        for file in files
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ltrbench.")
-    }
-    assert {
-        name for name in imported if not any(name == part or name.startswith(f"{part}.") for part in allowed)
-    } == set()
 
 
 def test_a_changed_module_of_a_user_changes_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import multiprocessing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,38 +21,9 @@ from ltrbench.sweep.plan import (
     plan_jobs,
     prepare_sweep,
     read_plan,
-    seconds_left,
-    state_of,
     states_of,
     wanted,
 )
-
-
-def plan_in_process(sweep: Path, first: int) -> None:
-    drafts = jobs(*(f"seed={seed}" for seed in range(first, first + 20)))
-    plan_jobs(read_plan(sweep), drafts, numbered)
-
-
-def test_commands_that_plan_at_once_end_with_one_dense_number_per_job(tmp_path: Path) -> None:
-    prepare_sweep(tmp_path)
-    fork = multiprocessing.get_context("fork")
-    processes = [fork.Process(target=plan_in_process, args=(tmp_path, 5 * place)) for place in range(8)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-    assert [process.exitcode for process in processes] == [0] * 8
-    plan = read_plan(tmp_path)
-    assert numbers_on_disk(tmp_path) == list(range(55))
-    assert sorted(names_of(list(plan.jobs.values()))) == sorted(f"seed={seed}" for seed in range(55))
-
-
-def test_a_plan_whose_command_was_killed_while_it_planned_is_incomplete(tmp_path: Path) -> None:
-    prepare_sweep(tmp_path)
-    with contextlib.suppress(RuntimeError), read_plan(tmp_path).growing():
-        assert read_plan(tmp_path).incompleteness is None
-        raise RuntimeError("killed")
-    assert read_plan(tmp_path).incompleteness is not None
 
 
 @pytest.mark.parametrize("is_trial", [False, True], ids=["job", "trial"])
@@ -77,14 +46,6 @@ def test_a_wider_sweep_extends_the_plan_and_repeated_jobs_are_planned_once(tmp_p
     assert names_of(first) == ["seed=1", "seed=2"]
     assert names_of(wider) == ["seed=1", "seed=2", "seed=3"]
     assert numbers_on_disk(tmp_path) == [0, 1, 2]
-
-
-def test_numbers_avoid_folders_that_exist_and_stay_small(tmp_path: Path) -> None:
-    prepare_sweep(tmp_path)
-    for name in ("1", "20260131"):
-        (tmp_path / name).mkdir()
-    planned = plan_jobs(read_plan(tmp_path), jobs("seed=1", "seed=2"), numbered)
-    assert [item.folder for item in planned] == ["0", "2"]
 
 
 def test_a_damaged_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
@@ -192,12 +153,6 @@ def test_a_finished_job_that_has_changed_is_refused_with_the_difference(
     assert read_plan(tmp_path).jobs == plan.jobs
 
 
-def test_a_running_job_that_has_changed_is_refused_too(tmp_path: Path) -> None:
-    plan = planned(tmp_path, "seed=1")
-    with hold(tmp_path / "0"), pytest.raises(ResultError, match=naming("settings.l2", tmp_path / "0")):
-        plan_jobs(plan, jobs("seed=1", settings={"l2": 2.0}), numbered)
-
-
 def test_finished_jobs_of_other_commands_with_other_versions_are_refused(tmp_path: Path) -> None:
     plan = planned(tmp_path, "model=b", versions={"lightgbm": "4.5"})
     finish(plan, plan.jobs[0])
@@ -256,29 +211,3 @@ def test_trials_run_only_if_the_job_of_their_search_does(plan: Plan) -> None:
     trials = [replace(state, job=replace(state.job, is_trial=True)) for state in states[:3]]
     for only_failed, numbers in ((True, [3]), (False, [3, 4, 5])):
         assert [state.job.number for state in wanted([*trials, *states[3:]], only_failed)] == numbers
-
-
-def test_a_job_is_running_while_its_lease_is_held_even_if_its_folder_is_damaged(plan: Plan) -> None:
-    (plan.sweep / "1/result.json").write_text("{")
-    assert state_of(plan.sweep, plan.jobs[1]).name == "failed"
-    with hold(plan.sweep / "1"):
-        assert state_of(plan.sweep, plan.jobs[1]).name == "running"
-
-
-def test_the_time_left_is_that_of_finished_jobs_for_each_job_that_waits(plan: Plan) -> None:
-    states = states_of(plan.sweep, plan.jobs.values())
-    assert seconds_left(states) == 3 * 30.0
-    assert seconds_left([state for state in states if state.name != "finished"]) is None
-
-
-@pytest.mark.parametrize(("outcome", "left"), [("waiting", 2 * 30.0), ("failed", 3 * 30.0)])
-def test_a_job_that_copies_a_training_takes_no_time(tmp_path: Path, outcome: str, left: float) -> None:
-    prepare_sweep(tmp_path)
-    drafts = [*jobs("seed=0"), *jobs("seed=1", "seed=2", "seed=3", training="same"), *jobs("seed=4")]
-    plan_jobs(read_plan(tmp_path), drafts, numbered)
-    plan = read_plan(tmp_path)
-    assert [job.same_training for job in plan.jobs.values()] == [None, None, "1", "1", None]
-    finish(plan, plan.jobs[0], started="2026-01-01T00:00:00+00:00", finished="2026-01-01T00:00:30+00:00")
-    if outcome == "failed":
-        fail(plan, plan.jobs[1], "MemoryError: no memory")
-    assert seconds_left(states_of(tmp_path, plan.jobs.values())) == left

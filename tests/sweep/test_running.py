@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -11,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_cases import finish, jobs, numbered
+from plan_cases import jobs, numbered
 
-from ltrbench.runs import hold
 from ltrbench.sweep import running
 from ltrbench.sweep.executors.base import Executor
-from ltrbench.sweep.plan import DONE, FAILED, RUNNING, Plan, plan_jobs, prepare_sweep, read_plan
+from ltrbench.sweep.plan import DONE, FAILED, Plan, plan_jobs, prepare_sweep, read_plan
 from ltrbench.sweep.running import Events, JobTask, Outcome, run_tasks
 
 
@@ -112,49 +110,3 @@ def test_a_job_that_copies_a_training_starts_after_it_whether_it_fails_or_not(
     executor = Recorder(2, work)
     assert dict(run(tasks, executor))[3] == leader_ends
     assert executor.submitted == [3, 0, 1, 2, 4]
-
-
-def test_a_job_of_another_process_is_waited_for_and_run_if_it_is_given_up(plan: Plan) -> None:
-    executor = Recorder(1, lambda task: Outcome(state=DONE))
-    with hold(plan.sweep / "0"):
-        thread = threading.Thread(target=run, args=(tasks_of(plan), executor))
-        thread.start()
-        while len(executor.submitted) < 4:
-            thread.join(0.01)
-        thread.join(0.1)
-        assert thread.is_alive()
-        assert executor.submitted == [1, 2, 3, 4]
-    thread.join(30)
-    assert executor.submitted == [1, 2, 3, 4, 0]
-
-
-def test_a_job_that_another_process_finishes_is_not_run(plan: Plan) -> None:
-    finish(plan, plan.jobs[2])
-    executor = Recorder(2, lambda task: Outcome(state=DONE))
-    run(tasks_of(plan), executor)
-    assert 2 not in executor.submitted
-
-
-def test_a_job_that_another_process_took_first_is_tried_again_after_a_pause(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr(time, "sleep", pauses.append)
-    taken = iter([RUNNING, DONE])
-    executor = Recorder(1, lambda task: Outcome(state=next(taken)))
-    assert run(tasks_of(plan)[:1], executor) == [(0, DONE)]
-    assert executor.submitted == [0, 0]
-    assert pauses
-
-
-def test_a_job_that_fails_in_another_command_is_reported_and_not_tried_again(plan: Plan) -> None:
-    executor, ended = Recorder(1, lambda task: Outcome(state=DONE)), []
-    with hold(plan.sweep / "0"):
-        thread = threading.Thread(target=lambda: ended.extend(run(tasks_of(plan), executor)))
-        thread.start()
-        while len(executor.submitted) < 4:
-            thread.join(0.01)
-        finish(plan, plan.jobs[0], status=FAILED, error="by design")
-    thread.join(30)
-    assert executor.submitted == [1, 2, 3, 4]
-    assert (0, FAILED) in ended

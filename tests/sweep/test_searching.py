@@ -18,7 +18,7 @@ from ltrbench.errors import ConfigError, LtrbenchError
 from ltrbench.runs import write_run
 from ltrbench.search.base import Proposal
 from ltrbench.sweep.job import Job
-from ltrbench.sweep.plan import CHOSEN_WITH, Plan, plan_jobs, read_plan, with_shared_choices
+from ltrbench.sweep.plan import Plan, plan_jobs, read_plan, with_shared_choices
 from ltrbench.sweep.running import ChosenSettings, experiment_of
 from ltrbench.sweep.searching import JobSearch, Searches, searches_of, trial_job
 
@@ -147,15 +147,6 @@ def test_a_failed_trial_is_tried_once_by_each_command(tmp_path: Path) -> None:
     assert [job.number for job in Command(tmp_path, [drafted(*words)]).searches.next_round()[0]] == [1]
 
 
-def test_the_run_of_another_job_in_the_folder_of_a_trial_does_not_count(tmp_path: Path) -> None:
-    command = Command(tmp_path, [drafted(*SYNTHETIC, "search.trials=2")])
-    (first, second), _ = command.searches.next_round()
-    end(command.plan, replace(second, folder=first.folder), value=1.0)
-    end(command.plan, second)
-    _, choices = command.searches.next_round()
-    assert settings_of_choice(choices[0])["num_leaves"] == second.settings["model"]["num_leaves"]
-
-
 def test_a_search_without_a_complete_trial_names_the_first_failure(tmp_path: Path) -> None:
     command = Command(tmp_path, [drafted(*SYNTHETIC, "search.trials=2")])
     for job in command.searches.next_round()[0]:
@@ -203,18 +194,6 @@ def test_the_other_folds_take_the_choice_with_which_one_has_finished(folds: str,
     assert [settings_of_choice(choices[number]) for number in (1, 2)] == [{"num_leaves": 5}] * 2
 
 
-def test_the_key_of_a_shared_choice_has_the_data_of_all_folds(folds: str) -> None:
-    drafts = [of_fold(folds, fold, "search.choose=overall") for fold in (1, 2, 3)]
-    two, three = with_shared_choices(drafts[:2]), with_shared_choices(drafts)
-    (difference,) = three[0].job_key.differences(two[0].job_key)
-    assert all(part in difference for part in (CHOSEN_WITH, "fold 3"))
-    # Its trials do not depend on the other folds.
-    proposal = Proposal(1, {"num_leaves": 5})
-    search = JobSearch(Path("s"), drafts[:1]).search
-    trials = {trial_job(job, proposal, search).digest for job in (drafts[0], two[0], three[0])}
-    assert len(trials) == 1
-
-
 def test_a_trial_is_a_job_without_test_metrics_importances_and_search(tmp_path: Path) -> None:
     job = drafted(*SYNTHETIC, "seed=3", "search.seed=7", "metrics=[map,ndcg@5]", "timing=clean")
     search = JobSearch(tmp_path, [job]).search
@@ -228,24 +207,6 @@ def test_a_trial_is_a_job_without_test_metrics_importances_and_search(tmp_path: 
     assert experiment.metrics == (search.metric,)
     assert not trial.is_search
     assert set(job.key["data"]) == {"train", "valid", "test"}
-
-
-def test_a_trial_is_the_same_job_for_every_budget_and_seed_of_the_final_run(tmp_path: Path) -> None:
-    jobs = [
-        drafted(*SYNTHETIC, "search.seed=0", *words)
-        for words in (["search.trials=8"], ["search.trials=16"], ["seed=5"], ["search=tpe"], ["metrics=map"])
-    ]
-    proposal = Proposal(1, {"num_leaves": 5})
-    trials = [trial_job(job, proposal, JobSearch(tmp_path, [job]).search) for job in jobs]
-    assert len({trial.digest for trial in trials}) == len({trial.identity for trial in trials}) == 1
-
-
-def test_a_trial_on_a_resample_has_a_seed_derived_from_that_of_the_search(tmp_path: Path) -> None:
-    job = drafted(*SYNTHETIC, "seed=3", "search.seed=7", "replicates.number=4", "replicates.index=3")
-    trial = trial_job(job, Proposal(0, {}), JobSearch(tmp_path, [job]).search)
-    assert experiment_of(trial).ranker.seed == 7 + 2
-    assert experiment_of(trial).resample == experiment_of(job).resample
-    assert experiment_of(job).ranker.seed == 3 + 2
 
 
 def test_a_choice_that_would_see_test_queries_is_refused(folds: str, tmp_path: Path) -> None:
@@ -281,8 +242,3 @@ def test_a_model_without_a_setting_to_search_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=naming(*parts)):
         JobSearch(tmp_path, [drafted(*SYNTHETIC, *words)])
-
-
-def test_pruning_needs_the_early_stopping_of_the_model_itself() -> None:
-    with pytest.raises(ConfigError, match=naming("search.pruning", "median", "null", "ndcg@10")):
-        drafted(*SYNTHETIC, "search.pruning=median", "model.early_stopping=null")

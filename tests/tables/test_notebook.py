@@ -14,8 +14,7 @@ from toy_runs import NUM_QUERIES, write
 
 from ltrbench.compare import Comparison, Settings, compare
 from ltrbench.data import RankingDataset, read_table
-from ltrbench.errors import ResultError
-from ltrbench.runs import FAILED, Run, RunResult
+from ltrbench.runs import FAILED, Run
 
 MARKUP = '<img src=x onerror="alert(1)">\n\u202e'
 
@@ -62,19 +61,6 @@ def test_a_repr_is_one_line_with_the_main_facts(dataset: RankingDataset, runs: l
     assert repr(only(runs)) == (
         f"Comparison(data='toy', metric='ndcg@10', rows=['native {mean:.4f}', 'random {of_random:.4f}'])"
     )
-
-
-@pytest.mark.parametrize(
-    ("metrics", "shown"),
-    [
-        ({"valid/ndcg@50": 0.1, "test/ndcg@5": 0.2, "test/ndcg@10": 0.3, "test/map": 0.4}, "ndcg@10=0.3000"),
-        ({"test/ndcg@10": None}, "status='finished')"),
-    ],
-)
-def test_a_run_shows_the_ndcg_of_test_with_the_largest_cutoff(
-    runs: list[Run], metrics: dict[str, float | None], shown: str
-) -> None:
-    assert shown in repr(replace(runs[0], result=replace(runs[0].result, metrics=metrics)))
 
 
 def test_untrusted_names_cannot_break_the_line_or_become_markup(
@@ -125,12 +111,6 @@ def test_the_frame_of_a_run_has_one_row_per_query_and_its_mean_is_the_metric(run
     assert np.isnan(frame["ndcg@10"][0])  # a query without a relevant document
     assert frame["ndcg@10"].mean() == pytest.approx(runs[0].result.metrics["test/ndcg@10"], abs=1e-15)
     assert frame["num_documents"].unique().tolist() == [6]
-
-
-def test_a_run_without_scores_has_no_frame(tmp_path: Path) -> None:
-    failed = Run(tmp_path, RunResult(status=FAILED, model="native", params="matched", seed=1))
-    with pytest.raises(ResultError, match=str(tmp_path)):
-        failed.to_frame()
 
 
 def test_a_repr_needs_no_pandas(tmp_path: Path) -> None:

@@ -119,16 +119,6 @@ def test_an_interrupted_job_is_killed_stored_once_and_replaced_by_its_finished_r
     assert statuses(tracker) == ["FINISHED"]
 
 
-def test_a_folder_that_was_moved_is_not_logged_again(tracker: MLflowTracker, tmp_path: Path) -> None:
-    run = make_run(tmp_path / "here/0")
-    tracker.open(str(tmp_path / "here"), "abc")
-    tracker.log(run)
-    shutil.move(tmp_path / "here", tmp_path / "there")
-    tracker.open(str(tmp_path / "there"), "abc")
-    tracker.log(type(run)(tmp_path / "there/0", run.result))
-    assert len(stored(tracker, "run")) == 1
-
-
 def test_a_run_that_was_logged_alone_becomes_a_child_of_its_sweep(
     tracker: MLflowTracker, tmp_path: Path
 ) -> None:
@@ -142,21 +132,6 @@ def test_a_run_that_was_logged_alone_becomes_a_child_of_its_sweep(
         tracker.log(run)
     assert parents(tracker) == {stored(tracker, "sweep")[0].info.run_id}
     assert len(stored(tracker, "run")) == 1
-
-
-def test_a_comparison_that_is_logged_again_adds_no_points(tracker: MLflowTracker, tmp_path: Path) -> None:
-    run = make_run(tmp_path / "sweep/0")
-    (tmp_path / "comparison").mkdir()
-    for claims in ({"a vs b": "better"}, {"a vs c": "equal"}):
-        tracker.open(str(tmp_path / "sweep"), "abc")
-        tracker.log(run)
-        tracker.summarize(tmp_path / "comparison", "text", run, {"native/ndcg@10": 0.5}, claims)
-        tracker.close("finished")
-    (parent,) = stored(tracker, "sweep")
-    client = MlflowClient(tracker.uri)
-    for key in ("native/ndcg_at_10", "test/ndcg_at_10"):
-        assert len(client.get_metric_history(parent.info.run_id, key)) == 1
-    assert [key for key in parent.data.tags if key.startswith("claim/")] == ["claim/a vs c"]
 
 
 def test_a_database_that_was_moved_away_is_used_again_when_it_is_back(

@@ -149,13 +149,6 @@ def test_without_a_list_the_metrics_are_those_of_the_command_line(frame: pd.Data
     assert result.metrics == {name.replace("@", "_at_"): mean for name, mean in means.items()}
 
 
-def test_scores_follow_their_rows_where_queries_are_brought_together(frame: pd.DataFrame) -> None:
-    shuffled = frame.sample(frac=1, random_state=0)
-    result = run_evaluation(shuffled, config={"sort_queries": True})
-    # The queries are summed in another order, in that of their first rows.
-    assert result.metrics == pytest.approx(expected(frame), rel=1e-12)
-
-
 def seen_columns(frame: pd.DataFrame, **config: Any) -> list[str]:
     """What the model is given."""
     seen: list[str] = []
@@ -166,12 +159,6 @@ def seen_columns(frame: pd.DataFrame, **config: Any) -> list[str]:
 
     run_evaluation(frame, model=model, config=config)
     return seen
-
-
-def test_the_model_sees_no_column_that_has_a_role(frame: pd.DataFrame) -> None:
-    frame = frame.assign(weight=1.0, position=1, session=frame["query_id"])
-    assert seen_columns(frame, query="session") == ["query_id", "price", "clicks"]
-    assert seen_columns(frame) == ["price", "clicks", "session"]
 
 
 def test_the_model_sees_the_listed_features_in_their_order(frame: pd.DataFrame) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import time
 from dataclasses import asdict, replace
@@ -160,23 +159,6 @@ def test_the_view_of_the_run_list_has_the_ndcg_and_grows_by_other_metrics(
     assert columns_of_view(tracker) == [*shown, "metrics.`test/err`", "metrics.`test/map`"]
 
 
-def test_a_view_and_a_description_that_a_user_has_changed_stay(
-    tracker: MLflowTracker, tmp_path: Path
-) -> None:
-    client = MlflowClient(tracker.uri)
-    tracker.open(None)
-    tracker.log(make_run(tmp_path / "first"))
-    (run,) = logged(tracker)
-    # As the UI writes it.
-    changed = {"mlflow.sharedViewState.ltrbench": json.dumps({"name": "mine", "createdAt": 1, "state": "{}"})}
-    changed["mlflow.note.content"] = "Ours."
-    for key, value in changed.items():
-        client.set_experiment_tag(run.info.experiment_id, key, value)
-    tracker.open(None)
-    tracker.log(make_run(tmp_path / "second", metrics={"test/err": 0.5}))
-    assert changed.items() <= client.get_experiment(run.info.experiment_id).tags.items()
-
-
 def test_a_run_carries_its_configuration_its_numbers_and_where_they_come_from(
     tracker: MLflowTracker, tmp_path: Path
 ) -> None:
@@ -278,44 +260,6 @@ def test_a_run_has_at_most_40_parameters_and_those_of_the_command_are_among_them
         assert {f"model.{name}" for name in changed} - {"model.early_stopping"} <= set(params)
 
 
-def test_the_folder_is_there_as_artifacts(tracker: MLflowTracker, tmp_path: Path) -> None:
-    made = make_run(tmp_path / "run")
-    (tmp_path / "run/.hydra").mkdir()
-    tracker.open(None)
-    tracker.log(made)
-    (run,) = logged(tracker)
-    client = MlflowClient(tracker.uri)
-    assert {item.path for item in client.list_artifacts(run.info.run_id)} == {
-        "result.json",
-        "learning_curve.csv",
-        "per_query.csv",
-        "scores.npz",
-        "model",
-        "tables",
-        "pictures",
-    }
-    (tmp_path / "copy").mkdir()
-    for name in ("result.json", "learning_curve.csv", "model/random.json"):
-        copy = Path(client.download_artifacts(run.info.run_id, name, str(tmp_path / "copy")))
-        assert copy.read_bytes() == (tmp_path / "run" / name).read_bytes()
-
-
-def test_a_relative_store_is_one_place_wherever_the_process_goes(
-    empty_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "here").mkdir()
-    (tmp_path / "elsewhere").mkdir()
-    shutil.copy(empty_database, tmp_path / "here/mlflow.db")
-    tracker, made = MLflowTracker(), make_run(tmp_path / "run")
-    monkeypatch.chdir(tmp_path / "here")
-    tracker.open(None)
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    tracker.log(made)
-    assert tracker.where == "sqlite:///mlflow.db, experiment 'ltrbench'"
-    assert {path.name for path in (tmp_path / "here").iterdir()} == {"mlflow.db", "mlruns"}
-    assert not list((tmp_path / "elsewhere").iterdir())
-
-
 def test_an_absent_server_is_told_in_one_sentence_with_the_remedy() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -330,15 +274,6 @@ def test_an_absent_server_is_told_in_one_sentence_with_the_remedy() -> None:
     assert time.monotonic() - began < 10
     assert "secret" not in str(caught.value)
     assert dict(os.environ) == environment
-
-
-def test_a_file_that_is_no_database_is_refused_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "mlflow.db"
-    path.write_bytes(b"no database" * 100)
-    began = time.monotonic()
-    with pytest.raises(TrackingError, match=naming("mlflow.db", "not a database", "tracking=none")):
-        MLflowTracker(uri=f"sqlite:///{path}").open(None)
-    assert time.monotonic() - began < 10
 
 
 def test_an_interrupted_migration_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

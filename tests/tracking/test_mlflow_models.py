@@ -11,13 +11,11 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from messages import naming
 from mlflow import MlflowClient
 from mlflow.entities import LoggedModel
 from mlflow.entities import Run as MlflowRun
 
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.errors import TrackingError
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -182,16 +180,6 @@ def test_the_newest_registered_version_is_the_champion_and_says_why(
         assert expected.items() <= version.tags.items()
         champion = mlflow.pyfunc.load_model("models:/ranker@champion")
         assert np.array_equal(np.ravel(champion.predict(test.features)), runs[name].scored("test").scores)
-
-
-def test_without_a_model_there_is_nothing_to_register(tracker: MLflowTracker, tmp_path: Path) -> None:
-    bare = MLflowTracker(uri=tracker.uri, models=False)
-    assert not bare.has_registry
-    bare.open(None)
-    done = logged_run("single_feature", SingleFeatureRanker(), bare, tmp_path)
-    assert not models(tracker)
-    with pytest.raises(TrackingError, match=naming(done.path, "'ranker'", "tracking.models=true")):
-        bare.register("ranker", done, "the only one")
 
 
 def all_runs(tracker: MLflowTracker) -> list[MlflowRun]:

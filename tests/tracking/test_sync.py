@@ -120,18 +120,3 @@ def test_a_damaged_run_is_named_and_the_others_are_stored(
     assert main(["sync", "sweep"]) == 2
     assert mentions(capsys.readouterr().err, "sweep/0/per_query.csv", "few")
     assert [run.data.tags["backend"] for run in stored()["run"]] == ["model1"]
-
-
-def test_trials_are_stored_exactly_once_and_not_compared(tmp_path: Path) -> None:
-    write(tmp_path / "sweep/0", "native")
-    write(tmp_path / "sweep/1", "lightgbm")
-    for number in ("0", "1"):
-        folder = tmp_path / "sweep/trials" / number
-        write(folder, "native", trial=True, seed=int(number), metrics={"valid/ndcg@10": 0.5})
-    for _ in range(2):
-        assert main(["sync", "sweep"]) == 0
-    runs = stored()
-    (parent,) = runs["sweep"]
-    jobs = sorted((run.data.tags["job"], run.data.tags.get("trial")) for run in runs["run"])
-    assert jobs == [("0", None), ("1", None), ("trials/0", "true"), ("trials/1", "true")]
-    assert mentions(parent.data.tags["mlflow.note.content"], "native", "lightgbm")

@@ -5,8 +5,6 @@ RankLib's preset is tested in test_native_ranklib.py.
 
 from __future__ import annotations
 
-from typing import get_type_hints
-
 import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
@@ -14,12 +12,11 @@ from messages import naming
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
-from ltrbench.conf_folder import conf_dir, settings_in
+from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build, register_schema
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.native.objectives import prepare
-from ltrbench.rankers.base import check_types
 from ltrbench.rankers.native import NativeRanker, objective_of
 
 NAMES = ["lightgbm", "xgboost", "ranklib", "pyltr"]
@@ -52,23 +49,6 @@ def test_the_defaults_are_a_preset_and_an_unknown_preset_is_refused() -> None:
         NativeRanker.from_preset("lightgmb")
 
 
-def test_every_yaml_of_the_engine_gives_each_number_the_type_of_its_field() -> None:
-    # Hydra reads 1e-3 as a number; other YAML readers need 1.0e-3.
-    types = get_type_hints(NativeRanker)
-    for path in conf_dir().glob("model/native*.yaml"):
-        settings = settings_in("model", path.stem)
-        del settings["_target_"]
-        check_types(settings, types)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_preset_uses_only_num_trees_of_the_shared_parameters(name: str) -> None:
-    others = ("learning_rate=0.7", "num_leaves=3", "min_docs_in_leaf=9", "l2=8.0", "max_bins=16")
-    changed = make(name, "params.num_trees=7", *(f"params.{other}" for other in others))
-    assert changed == make(name, "params.num_trees=7")
-    assert changed.num_trees == 7
-
-
 def test_native_pyltr_grows_the_trees_of_scikit_learn_on_its_lambdas() -> None:
     # As in pyltr: a regression tree of depth 3 on the lambdas, then sum lambda / sum weight in each leaf.
     data, num_trees = made_up(), 5
@@ -82,9 +62,3 @@ def test_native_pyltr_grows_the_trees_of_scikit_learn_on_its_lambdas() -> None:
         scores = scores + 0.1 * step[leaf]
     ours = make("pyltr", f"params.num_trees={num_trees}").fit(data).predict(data.features)
     np.testing.assert_allclose(ours, scores, rtol=0, atol=1e-9)
-
-
-def test_the_highest_of_equal_cuts_needs_at_most_255_bins() -> None:
-    parts = ("max_bins is 300", "equal_cuts=highest", "Set max_bins=255", "equal_cuts=lowest")
-    with pytest.raises(ConfigError, match=naming(*parts)):
-        make("lightgbm", "model.max_bins=300")

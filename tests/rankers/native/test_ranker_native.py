@@ -19,7 +19,7 @@ from ltrbench.data.letor import read_letor
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.rankers.base import EarlyStopping, Iteration, concerns_of, departures_of
+from ltrbench.rankers.base import EarlyStopping, Iteration, concerns_of
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.shapes import Scores
@@ -107,23 +107,6 @@ def test_an_unsupported_setting_is_refused(fields: dict[str, Any], parts: tuple[
         small(**fields)
 
 
-@pytest.mark.parametrize(
-    ("fields", "parts"),
-    [
-        ({"metric": "map"}, ("objective", "lambdarank on map")),
-        ({"metric": "ndcg@10"}, ("change of ndcg@10", "cutoff")),
-        ({"objective": "xendcg"}, ("objective", "xendcg")),
-        ({"sigmoid": "table", "ties": "worst"}, ("lambdas", "native's defaults", "sigmoid, ties")),
-    ],
-)
-def test_another_objective_is_reported(fields: dict[str, Any], parts: tuple[str, ...]) -> None:
-    def is_reported(ranker: NativeRanker) -> bool:
-        return any(all(part in sentence for part in parts) for sentence in departures_of(ranker))
-
-    assert is_reported(small(**fields))
-    assert not is_reported(small())
-
-
 def test_labels_that_an_objective_cannot_learn_from_are_refused_before_the_fit(data: RankingDataset) -> None:
     high = replace(data, labels=data.labels + 3.0)
     assert not concerns_of(small(), data)
@@ -178,19 +161,6 @@ def test_position_factors_are_saved_continued_and_trimmed_with_the_trees(
         np.testing.assert_array_equal(continued.position_factors[name], values)
         np.testing.assert_array_equal(as_trimmed.position_factors[name], trimmed.position_factors[name])
     np.testing.assert_array_equal(continued.predict(clicked.features), whole.predict(clicked.features))
-
-
-def test_missing_or_unused_positions_are_reported(data: RankingDataset, clicked: RankingDataset) -> None:
-    corrected = small(position_bias="additive")
-    parts = ("position_bias is additive", "RankingDataset(positions=...)", "position_bias=null")
-    (concern,) = concerns_of(corrected, data)
-    assert concern.startswith("Refused: ")
-    assert all(part in concern for part in parts)
-    with pytest.raises(DataError, match=naming(*parts)):
-        corrected.fit(data)
-    assert not concerns_of(corrected, clicked)
-    (concern,) = concerns_of(small(), clicked)
-    assert all(part in concern for part in ("positions", "not used", "set model.position_bias"))
 
 
 def test_threads_give_the_same_bits_and_are_given_back(data: RankingDataset) -> None:
@@ -301,19 +271,6 @@ def sparse(data: RankingDataset, share: float) -> RankingDataset:
     is_stored = np.random.default_rng(1).random(data.features.shape) < share
     features: Any = SparseRows.of(np.where(is_stored, data.features, np.float32(0)))
     return replace(data, features=features)
-
-
-@pytest.mark.parametrize("share", [0.02, 1.0])
-def test_after_both_warm_ups_a_fit_to_sparse_features_compiles_nothing(
-    data: RankingDataset, valid: RankingDataset, share: float
-) -> None:
-    small().warm_up()
-    small().warm_up_sparse()
-    train, others = sparse(data, share), sparse(valid, share)
-    with numba.core.event.install_recorder("numba:compile") as recorder:
-        fitted = small(documents_per_tree=0.5, early_stopping=EarlyStopping()).fit(train, others)
-        fitted.predict(others.features)
-    assert recorder.buffer == []
 
 
 @pytest.mark.slow
