@@ -21,12 +21,12 @@ from ltrbench.data.sources import DataSource
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, DataError, TrackingError
 from ltrbench.experiment.run import Experiment, run
-from ltrbench.metrics import evaluate
+from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.saved import SavedModelError
-from ltrbench.runs import FAILED, FINISHED, INTERRUPTED, Run, read_run
+from ltrbench.runs import FAILED, FINISHED, INTERRUPTED, Run, RunResult, read_run
 from ltrbench.tracking import Tracker
 
 
@@ -256,3 +256,31 @@ def test_matched_is_said_only_of_models_that_take_the_shared_parameters(tmp_path
     record = comparisons_as_json([comparison])
     assert any(re.search(exceptions, note) for note in record["notes"])
     assert [item["own_settings"] for item in record["runs"]] == [item.result.own_settings for item in runs]
+
+
+@dataclass(kw_only=True)
+class Drifting(RandomRanker):
+    """Its library computes a metric that differs from ours by `by`."""
+
+    library_convention: ClassVar[str] = "sklearn"
+    by: float = 0.0
+
+    def library_metrics(
+        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
+    ) -> dict[str, float]:
+        means = evaluate(dataset, scores, ["ndcg@10"], preset(self.library_convention)).means
+        return {name: value + self.by for name, value in means.items()}
+
+
+@pytest.mark.parametrize(("by", "drifts"), [(0.0, False), (1e-3, True), (-1e-3, True)])
+def test_a_metric_of_the_library_that_differs_in_either_direction_is_a_drift(
+    tmp_path: Path, by: float, drifts: bool
+) -> None:
+    result = small(Drifting(by=by), tmp_path / "run").result
+    assert result.drift["drifted"] is drifts
+
+
+def test_the_total_time_has_every_part_once_and_no_warm_up() -> None:
+    seconds = {"load": 1.0, "warm_up": 8.0, "fit": 2.0, "monitor": 0.5, "predict": 4.0}
+    result = RunResult(status=FINISHED, model="m", params="own", seed=0, seconds=seconds)
+    assert result.total_seconds == 7.0
