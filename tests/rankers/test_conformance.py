@@ -479,3 +479,8 @@ def test_the_severity_of_a_finding_decides_its_effect() -> None:
     )
     with pytest.raises(DataError, match=naming("Labels are missing.")):
         refuse(Choosy(), TRAIN)
+
+
+def test_a_clean_fit_gives_the_kept_model(model: str, fitted: dict[str, Ranker]) -> None:
+    clean = clean_copy_of(fitted[model]).fit(TRAIN)
+    assert_same_bits(clean.predict(TEST.features), fitted[model].predict(TEST.features))

@@ -367,3 +367,12 @@ def test_differences_are_reported_when_they_apply(
     plain: LibraryRanker, other: LibraryRanker, more: int
 ) -> None:
     assert len(departures_of(other)) == len(departures_of(plain)) + more
+
+
+def test_iterations_without_a_split_count_as_iterations_but_not_as_trees() -> None:
+    data = dataset(np.eye(40, 2), [0, 1] * 20, [0, 40])
+    seen: list[int] = []
+    ranker = LightGBMRanker(num_trees=5, num_threads=1, early_stopping=EarlyStopping(patience=2))
+    summary = ranker.fit(data, data, lambda iteration: seen.append(iteration.number)).summary
+    assert summary is not None
+    assert (summary.num_trees, summary.num_iterations, seen) == (1, 5, [1])
