@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 from command_line import TINY, run
 from hydra import compose, initialize_config_dir
-from messages import naming
 
 from ltrbench.cli.launch import flags_and_overrides
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build_experiment, register_schema
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.errors import ConfigError
 from ltrbench.experiment.run import Experiment
 from ltrbench.runs import Run, find_runs
 
@@ -80,40 +78,6 @@ def built(*overrides: str) -> Experiment:
         choices = dict(config.hydra.runtime.choices)
         del config._content["hydra"]  # type: ignore[union-attr]
         return build_experiment(config, choices, tuple(words), None)
-
-
-@pytest.mark.parametrize(
-    ("words", "parts"),
-    [
-        (["replicates=1"], ["replicates.number is 1", "at least 2", "replicates=null"]),
-        (["replicates=-3"], ["replicates.number is -3", "at least 2"]),
-        (["replicates=5"], ["replicates.index=1 to 5", "add -m"]),
-        (["replicates=5", "replicates.index=6"], ["replicates.index is 6", "1 to 5"]),
-        (["replicates=5", "replicates.index=0"], ["replicates.index is 0", "1 to 5"]),
-        (["replicates.index=2"], ["replicates.index is 2", "replicates.number", "replicates.index=null"]),
-        (
-            ["replicates=5", "replicates.index=1", "replicates.kind=bootstap"],
-            ["replicates.kind is 'bootstap'", "'bootstrap'", "subsample"],
-        ),
-        (
-            ["replicates=5", "replicates.index=1", "replicates.kind=subsample", "replicates.share=1"],
-            ["replicates.share is 1.0", "below 1", "replicates.share=0.5"],
-        ),
-        (
-            ["replicates=5", "replicates.index=1", "replicates.seed=-1"],
-            ["replicates.seed is -1", "0 or more"],
-        ),
-        (["replicates.kind=subsample"], ["replicates.kind is subsample", "replicates=5"]),
-        (["replicates.seed=3"], ["replicates.seed is 3", "replicates=5"]),
-        (
-            ["replicates=5", "replicates.index=1", "replicates.share=0.8"],
-            ["replicates.share is 0.8", "replicates.kind=subsample"],
-        ),
-    ],
-)
-def test_a_mistake_is_told_before_anything_is_read(words: list[str], parts: list[str]) -> None:
-    with pytest.raises(ConfigError, match=naming(*parts)):
-        built(*words)
 
 
 def test_the_fit_on_resample_i_takes_the_seed_plus_i_minus_1() -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -165,24 +162,3 @@ def test_too_few_workers_are_an_error(cluster: Any) -> None:
     ):
         pass
     assert time.monotonic() - begin < LIMIT
-
-
-def test_a_cluster_of_others_stays_after_ctrl_c(three: Workers, tmp_path: Path) -> None:
-    processes = three.run(member_functions.process, [()] * 3)
-    interrupt_when(tmp_path, 3)
-    begin = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        three.run_team(member_functions.loop, [(str(tmp_path / str(rank)),) for rank in range(3)])
-    assert time.monotonic() - begin < LIMIT
-    assert three.run(member_functions.process, [()] * 3) == processes
-
-
-def interrupt_when(folder: Path, num_files: int) -> None:
-    """Sends SIGINT to this process when a folder has so many files."""
-
-    def watch() -> None:
-        while len(list(folder.iterdir())) < num_files:
-            time.sleep(0.02)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=watch, daemon=True).start()

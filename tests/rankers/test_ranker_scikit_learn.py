@@ -3,8 +3,6 @@ models are refused."""
 
 from __future__ import annotations
 
-import json
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +33,7 @@ from sklearn.tree._tree import Tree
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import make_synthetic
-from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.errors import ConfigError, DataError
 from ltrbench.rankers.base import concerns_of
 from ltrbench.rankers.scikit_learn import ROWS_OF_BLOCK, SklearnRanker
 
@@ -238,46 +236,3 @@ def saved(tmp_path: Path) -> Callable[[str], Path]:
         return tmp_path
 
     return save
-
-
-def assert_refused(folder: Path) -> str:
-    with pytest.raises(ResultError) as failure:
-        AnyRanker.load(folder)
-    message = str(failure.value)
-    assert str(folder) in message
-    assert "\n" not in message
-    return message
-
-
-def with_schema(
-    path: Path, change: Callable[[dict[str, Any]], Any], compression: int = zipfile.ZIP_STORED
-) -> None:
-    """Rewrites a model file with another schema.json."""
-    with zipfile.ZipFile(path) as archive:
-        content = {name: archive.read(name) for name in archive.namelist()}
-    schema = json.loads(content["schema.json"])
-    schema = change(schema) or schema
-    content["schema.json"] = schema.encode() if isinstance(schema, str) else json.dumps(schema).encode()
-    with zipfile.ZipFile(path, "w", compression) as archive:
-        for name, data in content.items():
-            archive.writestr(name, data)
-
-
-SCHEMAS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "type of the system": lambda s: s.update(__module__="os", __class__="system"),
-    "nested too deeply": lambda s: '{"a":' * 100_000 + "1" + "}" * 100_000,
-    "no JSON": lambda s: "{",
-}
-
-
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_a_file_cannot_extend_the_trusted_types(
-    name: str, saved: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = saved("line")
-    monkeypatch.chdir(folder)
-    monkeypatch.syspath_prepend(str(folder))
-    (folder / "evil.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
-    with_schema(folder / "model.skops", SCHEMAS[name])
-    assert_refused(folder)
-    assert not (folder / "ran").exists()

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from messages import naming
-from tree_cases import CASES, NUM_FEATURES, XGBOOST, deep, forest, timestamps, values_around, zeros_as_missing
+from tree_cases import CASES, NUM_FEATURES, XGBOOST, forest, timestamps, values_around, zeros_as_missing
 
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.errors import ConfigError
 from ltrbench.models.trees import Ensemble, ensemble_scores, weighted_values
 from ltrbench.models.trees import flat as flat_tree
 from ltrbench.rankers import Ranker
@@ -125,18 +123,6 @@ def test_10_000_trees_are_summed_in_order(target: Target, fields: dict[str, Any]
     np.testing.assert_array_equal(
         engine_scores(target, ensemble, features), ensemble_scores(ensemble, features)
     )
-
-
-def test_large_trees_with_zeros_as_missing_values_are_shipped_where_splits_are_not_copied() -> None:
-    """50 nested splits of which each would be three, with two copies of the rest."""
-    ensemble = zeros_as_missing(deep(50))
-    features = values_around(ensemble)
-    for target in (OnnxTarget(), CTarget()):
-        np.testing.assert_array_equal(
-            engine_scores(target, ensemble, features), ensemble_scores(ensemble, features)
-        )
-    with pytest.raises(ConfigError, match=naming("zeros", "--to onnx", "--to c")):
-        TreeliteTarget().export(shipped(ensemble))
 
 
 @pytest.mark.parametrize("scale", [1.6e9, 1.6e12])

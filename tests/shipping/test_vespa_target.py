@@ -339,23 +339,6 @@ def test_names_become_rank_features_or_functions() -> None:
         names_in_vespa(["twice", "twice"])
 
 
-def test_names_that_vespa_would_calculate_with_do_not_reach_the_expression() -> None:
-    stumps = [InnerNode(place, 0.5, True, Leaf(0.0), Leaf(2.0**place)) for place in range(4)]
-    model = ShippedModel(
-        "a model",
-        ("price-usd", "price", "usd", "bm25(title)"),
-        Ensemble(tuple(WeightedTree(1.0, stump) for stump in stumps)),
-    )
-    export = VespaTarget().export(model)
-    profile = export.files[PROFILE].decode()
-    assert "function price_usd() {\n        expression: attribute(price_usd)\n    }" in profile
-    assert "# price-usd" in profile
-    assert "function bm25" not in profile
-    scores = scores_of(VespaTarget(), model, np.eye(4, dtype=np.float32))
-    assert scores.tolist() == [1, 2, 4, 8]
-    assert any("1 of 4" in note and "features.json" in note for note in export.notes)
-
-
 def test_the_profile_ranks_with_the_model() -> None:
     export = VespaTarget(schema="music", phase="second", fast_forest=True).export(shipped(forest(2)))
     profile = export.files[PROFILE].decode()
@@ -381,32 +364,6 @@ def test_scores_are_read_from_the_answer_of_a_query() -> None:
     for answer in answers:
         with pytest.raises(ValueError, match="expected"):
             target.answered_scores(answer)
-
-
-# What Vespa refuses, or would read as something else
-
-NODE = {"split_feature": 0, "threshold": 0.5, "decision_type": "<=", "default_left": True}
-LEAVES = {"left_child": {"leaf_value": 1.0}, "right_child": {"leaf_value": 2.0}}
-
-
-def lightgbm_dump(**changes: Any) -> bytes:
-    node = {**NODE, **LEAVES, **changes}
-    return json.dumps(
-        {
-            "objective": "lambdarank",
-            "feature_names": ["a"],
-            "tree_info": [{"tree_structure": node}],
-            "pandas_categorical": [],
-        }
-    ).encode()
-
-
-def test_texts_are_thresholds_of_lightgbm_and_absent_fields_have_the_values_of_java() -> None:
-    values = np.array([[0.0], [0.5], [np.nan]], dtype=np.float32)
-    text = vespa_forest(import_lightgbm(lightgbm_dump(threshold="0.5"), {"a": 0}))
-    assert text.scores(values).tolist() == [1.0, 2.0, 1.0]
-    content = lightgbm_dump(default_left=False, right_child={}).replace(b'"split_feature": 0, ', b"")
-    assert vespa_forest(import_lightgbm(content, {"a": 0})).scores(values).tolist() == [1.0, 0.0, 0.0]
 
 
 SPLIT = {"nodeid": 0, "depth": 0, "split": "a", "split_condition": 0.1, "yes": 1, "no": 2, "missing": 2}

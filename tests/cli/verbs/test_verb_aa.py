@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from claim_cases import QUERIES, deterministic, folds, runs_of, values_of
-from messages import naming
 from run_cases import finished_run
 
 from ltrbench.cli import main
@@ -75,10 +73,3 @@ def test_the_verb_prints_shares_and_what_is_missing(
     assert "8 seeds |       35 " in native
     assert "2 replicates" in shown
     assert "seed=1,2,3,4,5,6,7,8" in shown
-
-
-def test_where_no_model_has_enough_it_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stored(tmp_path, {"native": (1, 2)})
-    assert main(["aa", str(tmp_path)]) == 2
-    message = capsys.readouterr().err
-    assert re.search(naming("native", "2 replicates", "8", "python -m ltrbench"), message)

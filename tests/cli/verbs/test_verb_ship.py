@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -139,18 +138,6 @@ def test_a_command_that_cannot_ship_is_refused_and_writes_nothing(
     assert code == 2
     assert all(part in text for part in parts), text
     assert names_in(tmp_path) == set()
-
-
-def test_code_that_a_run_folder_names_is_not_executed(ship: Ship, native: Path, tmp_path: Path) -> None:
-    copied = tmp_path / "copied"
-    shutil.copytree(native, copied)
-    result = read(copied, RESULT_FILE)
-    result["source"]["class"] = "evil.Source"
-    (copied / RESULT_FILE).write_text(json.dumps(result))
-    (tmp_path / "evil.py").write_text("raise SystemExit('executed')")
-    code, text = ship(copied, "--to", "faithful", "--output", "shipped")
-    assert code == 2
-    assert all(part in text for part in ("--source evil.Source", "--data FILE"))
 
 
 def test_best_ships_the_best_run_by_validation_and_says_why(ship: Ship, tmp_path: Path) -> None:
