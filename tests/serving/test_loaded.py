@@ -68,13 +68,6 @@ def test_columns_of_any_frame_are_the_columns_of_the_array(frame: Any) -> None:
     np.testing.assert_array_equal(small_model().predict(frame), small_model().predict(TEST.features))
 
 
-def test_missing_values_of_a_frame_are_missing_values_of_the_model() -> None:
-    features = TEST.features.copy()
-    features[0], features[1:] = np.nan, np.round(features[1:])
-    integers = pd.DataFrame(features, columns=list(NAMES)).astype("Int64")
-    np.testing.assert_array_equal(small_model().predict(integers), small_model().predict(features))
-
-
 def test_reordered_columns_are_refused_unless_requested() -> None:
     reordered = frame_of((NAMES[1], NAMES[0], *NAMES[2:]))
     with pytest.raises(DataError, match=naming("column 0", NAMES[0], NAMES[1], "reorder=True")):
