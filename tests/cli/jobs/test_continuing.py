@@ -45,6 +45,7 @@ from ltrbench.rankers.random import RandomRanker
 class Sleepy(RandomRanker):
     def fit(self, train, valid=None, on_iteration=None):
         if self.seed == 1 and not Path("awake").exists():
+            Path("asleep").touch()
             time.sleep(100)
         return super().fit(train, valid, on_iteration)
 """
@@ -222,6 +223,9 @@ def interrupted(words: tuple[str, ...], folder: Path) -> str:
         sweeping = sweeping and not line.startswith("job 1:")
         if line.startswith("sleepy: fitting") and not sweeping:
             break
+    # Compiled code may swallow an interrupt that comes before the fit.
+    while not (folder / "asleep").exists() and process.poll() is None:
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=100)
     assert process.returncode == 130
