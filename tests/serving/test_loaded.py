@@ -82,13 +82,6 @@ def test_a_missing_column_is_always_refused(reorder: bool) -> None:
         small_model().predict(frame_of((NAMES[0], NAMES[3])), reorder=reorder)
 
 
-def test_values_that_are_not_numbers_name_their_column() -> None:
-    with pytest.raises(DataError, match=naming("'age'", "float32")):
-        small_model().predict(frame_of().assign(age="old"))
-    with pytest.raises(DataError, match=naming("'clicks'", "row 0", 1e300, "float32")):
-        small_model().predict(frame_of().assign(clicks=1e300))
-
-
 def test_code_that_a_run_folder_names_is_not_imported(tmp_path: Path) -> None:
     folder = shutil.copytree(native_run().path, tmp_path / "run")
     result = json.loads((folder / "result.json").read_text())

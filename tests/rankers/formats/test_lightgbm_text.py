@@ -301,3 +301,15 @@ def test_tiny_values_get_the_scores_of_zero_as_in_lightgbm(value: float, tmp_pat
     document = np.array([[value]], dtype=np.float32)
     trees = read_lightgbm_text(text, tmp_path).trees
     np.testing.assert_array_equal(ensemble_scores(trees, document), booster.predict(document))
+
+
+@pytest.mark.parametrize("threshold", ["0.0", "0.5", "-.5"])
+def test_without_a_missing_type_a_missing_value_is_0_as_in_lightgbm(threshold: str) -> None:
+    content = write_lightgbm_text(of_one(InnerNode(0, 0.5, False, Leaf(-1.0), Leaf(1.0))), NAMES).decode()
+    text = content.replace("threshold=0.5\n", f"threshold={threshold}\n")
+    text = re.sub(r"decision_type=\d\b", "decision_type=0", text)
+    features = np.zeros((4, len(NAMES)), dtype=np.float32)
+    features[:, 0] = [np.nan, 0, 1, -1]
+    np.testing.assert_array_equal(
+        raw(loaded(text.encode()), features), ensemble_scores(read(text).trees, features)
+    )
