@@ -116,16 +116,6 @@ def drawn(figure: Figure | None) -> Figure:
     return figure
 
 
-# Files
-
-
-def test_every_picture_is_drawn_into_a_folder_that_need_not_exist(tmp_path: Path) -> None:
-    drawn_series = [series(write(tmp_path / name, name)) for name in ("native", "lightgbm")]
-    folder = tmp_path / "some" / "pictures"
-    assert draw_series(drawn_series, "ndcg@5", folder) == [folder / name for name in PICTURES]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in folder.iterdir())
-
-
 def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
     given_series = [series(write(tmp_path / name, name)) for name in ("native", "mine")]
     first, second = (draw_series(given_series, "ndcg@5", tmp_path / str(time)) for time in range(2))

@@ -76,12 +76,6 @@ def test_reordered_columns_are_refused_unless_requested() -> None:
     np.testing.assert_array_equal(small_model().predict(reordered, reorder=True), scores)
 
 
-@pytest.mark.parametrize("reorder", [False, True])
-def test_a_missing_column_is_always_refused(reorder: bool) -> None:
-    with pytest.raises(DataError, match=naming("'age'", "'clicks'", 4, "NaN")):
-        small_model().predict(frame_of((NAMES[0], NAMES[3])), reorder=reorder)
-
-
 def test_code_that_a_run_folder_names_is_not_imported(tmp_path: Path) -> None:
     folder = shutil.copytree(native_run().path, tmp_path / "run")
     result = json.loads((folder / "result.json").read_text())
