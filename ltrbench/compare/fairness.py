@@ -222,7 +222,7 @@ def _circumstances(results: Sequence[RunResult]) -> Iterator[Note]:
 
 
 def _shared_machine(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
-    """Yields a note on the runs whose times are left out because another job ran on the machine."""
+    """Yields a note on the runs whose times are left out because the command ran several jobs at a time."""
     shared = {row.label: [run for run in row.runs if run.result.shared_machine] for row in rows}
     counts = [
         f"{len(shared[row.label])} of {len(row.runs)} run{'s' * (len(row.runs) > 1)} of {row.label}"
@@ -239,7 +239,7 @@ def _shared_machine(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     yield Note(
         ON_COSTS,
         "shared machine",
-        f"Another job of ltrbench ran on the machine during {listed(counts)}. Their times are left out of "
+        f"Several jobs of ltrbench ran at a time during {listed(counts)}. Their times are left out of "
         f"columns and figures. {' '.join(remedies[each] for each in sorted(in_sweep, reverse=True))}",
     )
 

@@ -443,7 +443,7 @@ class _Fitted:
         splits: with train resampled if requested.
         data: the record of the data, for `RunResult.data`.
         seconds: kind of time -> seconds so far.
-        load: load average of the machine before the fit.
+        load: load average of the machine before and after the fit.
     """
 
     splits: Splits
@@ -451,7 +451,7 @@ class _Fitted:
     seconds: _Seconds
     curve: LearningCurve
     peak_memory_mb: float | None
-    load: float | None
+    load: tuple[float | None, float | None]
 
 
 def _importances(experiment: Experiment, splits: Splits, seconds: _Seconds) -> Importances:
@@ -541,9 +541,10 @@ def _load_and_fit(
         place.warm_up(ranker)
     metrics, timing = _of_curve(experiment.metrics), seconds.taking("fit")
     curve, peak_memory_mb = place.fit(ranker, metrics, on_progress, timing)
+    after = load_average()
     seconds["monitor"] = ranker.summary.monitor_seconds if ranker.summary else 0.0
     data = _describe_data(experiment.source, splits) | drawn
-    return _Fitted(splits, data, seconds, curve, peak_memory_mb, load)
+    return _Fitted(splits, data, seconds, curve, peak_memory_mb, (load, after))
 
 
 def _evaluated(
@@ -566,7 +567,7 @@ def _finished(
         data=fit.data,
         metrics=_flatten(evaluations),
         seconds=fit.seconds,
-        load=(fit.load, load_average()),
+        load=fit.load,
         peak_memory_mb=fit.peak_memory_mb,
         distributed=place.record,
         threads=sum(place.record["threads"]) if place.record else begun.threads,

@@ -22,7 +22,6 @@ Objectives and the growth of trees do not import each other. Other files:
     sparse         bins of sparse features; exclusive feature bundling
     forest         scores of many trees
     attribution    TreeSHAP
-    settings       declaration of a setting: default, range and documentation in one place
     team           the members of a fit, among which the queries are divided
     warm_up        compiles what the data of a fit need, in two processes, before timing starts
 

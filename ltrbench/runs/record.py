@@ -333,7 +333,8 @@ class RunResult:
             warm_up, fit (including evaluation), monitor (the evaluation's part of fit), predict (test),
             importances, and fit_clean (a fit without evaluation) if requested.
         shared_machine: whether the command ran several jobs at a time. A comparison leaves out their times.
-        load: load average of the machine before and after the fit; empty if unknown.
+        load: load average of the machine before and after the fit; None if the system does not report it,
+            empty if nothing was fitted.
         peak_memory_mb: peak increase of resident memory during fit, MB; None if the system does not report
             it, or if several workers fitted together.
         best_iteration: number of trees kept, or of an imported model; None for a model without trees.

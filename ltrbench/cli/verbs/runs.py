@@ -546,7 +546,7 @@ def costs(result: RunResult) -> Iterator[tuple[str, str]]:
         known = [
             f"{words} {result.seconds[kind]:.3f}" for kind, words in TIMES.items() if kind in result.seconds
         ]
-        remark = " (next to another job on this machine)" if result.shared_machine else ""
+        remark = " (several jobs ran at a time)" if result.shared_machine else ""
         yield "seconds", f"{', '.join(known)}{remark}"
     if result.peak_memory_mb is not None:
         yield "memory", f"{result.peak_memory_mb:.0f} MB more during the fit"
