@@ -62,7 +62,7 @@ def read_features(
 ) -> Features:
     """Reads the features of documents for prediction, which need neither labels nor queries.
 
-    Labels in the file are validated, but not returned.
+    Labels in LETOR text are validated, but not returned; those in tables are not read.
 
     Args:
         path, num_features, feature_names: as in `read_data`.

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
-from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.dataset import ROLES, RankingDataset
 from ltrbench.data.letor import read_letor
 from ltrbench.data.reading import files_of
 from ltrbench.data.splits import (
@@ -31,7 +31,7 @@ from ltrbench.data.splits import (
 )
 from ltrbench.data.store import read_store
 from ltrbench.data.store_writing import AUTO, NONE, cache_folder, read_cached
-from ltrbench.data.tables import SplitColumns, read_table, read_table_to_split
+from ltrbench.data.tables import SPLIT_ROLES, SplitColumns, read_split_columns, read_table
 from ltrbench.errors import ConfigError, DataError, require, require_choice
 
 # ---- The `fetch` node of a YAML in conf/data: where a published archive is, and how to check and unpack
@@ -537,19 +537,21 @@ class TableFiles(FileSource):
         return self.complete(train, **splits, times=columns.times, groups=columns.groups)
 
     def _read(self, key: str, feature_names: tuple[str, ...] | None) -> tuple[RankingDataset, SplitColumns]:
-        roles = {role: getattr(self, role) for role in ("label", "query", "document", "weight", "position")}
+        roles = {role: getattr(self, role) for role in (*ROLES, *SPLIT_ROLES)}
         options: dict[str, Any] = {
             "features": self.features,
             "feature_names": feature_names,
             "sort_queries": self.sort_queries,
             "whole_labels": self.whole_labels,
         }
+        files = self.existing(key)
+        dataset = self.read_through_cache(files, read_table, {**roles, **options})
         if self.split_by is None and self.group_by is None:
-            dataset = self.read_through_cache(self.existing(key), read_table, {**roles, **options})
-            return dataset, SplitColumns(times=None, groups=None)
-        # A store has no columns to split by, so that these tables are not cached.
-        columns = {**roles, "split_by": self.split_by, "group_by": self.group_by}
-        return read_table_to_split(self.existing(key), columns, **options)
+            return dataset, SplitColumns()
+        columns = read_split_columns(
+            files, query=self.query, split_by=self.split_by, group_by=self.group_by, features=self.features
+        )
+        return dataset, columns
 
 
 # ---- A data source that reads stores: folders of arrays, whose features are read by blocks.

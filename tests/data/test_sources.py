@@ -165,7 +165,7 @@ def test_tables_have_the_features_of_the_training_table_by_name(tmp_path: Path) 
     assert splits.test.features.tolist() == [[8, 7]]
     assert {split.feature_names for _, split in splits} == {("bm25", "clicks")}
     (tmp_path / "test.csv").write_text("qid,label,bm25\n9,0,8\n")
-    with pytest.raises(DataError, match=naming("test.csv:", "'clicks'", "add the column")):
+    with pytest.raises(DataError, match=naming("test.csv:", "'clicks'", "Add it")):
         source.load()
 
 

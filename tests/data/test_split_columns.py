@@ -194,11 +194,10 @@ def test_a_query_has_the_latest_time_of_its_rows(write: Write) -> None:
     {
         "an American date": (["2026-01-02", "01/31/2026"], [":4:", "'date'", "'01/31/2026'", "2026-01-31"]),
         "a word": (["yesterday", 2], [":2:", "'yesterday'", "ISO 8601", "data.split_by"]),
-        "an endless time": ([1, "inf"], [":4:", "'date'", "'inf'", "finite", "data.split_by"]),
+        "an endless time": ([1, "inf"], [":4:", "'date'", "'inf'", "finite"]),
         "a missing time": ([1, None], [":4:", "'date'", "''", "every row"]),
         "a missing time in words": (["2026-01-01", "n/a"], [":4:", "'n/a'", "remove the query"]),
-        "a number among dates": (["2026-01-01", "17"], [":4:", "'17'", "number", ":2", "alike"]),
-        "a zone": (["2026-01-01", "2026-01-01T00:00Z"], [":4:", "T00:00Z'", "time zone", ":2", "alike"]),
+        "a number among dates": (["2026-01-01", "17"], [":4:", "'17'", "all dates"]),
         "one time": (["2026-01-01"] * 3, ["data.split_by", "3 queries", "2026-01-01", "test", "remove"]),
     }.values(),
 )
