@@ -2,8 +2,7 @@
 
 dataset          RankingDataset: features and labels of documents, grouped by query; keys of queries
 features         features that are not one array in memory
-store            a data set as arrays in a folder, which is opened instead of parsed
-store_writing    writes and checks stores; the cache of parsed files
+store            a data set as arrays in a folder, which is opened instead of parsed; the cache of parsed files
 blocks           compressed files, read by blocks of lines
 letor            reads LETOR text, with `letor_kernels`
 letor_lines      lines of LETOR text, feature names and LightGBM's companion files; writes LETOR text

@@ -10,11 +10,9 @@ segments  rows as segments of equal adjacent cells, the same for an array and fo
 
 from __future__ import annotations
 
-import errno
 import math
 import mmap
 import os
-import shutil
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -40,34 +38,6 @@ if TYPE_CHECKING:
 # The file has no name: it disappears with the array, even if the process is killed.
 
 
-def free_disk_bytes(folder: Path) -> int:
-    """Returns the free space on the disk of a folder, which need not exist yet."""
-    existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-    return shutil.disk_usage(existing).free
-
-
-def fits_on_disk(folder: Path, shape: tuple[int, int]) -> bool:
-    """Returns whether float32 features and a store of them fit on the disk of a folder."""
-    return free_disk_bytes(folder) > 2 * 4 * math.prod(shape)
-
-
-def on_disk_remedy(shape: tuple[int, int], scratch: Path | None) -> str:
-    """Returns how features that do not fit into memory can be on the disk; begins in lower case.
-
-    Args:
-        scratch: folder whose disk has too little space; None: none was given.
-    """
-    if scratch is None:
-        return (
-            "build a store with `python -m ltrbench data build`, or set data.cache=DIR in a run, which keep "
-            "the features on the disk"
-        )
-    return (
-        f"free {8 * math.prod(shape) / 1e9:.1f} GB on the disk of {scratch} for the features, where "
-        f"{free_disk_bytes(scratch) / 1e9:.1f} GB are free"
-    )
-
-
 def array_in_file(folder: Path, shape: tuple[int, int], value: float) -> Features:
     """Returns a writable float32 array in a temporary file.
 
@@ -82,7 +52,11 @@ def array_in_file(folder: Path, shape: tuple[int, int], value: float) -> Feature
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
-            _reserve(file.fileno(), num_bytes)
+            # Reserved: if the disk became full later, the system would kill this process.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, num_bytes)
+            else:
+                os.truncate(file.fileno(), num_bytes)
             pages = mmap.mmap(file.fileno(), num_bytes)
     except OSError as error:
         remedy = DISK_REMEDIES.get(error.errno or 0, "Check its path and its permissions")
@@ -91,19 +65,18 @@ def array_in_file(folder: Path, shape: tuple[int, int], value: float) -> Feature
             f"GB, which cannot be written ({error.strerror}). {remedy}, or choose another folder."
         ) from None
     array: Features = np.ndarray(shape, dtype=np.float32, buffer=pages)
-    if value != 0 or math.copysign(1.0, value) < 0:
+    if not is_positive_zero(value):
         array.fill(value)
     return array
 
 
-def _reserve(file: int, num_bytes: int) -> None:
-    """Reserves disk space for zeros: if the disk became full later, the system would kill this process."""
-    if num_bytes > (free := os.fstatvfs(file).f_bavail * os.fstatvfs(file).f_frsize):
-        raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {free / 1e9:.1f} GB are free")
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file, 0, num_bytes)
-    else:
-        os.truncate(file, num_bytes)
+def full(shape: tuple[int, int], value: float) -> Features:
+    """Returns a float32 array of one value; zeros only take memory where they are written or read."""
+    return np.zeros(shape, np.float32) if is_positive_zero(value) else np.full(shape, value, np.float32)
+
+
+def is_positive_zero(value: float) -> bool:
+    return value == 0 and math.copysign(1.0, value) > 0
 
 
 # ---- FeatureMatrix: float32 features (D, F) that are read by blocks of rows, and need not be one array.
@@ -126,10 +99,6 @@ BLOCK_BYTES = 1 << 24
 """Size of a block: its copy stays in the cache of most machines, and a block occupies several threads."""
 
 _Value = TypeVar("_Value", bound=np.generic)
-
-_Rows = NDArray[np.int64] | range
-"""Row numbers of 0 or more."""
-
 
 FEWER_OR_FREE = "take fewer queries (data.subset), or free memory."
 """End of a remedy for features that do not fit into memory."""
@@ -175,15 +144,6 @@ class FeatureMatrix(ABC):
         """Number of bytes of the matrix as one array."""
         return self.size * self.dtype.itemsize
 
-    if not TYPE_CHECKING:  # a type checker knows which attributes there are
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(
-                f"{type(self).__name__} has no attribute '{name}', because these features are not one array. "
-                f"Read them with row_blocks(features), or use numpy.asarray(features).{name} or "
-                "dataset.in_memory()."
-            )
-
     def __len__(self) -> int:
         return self.shape[0]
 
@@ -201,51 +161,33 @@ class FeatureMatrix(ABC):
 
         An index is a whole number, a slice, or a one-dimensional array of row numbers or of booleans; or a
         tuple of one for the rows and one for the columns.
-
-        Raises:
-            IndexError: The index has another form, or is out of bounds.
         """
-        row_index, column_index = index if _is_pair(index) else (index, None)
-        if isinstance(row_index, int | np.integer):
-            row: NDArray[np.float32] = self.gather(_numbers([int(row_index)], len(self)))[0]
-            return row if column_index is None else row[column_index]
-        is_slice = isinstance(row_index, slice)
-        rows = range(*row_index.indices(len(self))) if is_slice else _numbers(row_index, len(self))
-        if column_index is None:
+        row_index, column_index = index if isinstance(index, tuple) else (index, slice(None))
+        rows: Any = range(len(self)) if isinstance(row_index, slice) else np.arange(len(self))
+        rows = rows[row_index]  # NumPy refuses any other index
+        if np.ndim(rows) == 0:
+            row: NDArray[np.float32] = self.gather(np.array([rows]))[0]
+            return row[column_index]
+        if isinstance(column_index, slice) and column_index == slice(None):
             return self._dense(rows)
-        if is_slice or isinstance(column_index, slice | int | np.integer):
-            # Copies, because a view would keep its whole block in memory.
-            return np.concatenate([self._dense(part)[:, column_index].copy() for part in self._parts(rows)])
-        return self._cells(np.asarray(rows), _numbers(column_index, self.shape[1]))
+        is_paired = not isinstance(row_index, slice) and not isinstance(
+            column_index, slice | int | np.integer
+        )
+        cells, size = [], rows_of_block(self.shape[1])
+        for first in range(0, max(len(rows), 1), size):
+            part = slice(first, first + size)
+            block = self._dense(rows[part])
+            if is_paired:
+                cells.append(block[np.arange(len(block)), column_index[part]])
+            else:  # a copy, because a view would keep its whole block in memory
+                cells.append(block[:, column_index].copy())
+            release(self)
+        return np.concatenate(cells)
 
-    def _dense(self, rows: _Rows) -> Features:
+    def _dense(self, rows: NDArray[np.int64] | range) -> Features:
         if isinstance(rows, range) and rows.step == 1:
             return self.rows(rows.start, max(rows.start, rows.stop))
         return self.gather(np.asarray(rows, dtype=np.int64))
-
-    def _parts(self, rows: _Rows) -> Iterator[_Rows]:
-        """Yields the rows in parts of the size of a block, at least one."""
-        size = rows_of_block(self.shape[1])
-        for first in range(0, max(len(rows), 1), size):
-            yield rows[first : first + size]
-            release(self)
-
-    def _cells(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Returns the (n,) values at pairs of a row and a column."""
-        try:
-            rows, columns = np.broadcast_arrays(rows, columns)
-        except ValueError:
-            raise IndexError(
-                f"{len(rows)} rows and {len(columns)} columns are not pairs; index rows first, then columns, "
-                "or pass as many rows as columns."
-            ) from None
-        size = rows_of_block(self.shape[1])
-        cells = np.empty(len(rows), dtype=np.float32)
-        for first in range(0, len(rows), size):
-            part = slice(first, first + size)
-            block = self.gather(rows[part])
-            cells[part] = block[np.arange(len(block)), columns[part]]
-        return cells
 
 
 AnyFeatures: TypeAlias = Features | FeatureMatrix
@@ -386,35 +328,6 @@ def read_only(array: NDArray[_Value]) -> NDArray[_Value]:
     return array
 
 
-def _is_pair(index: Any) -> bool:
-    if isinstance(index, tuple) and len(index) != 2:
-        raise IndexError(f"index {index!r}: pass one index for the rows and at most one for the columns.")
-    return isinstance(index, tuple)
-
-
-def _numbers(index: ArrayLike, length: int) -> NDArray[np.int64]:
-    """Returns the indices of an array or list as numbers of 0 or more.
-
-    Raises:
-        IndexError: The index is not one-dimensional, not of whole numbers or booleans, or out of bounds.
-    """
-    numbers = np.asarray(index)
-    if numbers.ndim != 1 or (numbers.dtype.kind not in "iub" and numbers.size):
-        raise IndexError(
-            f"index {index!r}: pass a whole number, a slice, or a one-dimensional array of whole numbers or "
-            "booleans."
-        )
-    if numbers.dtype.kind == "b":
-        if len(numbers) != length:
-            raise IndexError(f"index: {len(numbers)} booleans for {length} rows or columns; pass one each.")
-        numbers = np.flatnonzero(numbers)
-    outside = numbers[(numbers < -length) | (numbers >= length)]
-    if outside.size:
-        raise IndexError(f"index {outside[0]} is out of bounds: there are {length} rows or columns.")
-    numbers = numbers.astype(np.int64)
-    return np.where(numbers < 0, numbers + length, numbers)
-
-
 # ---- RowView: rows of an array or of another matrix, by ranges of row numbers, without a copy.
 #
 # A split of a data set consists of whole queries, each a range of adjacent rows. Consecutive queries are
@@ -433,9 +346,6 @@ def take_rows(features: AnyFeatures, ranges: ArrayLike) -> AnyFeatures:
     Returns:
         A read-only slice of an array if the rows are adjacent; the matrix itself if all its rows are taken
         in order; otherwise a RowView.
-
-    Raises:
-        DataError: A range ends before it starts, or is out of bounds.
 
     >>> features = np.arange(8, dtype=np.float32).reshape(4, 2)
     >>> take_rows(features, [[0, 1], [1, 3]]).tolist()
@@ -461,12 +371,12 @@ class RowView(FeatureMatrix):
     """
 
     def __init__(self, base: AnyFeatures, ranges: ArrayLike) -> None:
-        checked = checked_ranges(ranges, len(base))
+        given = merged_ranges(ranges)
         if isinstance(base, RowView):
-            checked = base.ranges_within(checked)
+            given = merged_ranges(base.ranges_within(given))
             base = base.base
         self.base: AnyFeatures = base if isinstance(base, FeatureMatrix) else read_only(base)
-        self.ranges: RowRanges = merged_ranges(checked)
+        self.ranges: RowRanges = given
         self._row_start = np.concatenate([[0], np.cumsum(self.ranges[:, 1] - self.ranges[:, 0])])
 
     @property
@@ -504,19 +414,9 @@ class RowView(FeatureMatrix):
         return composed
 
 
-def checked_ranges(ranges: ArrayLike, num_rows: int) -> RowRanges:
-    checked = np.asarray(ranges, dtype=np.int64).reshape(-1, 2)
-    wrong = np.flatnonzero((checked[:, 0] < 0) | (checked[:, 1] < checked[:, 0]) | (checked[:, 1] > num_rows))
-    if wrong.size:
-        raise DataError(
-            f"ranges[{wrong[0]}] is {checked[wrong[0]].tolist()}; a range must start at row 0 or later, and "
-            f"end at its start or later, at row {num_rows} at the latest."
-        )
-    return checked
-
-
-def merged_ranges(ranges: RowRanges) -> RowRanges:
-    """Returns the ranges without empty ones, and with ranges that continue each other as one."""
+def merged_ranges(given: ArrayLike) -> RowRanges:
+    """Returns (n, 2) ranges without empty ones, and with ranges that continue each other as one."""
+    ranges = np.asarray(given, dtype=np.int64).reshape(-1, 2)
     ranges = ranges[ranges[:, 0] < ranges[:, 1]]
     begins = np.concatenate([[True], ranges[1:, 0] != ranges[:-1, 1]])[: len(ranges)]
     ends = np.concatenate([begins[1:], [True]])[: len(ranges)]
@@ -595,9 +495,6 @@ class StackedRows(FeatureMatrix):
 #
 # Shapes: D documents (rows), F features, n stored values.
 
-_CHECKED = 1 << 18
-"""Number of columns that are checked at a time."""
-
 
 class SparseRows(FeatureMatrix):
     """Features in compressed sparse rows (CSR).
@@ -610,7 +507,7 @@ class SparseRows(FeatureMatrix):
         absent: value of every cell that is not stored, 0 or NaN.
 
     Raises:
-        DataError: An array has another dtype or shape, or a value violates the above.
+        DataError: The arrays do not form such rows, or `absent` is another value.
 
     >>> SparseRows(np.array([0, 1, 3]), np.array([2, 0, 1], np.int32), np.array([5, 6, 7], np.float32), 3)[:]
     array([[0., 0., 5.],
@@ -625,14 +522,20 @@ class SparseRows(FeatureMatrix):
         num_features: int,
         absent: float = 0.0,
     ) -> None:
-        _check_arrays(row_start, columns, values, num_features)
         if not (absent == 0 or math.isnan(absent)):
             raise DataError(f"absent is {absent}; the value of cells that are not stored must be 0 or NaN.")
-        self.row_start: NDArray[np.int64] = read_only(row_start)
-        self.columns: NDArray[np.int32] = read_only(columns)
-        self.values: NDArray[np.float32] = read_only(values)
+        self.row_start: NDArray[np.int64] = read_only(np.asarray(row_start, np.int64))
+        self.columns: NDArray[np.int32] = read_only(np.asarray(columns, np.int32))
+        self.values: NDArray[np.float32] = read_only(np.asarray(values, np.float32))
         self.num_features = int(num_features)
         self.absent = float(absent)
+        try:
+            matrix = self._as_csr()
+            matrix.check_format()
+            if not matrix.has_canonical_format:
+                raise ValueError("the columns of a row must ascend")
+        except ValueError as error:
+            raise DataError(f"the arrays are not compressed sparse rows: {error}.") from None
 
     @classmethod
     def of(cls, features: AnyFeatures, absent: float = 0.0) -> SparseRows:
@@ -755,14 +658,15 @@ class SparseRows(FeatureMatrix):
         Args:
             ranges: (n, 2) int, first row of each range and the row after its last row.
         """
-        checked = merged_ranges(checked_ranges(ranges, len(self)))
-        rows = row_numbers(checked)
+        given = merged_ranges(ranges)
+        rows = row_numbers(given)
         row_start = np.concatenate([[0], np.cumsum(self.row_start[rows + 1] - self.row_start[rows])])
-        stored = self.row_start[checked]
-        if len(stored) == 1:
-            columns, values = self.columns[slice(*stored[0])], self.values[slice(*stored[0])]
+        parts = [slice(*stored) for stored in self.row_start[given].tolist()]
+        if len(parts) == 1:
+            columns, values = self.columns[parts[0]], self.values[parts[0]]
         else:
-            columns, values = _taken(self.columns, stored), _taken(self.values, stored)
+            columns = np.concatenate([self.columns[:0], *(self.columns[part] for part in parts)])
+            values = np.concatenate([self.values[:0], *(self.values[part] for part in parts)])
         return self._sharing_checks(row_start, columns, values)
 
     def without_absent(self) -> SparseRows:
@@ -782,11 +686,14 @@ class SparseRows(FeatureMatrix):
         The cells that SciPy regards as 0 have the value `absent`; for NaN the library must regard cells that
         are not stored as missing.
         """
-        from scipy.sparse import csr_matrix
-
-        matrix = csr_matrix((self.values, self.columns, self.row_start), shape=self.shape, copy=False)
+        matrix = self._as_csr()
         matrix.has_sorted_indices = matrix.has_canonical_format = True  # or a library sorts read-only arrays
         return matrix
+
+    def _as_csr(self) -> csr_matrix[np.float32]:
+        from scipy.sparse import csr_matrix
+
+        return csr_matrix((self.values, self.columns, self.row_start), shape=self.shape, copy=False)
 
     def _sharing_checks(
         self, row_start: NDArray[np.int64], columns: NDArray[np.int32], values: NDArray[np.float32]
@@ -802,10 +709,7 @@ class SparseRows(FeatureMatrix):
         self, sizes: NDArray[np.int64], columns: NDArray[np.int32], values: NDArray[np.float32]
     ) -> Features:
         """Returns rows with `sizes` stored values each as an array."""
-        shape = len(sizes), self.num_features
-        # The system only provides memory for zeros that are written or read.
-        is_zero = self.absent == 0 and math.copysign(1.0, self.absent) > 0
-        block = np.zeros(shape, np.float32) if is_zero else np.full(shape, self.absent, np.float32)
+        block = full((len(sizes), self.num_features), self.absent)
         block[np.repeat(np.arange(len(sizes)), sizes), columns] = values
         return block
 
@@ -824,7 +728,9 @@ def csr_of(features: AnyFeatures) -> SparseRows | None:
     if isinstance(features, StackedRows):
         parts = [part for part in features.parts if isinstance(part, SparseRows)]
         columns = np.concatenate([part.columns for part in parts])
-        return joined_rows(parts, columns, np.concatenate([part.values for part in parts]))
+        sizes = np.concatenate([np.diff(part.row_start) for part in parts])
+        row_start = np.concatenate([[0], np.cumsum(sizes)])
+        return parts[0]._sharing_checks(row_start, columns, np.concatenate([part.values for part in parts]))
     return features if isinstance(features, SparseRows) else None
 
 
@@ -844,89 +750,12 @@ def rows_in_order(features: AnyFeatures, rows: NDArray[np.int64]) -> AnyFeatures
     return features.slice(ranges) if isinstance(features, SparseRows) else take_rows(features, ranges)
 
 
-def joined_rows(
-    parts: Sequence[SparseRows], columns: NDArray[np.int32], values: NDArray[np.float32]
-) -> SparseRows:
-    """Returns sparse matrices with the same `absent`, one below the other.
-
-    Args:
-        columns: columns of all parts, in order.
-        values: values of all parts, in order.
-    """
-    sizes = np.concatenate([np.diff(part.row_start) for part in parts])
-    row_start = np.concatenate([[0], np.cumsum(sizes)])
-    return parts[0]._sharing_checks(row_start, columns, values)
-
-
-def _taken(stored: NDArray[Any], ranges: NDArray[np.int64]) -> NDArray[Any]:
-    """Returns the values in ranges of positions, in order."""
-    taken = np.empty((ranges[:, 1] - ranges[:, 0]).sum(), dtype=stored.dtype)
-    at = 0
-    for begin, end in ranges.tolist():
-        taken[at : at + end - begin] = stored[begin:end]
-        at += end - begin
-    return taken
-
-
 def _is_stored(block: NDArray[np.float32], absent: float) -> NDArray[np.bool_]:
     """Returns which cells have another value than `absent`; -0 is not 0."""
     if math.isnan(absent):
         return ~np.isnan(block)
     other: NDArray[np.bool_] = block.view(np.uint32) != np.float32(absent).view(np.uint32)
     return other
-
-
-def _check_arrays(
-    row_start: NDArray[np.int64], columns: NDArray[np.int32], values: NDArray[np.float32], num_features: int
-) -> None:
-    """Raises DataError if the arrays are not those of compressed sparse rows."""
-    arrays: dict[str, tuple[NDArray[Any], type]] = {
-        "row_start": (row_start, np.int64),
-        "columns": (columns, np.int32),
-        "values": (values, np.float32),
-    }
-    for name, (array, dtype) in arrays.items():
-        if array.ndim != 1 or array.dtype != dtype:
-            raise DataError(
-                f"{name} has the dtype {array.dtype} and the shape {array.shape}; it must be one-dimensional "
-                f"{np.dtype(dtype)}."
-            )
-    if (
-        not len(row_start)
-        or row_start[0] != 0
-        or row_start[-1] != len(columns)
-        or (np.diff(row_start) < 0).any()
-    ):
-        raise DataError(
-            f"row_start is {np.array2string(row_start, threshold=6)}; it must start with 0, never decrease, "
-            f"and end with the number of columns, {len(columns)}."
-        )
-    if len(values) != len(columns):
-        raise DataError(f"values: {len(values)} values for {len(columns)} columns; pass one value each.")
-    for first in range(0, len(columns), _CHECKED):
-        _check_columns(row_start, columns, num_features, first)
-
-
-def _check_columns(
-    row_start: NDArray[np.int64], columns: NDArray[np.int32], num_features: int, first: int
-) -> None:
-    """Raises DataError if one of the columns from `first` on is out of bounds or not ascending in its row."""
-    part = columns[max(first - 1, 0) : first + _CHECKED]
-    begin = max(first - 1, 0)
-    wrong = part.view(np.uint32) >= num_features  # negative numbers as well
-    repeated = np.empty(len(part), dtype=np.bool_)
-    repeated[0] = False
-    np.less_equal(part[1:], part[:-1], out=repeated[1:])
-    starts = row_start[np.searchsorted(row_start, begin) : np.searchsorted(row_start, begin + len(part))]
-    repeated[starts - begin] = False
-    wrong |= repeated
-    if wrong.any():
-        place = begin + int(wrong.argmax())
-        row = int(np.searchsorted(row_start, place, side="right")) - 1
-        raise DataError(
-            f"columns[{place}] is {columns[place]}, in row {row}; the columns of a row must be ascending, "
-            f"from 0 to {num_features - 1}."
-        )
 
 
 # ---- Segments: the rows of features as segments of equal adjacent cells, the same for an array and for

@@ -45,8 +45,6 @@ from ltrbench.data.features import (
     CheckedFeatures,
     SparseRows,
     array_in_file,
-    fits_on_disk,
-    on_disk_remedy,
 )
 from ltrbench.data.letor_lines import (
     MAX_FEATURES,
@@ -665,7 +663,7 @@ def allocate(
             f"data.num_features={width}) to accept the size."
         )
     available, shape = available_bytes(), (total.num_documents, width)
-    in_file = scratch is not None and not sparse and num_bytes > available and fits_on_disk(scratch, shape)
+    in_file = scratch is not None and not sparse and num_bytes > available
     if num_bytes - in_file * 4 * math.prod(shape) > available:
         raise DataError(
             f"{_need(sizes, total, width, num_bytes, form, sparse)}, but only {available / 1e9:.1f} GB are "
@@ -710,7 +708,7 @@ def _remedy(total: Counts, width: int, form: LineFormat, sparse: bool, scratch: 
     )
     only_stored = "" if sparse else only_stored
     smaller = "use a machine or a container with more memory, fewer documents or fewer features."
-    on_disk = "" if sparse else f"{on_disk_remedy((total.num_documents, width), scratch)}; or "
+    on_disk = "" if sparse else "build a store with `python -m ltrbench data build`, or set data.cache=DIR; or "
     remedy = f"{only_stored}{on_disk}{smaller}"
     return f"The indices of other lines are of the same size. {remedy[0].upper()}{remedy[1:]}"
 

@@ -29,8 +29,7 @@ from ltrbench.data.splits import (
     split_queries,
     take_fold,
 )
-from ltrbench.data.store import read_store
-from ltrbench.data.store_writing import AUTO, NONE, cache_folder, read_cached
+from ltrbench.data.store import AUTO, NONE, cache_folder, read_cached, read_store
 from ltrbench.data.tables import SPLIT_ROLES, SplitColumns, read_split_columns, read_table
 from ltrbench.errors import ConfigError, DataError, require, require_choice
 

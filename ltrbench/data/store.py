@@ -1,30 +1,44 @@
-"""One array of a store: a .npy file whose header and size follow from its dtype and its shape.
+"""Stores: data sets as folders of arrays, which are opened instead of parsed, and a cache of parsed files.
 
-`np.load` reads these files. This module does not parse their headers: it compares them with the only valid
-one, so that a damaged header cannot request memory or a wrong shape.
+    STORE/manifest.json              what is in the store, with the checksum of every array and of itself
+    STORE/shard-00000/features.npy   arrays of the documents of some queries, which `numpy.load` reads
+
+Dense features stay on the disk and are read by blocks; all other arrays are read into memory.
+
+manifest  `Manifest` and its parts
+arrays    `ArrayFile`: one .npy file; `StoredRows`: the features of a shard, as a matrix
+reading   `read_store`, `problems_of`
+writing   `write_store`
+cache     `read_cached`: the store of each file that was read, found by the content of the file
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import functools
 import hashlib
+import itertools
 import json
+import logging
 import math
 import mmap
 import os
-import re
+import reprlib
+import secrets
+import shutil
 import socket
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import TypedDict
+from pydantic import BaseModel, Field, ValidationError
 
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.features import (
@@ -33,133 +47,17 @@ from ltrbench.data.features import (
     FeatureMatrix,
     SparseRows,
     StackedRows,
-    joined_rows,
+    csr_of,
+    is_sparse,
+    require_memory,
     row_blocks,
     rows_in_order,
+    take_rows,
 )
-from ltrbench.errors import DataError, ResultError, did_you_mean
-from ltrbench.measure import available_bytes, available_cores
-from ltrbench.shapes import Features, QueryStart
-from ltrbench.untrusted import MOST_JSON_BYTES, Count, Must, check_regular, read_json, validation_error
-
-REBUILD = "Build the store again with `python -m ltrbench data build`, or copy it again"
-"""Remedy for a damaged store."""
-
-HEADER_BYTES = 128  # a multiple of 64, as numpy aligns the values
-_MAGIC = b"\x93NUMPY\x01\x00"
-_PART_BYTES = 1 << 20  # read at a time, so that memory does not contain the array
-
-
-def write_array(path: Path, blocks: Iterable[NDArray[Any]], dtype: np.dtype[Any]) -> str:
-    """Writes blocks of rows, at least one, one below the other, and returns the checksum of their values."""
-    digest = hashlib.sha256()
-    num_rows, of_row = 0, None
-    with path.open("wb") as file:
-        file.write(bytes(HEADER_BYTES))  # the header has the number of rows, which is known at the end
-        for block in blocks:
-            values = np.ascontiguousarray(block, dtype=dtype)
-            num_rows, of_row = num_rows + len(values), values.shape[1:]
-            content = values.view(np.uint8).data
-            digest.update(content)
-            file.write(content)
-        if of_row is None:
-            raise ValueError(f"{path}: there are no blocks")
-        file.seek(0)
-        file.write(_header(dtype, (num_rows, *of_row)))
-    return digest.hexdigest()
-
-
-def map_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Returns a read-only array of a file, whose values the system loads when they are used.
-
-    Raises:
-        DataError: The file does not contain an array of this dtype and shape.
-    """
-    _check_size(path, dtype, shape)
-    try:
-        with path.open("rb") as file:
-            begin = file.read(HEADER_BYTES)
-        if begin != _header(dtype, shape):
-            raise DataError(
-                f"{path}: the header is not that of an array of {dtype} of the shape {shape}, which the "
-                f"manifest describes. {REBUILD}."
-            )
-        return np.asarray(np.memmap(path, dtype=dtype, mode="r", offset=HEADER_BYTES, shape=shape))
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error) from None
-
-
-def read_values(path: Path, values: NDArray[Any]) -> None:
-    """Reads all values of a file into an array, faster than a copy of a mapped file.
-
-    Raises:
-        DataError: The file cannot be read, or has fewer values.
-    """
-    try:
-        with path.open("rb") as file:
-            file.seek(HEADER_BYTES)
-            count = file.readinto(values.view(np.uint8).data)
-    except OSError as error:
-        raise unreadable(path, error) from None
-    if count < values.nbytes:
-        raise DataError(f"{path}: the file has become shorter since it was checked. {REBUILD}.")
-
-
-def check_values(
-    path: Path, checksum: str, check: Callable[[int, memoryview], None] = lambda _, part: None
-) -> None:
-    """Raises DataError if the values in a file do not have this checksum.
-
-    Args:
-        check: called with the parts of the values, each a whole number of values, and the place of the first
-            byte of the part.
-    """
-    digest, place = hashlib.sha256(), 0
-    try:
-        # Read, not mapped: mapped pages would count as memory of this process.
-        with path.open("rb") as file:
-            file.seek(HEADER_BYTES)
-            buffer = memoryview(bytearray(_PART_BYTES))
-            while count := file.readinto(buffer):
-                digest.update(buffer[:count])
-                check(place, buffer[:count])
-                place += count
-    except OSError as error:
-        raise unreadable(path, error) from None
-    if digest.hexdigest() != checksum:
-        raise DataError(
-            f"{path}: the values have the checksum {digest.hexdigest()[:16]}..., but the manifest has "
-            f"{checksum[:16]}...: the file is damaged. {REBUILD}."
-        )
-
-
-def unreadable(path: Path, error: OSError | ValueError) -> DataError:
-    """Returns the error for a file that the system cannot read."""
-    reason = getattr(error, "strerror", None) or str(error)
-    return DataError(f"{path}: the file cannot be read ({reason}). {REBUILD}.")
-
-
-def _check_size(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-    expected = HEADER_BYTES + math.prod(shape) * dtype.itemsize
-    try:
-        size = check_regular(path, REBUILD)
-    except ResultError as error:
-        raise DataError(str(error)) from None
-    if size != expected:
-        raise DataError(
-            f"{path}: the file has {size:,} bytes, but an array of {dtype} of the shape {shape} has "
-            f"{expected:,}. {REBUILD}."
-        )
-
-
-def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': {shape}, }}".encode()
-    length = HEADER_BYTES - len(_MAGIC) - 2
-    return _MAGIC + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
-
-
-# ---- manifest.json: what is in a store, the checksum of every array, and a checksum of the manifest
-# itself.
+from ltrbench.disk import DISK_REMEDIES, delete_abandoned, flush
+from ltrbench.errors import DataError, did_you_mean
+from ltrbench.measure import available_cores
+from ltrbench.shapes import Features
 
 MANIFEST_FILE = "manifest.json"
 STORE_FORMAT = 3
@@ -175,15 +73,13 @@ ARRAY_DTYPES = {
     "row_start": "<i8",
     "columns": "<i4",
     "values": "<f4",
-    "labels": "<f8",
     "query_start": "<i8",
-    "query_ids": "bytes",
-    "document_ids": "bytes",
+    "labels": "<f8",
     "weights": "<f8",
     "positions": "<i8",
     "file_rows": "<i8",
 }
-"""Name of an array -> its dtype; "bytes" stands for |S1, |S2, ..."""
+"""Name of an array -> its dtype; `query_ids` and `document_ids` are bytes."""
 
 DENSE_ARRAYS = ("features",)
 SPARSE_ARRAYS = ("row_start", "columns", "values")
@@ -191,58 +87,71 @@ SPARSE_ARRAYS = ("row_start", "columns", "values")
 
 REQUIRED_ARRAYS = ("labels", "query_start", "query_ids")
 
-ABSENT = ("0", "-0", "nan")
-"""Values of the cells that sparse features do not store."""
-
-_BYTES = re.compile(r"\|S[1-9][0-9]{0,8}")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-_PLACE = "manifest"
-
-Positive = Annotated[Count, Must("1 or more", lambda number: number > 0)]
-Absent = Annotated[str, Must(" or ".join(ABSENT), lambda text: text in ABSENT)]
-NumValues = Annotated[int, Must("0 or more", lambda number: number >= 0)]
-Sha256 = Annotated[str, Must("a SHA-256 checksum", lambda text: _DIGEST.fullmatch(text) is not None)]
+_REBUILD = "Build the store again with `python -m ltrbench data build`, or copy it again"
 
 
-class ArrayRecord(TypedDict):
+class StoreError(DataError):
+    """Folder that is not a store, or a store that is damaged or of another version."""
+
+
+def _damaged(path: Path, reason: object) -> StoreError:
+    return StoreError(f"{path}: the store is damaged, or of another version ({reason}). {_REBUILD}.")
+
+
+# ---- manifest.json
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+class ArrayRecord(BaseModel):
     """One array of a shard; its shape follows from the counts."""
 
     dtype: str
-    sha256: Sha256
+    sha256: str
 
 
-class ShardRecord(TypedDict):
+class ShardRecord(BaseModel):
     """One shard."""
 
     documents: Positive
     queries: Positive
-    values: NumValues  # number of stored values of sparse features; 0 for dense features
-    arrays: Mapping[str, ArrayRecord]
+    values: int  # number of stored values of sparse features; 0 for dense features
+    arrays: dict[str, ArrayRecord]
 
 
-class StoredFile(TypedDict):
+class StoredFile(BaseModel):
     """A file from which a store was built."""
 
     path: str
-    bytes: Annotated[int, Must("0 or more", lambda number: number >= 0)]
-    sha256: Sha256
+    bytes: int
+    sha256: str
 
 
-class Manifest(TypedDict):
+class Manifest(BaseModel):
     """The content of manifest.json."""
 
-    format: Positive
+    format: Annotated[int, Field(ge=STORE_FORMAT, le=STORE_FORMAT)] = STORE_FORMAT
     ltrbench: str  # version of the package that wrote the store
     num_features: Positive
-    feature_names: Sequence[str]
-    absent: Absent | None  # value of the cells that sparse features do not store; None: dense features
+    feature_names: list[str]
+    absent: Literal["0", "-0", "nan"] | None  # value of the cells that are not stored; None: dense features
     documents: Positive
     queries: Positive
     fingerprint: str  # of the whole data set
-    sources: Sequence[StoredFile]
-    reading: Mapping[str, Any]  # options with which the sources were read
-    shards: Sequence[ShardRecord]
-    checksum: str  # of all other values of the manifest; see `checksum_of`
+    sources: list[StoredFile]
+    reading: dict[str, Any]  # options with which the sources were read
+    shards: list[ShardRecord]
+    checksum: str = ""  # of all other values of the manifest
+
+    def checksum_of_content(self) -> str:
+        """Returns the SHA-256 checksum of the manifest without its own checksum."""
+        content = self.model_dump(exclude={"checksum"})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def feature_arrays(self) -> tuple[str, ...]:
+        """Names of the arrays that contain the features."""
+        return DENSE_ARRAYS if self.absent is None else SPARSE_ARRAYS
 
 
 def is_store(path: Path) -> bool:
@@ -250,30 +159,10 @@ def is_store(path: Path) -> bool:
     return (path / MANIFEST_FILE).is_file()
 
 
-def shard_folder(store: Path, number: int) -> Path:
-    """Returns the folder of a shard, numbered from 0."""
-    return store / f"shard-{number:05d}"
-
-
-def checksum_of(manifest: Mapping[str, Any]) -> str:
-    """Returns the SHA-256 checksum of a manifest without its own checksum."""
-    covered = {key: value for key, value in manifest.items() if key != "checksum"}
-    return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()
-
-
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Writes manifest.json with its checksum.
-
-    Raises:
-        DataError: It would be too large to be read again.
-    """
-    manifest["checksum"] = checksum_of(manifest)
-    text = json.dumps(manifest, indent=1, allow_nan=False) + "\n"
-    if len(text) > MOST_JSON_BYTES:
-        raise DataError(
-            f"{folder / MANIFEST_FILE} would have {len(text):,} bytes; the maximum is {MOST_JSON_BYTES:,}. "
-            "Shorten the feature names, or build larger shards with --shard-mb."
-        )
+    """Writes manifest.json with its checksum."""
+    manifest.checksum = manifest.checksum_of_content()
+    text = json.dumps(manifest.model_dump(), indent=1, allow_nan=False) + "\n"
     (folder / MANIFEST_FILE).write_text(text, encoding="ascii")
 
 
@@ -281,113 +170,89 @@ def read_manifest(store: Path) -> Manifest:
     """Reads and checks the manifest of a store.
 
     Raises:
-        DataError: The folder is not a store, or its manifest is damaged or of a later version.
+        StoreError: The folder is not a store, or its manifest is damaged or of another version.
     """
     path = store / MANIFEST_FILE
-    if not store.is_dir() or not path.exists():
-        raise DataError(
+    if not path.is_file():
+        raise StoreError(
             f"{store}: this is not a store, because {MANIFEST_FILE} is missing. Check the path, or build the "
             "store with `python -m ltrbench data build`."
         )
     try:
-        manifest = read_json(path, REBUILD)
-    except ResultError as error:
-        raise DataError(str(error)) from None
-    _check_format(path, manifest)
-    wrong = validation_error(manifest, Manifest, _PLACE) or _inconsistency(manifest) or _damage(manifest)
-    if wrong is not None:
-        raise DataError(f"{path}: {wrong}. {REBUILD}.")
-    checked: Manifest = manifest
-    return checked
+        manifest = Manifest.model_validate(json.loads(path.read_bytes()))
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        key = ".".join(map(str, wrong["loc"]))
+        raise _damaged(path, f"{key} is {reprlib.repr(wrong['input'])}: {wrong['msg']}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(path, error) from None
+    if manifest.checksum != manifest.checksum_of_content():
+        raise _damaged(path, "its checksum is wrong: the file was changed")
+    return manifest
 
 
-def _check_format(path: Path, manifest: Any) -> None:
-    version = manifest.get("format") if isinstance(manifest, dict) else None
-    if isinstance(version, int) and version != STORE_FORMAT:
-        update = "Update ltrbench, or build" if version > STORE_FORMAT else "Build"
-        raise DataError(
-            f"{path}: the store has format {version}, but this version of ltrbench reads format "
-            f"{STORE_FORMAT}. {update} the store again from its sources with `python -m ltrbench data build`."
-        )
+# ---- Arrays of a shard: .npy files, whose header and size follow from dtype and shape.
+
+HEADER_BYTES = 128  # a multiple of 64, as numpy aligns the values
+_MAGIC = b"\x93NUMPY\x01\x00"
+_PART_BYTES = 1 << 20  # read at a time, so that memory does not contain the array
 
 
-def feature_arrays(manifest: Manifest) -> tuple[str, ...]:
-    """Returns the names of the arrays that contain the features."""
-    return DENSE_ARRAYS if manifest["absent"] is None else SPARSE_ARRAYS
+@dataclass(frozen=True)
+class ArrayFile:
+    """One array of a store."""
 
+    path: Path
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    sha256: str = ""  # checksum of the values
 
-def bytes_of_features(manifest: Manifest) -> int:
-    """Returns the size of the arrays that contain the features."""
-    return sum(
-        math.prod(shape_of(name, shard, manifest["num_features"])) * dtype_of(shard, name).itemsize
-        for shard in manifest["shards"]
-        for name in feature_arrays(manifest)
-    )
+    @property
+    def num_bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
 
+    @property
+    def header(self) -> bytes:
+        text = f"{{'descr': '{self.dtype.str}', 'fortran_order': False, 'shape': {self.shape}, }}".encode()
+        length = HEADER_BYTES - len(_MAGIC) - 2
+        return _MAGIC + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
 
-def shape_of(name: str, shard: ShardRecord, num_features: int) -> tuple[int, ...]:
-    """Returns the shape of an array of a shard."""
-    if name == "features":
-        return shard["documents"], num_features
-    if name in ("columns", "values"):
-        return (shard["values"],)
-    if name == "row_start":
-        return (shard["documents"] + 1,)
-    if name == "query_start":
-        return (shard["queries"] + 1,)
-    return (shard["queries"] if name == "query_ids" else shard["documents"],)
+    def write(self, blocks: Iterable[NDArray[Any]]) -> ArrayRecord:
+        """Writes blocks of rows, one below the other."""
+        digest = hashlib.sha256()
+        with self.path.open("wb") as file:
+            file.write(self.header)
+            for block in blocks:
+                content = np.ascontiguousarray(block, dtype=self.dtype).view(np.uint8).data
+                digest.update(content)
+                file.write(content)
+        return ArrayRecord(dtype=self.dtype.str, sha256=digest.hexdigest())
 
+    def check(self) -> None:
+        """Raises StoreError if the file does not have this header, this size and this checksum."""
+        digest, size = hashlib.sha256(), 0
+        try:
+            # Read, not mapped: mapped pages would count as memory of this process.
+            with self.path.open("rb") as file:
+                header = file.read(HEADER_BYTES)
+                buffer = memoryview(bytearray(_PART_BYTES))
+                while count := file.readinto(buffer):
+                    digest.update(buffer[:count])
+                    size += count
+        except OSError as error:
+            raise _damaged(self.path, error.strerror) from None
+        if header != self.header or size != self.num_bytes:
+            raise _damaged(self.path, f"it is not an array of {self.dtype} of the shape {self.shape}")
+        if digest.hexdigest() != self.sha256:
+            raise _damaged(self.path, "its values do not have the checksum of the manifest")
 
-def dtype_of(shard: ShardRecord, name: str) -> np.dtype[Any]:
-    """Returns the dtype of an array of a shard."""
-    return np.dtype(shard["arrays"][name]["dtype"])
-
-
-def _inconsistency(manifest: Manifest) -> str | None:
-    """Returns why the values of a manifest contradict each other; None if they do not."""
-    names, shards = manifest["feature_names"], manifest["shards"]
-    if len(names) != manifest["num_features"]:
-        return f"feature_names has {len(names)} names, but num_features is {manifest['num_features']}"
-    for count in ("documents", "queries"):
-        total = sum(shard[count] for shard in shards)
-        if total != manifest[count]:
-            return f"{count} is {manifest[count]}, but the shards have {total}"
-    return next((wrong for n in range(len(shards)) if (wrong := _wrong_shard(manifest, n))), None)
-
-
-def _damage(manifest: Manifest) -> str | None:
-    if manifest["checksum"] == (actual := checksum_of(manifest)):
-        return None
-    return f"checksum is {manifest['checksum'][:16]!r}, not {actual[:16]!r}: the file was changed"
-
-
-def _wrong_shard(manifest: Manifest, number: int) -> str | None:
-    shards = manifest["shards"]
-    shard, place = shards[number], f"shards[{number}]"
-    arrays = shard["arrays"]
-    required = {*feature_arrays(manifest), *REQUIRED_ARRAYS}
-    allowed = required | (ARRAY_DTYPES.keys() - {*DENSE_ARRAYS, *SPARSE_ARRAYS})
-    if not required <= arrays.keys() <= allowed or arrays.keys() != shards[0]["arrays"].keys():
-        return f"{place} has the arrays {list(arrays)}, which are not those of a shard of this store"
-    if shard["queries"] > shard["documents"]:
-        return f"{place} has {shard['queries']} queries, but {shard['documents']} documents"
-    for name, array in arrays.items():
-        expected = ARRAY_DTYPES[name]
-        if not (_BYTES.fullmatch(array["dtype"]) if expected == "bytes" else array["dtype"] == expected):
-            return f"{place}: the dtype of {name} is {array['dtype'][:20]!r}; {expected} was expected"
-    return None
-
-
-# ---- Ids as UTF-8 bytes of a fixed width, a quarter of the size of NumPy's text.
-
-BYTES_PER_CHARACTER = 4
-"""Of NumPy's text."""
-
-_ASCII = 128
+    def read(self) -> NDArray[Any]:
+        """Returns the values of a one-dimensional array."""
+        return np.fromfile(self.path, self.dtype, offset=HEADER_BYTES)
 
 
 def encoded(name: str, ids: NDArray[np.str_]) -> NDArray[np.bytes_]:
-    """Returns the (n,) ids as bytes, n at least 1.
+    """Returns the (n,) ids as UTF-8 bytes of a fixed width, a quarter of the size of NumPy's text.
 
     Raises:
         DataError: An id has a character that is not valid text.
@@ -396,10 +261,10 @@ def encoded(name: str, ids: NDArray[np.str_]) -> NDArray[np.bytes_]:
     [b'7', b'zw\\xc3\\xb6lf']
     """
     width = max(int(np.char.str_len(ids).max()), 1)
-    codes = _codes(ids.astype(f"U{width}"), np.uint32)
-    if (codes < _ASCII).all():
-        narrow: NDArray[np.bytes_] = codes.astype(np.uint8).view(f"S{width}").reshape(-1)
-        return narrow
+    try:
+        return ids.astype(f"S{width}")  # ASCII only, in a tenth of the time
+    except UnicodeEncodeError:
+        pass
     try:
         return np.char.encode(ids, "utf-8")
     except UnicodeEncodeError as error:
@@ -408,155 +273,85 @@ def encoded(name: str, ids: NDArray[np.str_]) -> NDArray[np.bytes_]:
         ) from None
 
 
-def decoded(name: str, ids: NDArray[Any]) -> NDArray[np.str_]:
+def decoded(ids: NDArray[np.bytes_]) -> NDArray[np.str_]:
     """Returns the (n,) ids as text.
 
-    Raises:
-        DataError: An id is not UTF-8.
-
-    >>> decoded("query_ids", encoded("query_ids", np.array(["7", "zwölf"]))).tolist()
+    >>> decoded(encoded("query_ids", np.array(["7", "zwölf"]))).tolist()
     ['7', 'zwölf']
     """
-    codes = _codes(ids, np.uint8)
-    if (codes < _ASCII).all():
-        wide: NDArray[np.str_] = codes.astype(np.uint32).view(f"U{ids.dtype.itemsize}").reshape(-1)
-        return wide
     try:
+        return ids.astype(np.str_)
+    except UnicodeDecodeError:
         return np.char.decode(ids, "utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{name}: the id {bytes(error.object)!r} is not UTF-8.") from None
-
-
-def _codes(ids: NDArray[Any], unit: type[np.unsignedinteger[Any]]) -> NDArray[Any]:
-    """Returns the (n, width) characters or bytes of ids."""
-    return np.ascontiguousarray(ids).view(unit).reshape(len(ids), -1)
-
-
-# ---- StoredRows: the features of one shard, read from its file by blocks.
-#
-# Blocks are read, not mapped: mapped pages count as memory of the process until the system needs them, and
-# a mapped file that another process cuts off would kill this process. Single rows are gathered from a map,
-# whose pages are given back afterwards.
-#
-# Pickled rows are a reference: the path, the shape, and the checksum that the manifest has. A process that
-# opens the reference, perhaps on another machine, compares the size of the file and the checksum in the
-# manifest there; it does not read the values.
 
 
 class StoredRows(FeatureMatrix):
-    """Features of a file, (n, F).
+    """Features of a shard, (n, F), read from their file by blocks.
 
-    The file stays open, so that the rows can be read even if the store is deleted meanwhile.
+    Blocks are read, not mapped: mapped pages count as memory of the process until the system needs them.
+    Single rows are gathered from a map, whose pages are given back afterwards. The file stays open, so that
+    the rows can be read even if the store is deleted meanwhile.
 
-    Args:
-        checksum: the checksum of the values in the manifest; None: the rows belong to no store.
-
-    Raises:
-        DataError: The file does not contain a float32 array of this shape.
+    Pickled rows are a reference: another process, perhaps on another machine, opens the same path, and
+    compares the checksum in the manifest there.
     """
 
-    def __init__(self, path: Path, shape: tuple[int, int], checksum: str | None = None) -> None:
-        self.path = path
-        self._shape, self._checksum = shape, checksum
-        self._mapped = map_array(path, self.dtype, shape)
-        try:
-            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise unreadable(path, error) from None
-        weakref.finalize(self, os.close, self._file)
+    def __init__(self, file: ArrayFile) -> None:
+        self.file = file
+        self._handle = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, self._handle)
+        self._pages = mmap.mmap(self._handle, HEADER_BYTES + file.num_bytes, access=mmap.ACCESS_READ)
+        self._mapped: Features = np.ndarray(file.shape, file.dtype, self._pages, HEADER_BYTES)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The process that opens the reference may have another current folder.
-        return _opened, (self.path.absolute(), self._shape, self._checksum)
+        return _opened, (self.file.path.absolute(), self.file.sha256)
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self._shape
+        return cast(tuple[int, int], self.file.shape)
 
     def rows(self, start: int, stop: int) -> Features:
-        block = np.empty((stop - start, self._shape[1]), dtype=self.dtype)
-        left, place = block.reshape(-1).view(np.uint8).data, HEADER_BYTES + start * self._bytes_of_row
+        block = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
+        left = block.reshape(-1).view(np.uint8).data
+        place = HEADER_BYTES + start * self.shape[1] * self.dtype.itemsize
         while left:
-            try:
-                count = os.preadv(self._file, [left], place)
-            except OSError as error:
-                raise unreadable(self.path, error) from None
+            count = os.preadv(self._handle, [left], place)
             if count == 0:
-                raise DataError(f"{self.path}: the file has become shorter since it was opened. {REBUILD}.")
+                raise _damaged(self.file.path, "the file has become shorter since it was opened")
             left, place = left[count:], place + count
         return block
 
     def gather(self, rows: NDArray[np.int64]) -> Features:
         gathered: Features = self._mapped.take(rows, axis=0)
-        base = self._mapped.base
-        while isinstance(base, np.ndarray):
-            base = base.base
-        if isinstance(base, mmap.mmap):
-            base.madvise(mmap.MADV_DONTNEED)
+        self._pages.madvise(mmap.MADV_DONTNEED)
         return gathered
 
     def arrays(self) -> Iterator[NDArray[Any]]:
         """Yields nothing: no array of the features is in memory."""
         return iter(())
 
-    @property
-    def _bytes_of_row(self) -> int:
-        return self._shape[1] * self.dtype.itemsize
 
-
-def _opened(path: Path, shape: tuple[int, int], checksum: str | None) -> StoredRows:
+def _opened(path: Path, checksum: str) -> StoredRows:
     """Opens pickled rows.
 
     Raises:
-        DataError: The file is missing or differs from the pickled one.
+        StoreError: The store is missing here, or is another one.
     """
+    store = path.parent.parent
     try:
-        if checksum is not None:
-            _check_manifest(path, checksum)
-        return StoredRows(path, shape, checksum)
-    except DataError as error:
-        raise DataError(
+        files = [shard.file("features") for shard in shards_of(store, read_manifest(store))]
+        file = next((file for file in files if (file.path, file.sha256) == (path, checksum)), None)
+        if file is None:
+            raise StoreError(f"{path} does not have the checksum {checksum[:16]}...; it was built again.")
+        return StoredRows(file)
+    except (StoreError, OSError) as error:
+        raise StoreError(
             f"host {socket.gethostname()}: the store of the features cannot be used here: {error} The folder "
-            f"{path.parent.parent} must be visible under the same path, with the same content, on every "
-            "worker."
+            f"{store} must be visible under the same path, with the same content, on every worker."
         ) from None
 
 
-def _check_manifest(path: Path, checksum: str) -> None:
-    """Raises DataError if the manifest of the store does not have the checksum for the features of a file."""
-    store = path.parent.parent
-    manifest = store / MANIFEST_FILE
-    modified = manifest.stat().st_mtime_ns if manifest.is_file() else 0
-    here = _checksums(store, modified).get(path.parent)
-    if here != checksum:
-        listed = "no such features" if here is None else f"{here[:16]}..."
-        raise DataError(
-            f"{path}: the checksum of the features was {checksum[:16]}..., but {manifest} has {listed}: "
-            "the store was built again, or is another one."
-        )
-
-
-@functools.lru_cache(maxsize=16)
-def _checksums(store: Path, modified: int) -> dict[Path, str]:
-    """Returns folder of a shard -> checksum of its features; a store has many shards and one manifest.
-
-    Args:
-        modified: time of the last change of the manifest, which makes a later version another entry.
-    """
-    records = read_manifest(store)["shards"]
-    return {
-        shard_folder(store, number): record["arrays"]["features"]["sha256"]
-        for number, record in enumerate(records)
-        if "features" in record["arrays"]
-    }
-
-
-# ---- Reads stores into a RankingDataset: dense features stay on the disk, other arrays are read into
-# memory.
-
-
-class StoreMemoryError(DataError):
-    """What a store needs in memory does not fit."""
+# ---- Reads stores into a RankingDataset.
 
 
 @dataclass(frozen=True)
@@ -567,58 +362,35 @@ class Shard:
     folder: Path
     record: ShardRecord
     num_features: int
-    absent: float | None  # value of the cells that are not stored; None: the features are dense
 
-    def path(self, name: str) -> Path:
-        return self.folder / f"{name}.npy"
+    def file(self, name: str) -> ArrayFile:
+        record = self.record.arrays[name]
+        documents, queries, values = self.record.documents, self.record.queries, self.record.values
+        shapes: dict[str, tuple[int, ...]] = {
+            "features": (documents, self.num_features),
+            "row_start": (documents + 1,),
+            "columns": (values,),
+            "values": (values,),
+            "query_start": (queries + 1,),
+            "query_ids": (queries,),
+        }
+        shape = shapes.get(name, (documents,))
+        return ArrayFile(self.folder / f"{name}.npy", np.dtype(record.dtype), shape, record.sha256)
 
-    def array(self, name: str) -> NDArray[Any]:
-        """Returns an array of the shard, memory-mapped; its values are not checked."""
-        shape = shape_of(name, self.record, self.num_features)
-        return map_array(self.path(name), dtype_of(self.record, name), shape)
+    def files(self) -> list[ArrayFile]:
+        return [self.file(name) for name in self.record.arrays]
 
-    def check(self, name: str) -> None:
-        """Raises DataError if an array does not have the values that the manifest describes, or if features
-        are infinite."""
-        self.array(name)
-        checksum = self.record["arrays"][name]["sha256"]
-        if name in ("features", "values"):
-            check_values(self.path(name), checksum, partial(self._check_finite, name))
-        else:
-            check_values(self.path(name), checksum)
 
-    def _check_finite(self, name: str, place: int, part: memoryview) -> None:
-        infinite = np.flatnonzero(np.isinf(np.frombuffer(part, ARRAY_DTYPES[name])))
-        if infinite.size:
-            number = place // 4 + int(infinite[0])
-            row, column = divmod(number, self.num_features)
-            where = f"row {row}, column {column}" if name == "features" else f"value {number}"
-            raise DataError(
-                f"{self.path(name)}: {where} is infinite (inf); features must be finite or NaN. {REBUILD}."
-            )
+def shards_of(store: Path, manifest: Manifest) -> list[Shard]:
+    """Returns the shards of a store, in order."""
+    return [
+        Shard(store, _shard_folder(store, number), record, manifest.num_features)
+        for number, record in enumerate(manifest.shards)
+    ]
 
-    def features(self) -> StoredRows | SparseRows:
-        """Returns the features of the shard, which stay on the disk.
 
-        Raises:
-            DataError: The arrays of sparse features do not form rows.
-        """
-        if self.absent is None:
-            shape = self.record["documents"], self.num_features
-            return StoredRows(self.path("features"), shape, self.record["arrays"]["features"]["sha256"])
-        return self.sparse_rows([self.array(name) for name in SPARSE_ARRAYS], self.absent)
-
-    def sparse_rows(self, arrays: Sequence[NDArray[Any]], absent: float) -> SparseRows:
-        """Returns the features of the shard, given the values of SPARSE_ARRAYS.
-
-        Raises:
-            DataError: They do not form rows.
-        """
-        row_start, columns, values = arrays
-        try:
-            return SparseRows(row_start, columns, values, self.num_features, absent)
-        except DataError as error:
-            raise DataError(f"{self.folder}: {error} {REBUILD}.") from None
+def _shard_folder(store: Path, number: int) -> Path:
+    return store / f"shard-{number:05d}"
 
 
 def read_store(
@@ -644,7 +416,7 @@ def read_store(
     stores = [Path(path)] if isinstance(path, (str, Path)) else [Path(store) for store in path]
     manifests = [read_manifest(store) for store in stores]
     _check_alike(stores, manifests)
-    names = tuple(manifests[0]["feature_names"])
+    names = tuple(manifests[0].feature_names)
     if num_features is not None and num_features != len(names):
         raise DataError(
             f"{stores[0]}: the store has {len(names)} features, but {num_features} were expected. Build it "
@@ -652,15 +424,21 @@ def read_store(
         )
     columns = None if feature_names is None else _columns(names, tuple(feature_names), stores[0])
     shards = [shard for pair in zip(stores, manifests, strict=True) for shard in shards_of(*pair)]
-    _check_values(shards)
-    _check_memory(shards, columns)
-    dataset = dataset_of(shards, names, columns, in_memory=True)
+    with ThreadPoolExecutor(available_cores()) as threads:  # hashing takes most of the time
+        list(threads.map(ArrayFile.check, [file for shard in shards for file in shard.files()]))
+    _require_memory(shards, columns)
+    dataset = dataset_of(shards, manifests[0], columns)
     if len(stores) == 1 and columns is None:
         # Computed when the store was written, from the arrays with these checksums. `data check` computes it
         # again.
-        vars(dataset)["fingerprint"] = manifests[0]["fingerprint"]
-    if whole_labels:
-        _check_whole(dataset, stores[0])
+        vars(dataset)["fingerprint"] = manifests[0].fingerprint
+    if whole_labels and not dataset.has_whole_labels:
+        row = int(np.flatnonzero(dataset.labels != np.floor(dataset.labels))[0])
+        raise DataError(
+            f"{stores[0]}: the label of document {row} is {dataset.labels[row]:g}. The default gain "
+            "2^label - 1 needs whole numbers; set whole_labels=false (in a run data.whole_labels=false) to "
+            "read other labels."
+        )
     return dataset
 
 
@@ -687,211 +465,133 @@ def read_store_features(
     return cast(Features, rows_in_order(dataset.features, rows))
 
 
-def shards_of(store: Path, manifest: Manifest) -> list[Shard]:
-    """Returns the shards of a store, in order."""
-    absent = None if manifest["absent"] is None else float(manifest["absent"])
-    return [
-        Shard(store, shard_folder(store, number), record, manifest["num_features"], absent)
-        for number, record in enumerate(manifest["shards"])
-    ]
+def problems_of(store: Path) -> list[str]:
+    """Returns one paragraph for each problem of a store: its manifest, its arrays, and its fingerprint."""
+    problems = []
+    try:
+        manifest = read_manifest(store)
+    except StoreError as error:
+        return [str(error)]
+    shards = shards_of(store, manifest)
+    for file in itertools.chain.from_iterable(shard.files() for shard in shards):
+        try:
+            file.check()
+        except StoreError as error:
+            problems.append(str(error))
+    if not problems and (actual := dataset_of(shards, manifest).fingerprint) != manifest.fingerprint:
+        wrong = f"fingerprint is {manifest.fingerprint}, but that of the arrays is {actual}"
+        problems.append(str(_damaged(store / MANIFEST_FILE, wrong)))
+    return problems
 
 
 def dataset_of(
-    shards: Sequence[Shard],
-    feature_names: Sequence[str],
-    columns: Sequence[int] | None = None,
-    *,
-    in_memory: bool = False,
+    shards: Sequence[Shard], manifest: Manifest, columns: Sequence[int] | None = None
 ) -> RankingDataset:
-    """Returns the documents of shards as one data set.
-
-    The caller has compared the arrays with their checksums, which also finds infinite features.
+    """Returns the documents of shards, which have been checked, as one data set.
 
     Args:
+        manifest: that of the store, or of the first of several stores.
         columns: features to copy into memory, in this order; None: all, in the order of the store.
-        in_memory: whether to read sparse features into memory, as backends need them.
-
-    Raises:
-        DataError: An array is missing or has another size, or a value is invalid.
     """
-    where = _places(shards)
-    parts: dict[str, Any] = {
-        "features": CheckedFeatures(_features(shards, columns, in_memory)),
+    features: AnyFeatures
+    if manifest.absent is None:
+        parts = [StoredRows(shard.file("features")) for shard in shards]
+        features = parts[0] if len(parts) == 1 else StackedRows(parts)
+        features = features if columns is None else features[:, columns]
+    else:
+        row_start = _joined_starts([shard.file("row_start").read() for shard in shards])
+        stored: Any = {name: _joined(shards, name) for name in ("columns", "values")}
+        absent = float(manifest.absent)
+        features = SparseRows(row_start, **stored, num_features=manifest.num_features, absent=absent)
+        if columns is not None:
+            features = SparseRows.from_scipy(features.to_scipy()[:, columns], absent)
+    ids = {name: _joined(shards, name) for name in ("query_ids", "document_ids")}
+    parts_of_dataset: dict[str, Any] = {
+        "features": CheckedFeatures(features),
         "labels": _joined(shards, "labels"),
-        "query_start": _query_start(shards),
-        "query_ids": _ids(shards, "query_ids", where),
-        "document_ids": _ids(shards, "document_ids", where),
+        "query_start": _joined_starts([shard.file("query_start").read() for shard in shards]),
+        **{name: None if values is None else decoded(values) for name, values in ids.items()},
         "document_weights": _joined(shards, "weights"),
         "positions": _joined(shards, "positions"),
         "file_rows": _file_rows(shards),
     }
-    names = feature_names if columns is None else [feature_names[column] for column in columns]
+    names = manifest.feature_names
+    taken = names if columns is None else [names[column] for column in columns]
     try:
-        return RankingDataset(feature_names=tuple(names), **parts)
-    except DataError as error:
-        raise DataError(f"{where}: {error} {REBUILD}.") from None
+        return RankingDataset(feature_names=tuple(taken), **parts_of_dataset)
+    except DataError as error:  # such as a query id that two stores have
+        raise DataError(
+            f"{', '.join(dict.fromkeys(str(shard.store) for shard in shards))}: {error}"
+        ) from None
 
 
 def _joined(shards: Sequence[Shard], name: str) -> NDArray[Any] | None:
-    if name not in shards[0].record["arrays"]:
+    """Returns an array of all shards in memory; None if they do not have it."""
+    if name not in shards[0].record.arrays:
         return None
-    if ARRAY_DTYPES[name] == "bytes":  # of the width of the longest id of each shard
-        return np.concatenate([shard.array(name) for shard in shards])
-    return _read_together(shards, name)[0]
+    files = [shard.file(name) for shard in shards]
+    values = np.empty(sum(file.shape[0] for file in files), np.result_type(*(file.dtype for file in files)))
+    first = 0
+    for file in files:
+        values[first : first + file.shape[0]] = file.read()
+        first += file.shape[0]
+    return values
 
 
-def _read_together(shards: Sequence[Shard], name: str) -> tuple[NDArray[Any], list[NDArray[Any]]]:
-    """Returns the values of an array of all shards in memory, and the views that belong to each shard."""
-    sizes = [shape_of(name, shard.record, shard.num_features)[0] for shard in shards]
-    values = np.empty(sum(sizes), dtype=ARRAY_DTYPES[name])
-    views = np.split(values, np.cumsum(sizes)[:-1])
-    for shard, view in zip(shards, views, strict=True):
-        read_values(shard.path(name), view)
-    return values, views
-
-
-def _ids(shards: Sequence[Shard], name: str, where: str) -> NDArray[np.str_] | None:
-    values = _joined(shards, name)
-    return None if values is None else decoded(f"{where}: {name}", values)
-
-
-def _features(shards: Sequence[Shard], columns: Sequence[int] | None, in_memory: bool) -> AnyFeatures:
-    absent = shards[0].absent
-    if in_memory and absent is not None:
-        sparse = _sparse_in_memory(shards, absent)
-        return sparse if columns is None else SparseRows.from_scipy(sparse.to_scipy()[:, columns], absent)
-    parts: list[AnyFeatures] = [shard.features() for shard in shards]
-    if columns is not None:
-        parts = [np.concatenate([block[:, columns] for _, block in row_blocks(part)]) for part in parts]
-    return parts[0] if len(parts) == 1 else StackedRows(parts)
-
-
-def _sparse_in_memory(shards: Sequence[Shard], absent: float) -> SparseRows:
-    arrays = {name: _read_together(shards, name) for name in SPARSE_ARRAYS}
-    views = zip(*(arrays[name][1] for name in SPARSE_ARRAYS), strict=True)
-    parts = [shard.sparse_rows(of_shard, absent) for shard, of_shard in zip(shards, views, strict=True)]
-    return joined_rows(parts, arrays["columns"][0], arrays["values"][0])
-
-
-def _query_start(shards: Sequence[Shard]) -> QueryStart:
-    parts, first = [], 0
-    for shard in shards:
-        start, num_documents = shard.array("query_start"), shard.record["documents"]
-        # Compared, not subtracted: the difference of two damaged values may exceed int64.
-        if start[0] != 0 or start[-1] != num_documents or not (start[1:] > start[:-1]).all():
-            raise DataError(
-                f"{shard.path('query_start')}: the values do not ascend from 0 to {num_documents}, the "
-                f"number of documents of the shard. {REBUILD}."
-            )
-        parts.append(start[:-1] + first)
-        first += num_documents
-    return np.concatenate([*parts, [first]])
+def _joined_starts(starts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Returns the positions of the starts of consecutive parts, and their common end, counted from 0."""
+    return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(start) for start in starts]))])
 
 
 def _file_rows(shards: Sequence[Shard]) -> NDArray[np.int64] | None:
     """Returns the row of each document in its source; the sources of several stores follow each other."""
-    if not any("file_rows" in shard.record["arrays"] for shard in shards):
+    if not any("file_rows" in shard.record.arrays for shard in shards):
         return None
-    rows = np.concatenate([_rows_within_store(shard) for shard in shards])
-    first, next_first = 0, 0
-    for number, shard in enumerate(shards):
-        if number and shard.store != shards[number - 1].store:
-            first = next_first
-        part = slice(next_first, next_first + shard.record["documents"])
-        # A shard without the array has the order of its source.
-        rows[part] += first if "file_rows" in shard.record["arrays"] else next_first
-        next_first = part.stop
-    return rows
+    rows: list[NDArray[np.int64]] = []
+    for _, of_store in itertools.groupby(shards, lambda shard: shard.store):
+        parts = list(of_store)
+        in_source = _joined(parts, "file_rows")
+        if in_source is None:  # the order of the source
+            in_source = np.arange(sum(part.record.documents for part in parts))
+        rows.append(in_source + sum(map(len, rows)))
+    return np.concatenate(rows)
 
 
-def _rows_within_store(shard: Shard) -> NDArray[np.int64]:
-    if "file_rows" not in shard.record["arrays"]:
-        return np.arange(shard.record["documents"])
-    return shard.array("file_rows")
-
-
-def _check_values(shards: Sequence[Shard]) -> None:
-    """Compares all arrays with their checksums, in threads, because hashing takes most of the time."""
-    with ThreadPoolExecutor(max_workers=available_cores()) as threads:
-        checks = [threads.submit(shard.check, name) for shard in shards for name in shard.record["arrays"]]
-        for check in checks:
-            check.result()
-
-
-def _check_memory(shards: Sequence[Shard], columns: Sequence[int] | None) -> None:
+def _require_memory(shards: Sequence[Shard], columns: Sequence[int] | None) -> None:
     """Raises DataError if the arrays that are read into memory would not fit."""
-    num_documents = sum(shard.record["documents"] for shard in shards)
-    ids = sum(_bytes_of_ids(shards, name) for name in ("query_ids", "document_ids"))
-    if shards[0].absent is not None:
-        num_values = sum(shard.record["values"] for shard in shards)
-        stored = (1 if columns is None else 2) * 8 * (num_values + num_documents)
-    else:
-        stored = 0 if columns is None else 4 * num_documents * len(columns)
-    needed, available = ids + stored, available_bytes()
-    if needed <= available:
-        return
-    if ids > stored:
-        remedy = "Shorten the ids, because all of them take the space of the longest"
-    elif columns is not None:
-        remedy = "Build the store with the columns in the order of the training data"
-    else:
-        remedy = "Use a machine or a container with more memory, or build a store of fewer queries"
-    raise StoreMemoryError(
-        f"{_places(shards)}: the ids need {ids / 1e9:.1f} GB of memory and the features "
-        f"{stored / 1e9:.1f} GB, but only {available / 1e9:.1f} GB are available. {remedy}."
+    num_bytes = 0
+    for shard in shards:
+        for name in shard.record.arrays:
+            size = shard.file(name).num_bytes
+            if name == "features":
+                size = 0 if columns is None else size
+            # Ids as bytes and as text, and values in the old and the new order.
+            num_bytes += size * (5 if name.endswith("_ids") else 1 if columns is None else 2)
+    require_memory(
+        f"{shards[0].store}: the ids and the features that must be in memory",
+        num_bytes,
+        "Use shorter ids, fewer queries, and the order of the columns of the training data.",
     )
-
-
-def _bytes_of_ids(shards: Sequence[Shard], name: str) -> int:
-    """Returns the memory of ids, as bytes and as text."""
-    if name not in shards[0].record["arrays"]:
-        return 0
-    count = sum(shape_of(name, shard.record, 1)[0] for shard in shards)
-    width = max(dtype_of(shard.record, name).itemsize for shard in shards)
-    return count * width * (1 + BYTES_PER_CHARACTER)
-
-
-def _places(shards: Sequence[Shard]) -> str:
-    return ", ".join(dict.fromkeys(str(shard.store) for shard in shards))
 
 
 def _check_alike(stores: Sequence[Path], manifests: Sequence[Manifest]) -> None:
     """Raises DataError if stores of one split have other features or arrays."""
-    first = manifests[0]
     for store, manifest in zip(stores, manifests, strict=True):
-        if manifest["absent"] != first["absent"]:
-            raise DataError(
-                f"{store}: the features are {_kind(manifest)}, but those of {stores[0]} are {_kind(first)}; "
-                "the stores of one split must have the same. Build one of them again with the options of the "
-                "other one."
-            )
-        if list(manifest["feature_names"]) != list(first["feature_names"]):
-            raise DataError(
-                f"{store}: the features differ from those of {stores[0]}; the stores of one split must have "
-                "the same features in the same order."
-            )
-        odd = manifest["shards"][0]["arrays"].keys() ^ first["shards"][0]["arrays"].keys()
-        if odd - {"file_rows"}:
-            raise DataError(
-                f"{store}: the array {min(odd - {'file_rows'})} is not in both this store and {stores[0]}; "
-                "the stores of one split must have the same arrays."
-            )
-
-
-def _kind(manifest: Manifest) -> str:
-    return "dense" if manifest["absent"] is None else f"sparse with absent={manifest['absent']}"
-
-
-def _check_whole(dataset: RankingDataset, store: Path) -> None:
-    """Raises DataError if a label is not a whole number."""
-    if not dataset.has_whole_labels:
-        row = int(np.flatnonzero(dataset.labels != np.floor(dataset.labels))[0])
-        query = str(dataset.query_ids[dataset.query_of_document[row]])
-        raise DataError(
-            f"{store}: the label of document {row}, in query {query!r}, is {dataset.labels[row]:g}. The "
-            "default gain 2^label - 1 needs whole numbers; set whole_labels=false (in a run "
-            "data.whole_labels=false) to read other labels."
-        )
+        kinds = [
+            {
+                "absent": each.absent,
+                "features": each.feature_names,
+                "arrays": sorted(each.shards[0].arrays.keys() - {"file_rows"}),
+            }
+            for each in (manifest, manifests[0])
+        ]
+        for key, value in kinds[0].items():
+            if value != kinds[1][key]:
+                raise DataError(
+                    f"{store}: {key} is {reprlib.repr(value)}, but in {stores[0]} it is "
+                    f"{reprlib.repr(kinds[1][key])}; the stores of one split must have the same. Build one "
+                    "of them again."
+                )
 
 
 def _columns(names: tuple[str, ...], wanted: tuple[str, ...], store: Path) -> list[int] | None:
@@ -899,16 +599,16 @@ def _columns(names: tuple[str, ...], wanted: tuple[str, ...], store: Path) -> li
     if names == wanted or _are_numbers(names) or _are_numbers(wanted):
         return None
     column_of = {name: column for column, name in enumerate(names)}
-    missing = [name for name in wanted if name not in column_of]
-    if missing:
+    missing = next((name for name in wanted if name not in column_of), None)
+    if missing is not None:
         raise DataError(
-            f"{store}: the store has no feature '{missing[0]}'{did_you_mean(missing[0], names)} The training "
+            f"{store}: the store has no feature '{missing}'{did_you_mean(missing, names)} The training "
             "data has it; build the store from a source that has it too."
         )
-    more = [name for name in names if name not in set(wanted)]
-    if more:
+    if len(names) > len(wanted):
+        more = next(name for name in names if name not in set(wanted))
         raise DataError(
-            f"{store}: the feature '{more[0]}' is not in the training data; build the store from a source "
+            f"{store}: the feature '{more}' is not in the training data; build the store from a source "
             "without it."
         )
     return [column_of[name] for name in wanted]
@@ -919,3 +619,250 @@ def _are_numbers(names: Sequence[str]) -> bool:
     return names[0] in ("0", "1") and all(
         name == str(number) for number, name in enumerate(names, start=int(names[0]))
     )
+
+
+# ---- Writes a store in memory for a block of features and the ids of one shard.
+
+SHARD_BYTES = 256 * 10**6
+"""Default size of the features of a shard."""
+
+_BUILDING = ".building-"
+"""Prefix of the folders of unfinished stores."""
+
+
+class StoreExistsError(DataError):
+    """The folder of a new store already contains something."""
+
+
+def write_store(
+    folder: Path,
+    dataset: RankingDataset,
+    *,
+    shard_bytes: int = SHARD_BYTES,
+    sources: Sequence[StoredFile] = (),
+    reading: Mapping[str, Any] | None = None,
+) -> Manifest:
+    """Writes a store, completely or not at all.
+
+    Args:
+        folder: the new folder; it does not exist, or is empty.
+        shard_bytes: size of the stored features of a shard; a query is never divided.
+        sources: files from which the data set was read.
+        reading: options with which they were read.
+
+    Raises:
+        StoreExistsError: The folder already contains something.
+        DataError: An id is not text, or the folder cannot be written.
+    """
+    check_new(folder)
+    sparse = csr_of(dataset.features)
+    with _staged(folder) as staging:
+        manifest = Manifest(
+            # Not imported: the package imports all of its parts on first use.
+            ltrbench=str(vars(sys.modules["ltrbench"])["__version__"]),
+            num_features=dataset.num_features,
+            feature_names=list(dataset.feature_names),
+            absent=None if sparse is None else cast(Any, f"{sparse.absent:g}"),
+            documents=dataset.num_documents,
+            queries=dataset.num_queries,
+            fingerprint=dataset.fingerprint,
+            sources=list(sources),
+            # NaN, which JSON does not have, becomes text.
+            reading=json.loads(json.dumps(reading or {}, default=str), parse_constant=str),
+            shards=list(_write_shards(staging, dataset, sparse, shard_bytes)),
+        )
+        write_manifest(staging, manifest)
+        flush(staging)
+        try:
+            staging.rename(folder)  # replaces an empty folder, and no other
+        except OSError as error:
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                check_new(folder)
+            raise
+    return manifest
+
+
+def stored_file(path: Path) -> StoredFile:
+    """Returns the name, the size and the checksum of a file.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256")
+            return StoredFile(path=str(path), bytes=file.tell(), sha256=digest.hexdigest())
+    except OSError as error:
+        raise DataError(
+            f"{path}: the file cannot be read ({error.strerror}). Check the path and its permissions."
+        ) from None
+
+
+def check_new(folder: Path) -> None:
+    """Raises StoreExistsError if a folder is a file, or contains something."""
+    if folder.is_symlink() or folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise StoreExistsError(f"{folder} already exists; delete it, or choose another folder with --output.")
+
+
+@contextlib.contextmanager
+def _staged(folder: Path) -> Iterator[Path]:
+    """Yields a new folder beside `folder`, which is deleted if it is still there at the end of the block."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        delete_abandoned(folder.parent, f"{_BUILDING}*")
+        staging = folder.with_name(f"{_BUILDING}{secrets.token_hex(8)}")
+        staging.mkdir()
+        try:
+            yield staging
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    except OSError as error:
+        remedy = DISK_REMEDIES.get(error.errno or 0, "Check its path and its permissions")
+        raise DataError(
+            f"{folder}: the store cannot be written ({error.strerror}). {remedy}, or choose another folder."
+        ) from error
+
+
+def _write_shards(
+    store: Path, dataset: RankingDataset, sparse: SparseRows | None, shard_bytes: int
+) -> Iterator[ShardRecord]:
+    """Writes shards of as many queries as fit into them, at least one."""
+    query_start = dataset.query_start
+    if sparse is None:
+        size_before = query_start * dataset.num_features * 4
+    else:  # a value and its column take 8 bytes, and so does the start of a row
+        size_before = (sparse.row_start[query_start] + query_start) * 8
+    of_documents = {
+        "labels": dataset.labels,
+        "document_ids": dataset.document_ids,
+        # A reader makes query weights of document weights that are constant within each query.
+        "weights": None if dataset.query_weights is None else dataset.weight_of_document,
+        "positions": dataset.positions,
+        "file_rows": dataset.file_rows,
+    }
+    begin = number = 0
+    while begin < dataset.num_queries:
+        end = int(np.searchsorted(size_before, size_before[begin] + shard_bytes, side="right")) - 1
+        end = max(end, begin + 1)
+        first, last = query_start[[begin, end]].tolist()
+        arrays: dict[str, NDArray[Any]] = {}
+        if sparse is not None:
+            row_start = sparse.row_start[first : last + 1]
+            stored = slice(int(row_start[0]), int(row_start[-1]))
+            arrays["row_start"] = row_start - row_start[0]
+            arrays["columns"], arrays["values"] = sparse.columns[stored], sparse.values[stored]
+        arrays["query_start"] = query_start[begin : end + 1] - first
+        arrays["labels"] = dataset.labels[first:last]
+        arrays["query_ids"] = dataset.query_ids[begin:end]
+        arrays |= {name: array[first:last] for name, array in of_documents.items() if array is not None}
+        shard = _shard_folder(store, number)
+        shard.mkdir()
+        records: dict[str, ArrayRecord] = {}
+        if sparse is None:
+            features = take_rows(dataset.features, [[first, last]])
+            file = ArrayFile(shard / "features.npy", features.dtype, features.shape)
+            records["features"] = file.write(block for _, block in row_blocks(features))
+        for name, array in arrays.items():
+            values = encoded(name, array) if name.endswith("_ids") else array.astype(ARRAY_DTYPES[name])
+            records[name] = ArrayFile(shard / f"{name}.npy", values.dtype, values.shape).write([values])
+        num_values = len(arrays.get("values", ()))
+        yield ShardRecord(documents=last - first, queries=end - begin, values=num_values, arrays=records)
+        begin, number = end, number + 1
+
+
+# ---- A cache of parsed files: the store of each file that was read, found by the content of the file.
+#
+# The key of an entry covers the content of its files, the reading options, and the code of the readers. An
+# entry is complete or absent: it is built in a folder of its own, which is then renamed. A damaged entry is
+# deleted and built again from the files. Delete the folder, or entries in it, at any time.
+
+log = logging.getLogger("ltrbench")
+
+AUTO, NONE = "auto", "none"
+"""Values of `data.cache` that are not a folder."""
+
+CACHE_VARIABLE = "LTRBENCH_CACHE"
+"""Environment variable with the folder of the cache."""
+
+AUTO_BYTES = 50 * 10**6
+"""Size of the files of a split from which `auto` caches them; smaller files are parsed in a second or two."""
+
+_CODE = ("blocks.py", "dataset.py", "letor.py", "letor_kernels.py", "letor_lines.py", "store.py", "tables.py")
+"""Files whose code determines the content of an entry."""
+
+
+def cache_folder(setting: str | None, files: Mapping[str, Path]) -> Path | None:
+    """Returns the folder of the cache for the files of a split; None: the files are not cached.
+
+    Args:
+        setting: `data.cache`: none, auto, or a folder.
+        files: role -> file.
+    """
+    if setting in (None, NONE):
+        return None
+    if setting != AUTO:
+        return Path(str(setting)).expanduser()
+    if sum(file.stat().st_size for file in files.values()) < AUTO_BYTES:
+        return None
+    if os.environ.get(CACHE_VARIABLE):
+        return Path(os.environ[CACHE_VARIABLE]).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ltrbench"
+
+
+def read_cached(
+    folder: Path, files: Mapping[str, Path], options: Mapping[str, Any], read: Callable[[], RankingDataset]
+) -> RankingDataset:
+    """Returns the data set of files from the cache, or reads them and adds them to the cache.
+
+    Args:
+        folder: folder of the cache.
+        files: role -> regular file; all files that `read` reads.
+        options: reading options, which are part of the key; without paths.
+        read: reads the files.
+
+    Raises:
+        DataError: as `read`; the cache cannot be written.
+    """
+    records = {role: stored_file(file) for role, file in files.items()}
+    contents = {role: record.sha256 for role, record in records.items()}
+    key = json.dumps([contents, options, _code()], sort_keys=True, default=str)
+    entry = folder / hashlib.sha256(key.encode()).hexdigest()
+    dataset = _entry(entry)
+    if dataset is not None:
+        return dataset
+    dataset = read()
+    try:
+        write_store(entry, dataset, sources=[*records.values()], reading=options)
+        log.info(f"{', '.join(record.path for record in records.values())}: added to the cache as {entry}")
+    except StoreExistsError:
+        pass  # another process was faster
+    except DataError as error:
+        raise DataError(f"{error} Set data.cache=none to read the files without a cache.") from None
+    if is_sparse(dataset.features):
+        return dataset  # the entry would take the same memory again
+    return _entry(entry) or dataset
+
+
+def _entry(entry: Path) -> RankingDataset | None:
+    """Returns the data set of an entry; None if it is absent, or damaged and now deleted."""
+    if not entry.exists():
+        return None
+    try:
+        return read_store(entry)
+    except StoreError as error:
+        log.warning(f"{error} It is an entry of the cache: this run deletes it and reads its source again.")
+    # Renamed first, so that no other process sees a part of it.
+    rest = entry.with_name(f"{_BUILDING}{secrets.token_hex(8)}")
+    with contextlib.suppress(OSError):  # another process has done it
+        entry.rename(rest)
+    shutil.rmtree(rest, ignore_errors=True)
+    return None
+
+
+@functools.cache
+def _code() -> str:
+    """Returns a digest of the code of the readers: a corrected reader reads all files again."""
+    digest = hashlib.sha256()
+    for name in _CODE:
+        digest.update(f"{name}\n".encode() + (Path(__file__).parent / name).read_bytes())
+    return digest.hexdigest()

@@ -8,7 +8,7 @@ import pytest
 from messages import naming
 
 from ltrbench.data.reading import read_data, read_features
-from ltrbench.data.store_writing import write_store
+from ltrbench.data.store import write_store
 from ltrbench.errors import ConfigError
 
 
@@ -18,7 +18,7 @@ def test_an_option_that_the_reader_does_not_have_is_named(tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match=naming("data.txt:", "read_letor", "'label'")):
         read_data((tmp_path / "data.txt", tmp_path / "more.txt"), label="grade")
     (tmp_path / "data.txt").write_text("0 qid:a 1:0.5 2:1\n")
-    write_store(tmp_path / "store", [read_data(tmp_path / "data.txt")])
+    write_store(tmp_path / "store", read_data(tmp_path / "data.txt"))
     remedy = "data build SOURCE --output STORE --read first_index=VALUE"
     with pytest.raises(ConfigError, match=naming("store:", "read_store", "'first_index'", remedy)):
         read_data(tmp_path / "store", first_index=0)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from ltrbench.data import features as matrix_module
-from ltrbench.data import features as sparse_module
 from ltrbench.data.features import (
     AnyFeatures,
     SparseRows,
@@ -20,14 +19,14 @@ from ltrbench.data.features import (
     csr_of,
     take_rows,
 )
+from ltrbench.errors import DataError
 from ltrbench.shapes import Features
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of two or three rows, and of three columns to check, so that results consist of several."""
+    """Blocks of two or three rows, so that results consist of several."""
     monkeypatch.setattr(matrix_module, "BLOCK_BYTES", 24)
-    monkeypatch.setattr(sparse_module, "_CHECKED", 3)
 
 
 CELLS = st.sampled_from([0.0, 0.0, 0.0, -0.0, np.nan, np.nan, 1.0, -2.5])
@@ -111,3 +110,16 @@ def test_matrices_of_scipy_in_any_format_are_read(kind: str, dtype: type) -> Non
     same_bits(np.asarray(sparse), array.astype(np.float32))
     missing = SparseRows.from_scipy(csr_matrix(array).asformat(kind), absent=np.nan)
     same_bits(np.asarray(missing), np.where(array == 0, np.nan, array).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("row_start", "columns", "values"),
+    [([0, 2], [1, 0], [1, 1]), ([0, 2], [1, 1], [1, 1]), ([0, 1], [3], [1]), ([1, 1], [0], [1]), ([0, 1], [0], [])],
+    ids=["descending", "repeated", "out of bounds", "not from 0", "without value"],
+)
+def test_arrays_that_are_not_compressed_rows_are_refused(
+    row_start: list[int], columns: list[int], values: list[int]
+) -> None:
+    arrays = np.array(row_start), np.array(columns, np.int32), np.array(values, np.float32)
+    with pytest.raises(DataError, match="sparse rows"):
+        SparseRows(*arrays, num_features=3)

@@ -11,8 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ltrbench.data import Splits
-from ltrbench.data.store import read_store
-from ltrbench.data.store_writing import write_store
+from ltrbench.data.store import read_store, write_store
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.distributed.base import Deal, contiguous, divide_queries, drop, place
 from ltrbench.metrics import evaluate
@@ -50,7 +49,7 @@ def splits(tmp_path_factory: pytest.TempPathFactory) -> Splits:
     """Splits of which train is a store."""
     splits = Synthetic(name="synthetic", num_queries=150).load()
     store = tmp_path_factory.mktemp("store") / "train.store"
-    write_store(store, [splits.train])
+    write_store(store, splits.train)
     return Splits(read_store(store), splits.valid, splits.test)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset, read_data
 from ltrbench.data.features import SparseRows
-from ltrbench.data.store_writing import write_store
+from ltrbench.data.store import write_store
 from ltrbench.distributed.base import QueryShard, contiguous, divide_queries
 from ltrbench.errors import DataError
 
@@ -45,7 +45,7 @@ def every_second(query_sizes: NDArray[np.int64], num_shards: int) -> list[NDArra
 
 def in_store(dataset: RankingDataset, folder: Path) -> RankingDataset:
     """The data set as a store of several shards."""
-    write_store(folder, [dataset], shard_bytes=dataset.features.nbytes // 3)
+    write_store(folder, dataset, shard_bytes=dataset.features.nbytes // 3)
     return read_data(folder)
 
 

@@ -78,23 +78,21 @@ def build_verb(sources: tuple[Path, ...], output: Path, shard_mb: float, reading
         python -m ltrbench data=store data.train=train.store
     """
     from ltrbench.data.reading import files_of
-    from ltrbench.data.store_writing import check_new, stored_file, write_store
+    from ltrbench.data.store import check_new, stored_file, write_store
 
     require("--shard-mb", shard_mb, above=0)
     check_new(output)
     manifest = write_store(
         output,
-        [read(sources, reading, scratch=output.absolute().parent)],
+        read(sources, reading, scratch=output.absolute().parent),
         shard_bytes=max(int(shard_mb * MB), 1),
         sources=[stored_file(file) for source in sources for file in files_of(source)],
         reading=typed_options(reading),
     )
-    shards = len(manifest["shards"])
     echo(
         wrapped(
-            f"{output}: {manifest['documents']} documents of {manifest['queries']} queries, "
-            f"{manifest['num_features']} features, {shards} {'shard' if shards == 1 else 'shards'}; "
-            f"fingerprint {manifest['fingerprint']}."
+            f"{output}: {manifest.documents} documents of {manifest.queries} queries, "
+            f"{manifest.num_features} features, {_shards(manifest)}; fingerprint {manifest.fingerprint}."
         )
     )
 
@@ -114,7 +112,7 @@ def check_verb(store: Path) -> int:
     \b
         python -m ltrbench data check train.store
     """
-    from ltrbench.data.store_writing import problems_of
+    from ltrbench.data.store import problems_of
 
     problems = problems_of(store)
     for problem in problems:
@@ -288,33 +286,34 @@ def info_verb(store: Path, as_object: bool) -> None:
 
     manifest = read_manifest(store)
     if as_object:
-        echo_json({"store": str(store), **manifest})
+        echo_json({"store": str(store), **manifest.model_dump()})
         return
-    facts = list(_facts(manifest))
+    facts = list(_facts(store, manifest))
     width = max(len(name) for name, _ in facts) + 2
     lines = [wrapped(f"{name:{width}}{fact}", " " * width) for name, fact in facts]
     echo("\n".join([str(store), "", *lines]))
 
 
-def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    from ltrbench.data.store import REQUIRED_ARRAYS, bytes_of_features, feature_arrays
+def _facts(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
+    from ltrbench.data.store import REQUIRED_ARRAYS, shards_of
 
-    required = {*feature_arrays(manifest), *REQUIRED_ARRAYS}
-    optional = [name for name in manifest["shards"][0]["arrays"] if name not in required]
-    yield "documents", str(manifest["documents"])
-    yield "queries", str(manifest["queries"])
-    yield "features", f"{manifest['num_features']}: {_first(manifest['feature_names'])}"
-    if manifest["absent"] is not None:
-        stored = sum(shard["values"] for shard in manifest["shards"])
-        yield "stored", f"{stored} values; the other cells are {manifest['absent']}"
+    features = manifest.feature_arrays
+    optional = [name for name in manifest.shards[0].arrays if name not in {*features, *REQUIRED_ARRAYS}]
+    files = [shard.file(name) for shard in shards_of(store, manifest) for name in features]
+    yield "documents", str(manifest.documents)
+    yield "queries", str(manifest.queries)
+    yield "features", f"{manifest.num_features}: {_first(manifest.feature_names)}"
+    if manifest.absent is not None:
+        stored = sum(shard.values for shard in manifest.shards)
+        yield "stored", f"{stored} values; the other cells are {manifest.absent}"
     yield "also has", ", ".join(optional) or "-"
-    yield "size", f"{bytes_of_features(manifest) / 1e6:.1f} MB of features in {_shards(manifest)}"
-    yield "fingerprint", manifest["fingerprint"]
-    for source in manifest["sources"]:
-        yield "source", f"{source['path']}, {source['bytes']} bytes, SHA-256 {source['sha256']}"
-    options = [f"{key}={value}" for key, value in manifest["reading"].items()]
+    yield "size", f"{sum(file.num_bytes for file in files) / 1e6:.1f} MB of features in {_shards(manifest)}"
+    yield "fingerprint", manifest.fingerprint
+    for source in manifest.sources:
+        yield "source", f"{source.path}, {source.bytes} bytes, SHA-256 {source.sha256}"
+    options = [f"{key}={value}" for key, value in manifest.reading.items()]
     yield "read with", ", ".join(options) or "the default options"
-    yield "written by", f"ltrbench {manifest['ltrbench']}, format {manifest['format']}"
+    yield "written by", f"ltrbench {manifest.ltrbench}, format {manifest.format}"
 
 
 def _first(names: Sequence[str]) -> str:
@@ -323,5 +322,5 @@ def _first(names: Sequence[str]) -> str:
 
 
 def _shards(manifest: Manifest) -> str:
-    number = len(manifest["shards"])
+    number = len(manifest.shards)
     return "1 shard" if number == 1 else f"{number} shards"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
-from ltrbench.data.store_writing import write_store
+from ltrbench.data.store import write_store
 
 IDS = st.text(string.ascii_letters + "0 ä語\U0001f600", max_size=5)
 FEATURES = st.floats(width=32, allow_infinity=False) | st.sampled_from([0.0, -0.0, float("nan")])
@@ -26,13 +26,13 @@ def without_waiting_for_the_disk() -> Iterator[None]:
     It applies to the modules that import it.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ltrbench.data.store_writing.flush", lambda folder: None)
+        patch.setattr("ltrbench.data.store.flush", lambda folder: None)
         yield
 
 
 def store_of(dataset: RankingDataset, folder: Path, shard_bytes: int = 10**6) -> Path:
     """Writes a store, and returns its folder."""
-    write_store(folder, [dataset], shard_bytes=shard_bytes)
+    write_store(folder, dataset, shard_bytes=shard_bytes)
     return folder
 
 

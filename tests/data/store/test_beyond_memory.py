@@ -13,7 +13,7 @@ from store_cases import content
 from ltrbench.cli import main
 from ltrbench.data import letor, read_data, read_letor
 from ltrbench.data.features import arrays_of, is_mapped
-from ltrbench.data.store_writing import problems_of
+from ltrbench.data.store import problems_of
 from ltrbench.errors import DataError
 
 NUM_DOCUMENTS, NUM_FEATURES = 200, 40

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import shutil
+import string
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +18,22 @@ from messages import naming
 from store_cases import content, data_sets, dataset_with, store_of
 from store_cases import without_waiting_for_the_disk as without_waiting_for_the_disk
 
+from ltrbench.cli import main
 from ltrbench.data import RankingDataset, read_data, read_features, write_letor, write_table
+from ltrbench.data.features import SparseRows
 from ltrbench.data.reading import files_of
 from ltrbench.data.sources import StoreFiles
-from ltrbench.data.store import MANIFEST_FILE, read_manifest, read_store, write_manifest
-from ltrbench.data.store_writing import StoreExistsError, problems_of, stored_file, write_store
+from ltrbench.data.store import (
+    MANIFEST_FILE,
+    STORE_FORMAT,
+    StoreExistsError,
+    problems_of,
+    read_manifest,
+    read_store,
+    stored_file,
+    write_manifest,
+    write_store,
+)
 from ltrbench.errors import ConfigError, DataError
 
 
@@ -31,7 +45,7 @@ def test_a_store_gives_its_data_set_in_any_shards(
     store = store_of(dataset, folder / "a", shard_bytes)
     assert content(read_store(store)) == content(dataset)
     assert content(read_store(store_of(read_store(store), folder / "b", again))) == content(dataset)
-    assert read_manifest(store)["fingerprint"] == dataset.fingerprint
+    assert read_manifest(store).fingerprint == dataset.fingerprint
     assert problems_of(store) == []
 
 
@@ -41,7 +55,7 @@ def test_queries_are_never_divided_and_shards_are_full(
 ) -> None:
     rows = 3
     store = store_of(dataset, tmp_path_factory.mktemp("s") / "a", rows * 4 * dataset.num_features)
-    starts = np.cumsum([0, *(shard["documents"] for shard in read_manifest(store)["shards"])])
+    starts = np.cumsum([0, *(shard.documents for shard in read_manifest(store).shards)])
     assert set(starts.tolist()) <= set(dataset.query_start.tolist())
     for start, end in itertools.pairwise(starts.tolist()):
         queries = np.searchsorted(dataset.query_start, [start, end])
@@ -49,6 +63,70 @@ def test_queries_are_never_divided_and_shards_are_full(
         following = np.searchsorted(dataset.query_start, end, side="right")
         if following <= dataset.num_queries:
             assert dataset.query_start[following] - start > rows
+
+
+# Sparse features
+
+WORDS = st.lists(
+    st.tuples(st.integers(1, 6), st.sampled_from(["1", "0", "-0", "nan", "0.5"])),
+    unique_by=lambda word: word[0],
+    max_size=3,
+)
+
+
+@given(
+    lines=st.lists(st.tuples(st.sampled_from(string.ascii_lowercase[:3]), WORDS), min_size=1, max_size=8),
+    absent=st.sampled_from([0.0, float("nan")]),
+    shard_bytes=st.integers(1, 80),
+)
+def test_text_dense_store_and_sparse_store_are_one_data_set(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[Any], absent: float, shard_bytes: int
+) -> None:
+    folder = tmp_path_factory.mktemp("text")
+    text = "".join(
+        f"{number % 3} qid:{query} {' '.join(f'{index}:{value}' for index, value in sorted(words))}\n"
+        for number, (query, words) in enumerate(lines)
+    )
+    (folder / "train.txt").write_text(text)
+    options: dict[str, Any] = {"num_features": 6, "absent": absent, "sort_queries": True}
+    of_text = read_data(folder / "train.txt", **options)
+    for kind in (False, True):
+        of_kind = read_data(folder / "train.txt", **options, sparse=kind)
+        store = read_store(store_of(of_kind, folder / f"{kind}", shard_bytes))
+        assert content(store) == content(of_text)
+        assert isinstance(store.features, SparseRows) == kind
+
+
+@given(
+    dataset=data_sets().filter(lambda data: isinstance(data.features, SparseRows)),
+    shard_bytes=st.integers(1, 80),
+)
+def test_shards_have_the_given_size_of_stored_values(
+    tmp_path_factory: pytest.TempPathFactory, dataset: RankingDataset, shard_bytes: int
+) -> None:
+    store = store_of(dataset, tmp_path_factory.mktemp("s") / "a", shard_bytes)
+    shards = read_manifest(store).shards
+    for number, shard in enumerate(shards):
+        files = [store / f"shard-{number:05d}" / f"{name}.npy" for name in ("row_start", "columns", "values")]
+        size = sum(file.stat().st_size - 128 for file in files) - 8  # without the end of the last row
+        assert size == 8 * shard.documents + 8 * shard.values
+        assert size <= shard_bytes or shard.queries == 1
+
+
+def test_build_and_info_of_sparse_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "train.txt").write_text("2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 4:0 # docid = B\n1 qid:8 1:2 # docid = C\n0 qid:9\n")
+    build = ["data", "build", str(tmp_path / "train.txt"), "--output", str(tmp_path / "store")]
+    assert main([*build, "--read", "sparse=true", "--read", "absent=nan"]) == 0
+    assert main(["data", "check", str(tmp_path / "store")]) == 0
+    capsys.readouterr()
+    assert main(["data", "info", str(tmp_path / "store")]) == 0
+    printed = capsys.readouterr().out
+    for part in ("4: 1, 2, 3, 4", "5 values", "nan", "sparse=True", "document_ids"):
+        assert part in printed
+    assert "columns" not in printed
+
+
+# Files, stores and splits
 
 
 @pytest.mark.parametrize("name", ["data.txt", "data.csv", "data.parquet"])
@@ -71,7 +149,7 @@ def test_text_tables_and_their_stores_are_one_data_set(tmp_path: Path, name: str
 def test_scattered_documents_keep_their_rows_in_the_file(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("1 qid:a 1:1\n0 qid:b 1:2\n0 qid:a 1:3\n2 qid:b 1:4\n")
     store = store_of(read_data(tmp_path / "train.txt", sort_queries=True), tmp_path / "store", 8)
-    assert len(read_manifest(store)["shards"]) == 2
+    assert len(read_manifest(store).shards) == 2
     assert read_data(store).features[:].tolist() == [[1], [3], [2], [4]]
     assert read_features(store)[:].tolist() == [[1], [2], [3], [4]]
 
@@ -110,7 +188,8 @@ def test_columns_are_matched_by_name_unless_they_are_numbers(tmp_path: Path) -> 
     named = dataset_with(features=[[1, 2]], labels=[1], query_start=[0, 1], feature_names=("bm25", "age"))
     store = store_of(named, tmp_path / "named", 4)
     assert read_data(store, 2, feature_names=["age", "bm25"]).features.tolist() == [[2, 1]]
-    assert read_data(store, 2, feature_names=["age", "bm25"]).feature_names == ("age", "bm25")
+    swapped = read_data(store, 2, feature_names=["age", "bm25"])
+    assert (swapped.feature_names, len(swapped.fingerprint)) == (("age", "bm25"), 32)
     assert read_data(store, 2, feature_names=["1", "2"]).features[:].tolist() == [[1, 2]]
     with pytest.raises(DataError, match=naming(store, "'bm26'", "'bm25'", "build")):
         read_data(store, 2, feature_names=["age", "bm26"])
@@ -132,25 +211,17 @@ def test_the_manifest_names_sources_with_their_checksums(tmp_path: Path) -> None
     files = files_of(tmp_path / "train.txt")
     assert [file.name for file in files] == ["train.txt", "train.txt.query"]
     store = tmp_path / "store"
-    write_store(store, [dataset], sources=[stored_file(file) for file in files], reading={"first_index": 1})
+    write_store(store, dataset, sources=[stored_file(file) for file in files], reading={"first_index": 1})
     manifest = read_manifest(store)
-    assert [source["bytes"] for source in manifest["sources"]] == [12, 2]
-    assert manifest["reading"] == {"first_index": 1}
+    assert [source.bytes for source in manifest.sources] == [12, 2]
+    assert manifest.reading == {"first_index": 1}
     assert files_of(store) == [store / MANIFEST_FILE]
 
 
 def test_a_store_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
-    dataset = dataset_with(features=[[1]], labels=[1], query_start=[0, 1])
-    odd = dataset_with(features=[[1, 2]], labels=[1], query_start=[0, 1], query_ids=["odd"])
-    with pytest.raises(DataError, match=naming("odd", "other features", "block")):
-        write_store(tmp_path / "store", [dataset, odd])
-    with pytest.raises(DataError, match=naming("query_ids", "'1'")):
-        write_store(tmp_path / "store", [dataset, dataset])
-    with pytest.raises(DataError, match=naming("no documents", "one query")):
-        write_store(tmp_path / "store", [])
     unpaired = dataset_with(features=[[1]], labels=[1], query_start=[0, 1], document_ids=["\ud800"])
     with pytest.raises(DataError, match=naming("document_ids", "\\ud800", "Rename")):
-        write_store(tmp_path / "store", [unpaired])
+        write_store(tmp_path / "store", unpaired)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -189,8 +260,95 @@ def test_a_source_names_the_store_that_is_absent_or_damaged(stores: Path) -> Non
         StoreFiles(name="mine", train=str(stores)).load()
     with pytest.raises(ConfigError, match=naming("data.sort_queries", "data=mine", "data build")):
         StoreFiles(name="mine", train=f"{stores}/train", sort_queries=True)
-    record = read_manifest(stores / "test")
-    cast(Any, record)["shards"][0]["arrays"]["labels"]["sha256"] = "0" * 64
-    write_manifest(stores / "test", record)
-    with pytest.raises(DataError, match=naming(stores / "test", "labels.npy", "checksum", "again")):
-        StoreFiles(name="mine", train=f"{stores}/train", test=f"{stores}/test").load()
+
+
+# Damage
+
+
+def damage_values(store: Path) -> Path:
+    file = store / "shard-00001" / "weights.npy"
+    file.write_bytes(file.read_bytes()[:-1] + b"\x01")
+    return file
+
+
+def cut_off(store: Path) -> Path:
+    file = store / "shard-00002" / "features.npy"
+    file.write_bytes(file.read_bytes()[:-4])
+    return file
+
+
+def damage_header(store: Path) -> Path:
+    file = store / "shard-00000" / "labels.npy"
+    file.write_bytes(file.read_bytes().replace(b"<f8", b"<i8"))
+    return file
+
+
+def remove_array(store: Path) -> Path:
+    (store / "shard-00000" / "labels.npy").unlink()
+    return store / "shard-00000" / "labels.npy"
+
+
+def edit_manifest(store: Path) -> Path:
+    text = (store / MANIFEST_FILE).read_text()
+    (store / MANIFEST_FILE).write_text(text.replace('"queries": 3', '"queries": 4'))
+    return store / MANIFEST_FILE
+
+
+def cut_off_manifest(store: Path) -> Path:
+    (store / MANIFEST_FILE).write_bytes((store / MANIFEST_FILE).read_bytes()[:-9])
+    return store / MANIFEST_FILE
+
+
+def change_format(store: Path) -> Path:
+    manifest = json.loads((store / MANIFEST_FILE).read_text())
+    (store / MANIFEST_FILE).write_text(json.dumps({**manifest, "format": STORE_FORMAT + 1}))
+    return store / MANIFEST_FILE
+
+
+FEATURES = np.arange(24, dtype=np.float32).reshape(8, 3)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store of three shards."""
+    dataset = dataset_with(
+        features=FEATURES,
+        labels=[0, 1, 2, 0, 1, 0, 0, 1],
+        query_start=[0, 3, 5, 8],
+        document_weights=[1, 2, 1, 1, 1, 3, 1, 1],
+    )
+    return store_of(dataset, tmp_path / "store", 12)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [damage_values, cut_off, damage_header, remove_array, edit_manifest, cut_off_manifest, change_format],
+)
+def test_a_damaged_store_is_refused_with_the_file_and_the_remedy(
+    store: Path, damage: Callable[[Path], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["data", "check", str(store)]) == 0
+    assert "no problems" in capsys.readouterr().out
+    file = damage(store)
+    with pytest.raises(DataError, match=naming(file, "damaged", "data build")):
+        read_store(store)
+    assert main(["data", "check", str(store)]) == 2
+    assert file.name in capsys.readouterr().err
+
+
+def test_check_computes_the_fingerprint(store: Path) -> None:
+    manifest = read_manifest(store)
+    manifest.fingerprint = "0" * 32
+    write_manifest(store, manifest)
+    (problem,) = problems_of(store)
+    assert all(part in problem for part in (MANIFEST_FILE, "fingerprint", "0" * 32, "again"))
+
+
+def test_the_fingerprint_of_a_store_is_that_of_its_format() -> None:
+    """Stores keep the fingerprint: whoever changes its definition must also increase STORE_FORMAT."""
+    dataset = dataset_with(features=FEATURES, labels=[0, 1, 2, 0, 1, 0, 0, 1], query_start=[0, 3, 5, 8])
+    assert (STORE_FORMAT, dataset.fingerprint) == (3, "8d56f2f42f6c00e777ea78644d95d1ba")
+    wide = dataset_with(
+        features=np.eye(8, 20_000, dtype=np.float32), labels=dataset.labels, query_start=[0, 8]
+    )
+    assert (STORE_FORMAT, wide.fingerprint) == (3, "fdffec6cc61670df20fc37840226f3fd")
