@@ -10,7 +10,7 @@ of a fit [measured on MQ2007, 255 leaves]. Shapes: N = 2 num_leaves - 1, the max
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.data.features import require_memory
-from ltrbench.native.bins import AnyBins, BinnedFeatures, Rows, SparseLayout, partition, read_words
+from ltrbench.native.bins import AnyBins, BinnedFeatures, Rows, SparseLayout, partition
 from ltrbench.native.histogram import (
     Histogram,
     Packed,
@@ -34,7 +34,6 @@ from ltrbench.native.histogram import (
 from ltrbench.native.nodes import NO_FEATURE, Tree
 from ltrbench.native.sparse import build_sparse_histogram, complete_defaults, sum_stored
 from ltrbench.native.splitting import (
-    DOCUMENTS_COUNTED,
     UNBOUNDED,
     BestCut,
     LeafToCut,
@@ -42,12 +41,9 @@ from ltrbench.native.splitting import (
     Split,
     SplitSettings,
     SplitTerms,
-    best_cut_counted,
     best_cuts,
     choose,
-    docs_of_smaller,
-    estimated_counts,
-    left_is_larger,
+    find_splits,
     may_be_cut,
     prepare_search,
     split_terms,
@@ -363,125 +359,6 @@ def _note(nodes: Nodes, node: int, best: BestCut) -> None:
     nodes.cut[node, 0], nodes.cut[node, 1], nodes.cut[node, 2] = best[1], best[2], best[3]
 
 
-# ---- The search for splits of leaves whose documents several members have.
-#
-# Every member has the histograms of the whole leaves, so that every member finds the same best split of
-# each column. Only the documents must be counted together, for each column that `splitting.choose` would
-# count: usually one per leaf. The counts of several leaves are exchanged at once. The result is that of
-# `splitting.find_split` on all documents.
-
-FindSplits = Callable[[Sequence[LeafToCut]], list[Split | None]]
-"""Returns the best split of each leaf, or None if no split is allowed."""
-
-_Search = Generator[NDArray[np.int64], NDArray[np.int64], Split | None]
-"""Yields this member's counts of documents, receives those of all members, and returns the split."""
-
-
-def prepare_joint_search(
-    binned: AnyBins,
-    bin_start: NDArray[np.int64],
-    quantised: Quantised,
-    settings: SplitSettings,
-    team: Team,
-) -> FindSplits:
-    """Returns the search for splits of one tree."""
-    terms = split_terms(settings, quantised)
-
-    def find_splits(leaves: Sequence[LeafToCut]) -> list[Split | None]:
-        return _run_together([_search(binned, bin_start, terms, leaf) for leaf in leaves], team)
-
-    return find_splits
-
-
-def _run_together(searches: Sequence[_Search], team: Team) -> list[Split | None]:
-    """Returns the results of the searches; each exchange has the counts of all searches that wait for one."""
-    splits: list[Split | None] = [None] * len(searches)
-    received: dict[int, NDArray[np.int64] | None] = dict.fromkeys(range(len(searches)))
-    while received:
-        sent: dict[int, NDArray[np.int64]] = {}
-        for number, counts in received.items():
-            try:
-                # None starts a generator.
-                sent[number] = searches[number].send(counts)  # type: ignore[arg-type]
-            except StopIteration as end:
-                splits[number] = end.value
-        received = {}
-        if sent:
-            totals = team.total(np.concatenate(list(sent.values())))
-            ends = np.cumsum([len(counts) for counts in sent.values()])
-            received = dict(zip(sent, np.split(totals, ends[:-1]), strict=True))
-    return splits
-
-
-def _search(binned: AnyBins, bin_start: NDArray[np.int64], terms: SplitTerms, leaf: LeafToCut) -> _Search:
-    gains, cuts = np.full(binned.num_columns, -np.inf), np.empty((binned.num_columns, 2), dtype=np.int64)
-    _best_cuts_of_all(bin_start, leaf.histogram, leaf.columns, terms, gains, cuts)
-    counts_of: dict[int, NDArray[np.int64]] = {}
-    while True:
-        column = int(np.argmax(gains))  # the first of equal gains
-        if not gains[column] > terms.gain_to_exceed:
-            return None
-        bins = int(bin_start[column]), int(bin_start[column + 1])
-        sums = leaf.histogram[bins[0] : bins[1]]
-        if column in counts_of:
-            break
-        if terms.counts_by_hessian:
-            counts = estimated_counts(sums, leaf.size)
-        else:
-            counts = yield _counts(binned.words, column, leaf.rows, len(sums))
-        counts_of[column] = counts
-        if docs_of_smaller(counts, cuts[column]) >= terms.min_docs:
-            break
-        gains[column], *cuts[column] = best_cut_counted(leaf.histogram, bins, counts, terms)
-    return _split(float(gains[column]), column, cuts[column], sums, counts_of[column], terms)
-
-
-def _split(
-    gain: float,
-    column: int,
-    cut: NDArray[np.int64],
-    sums: Histogram,
-    counts: NDArray[np.int64],
-    terms: SplitTerms,
-) -> Split:
-    last_bin, missing_left = int(cut[0]), int(cut[1])
-    if sums[-1] == 0:
-        missing_left = int(left_is_larger(sums, last_bin))
-    num_left = None  # the counts are estimates
-    if not terms.counts_by_hessian:
-        num_left = int(counts[: last_bin + 1].sum() + missing_left * counts[-1])
-    return Split(gain, column, last_bin, bool(missing_left), num_left=num_left)
-
-
-@kernel
-def _counts(words: NDArray[np.uint64], column: int, rows: Rows, num_bins: int) -> NDArray[np.int64]:
-    """Returns the (bins,) number of this member's documents in each bin of a column of dense bins."""
-    counts, ahead = np.zeros(256, dtype=np.int64), np.empty(DOCUMENTS_COUNTED, dtype=np.uint64)
-    shift = np.uint64(8 * (column % 8))
-    for start in range(0, len(rows), DOCUMENTS_COUNTED):
-        block = rows[start : start + DOCUMENTS_COUNTED]
-        read_words(words, column // 8, block, ahead)
-        for i in range(len(block)):
-            counts[(ahead[i] >> shift) & np.uint64(255)] += 1
-    return counts[:num_bins]
-
-
-@parallel_kernel
-def _best_cuts_of_all(
-    bin_start: NDArray[np.int64],
-    histogram: Histogram,
-    columns: NDArray[np.bool_],
-    terms: SplitTerms,
-    gains: NDArray[np.float64],
-    cuts: NDArray[np.int64],
-) -> None:
-    """Writes the best split of each column; threads search groups of eight columns."""
-    num_columns = len(columns)
-    for group in numba.prange((num_columns + 7) // 8):
-        column_range = 8 * group, min(8 * group + 8, num_columns)
-        best_cuts(column_range, bin_start, histogram, columns, terms, gains, cuts)
-
-
 # ---- Growing one tree: splits one open leaf after another, up to num_leaves leaves.
 #
 # One array of row numbers contains the documents of all leaves. The documents of a leaf are adjacent and in
@@ -603,8 +480,7 @@ class Grower:
         num_leaves: maximum number of leaves per tree.
         settings: requirements of a split.
         growth: order in which leaves are split, a name in ORDERS.
-        constrained_search: search for splits with constraints; None: the search of `splitting`, or that
-            with several members.
+        constrained_search: search for splits with constraints; None: the search without.
         team: the members of the fit, of which each has a part of the documents.
     """
 
@@ -694,7 +570,8 @@ class _Growth:
         self.features_of_leaf = features_of_leaf
         self.columns = features[grower.binned.feature_of_column]
         self.order = ORDERS[grower.growth]
-        self.find_splits = self.search()
+        prepare = grower.constrained_search or prepare_search
+        self.search = prepare(grower.binned, grower.bin_start, quantised, grower.settings)
         self.unused = list(grower.histograms)
         self.open_leaves: list[tuple[tuple[float, int], OpenLeaf, Histogram]] = []
 
@@ -765,21 +642,13 @@ class _Growth:
         nodes.depth[left : left + 2] = nodes.depth[node] + 1
         nodes.bounds[left : left + 2] = split.left_bounds, split.right_bounds
 
-    def build(self, node: int, *histograms: Histogram) -> None:
-        """Builds the first histogram, and subtracts it from the second, the parent's, if one is given."""
+    def build(self, node: int, histogram: Histogram, *parents: Histogram) -> None:
+        """Builds a histogram, and subtracts it from the parent's, if one is given."""
         binned, rows, packed = self.grower.binned, self.rows_of(node), self.quantised.packed
-        if self.team.size > 1:
-            self.build_together(node, *histograms)
-        elif isinstance(binned, BinnedFeatures):
-            build_histogram(binned, self.grower.bin_start, rows, packed, *histograms)
+        if isinstance(binned, BinnedFeatures):
+            build_histogram(binned, self.grower.bin_start, rows, packed, histogram)
         else:
-            build_sparse_histogram(binned, rows, packed, *histograms)
-
-    def build_together(self, node: int, histogram: Histogram, *parents: Histogram) -> None:
-        """Runs `build` with several members, who have dense bins."""
-        grower = self.grower
-        assert isinstance(grower.binned, BinnedFeatures)
-        build_histogram(grower.binned, grower.bin_start, self.rows_of(node), self.quantised.packed, histogram)
+            build_sparse_histogram(binned, rows, packed, histogram)
         histogram[:] = self.team.total(histogram)
         for parent in parents:
             parent -= histogram
@@ -787,7 +656,7 @@ class _Growth:
     def open(self, histograms: dict[int, Histogram]) -> None:
         """Searches for the best splits of leaves; a leaf without a split is not opened."""
         leaves = [self.leaf_to_cut(node, histogram) for node, histogram in histograms.items()]
-        splits = self.find_splits(leaves)
+        splits = find_splits([self.search(leaf) for leaf in leaves], self.team)
         for (node, histogram), split in zip(histograms.items(), splits, strict=True):
             if split is None:
                 self.unused.append(histogram)
@@ -800,15 +669,6 @@ class _Growth:
         low, high = self.nodes.bounds[node]
         columns = self.columns_of_leaf()
         return LeafToCut(histogram, self.rows_of(node), columns, (low, high), self.size(node))
-
-    def search(self) -> FindSplits:
-        """Returns the search for the splits of leaves."""
-        grower = self.grower
-        task = grower.binned, grower.bin_start, self.quantised, grower.settings, self.team
-        if grower.constrained_search is None and self.team.size > 1:
-            return prepare_joint_search(*task)
-        find_split = (grower.constrained_search or prepare_search)(*task)
-        return lambda leaves: [find_split(leaf) for leaf in leaves]
 
     def may_cut(self, node: int) -> bool:
         depth, rows = int(self.nodes.depth[node]), self.rows_of(node)

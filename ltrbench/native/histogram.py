@@ -281,18 +281,10 @@ def bin_starts(binned: AnyBins) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(binned.num_bins)])
 
 
-_NO_PARENT = np.zeros(0, dtype=np.int64)
-
-
 def build_histogram(
-    binned: BinnedFeatures,
-    bin_start: NDArray[np.int64],
-    rows: Rows,
-    packed: Packed,
-    histogram: Histogram,
-    parent: Histogram = _NO_PARENT,
+    binned: BinnedFeatures, bin_start: NDArray[np.int64], rows: Rows, packed: Packed, histogram: Histogram
 ) -> None:
-    """Writes the sums over `rows` to `histogram`, and subtracts them from `parent` if one is given.
+    """Writes the sums over `rows` to `histogram`.
 
     Args:
         binned: the data set.
@@ -300,9 +292,8 @@ def build_histogram(
         rows: (n,), documents of the leaf.
         packed: (D,).
         histogram: (B,), output.
-        parent: (B,), histogram of the parent, which becomes that of the sibling; empty: none.
     """
-    build_shares(binned.words, bin_start, rows, packed, histogram, parent, numba.get_num_threads())
+    _build_shares(binned.words, bin_start, rows, packed, histogram, numba.get_num_threads())
 
 
 DOCUMENTS_SUMMED = 512
@@ -312,13 +303,12 @@ WORDS_AT_ONCE = 32
 
 
 @parallel_kernel
-def build_shares(
+def _build_shares(
     words: NDArray[np.uint64],
     bin_start: NDArray[np.int64],
     rows: Rows,
     packed: Packed,
     histogram: Histogram,
-    parent: Histogram,
     num_threads: int,
 ) -> None:
     """Computes `build_histogram` on `num_threads` threads, each with a share of the words.
@@ -330,7 +320,7 @@ def build_shares(
     for share in numba.prange(num_shares):
         # In a loop over prange, an index is unsigned; one type of it compiles the callee once.
         word_range = words_of_share(np.int64(share), num_shares, num_words)
-        build_share(words, word_range, bin_start, rows, packed, histogram, parent)
+        build_share(words, word_range, bin_start, rows, packed, histogram, histogram[:0])
 
 
 @kernel
@@ -355,7 +345,7 @@ def build_share(
     histogram: Histogram,
     parent: Histogram,
 ) -> None:
-    """Computes `build_shares` for a range of words."""
+    """Computes `build_histogram` for a range of words; subtracts it from a parent that is not empty."""
     first, end = word_range
     sums = sum_words(words, word_range, rows, packed)
     for c in range(8 * first, min(8 * end, len(bin_start) - 1)):

@@ -35,22 +35,17 @@ from ltrbench.native.bins import (
 )
 from ltrbench.native.histogram import Histogram, Packed, shares_of, sum_words, words_of_share
 
-_NO_PARENT = np.zeros(0, dtype=np.int64)
 
-
-def build_sparse_histogram(
-    binned: SparseBins, rows: Rows, packed: Packed, histogram: Histogram, parent: Histogram = _NO_PARENT
-) -> None:
-    """Writes the sums over `rows` to `histogram`, and subtracts them from `parent` if one is given.
+def build_sparse_histogram(binned: SparseBins, rows: Rows, packed: Packed, histogram: Histogram) -> None:
+    """Writes the sums over `rows` to `histogram`.
 
     Args:
         binned: the data set.
         rows: (n,), documents of the leaf.
         packed: (D,).
         histogram: (B,), output.
-        parent: (B,), histogram of the parent, which becomes that of the sibling; empty: none.
     """
-    _build(binned.words, binned.layout, rows, packed, histogram, parent, numba.get_num_threads())
+    _build(binned.words, binned.layout, rows, packed, histogram, numba.get_num_threads())
 
 
 @parallel_kernel
@@ -60,14 +55,13 @@ def _build(
     rows: Rows,
     packed: Packed,
     histogram: Histogram,
-    parent: Histogram,
     num_threads: int,
 ) -> None:
     total = sum_stored(words, layout, rows, packed, histogram, num_threads)
     num_columns = len(layout.default_bin)
     for part in numba.prange(num_threads):
         columns = part * num_columns // num_threads, (part + 1) * num_columns // num_threads
-        complete_defaults(layout, columns, total, histogram, parent)
+        complete_defaults(layout, columns, total, histogram, histogram[:0])
 
 
 @parallel_kernel

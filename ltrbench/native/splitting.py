@@ -34,7 +34,7 @@ In identifiers, a `cut` is a candidate split, and a `Split` is the result of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -336,33 +336,75 @@ class LeafToCut(NamedTuple):
 
 BestCut = tuple[float, int, int, int]
 """Gain of a split, its column, its bin, and whether missing values go left."""
-FindSplit = Callable[[LeafToCut], Split | None]
-"""Returns the best split of a leaf, or None if no split is allowed; callers check `may_be_cut` first."""
-PrepareSearch = Callable[[AnyBins, NDArray[np.int64], Quantised, SplitSettings, Team], FindSplit]
-"""(binned features, (C + 1,) starts of bins, gradients of the tree, settings, members of the fit) -> search
-for splits."""
+Search = Generator[NDArray[np.int64], NDArray[np.int64], Split | None]
+"""The search for the best split of a leaf: yields this member's counts of documents, receives those of all
+members, and returns the split, or None if no split is allowed."""
+SearchLeaf = Callable[[LeafToCut], Search]
+PrepareSearch = Callable[[AnyBins, NDArray[np.int64], Quantised, SplitSettings], SearchLeaf]
+"""(binned features, (C + 1,) starts of bins, gradients of the tree, settings) -> search of a leaf; callers
+check `may_be_cut` first."""
+
+
+def find_splits(searches: Sequence[Search], team: Team = ALONE) -> list[Split | None]:
+    """Returns the results of the searches; each exchange has the counts of all searches that wait for one.
+
+    Every member has the histograms of the whole leaves, so that all members find the same splits. Only the
+    documents are counted together, for each column whose gain is the highest: usually one per leaf.
+    """
+    splits: list[Split | None] = [None] * len(searches)
+    received: dict[int, NDArray[np.int64] | None] = dict.fromkeys(range(len(searches)))
+    while received:
+        sent: dict[int, NDArray[np.int64]] = {}
+        for number, counts in received.items():
+            try:
+                # None starts a generator.
+                sent[number] = searches[number].send(counts)  # type: ignore[arg-type]
+            except StopIteration as end:
+                splits[number] = end.value
+        received = {}
+        if sent:
+            totals = team.total(np.concatenate(list(sent.values())))
+            ends = np.cumsum([len(counts) for counts in sent.values()])
+            received = dict(zip(sent, np.split(totals, ends[:-1]), strict=True))
+    return splits
 
 
 def prepare_search(
-    binned: AnyBins,
-    bin_start: NDArray[np.int64],
-    quantised: Quantised,
-    settings: SplitSettings,
-    team: Team = ALONE,
-) -> FindSplit:
-    """Returns the search for splits of one tree in one process; `growing` has that of several members."""
-    del team
-    return partial(find_split, binned, bin_start, split_terms(settings, quantised))
+    binned: AnyBins, bin_start: NDArray[np.int64], quantised: Quantised, settings: SplitSettings
+) -> SearchLeaf:
+    """Returns the search without constraints for one tree."""
+    return partial(_search, binned, bin_start, split_terms(settings, quantised))
 
 
-def find_split(
-    binned: AnyBins, bin_start: NDArray[np.int64], terms: SplitTerms, leaf: LeafToCut
-) -> Split | None:
-    """Returns the best split of a leaf, or None if no split is allowed."""
-    gain, column, last_bin, missing_left = search(
-        binned.words, binned.layout, bin_start, leaf.histogram, leaf.rows, leaf.columns, terms
-    )
-    return Split(gain, column, last_bin, bool(missing_left)) if column >= 0 else None
+def _search(binned: AnyBins, bin_start: NDArray[np.int64], terms: SplitTerms, leaf: LeafToCut) -> Search:
+    """Finds the split that `choose` finds if one member has all documents of the leaf."""
+    gains, cuts = np.full(binned.num_columns, -np.inf), np.empty((binned.num_columns, 2), dtype=np.int64)
+    _best_cuts_of_all(bin_start, leaf.histogram, leaf.columns, terms, gains, cuts)
+    counts_of: dict[int, NDArray[np.int64]] = {}
+    while True:
+        column = int(np.argmax(gains))  # the first of equal gains
+        if not gains[column] > terms.gain_to_exceed:
+            return None
+        bins = int(bin_start[column]), int(bin_start[column + 1])
+        sums = leaf.histogram[bins[0] : bins[1]]
+        if column in counts_of:
+            break
+        if terms.counts_by_hessian:
+            counts = estimated_counts(sums, leaf.size)
+        else:
+            counts = yield _counts(binned.words, binned.layout, column, leaf.rows, len(sums), cuts[column])
+        counts_of[column] = counts
+        if docs_of_smaller(counts, cuts[column]) >= terms.min_docs:
+            break
+        gains[column], *cuts[column] = _best_cut_counted(leaf.histogram, bins, counts, terms)
+    last_bin, missing_left = int(cuts[column, 0]), int(cuts[column, 1])
+    if sums[-1] == 0:
+        missing_left = int(left_is_larger(sums, last_bin))
+    num_left = None  # the counts are estimates
+    if not terms.counts_by_hessian:
+        counts = counts_of[column]
+        num_left = int(counts[: last_bin + 1].sum() + missing_left * counts[-1])
+    return Split(float(gains[column]), column, last_bin, bool(missing_left), num_left=num_left)
 
 
 DOCUMENTS_COUNTED = 256
@@ -370,22 +412,19 @@ DOCUMENTS_COUNTED = 256
 
 
 @parallel_kernel
-def search(
-    words: NDArray[np.uint64],
-    layout: SparseLayout | None,
+def _best_cuts_of_all(
     bin_start: NDArray[np.int64],
     histogram: Histogram,
-    rows: Rows,
     columns: NDArray[np.bool_],
     terms: SplitTerms,
-) -> BestCut:
-    """Returns the result of `choose` for a leaf; threads search groups of eight columns."""
+    gains: NDArray[np.float64],
+    cuts: NDArray[np.int64],
+) -> None:
+    """Writes the best split of each column; threads search groups of eight columns."""
     num_columns = len(columns)
-    gains, cuts = np.full(num_columns, -np.inf), np.empty((num_columns, 2), dtype=np.int64)
     for group in numba.prange((num_columns + 7) // 8):
         column_range = 8 * group, min(8 * group + 8, num_columns)
         best_cuts(column_range, bin_start, histogram, columns, terms, gains, cuts)
-    return choose(words, layout, bin_start, histogram, rows, terms, gains, cuts)
 
 
 @kernel
@@ -446,7 +485,20 @@ def choose(
 
 
 @kernel
-def best_cut_counted(
+def _counts(
+    words: NDArray[np.uint64],
+    layout: SparseLayout | None,
+    column: int,
+    rows: Rows,
+    num_bins: int,
+    cut: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Returns the (bins,) number of this member's documents in each bin of a column."""
+    return _count(words, layout, column, rows, num_bins, cut, len(rows) + 1)
+
+
+@kernel
+def _best_cut_counted(
     histogram: Histogram, bins: tuple[int, int], counts: NDArray[np.int64], terms: SplitTerms
 ) -> tuple[float, int, int]:
     """Returns the best split of a column with enough documents on both sides."""
@@ -728,19 +780,15 @@ def prepare_constrained(signs: Signs) -> PrepareSearch:
     """Returns the search for splits with the (F,) signs and l1."""
 
     def prepare(
-        binned: AnyBins,
-        bin_start: NDArray[np.int64],
-        quantised: Quantised,
-        settings: SplitSettings,
-        team: Team = ALONE,
-    ) -> FindSplit:
-        search = _Search(binned, bin_start, quantised, settings, signs[binned.feature_of_column], team)
-        return partial(_find_split, search)
+        binned: AnyBins, bin_start: NDArray[np.int64], quantised: Quantised, settings: SplitSettings
+    ) -> SearchLeaf:
+        task = _Constrained(binned, bin_start, quantised, settings, signs[binned.feature_of_column])
+        return partial(_search_constrained, task)
 
     return prepare
 
 
-class _Search(NamedTuple):
+class _Constrained(NamedTuple):
     """The input that all leaves of a tree share; signs are (C,)."""
 
     binned: AnyBins
@@ -748,7 +796,6 @@ class _Search(NamedTuple):
     quantised: Quantised
     settings: SplitSettings
     signs: Signs
-    team: Team
 
 
 class _Cuts(NamedTuple):
@@ -765,30 +812,34 @@ class _Cuts(NamedTuple):
     left_is_larger: NDArray[np.bool_]
 
 
-def _find_split(search: _Search, leaf: LeafToCut) -> Split | None:
-    """Returns the allowed split with the highest gain and enough documents on both sides; None if none."""
-    cuts, is_counted = (
-        _all_constrained_cuts(search, leaf),
-        np.zeros(search.binned.num_columns, dtype=np.bool_),
-    )
+def _search_constrained(task: _Constrained, leaf: LeafToCut) -> Search:
+    """Finds the allowed split with the highest gain and enough documents on both sides."""
+    cuts, is_counted = _all_constrained_cuts(task, leaf), np.zeros(task.binned.num_columns, dtype=np.bool_)
     while True:
         cell, missing_left = divmod(int(np.argmax(cuts.gains)), 2)  # the first of equal gains
-        if not cuts.gains[cell, missing_left] > search.settings.gain_to_exceed:
+        if not cuts.gains[cell, missing_left] > task.settings.gain_to_exceed:
             return None
-        column = int(np.searchsorted(search.bin_start, cell, side="right")) - 1
-        bins = slice(search.bin_start[column], search.bin_start[column + 1])
+        column = int(np.searchsorted(task.bin_start, cell, side="right")) - 1
+        bins = slice(task.bin_start[column], task.bin_start[column + 1])
+        sums = leaf.histogram[bins]
         if is_counted[column]:
             break
-        cuts.gains[bins][_too_few(search, leaf, column, leaf.histogram[bins])] = -np.inf
+        if task.settings.counts_by_hessian:
+            counts = estimated_counts(sums, leaf.size)
+        else:
+            counts = yield np.bincount(task.binned.bins_of(column, leaf.rows), minlength=len(sums))
+        docs_left = np.cumsum(counts)[:, None] + np.array([0, counts[-1]])
+        too_few = np.minimum(docs_left, leaf.size - docs_left) < task.settings.min_docs_in_leaf
+        cuts.gains[bins][too_few] = -np.inf
         is_counted[column] = True
-    if search.settings.highest_of_equals:
+    if task.settings.highest_of_equals:
         is_equal = (cuts.gains[bins] == cuts.gains[cell, missing_left]).any(axis=1)
         cell = int(bins.start) + int(np.flatnonzero(is_equal)[-1])
         missing_left = int(np.argmax(cuts.gains[cell]))
     gain, middle = float(cuts.gains[cell, missing_left]), float(cuts.middles[cell, missing_left])
-    if leaf.histogram[bins.stop - 1] == 0:
+    if sums[-1] == 0:
         missing_left = bool(cuts.left_is_larger[cell, missing_left])
-    left, right = _bounds_below(leaf.bounds, int(search.signs[column]), middle)
+    left, right = _bounds_below(leaf.bounds, int(task.signs[column]), middle)
     return Split(gain, column, cell - int(bins.start), bool(missing_left), left, right)
 
 
@@ -800,21 +851,21 @@ def _bounds_below(bounds: Bounds, sign: int, middle: float) -> tuple[Bounds, Bou
     return ((low, middle), (middle, high)) if sign > 0 else ((middle, high), (low, middle))
 
 
-def _all_constrained_cuts(search: _Search, leaf: LeafToCut) -> _Cuts:
-    settings, num_bins = search.settings, search.binned.num_bins
-    left = _left_sums(leaf.histogram, search.bin_start)
-    total = leaf.histogram[: search.bin_start[1]].sum()
-    g_left, h_left = _unpack(left, search.quantised)
-    g_right, h_right = _unpack(total - left, search.quantised)
+def _all_constrained_cuts(task: _Constrained, leaf: LeafToCut) -> _Cuts:
+    settings, num_bins = task.settings, task.binned.num_bins
+    left = _left_sums(leaf.histogram, task.bin_start)
+    total = leaf.histogram[: task.bin_start[1]].sum()
+    g_left, h_left = _unpack(left, task.quantised)
+    g_right, h_right = _unpack(total - left, task.quantised)
     is_last = np.zeros(len(left), dtype=np.bool_)
-    is_last[search.bin_start[1:] - 1] = True
+    is_last[task.bin_start[1:] - 1] = True
     allowed = np.repeat(leaf.columns, num_bins)[:, None] & ~is_last[:, None]
     allowed = allowed & (np.minimum(h_left, h_right) >= settings.least_hessian)
     step_left = newton_step(g_left, h_left, settings, leaf.bounds)
     step_right = newton_step(g_right, h_right, settings, leaf.bounds)
-    allowed &= np.repeat(search.signs, num_bins)[:, None] * (step_right - step_left) >= 0
+    allowed &= np.repeat(task.signs, num_bins)[:, None] * (step_right - step_left) >= 0
     gains = score(g_left, h_left, step_left, settings) + score(g_right, h_right, step_right, settings)
-    g, h = _unpack(total, search.quantised)
+    g, h = _unpack(total, task.quantised)
     gains -= score(g, h, newton_step(g, h, settings), settings)
     return _Cuts(np.where(allowed, gains, -np.inf), (step_left + step_right) / 2, h_left >= h_right)
 
@@ -834,15 +885,3 @@ def _unpack(
     """Returns the gradients and the hessians of packed sums."""
     gradients = np.asarray(packed >> 32, dtype=np.float64) * quantised.gradient_unit
     return gradients, np.asarray(packed & 0xFFFFFFFF, dtype=np.float64) * quantised.hessian_unit
-
-
-def _too_few(search: _Search, leaf: LeafToCut, column: int, sums: Histogram) -> NDArray[np.bool_]:
-    """Returns the (bins, 2) mask of a column's splits that leave a side fewer than min_docs_in_leaf."""
-    if search.settings.counts_by_hessian:
-        counts = estimated_counts(sums, leaf.size)
-    else:
-        bins = search.binned.bins_of(column, leaf.rows)
-        counts = search.team.total(np.bincount(bins, minlength=len(sums)))
-    left = np.cumsum(counts)[:, None] + np.array([0, counts[-1]])
-    too_few: NDArray[np.bool_] = np.minimum(left, leaf.size - left) < search.settings.min_docs_in_leaf
-    return too_few

@@ -22,11 +22,10 @@ from ltrbench.data.features import SparseRows, is_sparse
 from ltrbench.native.bins import COLUMN_BINS, BinnedFeatures, partition
 from ltrbench.native.boosting import BoostingSettings, SamplingSettings, boost
 from ltrbench.native.forest import add_scores
-from ltrbench.native.growing import Grower, GrownTree, grow_best_first, prepare_joint_search
+from ltrbench.native.growing import Grower, GrownTree, grow_best_first
 from ltrbench.native.histogram import bin_starts, build_histogram, quantise
 from ltrbench.native.objectives import Objective, ObjectiveSettings
-from ltrbench.native.splitting import LeafToCut, SplitSettings
-from ltrbench.native.team import ALONE
+from ltrbench.native.splitting import LeafToCut, SplitSettings, find_splits, prepare_search
 
 LOOSE_SPLITS = SplitSettings(min_docs_in_leaf=1)
 
@@ -99,10 +98,10 @@ def compile_joint_growth() -> None:
     quantised, features = quantise(np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4)), np.ones(1, dtype=np.bool_)
     rows, binned = np.arange(4, dtype=np.uint32), _two_bins()
     for settings in (LOOSE_SPLITS, replace(LOOSE_SPLITS, min_docs_in_leaf=3)):
-        task = binned, bin_starts(binned), quantised, settings, ALONE
         histogram = np.empty(3, dtype=np.int64)
         build_histogram(binned, bin_starts(binned), rows, quantised.packed, histogram)
-        prepare_joint_search(*task)([LeafToCut(histogram, rows, features)])
+        search = prepare_search(binned, bin_starts(binned), quantised, settings)
+        find_splits([search(LeafToCut(histogram, rows, features))])
         partition(binned.words, None, binned.num_bins, 0, 0, False, rows, rows.copy(), 1)
 
 

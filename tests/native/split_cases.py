@@ -18,11 +18,11 @@ from ltrbench.native.splitting import (
     PrepareSearch,
     Split,
     SplitSettings,
+    find_splits,
     may_be_cut,
     prepare_search,
     reference_split,
 )
-from ltrbench.native.team import ALONE
 
 
 class Leaf(NamedTuple):
@@ -47,7 +47,8 @@ class Leaf(NamedTuple):
         if not may_be_cut(settings, self.quantised, self.rows, depth=0):
             return None
         leaf = splitting.LeafToCut(histogram, self.rows, used, bounds)
-        return prepare(self.binned, bin_start, self.quantised, settings, ALONE)(leaf)
+        search = prepare(self.binned, bin_start, self.quantised, settings)
+        return find_splits([search(leaf)])[0]
 
     def find_by_reference(
         self, settings: SplitSettings, signs: NDArray[np.int8] | None = None, bounds: Bounds = UNBOUNDED
