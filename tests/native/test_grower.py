@@ -12,8 +12,7 @@ from sklearn.tree import DecisionTreeRegressor
 from ltrbench.data import RankingDataset
 from ltrbench.native.bins import bin_features
 from ltrbench.native.boosting import Sampler, SamplingSettings
-from ltrbench.native.forest import add_scores, plant
-from ltrbench.native.growing import ORDERS, FeatureDraw, Grower, GrownTree, fast_growth_computes
+from ltrbench.native.growing import FeatureDraw, Grower, GrownTree
 from ltrbench.native.histogram import quantise
 from ltrbench.native.nodes import NO_FEATURE, Tree
 from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
@@ -75,39 +74,6 @@ def test_the_compiled_loop_grows_the_tree_of_the_steps(
         np.testing.assert_array_equal(one, other, strict=True)
     for name in ("rows", "leaf_start", "leaf_node", "leaf_bounds"):
         np.testing.assert_array_equal(getattr(compiled, name), getattr(by_steps, name))
-
-
-def test_the_compiled_loop_grows_the_default_trees_and_none_that_differ_in_order_search_or_draws() -> None:
-    strict = SplitSettings()
-    assert fast_growth_computes(strict, "best_first", is_constrained=False, draws_features=False)
-    assert not fast_growth_computes(LOOSE, "best_first", is_constrained=False, draws_features=False)
-    assert not fast_growth_computes(strict, "best_first", is_constrained=True, draws_features=False)
-    assert not fast_growth_computes(strict, "best_first", is_constrained=False, draws_features=True)
-    for growth in set(ORDERS) - {"best_first"}:
-        assert not fast_growth_computes(strict, growth, is_constrained=False, draws_features=False)
-
-
-@given(st.integers(0, 2**32 - 1))
-@MAY_COMPILE
-def test_raw_features_lead_to_the_leaf_that_bins_led_to(seed: int) -> None:
-    data = make_dataset(seed, num_queries=12)
-    grown = grow(data, num_leaves=8)
-    tree = grown.tree._replace(value=np.arange(len(grown.tree.feature), dtype=np.float64))
-    reached = np.zeros(data.num_documents)
-    add_scores(plant([tree], [1.0]), data.features, reached)
-    for leaf, node in enumerate(grown.leaf_node):
-        rows = grown.rows[grown.leaf_start[leaf] : grown.leaf_start[leaf + 1]]
-        np.testing.assert_array_equal(reached[rows], node)
-
-
-def test_the_open_leaf_with_the_highest_gain_is_split_first() -> None:
-    tree = grow(make_dataset(1), 12).tree
-    inner = np.flatnonzero(tree.feature != NO_FEATURE)
-    # In the order of splitting, which is the order of the new nodes.
-    order = inner[np.argsort(tree.left[inner])]
-    for step, node in enumerate(order):
-        open_then = [other for other in order[step:] if other < tree.left[node]]
-        assert tree.gain[node] == max(tree.gain[other] for other in open_then)
 
 
 def few_valued(seed: int) -> RankingDataset:

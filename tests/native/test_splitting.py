@@ -28,17 +28,6 @@ def test_the_kernel_does_what_the_reference_says(
         assert got.missing_left == expected.missing_left
 
 
-def test_the_gain_is_the_formula_of_the_contract() -> None:
-    gradients, hessians = np.array([-2.0, -1.0, 1.5, 2.5]), np.array([1.0, 0.5, 0.5, 1.0])
-    split = make_leaf(np.arange(4.0)[:, None], gradients, hessians).find(
-        SplitSettings(min_docs_in_leaf=1, l2=0.5)
-    )
-    assert split is not None
-    assert (split.column, split.bin) == (0, 1)
-    expected = (-3.0) ** 2 / (1.5 + 0.5) + 4.0**2 / (1.5 + 0.5) - 1.0**2 / (3.0 + 0.5)
-    assert split.gain == pytest.approx(expected, rel=1e-8)  # quantised to 2^-31
-
-
 @given(st.integers(0, 2**32 - 1), st.integers(1, 22))
 @MAY_COMPILE
 def test_with_every_hessian_one_the_gain_is_friedmans_improvement(seed: int, min_docs: int) -> None:
@@ -62,25 +51,6 @@ def test_missing_values_go_where_their_gradients_belong(missing_gradient: float)
     split = make_leaf(features, gradients, np.ones(6)).find(SplitSettings(min_docs_in_leaf=1))
     assert split is not None
     assert split.missing_left == (missing_gradient < 0)
-
-
-def test_the_first_split_of_missing_values_is_chosen_if_the_leaf_has_no_lowest_values() -> None:
-    features = np.array([0.0, 1, 2, 2, np.nan, np.nan])[:, None]
-    leaf = make_leaf(features, np.array([0.0, 0, 1, 1, -1, -1]), np.ones(6))
-    leaf = leaf._replace(rows=np.arange(2, 6, dtype=np.uint32))
-    # It is the split after bin 0 with missing values left, and after bin 2 with missing values right.
-    split = leaf.find(SplitSettings(min_docs_in_leaf=2))
-    assert split is not None
-    assert (split.bin, split.missing_left) == (0, True)
-
-
-def test_without_missing_values_their_direction_is_that_of_more_hessian() -> None:
-    features = np.arange(4.0)[:, None]
-    for hessians, expected in ((np.array([2.0, 2, 1, 1]), True), (np.array([1.0, 1, 2, 2]), False)):
-        leaf = make_leaf(features, np.array([1.0, 1, -1, -1]), hessians)
-        split = leaf.find(SplitSettings(min_docs_in_leaf=2))
-        assert split is not None
-        assert split.missing_left == expected
 
 
 def test_first_of_equals_in_the_order_of_feature_then_threshold() -> None:
