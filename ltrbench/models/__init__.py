@@ -2,18 +2,14 @@
 
 A module has a function that writes an `Ensemble`, and a reader if the format has one. Writers expect float32
 features: a threshold is written so that every float32 value goes where it went before, whatever comparison
-and dtype the format has. Readers check everything, because model files are not trusted.
+and dtype the format has. Readers rely on complete files: load only models that you trust.
 
     trees            trees of any library as one `Ensemble`, and their scores
     reading          detects the format of a file
     lightgbm_files   LightGBM's text and dump
-    xgboost_files    XGBoost's JSON, UBJSON and dump
+    xgboost_files    XGBoost's model file and dump
     ranklib_file     RankLib's XML
-    solr_file        JSON of Apache Solr
     float32          trees and numbers of formats that have float32 only
-    onnx_file        ONNX, with the operator TreeEnsemble
-    treelite_file    checkpoints of treelite
-    c_source         a C function
 """
 
 from __future__ import annotations

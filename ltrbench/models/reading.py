@@ -10,21 +10,17 @@ its first bytes, before anything reads it.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
-
-import numpy as np
+from xml.etree.ElementTree import ParseError
 
 from ltrbench.errors import ResultError
 from ltrbench.models import ReadModel
 from ltrbench.models.lightgbm_files import read_lightgbm_text
 from ltrbench.models.ranklib_file import read_ranklib_xml
-from ltrbench.models.trees import Ensemble, Leaf, nodes_of
-from ltrbench.models.xgboost_files import read_xgboost_json
+from ltrbench.models.xgboost_files import read_xgboost
 from ltrbench.untrusted import check_regular, read_bytes
 
 MOST_MODEL_BYTES = 2**30
@@ -37,10 +33,8 @@ SUPPORTED = (
     "(booster.save_model('model.json') or 'model.ubj'), and RankLib's tree ensembles (-save model.txt)"
 )
 
-_REMEDY = "Check the path of the model file"
 _HEAD = 4096
 """Number of bytes that decide the format."""
-_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -50,14 +44,14 @@ class _Format:
     library: str
     beginning: re.Pattern[bytes]
     ending: str
-    read: Callable[[bytes, Path], ReadModel]
+    read: Callable[[bytes], ReadModel]
 
 
 _FORMATS = (
     _Format(OF_LIGHTGBM, re.compile(rb"tree\s*\n"), ".txt", read_lightgbm_text),
     _Format(OF_RANKLIB, re.compile(rb"## |\s*<(?:\?xml|!|ensemble)"), ".txt", read_ranklib_xml),
-    _Format(OF_XGBOOST, re.compile(rb"\{[\s\"}]"), ".json", read_xgboost_json),
-    _Format(OF_XGBOOST, re.compile(rb"\{"), ".ubj", read_xgboost_json),
+    _Format(OF_XGBOOST, re.compile(rb"\{[\s\"}]"), ".json", read_xgboost),
+    _Format(OF_XGBOOST, re.compile(rb"\{"), ".ubj", read_xgboost),
 )
 
 _OTHERS = {
@@ -97,57 +91,36 @@ def is_model_file(path: Path) -> bool:
     try:
         check_regular(path)
         with path.open("rb") as file:
-            head = _head(file.read(_HEAD))
+            head = file.read(_HEAD)
     except (OSError, ResultError):
         return False
-    return any(kind.beginning.match(head) for kind in _FORMATS) or _other(head) is not None
+    return any(beginning.match(head) for beginning in (*(f.beginning for f in _FORMATS), *_OTHERS.values()))
 
 
-def read_model_file(path: Path, remedy: str = _REMEDY) -> ModelFile:
+def read_model_file(path: Path, remedy: str = "Check the path of the model file") -> ModelFile:
     """Reads a model file of LightGBM, XGBoost or RankLib.
 
     Args:
         remedy: what to do if the file cannot be read, for messages.
 
     Raises:
-        ResultError: The file cannot be read, has an unsupported format, or its model is invalid.
+        ResultError: The file cannot be read, has an unsupported format, or is not complete.
     """
     content = read_bytes(path, remedy, MOST_MODEL_BYTES)
-    head = _head(content[:_HEAD])
-    other = _other(head)
-    if other is not None:
-        _refuse(path, f"it is {other}")
-    kind = next((kind for kind in _FORMATS if kind.beginning.match(head)), None)
-    if kind is None:
-        _refuse(path, f"its format is unknown; it begins with {head[:12]!r}" if head else "it is empty")
-    model = kind.read(content, path)
-    if not math.isfinite(_largest_score(model.trees)):
-        _refuse(path, "the largest leaf values of its trees have a sum that is not finite")
+    other = next((name for name, beginning in _OTHERS.items() if beginning.match(content)), None)
+    kind = next((kind for kind in _FORMATS if kind.beginning.match(content)), None)
+    if other is not None or kind is None:
+        unknown = f"of an unknown format; it begins with {content[:12]!r}" if content else "empty"
+        raise ResultError(
+            f"{path} cannot be imported: it is {other or unknown}. {SUPPORTED}; save the model in one of "
+            "these formats with its library."
+        )
+    try:
+        model = kind.read(content)
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError, ParseError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error).partition("\n")[0]
+        raise ResultError(
+            f"{path} is no complete model file of {kind.library}: {reason}. {SUPPORTED}; save the "
+            "model again."
+        ) from error
     return ModelFile(path, kind.library, kind.ending, content, model)
-
-
-def _largest_score(ensemble: Ensemble) -> float:
-    """Returns a bound of the absolute scores, in the dtype of the sum; infinite or NaN if a score may be."""
-    dtype = np.dtype(ensemble.score_dtype)
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = np.abs(dtype.type(ensemble.base_score))
-        for tree in ensemble.trees:
-            leaves = [node.value for node in nodes_of(tree.root) if isinstance(node, Leaf)]
-            total += np.abs(np.array(leaves).astype(dtype) * dtype.type(tree.weight)).max()
-    return float(total)
-
-
-def _head(content: bytes) -> bytes:
-    return content.removeprefix(_BOM)
-
-
-def _other(head: bytes) -> str | None:
-    """Returns the name of an unsupported kind of model file, or None."""
-    return next((name for name, beginning in _OTHERS.items() if beginning.match(head)), None)
-
-
-def _refuse(path: Path, reason: str) -> NoReturn:
-    raise ResultError(
-        f"{path} cannot be imported: {reason}. {SUPPORTED}; save the model in one of these formats with its "
-        "library."
-    )

@@ -25,6 +25,8 @@ from ltrbench.shapes import Features
 
 LARGEST_ZERO: Final = float(np.float32(1e-35))
 """Largest absolute value that counts as 0 in a split with `zero_missing`, as in LightGBM (kZeroThreshold)."""
+MOST_NODES: Final = 1 << 22
+"""Maximum number of nodes of a tree that is read from a file."""
 
 
 @dataclass(frozen=True)
@@ -239,6 +241,39 @@ def nodes_of(root: Node) -> list[Node]:
     return nodes
 
 
+def tree_of(root: Any, read: Callable[[Any], Node]) -> Node:
+    """Returns a tree that another representation holds, such as nested objects or arrays.
+
+    Args:
+        root: the root in the other representation.
+        read: returns a node of it as a leaf, or as a split whose children are those of the other
+            representation.
+
+    Raises:
+        ValueError: The tree has more than `MOST_NODES` nodes, as one with a cycle.
+
+    >>> tree_of([0.5, [1.0], [2.0]], lambda n: InnerNode(3, n[0], True, *n[1:]) if n[1:] else Leaf(n[0]))
+    InnerNode(feature=3, threshold=0.5, missing_left=True, left=Leaf(value=1.0), right=Leaf(value=2.0), \
+zero_missing=False)
+    """
+    nodes: list[Node] = []
+    waiting = [root]
+    while waiting:
+        node = read(waiting.pop())
+        nodes.append(node)
+        if isinstance(node, InnerNode):
+            waiting += [node.right, node.left]
+        if len(nodes) > MOST_NODES:
+            raise ValueError(f"a tree has more than {MOST_NODES:,} nodes")
+    done: list[Node] = []
+    for node in reversed(nodes):  # children come before their parent, and the left one after the right one
+        if isinstance(node, InnerNode):
+            left, right = done.pop(), done.pop()
+            node = InnerNode(node.feature, node.threshold, node.missing_left, left, right, node.zero_missing)
+        done.append(node)
+    return done[0]
+
+
 def sends_zero_left(node: InnerNode, comparison: str) -> bool:
     """Returns whether a split sends 0 left by its threshold, without `zero_missing`.
 
@@ -271,32 +306,6 @@ def threshold_below(bound: float) -> float:
     right."""
     with np.errstate(over="ignore"):
         return float(np.nextafter(np.float32(bound), np.float32(-np.inf)))
-
-
-# ---- Checks of the nodes of a tree, for every model format.
-
-MOST_LEVELS: Final = 1024
-"""Maximum depth of a tree that a library explains or writes as text: the memory for contributions grows with
-the square of the depth, and LightGBM's dump recurses once per level."""
-
-
-def check_children(children: NDArray[np.int64], parents: NDArray[np.int64], num_nodes: int) -> None:
-    """Raises ValueError if N nodes, with root 0, are not a tree.
-
-    Args:
-        children: (N - 1,), each node except the root exactly once.
-        parents: (N - 1,), the parent of each child, with a smaller index than the child.
-    """
-    if len(children) != num_nodes - 1 or (np.sort(children) != np.arange(1, num_nodes)).any():
-        raise ValueError("a node is not the child of exactly one other node")
-    if (parents >= children).any():
-        raise ValueError("a node comes before its parent")
-
-
-def check_split_features(features: NDArray[np.number[Any]], num_features: int) -> None:
-    """Raises ValueError if the feature index of a split is out of range."""
-    if ((features < 0) | (features >= num_features)).any():
-        raise ValueError(f"a split has a feature index outside 0 to {num_features - 1}")
 
 
 # ---- Scores of an `Ensemble`, in its own arithmetic.

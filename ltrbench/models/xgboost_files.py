@@ -1,4 +1,4 @@
-"""Files of XGBoost: JSON, UBJSON and the dump.
+"""Files of XGBoost: the model file and the dump.
 
 XGBoost's dump: the JSON of `Booster.dump_model`, which search engines read.
 
@@ -16,17 +16,13 @@ from __future__ import annotations
 
 import ctypes
 import json
-import re
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.errors import ResultError
 from ltrbench.models import ReadModel
 from ltrbench.models.float32 import (
     float32_leaf_values,
@@ -42,9 +38,9 @@ from ltrbench.models.trees import (
     Leaf,
     Node,
     WeightedTree,
-    check_split_features,
     flat,
     nodes_of,
+    tree_of,
     without_zero_missing,
 )
 
@@ -71,6 +67,24 @@ def write_xgboost_dump(
     names = [json.dumps(name) for name in feature_names]
     trees = (_nested(tree, names, texts or float32_texts) for tree in float32_trees(ensemble))
     return ("[" + ",\n".join(trees) + "]\n").encode()
+
+
+def read_xgboost_dump(content: str | bytes, places: Mapping[str, int]) -> Ensemble:
+    """Returns the trees of a dump, with the numbers as they are written.
+
+    Args:
+        places: name of a feature -> its index.
+    """
+
+    def read(node: Mapping[str, Any]) -> Node:
+        if "leaf" in node:
+            return Leaf(node["leaf"])
+        missing_left = node["missing"] == node["yes"]
+        return InnerNode(places[node["split"]], node["split_condition"], missing_left, *node["children"])
+
+    return Ensemble(
+        tuple(WeightedTree(1.0, tree_of(root, read)) for root in json.loads(content)), comparison="<"
+    )
 
 
 def base_score_as_tree(ensemble: Ensemble) -> Ensemble:
@@ -182,95 +196,6 @@ def _nested(tree: FlatTree, names: Sequence[str], texts: NumberTexts) -> str:
     return nested_json(is_leaf, text_of, between=",", end="]}")
 
 
-# ---- Reader of UBJSON. XGBoost's own reader ends the process on a damaged file.
-
-_DEPTH = 20
-_NUMBERS = {"i": "b", "U": "B", "I": ">h", "l": ">i", "L": ">q", "d": ">f", "D": ">d"}
-_CONSTANTS = {"T": True, "F": False, "Z": None, "N": None}
-
-
-def parse_ubjson(content: bytes) -> Any:
-    """Returns the value of a UBJSON file: dictionaries, lists, texts, numbers, and arrays of numbers.
-
-    Raises:
-        ValueError: the content is not UBJSON, or is nested too deeply.
-    """
-    reader = _Reader(content)
-    value = reader.value(reader.marker(), _DEPTH)
-    if reader.place != len(content):
-        raise ValueError("the file has further content after the model")
-    return value
-
-
-class _Reader:
-    """Reads UBJSON from a position; raises ValueError on truncated or unknown content."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content, self.place = content, 0
-
-    def take(self, length: int) -> bytes:
-        taken = self.content[self.place : self.place + length]
-        if len(taken) != length:
-            raise ValueError("the file is truncated")
-        self.place += length
-        return taken
-
-    def marker(self) -> str:
-        return self.take(1).decode("ascii")
-
-    def number(self, marker: str) -> Any:
-        if marker not in _NUMBERS:
-            raise ValueError(f"{marker!r} is not the type of a number")
-        form = _NUMBERS[marker]
-        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
-
-    def length(self, marker: str) -> int:
-        length = self.number(marker)
-        if not isinstance(length, int) or length < 0:
-            raise ValueError(f"{length} is not a length")
-        return length
-
-    def text(self) -> str:
-        return self.take(self.length(self.marker())).decode()
-
-    def value(self, marker: str, depth: int) -> Any:
-        if depth == 0:
-            raise ValueError("the file is nested too deeply")
-        if marker == "{":
-            return self.table(depth)
-        if marker == "[":
-            return self.array(depth)
-        if marker == "S":
-            return self.text()
-        return _CONSTANTS[marker] if marker in _CONSTANTS else self.number(marker)
-
-    def table(self, depth: int) -> dict[str, Any]:
-        table: dict[str, Any] = {}
-        while (marker := self.marker()) != "}":
-            name = self.take(self.length(marker)).decode()
-            if name in table:
-                raise ValueError(f"{name} is given twice")
-            table[name] = self.value(self.marker(), depth - 1)
-        return table
-
-    def array(self, depth: int) -> Any:
-        marker = self.marker()
-        if marker == "$":
-            kind, hash_sign = self.marker(), self.marker()
-            length = self.length(self.marker())
-            if kind not in _NUMBERS or hash_sign != "#":
-                raise ValueError("an array has values that are not numbers")
-            dtype = np.dtype(_NUMBERS[kind])
-            return np.frombuffer(self.take(length * dtype.itemsize), dtype).astype(dtype.newbyteorder("="))
-        if marker == "#":
-            return [self.value(self.marker(), depth - 1) for _ in range(self.length(self.marker()))]
-        items = []
-        while marker != "]":
-            items.append(self.value(marker, depth - 1))
-            marker = self.marker()
-        return items
-
-
 # ---- XGBoost's model files: JSON and UBJSON as `Booster.save_model` writes them.
 #
 # A tree has arrays over its N nodes: children (-1: a leaf), features, thresholds or leaf values, and where
@@ -282,15 +207,10 @@ class _Reader:
 # a probability; `margin` transforms it into a score. XGBoost 3.1 and newer write it as a list of one
 # number, and read a number too.
 
-MOST_FEATURES: Final = 1_000_000
-"""Maximum number of features of a file without feature names, because each becomes a name."""
-
 _NO_PARENT = 2**31 - 1
 _NO_CHILD = -1
 _VERSION = [2, 1, 0]
 """Version in the written files, so that older versions read them without a warning."""
-_NUMBER = r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
-_REMEDY = "Save the model again with Booster.save_model, as .json or .ubj"
 
 _LOGIT = ("binary:logistic", "reg:logistic")
 _LOG = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft")
@@ -311,14 +231,11 @@ def _log(value: np.float32) -> np.float32:
 
 
 def _logit(base: np.float32) -> np.float32:
-    if not 0 < base < 1:
-        return np.float32(np.nan)
     clipped = np.clip(base, _LOGIT_EPSILON, np.float32(1) - _LOGIT_EPSILON)
     return -_log(np.float32(1) / clipped - np.float32(1))
 
 
-_Margin = Callable[[np.float32], np.float32]
-_MARGINS: Mapping[str, _Margin] = {
+_MARGINS: Mapping[str, Callable[[np.float32], np.float32]] = {
     **dict.fromkeys(_IDENTITY, lambda base: base),
     **dict.fromkeys(_LOG, _log),
     **dict.fromkeys(_LOGIT, _logit),
@@ -363,24 +280,37 @@ def write_xgboost_json(ensemble: Ensemble, feature_names: Sequence[str]) -> byte
     return json.dumps({"version": _VERSION, "learner": learner}, separators=(",", ":")).encode()
 
 
-def read_xgboost_json(content: bytes, path: Path) -> ReadModel:
+def read_xgboost(content: bytes) -> ReadModel:
     """Reads a model file of any booster of trees with one score per document.
 
     Args:
-        content: JSON or UBJSON.
-        path: file of the content, used in messages only.
+        content: JSON, or UBJSON, which XGBoost converts to JSON.
 
     Raises:
-        ResultError: The content is not such a model, or not all of its trees make the prediction.
+        ValueError: Not all trees make the prediction, or it is another model.
     """
-    try:
-        is_json = content[:1] == b"{" and content[1:2] in b'" \t\r\n}'
-        return _read_model(json.loads(content) if is_json else parse_ubjson(content))
-    except RecursionError:
-        reason = "its lists and objects are nested too deep"
-    except (ValueError, TypeError, OverflowError) as error:
-        reason = str(error)
-    raise ResultError(f"{path} cannot be read as a model of XGBoost: {reason}. {_REMEDY}.")
+    if content[1:2] not in b'" \t\r\n}':
+        import xgboost
+
+        content = bytes(xgboost.Booster(model_file=bytearray(content)).save_raw("json"))
+    learner = json.loads(content)["learner"]
+    parameters, booster = learner["learner_model_param"], learner["gradient_booster"]
+    if booster["name"] not in ("gbtree", "dart"):
+        raise ValueError(f"the booster is {booster['name']!r}, but only gbtree and dart have trees")
+    forest = (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]
+    if int(parameters.get("num_class", 0)) > 1 or int(parameters.get("num_target", 1)) > 1:
+        raise ValueError("the model has more than one score per document; train a ranker")
+    if any(any(tree.get("split_type", [])) for tree in forest["trees"]):
+        raise ValueError("it has categorical splits; encode categories as numbers before training")
+    _check_iterations(learner.get("attributes", {}), forest)
+    weights = np.array(booster.get("weight_drop", [1.0] * len(forest["trees"])), dtype=np.float32)
+    trees = tuple(
+        WeightedTree(weight, _root(tree))
+        for tree, weight in zip(forest["trees"], weights.tolist(), strict=True)
+    )
+    base_score = _base_score(str(parameters["base_score"]), learner["objective"]["name"])
+    ensemble = Ensemble(trees, base_score, comparison="<", score_dtype="float32")
+    return ReadModel(ensemble, tuple(learner.get("feature_names", [])), int(parameters["num_feature"]))
 
 
 def _arrays(number: int, tree: FlatTree, num_features: int) -> dict[str, Any]:
@@ -423,164 +353,37 @@ def _numbers(values: NDArray[np.float64]) -> list[float]:
     return [float(text) for text in float32_texts(values)]
 
 
-def _read_model(model: Any) -> ReadModel:
-    learner = _part(model, "learner", dict)
-    parameters = _part(learner, "learner_model_param", dict)
-    if _whole_number(parameters, "num_class", 0) > 1 or _whole_number(parameters, "num_target", 1) != 1:
-        raise ValueError("the model has more than one score per document; train a ranker")
-    num_features = _whole_number(parameters, "num_feature")
-    names = _feature_names(learner, num_features)
-    base_score = _base_score(parameters, _part(learner, "objective", dict).get("name"))
-    forest, weights = _forest(_part(learner, "gradient_booster", dict))
-    trees = _part(forest, "trees", list)
-    if weights is None:
-        weights = np.ones(len(trees))
-    if len(weights) != len(trees):
-        raise ValueError(f"weight_drop has {len(weights)} weights for {len(trees)} trees")
-    if len(trees) and np.any(_array(forest, "tree_info", len(trees))):
-        raise ValueError("tree_info is not 0 for every tree: the model has more than one score per document")
-    _check_iterations(learner, forest)
-    read, largest = [], abs(base_score)
-    for number, (tree, weight) in enumerate(zip(trees, weights.astype(np.float32).tolist(), strict=True)):
-        root, largest_leaf = _root(tree, number, num_features)
-        read.append(WeightedTree(weight, root))
-        largest += abs(weight) * largest_leaf
-    if not largest < np.finfo(np.float32).max:
-        raise ValueError("the sum of the largest value of each tree is not finite as float32")
-    return ReadModel(
-        Ensemble(tuple(read), base_score, comparison="<", score_dtype="float32"), names, num_features
-    )
-
-
-def _part(place: Any, name: str, kind: type[Any]) -> Any:
-    part = place.get(name) if isinstance(place, dict) else None
-    if not isinstance(part, kind):
-        raise ValueError(f"{name} is missing or has another type than in XGBoost's files")
-    return part
-
-
-def _feature_names(learner: Mapping[str, Any], num_features: int) -> tuple[str, ...]:
-    names = learner.get("feature_names") or []
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError("feature_names is not a list of texts")
-    if names and (len(names) != num_features or len(set(names)) != num_features):
-        raise ValueError(f"feature_names are not {num_features} different names, the num_feature of the file")
-    if num_features > MOST_FEATURES and not names:
-        raise ValueError(
-            f"num_feature is {num_features:,}, and the maximum without feature_names is {MOST_FEATURES:,}"
-        )
-    return tuple(names)
-
-
-def _base_score(parameters: Mapping[str, Any], objective: Any) -> float:
-    text = str(parameters.get("base_score")).strip()
-    text = text[1:-1].strip() if re.fullmatch(r"\[.*\]", text, re.DOTALL) else text
-    if not re.fullmatch(_NUMBER, text):
-        raise ValueError(f"base_score is {text[:50]!r}, not one number")
+def _base_score(text: str, objective: str) -> float:
     if objective not in _MARGINS:
-        raise ValueError(
-            f"the objective is {str(objective)[:50]!r}, but trees of {', '.join(_MARGINS)} can be read"
-        )
+        raise ValueError(f"the objective is {objective!r}, but trees of {', '.join(_MARGINS)} can be read")
     with np.errstate(all="ignore"):
-        margin = _MARGINS[objective](np.float32(text))
-    if not np.isfinite(margin):
-        raise ValueError(f"base_score is {text[:50]}, whose margin for {objective} is not finite")
-    return float(margin)
+        return float(_MARGINS[objective](np.float32(text.strip("[]"))))
 
 
-def _forest(booster: Mapping[str, Any]) -> tuple[dict[str, Any], NDArray[np.float64] | None]:
-    """Returns the part of a booster with its trees, and the weights of a dart booster."""
-    name = booster.get("name")
-    if name == "gbtree":
-        return _part(booster, "model", dict), None
-    if name != "dart":
-        raise ValueError(f"the booster is {str(name)[:50]!r}, but only gbtree and dart have trees")
-    weights = _array(booster, "weight_drop")
-    if not (np.abs(weights) < np.finfo(np.float32).max).all():
-        raise ValueError("weight_drop has a weight that is not finite")
-    return _part(_part(booster, "gbtree", dict), "model", dict), weights
-
-
-def _check_iterations(learner: Mapping[str, Any], forest: Mapping[str, Any]) -> None:
+def _check_iterations(attributes: Mapping[str, str], forest: Mapping[str, Any]) -> None:
     """Refuses trees behind the best iteration: XGBRanker does not use them, Booster.predict does."""
-    attributes = learner.get("attributes")
-    best = attributes.get("best_iteration") if isinstance(attributes, dict) else None
-    rounds = forest.get("iteration_indptr")
-    if best is None or rounds is None:
-        return
-    if not re.fullmatch(r"[0-9]{1,9}", str(best)):
-        raise ValueError(f"best_iteration is {str(best)[:50]!r}, not a non-negative integer")
-    if int(best) + 1 < len(_array(forest, "iteration_indptr")) - 1:
+    num_rounds = len(forest.get("iteration_indptr", [0])) - 1
+    kept = int(attributes.get("best_iteration", num_rounds)) + 1
+    if kept < num_rounds:
         raise ValueError(
-            f"early stopping chose the first {int(best) + 1} of {len(rounds) - 1} iterations, and XGBRanker "
-            "predicts with these only, but Booster with all. Keep the model that you want: save "
-            f"booster[:{int(best) + 1}], or all iterations after booster.set_attr(best_iteration=None)"
+            f"early stopping chose the first {kept} of {num_rounds} iterations, and XGBRanker predicts with "
+            f"these only, but Booster with all. Keep the model that you want: save booster[:{kept}], or all "
+            "iterations after booster.set_attr(best_iteration=None)"
         )
 
 
-def _root(tree: Any, number: int, num_features: int) -> tuple[Node, float]:
-    """Checks the arrays of a tree; nodes that pruning has removed are ignored.
+def _root(tree: Mapping[str, Any]) -> Node:
+    """Returns the tree of arrays over nodes; nodes that pruning has removed are ignored."""
+    left, right, feature = tree["left_children"], tree["right_children"], tree["split_indices"]
+    numbers = nearest_float32(np.array(tree["split_conditions"], dtype=np.float64)).tolist()
 
-    Returns:
-        The root, and the largest absolute value of a leaf.
-    """
-    num_nodes = _whole_number(_part(tree, "tree_param", dict), "num_nodes")
-    if _whole_number(tree["tree_param"], "size_leaf_vector", 1) > 1:
-        raise ValueError(f"tree {number} has more than one score per leaf")
-    if np.any(_array(tree, "split_type", optional=True)) or len(_array(tree, "categories", optional=True)):
-        raise ValueError(
-            f"tree {number} has categorical splits; encode categories as numbers before training"
-        )
-    left, right, feature = (
-        _array(tree, name, num_nodes) for name in ("left_children", "right_children", "split_indices")
-    )
-    values, default_left = (_array(tree, name, num_nodes) for name in ("split_conditions", "default_left"))
-    try:
-        order = _from_the_root(left, right)
-        inner = order[left[order] != _NO_CHILD]
-        check_split_features(feature[inner], num_features)
-        if (feature[inner] % 1).any():
-            raise ValueError("a split has a feature index that is not an integer")
-    except ValueError as error:
-        raise ValueError(f"tree {number}: {error}") from None
-    numbers = nearest_float32(values)
-    if not np.isfinite(numbers[order]).all():
-        raise ValueError(f"tree {number} has a threshold or leaf value that is not finite")
-    nodes: dict[int, Node] = {}
-    for node in order[::-1].tolist():  # children come before their parent
-        value = float(numbers[node])
+    def read(node: int) -> Node:
         if left[node] == _NO_CHILD:
-            nodes[node] = Leaf(value)
-        else:
-            below = nodes.pop(int(left[node])), nodes.pop(int(right[node]))
-            nodes[node] = InnerNode(int(feature[node]), value, bool(default_left[node]), *below)
-    return nodes[0], float(np.abs(numbers[order[left[order] == _NO_CHILD]]).max())
+            return Leaf(numbers[node])
+        children: Any = (left[node], right[node])
+        return InnerNode(feature[node], numbers[node], bool(tree["default_left"][node]), *children)
 
-
-def _from_the_root(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Returns the nodes below node 0, each before its children.
-
-    Raises:
-        ValueError: A child is out of range, or is the child of two nodes or the root.
-    """
-    is_leaf = left == _NO_CHILD
-    if not len(left) or (right[is_leaf] != _NO_CHILD).any():
-        raise ValueError("it has no nodes, or a node with one child")
-    children = np.stack([left, right], axis=1)
-    below = children[~is_leaf].ravel()
-    if not ((below >= 1) & (below < len(left)) & (below == np.floor(below))).all():
-        raise ValueError(f"a child index is outside 1 to {len(left) - 1}")
-    if len(np.unique(below)) != len(below):
-        raise ValueError("a node is the child of two nodes")
-    if (right[~is_leaf] != left[~is_leaf] + 1).any():
-        raise ValueError("a right child does not follow the left one, as XGBoost assumes")
-    # Each node has one parent and the root none, so that no path returns to a node.
-    level = np.zeros(1, dtype=np.int64)
-    levels = []
-    while len(level):
-        levels.append(level)
-        level = children[level[~is_leaf[level]]].ravel().astype(np.int64)
-    return np.concatenate(levels)
+    return tree_of(0, read)
 
 
 def nearest_float32(values: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -597,29 +400,3 @@ def nearest_float32(values: NDArray[np.float64]) -> NDArray[np.float32]:
         if float(str(other[place])) == values[place]:
             rounded[place] = other[place]
     return rounded
-
-
-def _whole_number(parameters: Mapping[str, Any], name: str, absent: int | None = None) -> int:
-    """Returns a parameter, which older versions of XGBoost may not write."""
-    value = parameters.get(name, absent)
-    if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,9}", str(value)):
-        raise ValueError(f"{name} is {str(value)[:50]!r}, not a non-negative integer below 10^9")
-    return int(value)
-
-
-def _array(
-    place: Mapping[str, Any], name: str, length: int | None = None, *, optional: bool = False
-) -> NDArray[np.float64]:
-    """Returns a list of numbers; its length is checked before memory depends on it."""
-    listed = place.get(name, [] if optional else None)
-    if not isinstance(listed, list | np.ndarray):
-        raise ValueError(f"{name} is missing or not a list")
-    if length is not None and len(listed) != length:
-        raise ValueError(f"{name} has {len(listed):,} values, not {length:,}")
-    try:
-        array = np.asarray(listed, dtype=np.float64)
-    except (ValueError, TypeError, OverflowError):
-        raise ValueError(f"{name} has a value that is not a number") from None
-    if array.ndim != 1:
-        raise ValueError(f"{name} is not a list of numbers")
-    return array

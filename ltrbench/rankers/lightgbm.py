@@ -66,7 +66,7 @@ from ltrbench.distributed.base import (
     keys_of_members,
 )
 from ltrbench.measure import available_bytes
-from ltrbench.models.lightgbm_files import parse_lightgbm_file, tree_of_lightgbm
+from ltrbench.models.lightgbm_files import parse_lightgbm_text, tree_of_lightgbm
 from ltrbench.models.trees import Ensemble
 from ltrbench.rankers.base import (
     Finding,
@@ -672,17 +672,15 @@ class LightGBMRanker(LibraryRanker):
 
     def trees(self) -> Ensemble:
         booster: lgb.Booster = check_fitted(self._model)
-        file = parse_lightgbm_file(booster.model_to_string().encode())
-        if any(tree.is_linear for tree in file.trees):
+        head, trees = parse_lightgbm_text(booster.model_to_string().encode())
+        if any(tree.is_linear for tree in trees):
             raise ConfigError(
                 "trees with extra.linear_tree have linear models in their leaves, which cannot be shown. Fit "
                 "without extra.linear_tree."
             )
         # A random forest (extra.boosting=rf) predicts the mean of its trees.
-        weight = 1 / len(file.trees) if "average_output" in file.head else 1.0
-        return Ensemble(
-            tuple(tree_of_lightgbm(tree, weight) for tree in file.trees), threshold_dtype="float64"
-        )
+        weight = 1 / len(trees) if "average_output" in head else 1.0
+        return Ensemble(tuple(tree_of_lightgbm(tree, weight) for tree in trees), threshold_dtype="float64")
 
     def seed_matters(self, num_documents: int) -> bool:
         return (

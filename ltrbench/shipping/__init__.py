@@ -2,8 +2,8 @@
 
     target            the contract of a target, and the model that is shipped
     targets           a file for each target
-    plugin_requests   rows with expected scores as requests of the plug-ins
-    simulators        evaluators of engines that are not Python packages
+    arithmetic        scores in the arithmetic of an engine
+    plugins           what the targets elasticsearch and opensearch have in common
     probes            rows that test a conversion, and bounds of rounding
     certificate       comparison of the converted model with the original
     shipment          converts the model of a run, writes it with its certificate, reads answers of an engine

@@ -8,8 +8,11 @@ the answers (`answered_scores`).
 
 from __future__ import annotations
 
+import functools
+import json
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -68,6 +71,20 @@ class ShippedModel:
                 "--to opensearch, --to solr or --to vespa, or a run of a tree model."
             )
         return self.scorer
+
+
+def form_for(model: ShippedModel, form: str | None, *, of_linear: str, of_trees: str) -> str:
+    """Returns the option `form` of a target, or if it is None the default for the model.
+
+    Raises:
+        ConfigError: The form is for trees, and the model is linear, or the other way round.
+    """
+    is_linear = isinstance(model.scorer, Linear)
+    chosen = form or (of_linear if is_linear else of_trees)
+    if is_linear != (chosen == of_linear):
+        kind = "linear model" if is_linear else "model of trees"
+        raise ConfigError(f"form is '{chosen}', but {model.name} is a {kind}. Remove the option form.")
+    return chosen
 
 
 MISSING_VALUES, ZERO_VALUES, TINY_VALUES, INFINITE_VALUES = "missing", "zero", "tiny", "infinite"
@@ -246,3 +263,27 @@ class Target(ABC):
         if not isinstance(answers, dict) or not all(isinstance(v, int | float) for v in answers.values()):
             raise ValueError("expected an object with a score for each document id")
         return {str(name): float(value) for name, value in answers.items()}
+
+
+def answered_hits(answers: Any, places: Sequence[str], identity: str, score: str) -> Any:
+    """Returns id -> score of the hits in the answer of a search; an object of scores is returned as it is.
+
+    Args:
+        places: names of the objects around the list of hits.
+        identity, score: names in a hit.
+
+    Raises:
+        ValueError: A hit has no id or no score.
+    """
+    if not isinstance(answers, dict) or not isinstance(answers.get(places[0]), dict):
+        return answers
+    try:
+        hits = functools.reduce(operator.getitem, places, answers)
+        return {str(hit[identity]): hit[score] for hit in hits}
+    except (KeyError, TypeError):
+        raise ValueError(f"expected {'.'.join(places)} with {identity} and {score} of each hit") from None
+
+
+def json_file(record: Any) -> bytes:
+    """Returns the content of a file of an export."""
+    return (json.dumps(record, ensure_ascii=False, indent=1, allow_nan=False) + "\n").encode()

@@ -15,11 +15,8 @@ from xgboost_cases import random_ensemble
 
 from ltrbench.rankers import Ensemble
 from ltrbench.shapes import Features
-from ltrbench.shipping.simulators.plugins import LearningToRankPlugin, parse_forest, parse_linear
-from ltrbench.shipping.simulators.ranklib import parse_ranklib
-from ltrbench.shipping.simulators.solr import parse_solr
-from ltrbench.shipping.simulators.vespa import import_lightgbm, import_xgboost, linear_scores, vespa_forest
-from ltrbench.shipping.target import CheckRequests, CheckRows, Linear, ShippedModel, Target
+from ltrbench.shipping.plugins import LearningToRankPlugin
+from ltrbench.shipping.target import CheckRequests, CheckRows, Export, Linear, ShippedModel, Target
 from ltrbench.shipping.targets.elasticsearch import ElasticsearchTarget
 from ltrbench.shipping.targets.opensearch import OpenSearchTarget
 from ltrbench.shipping.targets.ranklib import RankLibTarget
@@ -137,22 +134,12 @@ def test_the_uploaded_model_has_the_expected_scores(target: LearningToRankPlugin
     upload = json.loads(requests.files["check_upload.json"])["model"]
     assert upload["name"] == "Shop_check"
     definition = upload["model"]["definition"]
-    if target.form == "ranklib":
-        scores = parse_ranklib(definition.encode()).scores(features)
-    else:
-        scores = parse_forest(definition, names, target.objectives, target.absent_features).scores(features)
+    arithmetic, trees = target.read(definition, {name: place for place, name in enumerate(names)})
+    scores = arithmetic.scores(trees, features)
+    np.testing.assert_array_equal(scores, expected_scores(target, model, VALUES[:-1]))
+    if target.form != "ranklib":
         exported = json.loads(target.export(model).files["upload.json"])["model"]["model"]
         assert upload["model"] == exported
-    np.testing.assert_array_equal(scores, expected_scores(target, model, VALUES[:-1]))
-
-
-def test_a_linear_model_has_the_expected_scores() -> None:
-    model, target = shipped(Linear(np.array([0.1, -2.0, 1e-3]))), OpenSearchTarget()
-    requests = requested(target, model)
-    names, features = features_of(requests)
-    definition = json.loads(requests.files["check_upload.json"])["model"]["model"]["definition"]
-    scores = parse_linear(definition, names).scores(features)
-    np.testing.assert_array_equal(scores, expected_scores(target, model, VALUES[:-1]))
 
 
 def test_the_index_has_every_field_as_float32_and_the_search_asks_for_every_row() -> None:
@@ -203,9 +190,9 @@ def test_documents_of_solr_have_the_features_and_scores_of_the_rows() -> None:
             assert document == {}
         used = [place for place, name in enumerate(NAMES) if name in field_of]
         np.testing.assert_array_equal(features[:, used], VALUES[:-1, used])
-        parsed = parse_solr(requests.files["check_model.json"], requests.files["check_features.json"], NAMES)
+        export = Export({"model.json": requests.files["check_model.json"]}, "")
         expected = expected_scores(target, model, VALUES[:-1])
-        np.testing.assert_array_equal(parsed.scores(features), expected)
+        np.testing.assert_array_equal(target.engine(model, export).scores(features), expected)
 
 
 # Vespa
@@ -221,12 +208,12 @@ def answer_of_vespa(requests: CheckRequests, model: ShippedModel, form: str) -> 
     for row, document in enumerate(documents):
         for name, value in document["fields"].items():
             features[row, fields.index(name)] = value
-    if form == "expression":
-        scores = linear_scores(schema, places)(features)
-    else:
-        content = requests.files["Shop_check.json"]
-        imported = (import_xgboost if form == "xgboost" else import_lightgbm)(content, places)
-        scores = vespa_forest(imported).scores(features)
+    names = json.dumps({name: name for name in places}).encode()
+    files = {"Shop_check.profile": schema.encode(), "features.json": names}
+    if form != "expression":
+        files["Shop_check.json"] = requests.files["Shop_check.json"]
+    copied = replace(model, name="Shop_check", feature_names=tuple(places))
+    scores = VespaTarget(form=form).engine(copied, Export(files, "")).scores(features)
     hits = [
         {"id": document["put"], "relevance": score}
         for document, score in zip(documents, scores.tolist(), strict=True)

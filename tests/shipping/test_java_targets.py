@@ -18,12 +18,10 @@ from messages import naming
 
 from ltrbench.errors import ConfigError
 from ltrbench.models.float32 import float32_texts
-from ltrbench.models.solr_file import LINEAR_CLASS, NORMALIZER_CLASS, SOLR_SLACK, TREES_CLASS
 from ltrbench.models.trees import Node, ensemble_scores
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.shapes import Features
-from ltrbench.shipping.simulators.solr import parse_solr
-from ltrbench.shipping.target import MISSING_VALUES, Linear, ShippedModel, Target
+from ltrbench.shipping.target import MISSING_VALUES, Export, Linear, ShippedModel, Target
 from ltrbench.shipping.targets.ranklib import RankLibTarget
 from ltrbench.shipping.targets.solr import SolrTarget
 
@@ -90,11 +88,6 @@ def test_a_threshold_between_two_float32_stays_between_them(target: Target, thre
     root = InnerNode(0, threshold, threshold >= 0, Leaf(-1.0), Leaf(1.0))
     ensemble = of_one(root, threshold_dtype="float64")
     check_scores(target, ensemble, around_thresholds(ensemble, 1))
-
-
-@every_target
-def test_weights_and_the_base_score_are_rounded_as_in_a_float32_model(target: Target) -> None:
-    check_scores(target, random_ensemble(dtype="float32"), np.zeros((1, 3), dtype=np.float32))
 
 
 @every_target
@@ -217,10 +210,8 @@ def test_features_near_1e_5_keep_their_scores_only_with_corrected_thresholds() -
     target = SolrTarget()
     files = target.export(model).files
     expected = ensemble_scores(model.trees("solr"), features)
-    naive = parse_solr(
-        with_naive_thresholds(files["model.json"], model), files["features.json"], model.feature_names
-    )
-    changed = int((naive.scores(features) != expected).sum())
+    naive = Export({"model.json": with_naive_thresholds(files["model.json"], model)}, "")
+    changed = int((target.engine(model, naive).scores(features) != expected).sum())
     assert changed > len(features) // 2
     np.testing.assert_array_equal(scores_of(target, model, features), expected)
 
@@ -243,73 +234,9 @@ def test_a_linear_model_is_a_float32_sum_in_the_order_of_the_features() -> None:
     assert set(SolrTarget().export(model).limits) == {MISSING_VALUES}
 
 
-STORE = json.dumps([{"name": "a", "class": "C", "params": {}}, {"name": "b", "class": "C", "params": {}}])
-SPLIT = {"feature": "a", "threshold": "0.5", "left": {"value": "1"}, "right": {"value": "2"}}
-
-
-def record_of(root: Any = SPLIT, **changes: Any) -> dict[str, Any]:
-    record = {
-        "class": TREES_CLASS,
-        "name": "m",
-        "features": [{"name": "a"}],
-        "params": {"trees": [{"weight": "2", "root": root}]},
-    }
-    return record | changes
-
-
-def solr_scores(record: dict[str, Any], values: list[float]) -> list[float]:
-    model = parse_solr(json.dumps(record).encode(), STORE.encode(), ("a", "b"))
-    scores: list[float] = model.scores(np.array([[value, 0] for value in values], dtype=np.float32)).tolist()
-    return scores
-
-
-def test_solr_adds_its_slack_and_multiplies_by_the_weight() -> None:
-    bound = np.float32(0.5) + SOLR_SLACK
-    above = np.nextafter(bound, np.float32(1))
-    assert solr_scores(record_of(), [0, float(bound), float(above)]) == [2, 2, 4]
-
-
-def test_a_normalizer_is_applied_to_the_value() -> None:
-    norm = {"class": NORMALIZER_CLASS, "params": {"avg": "1", "std": "0.5"}}
-    record = record_of(features=[{"name": "a", "norm": norm}])
-    assert solr_scores(record, [1, 1.25, 1.375]) == [2, 2, 4]
-
-
-LINEAR = {"class": LINEAR_CLASS, "params": {"weights": {"a": 1.5}}}
-REFUSED = {
-    "a number as threshold": record_of(SPLIT | {"threshold": 0.5}),
-    "a number as weight": record_of(params={"trees": [{"weight": 1.0, "root": SPLIT}]}),
-    "no weight": record_of(params={"trees": [{"root": SPLIT}]}),
-    "no root": record_of(params={"trees": [{"weight": "1"}]}),
-    "no trees": record_of(params={}),
-    "trees that are no list": record_of(params={"trees": {}}),
-    "no threshold": record_of({key: SPLIT[key] for key in ("feature", "left", "right")}),
-    "no right": record_of({key: SPLIT[key] for key in ("feature", "threshold", "left")}),
-    "a leaf with children": record_of({"value": "1", "left": {"value": "1"}}),
-    "an unknown key": record_of(SPLIT | {"gain": "1"}),
-    "no missing": record_of(params={"isNullSameAsZero": False, "trees": [{"weight": "1", "root": SPLIT}]}),
-    "a text as boolean": record_of(
-        params={"isNullSameAsZero": "false", "trees": [{"weight": "1", "root": SPLIT}]}
-    ),
-    "no number": record_of(SPLIT | {"threshold": "half"}),
-    "no features": record_of(features=[]),
-    "a feature twice": record_of(features=[{"name": "a"}, {"name": "a"}]),
-    "a feature that is not in the store": record_of(features=[{"name": "c"}]),
-    "another store": record_of(store="shop"),
-    "an unknown class": record_of(**{"class": "org.apache.solr.ltr.model.Other"}),
-    "no name": record_of(name=None),
-    "a linear model without a weight": record_of(**LINEAR | {"params": {"weights": {}}}),
-    "a linear model with a text": record_of(**LINEAR | {"params": {"weights": {"a": "1"}}}),
-    "an unknown normalizer": record_of(features=[{"name": "a", "norm": {"class": "Other"}}]),
-    "no standard deviation": record_of(
-        features=[{"name": "a", "norm": {"class": NORMALIZER_CLASS, "params": {"avg": "0", "std": "0"}}}]
-    ),
-}
-
-
 def test_answers_of_solr_are_read() -> None:
     answers = {"response": {"numFound": 2, "docs": [{"id": "1", "score": -1.5}, {"id": "2", "score": 3}]}}
     assert SolrTarget().answered_scores(answers) == {"1": -1.5, "2": 3.0}
     assert SolrTarget().answered_scores({"1": -1.5}) == {"1": -1.5}
-    with pytest.raises(ValueError, match=naming("fl=id,score")):
+    with pytest.raises(ValueError, match=naming("id", "score")):
         SolrTarget().answered_scores({"response": {"docs": [{"id": "1"}]}})

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.models.lightgbm_files import (
-    LightGBMTree,
-    lightgbm_names,
-    parse_lightgbm_file,
-    write_lightgbm_text,
-)
+from ltrbench.models.lightgbm_files import lightgbm_names, write_lightgbm_text
 from ltrbench.models.trees import LARGEST_ZERO, Ensemble, flat, float32_thresholds
 from ltrbench.shapes import Features
 from ltrbench.shipping.target import TINY_VALUES, Engine, Export, ShippedModel, Target
@@ -46,7 +41,7 @@ class LightGBMTarget(Target):
             f'lightgbm.Booster(model_file="{_FILE}").predict(features, raw_score=True)',
             notes=(
                 "features has a row per document, in the order of feature_names in the file; NaN is missing.",
-                *_notes(model, parse_lightgbm_file(content).trees),
+                *_notes(model, content),
             ),
             limits=_limits(ensemble),
         )
@@ -62,7 +57,7 @@ class LightGBMTarget(Target):
         return Engine(scores, "LightGBM", lgb.__version__)
 
 
-def _notes(model: ShippedModel, trees: Sequence[LightGBMTree]) -> list[str]:
+def _notes(model: ShippedModel, content: bytes) -> list[str]:
     notes = []
     written, given = lightgbm_names(model.feature_names), list(model.feature_names)
     if written != given and written == [f"Column_{feature}" for feature in range(len(given))]:
@@ -72,7 +67,7 @@ def _notes(model: ShippedModel, trees: Sequence[LightGBMTree]) -> list[str]:
         )
     elif written != given:
         notes.append("Blanks in names of features are underscores in the file, as in LightGBM's files.")
-    if all(set(tree.statistics["leaf_count"].split()) <= {"0"} for tree in trees):
+    if not re.search(rb"^leaf_count=.*[1-9]", content, re.MULTILINE):
         notes.append(
             "The file has no gains, weights and counts, so importances and SHAP values are not available."
         )

@@ -1,22 +1,247 @@
-"""ONNX models, evaluated by onnxruntime: `--to onnx`."""
+"""Trees as an ONNX model with one `TreeEnsemble` (ai.onnx.ml, opset 5).
+
+    features  float32 [documents, F], NaN for missing values -> scores  [documents]
+
+The model has one of two forms. `float64` converts the features to float64 first: thresholds and leaf values
+are those of the ensemble, to the last bit. In `float32` every threshold is rounded down to float32, so that
+each float32 value goes where it went before, but leaf values and sums are rounded. `float32` is exact for an
+ensemble whose scores are float32 (XGBoost). The default is the form of the ensemble's scores.
+
+Converters round thresholds to the nearest float32. Then a value that is equal to the rounded threshold, but
+above the original one, goes left; with timestamps this is a large part of the documents.
+
+onnxruntime 1.32 evaluates both forms, both comparisons, NaN, infinities, subnormal numbers and -0 as the
+operator is defined. With one thread it sums the trees in their order, in the dtype of the form, so that the
+scores are equal bit for bit. With more threads it adds partial sums, and the last bits of a score depend on
+the size of the batch.
+
+The base score is a first tree with equal leaves, because `TreeEnsemble` has no base score, and a sum that
+starts with it has the bits of the ensemble. The operator has no trees of a single leaf; they are written as
+a split with equal leaves. Nor has it zeros that count as missing: where they count as missing in all splits
+on a feature, as in LightGBM, the graph replaces the zeros of this feature by NaN before the trees; other such
+splits are expanded.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
+
+try:
+    import onnx
+    import onnxruntime
+    from onnx import TensorProto, helper
+except ImportError as error:
+    raise ImportError("--to onnx needs onnx and onnxruntime: pip install 'ltrbench[onnx]'") from error
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench import __version__
 from ltrbench.errors import require_choice
-from ltrbench.models.onnx_file import INPUT, OUTPUT, write_onnx
+from ltrbench.models.trees import (
+    LARGEST_ZERO,
+    Ensemble,
+    InnerNode,
+    Leaf,
+    WeightedTree,
+    flat,
+    float32_thresholds,
+    rebuilt,
+    weighted_values,
+    without_zero_missing,
+)
 from ltrbench.shapes import Features
 from ltrbench.shipping.target import Engine, Export, ShippedModel, Target
 
-try:
-    import onnxruntime
-except ImportError as error:
-    raise ImportError("--to onnx needs onnxruntime: pip install 'ltrbench[onnx]'") from error
+INPUT, OUTPUT = "features", "scores"
+"""Names of the input and the output of the graph."""
+
+FloatForm = Literal["float32", "float64"]
+
+_LEQ, _LT = 0, 1  # BRANCH_LEQ and BRANCH_LT of nodes_modes
+_SUM = 1  # aggregate_function
+_TREE_OPSET, _OPSET, _IR_VERSION = 5, 18, 10  # the versions of ONNX 1.16, the first release with TreeEnsemble
+_TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
+
+
+def write_onnx(ensemble: Ensemble, feature_names: Sequence[str], name: str, form: FloatForm) -> bytes:
+    """Returns the content of an .onnx file.
+
+    Args:
+        feature_names: F names, stored as JSON in the metadata of the model.
+        name: name of the graph.
+        form: dtype of thresholds, leaf values and scores.
+
+    Raises:
+        ConfigError: Zeros count as missing values, and the expanded splits would be too many.
+    """
+    zeros_missing = _features_with_zeros_missing(ensemble, len(feature_names))
+    ensemble = without_zero_missing(_without_flags(ensemble, zeros_missing))
+    before, constants = _zeros_to_nan(zeros_missing)
+    graph = helper.make_graph(
+        [
+            *before,
+            helper.make_node(
+                "Cast", [before[-1].output[0] if before else INPUT], ["values"], to=_TYPES[form]
+            ),
+            _trees_node(ensemble, form),
+            helper.make_node("Squeeze", ["column", "axes"], [OUTPUT]),
+        ],
+        "".join(letter if letter.isascii() and letter.isprintable() else "_" for letter in name),
+        [helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, ["documents", len(feature_names)])],
+        [helper.make_tensor_value_info(OUTPUT, _TYPES[form], ["documents"])],
+        [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    opsets = [helper.make_opsetid("ai.onnx.ml", _TREE_OPSET), helper.make_opsetid("", _OPSET)]
+    model = helper.make_model(
+        graph,
+        opset_imports=opsets,
+        ir_version=_IR_VERSION,
+        producer_name="ltrbench",
+        producer_version=__version__,
+    )
+    helper.set_model_props(model, {"feature_names": json.dumps(list(feature_names))})
+    onnx.checker.check_model(model, full_check=True)
+    content: bytes = model.SerializeToString(deterministic=True)
+    return content
+
+
+def _features_with_zeros_missing(ensemble: Ensemble, num_features: int) -> NDArray[np.bool_]:
+    """Returns the (F,) features on which there are splits, in all of which zeros count as missing."""
+    with_rule, without = (np.zeros(num_features, dtype=np.bool_) for _ in range(2))
+    for weighted in ensemble.trees:
+        tree = flat(weighted.root)
+        with_rule[tree.feature[tree.zero_missing]] = True
+        without[tree.feature[~tree.is_leaf & ~tree.zero_missing]] = True
+    return with_rule & ~without
+
+
+def _without_flags(ensemble: Ensemble, zeros_missing: NDArray[np.bool_]) -> Ensemble:
+    """Returns the ensemble for features whose zeros are replaced by NaN."""
+
+    def rule(node: InnerNode) -> dict[str, object]:
+        return {"zero_missing": node.zero_missing and not zeros_missing[node.feature]}
+
+    if not zeros_missing.any():
+        return ensemble
+    trees = tuple(replace(tree, root=rebuilt(tree.root, rule, float)) for tree in ensemble.trees)
+    return replace(ensemble, trees=trees)
+
+
+def _zeros_to_nan(
+    zeros_missing: NDArray[np.bool_],
+) -> tuple[list[onnx.NodeProto], dict[str, NDArray[Any]]]:
+    """Returns the nodes that replace zeros by NaN in the features (F,), and all constants of the graph."""
+    constants: dict[str, NDArray[Any]] = {"axes": np.array([1])}
+    if not zeros_missing.any():
+        return [], constants
+    constants["largest_zero"] = np.array(LARGEST_ZERO, dtype=np.float32)
+    constants["nan"] = np.array(np.nan, dtype=np.float32)
+    constants["zeros_missing"] = zeros_missing
+    nodes = [
+        helper.make_node("Abs", [INPUT], ["size"]),
+        helper.make_node("LessOrEqual", ["size", "largest_zero"], ["is_zero"]),
+        helper.make_node("And", ["is_zero", "zeros_missing"], ["is_missing"]),
+        helper.make_node("Where", ["is_missing", "nan", INPUT], ["known"]),
+    ]
+    return nodes, constants
+
+
+class _Columns(NamedTuple):
+    """The attributes of the operator as arrays: I inner nodes and L leaves of all trees.
+
+    Attributes:
+        roots: (T,), the inner node of each tree.
+        left: (I,), index among the inner nodes or among the leaves.
+        left_is_leaf: (I,), 1 or 0.
+        value: (L,), what a leaf adds to the score.
+    """
+
+    roots: NDArray[np.int64]
+    feature: NDArray[np.int64]
+    threshold: NDArray[np.floating[Any]]
+    missing_left: NDArray[np.int64]
+    left: NDArray[np.int64]
+    left_is_leaf: NDArray[np.int64]
+    right: NDArray[np.int64]
+    right_is_leaf: NDArray[np.int64]
+    value: NDArray[np.floating[Any]]
+
+
+def _columns(ensemble: Ensemble) -> _Columns:
+    """Returns the attributes with the thresholds of the ensemble; the base score is the first tree."""
+    base = WeightedTree(1.0, Leaf(ensemble.base_score))
+    has_base = ensemble.base_score != 0 or not ensemble.trees  # the operator needs a tree
+    trees = [_columns_of_tree(tree, ensemble) for tree in (base,) * has_base + ensemble.trees]
+    num_inner = np.array([len(tree.feature) for tree in trees])
+    num_leaves = np.array([len(tree.value) for tree in trees])
+    first_inner, first_leaf = np.cumsum(num_inner) - num_inner, np.cumsum(num_leaves) - num_leaves
+    joined = _Columns(*(np.concatenate(parts) for parts in zip(*trees, strict=True)))
+    inner, leaf = np.repeat(first_inner, num_inner), np.repeat(first_leaf, num_inner)
+    return joined._replace(
+        roots=first_inner,
+        left=joined.left + np.where(joined.left_is_leaf, leaf, inner),
+        right=joined.right + np.where(joined.right_is_leaf, leaf, inner),
+    )
+
+
+def _columns_of_tree(weighted: WeightedTree, ensemble: Ensemble) -> _Columns:
+    tree = flat(weighted.root)
+    values = weighted_values(tree, weighted.weight, ensemble.score_dtype)
+    if len(tree.feature) == 1:
+        return _equal_leaves(values)
+    is_leaf = tree.is_leaf
+    number = np.where(is_leaf, np.cumsum(is_leaf), np.cumsum(~is_leaf)) - 1  # among leaves or inner nodes
+    inner = ~is_leaf
+    left, right = tree.left[inner], tree.right[inner]
+    return _Columns(
+        roots=np.zeros(1, dtype=np.int64),
+        feature=tree.feature[inner],
+        threshold=tree.threshold[inner],
+        missing_left=tree.missing_left[inner].astype(np.int64),
+        left=number[left],
+        left_is_leaf=is_leaf[left].astype(np.int64),
+        right=number[right],
+        right_is_leaf=is_leaf[right].astype(np.int64),
+        value=values[is_leaf],
+    )
+
+
+def _equal_leaves(value: NDArray[np.floating[Any]]) -> _Columns:
+    """Returns a split on the first feature with the (1,) value in both leaves."""
+    zero, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
+    return _Columns(zero, zero, np.zeros(1), zero, zero, one, one, one, np.repeat(value, 2))
+
+
+def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
+    columns = _columns(ensemble)
+    is_exact = form == "float64" or ensemble.threshold_dtype == "float32"
+    threshold = columns.threshold if is_exact else float32_thresholds(columns.threshold, ensemble.comparison)
+    mode = _LT if is_exact and ensemble.comparison == "<" else _LEQ
+    modes = np.full(len(threshold), mode, dtype=np.uint8)
+    return helper.make_node(
+        "TreeEnsemble",
+        ["values"],
+        ["column"],
+        domain="ai.onnx.ml",
+        n_targets=1,
+        aggregate_function=_SUM,
+        tree_roots=columns.roots.tolist(),
+        nodes_featureids=columns.feature.tolist(),
+        nodes_modes=onnx.numpy_helper.from_array(modes, "nodes_modes"),
+        nodes_splits=onnx.numpy_helper.from_array(threshold.astype(form), "nodes_splits"),
+        nodes_missing_value_tracks_true=columns.missing_left.tolist(),
+        nodes_truenodeids=columns.left.tolist(),
+        nodes_trueleafs=columns.left_is_leaf.tolist(),
+        nodes_falsenodeids=columns.right.tolist(),
+        nodes_falseleafs=columns.right_is_leaf.tolist(),
+        leaf_targetids=[0] * len(columns.value),
+        leaf_weights=onnx.numpy_helper.from_array(columns.value.astype(form), "leaf_weights"),
+    )
+
 
 _FILE = "model.onnx"
 _REQUEST = f"""\

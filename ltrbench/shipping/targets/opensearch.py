@@ -6,22 +6,41 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ltrbench.shipping.simulators.plugins import RANKLIB_FORM_RULES, AbsentFeatures, LearningToRankPlugin
+from ltrbench.shipping.plugins import AbsentFeatures, LearningToRankPlugin, rules_of_forms
 from ltrbench.shipping.target import Rule
 
 _FILES = "opensearch-project/opensearch-learning-to-rank-base, src/main/java/com/o19s/es/ltr/"
-_UPLOAD = Rule(
-    "The upload is an object with the model's name, type and definition; the definition may be a text.",
-    f"{_FILES}rest/RestCreateModelFromSet.java, commit 41442a3ab63934e4bae1af022a710feef3b3d4ff",
-)
-_PARSER = f"{_FILES}ranker/parser/XGBoostJsonParser.java, commit 3ebd19ae44748a0c4249781e16e89305f039d13a"
 _TREES = (
     f"{_FILES}ranker/dectree/NaiveAdditiveDecisionTree.java, commit 090f77e7bed904ae861f5a69d8e718419574ae0e"
 )
-_RELEASE = (
-    "opensearch-project/opensearch-learning-to-rank-base, release-notes/"
-    "opensearch-opensearch-learning-to-rank-base.release-notes-3.8.0.0.md, "
-    "commit bbc3e7e7b7b1a82c240633dfcb51925fc90ebf77"
+_SOURCES = {
+    "upload": f"{_FILES}rest/RestCreateModelFromSet.java, commit 41442a3ab63934e4bae1af022a710feef3b3d4ff",
+    "parser": f"{_FILES}ranker/parser/XGBoostJsonParser.java, commit "
+    "3ebd19ae44748a0c4249781e16e89305f039d13a",
+    "trees": _TREES,
+    "ranklib": f"{_FILES}ranker/ranklib/RanklibModelParser.java, commit "
+    f"948a2559a90df4fe27bde4ad937bb2d814873702, and {_FILES}ranker/ranklib/RanklibRanker.java, commit "
+    "41442a3ab63934e4bae1af022a710feef3b3d4ff",
+    "dense ranklib": f"{_FILES}ranker/ranklib/DenseProgramaticDataPoint.java, commit "
+    "3d01de4d587ad49b609d142fa2aeea7c4a8402e0",
+    "linear parser": f"{_FILES}ranker/parser/LinearRankerParser.java, commit "
+    "598e97e682d0f13a5438a32518193fc6626bcc93",
+    "linear": f"{_FILES}ranker/linear/LinearRanker.java, commit 948a2559a90df4fe27bde4ad937bb2d814873702",
+}
+_ABSENT = (
+    Rule(
+        "A feature whose query does not match the document is NaN.",
+        f"{_FILES}ranker/SparseFeatureVector.java, commit 3d01de4d587ad49b609d142fa2aeea7c4a8402e0",
+    ),
+    Rule(
+        "From 3.8 on, NaN goes left if missing is yes, otherwise right; missing must be yes or no.",
+        f"{_TREES}; opensearch-project/opensearch-learning-to-rank-base, release-notes/opensearch-opensearch-"
+        "learning-to-rank-base.release-notes-3.8.0.0.md, commit bbc3e7e7b7b1a82c240633dfcb51925fc90ebf77",
+    ),
+    Rule(
+        "In 3.2 to 3.7, NaN goes right; before, an absent feature is 0.",
+        "opensearch-project/opensearch-learning-to-rank-base, pull requests 206, 379 and 392",
+    ),
 )
 
 
@@ -47,51 +66,4 @@ class OpenSearchTarget(LearningToRankPlugin):
         (3, 2): "right",
         (3, 8): "missing",
     }
-    objectives = ("binary:logitraw", "rank:ndcg", "rank:map", "rank:pairwise", "reg:linear")
-    rules_of_forms: ClassVar[Mapping[str, tuple[Rule, ...]]] = {
-        "xgboost": (
-            _UPLOAD,
-            Rule("A model is a list of trees, or an object with objective and splits.", _PARSER),
-            Rule("Thresholds and leaf values are float32; a field that is not known is refused.", _PARSER),
-            Rule("missing must be yes or no. A base score is not read.", _PARSER),
-            Rule("A value goes left if the threshold is above it, in float32.", _TREES),
-            Rule("The score is a float32 sum of the leaf values, in the order of the trees.", _TREES),
-            Rule(
-                "A feature whose query does not match the document is NaN.",
-                f"{_FILES}ranker/SparseFeatureVector.java, commit 3d01de4d587ad49b609d142fa2aeea7c4a8402e0",
-            ),
-            Rule("From 3.8 on, NaN goes left if missing is yes, otherwise right.", f"{_TREES}; {_RELEASE}"),
-            Rule(
-                "In 3.2 to 3.7, NaN goes right; before, an absent feature is 0.",
-                "opensearch-project/opensearch-learning-to-rank-base, pull requests 206, 379 and 392",
-            ),
-        ),
-        "ranklib": (
-            _UPLOAD,
-            *RANKLIB_FORM_RULES,
-            Rule(
-                "The definition is a text. Features are numbered from 1 in the order of the feature set.",
-                f"{_FILES}ranker/ranklib/RanklibModelParser.java, "
-                "commit 948a2559a90df4fe27bde4ad937bb2d814873702, and "
-                f"{_FILES}ranker/ranklib/RanklibRanker.java, commit 41442a3ab63934e4bae1af022a710feef3b3d4ff",
-            ),
-            Rule(
-                "A feature whose query does not match the document is 0 in all versions; NaN is 0 too.",
-                f"{_FILES}ranker/ranklib/DenseProgramaticDataPoint.java, "
-                "commit 3d01de4d587ad49b609d142fa2aeea7c4a8402e0",
-            ),
-        ),
-        "linear": (
-            _UPLOAD,
-            Rule(
-                "Weights are float32; a feature without a weight has weight 0.",
-                f"{_FILES}ranker/parser/LinearRankerParser.java, "
-                "commit 598e97e682d0f13a5438a32518193fc6626bcc93",
-            ),
-            Rule(
-                "The score is a float32 sum of weights times features, in the order of the feature set; an "
-                "absent feature is 0.",
-                f"{_FILES}ranker/linear/LinearRanker.java, commit 948a2559a90df4fe27bde4ad937bb2d814873702",
-            ),
-        ),
-    }
+    rules_of_forms = rules_of_forms(_SOURCES, _ABSENT)

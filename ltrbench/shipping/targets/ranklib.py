@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ltrbench.models.float32 import float32_texts
-from ltrbench.models.ranklib_file import write_ranklib_xml
+from ltrbench.models.ranklib_file import read_ranklib_xml, write_ranklib_xml
+from ltrbench.shipping.plugins import RANKLIB_ARITHMETIC
 from ltrbench.shipping.probes import limits_with_missing_as_zero
-from ltrbench.shipping.simulators.ranklib import RANKLIB_RULES, parse_ranklib
-from ltrbench.shipping.target import CheckRequests, CheckRows, Engine, Export, ShippedModel, Target
+from ltrbench.shipping.target import (
+    CheckRequests,
+    CheckRows,
+    Engine,
+    Export,
+    Rule,
+    ShippedModel,
+    Target,
+    json_file,
+)
 from ltrbench.untrusted import MOST_JSON_BYTES, read_bytes, read_json
 
 # ---- Rows as LETOR text for RankLib, and the scores that it writes.
@@ -51,21 +60,49 @@ def ranklib_answers(text: str) -> dict[str, float]:
     """Returns qid -> score of the lines that RankLib writes with -score.
 
     Raises:
-        ValueError: A line is not a qid, a number and a score, or a qid is there twice.
+        ValueError: A line is not a qid, a number and a score.
     """
-    scores: dict[str, float] = {}
+    scores = {}
     for number, line in enumerate(text.splitlines(), start=1):
-        parts = line.split("\t")
         try:
-            qid, _, score = parts[0], int(parts[1]), float(parts[2])
-        except (IndexError, ValueError):
-            raise ValueError(
-                f"line {number} is {line[:60]!a}, not qid, number and score with tabs between them"
-            ) from None
-        if qid in scores:
-            raise ValueError(f"line {number} has the qid {qid[:60]!a} again, but each row is one query")
-        scores[qid] = score
+            qid, _, score = line.split("\t")
+            scores[qid] = float(score)
+        except ValueError:
+            raise ValueError(f"line {number} is {line[:60]!a}, not qid, number and score") from None
     return scores
+
+
+_FILES = "codelibs/ranklib, src/main/java/ciir/umass/edu/"
+_ENSEMBLE = f"{_FILES}learning/tree/Ensemble.java, commit 378a17db3ddca1af7583989a39a6ebfcc1d3cd1b"
+
+_RULES = (
+    Rule(
+        "The first line names the algorithm.",
+        f"{_FILES}learning/RankerFactory.java, commit 0ef0614a4f139d3e077c649bdd04dfd632fa3d32",
+    ),
+    Rule(
+        "Lines that start with # are dropped, and the others joined without their indentation.",
+        f"{_FILES}parsing/ModelLineProducer.java, commit 378a17db3ddca1af7583989a39a6ebfcc1d3cd1b",
+    ),
+    Rule(
+        "The children of a split are taken by position: feature, threshold, left, right; or output.",
+        _ENSEMBLE,
+    ),
+    Rule("Thresholds, outputs and weights are float32.", _ENSEMBLE),
+    Rule(
+        "A value goes left if it is at most the threshold.",
+        f"{_FILES}learning/tree/Split.java, commit 378a17db3ddca1af7583989a39a6ebfcc1d3cd1b",
+    ),
+    Rule(
+        "The score starts with 0; each tree's output times its weight is added in float64, and the sum "
+        "rounded to float32.",
+        _ENSEMBLE,
+    ),
+    Rule(
+        "A missing value is 0; after the last feature of a document, only with -missingZero.",
+        f"{_FILES}learning/DenseDataPoint.java, commit 0cc17c81574469ef7d2d7df0e0e387038a55b969",
+    ),
+)
 
 
 @dataclass
@@ -81,7 +118,7 @@ class RankLibTarget(Target):
         return Export(
             {
                 "model.xml": write_ranklib_xml(trees),
-                "features.json": (json.dumps(ids, ensure_ascii=False, indent=1) + "\n").encode(),
+                "features.json": json_file(ids),
             },
             request="java -jar RankLib.jar -load model.xml -rank test.txt -score scores.txt -missingZero",
             notes=(
@@ -104,5 +141,5 @@ class RankLibTarget(Target):
         return ranklib_answers(text)
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
-        forest = parse_ranklib(export.files["model.xml"])
-        return Engine(forest.scores, "RankLib", rules=RANKLIB_RULES, score_dtype="float32")
+        scores = partial(RANKLIB_ARITHMETIC.scores, read_ranklib_xml(export.files["model.xml"]).trees)
+        return Engine(scores, "RankLib", rules=_RULES, score_dtype="float32")

@@ -1,28 +1,56 @@
-"""Requests for Apache Solr with its Learning to Rank module.
+"""Models of Apache Solr's Learning to Rank module, as JSON.
 
-Each row is a document, and each feature of the model a field of it that a FieldValueFeature reads. The model
-is uploaded again under another name, with these features. Documents have ids with a prefix, and a schema
-request creates the fields, so that nothing of the collection is replaced.
+    {"class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel", "name", "store"?,
+     "features": [{"name", "norm"?}], "params": {"trees": [{"weight", "root": node}]}}
 
-Sources: apache/solr, solr/modules/ltr/src/java/org/apache/solr/ltr/feature/FieldValueFeature.java, commit
-00f78545af5d7573a8f64c83f7266009337d0122 (a field without a value has the default value, 0); requests in
-solr/solr-ref-guide/modules/query-guide/pages/learning-to-rank.adoc, commit
-0bc36c931ba18c84e33badf555c9e11014de152c, and the chapter on the Schema API.
+A node is {"feature", "threshold", "left", "right"}, or a leaf {"value"}. Numbers of trees are texts, because
+Solr has no setter for a JSON number. From Solr 9.2 on, a node may have "missing": "left" or "right", which
+counts with "params": {"isNullSameAsZero": false}; then each split needs it. LinearModel has "params":
+{"weights": {name: number}}, with numbers.
+
+Solr adds 1e-6 to each threshold, in float32, and a value goes left if it is at most the sum. The written
+threshold w is the number for which the sum is the model's threshold t exactly. No such w exists for part of
+the small thresholds, because w, which is near t - 1e-6, has larger rounding steps than t: all numbers below
+1e-13, 4 % of the thresholds between 0 and 2e-5, and a few just above each -2^-k. Then the feature gets a
+StandardNormalizer that divides it by a power of two, which is exact, and thresholds are scaled with it. Only
+if the thresholds of a feature range over more than 40 orders of magnitude are the smallest ones written as
+the closest number (`lossy_features`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ltrbench.errors import ConfigError, require_choice
-from ltrbench.models.solr_file import lossy_features, write_solr_linear, write_solr_trees
-from ltrbench.models.trees import Ensemble, without_zero_missing
+from ltrbench.models.float32 import (
+    at_most_trees,
+    float32_texts,
+    nested_json,
+    parse_float32,
+    rounded_to_float32,
+)
+from ltrbench.models.trees import (
+    Ensemble,
+    FlatTree,
+    InnerNode,
+    Leaf,
+    Node,
+    WeightedTree,
+    tree_of,
+    without_zero_missing,
+)
+from ltrbench.native.nodes import NO_FEATURE
+from ltrbench.shapes import Features
+from ltrbench.shipping.arithmetic import Arithmetic
 from ltrbench.shipping.probes import limits_with_missing_as_zero
-from ltrbench.shipping.simulators.solr import parse_solr
 from ltrbench.shipping.target import (
     MISSING_VALUES,
     CheckRequests,
@@ -30,9 +58,215 @@ from ltrbench.shipping.target import (
     Engine,
     Export,
     Linear,
+    Rule,
     ShippedModel,
     Target,
+    answered_hits,
+    json_file,
 )
+
+SOLR_SLACK: Final = np.float32(1e-6)
+"""What Solr adds to a threshold (NODE_SPLIT_SLACK)."""
+TREES_CLASS: Final = "org.apache.solr.ltr.model.MultipleAdditiveTreesModel"
+LINEAR_CLASS: Final = "org.apache.solr.ltr.model.LinearModel"
+NORMALIZER_CLASS: Final = "org.apache.solr.ltr.norm.StandardNormalizer"
+
+_LARGEST = float(np.finfo(np.float32).max)
+_MOST_DOUBLINGS = 126
+"""2^-126 is the smallest normal float32."""
+_NEIGHBOURS = 3
+
+
+def write_solr_trees(
+    ensemble: Ensemble,
+    name: str,
+    feature_names: Sequence[str],
+    store: str = "",
+    with_missing: bool = False,
+) -> bytes:
+    """Returns a MultipleAdditiveTreesModel; values of leaves contain the weights of the trees.
+
+    Its features are those that the trees use, because Solr computes every feature of a model.
+
+    Args:
+        name: name of the model.
+        feature_names: F names of the features.
+        store: name of the feature store; empty: the default one.
+        with_missing: whether splits say where missing values go, for Solr 9.2 and newer.
+
+    Raises:
+        ConfigError: A leaf value or the base score is beyond float32.
+    """
+    trees = list(at_most_trees(ensemble))
+    doublings = {feature: _doublings_of(thresholds) for feature, thresholds in _thresholds_of(trees).items()}
+    features = [_feature(feature_names[feature], doublings[feature]) for feature in sorted(doublings)]
+    names = [json.dumps(each) for each in feature_names]
+    scales = np.array([2.0 ** doublings.get(feature, 0) for feature in range(len(names))] or [1.0])
+    roots = (_nested(tree, names, scales, with_missing) for tree in trees)
+    nodes = ",\n".join(f'{{"weight":"1.0","root":{root}}}' for root in roots)
+    head = _head(TREES_CLASS, name, features or [{"name": feature_names[0]}], store)
+    null = '"isNullSameAsZero":false,' if with_missing else ""
+    return f'{head}"params":{{{null}"trees":[{nodes}]}}}}\n'.encode()
+
+
+def write_solr_linear(
+    weights: NDArray[np.floating], name: str, feature_names: Sequence[str], store: str = ""
+) -> bytes:
+    """Returns a LinearModel of the features with a weight other than 0.
+
+    Args:
+        weights: (F,).
+        name, feature_names, store: as for `write_solr_trees`.
+
+    Raises:
+        ConfigError: A weight is beyond float32.
+    """
+    texts = float32_texts(rounded_to_float32(weights, "a weight"))
+    used = np.flatnonzero(weights).tolist() or [0]
+    head = _head(LINEAR_CLASS, name, [{"name": feature_names[feature]} for feature in used], store)
+    named = ",".join(f"{json.dumps(feature_names[feature])}:{texts[feature]}" for feature in used)
+    return f'{head}"params":{{"weights":{{{named}}}}}}}\n'.encode()
+
+
+def slack_corrected(thresholds: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Returns the w with w + 1e-6 closest to each threshold, in float32 arithmetic, and whether it is equal.
+
+    Args:
+        thresholds: (N,), which may be infinite.
+
+    >>> slack_corrected(np.array([0.0, 1e-20], dtype=np.float32))
+    (array([-1.e-06, -1.e-06], dtype=float32), array([ True, False]))
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        below = above = corrected = thresholds - SOLR_SLACK
+        errors = np.abs(corrected + SOLR_SLACK - thresholds)
+        for _ in range(_NEIGHBOURS):
+            below = np.nextafter(below, np.float32(-np.inf))
+            above = np.nextafter(above, np.float32(np.inf))
+            for candidate in (below, above):
+                error = np.abs(candidate + SOLR_SLACK - thresholds)
+                corrected = np.where(error < errors, candidate, corrected)
+                errors = np.fmin(error, errors)
+    return corrected, corrected + SOLR_SLACK == thresholds
+
+
+def lossy_features(ensemble: Ensemble) -> list[int]:
+    """Returns the features of which a threshold cannot be written exactly, although the feature is scaled."""
+    thresholds = _thresholds_of(list(at_most_trees(ensemble)))
+    return [
+        feature
+        for feature, parts in sorted(thresholds.items())
+        if not slack_corrected(_scaled(np.concatenate(parts), _doublings_of(parts)))[1].all()
+    ]
+
+
+def _thresholds_of(trees: Sequence[FlatTree]) -> dict[int, list[NDArray[np.float32]]]:
+    """Returns used feature -> its thresholds, an array for each tree."""
+    thresholds: dict[int, list[NDArray[np.float32]]] = {}
+    for tree in trees:
+        for feature in set(tree.feature.tolist()) - {NO_FEATURE}:
+            chosen = tree.threshold[tree.feature == feature].astype(np.float32)
+            thresholds.setdefault(feature, []).append(chosen)
+    return thresholds
+
+
+def _doublings_of(thresholds: Sequence[NDArray[np.float32]]) -> int:
+    """Returns a small k for which all thresholds of a feature, times 2^k, can be written.
+
+    If there is none, it is the largest k for which the products are finite.
+    """
+    every = np.unique(np.concatenate(thresholds))
+    if slack_corrected(every)[1].all():
+        return 0
+    magnitudes = np.abs(every[np.isfinite(every) & (every != 0)]).astype(np.float64)
+    most = min(int(np.floor(np.log2(_LARGEST / magnitudes.max()))), _MOST_DOUBLINGS)
+    # Below half the slack, w has larger rounding steps than the threshold.
+    first = max(int(np.log2(0.5 * float(SOLR_SLACK) / magnitudes.min())), 1)
+    for doublings in range(first, most + 1):
+        if slack_corrected(_scaled(every, doublings))[1].all():
+            return doublings
+    return max(most, 0)
+
+
+def _scaled(thresholds: NDArray[np.floating], doublings: int) -> NDArray[np.float32]:
+    return (thresholds.astype(np.float64) * 2.0**doublings).astype(np.float32)
+
+
+def _feature(name: str, doublings: int) -> dict[str, object]:
+    if not doublings:
+        return {"name": name}
+    (std,) = float32_texts(np.array([2.0**-doublings]))
+    return {"name": name, "norm": {"class": NORMALIZER_CLASS, "params": {"avg": "0.0", "std": std}}}
+
+
+def _head(kind: str, name: str, features: Sequence[dict[str, object]], store: str) -> str:
+    """Returns the JSON up to the parameters."""
+    record = {"class": kind, "name": name} | ({"store": store} if store else {}) | {"features": [*features]}
+    return json.dumps(record, separators=(",", ":")).removesuffix("}") + ",\n"
+
+
+def _nested(tree: FlatTree, names: Sequence[str], scales: NDArray[np.float64], with_missing: bool) -> str:
+    """Returns the JSON of a tree.
+
+    Args:
+        names: F names as JSON.
+        scales: (F,) factors of the thresholds.
+        with_missing: whether splits say where missing values go.
+    """
+    sides = ['"missing":"left",' if left else '"missing":"right",' for left in tree.missing_left]
+    scaled = tree.threshold * scales[tree.feature]
+    corrected = float32_texts(slack_corrected(scaled.astype(np.float32))[0])
+    values, is_leaf, features = float32_texts(tree.value), tree.is_leaf.tolist(), tree.feature.tolist()
+
+    def text_of(node: int, _: int) -> str:
+        if is_leaf[node]:
+            return f'{{"value":"{values[node]}"}}'
+        missing = sides[node] if with_missing else ""
+        return f'{{"feature":{names[features[node]]},"threshold":"{corrected[node]}",{missing}"left":'
+
+    return nested_json(is_leaf, text_of, between=',"right":')
+
+
+def solr_scores(
+    record: Mapping[str, Any], places: Mapping[str, int], features: Features
+) -> NDArray[np.floating[Any]]:
+    """Returns the (D,) scores of (D, F) features by a MultipleAdditiveTreesModel, as Solr computes them.
+
+    Args:
+        record: the written model.
+        places: name of a feature -> its place.
+    """
+    values, parameters = features.copy(), record["params"]
+    with np.errstate(over="ignore"):
+        for feature in record["features"]:
+            if "norm" in feature:
+                values[:, places[feature["name"]]] /= parse_float32(feature["norm"]["params"]["std"])
+
+    def read(node: Mapping[str, Any]) -> Node:
+        if "value" in node:
+            return Leaf(parse_float32(node["value"]))
+        threshold, is_left = parse_float32(node["threshold"]), node.get("missing") == "left"
+        return InnerNode(places[node["feature"]], threshold, is_left, node["left"], node["right"])
+
+    trees = (
+        WeightedTree(parse_float32(tree["weight"]), tree_of(tree["root"], read))
+        for tree in parameters["trees"]
+    )
+    null_is_zero = parameters.get("isNullSameAsZero", True)
+    arithmetic = Arithmetic("<=", missing="zero" if null_is_zero else "side", shift=float(SOLR_SLACK))
+    return arithmetic.scores(Ensemble(tuple(trees)), values)
+
+
+# ---- Requests that score rows with the deployed model.
+#
+# Each row is a document, and each feature of the model a field of it that a FieldValueFeature reads. The
+# model is uploaded again under another name, with these features. Documents have ids with a prefix, and a
+# schema request creates the fields, so that nothing of the collection is replaced.
+#
+# Sources: apache/solr, solr/modules/ltr/src/java/org/apache/solr/ltr/feature/FieldValueFeature.java, commit
+# 00f78545af5d7573a8f64c83f7266009337d0122 (a field without a value has the default value, 0); requests in
+# solr/solr-ref-guide/modules/query-guide/pages/learning-to-rank.adoc, commit
+# 0bc36c931ba18c84e33badf555c9e11014de152c, and the chapter on the Schema API.
 
 ID_PREFIX: Final = "ltrbench-check-"
 """Before the id of a row in the id of its document."""
@@ -53,10 +287,10 @@ def solr_requests(model: ShippedModel, content: bytes, rows: CheckRows, collecti
     default = {} if record["params"].get("isNullSameAsZero", True) else {"defaultValue": "NaN"}
     return CheckRequests(
         files={
-            "check_schema.json": _json_file(_schema()),
-            "check_documents.json": _json_file(_documents(rows, used)),
-            "check_features.json": _json_file([_feature(*item, name, default) for item in used.items()]),
-            "check_model.json": _json_file({**record, "name": name, "store": name}),
+            "check_schema.json": json_file(_schema()),
+            "check_documents.json": json_file(_documents(rows, used)),
+            "check_features.json": json_file([_field_feature(*item, name, default) for item in used.items()]),
+            "check_model.json": json_file({**record, "name": name, "store": name}),
         },
         commands=_commands(collection, name, len(rows.ids)),
         cleanup=_cleanup(collection, name),
@@ -89,7 +323,7 @@ def _documents(rows: CheckRows, used: Mapping[str, int]) -> list[dict[str, Any]]
     ]
 
 
-def _feature(name: str, place: int, store: str, default: Mapping[str, str]) -> dict[str, Any]:
+def _field_feature(name: str, place: int, store: str, default: Mapping[str, str]) -> dict[str, Any]:
     reads_field = "org.apache.solr.ltr.feature.FieldValueFeature"
     return {"name": name, "class": reads_field, "params": {"field": _field(place), **default}, "store": store}
 
@@ -137,11 +371,57 @@ def _curl(method: str, path: str, data: str) -> str:
     return f'curl --fail-with-body -X {method} "$SOLR/solr/{path}" {header} --data-binary {data}'
 
 
-def _json_file(record: Any) -> bytes:
-    return (json.dumps(record, ensure_ascii=False, indent=1, allow_nan=False) + "\n").encode()
+# ---- The target, and the rules of its simulator.
 
+_FILES = "apache/solr, solr/modules/ltr/src/java/org/apache/solr/ltr/"
+_TREES = f"{_FILES}model/MultipleAdditiveTreesModel.java, commit 1a87471fb43eca419c69441f30b85f0fd94855ec"
+_NULL = f"{_FILES}model/MultipleAdditiveTreesModel.java, commit b5a11798c0c69d4cea6aac1425e7ac2095f5cb47"
+_LINEAR = f"{_FILES}model/LinearModel.java, commit 19c29c5025090521691c4118563cdcdc036174b3"
 
-# ---- Apache Solr with its Learning to Rank module.
+_COMMON_RULES = (
+    Rule(
+        "The features of a model are looked up by name in the feature store; a normalizer is applied to the "
+        "value of its feature.",
+        f"{_FILES}store/rest/ManagedModelStore.java, commit 2ae07309ea31f08b548e798510f1c09b3f7055ec",
+    ),
+    Rule(
+        "StandardNormalizer: (value - avg) / std, in float32.",
+        f"{_FILES}norm/StandardNormalizer.java, commit 9f5b2c7c27ed8d6cdcac2fc64c3c3f57ddf2e99d",
+    ),
+    Rule(
+        "A feature without a value has its defaultValue of the feature store, 0 if there is none.",
+        f"{_FILES}feature/Feature.java, commit 14a135e927df081714240b117d802735e8e099e4",
+    ),
+    Rule(
+        "Documents are sorted by the score, which may be negative.",
+        f"{_FILES}LTRRescorer.java, commit 13c45ceb06a84b9437e5ec88e349a62f6f0d0399; a score of -120 in "
+        "solr/modules/ltr/src/test/org/apache/solr/ltr/model/TestMultipleAdditiveTreesModel.java, "
+        "commit 1a87471fb43eca419c69441f30b85f0fd94855ec",
+    ),
+)
+_TREE_RULES = (
+    *_COMMON_RULES,
+    Rule(
+        "Each key of a tree or node has a setter. Numbers are texts, because no setter takes a Double.",
+        "apache/solr, solr/core/src/java/org/apache/solr/util/SolrPluginUtils.java (findSetter), "
+        "commit 06799eb6d4b3e1c56a3178c15537bc30e7484529",
+    ),
+    Rule("The threshold is Float.parseFloat of its text, plus 1e-6 in float32.", _TREES),
+    Rule("A value goes left if it is at most that; NaN goes right.", _TREES),
+    Rule(
+        "From Solr 9.2 on (SOLR-16596), with isNullSameAsZero false (a boolean, true by default), NaN is not "
+        "normalized, and goes left if missing is left, otherwise right; a split without missing cannot have "
+        "NaN.",
+        _NULL,
+    ),
+    Rule("A feature that the model does not list ends the tree with 0.", _TREES),
+    Rule("The score is a float32 sum of weight times value, in the order of the trees.", _TREES),
+)
+_LINEAR_RULES = (
+    *_COMMON_RULES,
+    Rule("Weights are numbers of JSON, rounded to float32; each feature has one.", _LINEAR),
+    Rule("The score is a float32 sum of value times weight, in the order of the features.", _LINEAR),
+)
 
 MISSING_SINCE: Final = (9, 2)
 """First version of Solr in which splits say where missing values go."""
@@ -188,7 +468,6 @@ class SolrTarget(Target):
             )
 
     def export(self, model: ShippedModel) -> Export:
-        _check_names(model)
         lossy: list[str] = []
         with_missing = self.absent == "missing"
         if isinstance(model.scorer, Linear):
@@ -209,7 +488,7 @@ class SolrTarget(Target):
         return Export(
             {
                 "model.json": content,
-                "features.json": (json.dumps(store, ensure_ascii=False, indent=1) + "\n").encode(),
+                "features.json": json_file(store),
             },
             request="\n".join(
                 (self._curl("feature-store", "features.json"), self._curl("model-store", "model.json"))
@@ -223,22 +502,23 @@ class SolrTarget(Target):
         )
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
-        parsed = parse_solr(export.files["model.json"], export.files["features.json"], model.feature_names)
-        return Engine(parsed.scores, "Apache Solr", rules=parsed.rules, score_dtype="float32")
+        record = json.loads(export.files["model.json"])
+        places = {name: place for place, name in enumerate(model.feature_names)}
+        if record["class"] == LINEAR_CLASS:
+            weights = {places[name]: weight for name, weight in record["params"]["weights"].items()}
+            scores = partial(Arithmetic("<=", missing="zero").linear_scores, weights)
+            return Engine(scores, "Apache Solr", rules=_LINEAR_RULES, score_dtype="float32")
+        scores = partial(solr_scores, record, places)
+        return Engine(scores, "Apache Solr", rules=_TREE_RULES, score_dtype="float32")
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
         return solr_requests(model, export.files["model.json"], rows, self.collection)
 
     def answered_scores(self, answers: Any) -> Mapping[str, float]:
         """Returns document id -> score of a query with fl=id,score, or of an object."""
-        if isinstance(answers, dict) and isinstance(answers.get("response"), dict):
-            documents = answers["response"].get("docs")
-            if not isinstance(documents, list) or not all(map(_has_score, documents)):
-                raise ValueError("expected response.docs with id and score of each document; use fl=id,score")
-            answers = {
-                str(document["id"]).removeprefix(ID_PREFIX): document["score"] for document in documents
-            }
-        return super().answered_scores(answers)
+        hits = answered_hits(answers, ("response", "docs"), "id", "score")
+        scores = super().answered_scores(hits)
+        return {name.removeprefix(ID_PREFIX): score for name, score in scores.items()}
 
     def _example(self, name: str) -> dict[str, Any]:
         # Solr refuses an empty query, so that a feature that was forgotten cannot go unnoticed.
@@ -257,21 +537,6 @@ class SolrTarget(Target):
         return (
             f"Rank the first 100 results with the parameters rq={{!ltr model={name} reRankDocs=100}} and "
             "fl=id,score."
-        )
-
-
-def _check_names(model: ShippedModel) -> None:
-    names = model.feature_names
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ConfigError(
-            f"the feature name '{twice}' is given twice, but names in Solr's feature store must be unique. "
-            "Rename one of the features."
-        )
-    if not _NAME.fullmatch(model.name):
-        raise ConfigError(
-            f"the model's name is '{model.name}', but it becomes part of a query. Use letters, digits, '_', "
-            "'.' and '-' only."
         )
 
 
@@ -322,7 +587,3 @@ def _notes_on_lossy(names: list[str]) -> list[str]:
         f"Thresholds of {', '.join(names[:5])} range over too many orders of magnitude to be written "
         "exactly: the smallest ones are the closest numbers that Solr can have."
     ]
-
-
-def _has_score(document: Any) -> bool:
-    return isinstance(document, dict) and "id" in document and type(document.get("score")) in (int, float)

@@ -1,21 +1,114 @@
-"""Checkpoints of treelite, evaluated by its library GTIL: `--to treelite`."""
+"""Trees as a checkpoint of treelite, which other tools compile (TL2cgen) or evaluate on GPUs (FIL of RAPIDS).
+
+The model is built node by node with treelite's model builder, not with its importers for LightGBM and
+XGBoost: the builder takes models of all backends, with the comparison, thresholds and leaf values as they
+are in the ensemble. Thresholds and leaf values have one dtype, that of the ensemble's scores, because float64
+thresholds and float32 leaf values cannot be combined. Comparisons of float32 features are exact in both.
+
+treelite's evaluator (GTIL) sums the trees in their order and adds its base score at the end. The ensemble's
+sum begins with the base score, so it is written as a first tree of one leaf, and treelite's is 0. Then the
+scores are equal bit for bit. treelite has no zeros that count as missing; such splits are expanded.
+
+A checkpoint is a binary file without code: treelite reads numbers and strings from it, and no pickle. But it
+does not check the numbers, such as the index of a child or the length of an array: damaged bytes crashed the
+process in 3 of 20 trials. Read only checkpoints from a trusted source. ltrbench reads only those that it has
+written itself.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
+
+try:
+    import treelite
+    from treelite.model_builder import Metadata, ModelBuilder, PostProcessorFunc, TreeAnnotation
+except ImportError as error:
+    raise ImportError("--to treelite needs treelite: pip install 'ltrbench[treelite]'") from error
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.models.treelite_file import read_treelite, write_treelite
+from ltrbench.models.trees import (
+    Ensemble,
+    FlatTree,
+    Leaf,
+    WeightedTree,
+    flat,
+    float32_thresholds,
+    weighted_values,
+    without_zero_missing,
+)
 from ltrbench.shapes import Features
 from ltrbench.shipping.target import Engine, Export, ShippedModel, Target
 
-try:
-    import treelite
-except ImportError as error:
-    raise ImportError("--to treelite needs treelite: pip install 'ltrbench[treelite]'") from error
+
+def write_treelite(ensemble: Ensemble, feature_names: Sequence[str]) -> bytes:
+    """Returns the content of a checkpoint: a learning-to-rank model with one output.
+
+    Args:
+        feature_names: F names, stored in the model's attributes.
+
+    Raises:
+        ConfigError: Zeros count as missing values, and the expanded splits would be too many.
+    """
+    ensemble = without_zero_missing(ensemble)
+    base = WeightedTree(1.0, Leaf(ensemble.base_score))
+    has_base = ensemble.base_score != 0 or not ensemble.trees  # a model needs a tree
+    trees = (base,) * has_base + ensemble.trees
+    # treelite's JSON parser refuses lone surrogates.
+    names = [name.encode("utf-8", "backslashreplace").decode() for name in feature_names]
+    builder = ModelBuilder(
+        threshold_type=ensemble.score_dtype,
+        leaf_output_type=ensemble.score_dtype,
+        metadata=Metadata(
+            num_feature=len(feature_names),
+            task_type="kLearningToRank",
+            average_tree_output=False,
+            num_target=1,
+            num_class=[1],
+            leaf_vector_shape=(1, 1),
+        ),
+        tree_annotation=TreeAnnotation(len(trees), [0] * len(trees), [0] * len(trees)),
+        postprocessor=PostProcessorFunc(name="identity"),
+        base_scores=[0.0],
+        attributes={"feature_names": names},
+    )
+    for tree in trees:
+        _add_tree(builder, tree, ensemble)
+    content: bytes = builder.commit().serialize_bytes()
+    return content
+
+
+def _add_tree(builder: Any, weighted: WeightedTree, ensemble: Ensemble) -> None:
+    tree = flat(weighted.root)
+    values = weighted_values(tree, weighted.weight, ensemble.score_dtype).tolist()
+    thresholds, comparison = _thresholds(tree, ensemble)
+    builder.start_tree()
+    for node, is_leaf in enumerate(tree.is_leaf.tolist()):
+        builder.start_node(node)
+        if is_leaf:
+            builder.leaf(values[node])
+        else:
+            builder.numerical_test(
+                int(tree.feature[node]),
+                thresholds[node],
+                default_left=bool(tree.missing_left[node]),
+                opname=comparison,
+                left_child_key=int(tree.left[node]),
+                right_child_key=int(tree.right[node]),
+            )
+        builder.end_node()
+    builder.end_tree()
+
+
+def _thresholds(tree: FlatTree, ensemble: Ensemble) -> tuple[list[float], str]:
+    """Returns the thresholds in the dtype of the scores, and how values are compared with them."""
+    if (ensemble.threshold_dtype, ensemble.score_dtype) == ("float64", "float32"):
+        return float32_thresholds(tree.threshold, ensemble.comparison).astype(np.float64).tolist(), "<="
+    return tree.threshold.tolist(), ensemble.comparison
+
 
 _FILE = "model.treelite"
 _REQUEST = f"""\
@@ -42,7 +135,7 @@ class TreeliteTarget(Target):
         return Export(files={_FILE: content}, request=_REQUEST, notes=notes)
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
-        loaded = read_treelite(export.files[_FILE])
+        loaded = treelite.Model.deserialize_bytes(export.files[_FILE])
         dtype = str(loaded.output_type)
 
         def scores(features: Features) -> NDArray[np.floating[Any]]:

@@ -1,10 +1,12 @@
-"""Requests for Vespa: an application of its own, whose documents are the rows.
+"""Vespa: an imported model of trees, or a linear ranking expression, with its rank profile.
 
-Each row is a document, and each feature of the model an attribute of it. The model is written again with
-these attributes as features.
+A content node evaluates a sum of trees in one of three ways, which send a float32 to the same leaf if the
+thresholds are float32, and round scores differently:
 
-Sources: the pages of docs.vespa.ai on application packages, on schemas, on the document JSON format and on
-the commands `vespa feed` and `vespa query`. Nothing was run.
+    compiled       float64 thresholds, leaves and sum: the usual way
+    VM forest      float32 thresholds and leaves, float64 sum: for many or large trees
+    fast forest    float32 thresholds, leaves and features, two alternating float64 sums: only with the rank
+                   property vespa.eval.use_fast_forest
 """
 
 from __future__ import annotations
@@ -13,24 +15,30 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from ltrbench.errors import ConfigError, require_choice
-from ltrbench.models.lightgbm_files import write_lightgbm_json
-from ltrbench.models.trees import Ensemble, InnerNode, Leaf, WeightedTree, nodes_of, without_zero_missing
-from ltrbench.models.xgboost_files import base_score_as_tree, float64_text, write_xgboost_dump
-from ltrbench.shipping.probes import features_read, limits_of_infinity
-from ltrbench.shipping.simulators.vespa import (
-    VESPA_RULES,
-    ImportedSum,
-    functions_of_profile,
-    import_lightgbm,
-    import_xgboost,
-    linear_scores,
-    vespa_forest,
+from ltrbench.models.lightgbm_files import read_lightgbm_json, write_lightgbm_json
+from ltrbench.models.trees import (
+    Ensemble,
+    InnerNode,
+    Leaf,
+    WeightedTree,
+    flat,
+    nodes_of,
+    without_zero_missing,
 )
+from ltrbench.models.xgboost_files import (
+    base_score_as_tree,
+    float64_text,
+    read_xgboost_dump,
+    write_xgboost_dump,
+)
+from ltrbench.shipping.arithmetic import Arithmetic
+from ltrbench.shipping.probes import features_read, limits_of_infinity
 from ltrbench.shipping.target import (
     INFINITE_VALUES,
     MISSING_VALUES,
@@ -39,9 +47,21 @@ from ltrbench.shipping.target import (
     Engine,
     Export,
     Linear,
+    Rule,
     ShippedModel,
     Target,
+    answered_hits,
+    form_for,
+    json_file,
 )
+
+# ---- Requests for Vespa: an application of its own, whose documents are the rows.
+#
+# Each row is a document, and each feature of the model an attribute of it. The model is written again with
+# these attributes as features.
+#
+# Sources: the pages of docs.vespa.ai on application packages, on schemas, on the document JSON format and on
+# the commands `vespa feed` and `vespa query`. Nothing was run.
 
 DOCUMENT_TYPE: Final = "ltrbench_check"
 """Type of the documents, and name of their schema."""
@@ -140,7 +160,140 @@ def _commands(models: Sequence[str], profile: str, num_rows: int) -> str:
     )
 
 
-# ---- Vespa: an imported model of trees, or a linear ranking expression, with its rank profile.
+# ---- How content nodes evaluate trees.
+
+_REPOSITORY = "vespa-engine/vespa, "
+_IMPORTER = f"{_REPOSITORY}model-integration/src/main/java/ai/vespa/rankingexpression/importer/"
+_LIGHTGBM = f"{_IMPORTER}lightgbm/LightGBMParser.java, commit 089e1742fd1f960213130f059069d3c09fc53b75"
+_XGBOOST = f"{_IMPORTER}xgboost/AbstractXGBoostParser.java, commit 503626cbb66e2469a7053630a20713707381d7cf"
+_EVAL = f"{_REPOSITORY}eval/src/vespa/eval/eval/"
+_FAST = f"{_EVAL}fast_forest.cpp, commit 0c55dc92a3bf889c67fac1ca855e6e33e1994904"
+_GBDT = f"{_EVAL}gbdt.cpp, commit 0c55dc92a3bf889c67fac1ca855e6e33e1994904"
+_LLVM = f"{_EVAL}llvm/llvm_wrapper.cpp, commit abac32218be6c4cf361d38762e0f97b4e6807b0e"
+
+_RULES: Final = (
+    Rule(
+        "A dump of LightGBM needs objective, feature_names, tree_info and pandas_categorical; the objective "
+        "lambdarank transforms no score.",
+        _LIGHTGBM,
+    ),
+    Rule(
+        "A value goes left if it is smaller than the threshold, also where LightGBM means at most; a missing "
+        "value goes left with default_left, otherwise right; missing_type is ignored.",
+        _LIGHTGBM,
+    ),
+    Rule(
+        "A dump of XGBoost has no other fields than those of a dump; a missing value goes left if missing is "
+        "yes; thresholds are rounded to float32. A base score is not read.",
+        f"{_XGBOOST}, and {_IMPORTER}xgboost/XGBoostTree.java, commit "
+        "6233deaa96a8de79e05d5f6417a1f7558f6c6062; before, thresholds are float64 as printed: "
+        f"{_IMPORTER}xgboost/XGBoostParser.java, commit c66d85cdc1e39cf7bc1e11021fd48e391b54392f",
+    ),
+    Rule(
+        "The name of a feature becomes part of a ranking expression as it is, and is parsed there.",
+        f"{_LIGHTGBM}; {_REPOSITORY}searchlib/src/main/javacc/RankingExpressionParser.jj, commit "
+        "dc0f70fac9167acf487453daf565636c675934df",
+    ),
+    Rule(
+        "Numbers are printed by Double.toString and read by strtod: exact for float64; infinity and NaN "
+        "would be names.",
+        f"{_LIGHTGBM}; {_EVAL}function.cpp, commit 099b1236727dc5bdc266978b3336beeecd622014",
+    ),
+    Rule(
+        "Constants next to each other in a sum are added before the evaluation.",
+        f"{_REPOSITORY}searchlib/src/main/java/com/yahoo/searchlib/rankingexpression/transform/"
+        "Simplifier.java, commit 0c55dc92a3bf889c67fac1ca855e6e33e1994904",
+    ),
+    Rule(
+        "A forest is a sum of at least two trees; a constant in a sum is not a tree and ends the forest.",
+        f"{_EVAL}operator_nodes.h, commit 035580e94f2acf26e90b3f8570e9a4fc69ae294c, and {_EVAL}"
+        "basic_nodes.cpp, commit 035580e94f2acf26e90b3f8570e9a4fc69ae294c",
+    ),
+    Rule(
+        "The trees of a forest are summed from the last one to the third, then the first and the second.",
+        _GBDT,
+    ),
+    Rule(
+        "A forest whose largest tree has more than 12 leaves, and whose average path lengths sum to more "
+        "than 2,500, is a VM forest: float32 thresholds and leaves, one float64 sum.",
+        f"{_GBDT}, and {_EVAL}vm_forest.cpp, commit 101ff2421151ded70dd6064f0b6583de98db8df3",
+    ),
+    Rule(
+        "Since May 2024, a forest of more than 25,000 leaves is a VM forest too.",
+        f"{_REPOSITORY}pull request 31104 (Avoid compiling gbdt models with many conditions); its change was "
+        "not read",
+    ),
+    Rule("Other expressions are compiled, in float64 and in the order of the expression.", _LLVM),
+    Rule(
+        "A fast forest is made only if the rank property vespa.eval.use_fast_forest is true, which it is not "
+        "by default, and the expression is only a forest.",
+        f"{_REPOSITORY}searchlib/src/vespa/searchlib/features/rankingexpressionfeature.cpp, commit "
+        f"f606c6d91246e2f029da40c66a1f7ad827c7c14a, and {_REPOSITORY}searchlib/src/vespa/searchlib/fef/"
+        "indexproperties.cpp, commit 028ed2928b2e529d650e693d8c08e407bd6b078d",
+    ),
+    Rule(
+        "A fast forest rounds features, thresholds and leaves to float32. With at most 64 leaves per tree, "
+        "two float64 sums take turns in blocks of four trees; with at most 2,048, there is one.",
+        _FAST,
+    ),
+    Rule(
+        "A numeric attribute without a value is NaN; a query feature without a value is 0.",
+        f"{_REPOSITORY}searchlib/src/vespa/searchlib/features/attributefeature.cpp, commit "
+        f"05a27faaa88ee31ff94a292203cf46b66fc0a004, and {_REPOSITORY}searchlib/src/vespa/searchlib/features/"
+        "queryfeature.cpp, commit 035580e94f2acf26e90b3f8570e9a4fc69ae294c",
+    ),
+    Rule(
+        "Not simulated: evaluation in the container (stateless models, global-phase), and the limits of "
+        "Java's stack and of the configuration system.",
+        "not read in the sources",
+    ),
+)
+
+_SMALL_TREE, _SHORT_PATH = 12, 2500.0
+"""Largest number of leaves, and largest sum of average path lengths, of trees that are compiled."""
+_MOST_COMPILED_LEAVES = 25_000
+"""Largest number of leaves of all trees that are compiled."""
+_MOST_FAST_LEAVES = 2048
+"""Largest number of leaves of a tree in a fast forest."""
+
+
+def _forest_order(num_trees: int) -> list[int]:
+    return [*range(num_trees - 1, 1, -1), *range(min(num_trees, 2))]
+
+
+_FOREST = Arithmetic("<", product="float64", sum="float64", order=_forest_order)
+COMPILED, VM_FOREST, FAST_FOREST = "compiled", "VM forest", "fast forest"
+WAYS: Final[Mapping[str, Arithmetic]] = {
+    COMPILED: Arithmetic("<", "float64", "float64", "float64"),
+    VM_FOREST: _FOREST,
+    # Two sums that take turns, which here are one: scores may differ by the rounding of float64.
+    FAST_FOREST: _FOREST,
+}
+
+
+def way_of_vespa(trees: Ensemble, use_fast_forest: bool) -> str:
+    """Returns how a content node evaluates trees.
+
+    Args:
+        use_fast_forest: whether the rank property vespa.eval.use_fast_forest is true.
+    """
+    leaves, mean_depths = [], []
+    for weighted in trees.trees:
+        tree = flat(weighted.root)
+        depth = np.zeros(len(tree.feature))
+        for node in np.flatnonzero(~tree.is_leaf).tolist():  # a parent comes before its children
+            depth[[tree.left[node], tree.right[node]]] = depth[node] + 1
+        leaves.append(int(tree.is_leaf.sum()))
+        mean_depths.append(float(depth[tree.is_leaf].mean()))
+    if len(leaves) < 2 or min(leaves) == 1:  # a constant is no tree
+        return COMPILED
+    if use_fast_forest and max(leaves) <= _MOST_FAST_LEAVES:
+        return FAST_FOREST
+    has_long_paths = max(leaves) > _SMALL_TREE and sum(mean_depths) > _SHORT_PATH
+    return VM_FOREST if has_long_paths or sum(leaves) > _MOST_COMPILED_LEAVES else COMPILED
+
+
+# ---- The target.
 
 FORMS_OF_VESPA: Final = ("lightgbm", "xgboost", "expression")
 FAST_FOREST_PROPERTY: Final = "vespa.eval.use_fast_forest"
@@ -200,38 +353,33 @@ class VespaTarget(Target):
         names = names_in_vespa(model.feature_names)
         base = profile_name(model.name)
         profile, model_file = f"{base}.profile", f"{base}.json"
-        if self._form_of(model) == "expression":
+        if self._form(model) == "expression":
             files = {profile: self._profile(model, names, _linear_expression(model, names)).encode()}
             limits = {MISSING_VALUES: "A missing value has no score in a linear model."}
         else:
-            form = self._form_of(model)
+            form = self._form(model)
             expression = f'{form}("{model_file}")'
             content = self._trees(model, list(names.values()))
             files = {model_file: content, profile: self._profile(model, names, expression).encode()}
             limits = _limits(model.trees(self.name), form)
-        files["features.json"] = (json.dumps(names, ensure_ascii=False, indent=1) + "\n").encode()
+        files["features.json"] = json_file(names)
         return Export(files, self._request(list(files)), notes=self._notes(model, names), limits=limits)
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         names = json.loads(export.files["features.json"])
-        base = profile_name(model.name)
-        profile = export.files[f"{base}.profile"].decode()
-        functions = set(functions_of_profile(profile))
-        features = {
-            names[name]: place
-            for place, name in enumerate(model.feature_names)
-            if names[name] in functions or _is_rank_feature(names[name])
-        }
-        content = export.files.get(f"{base}.json")
-        if content is None:
-            scores = linear_scores(profile, features)
-            return Engine(scores, "Vespa", rules=VESPA_RULES, score_dtype="float64")
-        imported = _imported(content, profile, features)
-        forest = vespa_forest(imported, f"{FAST_FOREST_PROPERTY}: true" in profile)
+        places = {names[name]: place for place, name in enumerate(model.feature_names)}
+        base, form = profile_name(model.name), self._form(model)
+        if form == "expression":
+            weights = _weights(export.files[f"{base}.profile"].decode(), places)
+            return Engine(partial(WAYS[COMPILED].linear_scores, weights), "Vespa", rules=_RULES)
+        trees = (read_xgboost_dump if form == "xgboost" else read_lightgbm_json)(
+            export.files[f"{base}.json"], places
+        )
+        way = way_of_vespa(trees, self.fast_forest)
         # A dump of XGBoost has float32 leaves. The order of the sum depends on the way of the forest.
-        dtype = "float32" if self._form_of(model) == "xgboost" else forest.leaf_dtype
-        name = f"Vespa ({forest.way})"
-        return Engine(forest.scores, name, rules=VESPA_RULES, leaf_dtype=dtype, is_in_order=False)
+        dtype = "float32" if form == "xgboost" else WAYS[way].dtype
+        scores = partial(WAYS[way].scores, trees)
+        return Engine(scores, f"Vespa ({way})", rules=_RULES, leaf_dtype=dtype, is_in_order=False)
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
         attributes = tuple(attribute_of(place) for place in range(model.num_features))
@@ -245,24 +393,15 @@ class VespaTarget(Target):
 
         The id of a hit is the part after the last `::`, the user-specified part of a document id.
         """
-        if isinstance(answers, dict) and isinstance(answers.get("root"), dict):
-            hits = answers["root"].get("children")
-            if not isinstance(hits, list) or not all(map(_is_hit, hits)):
-                raise ValueError("expected root.children with id and relevance of each hit")
-            answers = {str(hit["id"]).rsplit("::", 1)[-1]: hit["relevance"] for hit in hits}
-        return super().answered_scores(answers)
+        scores = super().answered_scores(answered_hits(answers, ("root", "children"), "id", "relevance"))
+        return {name.rsplit("::", 1)[-1]: score for name, score in scores.items()}
 
-    def _form_of(self, model: ShippedModel) -> str:
-        is_linear = isinstance(model.scorer, Linear)
-        form = self.form or ("expression" if is_linear else "lightgbm")
-        if is_linear != (form == "expression"):
-            kind = "linear model" if is_linear else "model of trees"
-            raise ConfigError(f"form is '{form}', but {model.name} is a {kind}. Remove the option form.")
-        return form
+    def _form(self, model: ShippedModel) -> str:
+        return form_for(model, self.form, of_linear="expression", of_trees="lightgbm")
 
     def _trees(self, model: ShippedModel, names: Sequence[str]) -> bytes:
         prepared = constants_as_splits(model.trees(self.name))
-        if self._form_of(model) == "xgboost":
+        if self._form(model) == "xgboost":
             return write_xgboost_dump(prepared, names, float64_text)
         return write_lightgbm_json(prepared, names)
 
@@ -322,20 +461,12 @@ class VespaTarget(Target):
 def names_in_vespa(feature_names: Sequence[str]) -> dict[str, str]:
     """Returns feature name -> its text in ranking expressions: a rank feature, or the name of a function.
 
-    Raises:
-        ConfigError: A name is given twice.
-
     >>> names_in_vespa(["bm25(title)", "price-usd", "log(price)", "1"])
     {'bm25(title)': 'bm25(title)', 'price-usd': 'price_usd', 'log(price)': 'log_price', '1': 'feature_1'}
     """
     names: dict[str, str] = {}
     taken = {name for name in feature_names if _is_usable(name)}
     for name in feature_names:
-        if name in names:
-            raise ConfigError(
-                f"the feature name '{name}' is given twice, but features of Vespa are known by their names. "
-                "Rename one of the features."
-            )
         names[name] = name if name in taken else _free(_cleaned(name), taken)
         taken.add(names[name])
     return names
@@ -369,12 +500,6 @@ def constants_as_splits(ensemble: Ensemble) -> Ensemble:
     return replace(ensemble, trees=trees, base_score=0.0)
 
 
-def _imported(content: bytes, profile: str, features: Mapping[str, int]) -> ImportedSum:
-    """Returns the model as the pseudo-feature in the rank profile imports it."""
-    is_xgboost = 'expression: xgboost("' in profile
-    return import_xgboost(content, features) if is_xgboost else import_lightgbm(content, features)
-
-
 def _limits(ensemble: Ensemble, form: str) -> dict[str, str]:
     if form == "xgboost":
         return limits_of_infinity(ensemble)
@@ -390,6 +515,13 @@ def _linear_expression(model: ShippedModel, names: Mapping[str, str]) -> str:
         raise ConfigError(f"{model.name} has a weight that is not finite. Scale the features.")
     named = zip(weights.astype(np.float64).tolist(), model.feature_names, strict=True)
     return " + ".join(f"{weight!r} * {names[name]}" for weight, name in named if weight) or "0.0"
+
+
+def _weights(profile: str, places: Mapping[str, int]) -> dict[int, float]:
+    """Returns feature -> weight of the expression of a linear model."""
+    (expression,) = re.findall(r"-phase \{\n *expression: (.+)\n", profile)
+    terms = (term.partition(" * ") for term in expression.split(" + ") if " * " in term)
+    return {places[name]: float(weight) for weight, _, name in terms}
 
 
 def _is_usable(name: str) -> bool:
@@ -414,7 +546,3 @@ def _free(name: str, taken: set[str]) -> str:
 
 def _visible(name: str) -> str:
     return re.sub(r"[^ -~]", "?", name)
-
-
-def _is_hit(hit: Any) -> bool:
-    return isinstance(hit, dict) and "id" in hit and type(hit.get("relevance")) in (int, float)

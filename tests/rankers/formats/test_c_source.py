@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tree_cases import CASES, NUM_FEATURES, forest
 
-from ltrbench.models.c_source import write_c
 from ltrbench.models.trees import Ensemble
+from ltrbench.shipping.targets.c import write_c
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler cc")
 HOSTILE = [

@@ -12,7 +12,7 @@ from tree_cases import CASES, NUM_FEATURES, values_around
 
 from ltrbench.models.float32 import smallest_right
 from ltrbench.models.lightgbm_files import smaller_left_trees, write_lightgbm_json
-from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, ensemble_scores, leaves_of
+from ltrbench.models.trees import Ensemble, Node, WeightedTree, ensemble_scores, leaves_of
 from ltrbench.shapes import Features
 
 NAMES = [f"feature_{number}" for number in range(NUM_FEATURES)]
@@ -69,11 +69,3 @@ def test_a_threshold_is_the_smallest_float32_that_goes_right(bound: float, compa
     for value, goes_left in ((below, True), (threshold, False)):
         assert (value <= bound if comparison == "<=" else value < bound) == goes_left
         assert (value < threshold) == goes_left
-
-
-def path(depth: int) -> Node:
-    """Returns a tree whose left branch has `depth` splits."""
-    root: Node = Leaf(0.0)
-    for level in range(depth):
-        root = InnerNode(0, float(level), True, left=root, right=Leaf(float(level)))
-    return root

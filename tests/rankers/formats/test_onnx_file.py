@@ -12,8 +12,8 @@ import pytest
 from tree_cases import CASES, NUM_FEATURES, forest, values_around
 
 import ltrbench
-from ltrbench.models.onnx_file import write_onnx
 from ltrbench.models.trees import ensemble_scores
+from ltrbench.shipping.targets.onnx import write_onnx
 
 NAMES = [f"feature {number}" for number in range(NUM_FEATURES)]
 
@@ -26,7 +26,7 @@ def read(content: bytes) -> onnx.ModelProto:
 
 def test_the_model_states_features_and_producer() -> None:
     names = ["a", "*/", "特徴", "\ud800", ""]
-    model = read(write_onnx(forest(2), names, "a\x1b name\ud800"))
+    model = read(write_onnx(forest(2), names, "a\x1b name\ud800", "float64"))
     assert {entry.key: json.loads(entry.value) for entry in model.metadata_props} == {"feature_names": names}
     assert (model.producer_name, model.producer_version) == ("ltrbench", ltrbench.__version__)
     assert model.graph.name.isprintable()
@@ -44,7 +44,9 @@ def test_the_reference_evaluator_of_onnx_reads_the_same_trees(name: str) -> None
     """It sums in another order."""
     ensemble = CASES[name]
     features = values_around(ensemble, 40)
-    evaluator = onnx.reference.ReferenceEvaluator(read(write_onnx(ensemble, NAMES, "a")))
+    evaluator = onnx.reference.ReferenceEvaluator(
+        read(write_onnx(ensemble, NAMES, "a", ensemble.score_dtype))
+    )
     outputs: Any = evaluator.run(None, {"features": features})
     scores = np.asarray(outputs[0], dtype=np.float64)
     unit = float(np.finfo(ensemble.score_dtype).eps)

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from java_engine_cases import random_ensemble
 
-from ltrbench.models.solr_file import (
+from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
+from ltrbench.shipping.targets.solr import (
     SOLR_SLACK,
     lossy_features,
     slack_corrected,
     write_solr_linear,
     write_solr_trees,
 )
-from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 
 NAMES = ("a", "b", "c")
 

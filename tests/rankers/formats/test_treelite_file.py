@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+import treelite
 from tree_cases import XGBOOST, forest
 
-from ltrbench.models.treelite_file import read_treelite, write_treelite
 from ltrbench.models.trees import Ensemble
+from ltrbench.shipping.targets.treelite import write_treelite
 
 
 @pytest.mark.parametrize(
@@ -16,7 +17,7 @@ from ltrbench.models.trees import Ensemble
 )
 def test_the_checkpoint_states_features_comparison_and_dtype(ensemble: Ensemble, dtype: str) -> None:
     names = ["a", "*/", "特徴", "\ud800", "", "f"]
-    model = read_treelite(write_treelite(ensemble, names))
+    model = treelite.Model.deserialize_bytes(write_treelite(ensemble, names))
     dumped = json.loads(model.dump_as_json())
     assert (model.num_feature, model.num_tree) == (len(names), len(ensemble.trees))
     assert (model.input_type, model.output_type) == (dtype, dtype)

@@ -1,0 +1,635 @@
+"""What the Learning to Rank plug-ins of Elasticsearch and OpenSearch have in common.
+
+The plug-in of OpenSearch is a fork of the one of Elasticsearch: they have the same REST API and model
+formats, and differ in the versions from which on an absent feature is a missing value. A feature is the
+score of a query; it is absent if the query does not match the document. Scores are float32 and must not
+be negative, as all scores in Lucene.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+
+from ltrbench.errors import ConfigError, require_choice
+from ltrbench.models.float32 import float32_texts, rounded_to_float32
+from ltrbench.models.ranklib_file import read_ranklib_xml, write_ranklib_xml
+from ltrbench.models.trees import (
+    Ensemble,
+    InnerNode,
+    Leaf,
+    WeightedTree,
+    rebuilt,
+    sends_zero_left,
+)
+from ltrbench.models.xgboost_files import (
+    base_score_as_tree,
+    float32_trees,
+    read_xgboost_dump,
+    write_xgboost_dump,
+)
+from ltrbench.shipping.arithmetic import Arithmetic
+from ltrbench.shipping.probes import limits_of_infinity, limits_with_missing_as_zero, sends_missing_elsewhere
+from ltrbench.shipping.target import (
+    MISSING_VALUES,
+    CheckRequests,
+    CheckRows,
+    Engine,
+    Export,
+    Linear,
+    Rule,
+    ShippedModel,
+    Target,
+    answered_hits,
+    form_for,
+    json_file,
+)
+
+FORMS: Final = ("xgboost", "ranklib", "linear")
+
+_TYPES = {"xgboost": "model/xgboost+json", "ranklib": "model/ranklib", "linear": "model/linear"}
+_FLOAT32_ROUNDING = 2.0**-24
+"""Largest relative rounding error of a float32 operation."""
+_MOST_FEATURES_OF_SET: Final = 10_000
+"""Maximum number of features of a feature set (StoredFeatureSet.MAX_FEATURES)."""
+
+AbsentFeatures = Literal["zero", "right", "missing"]
+"""What trees do with an absent feature: it is 0, goes right in every split, or is a missing value."""
+
+_RANKY = "o19s/RankyMcRankFace, src/ciir/umass/edu/"
+
+
+def rules_of_forms(sources: Mapping[str, str], absent: tuple[Rule, ...]) -> Mapping[str, tuple[Rule, ...]]:
+    """Returns form -> the rules that its simulator follows.
+
+    Args:
+        sources: what a rule is about -> where it was read in the plug-in.
+        absent: rules on absent features in trees.
+    """
+    upload = Rule(
+        "The upload is an object with the model's name, type and definition; the definition may be a text.",
+        sources["upload"],
+    )
+    return {
+        "xgboost": (
+            upload,
+            Rule("A model is a list of trees, or an object with objective and splits.", sources["parser"]),
+            Rule(
+                "Thresholds and leaf values are float32; a field that is not known is refused. A base score "
+                "is not read.",
+                sources["parser"],
+            ),
+            Rule("A value goes left if the threshold is above it, in float32.", sources["trees"]),
+            Rule(
+                "The score is a float32 sum of the leaf values, in the order of the trees.", sources["trees"]
+            ),
+            *absent,
+        ),
+        "ranklib": (
+            upload,
+            Rule(
+                "RankyMcRankFace, the fork of RankLib in the plug-in, drops lines that start with # and "
+                "joins the others without the tabs at their beginning.",
+                f"{_RANKY}learning/tree/LambdaMART.java, commit 02825f017df3f5bd40a56443becda2c9e6ed748d, "
+                f"and {_RANKY}parsing/ModelLineProducer.java, commit "
+                "6bf8f56a2621a34b76b614ad05d44c03ccd25c55",
+            ),
+            Rule(
+                "Thresholds, outputs and weights are float32; each tree's output times its weight is added "
+                "in float64, and the sum rounded to float32.",
+                f"{_RANKY}learning/tree/Ensemble.java, commit 648622dc4f3c069d912b85b23de91ac9d3c67a4d",
+            ),
+            Rule(
+                "A value goes left if it is at most the threshold.",
+                f"{_RANKY}learning/tree/Split.java, commit 31a3fce9d8ed69b2815060148e2c9a02ceebdf25",
+            ),
+            Rule(
+                "The definition is a text. Features are numbered from 1 in the order of the feature set.",
+                sources["ranklib"],
+            ),
+            Rule(
+                "A feature whose query does not match the document is 0 in all versions; NaN is 0 too.",
+                sources["dense ranklib"],
+            ),
+        ),
+        "linear": (
+            upload,
+            Rule("Weights are float32; a feature without a weight has weight 0.", sources["linear parser"]),
+            Rule(
+                "The score is a float32 sum of weights times features, in the order of the feature set; an "
+                "absent feature is 0.",
+                sources["linear"],
+            ),
+        ),
+    }
+
+
+RANKLIB_ARITHMETIC: Final = Arithmetic("<=", product="float64", missing="zero")
+_LINEAR = Arithmetic("<", missing="zero")
+
+
+@dataclass
+class LearningToRankPlugin(Target):
+    """A search engine with a Learning to Rank plug-in.
+
+    Attributes:
+        form: format of the model: "xgboost" or "ranklib" for trees, "linear" for weights; None: "xgboost" or
+            "linear". In "ranklib", an absent feature is 0 in every version.
+        version: version of the engine, such as "8.17".
+        absent: what an absent feature stands for: "zero" if the training data have 0 for it, or "missing";
+            None: "zero" if the training data have no missing values. Otherwise a choice is required.
+        offset: constant added to the scores of trees; None: a bound below which no score can be. A smaller
+            one keeps more digits of float32, but must make the scores of all documents non-negative.
+    """
+
+    form: str | None = None
+    version: str = ""
+    absent: str | None = None
+    offset: float | None = None
+
+    engine_name: ClassVar[str]
+    """Name of the engine in sentences."""
+    address: ClassVar[str]
+    """Variable with the address of the cluster in the curl line."""
+    absent_since: ClassVar[Mapping[tuple[int, int], AbsentFeatures]]
+    """First version -> what trees do with absent features from it on, in ascending order."""
+    rules_of_forms: ClassVar[Mapping[str, tuple[Rule, ...]]]
+    """Form -> rules that its simulator follows."""
+
+    def __post_init__(self) -> None:
+        require_choice("form", self.form, FORMS)
+        require_choice("absent", self.absent, ("missing", "zero"))
+        if not re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?", self.version):
+            raise ConfigError(
+                f"version is '{self.version}', not a version of {self.engine_name} such as "
+                f"{self._first_with_missing}."
+            )
+        if self.offset is not None and not (0 <= self.offset < float(np.finfo(np.float32).max)):
+            raise ConfigError(f"offset is {self.offset}; it must be at least 0 and finite as float32.")
+        if self.absent == "zero" and self.absent_features == "right":
+            raise ConfigError(
+                f"absent is 'zero', but {self.engine_name} {self.version} sends absent features right in "
+                f"every split. Use {self.engine_name} {self._first_with_missing} or newer, or give each "
+                "feature a value for every document."
+            )
+
+    @property
+    def absent_features(self) -> AbsentFeatures:
+        """What trees do with an absent feature in this version and form."""
+        if self.form == "ranklib":
+            return "zero"
+        numbers = tuple(map(int, self.version.split(".")[:2]))
+        return [meaning for first, meaning in self.absent_since.items() if first <= numbers][-1]
+
+    @property
+    def _first_with_missing(self) -> str:
+        return ".".join(map(str, next(v for v, meaning in self.absent_since.items() if meaning == "missing")))
+
+    @property
+    def _absent_is_zero(self) -> bool:
+        return self.absent == "zero" or self.absent_features == "zero"
+
+    def _absent_in(self, model: ShippedModel) -> str:
+        """Returns "zero" for training data without missing values.
+
+        Raises:
+            ConfigError: They have some, or it is unknown whether they do.
+        """
+        if model.has_missing_values is False:
+            return "zero"
+        data = "have missing values" if model.has_missing_values else "may have missing values"
+        raise ConfigError(
+            f"the training data of {model.name} {data}, so an absent feature in {self.engine_name} may stand "
+            "for 0 or for a missing value. Choose --set absent=zero if a feature is 0 in the training data "
+            "where its query does not match the document, or --set absent=missing if it is missing there."
+        )
+
+    def export(self, model: ShippedModel) -> Export:
+        if model.num_features > _MOST_FEATURES_OF_SET:
+            raise ConfigError(
+                f"{model.name} has {model.num_features:,} features, but a feature set of {self.engine_name} "
+                f"has at most {_MOST_FEATURES_OF_SET:,}. Train with fewer features."
+            )
+        form = self._form(model)
+        if form == "xgboost" and self.absent is None and self.absent_features == "missing":
+            return replace(self, absent=self._absent_in(model)).export(model)
+        feature_set = f"_ltr/_featureset/{_set_name(model)}"
+        convert = {"xgboost": self._forest, "ranklib": self._ranklib, "linear": self._linear}[form]
+        definition, converted = convert(model)
+        upload = {"model": {"name": model.name, "model": {"type": _TYPES[form], "definition": definition}}}
+        files = {
+            "model.xml" if form == "ranklib" else "model.json": definition.encode(),
+            "upload.json": json_file(upload),
+            "featureset.json": json_file(_feature_set(model)),
+        }
+        return replace(
+            converted,
+            files=files,
+            request="\n".join(
+                (
+                    f'curl -X PUT "${self.address}/_ltr"',
+                    _curl("PUT", self.address, feature_set, "featureset.json"),
+                    _curl("POST", self.address, f"{feature_set}/_createmodel", "upload.json"),
+                )
+            ),
+            notes=(*converted.notes, *self._notes_on_features(model)),
+            zeros_may_be_absent=form == "linear" or self._absent_is_zero or model.has_missing_values is False,
+        )
+
+    def engine(self, model: ShippedModel, export: Export) -> Engine:
+        form, ordinals = self._form(model), {name: place for place, name in enumerate(model.feature_names)}
+        definition = json.loads(export.files["upload.json"])["model"]["model"]["definition"]
+        if form == "linear":
+            weights = {ordinals[name]: weight for name, weight in json.loads(definition).items()}
+            scores = partial(_LINEAR.linear_scores, weights)
+        else:
+            arithmetic, trees = self.read(definition, ordinals)
+            scores = partial(arithmetic.scores, trees)
+        name = f"{self.engine_name} Learning to Rank"
+        return Engine(scores, name, rules=self.rules_of_forms[form], score_dtype="float32")
+
+    def read(self, definition: str, ordinals: Mapping[str, int]) -> tuple[Arithmetic, Ensemble]:
+        """Returns how this version scores a definition of trees, and the trees.
+
+        Args:
+            ordinals: name of a feature -> its place in the feature set.
+        """
+        if self.form == "ranklib":
+            return RANKLIB_ARITHMETIC, read_ranklib_xml(definition.encode()).trees
+        missing = "side" if self.absent_features == "missing" else self.absent_features
+        return Arithmetic("<", missing=missing), read_xgboost_dump(definition, ordinals)
+
+    def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
+        record = json.loads(export.files["upload.json"])["model"]["model"]
+        return plugin_requests(model, self, record, rows)
+
+    def _form(self, model: ShippedModel) -> str:
+        return form_for(model, self.form, of_linear="linear", of_trees="xgboost")
+
+    def answered_scores(self, answers: Any) -> Mapping[str, float]:
+        """Returns document id -> score of a search whose only scoring query is `sltr`, or of an object."""
+        return super().answered_scores(answered_hits(answers, ("hits", "hits"), "_id", "_score"))
+
+    def _forest(self, model: ShippedModel) -> tuple[str, Export]:
+        """Returns the definition of trees, and the offset, notes and limits of the export."""
+        original = model.trees(self.name)
+        written = base_score_as_tree(with_absent_as_zero(original) if self.absent == "zero" else original)
+        offset, notes = self._offset(written)
+        if offset:
+            # Last, so that it rounds whole scores: rounding may make scores equal, but does not swap them.
+            written = replace(written, trees=(*written.trees, WeightedTree(1.0, Leaf(offset))))
+        definition = write_xgboost_dump(written, model.feature_names).decode()
+        notes += self._notes_on_absent_features()
+        return definition, Export({}, "", offset, tuple(notes), self._limits(original))
+
+    def _ranklib(self, model: ShippedModel) -> tuple[str, Export]:
+        """Returns the definition of trees as a text of RankLib, and the offset, notes and limits."""
+        trees = model.trees(self.name)
+        offset, notes = self._offset(base_score_as_tree(trees))
+        notes.append(
+            "The model knows features by their place in the feature set, not by name: keep their order in "
+            "featureset.json."
+        )
+        definition = write_ranklib_xml(trees, offset).decode()
+        limits = limits_with_missing_as_zero(trees, self.engine_name)
+        return definition, Export({}, "", offset, tuple(notes), limits)
+
+    def _offset(self, trees: Ensemble) -> tuple[float, list[str]]:
+        """Returns the constant that is added to all scores, and notes on it."""
+        bound = offset_above_zero(trees)
+        offset = bound if self.offset is None else float(np.float32(self.offset))
+        notes = []
+        if offset:
+            notes.append(
+                f"The last tree adds {offset!r} to all scores, because {self.engine_name} does not allow "
+                "negative scores. This swaps no documents, but close scores may become equal, fewer "
+                "with a smaller offset."
+            )
+        if offset < bound:
+            notes.append(
+                f"The offset is {offset!r}, so documents whose score by the model is below {-offset!r} get a "
+                f"negative score. No score can be negative with an offset of {bound!r}."
+            )
+        return offset, notes
+
+    def _linear(self, model: ShippedModel) -> tuple[str, Export]:
+        """Returns the definition of a linear model, and the notes and limits of the export."""
+        weights = model.scorer.weights if isinstance(model.scorer, Linear) else np.zeros(0)
+        rounded = rounded_to_float32(weights, "a weight").astype(np.float32)
+        named = zip(model.feature_names, float32_texts(rounded), strict=True)
+        definition = "{" + ",\n".join(f"{json.dumps(name)}:{weight}" for name, weight in named) + "}"
+        notes: tuple[str, ...] = ()
+        if (rounded < 0).any():
+            notes = (
+                f"Weights are negative, so scores may be, which {self.engine_name} does not allow, and the "
+                "format has no constant. Add a feature with a constant_score query and a large weight.",
+            )
+        limit = "An absent feature counts as 0 in a linear model, but a missing value has no score."
+        return definition, Export({}, "", 0.0, notes, {MISSING_VALUES: limit})
+
+    def _limits(self, original: Ensemble) -> dict[str, str]:
+        limits = limits_of_infinity(original)
+        if self.absent_features == "right":
+            is_elsewhere = any(tree.missing_left[~tree.is_leaf].any() for tree in float32_trees(original))
+        else:
+            is_elsewhere = self._absent_is_zero and sends_missing_elsewhere(original)
+        return {**limits, MISSING_VALUES: self._sentence_on_missing()} if is_elsewhere else limits
+
+    def _sentence_on_missing(self) -> str:
+        newer = f"{self.engine_name} {self._first_with_missing} or newer"
+        if self.absent_features == "right":
+            return (
+                f"{self.engine_name} {self.version} sends absent features right, but the model sends missing "
+                f"values left in a split. Use {newer}, or train with 0 for missing values."
+            )
+        return (
+            "An absent feature would count as 0, but the model sends missing values elsewhere. Export with "
+            f"--set absent=missing for {newer}, or train with 0 for missing values."
+        )
+
+    def _notes_on_absent_features(self) -> list[str]:
+        if self._absent_is_zero:
+            return ["A feature counts as 0 if its query does not match the document."]
+        if self.absent_features == "right":
+            return [
+                f"{self.engine_name} {self.version} sends a feature whose query does not match the document "
+                "to the right in every split. Give each feature a value for every document, or use "
+                f"{self.engine_name} {self._first_with_missing} or newer."
+            ]
+        return [
+            "A feature counts as missing, not as 0, if its query does not match the document. If such "
+            "features are 0 in the training data, export again with --set absent=zero."
+        ]
+
+    def _notes_on_features(self, model: ShippedModel) -> tuple[str, ...]:
+        return (
+            "The commands create the feature store, which fails without harm if it exists, then the feature "
+            "set, then the model.",
+            "featureset.json is an example: before the upload, write the template of each feature, the query "
+            "whose score was the feature in training.",
+            "Models cannot be changed after the upload; export another one under another name.",
+            "Do not set a boost on the query sltr: the plug-in multiplies the features by it.",
+            f"{self.engine_name} does not allow negative scores of queries and scripts, so a feature "
+            "with negative values needs a derived_expression, such as positive_part - negative_part.",
+        )
+
+
+def offset_above_zero(trees: Ensemble) -> float:
+    """Returns a constant that makes every float32 score non-negative when it is added last; 0 if all are.
+
+    The bound is the sum of the smallest leaf value of each tree, minus the largest rounding error of a
+    float32 sum. It is rounded up to five binary digits.
+    """
+    smallest = magnitude = 0.0
+    for tree in float32_trees(trees):
+        values = tree.value[tree.is_leaf]
+        smallest += float(values.min())
+        magnitude += float(np.abs(values).max())
+    needed = (len(trees.trees) + 1) * _FLOAT32_ROUNDING * magnitude - smallest
+    if smallest >= 0:
+        return 0.0
+    unit = 2.0 ** (math.frexp(needed)[1] - 5)
+    return math.ceil(needed / unit) * unit
+
+
+def with_absent_as_zero(trees: Ensemble) -> Ensemble:
+    """Returns trees in which a missing value goes where 0 goes."""
+
+    def as_zero(node: InnerNode) -> dict[str, object]:
+        is_left = node.missing_left if node.zero_missing else sends_zero_left(node, trees.comparison)
+        return {"missing_left": is_left}
+
+    return replace(
+        trees,
+        trees=tuple(
+            replace(tree, root=rebuilt(tree.root, as_zero, lambda value: value)) for tree in trees.trees
+        ),
+    )
+
+
+def _feature_set(model: ShippedModel) -> dict[str, Any]:
+    # The engine refuses this query, so that a template that was forgotten cannot go unnoticed.
+    return {
+        "featureset": {
+            "name": _set_name(model),
+            "features": [
+                {
+                    "name": name,
+                    "params": ["keywords"],
+                    "template_language": "mustache",
+                    "template": {"write_here_the_query_of_this_feature": {"query": "{{keywords}}"}},
+                }
+                for name in model.feature_names
+            ],
+        }
+    }
+
+
+def _set_name(model: ShippedModel) -> str:
+    return f"{model.name}_features"
+
+
+# ---- Requests for the Learning to Rank plug-ins of Elasticsearch and OpenSearch.
+#
+# Each row is a document of a new index, and each feature a float32 field of it. The features of a new feature
+# set read these fields, so that the uploaded definition scores the rows under another name. A query and a
+# script must not have a negative score (FieldValueFactorFunction and ScriptScoreFunction of both engines),
+# but a derived_expression of the plug-in may: of a feature with negative values, the positive and the
+# negative part are two fields and two additional features, and the feature is their difference, which is
+# exact. Such features are not made for several threads, so the index has one segment.
+#
+# Sources: o19s/elasticsearch-learning-to-rank, src/main/java/com/o19s/es/ltr/, with the same files in
+# opensearch-project/opensearch-learning-to-rank-base:
+#     query/RankerQuery.java, commit 035a052b4b6a73df13ba0a9e1cab289ea7cb7900: features in their order;
+#     query/DerivedExpressionQuery.java (OpenSearch), commit 41442a3ab63934e4bae1af022a710feef3b3d4ff;
+#     feature/store/StoredFeature.java, commit 035a052b4b6a73df13ba0a9e1cab289ea7cb7900;
+#     rest/RestSimpleFeatureStore.java, commit 037e4f82eff8e43774d87635bfeeff08afe7652d.
+
+_PARTS: Final = ("_positive", "_negative")
+_RANKLIB_FEATURE = re.compile(r"<feature> ([0-9]+) </feature>")
+
+
+def plugin_requests(
+    model: ShippedModel, target: LearningToRankPlugin, uploaded: Mapping[str, str], rows: CheckRows
+) -> CheckRequests:
+    """Returns the requests that create an index, a feature set and a model, and score the rows.
+
+    Args:
+        uploaded: type and definition of the model as it was exported.
+    """
+    rows, left_out = _usable(model, target.engine_name, rows)
+    signed = _signed_features(rows)
+    name, index = f"{model.name}_check", f"ltrbench-check-{model.name.lower()}"
+    definition = uploaded["definition"]
+    if (
+        uploaded["type"] == "model/ranklib"
+    ):  # knows features by their places, which the additional ones change
+        definition = _with_features_moved(definition, 2 * len(signed))
+    feature_set = {"featureset": {"name": f"{name}_set", "features": _features(model, signed)}}
+    upload = {"model": {"name": name, "model": {"type": uploaded["type"], "definition": definition}}}
+    search = {
+        "size": len(rows.ids),
+        "_source": False,
+        "query": {
+            "bool": {
+                "filter": [{"ids": {"values": list(rows.ids)}}],
+                "must": [{"sltr": {"model": name, "params": {}}}],
+            }
+        },
+    }
+    return CheckRequests(
+        files={
+            "check_index.json": json_file(_index(model.num_features, signed)),
+            "check_documents.ndjson": _documents(rows, signed),
+            "check_featureset.json": json_file(feature_set),
+            "check_upload.json": json_file(upload),
+            "check_search.json": json_file(search),
+        },
+        commands=_commands(target.address, index, name),
+        cleanup=_cleanup(target.address, index, name),
+        notes=_notes(model, target.engine_name, uploaded, signed),
+        left_out=left_out,
+    )
+
+
+def _usable(model: ShippedModel, engine_name: str, rows: CheckRows) -> tuple[CheckRows, dict[str, str]]:
+    """Returns the rows that documents can hold, and id -> reason of the others."""
+    rows, left_out = rows.finite()
+    reason = f"a negative score, which {engine_name} does not allow"
+    rows, negative_scores = rows.without(rows.scores < 0, reason)
+    left_out |= negative_scores
+    if model.num_features + 2 * len(_signed_features(rows)) > _MOST_FEATURES_OF_SET:
+        reason = (
+            f"a negative value, for which a feature set of {engine_name} with at most "
+            f"{_MOST_FEATURES_OF_SET:,} features has no room"
+        )
+        is_negative = np.asarray((rows.features[:, rows.columns] < 0).any(axis=1))
+        rows, negative_values = rows.without(is_negative, reason)
+        left_out |= negative_values
+    return rows, left_out
+
+
+def _signed_features(rows: CheckRows) -> dict[int, None]:
+    """Returns the features with a negative value in a row, in their order."""
+    columns = np.array(rows.columns, dtype=np.int64)
+    return dict.fromkeys(columns[(rows.features[:, columns] < 0).any(axis=0)].tolist())
+
+
+def _field(feature: int, part: str = "") -> str:
+    # Numbered, because names of features may have dots and blanks, which fields cannot have.
+    return f"f{feature + 1}{part}"
+
+
+def _index(num_features: int, signed: Collection[int]) -> dict[str, Any]:
+    fields = [_field(feature) for feature in range(num_features) if feature not in signed]
+    fields += [_field(feature, part) for feature in signed for part in _PARTS]
+    return {
+        "settings": {
+            "number_of_shards": 1,
+            "number_of_replicas": 0,
+            "refresh_interval": "-1",  # with one shard and one bulk request, so that there is one segment
+            "index.mapping.total_fields.limit": len(fields) + 100,
+        },
+        "mappings": {"dynamic": "strict", "properties": {name: {"type": "float"} for name in fields}},
+    }
+
+
+def _documents(rows: CheckRows, signed: Collection[int]) -> bytes:
+    lines = []
+    for identity, values in rows.values():
+        document = {}
+        for feature, value in values.items():
+            if feature in signed:
+                for part, side in zip(_PARTS, (value, -value), strict=True):
+                    document[_field(feature, part)] = max(side, 0.0)
+            else:
+                document[_field(feature)] = value
+        lines += [json.dumps({"index": {"_id": identity}}), json.dumps(document)]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _features(model: ShippedModel, signed: Collection[int]) -> list[dict[str, Any]]:
+    """Returns the features of the model, after those that a derived_expression needs before it."""
+    prefix = "ltrbench"
+    while any(name.startswith(prefix) for name in model.feature_names):
+        prefix += "_"
+    # Names of variables in an expression, which names of the model's features need not be.
+    parts = {feature: [f"{prefix}_{feature + 1}{part}" for part in _PARTS] for feature in signed}
+    features = [
+        _reading(name, _field(feature, part))
+        for feature, names in parts.items()
+        for name, part in zip(names, _PARTS, strict=True)
+    ]
+    for feature, name in enumerate(model.feature_names):
+        if feature in parts:
+            difference = " - ".join(parts[feature])
+            expression = {"template_language": "derived_expression", "template": difference}
+            features.append({"name": name, "params": [], **expression})
+        else:
+            features.append(_reading(name, _field(feature)))
+    return features
+
+
+def _reading(name: str, field: str) -> dict[str, Any]:
+    """Returns a feature that has the value of a field, and matches only documents that have the field."""
+    query = {"query": {"exists": {"field": field}}, "field_value_factor": {"field": field}}
+    template = {"function_score": {**query, "boost_mode": "replace"}}
+    return {"name": name, "params": [], "template_language": "mustache", "template": template}
+
+
+def _with_features_moved(definition: str, distance: int) -> str:
+    """Returns a text of RankLib with higher numbers of features."""
+    return _RANKLIB_FEATURE.sub(
+        lambda match: f"<feature> {int(match.group(1)) + distance} </feature>", definition
+    )
+
+
+def _commands(address: str, index: str, name: str) -> str:
+    features = f"_ltr/_featureset/{name}_set"
+    return "\n".join(
+        (
+            _curl("PUT", address, index, "check_index.json"),
+            _curl("POST", address, f"{index}/_bulk?refresh=true", "check_documents.ndjson", "x-ndjson"),
+            _curl("PUT", address, features, "check_featureset.json"),
+            _curl("POST", address, f"{features}/_createmodel", "check_upload.json"),
+            f"{_curl('POST', address, f'{index}/_search', 'check_search.json')} > answers.json",
+        )
+    )
+
+
+def _cleanup(address: str, index: str, name: str) -> str:
+    paths = (f"_ltr/_model/{name}", f"_ltr/_featureset/{name}_set", index)
+    return "\n".join(f'curl -X DELETE "${address}/{path}"' for path in paths)
+
+
+def _curl(method: str, address: str, path: str, file: str, content: str = "json") -> str:
+    header = f"-H 'Content-Type: application/{content}'"
+    return f'curl --fail-with-body -X {method} "${address}/{path}" {header} --data-binary @{file}'
+
+
+def _notes(
+    model: ShippedModel, engine_name: str, uploaded: Mapping[str, str], signed: Collection[int]
+) -> tuple[str, ...]:
+    notes = [
+        f"The commands create the index of the rows, the feature set {model.name}_check_set and the model "
+        f"{model.name}_check, which has the definition of {model.name}, but features that read fields of the "
+        "index. They check the model and the engine, not the templates of your features.",
+    ]
+    if signed:
+        notes.append(
+            f"Features with negative values: {len(signed)}. {engine_name} allows no negative scores "
+            "of queries, so each of them is the difference of two features (derived_expression)."
+        )
+        if uploaded["type"] == "model/ranklib":
+            notes.append(
+                f"These come first, so check_upload.json has feature numbers that are {2 * len(signed)} "
+                "higher than in upload.json."
+            )
+    return tuple(notes)
