@@ -4,19 +4,15 @@ A source is a dataclass. Its fields are the keys of the YAML, checked by their t
 Splits. A data set in LETOR files or tables needs no Python, only a YAML for LetorFiles or TableFiles. For
 another format, write a subclass of FileSource or DataSource in one file, here or in a package of your own.
 
-base    base classes of sources: DataSource, and SplitSource, which holds out missing splits
-files   sources that read files: LetorFiles and TableFiles
-stores  a source that reads stores: StoreFiles
 """
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any
 
 from ltrbench.data.dataset import ROLES, RankingDataset
 from ltrbench.data.letor import read_letor
@@ -29,90 +25,35 @@ from ltrbench.data.splits import (
     split_queries,
     take_fold,
 )
-from ltrbench.data.store import AUTO, NONE, cache_folder, read_cached, read_store
+from ltrbench.data.store import NONE, cache_folder, read_cached, read_store
 from ltrbench.data.tables import SPLIT_ROLES, SplitColumns, read_split_columns, read_table
 from ltrbench.errors import ConfigError, DataError, require, require_choice
 
-# ---- The `fetch` node of a YAML in conf/data: where a published archive is, and how to check and unpack
-# it.
-
-ARCHIVE_ENDINGS = (".zip", ".tar.gz", ".tgz")
-"""Endings of the archives that can be unpacked."""
-
-
 @dataclass(kw_only=True)
 class PublishedArchive:
-    """The archive of a published data set.
+    """The `fetch` node of a YAML in conf/data: where a published archive is, and how to check and unpack it.
 
     Args:
-        file: name of the archive below the data folder; it ends in .zip, .tar.gz or .tgz.
+        file: name of the archive in the data folder; a zip archive ends in .zip, others are tar archives.
         size: size of the archive in bytes.
         sha256: SHA-256 of the archive, 64 hexadecimal digits.
         into: folder below the data folder into which the archive is unpacked.
-        max_unpacked_gb: maximum size of the unpacked files in GB (10^9 bytes), at most 10^6; a larger
-            archive is refused.
         licence: the licence, in one sentence.
         page: the page of the publisher, with the licence and the download.
         must_accept: whether the publisher requires that the licence is accepted before the download.
         url: address of the archive; None: not known.
         verified: whether a download from `url` has been checked; other addresses are printed, not used.
-
-    Raises:
-        ConfigError: A value is not of this form, or `verified` is set without an address.
     """
 
     file: str
     size: int
     sha256: str
     into: str
-    max_unpacked_gb: float
     licence: str
     page: str
     must_accept: bool = True
     url: str | None = None
     verified: bool = False
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"\w[\w.-]*", self.file) or not self.file.endswith(ARCHIVE_ENDINGS):
-            raise ConfigError(
-                f"data.fetch.file is '{self.file}'; it must be a file name without folders that ends in "
-                f"{', '.join(ARCHIVE_ENDINGS)}."
-            )
-        if not re.fullmatch(r"[0-9a-f]{64}", self.sha256):
-            raise ConfigError(
-                f"data.fetch.sha256 is '{self.sha256}'; it must be 64 hexadecimal digits in lower case, as "
-                "sha256sum prints them."
-            )
-        if not is_inside(self.into):
-            raise ConfigError(
-                f"data.fetch.into is '{self.into}'; it must be a relative folder without .. below the data "
-                "folder."
-            )
-        require("data.fetch.size", self.size, at_least=1)
-        require("data.fetch.max_unpacked_gb", self.max_unpacked_gb, above=0, at_most=1e6)
-        if self.verified and self.url is None:
-            raise ConfigError(
-                "data.fetch.verified is true, but data.fetch.url is not set; set the address, or "
-                "verified: false."
-            )
-
-
-def is_inside(path: str) -> bool:
-    r"""Returns whether a path of an archive or a YAML is relative and stays inside the folder it starts in.
-
-    Backslashes, control characters and drive letters are refused, because other systems would read them as
-    parts of a path.
-
-    >>> [is_inside(path) for path in ("Fold1/train.txt", "./a", "", "/a", "a/../b", r"a\b", "C:a", "a\n")]
-    [True, True, False, False, False, False, False, False]
-    """
-    pure = PurePosixPath(path)
-    return (
-        bool(pure.parts)
-        and not pure.is_absolute()
-        and ".." not in pure.parts
-        and not re.search(r"[\\\x00-\x1f\x7f]|^[A-Za-z]:", path)
-    )
 
 
 # ---- Base classes of data sources, and the splits that a source without published splits holds out.
@@ -196,32 +137,22 @@ class SplitSource(DataSource):
 
     def __post_init__(self) -> None:
         require_choice("data.cv_split", self.cv_split, (TEST, VALID))
-        if self.cv is not None:
-            self._check_dealt_fold(self.cv)
-        elif self.fold is not None:
-            self._check_published_fold(self.fold)
+        require("cv", self.cv, at_least=2)
+        self._check_fold(self.cv)
 
-    def _check_dealt_fold(self, cv: int) -> None:
-        if cv < 2:
+    def _check_fold(self, num_folds: int | None) -> None:
+        if self.cv is not None and self.fold is None:
             raise ConfigError(
-                f"cv is {cv}; cross-validation needs at least 2 folds. Set a larger number, such as cv=5, or "
-                "cv=null for a single split."
+                f"cv is {self.cv}, but no fold is set; choose the test fold with data.fold=1 to {self.cv}, or "
+                "add -m to run all folds."
             )
-        if self.fold is None:
+        if self.fold is not None and num_folds is None:
             raise ConfigError(
-                f"cv is {cv}, but no fold is set; choose the test fold with data.fold=1 to {cv}, or add -m "
-                "to run all folds."
+                f"data.fold is {self.fold}, but {self.name} has no folds; remove data.fold, or set cv to the "
+                "number of cross-validation folds."
             )
-        if not 1 <= self.fold <= cv:
-            raise ConfigError(
-                f"data.fold is {self.fold}, but cv={cv} has folds 1 to {cv}; choose one of them."
-            )
-
-    def _check_published_fold(self, fold: int) -> None:
-        raise ConfigError(
-            f"data.fold is {fold}, but {self.name} has no folds; remove data.fold, or set cv to the number "
-            "of cross-validation folds, such as cv=5."
-        )
+        if self.fold is not None and not 1 <= self.fold <= (num_folds or 0):
+            raise ConfigError(f"data.fold is {self.fold}, but the folds are 1 to {num_folds}; choose one.")
 
     def complete(
         self,
@@ -242,25 +173,22 @@ class SplitSource(DataSource):
             DataError: A share is not between 0 and 1, the fold does not exist, too few queries remain, or
                 splits share a query.
         """
-        folds = {} if self.cv is None or self.fold is None else {self.cv_split: (self.fold, self.cv)}
-        if test is None and TEST in folds:
-            train, test = take_fold(train, *folds[TEST], self.split_seed, groups)
-        elif test is None:
-            train, test = self._hold_out(train, self.test_share, TEST, times, groups)
-        if valid is None and VALID in folds:
-            train, valid = take_fold(train, *folds[VALID], self.split_seed, groups)
-        elif valid is None and self.valid_share != 0:
-            train, valid = self._hold_out(train, self.valid_share, VALID, times, groups)
+        if test is None:
+            train, test = self._hold_out(train, TEST, self.test_share, times, groups)
+        if valid is None and (self.valid_share != 0 or (self.cv is not None and self.cv_split == VALID)):
+            train, valid = self._hold_out(train, VALID, self.valid_share, times, groups)
         return Splits(sample_queries(train, self.subset, self.split_seed), valid, test)
 
     def _hold_out(
         self,
         train: RankingDataset,
-        share: float,
         name: str,
+        share: float,
         times: Mapping[str, Any] | None,
         groups: Mapping[str, str] | None,
     ) -> tuple[RankingDataset, RankingDataset]:
+        if name == self.cv_split and self.cv is not None and self.fold is not None:
+            return take_fold(train, self.fold, self.cv, self.split_seed, groups)
         if times is not None:
             return split_latest(train, times, share, name, groups)
         return split_queries(train, share, self.split_seed, name, groups)
@@ -278,10 +206,6 @@ class FileSource(SplitSource):
             relative paths start in the current folder.
         valid: the same for validation; None: `valid_share` of the training queries.
         test: the same for the test set; None: `test_share` of the training queries, or fold `fold` of `cv`.
-        split_by: column of the time of a query, for tables: the latest queries are held out, those for the
-            test set after those for validation. None: random queries are held out.
-        group_by: column of the group of a query, for tables: the queries of a group, such as near-duplicates,
-            are all in the same split. None: no groups.
         cache: folder of parsed files, so that the next run need not parse them: none, no cache; a path; or
             auto, for files of 50 MB or more, the folder of the environment variable LTRBENCH_CACHE, or else
             of the user.
@@ -294,20 +218,14 @@ class FileSource(SplitSource):
         obtain: where to download the data and where to put it; shown when a file does not exist.
 
     Raises:
-        ConfigError: A path is not text, a version or a fold does not exist, `cv` is combined with a test
-            set, `split_by` with `cv` or with files of other splits, the files have no columns to split by, or
-            `cache` is empty, true or false.
+        ConfigError: A path is not text, a version or a fold does not exist, or `cv` is combined with
+            published folds or files.
     """
-
-    has_columns: ClassVar[bool] = False
-    """Whether the files have columns with names, for `split_by` and `group_by`."""
 
     # Paths are Any, because OmegaConf has no type for a string or a list.
     train: Any
     valid: Any = None
     test: Any = None
-    split_by: str | None = None
-    group_by: str | None = None
     cache: str | None = NONE
     sort_queries: bool = False
     whole_labels: bool = True
@@ -318,81 +236,49 @@ class FileSource(SplitSource):
     obtain: str = ""
 
     def __post_init__(self) -> None:
-        self._check_version()
-        for key, given in (("train", self.train), ("valid", self.valid), ("test", self.test)):
-            if given is not None or key == "train":
-                _check_paths(key, given)
-        if self.cv is not None and self.num_folds is not None:
-            raise ConfigError(
-                f"cv is {self.cv}, but {self.name} has published folds; remove cv and choose a fold with "
-                f"data.fold=1 to {self.num_folds}."
-            )
-        self._check_columns()
-        self._check_cache()
-        published = {TEST: self.test, VALID: self.valid}.get(self.cv_split)
-        if self.cv is not None and published is not None:
-            raise ConfigError(
-                f"cv is {self.cv}, but {self.name} has a {self.cv_split} set; remove cv, or set "
-                f"data.{self.cv_split}=null."
-            )
         super().__post_init__()
-
-    def _check_version(self) -> None:
-        choices = ", ".join(self.versions)
-        if self.version is None and self.versions:
-            raise ConfigError(f"data.version is null, but {self.name} has several versions; set {choices}.")
-        if self.version is not None and not self.versions:
+        if (self.version or self.versions) and self.version not in self.versions:
             raise ConfigError(
-                f"data.version is '{self.version}', but {self.name} has only one version; remove "
-                "data.version."
+                f"data.version is {self.version}, but {self.name} has the versions "
+                f"{', '.join(self.versions) or 'null'}; set one of them."
             )
-        require_choice("data.version", self.version, self.versions)
-
-    def _check_columns(self) -> None:
-        for key, column in (("split_by", self.split_by), ("group_by", self.group_by)):
-            if column is not None and not self.has_columns:
+        given = {key: getattr(self, key) for key in ("train", VALID, TEST)}
+        for key, paths in given.items():
+            listed = paths if isinstance(paths, list) else [paths]
+            if (paths is not None or key == "train") and not (
+                listed and all(isinstance(path, str) and path for path in listed)
+            ):
                 raise ConfigError(
-                    f"data.{key} is '{column}', but the files of {self.name} have no columns with names; "
-                    "write the data to a CSV or Parquet table and read it with data=table, or remove "
-                    f"data.{key}."
+                    f"data.{key} is {paths!r}; set the path of a file, or a list of paths that form one split, "
+                    "such as [a.txt,b.txt]."
                 )
-        if self.split_by is None:
-            return
-        if self.cv is not None:
+        if self.cv is not None and (self.num_folds is not None or given[self.cv_split] is not None):
             raise ConfigError(
-                f"cv is {self.cv}, but data.split_by={self.split_by} splits by time: a fold would be tested "
-                "with models that were trained on later queries. Remove cv, or remove data.split_by."
-            )
-        for key, given in ((VALID, self.valid), (TEST, self.test)):
-            if given is not None:
-                raise ConfigError(
-                    f"data.{key} is {given!r}, but data.split_by={self.split_by} takes the validation and "
-                    f"test sets from data.train. Set data.{key}=null and add the file to data.train, as in "
-                    "[a.csv,b.csv]; or remove data.split_by."
-                )
-
-    def _check_cache(self) -> None:
-        if self.cache is not None and self.cache.strip().lower() in ("", "true", "false"):
-            raise ConfigError(
-                f"data.cache is '{self.cache}'; set {NONE} for no cache, {AUTO}, or a folder (./true for a "
-                "folder with such a name)."
+                f"cv is {self.cv}, but {self.name} has published folds or a {self.cv_split} set; remove cv, or "
+                f"set data.num_folds=null and data.{self.cv_split}=null."
             )
 
-    def _check_published_fold(self, fold: int) -> None:
-        if self.num_folds is None and self.split_by is not None:
-            raise ConfigError(
-                f"data.fold is {fold}, but data.split_by={self.split_by} splits by time, into one test set. "
-                "Remove data.fold; or remove data.split_by and set cv to cross-validate."
-            )
-        if self.num_folds is None:
-            raise ConfigError(
-                f"data.fold is {fold}, but {self.name} has no folds; remove data.fold, set cv to "
-                "cross-validate, or set data.num_folds to the number of published folds."
-            )
-        if not 1 <= fold <= self.num_folds:
-            raise ConfigError(
-                f"data.fold is {fold}, but {self.name} has folds 1 to {self.num_folds}; choose one of them."
-            )
+    def _check_fold(self, num_folds: int | None) -> None:
+        super()._check_fold(num_folds if self.num_folds is None else self.num_folds)
+
+    def load(self) -> Splits:
+        """Reads the files; the training file determines the features.
+
+        Raises:
+            DataError: A file does not exist (with `obtain`), cannot be read, has features that training does
+                not have, or shares a query or a group with another file.
+        """
+        return self.complete(**self.read_all())
+
+    def read_all(self) -> dict[str, Any]:
+        """Returns the data of each split that has files."""
+        train = self.read("train", None)
+        given = [key for key in (VALID, TEST) if getattr(self, key) is not None]
+        return {"train": train, **{key: self.read(key, train) for key in given}}
+
+    @abstractmethod
+    def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
+        """Reads the files under a key; `train` is None for the training files themselves."""
 
     def existing(self, key: str) -> list[Path]:
         """Returns the paths under a key of the YAML.
@@ -438,15 +324,6 @@ class FileSource(SplitSource):
         return read_cached(folder, used, key, lambda: read(files, **options, **named, **scratch))
 
 
-def _check_paths(key: str, given: Any) -> None:
-    paths = given if isinstance(given, list) else [given]
-    if not paths or not all(isinstance(path, str) and path for path in paths):
-        raise ConfigError(
-            f"data.{key} is {given!r}; set the path of a file, or a list of paths that form one split, such "
-            "as [a.txt,b.txt]."
-        )
-
-
 @dataclass(kw_only=True)
 class LetorFiles(FileSource):
     """Training, validation and test sets in LETOR files; see `read_letor`.
@@ -470,23 +347,9 @@ class LetorFiles(FileSource):
     sparse: bool = False
     feature_names: str | None = None
 
-    def load(self) -> Splits:
-        """Reads the files; by default the training file determines the number of features.
-
-        Raises:
-            DataError: A file does not exist (with `obtain`), is not LETOR text, has features that training
-                does not have, or shares a query with another file; the names do not match the features.
-        """
-        train = self._read("train", self.num_features)
-        return self.complete(
-            train,
-            None if self.valid is None else self._read("valid", train.num_features),
-            None if self.test is None else self._read("test", train.num_features),
-        )
-
-    def _read(self, key: str, num_features: int | None) -> RankingDataset:
+    def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
         options = {
-            "num_features": num_features,
+            "num_features": self.num_features if train is None else train.num_features,
             "first_index": self.first_index,
             "absent": self.absent,
             "overflow": self.overflow,
@@ -505,52 +368,58 @@ class TableFiles(FileSource):
 
     Args:
         label, query, document, weight, position: column of each role; None: the default name.
+        split_by: column of the time of a query: the latest queries are held out, those for the
+            test set after those for validation. None: random queries are held out.
+        group_by: column of the group of a query: the queries of a group, such as near-duplicates,
+            are all in the same split. None: no groups.
         features: feature columns; None: all columns without a role.
-    """
 
-    has_columns: ClassVar[bool] = True
+    Raises:
+        ConfigError: `split_by` is combined with folds or with files of other splits.
+    """
 
     label: str | None = None
     query: str | None = None
     document: str | None = None
     weight: str | None = None
     position: str | None = None
+    split_by: str | None = None
+    group_by: str | None = None
     features: list[str] | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.split_by is not None and (self.cv, self.fold, self.valid, self.test) != (None,) * 4:
+            raise ConfigError(
+                f"data.split_by={self.split_by} takes the validation and test sets from the latest queries of "
+                "data.train; remove cv, data.fold, data.valid and data.test, or remove data.split_by. Add files "
+                "of later queries to data.train, as in [a.csv,b.csv]."
+            )
+
     def load(self) -> Splits:
-        """Reads the tables; the columns of the training table determine the features.
+        """Reads the tables, and the columns by which their queries are split.
 
         Raises:
-            DataError: A file does not exist, is not such a table, has other features than training, or shares
-                a query or a group with another file.
+            DataError: as `FileSource.load`; also, a group is in two files.
         """
-        train, columns = self._read("train", None)
-        given = {
-            key: self._read(key, train.feature_names)
-            for key in (VALID, TEST)
-            if getattr(self, key) is not None
-        }
-        groups = {key: columns_of_file.groups for key, (_, columns_of_file) in given.items()}
-        check_no_shared_group({"train": columns.groups, **groups})
-        splits = {key: dataset for key, (dataset, _) in given.items()}
-        return self.complete(train, **splits, times=columns.times, groups=columns.groups)
+        columns = {"train": SplitColumns()}
+        if self.split_by is not None or self.group_by is not None:
+            settings = {name: getattr(self, name) for name in ("query", *SPLIT_ROLES, "features")}
+            given = [key for key in ("train", VALID, TEST) if getattr(self, key) is not None]
+            columns = {key: read_split_columns(self.existing(key), **settings) for key in given}
+        check_no_shared_group({key: of_file.groups for key, of_file in columns.items()})
+        train = columns["train"]
+        return self.complete(**self.read_all(), times=train.times, groups=train.groups)
 
-    def _read(self, key: str, feature_names: tuple[str, ...] | None) -> tuple[RankingDataset, SplitColumns]:
+    def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
         roles = {role: getattr(self, role) for role in (*ROLES, *SPLIT_ROLES)}
         options: dict[str, Any] = {
             "features": self.features,
-            "feature_names": feature_names,
+            "feature_names": None if train is None else train.feature_names,
             "sort_queries": self.sort_queries,
             "whole_labels": self.whole_labels,
         }
-        files = self.existing(key)
-        dataset = self.read_through_cache(files, read_table, {**roles, **options})
-        if self.split_by is None and self.group_by is None:
-            return dataset, SplitColumns()
-        columns = read_split_columns(
-            files, query=self.query, split_by=self.split_by, group_by=self.group_by, features=self.features
-        )
-        return dataset, columns
+        return self.read_through_cache(self.existing(key), read_table, {**roles, **options})
 
 
 # ---- A data source that reads stores: folders of arrays, whose features are read by blocks.
@@ -561,38 +430,12 @@ class StoreFiles(FileSource):
     """Training, validation and test sets in stores that `data build` wrote; see `read_store`.
 
     The paths are folders. Dense features stay on the disk, and all other arrays are read into memory.
-
-    Raises:
-        ConfigError: `sort_queries` is set; the documents of a store are grouped when it is built.
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.sort_queries:
-            raise ConfigError(
-                f"data.sort_queries is true, but data={self.name} reads stores, whose documents are grouped "
-                "when they are built. Remove it, and add --read sort_queries=true to `data build`."
-            )
-
-    def load(self) -> Splits:
-        """Opens the stores; the training store determines the features.
-
-        Raises:
-            DataError: A store does not exist (with `obtain`), is damaged, has other features than training,
-                or shares a query with another store.
-        """
-        train = self._read("train", None)
-        names = train.feature_names
-        return self.complete(
-            train,
-            None if self.valid is None else self._read("valid", names),
-            None if self.test is None else self._read("test", names),
-        )
-
-    def _read(self, key: str, feature_names: tuple[str, ...] | None) -> RankingDataset:
+    def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
         return read_store(
             self.existing(key),
-            None if feature_names is None else len(feature_names),
-            feature_names=feature_names,
+            None if train is None else train.num_features,
+            feature_names=None if train is None else train.feature_names,
             whole_labels=self.whole_labels,
         )

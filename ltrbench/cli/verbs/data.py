@@ -174,11 +174,9 @@ def fetch_command(
         echo(f"downloading {without_password(address)}", err=True)
         file = download_archive(archive, folder, address, _Progress())
     echo(f"unpacking {file} into {folder / archive.into}", err=True)
-    unpacked = unpack_archive(archive, file, folder, expected)
-    for path in unpacked.kept:
-        echo(f"{path} exists, and was kept", err=True)
+    written = unpack_archive(archive, file, folder, expected)
     echo(
-        f"data={name} is complete: wrote {_counted(len(unpacked.written))} below "
+        f"data={name} is complete: wrote {_counted(len(written))} below "
         f"{(folder / archive.into).absolute()}. {file} is no longer needed."
     )
 

@@ -158,7 +158,7 @@ def test_the_same_command_runs_only_the_jobs_that_have_not_finished(tmp_path: Pa
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
-        (["cv=1"], ("cv is 1", "2 folds")),
+        (["cv=1"], ("cv is 1", "at least 2")),
         (["data.fold=0,1"], ("data.fold is 0", "synthetic")),
         (["model.seed=${nowhere}"], ("model.seed", "'nowhere'")),
     ],
