@@ -114,7 +114,13 @@ def test_matrices_of_scipy_in_any_format_are_read(kind: str, dtype: type) -> Non
 
 @pytest.mark.parametrize(
     ("row_start", "columns", "values"),
-    [([0, 2], [1, 0], [1, 1]), ([0, 2], [1, 1], [1, 1]), ([0, 1], [3], [1]), ([1, 1], [0], [1]), ([0, 1], [0], [])],
+    [
+        ([0, 2], [1, 0], [1, 1]),
+        ([0, 2], [1, 1], [1, 1]),
+        ([0, 1], [3], [1]),
+        ([1, 1], [0], [1]),
+        ([0, 1], [0], []),
+    ],
     ids=["descending", "repeated", "out of bounds", "not from 0", "without value"],
 )
 def test_arrays_that_are_not_compressed_rows_are_refused(

@@ -114,7 +114,9 @@ def test_shards_have_the_given_size_of_stored_values(
 
 
 def test_build_and_info_of_sparse_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "train.txt").write_text("2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 4:0 # docid = B\n1 qid:8 1:2 # docid = C\n0 qid:9\n")
+    (tmp_path / "train.txt").write_text(
+        "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 4:0 # docid = B\n1 qid:8 1:2 # docid = C\n0 qid:9\n"
+    )
     build = ["data", "build", str(tmp_path / "train.txt"), "--output", str(tmp_path / "store")]
     assert main([*build, "--read", "sparse=true", "--read", "absent=nan"]) == 0
     assert main(["data", "check", str(tmp_path / "store")]) == 0
@@ -258,8 +260,6 @@ def test_a_source_names_the_store_that_is_absent_or_damaged(stores: Path) -> Non
         absent.load()
     with pytest.raises(DataError, match=naming(stores, "not a store", "data build")):
         StoreFiles(name="mine", train=str(stores)).load()
-    with pytest.raises(ConfigError, match=naming("data.sort_queries", "data=mine", "data build")):
-        StoreFiles(name="mine", train=f"{stores}/train", sort_queries=True)
 
 
 # Damage
