@@ -42,18 +42,15 @@ from ltrbench.compare.pairs import (
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs import FUSED, IMPORTED, Run
 from ltrbench.runs.record import as_products, quoted
-from ltrbench.statistics import (
-    BETTER,
+from ltrbench.statistics import BETTER, FEWEST_REPLICATES, SCOPES, WORSE
+from ltrbench.statistics.claims import (
     EQUIVALENT,
-    FEWEST_REPLICATES,
     METHODS,
     MODELS,
     RETRAINED,
     RETUNED,
-    SCOPES,
     TUNED_METHODS,
     UNDECIDED,
-    WORSE,
 )
 from ltrbench.tables import listed, paragraph
 from ltrbench.untrusted import in_markdown, visible

@@ -36,9 +36,9 @@ from ltrbench.compare.pairs import are_folds, of_distinct_queries
 from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
 from ltrbench.metrics import Convention, parse_metric
 from ltrbench.runs import FINISHED, Run
-from ltrbench.statistics import DataSetTest, Group, Interval, PairedSample, equal_means, friedman, holm
-from ltrbench.statistics.claims import FEWEST_DATA_SETS
-from ltrbench.statistics.paired import mean_intervals, unknown_spread
+from ltrbench.statistics import DataSetTest, Interval, PairedSample, friedman, holm
+from ltrbench.statistics.claims import FEWEST_DATA_SETS, Group, equal_means
+from ltrbench.statistics.paired import system_intervals, unknown_spread
 from ltrbench.statistics.repeated import FEWEST_TO_HALVE, SelfComparison, against_itself
 from ltrbench.tables import Table
 
@@ -291,7 +291,7 @@ def _slice(comparison: Comparison, attribute: str, name: str, inside: NDArray[np
         errors = sample.differences(to_base).standard_errors.tolist()
         # The best row was chosen by these numbers, so that an unadjusted interval would be too narrow.
         if settings.baseline != BEST:
-            intervals = mean_intervals(sample.differences(to_base))
+            intervals = system_intervals(sample.differences(to_base))
     means = sample.means.tolist()
     rows = [
         InSlice(label, mean, None, None)

@@ -20,27 +20,15 @@ from ltrbench.statistics import (
     BETTER,
     FEWEST_REPLICATES,
     LEVEL,
-    METHODS,
-    MODELS,
-    RETRAINED,
-    RETUNED,
     TESTS,
-    TUNED_METHODS,
-    UNDECIDED,
     WORSE,
     Design,
-    FoldTest,
     Inference,
     Interval,
     PairStatistics,
-    RopeProbabilities,
-    bayesian_correlated_t,
-    benjamini_hochberg,
     claim_of,
     compare_pairs,
     corrected_resampled_t,
-    design_of_folds,
-    design_of_replicates,
     fewest,
     fold_replicates,
     holm,
@@ -48,6 +36,14 @@ from ltrbench.statistics import (
     resampling_factor,
     shared_replicates,
     simultaneous_intervals,
+)
+from ltrbench.statistics.claims import METHODS, MODELS, RETRAINED, RETUNED, TUNED_METHODS, UNDECIDED
+from ltrbench.statistics.repeated import (
+    FoldTest,
+    RopeProbabilities,
+    bayesian_correlated_t,
+    design_of_folds,
+    design_of_replicates,
 )
 
 # ---- Scope and inference of the claim about a pair of rows.
@@ -300,9 +296,6 @@ def _cheapest(needs: Sequence[Need]) -> str | None:
     return min(times, key=times.__getitem__) if len(times) == len(trained) else None
 
 
-ADJUSTMENTS = {"holm": holm, "benjamini_hochberg": benjamini_hochberg}
-
-
 @dataclass(frozen=True)
 class OverFolds:
     """The fold tests of one pair, which are about the methods.
@@ -331,7 +324,7 @@ class Pair:
         interval: Simultaneous interval of the difference over the family; None if not available.
         claim: "better", "worse", "equivalent" or "undecided".
         power: What the data could detect, at the level of the claim.
-        p_adjusted: "holm", "benjamini_hochberg" -> test -> p-value of `statistics`, adjusted for the family.
+        p_adjusted: "holm" -> test -> p-value of `statistics`, adjusted for the family.
         over_folds: Fold tests; None with fewer than two folds.
     """
 
@@ -434,15 +427,9 @@ def _power(pair: Pair, queries: PairedQueries, settings: Settings, level: float)
 
 def _adjusted(family: Sequence[Pair]) -> list[dict[str, dict[str, float | None]]]:
     """Returns adjustment -> test -> p-value for each pair."""
-    values = {
-        name: {test: adjust([pair.statistics.p_values[test] for pair in family]) for test in TESTS}
-        for name, adjust in ADJUSTMENTS.items()
-    }
+    by_test = {test: holm([pair.statistics.p_values[test] for pair in family]) for test in TESTS}
     return [
-        {
-            name: {test: of_test[number] for test, of_test in by_test.items()}
-            for name, by_test in values.items()
-        }
+        {"holm": {test: of_pairs[number] for test, of_pairs in by_test.items()}}
         for number in range(len(family))
     ]
 

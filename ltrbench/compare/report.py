@@ -84,11 +84,9 @@ def _ranks(across: Across, test: DataSetTest) -> Section:
     if test.note:
         parts.append(Prose(f"{test.note}."))
     if test.chi2 is not None:
-        f = "infinite" if test.f is None else numbers.significant(test.f)
         parts.append(
             Prose(
-                f"Friedman's χ² is {numbers.significant(test.chi2)}, p {numbers.p_value(test.chi2_p)}; Iman "
-                f"and Davenport's F is {f}, p {numbers.p_value(test.f_p)}, over "
+                f"Friedman's χ² is {numbers.significant(test.chi2)}, p {numbers.p_value(test.chi2_p)}, over "
                 f"{test.num_data_sets} data sets."
             )
         )

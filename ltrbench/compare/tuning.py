@@ -36,7 +36,7 @@ from ltrbench.plots.report import (
 )
 from ltrbench.runs import Run
 from ltrbench.runs.reading import COMPLETE, UNSUCCESSFUL, TrialRow
-from ltrbench.statistics import expected_best
+from ltrbench.statistics.claims import expected_best
 from ltrbench.tables import numbers
 
 if TYPE_CHECKING:

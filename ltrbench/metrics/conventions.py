@@ -107,12 +107,6 @@ class Aggregation(Enum):
     UNWEIGHTED_EMPTY = "unweighted_empty"  # (sum of w v + filled values without w) / sum of w
 
 
-_DENOMINATORS = {
-    "average_precision_denominator": (Denominator.RELEVANT_UP_TO_K, Denominator.RELEVANT),
-    "precision_denominator": (Denominator.K, Denominator.K_UP_TO_SIZE),
-}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Convention:
     """Definition of the metrics beyond their names.
@@ -134,16 +128,12 @@ class Convention:
         score_dtype: type to which scores are rounded before comparison; None: no rounding.
         value_dtype: type to which the value of a query is rounded; None: no rounding.
         largest_label: larger labels are refused; None: no limit.
-        largest_mean: a larger mean, which weights can cause, is refused; None: no limit.
         fewest_documents, most_documents: smaller, or larger, queries are refused; None: no limit.
         metrics: names of the metrics that the convention defines; None: all.
         binary_metrics: metrics defined for the labels 0 and 1 only.
         uncut_metrics: metrics defined without a cutoff only.
         by_metric: metric -> field -> value, for metrics with other values of a field.
         quirks: remarks for readers, one sentence each.
-
-    Raises:
-        ConfigError: If a denominator is not possible for its metric.
     """
 
     name: str
@@ -162,7 +152,6 @@ class Convention:
     score_dtype: str | None = None
     value_dtype: str | None = None
     largest_label: float | None = None
-    largest_mean: float | None = None
     fewest_documents: int = 1
     most_documents: int | None = None
     metrics: frozenset[str] | None = None
@@ -170,14 +159,6 @@ class Convention:
     uncut_metrics: frozenset[str] = frozenset()
     by_metric: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     quirks: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name, possible in _DENOMINATORS.items():
-            if getattr(self, name) not in possible:
-                raise ConfigError(
-                    f"{name} is '{getattr(self, name).value}'; it must be "
-                    f"{' or '.join(item.value for item in possible)}."
-                )
 
     def of(self, metric: str) -> Convention:
         """Returns the convention with the values for one metric."""
@@ -217,18 +198,24 @@ def with_settings(convention: Convention, settings: Mapping[str, str]) -> Conven
     return replace(convention, name=f"{convention.name} with {changes}", by_metric=kept, **values)
 
 
-_GAINS: dict[str, Gain] = {"exponential": exponential_gain, "linear": linear_gain}
-_DISCOUNTS: dict[str, Discount] = {"logarithmic": logarithmic_discount, "letor": letor_discount}
-_ENUMERATIONS: dict[str, type[Enum]] = {
-    "ties": Ties,
-    "no_relevant": NoRelevant,
-    "average_precision_denominator": Denominator,
-    "precision_denominator": Denominator,
-    "aggregation": Aggregation,
+def _by_value(*items: Enum) -> dict[str, Any]:
+    return {item.value: item for item in items}
+
+
+_SWITCH = {"true": True, "false": False}
+_CHOICES: dict[str, dict[str, Any]] = {
+    "gain": {"exponential": exponential_gain, "linear": linear_gain},
+    "discount": {"logarithmic": logarithmic_discount, "letor": letor_discount},
+    "ties": _by_value(*Ties),
+    "no_relevant": _by_value(*NoRelevant),
+    "average_precision_denominator": _by_value(Denominator.RELEVANT_UP_TO_K, Denominator.RELEVANT),
+    "precision_denominator": _by_value(Denominator.K, Denominator.K_UP_TO_SIZE),
+    "aggregation": _by_value(*Aggregation),
+    "zero_if_shorter_than_k": _SWITCH,
+    "average_precision_cutoff": _SWITCH,
 }
 _NUMBERS = ("relevance_threshold", "highest_grade")
-_SWITCHES = ("zero_if_shorter_than_k", "average_precision_cutoff")
-SETTABLE = ("gain", "discount", *_ENUMERATIONS, *_NUMBERS, *_SWITCHES)
+SETTABLE = (*_CHOICES, *_NUMBERS)
 """Fields that `with_settings` can set."""
 
 
@@ -242,11 +229,7 @@ def _parse(key: str, text: str) -> Any:
         return TableGain(tuple(_number(key, item) for item in text.strip("[]").split(",")))
     if key in _NUMBERS:
         return _number(key, text)
-    choices: dict[str, Any] = {"true": True, "false": False}
-    if key in _ENUMERATIONS:
-        choices = {item.value: item for item in _ENUMERATIONS[key]}
-    elif key in ("gain", "discount"):
-        choices = dict(_GAINS if key == "gain" else _DISCOUNTS)
+    choices = _CHOICES[key]
     if text not in choices:
         table = ", or a table such as [0,1,3,7]" if key == "gain" else ""
         raise ConfigError(
@@ -329,14 +312,13 @@ XGBOOST = Convention(
         "ndcg": {
             "aggregation": Aggregation.UNWEIGHTED_EMPTY,
             "largest_label": 31.0,
-            "largest_mean": 1.0,
         },
         "precision": {"no_relevant": NoRelevant.ZERO},
     },
     quirks=(
         "A query without a relevant document has the value 1 in NDCG and AP, 0 in precision.",
         "In the weighted NDCG such a query adds 1 to the sum, regardless of its weight, and its weight to "
-        "the divisor; a resulting mean above 1 is an error.",
+        "the divisor; the library refuses a resulting mean above 1, which is not checked here.",
         "Tied documents keep their row order, so rows sorted by descending label increase the value.",
         "A name without a cutoff has the cutoff 32: ndcg is ndcg@32.",
         "Scores are rounded to float32; scores that become equal are tied.",

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import sys
-import sysconfig
-import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
-from ltrbench.errors import ConfigError, DataError, LtrbenchError, UndefinedMetricError, did_you_mean
-from ltrbench.metrics.conventions import DEFAULT, Aggregation, Convention, TableGain, Ties, exponential_gain
+from ltrbench.errors import ConfigError, DataError, UndefinedMetricError, did_you_mean
+from ltrbench.metrics.conventions import (
+    DEFAULT,
+    Aggregation,
+    Convention,
+    Gain,
+    TableGain,
+    Ties,
+    exponential_gain,
+)
 from ltrbench.metrics.functions import ALIASES, BUILT_IN, LONGEST, METRICS, Metric, Ranking, rank
 from ltrbench.shapes import PerQuery, Scores
 from ltrbench.user_modules import import_user_module
@@ -117,7 +124,8 @@ def evaluate(
     >>> round(evaluate(data, scores, ["ndcg@2"], preset("sklearn")).means["ndcg@2"], 6)
     0.265361
     """
-    _check_arguments(names, convention)
+    if isinstance(names, str):
+        raise ConfigError(f"names is the string '{names}'; give a list of names, as in ['{names}'].")
     requests = {name: _request_of(name, dataset, convention) for name in names}
     rankings = _rank(dataset, scores, requests.values())
     per_query, weightings, means, skipped = {}, {}, {}, {}
@@ -128,7 +136,6 @@ def evaluate(
         per_query[name] = _rounded(filled, of_metric.value_dtype).astype(float)
         weightings[name] = weigh(dataset, is_defined, of_metric.aggregation)
         means[name] = weightings[name].mean(per_query[name])
-        _check_mean(name, means[name], of_metric)
         skipped[name] = int(np.isnan(per_query[name]).sum())
     share = float(np.mean(~has_relevant_document(dataset, convention)))
     return Evaluation(means, per_query, weightings, skipped, share, convention)
@@ -144,17 +151,12 @@ def _values_of(
     """
     values = np.asarray(metric.function(ranking, cutoff, convention))
     num_queries = ranking.judgments.num_queries
-    returned = f"the metric {name} ({metric.function.__module__}.{metric.function.__qualname__}) returned"
-    if values.shape != (num_queries,) or values.dtype.kind not in "biuf":
+    is_numeric = values.dtype.kind in "biuf"
+    if values.shape != (num_queries,) or not is_numeric or np.isinf(values).any():
         raise ConfigError(
-            f"{returned} an array of shape {values.shape} and type {values.dtype}; it must return one number "
-            f"per query, shape ({num_queries},)."
-        )
-    if np.isinf(values).any():
-        query = ranking.judgments.query_ids[np.isinf(values).argmax()]
-        raise ConfigError(
-            f"{returned} an infinite value for query {query}; it must return a finite number, or NaN for a "
-            "query without a relevant document."
+            f"the metric {name} ({metric.function.__module__}.{metric.function.__qualname__}) returned an "
+            f"array of shape {values.shape} and type {values.dtype}; it must return shape ({num_queries},): "
+            "one finite number per query, or NaN for a query without a relevant document."
         )
     return values.astype(np.float64, copy=False)
 
@@ -231,14 +233,13 @@ def parse_metric(name: str) -> tuple[str, int | None]:
         )
     if not at:
         return metric, None
-    if not (cutoff.isascii() and cutoff.isdigit()) or int(cutoff) == 0:
-        raise ConfigError(
-            f"metric '{name}': the cutoff '{cutoff}' must be a whole number of 1 or more, as in ndcg@10."
-        )
-    if int(cutoff) > LONGEST:
-        raise ConfigError(f"metric '{name}': the largest cutoff is {LONGEST}; write {word} for no cutoff.")
     if METRICS[metric].no_cutoff:
         raise ConfigError(f"metric '{name}' takes no cutoff: {METRICS[metric].no_cutoff}. Write {word}.")
+    if not (cutoff.isascii() and cutoff.isdigit() and 0 < int(cutoff) <= LONGEST):
+        raise ConfigError(
+            f"metric '{name}': the cutoff '{cutoff}' must be a whole number from 1 to {LONGEST}, as in "
+            "ndcg@10."
+        )
     return metric, int(cutoff)
 
 
@@ -257,25 +258,6 @@ def has_relevant_document(judgments: Judgments, convention: Convention = DEFAULT
     return judgments.best_labels >= convention.relevance_threshold
 
 
-def _check_arguments(names: Sequence[str], convention: Convention) -> None:
-    """Raises ConfigError if `names` or `convention` is a string."""
-    if isinstance(names, str):
-        raise ConfigError(f"names is the string '{names}'; give a list of names, as in ['{names}'].")
-    if isinstance(convention, str):
-        raise ConfigError(f"convention is the string '{convention}'; give preset('{convention}').")
-
-
-def _check_mean(name: str, mean: float, convention: Convention) -> None:
-    largest = convention.largest_mean
-    # kRtEps, XGBoost's own tolerance for rounding.
-    if largest is not None and mean > largest + 1e-6:
-        raise UndefinedMetricError(
-            f"the mean of {name} is {mean:.6f}; {convention.name} raises an error for a mean above "
-            f"{largest:g}. The cause is the weights of queries without a relevant document. Choose another "
-            "convention."
-        )
-
-
 def check_defined(metric: str, k: int | None, convention: Convention, judgments: Judgments) -> None:
     """Checks that the convention defines a metric for these data; no other definition is substituted.
 
@@ -287,99 +269,72 @@ def check_defined(metric: str, k: int | None, convention: Convention, judgments:
         DataError: If the metric uses gains and a label has no gain or an infinite gain; if the metric uses
             the highest grade and a label is above it.
     """
-    if convention.metrics is not None and metric not in convention.metrics:
+    name, sizes, of_metric = convention.name, judgments.query_sizes, METRICS[metric]
+    least, most = convention.fewest_documents, convention.most_documents or LONGEST
+    reasons = {
+        f"defines {', '.join(sorted(convention.metrics or ()))} only": (
+            convention.metrics is not None and metric not in convention.metrics
+        ),
+        "defines it without a cutoff only": metric in convention.uncut_metrics and k is not None,
+        f"refuses queries with fewer than {least} documents": sizes.min() < least,
+        f"refuses queries with more than {most} documents": sizes.max() > most,
+    }
+    for reason, is_undefined in reasons.items():
+        if is_undefined:
+            raise UndefinedMetricError(
+                f"the convention {name} does not define {metric} here: it {reason}. Choose another metric or "
+                "convention."
+            )
+    largest, is_binary = convention.largest_label, metric in convention.binary_metrics
+    accepted = 1.0 if is_binary else math.inf if largest is None else largest
+    if _largest_label(judgments) > accepted or (is_binary and not judgments.has_whole_labels):
+        labels = "the labels 0 and 1 only" if is_binary else f"labels up to {accepted:g}"
         raise UndefinedMetricError(
-            f"the convention {convention.name} does not define {metric}; it defines "
-            f"{', '.join(sorted(convention.metrics))}. Choose one of these metrics, or another convention."
+            f"{_named_label(judgments, is_binary)}; {name} accepts {labels} for {metric}. Map the labels to "
+            "smaller grades, or choose another convention."
         )
-    if metric in convention.uncut_metrics and k is not None:
-        raise UndefinedMetricError(
-            f"the convention {convention.name} defines {metric} for the whole list only; write {metric} "
-            f"without @{k}, or choose another convention."
+    if of_metric.has_gain:
+        _check_gains(judgments, convention.gain)
+    # The probability (2^label - 1) / 2^highest_grade is at most 1.
+    if of_metric.has_highest_grade and (
+        _largest_label(judgments) > np.logaddexp2(0.0, convention.highest_grade) + 1e-12
+    ):
+        raise DataError(
+            f"{_named_label(judgments)}, above {metric.upper()}'s highest grade, "
+            f"{convention.highest_grade:g}, in the convention {name}; set highest_grade to the highest grade "
+            "of your scale, or map the labels to smaller grades."
         )
+
+
+def _check_gains(judgments: Judgments, gain: Gain) -> None:
+    """Raises DataError if a label has no gain or an infinite gain."""
+    num_gains = len(gain.gains) if isinstance(gain, TableGain) else None
+    if (gain is exponential_gain or num_gains is not None) and not judgments.has_whole_labels:
+        raise DataError(
+            f"{_named_label(judgments, whole=True)}; the gain 2^label - 1 and a table of gains need whole "
+            "grades. Map the labels to 0, 1, 2, ..., or choose the gain linear."
+        )
+    highest = _largest_label(judgments)
+    if num_gains is not None and highest >= num_gains:
+        raise DataError(f"{_named_label(judgments)}; the table of gains ends at label {num_gains - 1}.")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(gain(np.array([highest]))).all():
+            raise DataError(
+                f"{_named_label(judgments)}, with an infinite gain; map the labels to small grades."
+            )
+
+
+def _largest_label(judgments: Judgments) -> float:
+    return float(judgments.best_labels.max())
+
+
+def _named_label(judgments: Judgments, whole: bool = False) -> str:
+    """Returns the row and value of the largest label; with `whole`, of the first label that is not whole."""
     labels = judgments.labels
-    if metric in convention.binary_metrics:
-        _refuse_labels(
-            labels * (labels - 1.0) != 0,
-            judgments,
-            f"{convention.name} defines {metric} for the labels 0 and 1 only; map the labels, or choose "
-            "another convention.",
-        )
-    if convention.largest_label is not None:
-        _refuse_labels(
-            labels > convention.largest_label,
-            judgments,
-            f"{convention.name} accepts labels up to {convention.largest_label:g} for {metric}; map the "
-            "labels to smaller grades.",
-        )
-    short = np.flatnonzero(judgments.query_sizes < convention.fewest_documents)
-    if short.size:
-        raise UndefinedMetricError(
-            f"query {judgments.query_ids[short[0]]} has {judgments.query_sizes[short[0]]} document; "
-            f"{convention.name} refuses queries with fewer than {convention.fewest_documents} documents. "
-            "Remove these queries, or choose another convention."
-        )
-    most = convention.most_documents
-    if most is not None and judgments.query_sizes.max() > most:
-        long = int(judgments.query_sizes.argmax())
-        raise UndefinedMetricError(
-            f"query {judgments.query_ids[long]} has {judgments.query_sizes[long]} documents; "
-            f"{convention.name} refuses queries with more than {most} in {metric}. Remove documents, or "
-            "choose another convention."
-        )
-    if METRICS[metric].has_gain:
-        _check_gains(judgments, convention)
-    if METRICS[metric].has_highest_grade:
-        _check_highest_grade(metric, judgments, convention)
-
-
-def _refuse_labels(refused: NDArray[np.bool_], judgments: Judgments, reason: str) -> None:
-    rows = np.flatnonzero(refused)
-    if rows.size:
-        raise UndefinedMetricError(f"labels[{rows[0]}] is {judgments.labels[rows[0]]:g}; {reason}")
-
-
-def _check_gains(judgments: Judgments, convention: Convention) -> None:
-    """Raises DataError if a label has no gain or an infinite gain; each data set is checked once."""
-    gain = convention.gain
-
-    def check() -> PerQuery:
-        labels = judgments.labels
-        of_grades = gain is exponential_gain or isinstance(gain, TableGain)
-        if of_grades and not judgments.has_whole_labels:
-            row = int((labels != np.floor(labels)).argmax())
-            raise DataError(
-                f"labels[{row}] is {labels[row]:g}; the gain 2^label - 1 and a table of gains need whole "
-                "grades. Map the labels to 0, 1, 2, ..., or choose the gain linear."
-            )
-        highest = judgments.best_labels.max()
-        if isinstance(gain, TableGain) and highest >= len(gain.gains):
-            raise DataError(
-                f"labels[{labels.argmax()}] is {highest:g}, but the table of gains ends at label "
-                f"{len(gain.gains) - 1}; give a gain for each label."
-            )
-        with np.errstate(over="ignore"):
-            if not np.isfinite(gain(np.array([highest]))).all():
-                raise DataError(
-                    f"labels[{labels.argmax()}] is {highest:g}, with an infinite gain; map the labels to "
-                    "small grades."
-                )
-        return np.empty(0)
-
-    judgments.remember(("gains", gain), check)
-
-
-def _check_highest_grade(metric: str, judgments: Judgments, convention: Convention) -> None:
-    """Raises DataError if the probability (2^label - 1) / 2^highest_grade is above 1."""
-    highest = judgments.best_labels.max()
-    if highest <= np.logaddexp2(0.0, convention.highest_grade) + 1e-12:
-        return
-    row = int(judgments.labels.argmax())
-    raise DataError(
-        f"labels[{row}] is {highest:g}, above {metric.upper()}'s highest grade, "
-        f"{convention.highest_grade:g}, in the convention {convention.name}; set highest_grade to the "
-        "highest grade of your scale, or map the labels to smaller grades."
-    )
+    row = labels.argmax()
+    if whole and not judgments.has_whole_labels:
+        row = (labels != np.floor(labels)).argmax()
+    return f"labels[{row}] is {labels[row]:g}"
 
 
 def _rounded(values: Scores, dtype: str | None) -> Scores:
@@ -448,7 +403,6 @@ def left_out_judgments(train: Judgments, left_out: NDArray[np.int64]) -> tuple[N
 
 log = logging.getLogger("ltrbench")
 
-_PACKAGE = __name__.partition(".")[0]
 _HASH = "sha256:"
 _loaded: set[str] = set()
 
@@ -471,7 +425,7 @@ def load_plugins(modules: Sequence[str], option: str) -> None:
 def plugin_versions() -> dict[str, str]:
     """Returns module -> version and hash of the source file, for each plug-in with metrics."""
     modules = sorted({metric.function.__module__ for metric in METRICS.values()})
-    return {name: _version(name) for name in modules if not _is_part_of(_PACKAGE, name)}
+    return {name: _version(name) for name in modules if not name.startswith("ltrbench.")}
 
 
 def is_plugin_version(version: str) -> bool:
@@ -480,58 +434,21 @@ def is_plugin_version(version: str) -> bool:
 
 
 def _load(name: str, option: str) -> None:
-    if not all(part.isidentifier() for part in name.split(".")):
-        module = Path(name).stem
-        example = f", such as {module}" if module.isidentifier() else ""
-        raise ConfigError(
-            f"{option}: '{name}' is not a module name. Give an importable name{example}; the module must be "
-            "in the current folder or installed."
-        )
-    before = dict(METRICS)
+    num_metrics = len(METRICS)
     try:
         import_user_module(name)
     except (Exception, SystemExit) as error:
-        METRICS.clear()
-        METRICS.update(before)
-        raise ConfigError(f"{option}: {_what_failed(name, error)}") from error
-    defines_some = any(_is_part_of(name, metric.function.__module__) for metric in METRICS.values())
-    if before == METRICS and not defines_some:
-        log.warning(
-            "%s: the module %s defines no metric. Decorate its functions with @metric(NAME) from "
-            "ltrbench.metrics, or remove the module.",
-            option,
-            name,
-        )
-
-
-def _what_failed(name: str, error: BaseException) -> str:
-    if isinstance(error, ModuleNotFoundError) and error.name and _is_part_of(error.name, name):
         here = [path.stem for path in Path.cwd().glob("*.py")]
-        return (
-            f"no module '{error.name}' in the current folder or the environment"
-            f"{did_you_mean(error.name, here)} Start in the folder of {error.name}.py, or install the module."
+        missing = "." if name in here else did_you_mean(Path(name).stem, here)
+        raise ConfigError(
+            f"{option}: the module '{name}' cannot be imported: {type(error).__name__}: {error}{missing} "
+            "Give the name of a module in the current folder or the environment (LTRBENCH_DEBUG=1 shows the "
+            "traceback)."
+        ) from error
+    if len(METRICS) == num_metrics and name not in plugin_versions():
+        log.warning(
+            "%s: the module %s defines no metric; decorate its functions with @metric(NAME).", option, name
         )
-    # Other errors need their type: the text of KeyError is only 'a'.
-    reason = str(error) if isinstance(error, LtrbenchError) else f"{type(error).__name__}: {error}"
-    return f"the module '{name}' cannot be imported, {_place(error)}: {reason}"
-
-
-def _place(error: BaseException) -> str:
-    """Returns the file and line of the user's code where an import failed."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}:{error.lineno}"
-    not_ours = str(Path(__file__).parents[1])
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(("<frozen", not_ours))
-        and not frame.filename.endswith("importlib/__init__.py")
-    ]
-    paths = sysconfig.get_paths()
-    libraries = tuple(paths[kind] for kind in ("stdlib", "purelib", "platlib"))
-    of_user = [frame for frame in frames if not frame.filename.startswith(libraries)]
-    last = [*frames, *of_user][-1:]  # an installed module has frames in libraries only
-    return f"{last[0].filename}:{last[0].lineno}" if last else "before its first line"
 
 
 def _version(name: str) -> str:
@@ -542,7 +459,3 @@ def _version(name: str) -> str:
     if file is not None and Path(file).is_file():
         source = f"{_HASH}{hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]}"
     return source if stated is None else f"{stated} {source}"
-
-
-def _is_part_of(package: str, module: str) -> bool:
-    return module == package or module.startswith(f"{package}.")

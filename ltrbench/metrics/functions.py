@@ -14,7 +14,6 @@ number of its relevant documents.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -263,47 +262,28 @@ def metric(
     """Registers a metric under its name in the grammar `name@k`; the other arguments are those of `Metric`.
 
     Raises:
-        ConfigError: If the name is in use or invalid, or the function does not take a Ranking, a cutoff and a
-            Convention.
+        ConfigError: If the name is invalid or in use.
     """
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ConfigError(
             f"@metric: invalid name {name!r}; use lower-case letters, digits and _, without a cutoff, as in "
             '@metric("rbp").'
         )
 
     def register(function: MetricFunction) -> MetricFunction:
-        if not hasattr(function, "__qualname__"):
-            raise ConfigError(f"@metric('{name}') decorates {function!r}; decorate a function with a name.")
-        _check_name_is_free(name, function)
-        _check_signature(name, function)
+        known = METRICS.get(ALIASES.get(name, name))
+        # A notebook cell that runs again, or a reloaded module, defines the same function again.
+        if known is not None and _full_name(known.function) != _full_name(function):
+            raise ConfigError(
+                f"{_full_name(function)}: the metric name '{name}' is already used by "
+                f"{_full_name(known.function)}; choose another."
+            )
         METRICS[name] = Metric(
             function, no_cutoff, has_gain, has_highest_grade, ties_in_formula, depth, bounds
         )
         return function
 
     return register
-
-
-def _check_name_is_free(name: str, function: MetricFunction) -> None:
-    taken = METRICS.get(ALIASES.get(name, name))
-    # A notebook cell that runs again, or a reloaded module, defines the same function again.
-    if taken is not None and _full_name(taken.function) != _full_name(function):
-        raise ConfigError(
-            f"{_full_name(function)}: the metric name '{name}' is already used by "
-            f"{_full_name(taken.function)}; choose another."
-        )
-
-
-def _check_signature(name: str, function: MetricFunction) -> None:
-    signature = inspect.signature(function)
-    try:
-        signature.bind(None, None, None)
-    except TypeError:
-        raise ConfigError(
-            f"{_full_name(function)}{signature} cannot be the metric '{name}': a metric must accept three "
-            "arguments, (ranking, k, convention)."
-        ) from None
 
 
 def _full_name(function: MetricFunction) -> str:

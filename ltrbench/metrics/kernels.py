@@ -276,48 +276,32 @@ def reference_count_pairs(grades: NDArray[np.int64], run_end: NDArray[np.int64])
 def count_pairs(
     grades: NDArray[np.int64], num_grades: int, run_end: NDArray[np.int64], query_start: QueryStart
 ) -> Values:
-    """Returns (Q, 4), `reference_count_pairs` of each query, in n log G steps instead of n^2.
+    """Returns (Q, 4), `reference_count_pairs` of each query, in n G steps instead of n^2.
 
     Args:
         grades: (D,), grade at each place, from 0 to num_grades - 1.
 
-    The loop runs from the last run to the first. `tree` counts the documents below by grade: a binary indexed
-    tree (Fenwick, 1994, "A New Data Structure for Cumulative Frequency Tables"), in which the sum over lower
-    grades takes log G steps.
+    The loop runs from the last run to the first and counts the documents below by grade.
     """
     counts = np.zeros((len(query_start) - 1, 4))
-    tree, in_run = np.zeros(num_grades + 1, dtype=np.int64), np.zeros(num_grades, dtype=np.int64)
+    below, in_run = np.zeros(num_grades, dtype=np.int64), np.zeros(num_grades, dtype=np.int64)
     for query in range(len(counts)):
-        tree[:] = 0
-        num_below, place = 0, query_start[query + 1] - 1
-        while place >= query_start[query]:
-            end, first = place + 1, place
+        below[:] = 0
+        end = query_start[query + 1]
+        while end > query_start[query]:
+            first, alike = end - 1, 0
             while first > query_start[query] and run_end[first - 1] == end:
                 first -= 1
-            size, alike = end - first, 0
             for i in range(first, end):
-                lower, up_to = 0, 0
-                node = grades[i]
-                while node > 0:
-                    lower += tree[node]
-                    node -= node & -node
-                node = grades[i] + 1
-                while node > 0:
-                    up_to += tree[node]
-                    node -= node & -node
-                counts[query, 0] += lower
-                counts[query, 1] += num_below - up_to
+                counts[query, 0] += below[: grades[i]].sum()
+                counts[query, 1] += below[grades[i] + 1 :].sum()
                 alike += in_run[grades[i]]
                 in_run[grades[i]] += 1
             for i in range(first, end):
                 in_run[grades[i]] = 0
-                node = grades[i] + 1
-                while node <= num_grades:
-                    tree[node] += 1
-                    node += node & -node
-            num_pairs = size * (size - 1) // 2
+                below[grades[i]] += 1
+            num_pairs = (end - first) * (end - first - 1) // 2
             counts[query, 2] += num_pairs - alike
             counts[query, 3] += num_pairs
-            num_below += size
-            place = first - 1
+            end = first
     return counts

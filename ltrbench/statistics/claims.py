@@ -8,7 +8,6 @@ claim about the methods that trained them: trained again, the models may be in a
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -17,8 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, fdtrc, ndtr
 
-from ltrbench.errors import ConfigError
-from ltrbench.shapes import Values
 from ltrbench.statistics.paired import (
     FEW,
     FEW_QUERIES,
@@ -87,39 +84,12 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]
     """
-    given = _known(p_values)
+    given = np.array([value for value in p_values if value is not None], dtype=np.float64)
     order = np.argsort(given, kind="stable")
     stepped = (len(given) - np.arange(len(given))) * given[order]
-    return _restored(p_values, order, np.maximum.accumulate(stepped))
-
-
-def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Returns, for the i-th smallest of m, the minimum over j >= i of m p_(j) / j.
-
-    (Benjamini and Hochberg, 1995.) Among rejections at adjusted p-values up to 5 %, the expected share of
-    false ones is at most 5 %. Assumes independent or positively dependent tests (Benjamini and Yekutieli,
-    2001).
-
-    >>> benjamini_hochberg([0.01, None, 0.04, 0.03])
-    [0.03, None, 0.04, 0.04]
-    """
-    given = _known(p_values)
-    order = np.argsort(given, kind="stable")
-    stepped = len(given) / np.arange(1, len(given) + 1) * given[order]
-    return _restored(p_values, order, np.minimum.accumulate(stepped[::-1])[::-1])
-
-
-def _known(p_values: Sequence[float | None]) -> NDArray[np.float64]:
-    return np.array([value for value in p_values if value is not None], dtype=np.float64)
-
-
-def _restored(
-    p_values: Sequence[float | None], order: NDArray[np.intp], adjusted: NDArray[np.float64]
-) -> list[float | None]:
-    """Returns the adjusted p-values, which are in ascending order, in the original order."""
-    unsorted = np.empty_like(adjusted)
-    unsorted[order] = np.minimum(adjusted, 1)
-    known = iter(unsorted.tolist())
+    adjusted = np.empty_like(given)
+    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1)
+    known = iter(adjusted.tolist())
     return [None if value is None else next(known) for value in p_values]
 
 
@@ -149,8 +119,6 @@ class DataSetTest:
         average_ranks: (M,), 1 is best.
         num_data_sets: N.
         chi2, chi2_p: Friedman's statistic with M - 1 degrees of freedom, and its p-value.
-        f, f_p: Iman and Davenport's statistic with M - 1 and (M - 1)(N - 1) degrees of freedom, and its
-            p-value; f is None if all data sets rank the systems equally, because it is infinite then.
         critical_difference: smallest significant difference of average ranks by Nemenyi's test at 5 %.
         groups: groups of systems, in order of rank, without a significant difference: the bars of the
             critical-difference diagram. No group contains another.
@@ -162,8 +130,6 @@ class DataSetTest:
     num_data_sets: int
     chi2: float | None = None
     chi2_p: float | None = None
-    f: float | None = None
-    f_p: float | None = None
     critical_difference: float | None = None
     groups: tuple[tuple[int, ...], ...] = ()
     pairs: tuple[PairOfRanks, ...] = ()
@@ -179,15 +145,13 @@ def friedman(means: Sequence[Sequence[float]] | NDArray[np.float64]) -> DataSetT
     Friedman's and Nemenyi's tests use only the ranks within a data set, so the scales of data sets may
     differ; Wilcoxon's test also uses the sizes of differences. All assume independent data sets. Nemenyi's
     result for two systems depends on the other systems, Wilcoxon's does not (Benavoli, Corani and Mangili,
-    2016); therefore both are reported. Chi2 and F have no correction for ties, as in Demsar's article: with
-    ties they are conservative.
+    2016); therefore both are reported.
 
-    Raises:
-        ConfigError: If `means` is not a matrix of finite numbers.
+        chi2 = 12 N / (M (M + 1)) (sum_j R_j^2 - M (M + 1)^2 / 4), R_j the average ranks (Friedman, 1937)
+
+    It has no correction for ties, as in Demsar's article: with ties it is conservative.
     """
     values = np.asarray(means, dtype=np.float64)
-    if values.ndim != 2 or not np.isfinite(values).all():
-        raise ConfigError("means must be finite numbers, one row per data set and one column per system.")
     num_data_sets, num_systems = values.shape
     ranks = _average_ranks(values)
     known = tuple(ranks.tolist())
@@ -199,17 +163,15 @@ def friedman(means: Sequence[Sequence[float]] | NDArray[np.float64]) -> DataSetT
         return DataSetTest(
             known, num_data_sets, pairs=_pairs(values, ranks), note="Friedman's test needs three systems"
         )
-    chi2 = friedman_chi2(ranks, num_data_sets)
-    f = iman_davenport_f(chi2, num_data_sets, num_systems)
+    m = num_systems
+    spread = (ranks**2).sum() - m * (m + 1) ** 2 / 4
+    chi2 = float(max(0.0, 12 * num_data_sets / (m * (m + 1)) * spread))
     critical = nemenyi_critical_difference(num_systems, num_data_sets)
-    free = num_systems - 1
     return DataSetTest(
         average_ranks=known,
         num_data_sets=num_data_sets,
         chi2=chi2,
-        chi2_p=float(chdtrc(free, chi2)),
-        f=f,
-        f_p=0.0 if f is None else float(fdtrc(free, free * (num_data_sets - 1), f)),
+        chi2_p=float(chdtrc(num_systems - 1, chi2)),
         critical_difference=critical,
         groups=not_different(ranks, critical),
         pairs=_pairs(values, ranks),
@@ -224,19 +186,6 @@ def _average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.zeros(0)
     ranks: NDArray[np.float64] = rankdata(-values, axis=1).mean(axis=0)
     return ranks
-
-
-def friedman_chi2(average_ranks: NDArray[np.float64], num_data_sets: int) -> float:
-    """Returns 12 N / (M (M + 1)) (sum_j R_j^2 - M (M + 1)^2 / 4), R_j the average ranks (Friedman, 1937)."""
-    m = len(average_ranks)
-    spread = (average_ranks**2).sum() - m * (m + 1) ** 2 / 4
-    return float(max(0.0, 12 * num_data_sets / (m * (m + 1)) * spread))
-
-
-def iman_davenport_f(chi2: float, num_data_sets: int, num_systems: int) -> float | None:
-    """Returns (N - 1) chi2 / (N (M - 1) - chi2) (Iman and Davenport, 1980); None if it is infinite."""
-    left = num_data_sets * (num_systems - 1) - chi2
-    return float((num_data_sets - 1) * chi2 / left) if left > 1e-9 else None
 
 
 def nemenyi_critical_difference(num_systems: int, num_data_sets: int, level: float = LEVEL) -> float:
@@ -276,7 +225,7 @@ def _pairs(values: NDArray[np.float64], ranks: NDArray[np.float64]) -> tuple[Pai
     from scipy.stats import studentized_range, wilcoxon
 
     num_data_sets, num_systems = values.shape
-    pairs = list(itertools.combinations(range(num_systems), 2))
+    pairs = list(combinations(range(num_systems), 2))
     apart = np.array([abs(ranks[a] - ranks[b]) for a, b in pairs]) / _rank_error(num_systems, num_data_sets)
     nemenyi = studentized_range.sf(apart * np.sqrt(2), num_systems, np.inf)
     differences = [np.round(values[:, a] - values[:, b], 12) for a, b in pairs]
@@ -405,56 +354,38 @@ class Risk:
 
 
 def risks(sample: PairedSample, baseline: int | None, alpha: float) -> list[Risk]:
-    """Returns the risk of each system; `baseline` is the row of the baseline, or None."""
-    systems = range(len(sample.values))
+    """Returns the risk of each system; `baseline` is the row of the baseline b, or None.
+
+    URisk is sum_q share_q (x_q - b_q) (1 + alpha [x_q < b_q]), with equal shares (1 / Q) (sum of wins -
+    (1 + alpha) sum of losses) (Wang, Bennett and Collins-Thompson, 2012, "Robust ranking models via
+    risk-sensitive optimization", SIGIR). TRisk is URisk / SE(URisk), in one stratum of equal shares
+    sqrt(Q) URisk / s, s the standard deviation of the terms of the sum (Dincer, Macdonald and Ounis, 2014,
+    "Hypothesis testing for the risk-sensitive evaluation of retrieval systems", SIGIR).
+
+    >>> risks(PairedSample.of(np.array([[0.75, 0.25], [0.5, 0.5]])), baseline=1, alpha=1)[0].u_risk
+    -0.125
+    """
     geo = geo_risk(sample, alpha)
-    u: list[float | None] = [None for _ in systems]
-    t, reasons = u, [""] * len(systems)
-    if baseline is not None:
-        u, t = [*u_risk(sample, baseline, alpha)], t_risk(sample, baseline, alpha)
-        u[baseline] = t[baseline] = None
-        unknown = unknown_spread(sample) or NO_SPREAD
-        reasons = [unknown if t[row] is None and row != baseline else "" for row in systems]
-    return [
-        Risk(
-            alpha,
-            u[row],
-            t[row],
-            None if geo is None else geo[row],
-            "; ".join(filter(None, [reasons[row], NEGATIVE if geo is None else ""])),
+    gains = sample.differences([(row, baseline or 0) for row in range(len(sample.values))])
+    gains = replace(gains, values=np.where(gains.values < 0, (1 + alpha) * gains.values, gains.values))
+    of_rows = []
+    for row, (mean, error) in enumerate(
+        zip(gains.means.tolist(), gains.standard_errors.tolist(), strict=True)
+    ):
+        is_compared = baseline is not None and row != baseline
+        has_error = is_compared and error > 0
+        reasons = [unknown_spread(sample) or NO_SPREAD] if is_compared and not has_error else []
+        reasons += [NEGATIVE] if geo is None else []
+        of_rows.append(
+            Risk(
+                alpha,
+                u_risk=mean if is_compared else None,
+                t_risk=mean / error if has_error else None,
+                geo_risk=None if geo is None else geo[row],
+                note="; ".join(reasons),
+            )
         )
-        for row in systems
-    ]
-
-
-def u_risk(sample: PairedSample, baseline: int, alpha: float) -> list[float]:
-    """Returns URisk of each system: sum_q share_q (x_q - b_q) (1 + alpha [x_q < b_q]), b the baseline.
-
-    With equal shares it is (1 / Q) (sum of wins - (1 + alpha) sum of losses) (Wang, Bennett and
-    Collins-Thompson, 2012, "Robust ranking models via risk-sensitive optimization", SIGIR).
-
-    >>> u_risk(PairedSample.of(np.array([[0.75, 0.25], [0.5, 0.5]])), baseline=1, alpha=1)
-    [-0.125, 0.0]
-    """
-    return [float(mean) for mean in _weighted_gains(sample, baseline, alpha).means]
-
-
-def t_risk(sample: PairedSample, baseline: int, alpha: float) -> list[float | None]:
-    """Returns TRisk of each system: URisk / SE(URisk); None if the standard error is 0 or not available.
-
-    In one stratum of equal shares it is sqrt(Q) URisk / s, s the standard deviation of the terms of the sum
-    (Dincer, Macdonald and Ounis, 2014, "Hypothesis testing for the risk-sensitive evaluation of retrieval
-    systems", SIGIR).
-    """
-    gains = _weighted_gains(sample, baseline, alpha)
-    pairs = zip(gains.means.tolist(), gains.standard_errors.tolist(), strict=True)
-    return [mean / error if error > 0 else None for mean, error in pairs]
-
-
-def _weighted_gains(sample: PairedSample, baseline: int, alpha: float) -> PairedSample:
-    """Returns the differences to the baseline, with losses multiplied by 1 + alpha."""
-    gains = sample.differences([(row, baseline) for row in range(len(sample.values))])
-    return replace(gains, values=np.where(gains.values < 0, (1 + alpha) * gains.values, gains.values))
+    return of_rows
 
 
 def geo_risk(sample: PairedSample, alpha: float) -> list[float] | None:
@@ -470,18 +401,11 @@ def geo_risk(sample: PairedSample, alpha: float) -> list[float] | None:
     """
     if sample.values.min(initial=0) < 0:
         return None
-    z = _standardised(sample)
+    means = sample.means
+    expected = (means / (means.sum() or 1.0))[:, np.newaxis] * sample.values.sum(axis=0)
+    z = (sample.values - expected) / np.sqrt(np.where(expected > 0, expected, 1.0))
     risk = weighted_sum(np.where(z < 0, (1 + alpha) * z, z), sample.weights)
-    return [float(value) for value in np.sqrt(sample.means * ndtr(risk))]
-
-
-def _standardised(sample: PairedSample) -> Values:
-    """Returns (M, Q), z_iq of `geo_risk`."""
-    means: NDArray[np.float64] = sample.means
-    shares = means / (means.sum() or 1.0)
-    expected = shares[:, np.newaxis] * sample.values.sum(axis=0)
-    standardised: Values = (sample.values - expected) / np.sqrt(np.where(expected > 0, expected, 1.0))
-    return standardised
+    return [float(value) for value in np.sqrt(means * ndtr(risk))]
 
 
 # ---- Expected validation performance of a search against its number of trials.
@@ -550,21 +474,16 @@ def winner_intervals(
     if unknown_spread(sample):
         return [None] * num_rows
     differences = sample.differences([(row, winner) for row in range(num_rows)])
-    num_pairs = num_rows * (num_rows - 1) // 2
-    factor = _factor_of_all_pairs(sample, num_draws, seed)
+    # c over all pairs that vary; None for Bonferroni's correction.
+    pairs = list(combinations(range(num_rows), 2))
+    of_pairs = sample.differences(pairs)
+    varying = replace(of_pairs, values=of_pairs.values[of_pairs.standard_errors > 0])
+    factor = max_t_factor(varying, LEVEL, num_draws, seed) if len(varying.values) else 0.0
     method = "bonferroni-t" if factor is None else "max-t"
     note = FEW if sample.num_queries < FEW_QUERIES else ""
-    students = student_intervals(differences, LEVEL / max(num_pairs, 1))
+    students = student_intervals(differences, LEVEL / max(len(pairs), 1))
     intervals: list[Interval | None] = []
     for mean, error, student in zip(differences.means, differences.standard_errors, students, strict=True):
         half = float(student.high - mean if factor is None else factor * error)
         intervals.append(Interval(float(mean) - half, float(mean) + half, method, note))
     return intervals
-
-
-def _factor_of_all_pairs(sample: PairedSample, num_draws: int, seed: int) -> float | None:
-    """Returns c over all pairs that vary; None for Bonferroni's correction."""
-    pairs = list(combinations(range(len(sample.values)), 2))
-    differences = sample.differences(pairs)
-    varying = replace(differences, values=differences.values[differences.standard_errors > 0])
-    return max_t_factor(varying, LEVEL, num_draws, seed) if len(varying.values) else 0.0

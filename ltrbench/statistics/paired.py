@@ -44,20 +44,13 @@ class PairedSample:
     strata: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        """Raises ConfigError if the shapes of the arrays do not match or a value is not finite."""
-        if self.values.ndim != 2:
-            raise ConfigError(f"values must have the shape (systems, queries), not {self.values.shape}.")
+        """Raises ConfigError if a value is not finite or a weight is not positive."""
         if not np.isfinite(self.values).all():
             system, query = np.argwhere(~np.isfinite(self.values))[0]
             raise ConfigError(
                 f"system {system}, query {query}: the value is {self.values[system, query]}; leave out the "
                 "queries on which the metric is not defined."
             )
-        for name, array in (("weights", self.weights), ("strata", self.strata)):
-            if array.shape != (self.num_queries,):
-                raise ConfigError(
-                    f"{name} must have shape ({self.num_queries},), one entry per query, not {array.shape}."
-                )
         if not (np.isfinite(self.weights) & (self.weights > 0)).all():
             raise ConfigError("weights must be positive; leave out queries with weight 0.")
 
@@ -76,11 +69,6 @@ class PairedSample:
         num_queries = matrix.shape[-1]
         weights = np.ones(num_queries) if query_weights is None else np.asarray(query_weights, np.float64)
         cells = np.zeros(num_queries, np.int64) if strata is None else np.asarray(strata, np.int64)
-        if weights.shape != cells.shape or weights.shape != (num_queries,):
-            raise ConfigError(
-                f"{num_queries} queries have weights of shape {weights.shape} and strata of shape "
-                f"{cells.shape}; give one weight and one stratum per query."
-            )
         names, numbers = np.unique(cells, return_inverse=True)
         totals = np.bincount(numbers, weights, minlength=len(names))
         return cls(matrix, weights / (len(names) * totals[numbers]), cells)
@@ -123,7 +111,7 @@ class PairedSample:
             weights = self.weights[cell]
             total = weights.sum()
             variances.append(total**2 * squared_errors(np.take(self.values, cell, axis=1), weights / total))
-        return np.array(variances).reshape(len(self.cells), -1)
+        return np.array(variances).reshape(len(self.cells), len(self.values))
 
     @cached_property
     def standard_errors(self) -> NDArray[np.float64]:
@@ -222,7 +210,7 @@ def sign_flip_p_values(differences: PairedSample, num_draws: int, seed: int) -> 
     are exchangeable: a difference and its negative are equally likely. It does not assume a normal
     distribution. If all differences are 0, p = 1.
     """
-    rng = _generator(num_draws, seed, _SIGNS)
+    rng = np.random.default_rng([seed, _SIGNS])
     num_queries = differences.num_queries
     wholes, _ = _on_grid(differences.weights * differences.values)
     totals = wholes.sum(axis=1)
@@ -257,7 +245,7 @@ def largest_t(differences: PairedSample, num_draws: int, seed: int) -> NDArray[n
 
 def _largest_of_rows(differences: PairedSample, num_draws: int, seed: int) -> NDArray[np.float64]:
     # Each call has the same draws.
-    rng = _generator(num_draws, seed, _COUNTS)
+    rng = np.random.default_rng([seed, _COUNTS])
     num_rows = len(differences.values)
     shares = [float(differences.weights[cell].sum()) for cell in differences.cells]
     grids = [_on_grid(_moments(np.take(differences.values, cell, axis=1))) for cell in differences.cells]
@@ -280,12 +268,6 @@ def _moments(values: Values) -> Values:
     """Returns (2M, n), the deviations from the mean of each row, and below them their squares."""
     centred = values - values.mean(axis=1, keepdims=True)
     return np.concatenate([centred, centred**2])
-
-
-def _generator(num_draws: int, seed: int, stream: int) -> np.random.Generator:
-    if num_draws < 1:
-        raise ConfigError(f"num_draws is {num_draws}; give at least 1; 10,000 is recommended.")
-    return np.random.default_rng([seed, stream])
 
 
 class _Grid(NamedTuple):
@@ -414,10 +396,11 @@ def excludes(interval: Interval | None, value: float = 0.0) -> bool:
     return interval is not None and not interval.low <= value <= interval.high
 
 
-def mean_intervals(sample: PairedSample) -> list[Interval | None]:
+def system_intervals(sample: PairedSample) -> list[Interval | None]:
     """Returns Student's interval of the mean of each row; None if there are too few queries.
 
-    If all values of a row are equal, both ends are that value.
+    If all values of a row are equal, both ends are that value. Two such intervals can overlap even if the
+    paired difference is significant; use `compare_pairs` to compare.
     """
     if unknown_spread(sample):
         return [None] * len(sample.values)
@@ -556,15 +539,6 @@ class PairStatistics:
     standard_error: float | None = None
     note: str = ""
 
-    @property
-    def sd_of_differences(self) -> float | None:
-        """Returns the standard error times sqrt(Q), as needed by `repeated.py`.
-
-        With equal weights in one stratum it is the standard deviation of the paired differences. Otherwise it
-        is the standard deviation that gives the same standard error with Q queries of equal weight.
-        """
-        return None if self.standard_error is None else self.standard_error * self.num_queries**0.5
-
     def turned(self) -> PairStatistics:
         """Returns the statistics of b compared with a."""
         return replace(
@@ -592,86 +566,49 @@ def compare_pairs(
     if not pairs:
         return []
     differences = sample.differences(pairs)
-    if differences.num_queries < 2:
-        return [_too_few(differences, row) for row in range(len(pairs))]
     intervals = difference_intervals(sample, pairs)
-    randomisation = sign_flip_p_values(differences, num_draws, seed)
+    randomisation = [1.0] * len(pairs)
+    if differences.num_queries > 1:
+        randomisation = sign_flip_p_values(differences, num_draws, seed).tolist()
     return [
-        _statistics(differences, row, interval, float(p_value))
+        _statistics(differences, row, interval, p_value)
         for row, (interval, p_value) in enumerate(zip(intervals, randomisation, strict=True))
     ]
-
-
-def system_intervals(sample: PairedSample) -> list[Interval | None]:
-    """Returns Student's interval of the mean of each system.
-
-    Two such intervals can overlap even if the paired difference is significant; use `compare_pairs` to
-    compare.
-    """
-    return mean_intervals(sample)
 
 
 def _statistics(
     differences: PairedSample, row: int, interval: Interval | None, randomisation: float
 ) -> PairStatistics:
     values, error = differences.values[row], float(differences.standard_errors[row])
-    if not values.any():
-        return _identical(values, interval)
-    return PairStatistics(
-        difference=float(differences.means[row]),
-        interval=interval,
-        p_values={
+    difference = float(differences.means[row]) if len(values) else None
+    effect_size, standard_error = None, None if np.isnan(error) or len(values) < 2 else error
+    p_values: dict[str, float | None] = dict.fromkeys(TESTS)
+    reason = unknown_spread(differences)
+    note = interval.note if interval is not None else reason
+    if len(values) > 1 and not values.any():
+        difference = effect_size = standard_error = 0.0
+        p_values, note = dict.fromkeys(TESTS, 1.0), IDENTICAL
+    elif len(values) > 1:
+        p_values = {
             "randomisation": randomisation,
             "t": _t_p_value(differences, row),
             "wilcoxon": _wilcoxon(values),
-        },
-        effect_size=_effect_size(values, differences.weights),
-        **_counts_of_pairs(values),
-        standard_error=None if np.isnan(error) else error,
-        note=_note(differences, row, interval),
-    )
-
-
-def _identical(values: PerQuery, interval: Interval | None) -> PairStatistics:
-    """Returns the statistics if no query has a difference."""
+        }
+        effect_size = _effect_size(values, differences.weights)
+        if error == 0 and not reason:
+            note = "the same difference on every query of a fold"
     return PairStatistics(
-        difference=0.0,
+        difference=difference,
         interval=interval,
-        p_values=dict.fromkeys(TESTS, 1.0),
-        effect_size=0.0,
-        **_counts_of_pairs(values),
-        standard_error=0.0,
-        note=IDENTICAL,
+        p_values=p_values,
+        effect_size=effect_size,
+        wins=int((values > 0).sum()),
+        ties=int((values == 0).sum()),
+        losses=int((values < 0).sum()),
+        num_queries=len(values),
+        standard_error=standard_error,
+        note=note,
     )
-
-
-def _too_few(differences: PairedSample, row: int) -> PairStatistics:
-    values = differences.values[row]
-    return PairStatistics(
-        difference=float(values[0]) if len(values) else None,
-        interval=None,
-        p_values=dict.fromkeys(TESTS),
-        effect_size=None,
-        **_counts_of_pairs(values),
-        note=unknown_spread(differences),
-    )
-
-
-def _counts_of_pairs(values: PerQuery) -> dict[str, int]:
-    return {
-        "wins": int((values > 0).sum()),
-        "ties": int((values == 0).sum()),
-        "losses": int((values < 0).sum()),
-        "num_queries": len(values),
-    }
-
-
-def _note(differences: PairedSample, row: int, interval: Interval | None) -> str:
-    if reason := unknown_spread(differences):
-        return reason
-    if differences.standard_errors[row] == 0:
-        return "the same difference on every query of a fold"
-    return interval.note if interval is not None else ""
 
 
 def _t_p_value(differences: PairedSample, row: int) -> float | None:

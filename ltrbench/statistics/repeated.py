@@ -40,13 +40,10 @@ from ltrbench.statistics.paired import (
     largest_plausible,
     squared_errors,
     student_intervals,
-    unknown_spread,
 )
 
 FEWEST_REPLICATES = 3
 """Minimum number of trainings for a claim: the variance of two has only one degree of freedom."""
-
-_BOOTSTRAP, _SUBSAMPLE = "bootstrap", "subsample"
 
 ReplicateValues = NDArray[np.float64]  # (R, Q)
 
@@ -145,7 +142,7 @@ def independent_replicates(a: ReplicateValues, b: ReplicateValues, shares: PerQu
         shares: (Q,).
 
     Raises:
-        ConfigError: If the shapes of the arrays do not match, or a value is not finite.
+        ConfigError: If the shape of an array does not match, or a value is not finite.
     """
     _check(shares, a, b)
     return _two_way(
@@ -180,13 +177,9 @@ def shared_replicates(
             such as seeds.
 
     Raises:
-        ConfigError: If the shapes of the arrays do not match, or a value is not finite.
+        ConfigError: If the shape of an array does not match, or a value is not finite.
     """
     _check(shares, a, b)
-    if len(a) != len(b):
-        raise ConfigError(
-            f"models that share trainings have {len(a)} and {len(b)} trainings; give equally many for both."
-        )
     differences = np.round(a - b, DECIMALS)
     scale = 1 / len(a) if factor is None else factor
     return _two_way(
@@ -207,19 +200,11 @@ def resampling_factor(kind: str, num_resamples: int, share: float = 1.0) -> floa
     sets around the population (Efron, 1979). 1/R + p / (1 - p) for subsamples of share p: the delete-d
     jackknife (Shao and Wu, 1989, Annals of Statistics 17). Both assume a smooth learner.
 
-    Raises:
-        ConfigError: If the kind is unknown, or the share is not between 0 and 1.
-
     >>> resampling_factor("bootstrap", 5), resampling_factor("subsample", 5, share=0.5)
     (1.2, 1.2)
     """
-    if kind == _BOOTSTRAP:
+    if kind == "bootstrap":
         return 1 + 1 / num_resamples
-    if kind != _SUBSAMPLE or not 0 < share < 1:
-        raise ConfigError(
-            f"training sets are resampled by '{kind}' with a share of {share}; the kind must be {_BOOTSTRAP} "
-            f"or {_SUBSAMPLE}, the latter with a share above 0 and below 1."
-        )
     return 1 / num_resamples + share / (1 - share)
 
 
@@ -349,13 +334,10 @@ def _squared_error(values: PerQuery, shares: PerQuery) -> float:
 
 def _check(shares: PerQuery, *models: ReplicateValues) -> None:
     for values in models:
-        if values.ndim != 2 or values.shape[1] != len(shares) or len(values) == 0:
+        if values.ndim != 2 or values.shape[1] != len(shares) or not np.isfinite(values).all():
             raise ConfigError(
-                f"values must have the shape (trainings, {len(shares)} queries), not {values.shape}."
-            )
-        if not np.isfinite(values).all():
-            raise ConfigError(
-                "values must be finite; leave out the queries on which the metric is not defined."
+                f"values must be finite and have the shape (trainings, {len(shares)} queries), not "
+                f"{values.shape}; leave out the queries on which the metric is not defined."
             )
 
 
@@ -367,7 +349,6 @@ def _check(shares: PerQuery, *models: ReplicateValues) -> None:
 ROPE = 0.005
 """Half the width of the region of practical equivalence, in NDCG: users do not notice such a difference."""
 
-_ONE_FOLD = "fewer than two folds"
 _SAME_DIFFERENCE = "the same difference in every fold"
 
 
@@ -375,28 +356,24 @@ _SAME_DIFFERENCE = "the same difference in every fold"
 class FoldTest:
     """Mean difference over J folds, its corrected interval and two-sided p-value; `degrees` is J - 1."""
 
-    difference: float | None
-    interval: Interval | None
+    difference: float
+    interval: Interval
     p_value: float | None
     degrees: int
     note: str = ""
 
     def turned(self) -> FoldTest:
         """Returns the result for the second method minus the first."""
-        return replace(
-            self,
-            difference=None if self.difference is None else 0.0 - self.difference,
-            interval=None if self.interval is None else self.interval.turned(),
-        )
+        return replace(self, difference=0.0 - self.difference, interval=self.interval.turned())
 
 
 @dataclass(frozen=True)
 class RopeProbabilities:
     """Probabilities of a difference below -rope, from -rope to rope, and above rope; they sum to 1."""
 
-    left: float | None
-    within: float | None
-    right: float | None
+    left: float
+    within: float
+    right: float
     rope: float
     note: str = ""
 
@@ -419,15 +396,8 @@ def corrected_resampled_t(differences: Sequence[float], test_share: float) -> Fo
         differences: (J,), one mean difference per fold, averaged over seeds.
         test_share: n_test / n_train, in queries.
 
-    Raises:
-        ConfigError: If a difference is not finite, or the test share is not positive.
     """
-    values = _checked(differences, test_share)
-    if len(values) < 2:
-        return FoldTest(
-            float(values[0]) if len(values) else None, None, None, max(len(values) - 1, 0), _ONE_FOLD
-        )
-    mean, error, degrees = _corrected(values, test_share)
+    mean, error, degrees = _corrected(differences, test_share)
     if error == 0:
         note, p_value = (IDENTICAL, 1.0) if mean == 0 else (_SAME_DIFFERENCE, None)
         return FoldTest(mean, Interval(mean, mean, "corrected-t"), p_value, degrees, note)
@@ -450,16 +420,8 @@ def bayesian_correlated_t(
         differences: (J,), one mean difference per fold, averaged over seeds.
         test_share: n_test / n_train, in queries.
         rope: differences from -rope to rope count as practically zero.
-
-    Raises:
-        ConfigError: If a difference is not finite, the test share is not positive, or rope is negative.
     """
-    values = _checked(differences, test_share)
-    if not np.isfinite(rope) or rope < 0:
-        raise ConfigError(f"rope is {rope}; it must be a finite number, 0 or more.")
-    if len(values) < 2:
-        return RopeProbabilities(None, None, None, rope, _ONE_FOLD)
-    mean, error, degrees = _corrected(values, test_share)
+    mean, error, degrees = _corrected(differences, test_share)
     if error == 0:
         left, right = float(mean < -rope), float(mean > rope)
         note = IDENTICAL if mean == 0 else _SAME_DIFFERENCE
@@ -469,17 +431,11 @@ def bayesian_correlated_t(
     return RopeProbabilities(left, max(0.0, 1 - left - right), right, rope)
 
 
-def _checked(differences: Sequence[float], test_share: float) -> NDArray[np.float64]:
-    values = np.asarray(differences, dtype=np.float64)
-    if values.ndim != 1 or not np.isfinite(values).all():
-        raise ConfigError(f"the differences must be finite numbers, one per fold; they are {values}.")
-    if not np.isfinite(test_share) or test_share <= 0:
-        raise ConfigError(f"test_share is {test_share}; it must be n_test / n_train, a number above 0.")
-    return values
-
-
-def _corrected(values: NDArray[np.float64], test_share: float) -> tuple[float, float, int]:
+def _corrected(differences: Sequence[float], test_share: float) -> tuple[float, float, int]:
     """Returns the mean over J folds, its corrected standard error, and J - 1."""
+    values = np.array(differences)
+    if len(values) < 2:
+        raise ConfigError("a test over folds needs the differences of two folds or more.")
     if values.min() == values.max():
         return float(values[0]), 0.0, len(values) - 1
     variance = (1 / len(values) + test_share) * values.var(ddof=1)
@@ -550,12 +506,7 @@ def against_itself(
         sample: sample of the same Q queries, with their shares and folds; its values are not used.
         test_share: n_test / n_train; required with several folds.
         num_halvings: maximum number of halvings; if there are more, they are drawn by `seed`.
-
-    Raises:
-        ConfigError: If there are fewer than `FEWEST_TO_HALVE` replicates, too few queries for an interval, no
-            halvings, or no test share.
     """
-    _check_aa(values, sample, test_share, num_halvings)
     judged, by_queries = [], 0
     for first, second in halvings(len(values), num_halvings, seed):
         judged.append(_inference(values[first], values[second], sample, test_share).interval(LEVEL))
@@ -624,25 +575,7 @@ def _inference(
         folds.append(independent_replicates(*of_fold, shares))
         means = tuple(half.mean(axis=0)[None] for half in of_fold)
         query_parts.append(independent_replicates(means[0], means[1], shares).parts.query)
-    if len(folds) == 1:
-        return folds[0]
-    assert test_share is not None  # checked by `_check`
-    return fold_replicates(folds, query_parts, test_share)
-
-
-def _check_aa(
-    values: ReplicateValues, sample: PairedSample, test_share: float | None, num_halvings: int
-) -> None:
-    if len(values) < FEWEST_TO_HALVE:
-        raise ConfigError(
-            f"a model has {len(values)} replicates; a comparison of halves needs at least {FEWEST_TO_HALVE}."
-        )
-    if num_halvings < 1:
-        raise ConfigError(f"the number of halvings is {num_halvings}; it must be at least 1.")
-    if reason := unknown_spread(sample):
-        raise ConfigError(f"no interval is available: {reason}.")
-    if len(sample.cells) > 1 and test_share is None:
-        raise ConfigError("with several folds, give test_share, n_test / n_train in queries.")
+    return folds[0] if len(folds) == 1 else fold_replicates(folds, query_parts, test_share or 0.0)
 
 
 # ---- Minimum detectable difference of a study, and the queries, trainings or folds needed for a given
@@ -820,10 +753,6 @@ def fewest(
     >>> fewest(lambda number: replace(design, num_queries=number), 0.04) is None
     True
     """
-    if not math.isfinite(difference) or difference == 0:
-        raise ConfigError(
-            f"the difference to detect is {difference}; give a finite number other than 0, such as 0.005."
-        )
 
     def detects(number: int) -> bool:
         return design_with(number).detectable(power, level) <= abs(difference)
@@ -839,40 +768,3 @@ def fewest(
         middle = (lacking + enough) // 2
         lacking, enough = (lacking, middle) if detects(middle) else (middle, enough)
     return enough
-
-
-def minimum_detectable_difference(
-    sd_of_differences: float, num_queries: int, power: float = POWER, level: float = LEVEL
-) -> float | None:
-    """Returns the true mean difference that the two-sided paired t test over queries detects with the power.
-
-    None with fewer than two queries. With weights or folds, pass the standard error times sqrt(Q) as the
-    standard deviation (`PairStatistics.sd_of_differences`).
-
-    >>> round(minimum_detectable_difference(0.1, 784), 4)
-    0.01
-    """
-    _check_power(sd_of_differences, power, level)
-    return None if num_queries < 2 else Design(num_queries, sd_of_differences**2).detectable(power, level)
-
-
-def queries_needed(
-    sd_of_differences: float, difference: float, power: float = POWER, level: float = LEVEL
-) -> int | None:
-    """Returns the minimum number of queries to detect `difference`; None if 10^12 are not sufficient.
-
-    >>> queries_needed(0.1, 0.01)
-    787
-    """
-    _check_power(sd_of_differences, power, level)
-    return fewest(lambda number: Design(number, sd_of_differences**2), difference, 2, power, level)
-
-
-def _check_power(sd_of_differences: float, power: float, level: float) -> None:
-    if not math.isfinite(sd_of_differences) or sd_of_differences < 0:
-        raise ConfigError(f"sd_of_differences is {sd_of_differences}; it must be a finite number, 0 or more.")
-    for name, value in (("power", power), ("level", level)):
-        if not 0 < value < 1:
-            raise ConfigError(f"{name} is {value}; it must be between 0 and 1, such as 0.8 or 0.05.")
-    if power <= level:
-        raise ConfigError(f"power is {power}, not above the level {level}; give a larger power, such as 0.8.")

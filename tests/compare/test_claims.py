@@ -33,18 +33,9 @@ from ltrbench.compare.sections import Section, Shown
 from ltrbench.compare.sections.evidence import pairs_section
 from ltrbench.compare.tables import comparisons_as_json
 from ltrbench.runs import Run
-from ltrbench.statistics import (
-    METHODS,
-    MODELS,
-    RETRAINED,
-    SCOPES,
-    design_of_folds,
-    design_of_replicates,
-    fewest,
-    independent_replicates,
-    resampling_factor,
-    shared_replicates,
-)
+from ltrbench.statistics import SCOPES, fewest, independent_replicates, resampling_factor, shared_replicates
+from ltrbench.statistics.claims import METHODS, MODELS, RETRAINED
+from ltrbench.statistics.repeated import design_of_folds, design_of_replicates
 from ltrbench.tables import Table
 
 

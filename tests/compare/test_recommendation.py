@@ -21,7 +21,8 @@ from ltrbench.compare import Comparison, Settings, compare, render
 from ltrbench.compare.advice import NextStep, Recommendation, next_step, recommend
 from ltrbench.compare.report import write_report
 from ltrbench.runs import Run, find_runs
-from ltrbench.statistics import BETTER, RETRAINED, UNDECIDED
+from ltrbench.statistics import BETTER
+from ltrbench.statistics.claims import RETRAINED, UNDECIDED
 
 
 def one_each(folder: Path, skills: dict[str, float], **settings: Any) -> Comparison:

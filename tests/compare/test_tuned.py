@@ -24,7 +24,8 @@ from ltrbench.compare.sections.runs import alike_section, search_section, settin
 from ltrbench.compare.tables import as_latex
 from ltrbench.compare.tuning import Tuning, tunings
 from ltrbench.runs import Run
-from ltrbench.statistics import METHODS, RETUNED, SCOPES, TUNED_METHODS
+from ltrbench.statistics import SCOPES
+from ltrbench.statistics.claims import METHODS, RETUNED, TUNED_METHODS
 from ltrbench.tables import Table
 
 FOLDS = (1, 2, 3)

@@ -299,13 +299,6 @@ def test_scores_that_differ_in_float64_only_are_ties_in_float32() -> None:
     assert evaluate(judgments, scores.astype(np.float32), ["mrr"]).means["mrr"] == (1 + 1 / 2) / 2
 
 
-@pytest.mark.parametrize("name", sorted(name for name, item in METRICS.items() if not item.has_gain))
-def test_a_metric_without_gains_takes_any_label(name: str) -> None:
-    if name != "err":  # whose scale ends at the highest grade
-        assert 0 <= value(name, [2000.0, 0.5, 1.0], [3.0, 1.0, 2.0]) <= 1
-    assert math.isfinite(value(name, [0.5, 0.0, 1.0], [3.0, 1.0, 2.0]))
-
-
 REFUSED: list[tuple[str, list[float], list[float], dict[str, str], list[object]]] = [
     # metric, labels, scores, settings of the convention -> what the message names
     ("ncdg@10", [0, 1], [1, 2], {}, ["'ncdg@10'", "'ndcg'", "ap, auc, cg"]),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,11 +56,6 @@ def plugin(name: str = "lab_metrics", source: str = SOURCE) -> Path:
     return path
 
 
-def means(*words: str, capsys: pytest.CaptureFixture[str]) -> Any:
-    assert main(list(words)) == 0, capsys.readouterr().err
-    return json.loads(capsys.readouterr().out)
-
-
 def test_a_plugins_metric_follows_the_conventions_gain_ties_and_no_relevant() -> None:
     plugin()
     load_plugins(["lab_metrics"], "plugins")
@@ -81,8 +75,8 @@ def test_a_plugins_metric_follows_the_conventions_gain_ties_and_no_relevant() ->
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
-        ("lab_metrisc", ["'lab_metrisc'", "'lab_metrics'", "lab_metrisc.py"]),
-        ("./lab_metrics.py", ["'./lab_metrics.py'", "such as lab_metrics;"]),
+        ("lab_metrisc", ["'lab_metrisc'", "'lab_metrics'?"]),
+        ("./lab_metrics.py", ["'./lab_metrics.py'", "'lab_metrics'?"]),
     ],
 )
 def test_a_missing_module_is_named_with_its_nearest_match(name: str, parts: list[str]) -> None:
@@ -94,10 +88,9 @@ def test_a_missing_module_is_named_with_its_nearest_match(name: str, parts: list
 @pytest.mark.parametrize(
     ("returned", "parts"),
     [
-        ("0.5", ["shape ()", "type float64", "shape (2,)"]),
         ("ranking.labels", ["shape (5,)", "shape (2,)"]),
         ("['a', 'b']", ["shape (2,)", "type <U1"]),
-        ("[0.0, float('inf')]", ["infinite", "query 2"]),
+        ("[0.0, float('inf')]", ["finite"]),
     ],
 )
 def test_a_metric_that_does_not_return_one_number_per_query_is_named(returned: str, parts: list[str]) -> None:
@@ -130,49 +123,29 @@ def files(folder: Path) -> list[str]:
     return ["data.txt", "scores.txt"]
 
 
-@pytest.mark.parametrize("verb", ["evaluate", "conventions"])
-def test_evaluate_and_conventions_compute_a_plugins_metric(
-    verb: str, files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evaluate_computes_a_plugins_metric(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     plugin()
-    words = [verb, *files, "--metrics", "top_gain,ndcg", "--json"]
-    record = means(*words, "--plugin", "lab_metrics", capsys=capsys)
-    first = record if verb == "evaluate" else record["rows"][0]
-    assert first["metrics"]["top_gain"] == evaluate(JUDGMENTS, TIED, ["top_gain"]).means["top_gain"]
-    if verb == "conventions":
-        of_library = next(row for row in record["rows"] if row["convention"] == "lightgbm")
-        reason = of_library["undefined"]["top_gain"]
-        assert all(part in reason for part in ("lightgbm", "top_gain"))
-        assert of_library["metrics"]["ndcg"] is not None
-
-
-@pytest.fixture
-def command(folder: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Returns a function that runs the command line in a new process."""
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return run_command(*words, folder=folder, check=None)
-
-    return run
+    words = ["evaluate", *files, "--metrics", "top_gain,ndcg", "--json", "--plugin", "lab_metrics"]
+    assert main(words) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["metrics"]["top_gain"] == evaluate(JUDGMENTS, TIED, ["top_gain"]).means["top_gain"]
 
 
 @pytest.mark.slow
-def test_a_sweep_uses_a_plugins_metric_wherever_a_metric_is_named_and_records_its_hash(folder: Path) -> None:
+def test_a_run_uses_a_plugins_metric_wherever_a_metric_is_named_and_records_its_hash(folder: Path) -> None:
     path = plugin()
     settings = "metrics=[top_gain@3] early_stopping.metric=top_gain@3 early_stopping.patience=3 tracking=none"
-    data = "importance=full importance.metric=top_gain@3 data.num_queries=40 params.num_trees=5"
-    words = f"plugins=[lab_metrics] model=lightgbm,single_feature -m hydra.sweep.dir=sweep {settings} {data}"
+    data = "importance.metric=top_gain@3 data.num_queries=40 params.num_trees=5"
+    words = f"plugins=[lab_metrics] model=lightgbm hydra.run.dir=run {settings} {data}"
     done = run_command(*words.split(), folder=folder, check=None)
     assert done.returncode == 0, done.stderr
+    result = read_run(Path("run")).result
+    assert result.status == FINISHED
+    assert set(result.metrics) == {"valid/top_gain@3", "test/top_gain@3"}
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    for job in ("0", "1"):
-        result = read_run(Path("sweep", job)).result
-        assert result.status == FINISHED
-        assert set(result.metrics) == {"valid/top_gain@3", "test/top_gain@3"}
-        assert result.versions["lab_metrics"] == f"sha256:{digest}"
-        assert result.config["plugins"] == ["lab_metrics"]
+    assert result.versions["lab_metrics"] == f"sha256:{digest}"
     # The plug-in is not loaded in this process: prediction does not need it.
-    ranker = LightGBMRanker.load(Path("sweep/0/model"))
+    ranker = LightGBMRanker.load(Path("run/model"))
     assert ranker.early_stopping is not None
     assert ranker.early_stopping.metric == "top_gain@3"
     with pytest.raises(ConfigError, match=naming("'top_gain@3'")):

@@ -14,40 +14,23 @@ from scipy import stats
 from ltrbench.statistics import (
     Design,
     Inference,
-    VarianceParts,
-    design_of_folds,
-    design_of_replicates,
     fewest,
     fold_replicates,
     independent_replicates,
-    minimum_detectable_difference,
-    queries_needed,
     resampling_factor,
     shared_replicates,
 )
 from ltrbench.statistics.paired import Differing
+from ltrbench.statistics.repeated import VarianceParts, design_of_folds, design_of_replicates
 
 DRAWS = 2000
 
 
 @pytest.mark.parametrize(("num_queries", "power"), [(3, 0.8), (20, 0.8), (150, 0.9), (30_000, 0.5)])
 def test_the_t_test_finds_the_detectable_difference_with_that_power(num_queries: int, power: float) -> None:
-    difference = minimum_detectable_difference(0.2, num_queries, power)
-    assert difference is not None
+    difference = Design(num_queries, 0.2**2).detectable(power)
     degrees, noncentrality = num_queries - 1, difference * num_queries**0.5 / 0.2
     assert stats.nct.sf(stats.t.ppf(0.975, degrees), degrees, noncentrality) == pytest.approx(power, abs=1e-6)
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.floats(0.01, 1), st.floats(0.001, 1))
-def test_the_queries_needed_are_the_fewest_that_detect_the_difference(sd: float, difference: float) -> None:
-    needed = queries_needed(sd, difference)
-    assert needed is not None
-    enough = minimum_detectable_difference(sd, needed)
-    assert enough is not None
-    assert enough <= difference
-    fewer = minimum_detectable_difference(sd, needed - 1)
-    assert fewer is None or fewer > difference
 
 
 # Several trainings

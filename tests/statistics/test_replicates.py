@@ -17,9 +17,7 @@ from scipy import stats
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import (
     BETTER,
-    EQUIVALENT,
     LEVEL,
-    UNDECIDED,
     WORSE,
     Inference,
     Interval,
@@ -31,6 +29,7 @@ from ltrbench.statistics import (
     resampling_factor,
     shared_replicates,
 )
+from ltrbench.statistics.claims import EQUIVALENT, UNDECIDED
 from ltrbench.statistics.paired import student_intervals
 from ltrbench.statistics.repeated import against_itself, halvings, num_distinct_halvings
 

@@ -11,7 +11,7 @@ from ltrbench.compare.cells import EvaluatedRow, pair_queries
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.groups import OF_RESAMPLES, READING, AgainstItself, row_against_itself
 from ltrbench.compare.leaderboard import between, emphasis_of, report_table, wins_cell
-from ltrbench.compare.pairs import ADJUSTMENTS, QUERIES, Pair, Power, against, decided, infer
+from ltrbench.compare.pairs import QUERIES, Pair, Power, against, decided, infer
 from ltrbench.compare.sections import (
     PAGE,
     Bullets,
@@ -330,9 +330,6 @@ def _names(shown: Shown) -> dict[str, TableCell]:
 
 # ---- Section "Pairwise claims": a matrix of all pairs, and the tests of the family.
 
-_SHORT_NAMES = {"holm": "Holm", "benjamini_hochberg": "BH"}
-_FULL_NAMES = {"holm": "Holm", "benjamini_hochberg": "Benjamini and Hochberg"}
-
 
 @section(place=20)
 def pairs_section(shown: Shown) -> Section | None:
@@ -397,20 +394,13 @@ def _against(
 
 
 def _tests(comparison: Comparison) -> Table:
-    adjusted = [
-        TableColumn(
-            f"{test}, {_SHORT_NAMES[name]}", numbers.p_value, hint=f"p, adjusted by {_FULL_NAMES[name]}."
-        )
-        for name in ADJUSTMENTS
-        for test in TESTS
-    ]
     columns = [
         TableColumn("pair", left=True),
         TableColumn(
             "difference", numbers.difference, hint="With its 95 % interval over queries, for a single pair."
         ),
         *(TableColumn(test, numbers.p_value, hint="p, unadjusted, two-sided.") for test in TESTS),
-        *adjusted,
+        *(TableColumn(f"{test}, Holm", numbers.p_value, hint="p, adjusted by Holm.") for test in TESTS),
         TableColumn("effect size", numbers.signed),
         TableColumn("better/tied/worse"),
         TableColumn("queries", numbers.count),
@@ -424,7 +414,7 @@ def _tested(pair: Pair) -> TableRow:
         TableCell(numbers.minus(pair.a, pair.b), note=statistics.note),
         TableCell(statistics.difference, note=between(statistics.interval)),
         *(statistics.p_values[test] for test in TESTS),
-        *(pair.p_adjusted[name][test] for name in ADJUSTMENTS for test in TESTS),
+        *(pair.p_adjusted["holm"][test] for test in TESTS),
         statistics.effect_size,
         wins_cell(pair),
         statistics.num_queries,
