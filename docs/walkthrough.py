@@ -27,7 +27,7 @@ from ltrbench.native.nodes import Tree
 from ltrbench.native.objectives.lambdas import lambdas
 from ltrbench.native.objectives.pairs import PairLambdas, logistic, pair_lambdas
 from ltrbench.native.objectives.pairwise import PairSettings
-from ltrbench.native.splitting import Split, SplitSettings, find_split, newton_step, reference_split
+from ltrbench.native.splitting import Split, SplitSettings, choose, newton_step, reference_split
 from ltrbench.rankers.native import NativeRanker, pairs_of
 from ltrbench.shapes import Scores
 from ltrbench.tables import Table
@@ -58,7 +58,7 @@ SETTINGS = BoostingSettings(
 )
 NAMED = (
     *(boost, evaluate, pair_lambdas, lambdas, bin_features, quantise, build_histogram),
-    *(reference_split, by_deviance, find_split, newton_step, Grower, PairSettings),
+    *(reference_split, by_deviance, choose, newton_step, Grower, PairSettings),
 )
 """Functions and classes that the text names."""
 WIDTH = 100  # columns
