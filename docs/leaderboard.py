@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 from ltrbench.statistics import SCOPES
-from ltrbench.tables import Table, figure
+from ltrbench.tables import Table, format_number
 
 ROOT = Path(__file__).resolve().parents[1]
 STUDIES = ("mq2007", "mq2008", "clueweb09")
@@ -27,7 +27,7 @@ def leaderboard() -> str:
         [
             model,
             *(_cell(rows[model]) if model in rows else "-" for rows in tables.values()),
-            figure(_number(tables[timed][model]["fit_seconds"]), ".2f"),
+            format_number(_number(tables[timed][model]["fit_seconds"]), ".2f"),
         ]
         for model in models
     ]

@@ -189,8 +189,8 @@ GOSS amplifies the gradients of the sample too much
 
 [output]
 the probabilities of worse and better are swapped
-- rows.append([row.label, difference, test.p_value, bayes.left, bayes.within, bayes.right])
-+ rows.append([row.label, difference, test.p_value, bayes.right, bayes.within, bayes.left])
+- difference, test.p_value, bayes.left, bayes.within, bayes.right]
++ difference, test.p_value, bayes.right, bayes.within, bayes.left]
 the lower end of the difference is the upper end
 - "difference_low": None if between is None else between.low
 + "difference_low": None if between is None else between.high

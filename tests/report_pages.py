@@ -19,11 +19,10 @@ DRAWS = 300
 
 
 def judged(fold: int, num_queries: int = 40) -> Judgments:
-    """Queries of five documents; the first of the first fold has a name that is markup."""
+    """Queries of five documents, whose names are markup."""
     labels = np.random.default_rng(fold).integers(0, 3, 5 * num_queries).astype(np.float64)
     labels[:5] = [2, 0, 0, 0, 1]
-    ids = [f"{fold}-{number}" for number in range(num_queries)]
-    ids[0] = HOSTILE_QUERY if fold == 1 else ids[0]
+    ids = [f"{HOSTILE_QUERY}{fold}-{number}" for number in range(num_queries)]
     return Judgments(labels=labels, query_start=np.arange(num_queries + 1) * 5, query_ids=np.array(ids))
 
 

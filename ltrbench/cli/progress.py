@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ltrbench.cli.console import SCRIPT
 from ltrbench.conf_folder import settings_in
 from ltrbench.sweep.running import FOLDER
-from ltrbench.tables import figure
+from ltrbench.tables import format_number
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -157,14 +157,14 @@ def figures(progress: Progress) -> dict[str, str]:
     parts = {
         "iteration": f"{progress.iteration}{total}",
         "metric": progress.metric,
-        "train": f"train {figure(progress.train, '.4f')}",
+        "train": f"train {format_number(progress.train, '.4f')}",
     }
     if progress.valid is not None:
-        parts["valid"] = f"valid {figure(progress.valid, '.4f')}"
+        parts["valid"] = f"valid {format_number(progress.valid, '.4f')}"
     if progress.best is not None:
-        parts["best"] = f"best {figure(progress.best, '.4f')} @{progress.best_iteration}"
+        parts["best"] = f"best {format_number(progress.best, '.4f')} @{progress.best_iteration}"
     if progress.out_of_bag is not None:
-        parts["out_of_bag"] = f"oob {figure(progress.out_of_bag, '+.4f')}"
+        parts["out_of_bag"] = f"oob {format_number(progress.out_of_bag, '+.4f')}"
     if progress.finished:
         parts["time"] = f"in {_duration(progress.seconds)}"
     elif progress.num_iterations is not None and progress.iteration > 1:

@@ -193,15 +193,6 @@ def _need(need: Need, power: Power) -> str:
     return f"{count} ({', '.join(notes)})" if notes else count
 
 
-def about_folds(comparison: Comparison) -> str:
-    """Returns the caption of the table over folds."""
-    return (
-        "Over folds (descriptive; each row for a single pair, not adjusted for their number): the corrected "
-        "resampled t test, and the probabilities of the Bayesian correlated t test that the method, trained "
-        f"on other queries, is worse, practically equal (within ±{comparison.settings.rope:g}), or better."
-    )
-
-
 # ---- Verdict: the claims of a comparison in a few sentences, each with its scope.
 
 NOT_REPEATED = "training was not repeated; nothing is claimed about the methods"

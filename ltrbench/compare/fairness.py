@@ -47,7 +47,7 @@ from ltrbench.metrics import Convention, evaluate, parse_metric
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.metrics.functions import METRICS
 from ltrbench.runs import NO_PARAMETERS, OWN, Run, RunResult, ScoredSplit
-from ltrbench.tables import assignments, figure, listed
+from ltrbench.tables import assignments, format_number, listed
 
 SHOWN_DIGITS = 12
 """Number of digits of a fingerprint that are shown; enough to distinguish two."""
@@ -470,7 +470,7 @@ def _drifts(results: Sequence[RunResult]) -> Iterator[Note]:
         if result.drift.get("drifted"):
             of_library, convention = result.drift["own"], result.drift["convention"]
             pairs = ", ".join(
-                f"{name} {figure(of_library[name], '.9f')} (ltrbench: {figure(ours, '.9f')})"
+                f"{name} {format_number(of_library[name], '.9f')} (ltrbench: {format_number(ours, '.9f')})"
                 for name, ours in result.drift["ours"].items()
             )
             yield Note(

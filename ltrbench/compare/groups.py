@@ -40,7 +40,6 @@ from ltrbench.statistics import DataSetTest, Interval, PairedSample, friedman, h
 from ltrbench.statistics.claims import FEWEST_DATA_SETS, Group, equal_means
 from ltrbench.statistics.paired import system_intervals, unknown_spread
 from ltrbench.statistics.repeated import FEWEST_TO_HALVE, SelfComparison, against_itself
-from ltrbench.tables import Table
 
 if TYPE_CHECKING:
     from ltrbench.compare.comparison import Comparison
@@ -326,30 +325,6 @@ def interactions(comparison: Comparison, sliced: Sequence[Slice]) -> list[Intera
     ]
 
 
-def interaction_sentence(baseline: str, tested: Sequence[Interaction], attribute: str) -> str:
-    """Returns a sentence on whether differences vary over the slices of an attribute; empty without tests.
-
-    Args:
-        tested: All interactions of the table, the family of the adjustment.
-    """
-    num_tests = sum(item.p_value is not None for item in tested)
-    words = [f"{item.label} {_p_in_words(item)}" for item in tested if item.attribute == attribute]
-    if not words:
-        return ""
-    adjusted = f", p adjusted by Holm over {num_tests} tests" if num_tests > 1 else ""
-    return (
-        f"Does the difference to {baseline} vary over the slices of {attribute}? Welch's test{adjusted}: "
-        f"{', '.join(words)}. Slices are a description, not a claim."
-    )
-
-
-def _p_in_words(item: Interaction) -> str:
-    if item.p_adjusted is None:
-        return f"not tested ({item.note})"
-    value = "p < 0.0001" if item.p_adjusted < 0.0001 else f"p = {item.p_adjusted:.4f}"
-    return f"{value} ({item.note})" if item.note else value
-
-
 # ---- Tests over several data sets, at least five; folds of one data set do not count.
 
 _SHOWN = 3
@@ -394,27 +369,6 @@ def across(comparisons: Sequence[Comparison]) -> Across | None:
         means=tuple(map(tuple, means.tolist())),
         test=None if reason else friedman(means),
         reason=reason,
-    )
-
-
-def across_in_words(comparison: Across | None) -> str:
-    """Returns the test over data sets with a table of average ranks, or why there is none.
-
-    Empty with a single data set.
-    """
-    if comparison is None:
-        return ""
-    test = comparison.test
-    if test is None:
-        return f"Over data sets: {comparison.reason}"
-    header = ["model", f"average rank over {test.num_data_sets} data sets"]
-    table = Table.of(header, zip(comparison.labels, test.average_ranks, strict=True), ".2f").markdown()
-    if test.chi2_p is None or test.critical_difference is None:
-        return f"Over data sets: {test.note}.\n\n{table}"
-    return (
-        f"Over data sets (methods on data sets like these, each counted once): Friedman's chi2 is "
-        f"{test.chi2:.2f}, p {test.chi2_p:.4f}. Two models differ by Nemenyi's test at 5 % if their average "
-        f"ranks differ by more than {test.critical_difference:.2f}.\n\n{table}"
     )
 
 

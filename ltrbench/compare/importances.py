@@ -28,7 +28,7 @@ from ltrbench.rankers.importance import (
     in_common,
 )
 from ltrbench.runs import FINISHED, Run, mean_importances
-from ltrbench.tables import Table, TableRow, figure
+from ltrbench.tables import Table, TableRow, format_number
 from ltrbench.untrusted import in_markdown
 
 _MOST_ROWS = 20
@@ -237,7 +237,7 @@ def importances_csv(comparisons: Mapping[str, ImportanceComparison]) -> str:
             data,
             importances.feature_names[feature],
             *(
-                figure(_value(importances, label, kind, feature), ".6g", missing="")
+                format_number(_value(importances, label, kind, feature), ".6g", missing="")
                 for label, kind in columns
             ),
         ]

@@ -1,23 +1,21 @@
 """The leaderboard of a comparison: the values of a row, and the columns that show them.
 
-Every output of the leaderboard is made here. `values_of` computes each value of a row once; table.csv,
-DataFrame and JSON contain these values. `_columns` declares each shown column once, with its cell in tables
-(terminal, Markdown, LaTeX, notebook) and in the report.
+`values_of` computes each value of a row once; table.csv, DataFrame and JSON contain these values. `_columns`
+declares each shown column once, for tables (terminal, Markdown, LaTeX, notebook) and for the report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from markupsafe import Markup
-
 from ltrbench.compare.advice import claim_with_scope
+from ltrbench.compare.views import Shown
 from ltrbench.runs import TIMES
 from ltrbench.statistics import BETTER, SCOPES, WORSE, Interval
-from ltrbench.tables import STRONG, CellValue, Table, TableCell, TableColumn, TableRow, figure, numbers
-from ltrbench.tables.numbers import Form
+from ltrbench.tables import STRONG, CellValue, Table, TableCell, TableColumn, TableRow, numbers
+from ltrbench.tables.numbers import DIFFERENCE, QUALITY, SIGNED, Form, format_number
 
 if TYPE_CHECKING:
     from ltrbench.compare.comparison import Comparison, ModelRow
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 
 MAIN_COLUMNS = 8
 """Number of columns of the table on a terminal, the first ones of `_columns`."""
-
-_QUALITY = ".4f"
 
 Cell = TableCell | CellValue
 
@@ -70,15 +66,13 @@ def in_full(comparisons: Sequence[Comparison]) -> Table:
     rows: list[dict[str, CellValue]] = []
     for comparison in comparisons:
         for row in comparison.rows:
-            claims = {metric: _declared(row, metric, comparison) for metric in declared}
+            pairs = {metric: comparison.claim(row.label, metric) for metric in comparison.declared}
+            claims = {metric: claim_with_scope(pair) for metric, pair in pairs.items() if pair is not None}
             rows.append(
                 {"data": comparison.data, "model": row.label}
                 | {metric: row.metrics.get(metric) for metric in metrics}
                 | values_of(comparison, row)
-                | {
-                    f"claim in {name}": None if pair is None else claim_with_scope(pair)
-                    for name, pair in claims.items()
-                }
+                | {f"claim in {name}": claims.get(name) for name in declared}
                 | {f"{kind}_seconds": row.seconds.get(kind) for kind in seconds}
             )
     return Table.of(list(rows[0]), [list(row.values()) for row in rows])
@@ -90,242 +84,163 @@ class Column:
 
     Attributes:
         term: The entry of the glossary that explains the column.
-        form: Format of its numbers in tables; None if it is in the report only.
-        cell: Returns the cell of a row in tables.
-        optional: Whether the column is left out of tables if no row has a value.
+        cell: Returns the cell of a row.
+        in_tables, in_report: Outputs with the column: terminal, Markdown, LaTeX and notebook, or the report.
+        optional: Whether the column is left out if no row has a value.
         is_cost: Whether the column is a time, a size or memory.
-        report: The column in the report; None if it is not in the table of the report.
-        report_cell: Returns the cell of a row in the report.
     """
 
     term: str
-    header: str
-    form: Form | None = ""
-    cell: Callable[[ModelRow], Cell] = lambda row: None
+    column: TableColumn
+    cell: Callable[[ModelRow], Cell]
+    in_tables: bool = True
+    in_report: bool = False
     optional: bool = False
     is_cost: bool = False
-    report: TableColumn | None = None
-    report_cell: Callable[[ModelRow], Cell] = lambda row: None
 
 
-def main_table(comparison: Comparison, columns: Sequence[Column], caption: str) -> Table:
-    """Returns one row per model; the mean of a row that is claimed to be better than all others is strong."""
-    rows: list[TableRow] = [[row.label, *(item.cell(row) for item in columns)] for row in comparison.rows]
-    shown = [TableColumn(item.header, item.form or "") for item in columns]
-    return Table([TableColumn("model", left=True), *shown], rows, caption)
-
-
-def report_table(
-    comparison: Comparison, rows: Sequence[ModelRow], names: Mapping[str, TableCell], caption: str
+def leaderboard(
+    shown: Shown, rows: Sequence[ModelRow], columns: Sequence[Column], caption: str = ""
 ) -> Table:
-    """Returns the table of the report.
-
-    Args:
-        names: Label of a row -> its first cell.
-    """
-    columns = [(item.report, item.report_cell) for item in _columns(comparison, rows) if item.report]
-    cells: list[TableRow] = [[names[row.label], *(cell(row) for _, cell in columns)] for row in rows]
-    return Table([TableColumn("model", left=True), *(column for column, _ in columns)], cells, caption)
-
-
-def shown_columns(comparison: Comparison) -> list[Column]:
-    """Returns the columns of tables after the name of the model, the most important ones first."""
-    return [
-        item
-        for item in _columns(comparison, comparison.rows)
-        if item.form is not None
-        and (not item.optional or any(item.cell(row) is not None for row in comparison.rows))
+    """Returns one row per model; the mean of a row that is claimed to be better than all others is strong."""
+    comparison = shown.comparison
+    tags = {row.label: ["baseline"] * (row.label == comparison.baseline) for row in rows}
+    if comparison.best in tags:
+        tags[comparison.best].append("highest")
+    cells: list[TableRow] = [
+        [shown.cell_of(row.label, ", ".join(tags[row.label])), *(item.cell(row) for item in columns)]
+        for row in rows
     ]
+    return Table([TableColumn("model", left=True), *(item.column for item in columns)], cells, caption)
+
+
+def columns_of_report(comparison: Comparison) -> list[Column]:
+    return [item for item in _columns(comparison) if item.in_report]
+
+
+def columns_of_tables(comparison: Comparison) -> list[Column]:
+    """Returns the columns of tables after the name of the model, the most important ones first."""
+    return [item for item in _columns(comparison) if item.in_tables]
 
 
 def column_terms(comparison: Comparison) -> list[str]:
     """Returns the term of each column of the table, once each."""
-    return list(dict.fromkeys(["model", *(item.term for item in shown_columns(comparison))]))
+    return list(dict.fromkeys(["model", *(item.term for item in columns_of_tables(comparison))]))
 
 
-def _columns(comparison: Comparison, rows: Sequence[ModelRow]) -> list[Column]:
-    """Returns all columns but the first; `rows` of the report determine the scale of its drawings."""
+def _columns(comparison: Comparison) -> list[Column]:
+    """Returns all columns but the first, without optional ones that no row has."""
     first, *others = comparison.rows[0].metrics
     declared = [name for name in others if name in comparison.declared]
     values = {row.label: values_of(comparison, row) for row in comparison.rows}
-    reach = _reach(rows)
+    scopes = {row.to_baseline.scope for row in comparison.rows if row.to_baseline is not None}
+    scope = f" ({SCOPES[scopes.pop()]})" if len(scopes) == 1 else ""
+    largest = _largest_end(comparison.rows)
 
     def value(name: str) -> Callable[[ModelRow], CellValue]:
         return lambda row: values[row.label][name]
 
-    def metric(name: str) -> Column:
-        return Column("metric", name, _QUALITY, lambda row: _mean(row, name, comparison))
+    def of_pair(cell: Callable[[Pair], Cell]) -> Callable[[ModelRow], Cell]:
+        return lambda row: None if row.to_baseline is None else cell(row.to_baseline)
 
-    def metric_in_report(name: str, hint: str = "") -> Column:
-        column = TableColumn(name, numbers.quality, hint=hint)
-        note = _interval if name == first else _claimed
-        return Column(
-            *("metric", name, None),
-            report=column,
-            report_cell=lambda row: _strong(row, name, comparison, note=note(row, name, comparison)),
-        )
+    def metric(name: str) -> Column:
+        column = TableColumn(name, QUALITY, hint=_MEAN * (name == first), with_notes=name != first)
+        return Column("metric", column, lambda row: _mean(row, name, comparison), in_report=True)
 
     def cost(term: str, form: Form, cell: Callable[[ModelRow], Cell], optional: bool = True) -> Column:
-        return Column(term, term, form, cell, optional, is_cost=True)
+        return Column(term, TableColumn(term, form), cell, optional=optional, is_cost=True)
 
     def seconds(kind: str, form: Form, optional: bool = False) -> Column:
         return cost(f"{TIMES[kind]} s", form, lambda row: row.seconds.get(kind), optional)
 
-    to_baseline = f"difference to {comparison.baseline}"
-    scopes = {row.to_baseline.scope for row in comparison.rows if row.to_baseline is not None}
-    scope = f" ({SCOPES[scopes.pop()]})" if len(scopes) == 1 else ""
+    difference = TableColumn(
+        f"difference to {comparison.baseline} [95 % interval]", DIFFERENCE, with_notes=True, hint=_INTERVAL
+    )
+    interval = TableColumn("interval", left=True, hint=_BAR, sortable=False)
+    claim = TableColumn(f"claim{scope}", left=True, hint=_CLAIM, with_notes=True)
+    detectable = TableColumn("detectable", QUALITY, hint=_POWER)
+    wins = TableColumn("better/tied/worse", hint=_WINS)
+    effect = TableColumn("effect size", SIGNED, hint=_EFFECT)
     paired = [
-        Column(
-            "difference",
-            f"{to_baseline} [95 % interval]",
-            cell=lambda row: _difference(row, comparison),
-            report=TableColumn(to_baseline, numbers.difference, hint="With its simultaneous 95 % interval."),
-            report_cell=lambda row: _of_pair(row, _difference_cell),
-        ),
-        Column(
-            "difference",
-            "interval",
-            None,
-            report=TableColumn("interval", left=True, hint=_DRAWN, sortable=False),
-            report_cell=lambda row: _of_pair(row, lambda pair: _drawing(pair, reach)),
-        ),
-        Column(
-            "claim",
-            f"claim{scope}",
-            cell=value("claim") if scope else lambda row: _of_pair(row, claim_with_scope),
-            report=TableColumn("claim", left=True, hint=_CLAIM),
-            report_cell=lambda row: _of_pair(row, _claim_cell),
-        ),
-        Column(
-            "minimum detectable difference",
-            "detectable",
-            _QUALITY,
-            value("detectable"),
-            report=TableColumn("detectable", numbers.quality, hint=_POWER),
-            report_cell=value("detectable"),
-        ),
+        Column("difference", difference, lambda row: _difference(row, comparison), in_report=True),
+        Column("difference", interval, of_pair(lambda pair: _bar(pair, largest)), False, in_report=True),
+        Column("claim", claim, of_pair(lambda pair: _claim(pair, not scope)), in_report=True),
+        Column("minimum detectable difference", detectable, value("detectable"), in_report=True),
         *map(metric, declared),
-        Column("note", "note", cell=value("note"), optional=True),
+        Column("note", TableColumn("note", left=True), value("note"), in_report=True, optional=True),
     ]
-    in_report = [
-        Column(
-            "better, tied, worse",
-            "better/tied/worse",
-            cell=lambda row: _of_pair(row, _wins),
-            optional=True,
-            report=TableColumn("better/tied/worse", hint=_WINS),
-            report_cell=lambda row: _of_pair(row, wins_cell),
-        ),
-        Column(
-            "effect size",
-            "effect size",
-            None,
-            report=TableColumn("effect size", numbers.signed, hint=_EFFECT),
-            report_cell=value("effect_size"),
-        ),
-    ]
+    counted = Column("better, tied, worse", wins, of_pair(wins_cell), in_report=True, optional=True)
     several = len(comparison.rows) > 1
-    return [
+    columns = [
         metric(first),
-        metric_in_report(first, _MEAN),
         *(paired if several else []),
         seconds("fit", ".2f"),
         seconds("predict", ".3f"),
         cost("trees", ".0f", value("trees")),
         *(metric(name) for name in others if name not in declared),
-        *(in_report if several else []),
-        *map(metric_in_report, others),
-        Column("trainings", "trainings", cell=value("trainings")),
+        *([counted, Column("effect size", effect, value("effect_size"), False, True)] if several else []),
+        Column("trainings", TableColumn("trainings"), value("trainings")),
         seconds("monitor", ".2f"),
         seconds("fit_clean", ".2f", optional=True),
         cost("memory MB", ".0f", value("peak_memory_mb")),
     ]
+    return [
+        item
+        for item in columns
+        if not item.optional or any(item.cell(row) is not None for row in comparison.rows)
+    ]
 
 
 _MEAN = "Mean over test queries; in brackets its 95 % interval over queries, not simultaneous."
-_DRAWN = "Drawing of the difference and its interval; the line marks a difference of 0."
+_INTERVAL = "With its simultaneous 95 % interval."
+_BAR = "Drawing of the difference and its interval; the line marks a difference of 0."
 _WINS = "Number of queries on which the model is better than, tied with, and worse than the baseline."
 _CLAIM = "The claim that follows from the interval, and its scope."
 _POWER = "True difference that would be claimed with a probability of 80 %."
 _EFFECT = "Mean divided by standard deviation of the differences by query."
 
 
-def _of_pair(row: ModelRow, cell: Callable[[Pair], Cell]) -> Cell:
-    return None if row.to_baseline is None else cell(row.to_baseline)
-
-
-def _declared(row: ModelRow, metric: str, comparison: Comparison) -> Pair | None:
-    """Returns the pair of a further metric that carries claims."""
-    return comparison.claim(row.label, metric) if metric in comparison.declared else None
-
-
-def _strong(
-    row: ModelRow, metric: str, comparison: Comparison, text: str | None = None, note: str = ""
-) -> TableCell:
-    """Returns the mean, strong if the row is claimed to be better than every other row."""
-    is_strong = metric == comparison.metric and comparison.beats_all(row.label)
-    return TableCell(row.metrics[metric], text, note, STRONG if is_strong else "")
-
-
 def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
-    """Returns the mean; for a further metric that carries claims also the difference and the claim."""
-    pair = _declared(row, metric, comparison)
+    """Returns the mean, strong if the row is claimed to be better than every other row.
+
+    The note has the interval of the primary metric, and the claim in another metric of the family.
+    """
+    mean = row.metrics[metric]
+    if metric == comparison.metric:
+        emphasis = STRONG if comparison.beats_all(row.label) else ""
+        return TableCell(mean, note=between(row.interval, QUALITY), emphasis=emphasis)
+    pair = comparison.claim(row.label, metric) if metric in comparison.declared else None
     if pair is None:
-        return _strong(row, metric, comparison)
-    difference = with_interval(pair.difference, pair.interval)
-    text = f"{figure(row.metrics[metric], _QUALITY)}, {difference} {claim_with_scope(pair)}"
-    return _strong(row, metric, comparison, text)
+        return TableCell(mean)
+    difference = format_number(pair.difference, DIFFERENCE)
+    note = " ".join(filter(None, [difference, between(pair.interval), claim_with_scope(pair)]))
+    return TableCell(mean, note=note)
 
 
-def _interval(row: ModelRow, metric: str, comparison: Comparison) -> str:
-    return between(row.interval, numbers.quality)
-
-
-def _claimed(row: ModelRow, metric: str, comparison: Comparison) -> str:
-    """Returns difference and claim of a further metric that carries claims."""
-    pair = _declared(row, metric, comparison)
+def _difference(row: ModelRow, comparison: Comparison) -> TableCell:
+    pair = row.to_baseline
     if pair is None:
-        return ""
-    difference = f"{numbers.difference(pair.difference)} {between(pair.interval)}".rstrip()
-    return f"{difference} {claim_with_scope(pair)}"
+        return TableCell(text="baseline" if row.label == comparison.baseline else "not paired")
+    return difference_cell(pair)
 
 
-def _difference(row: ModelRow, comparison: Comparison) -> str:
-    if row.label == comparison.baseline:
-        return "baseline"
-    if row.to_baseline is None:
-        return "not paired"
-    return with_interval(row.to_baseline.difference, row.to_baseline.interval)
-
-
-def _difference_cell(pair: Pair) -> TableCell:
+def difference_cell(pair: Pair) -> TableCell:
+    """Returns the difference with its interval, emphasised as its claim."""
     return TableCell(pair.difference, note=between(pair.interval), emphasis=emphasis_of(pair))
 
 
-def _claim_cell(pair: Pair) -> TableCell:
-    note = "; ".join(filter(None, (SCOPES[pair.scope], pair.reason or pair.statistics.note)))
-    return TableCell(pair.claim, note=note)
-
-
-def _wins(pair: Pair) -> str:
-    """Returns the numbers of queries on which the row is better, tied and worse."""
-    statistics = pair.statistics
-    return f"{statistics.wins}/{statistics.ties}/{statistics.losses}"
+def _claim(pair: Pair, with_scope: bool) -> TableCell:
+    return TableCell(pair.claim, note=f"({SCOPES[pair.scope]})" if with_scope else "")
 
 
 def wins_cell(pair: Pair) -> TableCell:
+    """Returns the numbers of queries on which the row is better, tied and worse."""
     statistics = pair.statistics
-    counts = " / ".join(map(numbers.count, (statistics.wins, statistics.ties, statistics.losses)))
-    return TableCell(statistics.wins - statistics.losses, counts)
+    text = f"{statistics.wins}/{statistics.ties}/{statistics.losses}"
+    return TableCell(statistics.wins - statistics.losses, text)
 
 
-def with_interval(difference: float | None, ends: Interval | None) -> str:
-    # z: no minus sign on values that round to 0.
-    text = figure(difference, "+z.4f")
-    return text if ends is None else f"{text} {between(ends, '+.4f')}"
-
-
-def between(interval: Interval | None, form: Form = numbers.difference) -> str:
+def between(interval: Interval | None, form: Form = DIFFERENCE) -> str:
     """Returns an interval in brackets; empty for None."""
     return "" if interval is None else numbers.interval(interval.low, interval.high, form)
 
@@ -335,32 +250,19 @@ def emphasis_of(pair: Pair) -> str:
     return pair.claim if pair.claim in (BETTER, WORSE) else ""
 
 
-_WIDTH, _HEIGHT, _MARGIN = 100, 16, 6  # size of a drawn interval in pixels
+def _ends(pair: Pair) -> tuple[float, float]:
+    middle = pair.difference or 0.0
+    return (middle, middle) if pair.interval is None else (pair.interval.low, pair.interval.high)
 
 
-def _reach(rows: Sequence[ModelRow]) -> float:
+def _largest_end(rows: Sequence[ModelRow]) -> float:
     """Returns the largest distance of an interval from 0, so that all are drawn on one scale."""
     pairs = [row.to_baseline for row in rows if row.to_baseline is not None]
-    ends = [abs(pair.difference or 0.0) for pair in pairs]
-    ends += [abs(end) for pair in pairs for end in _ends_of(pair)]
-    return max(ends, default=0.0) or 1.0
+    return max((abs(end) for pair in pairs for end in _ends(pair)), default=0.0) or 1.0
 
 
-def _ends_of(pair: Pair) -> tuple[float, ...]:
-    return () if pair.interval is None else (pair.interval.low, pair.interval.high)
-
-
-def _drawing(pair: Pair, reach: float) -> TableCell:
-    """Draws a point with its interval as a bar, and a line at 0."""
-    difference, interval = pair.difference, pair.interval
-    if difference is None:
+def _bar(pair: Pair, largest: float) -> TableCell:
+    if pair.difference is None:
         return TableCell(text="")
-    half = _WIDTH / 2
-    low, high = (difference, difference) if interval is None else (interval.low, interval.high)
-    left, right, x = (f"{half + end / reach * (half - _MARGIN):.1f}" for end in (low, high, difference))
-    drawing = Markup(
-        '<svg class="interval" viewBox="0 0 {w} {h}" width="{w}" height="{h}" aria-hidden="true">'
-        '<path class="zero" d="M{zero} 0V{h}"/><path class="bar" d="M{low} {m}H{high}"/>'
-        '<circle cx="{x}" cy="{m}" r="3.5"/></svg>'
-    ).format(w=_WIDTH, h=_HEIGHT, m=_HEIGHT // 2, zero=half, low=left, high=right, x=x)
-    return TableCell(text="", drawing=drawing)
+    low, high = _ends(pair)
+    return TableCell(text="", bar=(low / largest, pair.difference / largest, high / largest))

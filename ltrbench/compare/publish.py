@@ -17,32 +17,37 @@ None of the files holds documents of the data: no features, labels or document i
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import shlex
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
 from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.grouping import DATA_SPLITS, DataCell, replicate_of
-from ltrbench.compare.groups import Slice, across, across_in_words
+from ltrbench.compare.groups import Slice, across
 from ltrbench.compare.importances import compare_importances, importances_csv, importances_markdown
 from ltrbench.compare.report import write_report
-from ltrbench.compare.sections import series_of, without_yardsticks
-from ltrbench.compare.tables import as_csv, as_latex, comparisons_as_json, render, terms_of
+from ltrbench.compare.tables import (
+    as_csv,
+    as_latex,
+    comparisons_as_json,
+    render,
+    terms_of,
+    text_over_data_sets,
+)
 from ltrbench.compare.tuning import search_pictures, tunings
+from ltrbench.compare.views import Shown
 from ltrbench.errors import ResultError
 from ltrbench.glossary import GLOSSARY_FILE, extract
 from ltrbench.plots import draw_series, write_figures
 from ltrbench.runs import Run
 from ltrbench.runs.record import of_job
-from ltrbench.tables import Table, TableRow, figure, listed
+from ltrbench.tables import Table, TableRow, format_number, listed
 from ltrbench.untrusted import in_markdown, read_bytes, read_json, validation_error
 
 RECORD_FILE = "comparison.json"
@@ -56,9 +61,9 @@ Slices = Mapping[str, Sequence[Slice]]
 def publish(
     comparisons: Sequence[Comparison], folder: Path, slices: Slices | None = None, command: str = ""
 ) -> None:
-    """Writes all files of the comparisons into a folder, or none of them.
+    """Writes the files of the comparisons into a folder; other files in the folder stay.
 
-    They are written to a temporary folder and then moved. Other files in the folder stay.
+    comparison.json is written last, so that a folder without it is incomplete.
 
     Args:
         folder: Created if it does not exist.
@@ -68,19 +73,11 @@ def publish(
         ResultError: The files cannot be written, for example on a full disk.
     """
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        # On the same disk; in the folder itself if its parent may be read-only.
-        parent = folder if folder.is_dir() else folder.parent
-        with tempfile.TemporaryDirectory(dir=parent, prefix=".partial-") as partial:
-            # A temporary folder is private; this one has the usual permissions.
-            staging = Path(partial, folder.resolve().name)
-            staging.mkdir()
-            _write(comparisons, staging, slices or {}, command)
-            _move(staging, folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / RECORD_FILE).unlink(missing_ok=True)
+        _write(comparisons, folder, slices or {}, command)
+        (folder / RECORD_FILE).write_text(_record(comparisons, slices or {}))
     except OSError as error:
-        # The verb creates the folder before it reads the runs.
-        with contextlib.suppress(OSError):
-            folder.rmdir()
         raise ResultError(
             f"{folder} cannot be written: {error.strerror or error}. Free some space, or choose another "
             "folder: `python -m ltrbench compare DIR --output FOLDER` writes the comparison of runs in DIR."
@@ -99,19 +96,6 @@ def _record(comparisons: Sequence[Comparison], slices: Slices) -> str:
     return f"{json.dumps(comparisons_as_json(comparisons, slices), indent=2, allow_nan=False)}\n"
 
 
-def _move(staging: Path, folder: Path) -> None:
-    if not folder.is_dir():
-        staging.rename(folder)
-        return
-    # The record last, because it shows that all files are there.
-    for path in sorted(staging.rglob("*"), key=lambda path: (path.name == RECORD_FILE, path)):
-        target = folder / path.relative_to(staging)
-        if path.is_dir():
-            target.mkdir(exist_ok=True)
-        else:
-            path.replace(target)
-
-
 def as_markdown(
     comparisons: Sequence[Comparison], title: str, slices: Slices, glossary_file: str | None = None
 ) -> str:
@@ -122,8 +106,8 @@ def as_markdown(
         for item in comparisons
     ]
     tables = "\n".join(f"## {text}" for text in rendered)
-    words = across_in_words(across(comparisons))
-    parts = [f"# {in_markdown(title)}", tables.rstrip(), words, in_markdown(_made_by(runs))]
+    over = text_over_data_sets(comparisons, None)
+    parts = [f"# {in_markdown(title)}", tables.rstrip(), over, in_markdown(_made_by(runs))]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -134,14 +118,13 @@ def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, comm
     (folder / GLOSSARY_FILE).write_text(extract(terms), encoding="utf-8")
     (folder / "table.tex").write_text("\n".join(map(as_latex, comparisons)))
     (folder / "table.csv").write_text(as_csv(comparisons))
-    (folder / RECORD_FILE).write_text(_record(comparisons, slices))
     (folder / "environment.json").write_text(json.dumps(_environment(comparisons), indent=2) + "\n")
     (folder / "per_query.csv").write_text(_per_query(comparisons).csv())
     _write_importances(comparisons, folder)
     for comparison in comparisons:
         pictures = folder if len(comparisons) == 1 else folder / _folder_name(comparison.data)
         pictures.mkdir(exist_ok=True)
-        draw_series(without_yardsticks(series_of(comparison)), comparison.metric, pictures)
+        draw_series(Shown(comparison).series, comparison.metric, pictures)
         write_figures(pictures, search_pictures(tunings(comparison)))
     write_report(comparisons, folder / "report.html", slices, over, command)
 
@@ -231,7 +214,12 @@ def _per_query(comparisons: Sequence[Comparison]) -> Table:
                     key = (comparison.data, item.cell, query_id)
                     values.setdefault(key, {})[_column(row, item.run)] = value
     rows: list[TableRow] = [
-        [data, cell.fold, query_id, *(figure(by_column.get(name), ".6f", missing="") for name in columns)]
+        [
+            data,
+            cell.fold,
+            query_id,
+            *(format_number(by_column.get(name), ".6f", missing="") for name in columns),
+        ]
         for (data, cell, query_id), by_column in values.items()
     ]
     header = ["data", "fold", "query_id", *(f"{name} {comparisons[0].metric}" for name in columns)]
@@ -299,37 +287,40 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
     """
     before, after = _read(committed), _read(rerun)
     reason = _why_not_exact(before, after)
-    pairs = list(_figures(before, after))
-    loose = _not_repeatable(before) | _not_repeatable(after)
-    differences = [
-        f"{command}: {name}: committed {_shown(old)}, rerun {_shown(new)}"
-        for command, name, old, new in pairs
-        if _distance(old, new)
-        > (TOLERANCE_NOT_REPEATABLE if command in loose else TOLERANCE if reason else 0.0)
-    ]
-    missing = set(_commands(before)) ^ set(_commands(after))
-    differences += [f"{command}: only in one of the two" for command in sorted(missing)]
+    old_runs, new_runs = _runs_by_command(before), _runs_by_command(after)
+    loose = {
+        command
+        for runs in (old_runs, new_runs)
+        for command, run in runs.items()
+        if not run.get("deterministic", True)
+    }
+    differences, distances = [], []
+    for command in old_runs.keys() & new_runs.keys():
+        allowed = TOLERANCE_NOT_REPEATABLE if command in loose else TOLERANCE if reason else 0.0
+        for name, old in old_runs[command]["metrics"].items():
+            new = new_runs[command]["metrics"].get(name)
+            distances.append(_distance(old, new))
+            if distances[-1] > allowed:
+                differences.append(f"{command}: {name}: committed {_shown(old)}, rerun {_shown(new)}")
+    missing = old_runs.keys() ^ new_runs.keys()
+    differences = sorted(differences) + [f"{command}: only in one of the two" for command in sorted(missing)]
     per_query = [read_bytes(folder / PER_QUERY_TABLE, _REMEDY) for folder in (committed, rerun)]
-    bytes_differ = per_query[0] != per_query[1]
-    if not reason and not loose and bytes_differ:
+    if not reason and not loose and per_query[0] != per_query[1]:
         differences.append(f"{PER_QUERY_TABLE}: the values of some queries differ")
     return Reproduction(
         exact=not reason,
         reason=reason or "same machine type and versions",
-        num_figures=len(pairs),
-        largest=max((_distance(old, new) for *_, old, new in pairs), default=0.0),
+        num_figures=len(distances),
+        largest=max(distances, default=0.0),
         differences=tuple(differences),
         num_not_repeatable=len(loose),
     )
 
 
-class _PerhapsDeterministic(TypedDict, total=False):
-    deterministic: bool
-
-
-class _RunRecord(_PerhapsDeterministic):
+class _RunRecord(TypedDict):
     command: str | None
     metrics: Mapping[str, float | None]
+    deterministic: NotRequired[bool]
 
 
 class _EnvironmentRecord(TypedDict):
@@ -362,33 +353,16 @@ def _why_not_exact(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     return ""
 
 
-def _not_repeatable(content: Mapping[str, Any]) -> set[str]:
-    """Returns the commands of the runs whose fits are not repeatable."""
+def _runs_by_command(content: Mapping[str, Any]) -> dict[str, _RunRecord]:
+    """Returns command -> run, without the settings that cannot change a metric, such as the executor.
+
+    Runs made from Python have no command to match them by.
+    """
     return {
-        _settings(run["command"])
+        shlex.join(of_job(shlex.split(run["command"]))): run
         for run in content["runs"]
-        if run["command"] is not None and not run.get("deterministic", True)
+        if run["command"] is not None
     }
-
-
-def _figures(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
-    """Yields (command, metric, committed value, value of the rerun) for the common runs."""
-    rerun = _commands(after)
-    for command, metrics in _commands(before).items():
-        for name, old in metrics.items() if command in rerun else ():
-            yield command, name, old, rerun[command].get(name)
-
-
-def _commands(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    # Runs made from Python have no command to match them by.
-    return {
-        _settings(run["command"]): run["metrics"] for run in content["runs"] if run["command"] is not None
-    }
-
-
-def _settings(command: str) -> str:
-    """Returns a command without the settings that cannot change a figure, such as its executor."""
-    return shlex.join(of_job(shlex.split(command)))
 
 
 def _distance(old: float | None, new: float | None) -> float:
@@ -397,5 +371,5 @@ def _distance(old: float | None, new: float | None) -> float:
     return abs(old - new)
 
 
-def _shown(figure: float | None) -> str:
-    return "no value" if figure is None else repr(figure)
+def _shown(value: float | None) -> str:
+    return "no value" if value is None else repr(value)

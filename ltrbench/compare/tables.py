@@ -11,7 +11,6 @@ from ltrbench.compare.advice import (
     NextStep,
     Recommendation,
     about_claims,
-    about_folds,
     about_intervals,
     about_training,
     about_tuning,
@@ -25,25 +24,23 @@ from ltrbench.compare.advice import (
     verdict,
 )
 from ltrbench.compare.cells import EvaluatedRun, SearchTotals, search_totals
-from ltrbench.compare.grouping import Note, by_group, cells_in_words
-from ltrbench.compare.groups import Across, Slice, across, across_in_words, interaction_sentence, interactions
+from ltrbench.compare.grouping import Note, by_group
+from ltrbench.compare.groups import Across, Slice, across, interactions
 from ltrbench.compare.leaderboard import (
     MAIN_COLUMNS,
-    Column,
     column_terms,
+    columns_of_tables,
     in_full,
-    main_table,
-    shown_columns,
+    leaderboard,
     values_of,
-    with_interval,
 )
-from ltrbench.errors import ConfigError, DataError
+from ltrbench.compare.sections import OF_TEXT
+from ltrbench.compare.sections.claims import data_sets_chapter
+from ltrbench.compare.views import Shown, section_text
 from ltrbench.glossary import anchor
-from ltrbench.metrics import Convention, preset
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.statistics import Inference, Interval
-from ltrbench.tables import Table, TableColumn, TableRow, paragraph
-from ltrbench.tables.numbers import Form
+from ltrbench.tables import paragraph
 from ltrbench.untrusted import visible
 
 if TYPE_CHECKING:
@@ -51,7 +48,6 @@ if TYPE_CHECKING:
 
     from ltrbench.compare.comparison import Comparison, ModelRow
     from ltrbench.compare.pairs import OverFolds, Pair
-    from ltrbench.data.sources import Published
 
 # ---- A comparison as one JSON object: the output of --json and the content of comparison.json; null for
 # NaN.
@@ -233,63 +229,6 @@ def _fields(
     return None if item is None else asdict(item)
 
 
-# ---- Published values of a data set, beside the rows of a comparison if their convention is known.
-
-
-def published_table(comparison: Comparison, published: Published, form: Form) -> Table:
-    """Returns a table of the published values.
-
-    If they have a convention, the rows of the comparison follow, evaluated under it and not under the
-    convention of the comparison.
-
-    Args:
-        form: format of the values.
-    """
-    metrics = list(dict.fromkeys(name for values in published.figures.values() for name in values))
-    figures = [(model, [values.get(name) for name in metrics]) for model, values in published.figures.items()]
-    columns = [TableColumn(name, form) for name in metrics]
-    first = TableColumn("published", left=True)
-    if published.convention is None:
-        rows: list[TableRow] = [[model, *values] for model, values in figures]
-        return Table([first, *columns], rows, "Published values", "compact")
-    convention = preset(published.convention)
-    rows = [["published", model, *values] for model, values in figures]
-    rows += [
-        [f"here, {_test_sets(row)}", row.label, *_means(row, metrics, convention)] for row in comparison.rows
-    ]
-    origin = TableColumn("origin", left=True)
-    model = TableColumn("model", left=True)
-    caption = f"Published values, and this comparison under the convention {convention.name}"
-    return Table([origin, model, *columns], rows, caption, "compact")
-
-
-def about_published(published: Published) -> str:
-    """Returns the source of the published values, and how the rows of the comparison are evaluated."""
-    source = published.source.strip()
-    if published.convention is None:
-        return source
-    return (
-        f"{source} The rows of this comparison are evaluated under the same convention, "
-        f"{published.convention}."
-    )
-
-
-def _test_sets(row: ModelRow) -> str:
-    return cells_in_words(sorted(row.group.cells, key=lambda cell: cell.fold or 0))
-
-
-def _means(row: ModelRow, metrics: Sequence[str], convention: Convention) -> list[float | None]:
-    return [_published_mean(row, metric, convention) for metric in metrics]
-
-
-def _published_mean(row: ModelRow, metric: str, convention: Convention) -> float | None:
-    """Returns a mean; None if the metric is unknown, or the convention does not define it on these data."""
-    try:
-        return row.group.under(convention, [metric]).mean(metric)
-    except (ConfigError, DataError):
-        return None
-
-
 def render(
     comparison: Comparison,
     width: int | None = None,
@@ -307,24 +246,23 @@ def render(
         most_columns: Number of columns of the main table; None for all of them.
         shown_notes: Notes that another table has shown.
     """
+    shown = Shown(comparison, slices)
+    columns = columns_of_tables(comparison)
+    main = columns[: None if most_columns is None else most_columns - 1]
     first, *rest = [paragraph(text, width) for text in (*answer(comparison), "")]
     parts = [paragraph(_title(comparison), width), first, *as_paragraphs(comparison, width), *rest]
-    parts += [
-        main_table(comparison, _main_columns(comparison, most_columns), _title(comparison)).markdown(width)
-    ]
+    parts.append(leaderboard(shown, comparison.rows, main).markdown(width))
     notes = [note for note in all_notes(comparison) if note not in shown_notes]
     parts += _grouped_notes(notes, width, glossary_file)
-    if any(row.to_baseline is not None and row.to_baseline.over_folds is not None for row in comparison.rows):
-        parts += [paragraph(about_folds(comparison), width), _fold_table(comparison).markdown(width)]
-    tested = interactions(comparison, slices)
-    for attribute, slices_of_attribute in _by_attribute(slices).items():
-        parts.append(_slice_table(slices_of_attribute).markdown(width))
-        sentence = interaction_sentence(comparison.baseline, tested, attribute)
-        parts += [paragraph(sentence, width)] if sentence else []
-    if comparison.published is not None:
-        parts.append(paragraph(about_published(comparison.published), width))
-        parts.append(published_table(comparison, comparison.published, ".4f").markdown(width))
-    parts += _about_columns(comparison, width, glossary_file, most_columns)
+    sections = (make(shown) for make in OF_TEXT)
+    parts += [section_text(section, width) for section in sections if section is not None]
+    if glossary_file is not None:
+        links = [_linked(term, glossary_file) for term in column_terms(comparison)]
+        parts.append(f"Columns: {', '.join(links)}.")
+    else:
+        more = len(columns) - len(main)
+        parts.append(f"{more} more columns: python -m ltrbench compare DIR --columns all" if more else "")
+        parts.append("Meaning of a column or term: python -m ltrbench glossary TERM")
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -341,7 +279,16 @@ def render_all(
         of_data = (slices or {}).get(comparison.data, ())
         parts.append(render(comparison, width, of_data, None, most_columns, shown).rstrip())
         shown |= {*all_notes(comparison)}
-    return "\n\n".join([*parts, *filter(None, [across_in_words(across(comparisons))])])
+    return "\n\n".join(filter(None, [*parts, text_over_data_sets(comparisons, width)]))
+
+
+def text_over_data_sets(comparisons: Sequence[Comparison], width: int | None) -> str:
+    """Returns means and tests over data sets; empty with a single data set."""
+    over = across(comparisons)
+    if over is None:
+        return ""
+    chapter = data_sets_chapter(over, comparisons[0].metric)
+    return "\n\n".join(section_text(section, width) for section in chapter.sections)
 
 
 def answer(comparison: Comparison) -> list[str]:
@@ -370,23 +317,6 @@ def _linked(term: str, glossary_file: str) -> str:
     return f"[{term}]({glossary_file}#{anchor(term)})"
 
 
-def _about_columns(
-    comparison: Comparison, width: int | None, glossary_file: str | None, most_columns: int | None
-) -> list[str]:
-    """Returns the last lines: links to the columns in the glossary, or the commands that show more."""
-    if glossary_file is not None:
-        columns = [_linked(term, glossary_file) for term in column_terms(comparison)]
-        return [f"Columns: {', '.join(columns)}."]
-    more = len(shown_columns(comparison)) - len(_main_columns(comparison, most_columns))
-    sentences = [f"{more} more columns: python -m ltrbench compare DIR --columns all"] * (more > 0)
-    sentences += ["Meaning of a column or term: python -m ltrbench glossary TERM"]
-    return [paragraph(sentence, width) for sentence in sentences]
-
-
-def _main_columns(comparison: Comparison, most_columns: int | None) -> list[Column]:
-    return shown_columns(comparison)[: None if most_columns is None else most_columns - 1]
-
-
 def terms_of(comparison: Comparison) -> list[str]:
     """Returns the terms of the glossary that the table and its notes use."""
     return [*column_terms(comparison), *(note.term for note in all_notes(comparison))]
@@ -397,7 +327,9 @@ def as_html(comparison: Comparison) -> str:
     notes = [str(note) for of_group in by_group(all_notes(comparison)).values() for note in of_group]
     paragraphs = answer(comparison)
     lines = [*paragraphs[:1], *in_one_line(comparison), *paragraphs[1:], *notes]
-    return main_table(comparison, shown_columns(comparison), _title(comparison)).html(lines)
+    return leaderboard(
+        Shown(comparison), comparison.rows, columns_of_tables(comparison), _title(comparison)
+    ).html(lines)
 
 
 def as_latex(comparison: Comparison) -> str:
@@ -414,8 +346,8 @@ def as_latex(comparison: Comparison) -> str:
     ]
     how = " ".join(filter(None, sentences)) if comparison.pairs else ""
     heading = f"% {visible(comparison.data)}, {_counts(comparison)}. {visible(how)}\n"
-    columns = [item for item in shown_columns(comparison) if not item.is_cost]
-    return heading + main_table(comparison, columns, _title(comparison)).latex()
+    columns = [item for item in columns_of_tables(comparison) if not item.is_cost]
+    return heading + leaderboard(Shown(comparison), comparison.rows, columns).latex()
 
 
 def as_csv(comparisons: Sequence[Comparison]) -> str:
@@ -437,44 +369,6 @@ def as_frame(comparison: Comparison) -> pd.DataFrame:
 
 def _title(comparison: Comparison) -> str:
     return f"{comparison.data}: test {comparison.metric} and others, {_counts(comparison)}"
-
-
-def _fold_table(comparison: Comparison) -> Table:
-    columns = [
-        TableColumn("model", left=True),
-        TableColumn(f"difference to {comparison.baseline} [95 % interval]"),
-        TableColumn("p", ".4f"),
-        *(TableColumn(chance, ".2f") for chance in ("worse", "equal", "better")),
-    ]
-    rows: list[TableRow] = []
-    for row in comparison.rows:
-        over_folds = None if row.to_baseline is None else row.to_baseline.over_folds
-        if over_folds is not None:
-            test, bayes = over_folds.frequentist, over_folds.bayesian
-            difference = with_interval(test.difference, test.interval)
-            rows.append([row.label, difference, test.p_value, bayes.left, bayes.within, bayes.right])
-    return Table(columns, rows)
-
-
-def _by_attribute(slices: Sequence[Slice]) -> dict[str, list[Slice]]:
-    groups: dict[str, list[Slice]] = {}
-    for item in slices:
-        groups.setdefault(item.attribute, []).append(item)
-    return groups
-
-
-def _slice_table(slices: Sequence[Slice]) -> Table:
-    """Returns one row per slice: number of queries, mean and difference to the baseline of each model."""
-    labels = [item.label for item in slices[0].rows]
-    rows: list[TableRow] = [
-        [slice_.name, slice_.num_queries, *(_in_slice(item.mean, item.difference) for item in slice_.rows)]
-        for slice_ in slices
-    ]
-    return Table.of([slices[0].attribute, "queries", *labels], rows)
-
-
-def _in_slice(mean: float, difference: float | None) -> str:
-    return f"{mean:.4f}" if difference is None else f"{mean:.4f} ({difference:+.4f})"
 
 
 def _counts(comparison: Comparison) -> str:

@@ -5,12 +5,10 @@ each model and fold. A comparison with searches has these pictures:
 
     search.png               best value on validation by number of trials; chosen settings on test
     setting_importances.png  importance of the settings
-    settings_ROW.png         value on validation against each setting, one picture per row
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
@@ -29,15 +27,13 @@ from ltrbench.plots import Series
 from ltrbench.plots.drawing import PAPER, Page
 from ltrbench.plots.report import (
     BudgetCurve,
-    TrialPoint,
     best_by_trials,
     setting_importance_bars,
-    values_by_setting,
 )
 from ltrbench.runs import Run
 from ltrbench.runs.reading import COMPLETE, UNSUCCESSFUL, TrialRow
 from ltrbench.statistics.claims import expected_best
-from ltrbench.tables import numbers
+from ltrbench.tables.numbers import format_setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -127,7 +123,7 @@ def _is_written(text: str, value: object) -> bool:
             return float(text) == value
         except ValueError:
             return False
-    return text == numbers.setting_in_words(value)
+    return text == format_setting(value)
 
 
 @dataclass(frozen=True)
@@ -308,19 +304,10 @@ def _is_untuned(row: ModelRow, default: Mapping[str, Any]) -> bool:
 
 # ---- Pictures of the searches of a comparison, for its folder and for the report
 
-_LONGEST_NAME = 60
-"""Number of characters of a row in the name of a file."""
-
 
 def search_pictures(searched: Sequence[Tuning]) -> dict[str, Figure | None]:
     """Returns file name -> picture; None for a picture without data."""
-    pictures = {"search.png": budget_picture(searched), "setting_importances.png": share_picture(searched)}
-    for number, item in enumerate(searched):
-        name = re.sub(r"[^\w.-]+", "_", item.label)[:_LONGEST_NAME]
-        # Two labels may have the same letters.
-        place = f"settings_{name}.png"
-        pictures[place if place not in pictures else f"settings_{name}_{number}.png"] = slice_picture(item)
-    return pictures
+    return {"search.png": budget_picture(searched), "setting_importances.png": share_picture(searched)}
 
 
 def budget_picture(searched: Sequence[Tuning], page: Page = PAPER) -> Figure | None:
@@ -342,24 +329,6 @@ def budget_picture(searched: Sequence[Tuning], page: Page = PAPER) -> Figure | N
 def share_picture(searched: Sequence[Tuning], page: Page = PAPER) -> Figure | None:
     """Returns the importance of the settings; None if no search recorded it."""
     return setting_importance_bars([(series_of_search(item), item.importance) for item in searched], page)
-
-
-def slice_picture(item: Tuning, page: Page = PAPER) -> Figure | None:
-    """Returns the values of the complete trials of a row against each setting."""
-    points = [
-        TrialPoint(
-            settings=trial.settings,
-            value=trial.value - search.chosen.value,
-            is_chosen=trial is search.chosen,
-            is_default=trial is search.default,
-        )
-        for search in item.searches
-        if search.chosen is not None
-        for trial in search.complete
-    ]
-    return values_by_setting(
-        series_of_search(item), item.searches[0].record["space"], points, item.metric, page
-    )
 
 
 def series_of_search(item: Tuning) -> Series:

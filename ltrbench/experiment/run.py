@@ -65,7 +65,7 @@ from ltrbench.runs import (
     write_run,
 )
 from ltrbench.shapes import PerQuery
-from ltrbench.tables import figure
+from ltrbench.tables import format_number
 from ltrbench.tracking import NoTracking, Tracker
 from ltrbench.untrusted import MOST_JSON_BYTES
 
@@ -726,7 +726,7 @@ def outcome_in_words(result: RunResult, metrics: tuple[str, ...]) -> str:
     """Returns the metrics of test (of a trial: valid), the number of trees and the fit time of a finished
     run, for messages."""
     split = "valid" if result.trial else "test"
-    values = (f"{name} {figure(result.metrics[f'{split}/{name}'], '.4f')}" for name in metrics)
+    values = (f"{name} {format_number(result.metrics[f'{split}/{name}'], '.4f')}" for name in metrics)
     trees = "" if result.best_iteration is None else f", {result.best_iteration} trees"
     return f"{split} {', '.join(values)}{trees}, fit in {result.seconds['fit']:.2f} s"
 

@@ -7,13 +7,13 @@
 
 The files:
 
-    tree_views   trees as text, JSON and a picture
+    tree_views   trees as text and JSON
     report       pictures of the report only, and of searches
     drawing      pictures of runs, and what all pictures share
 
 A picture shows one series per row of a comparison, with the runs (folds and seeds) of the row. A backend has
 the same color and marker in every picture of every sweep; the rows of one backend differ in line style, fill
-style and tint. A series without data for a picture is left out, and a picture without series is not drawn.
+style and hatch. A series without data for a picture is left out, and a picture without series is not drawn.
 The same runs give the same bytes.
 
 To add a picture, add a file with a function from series to a Figure or None, and a line in `figures_of`. The
@@ -32,8 +32,6 @@ from ltrbench.plots.drawing import (
     FIT,
     Series,
     curves_by_iteration,
-    finished,
-    fit_seconds,
     importance_bars,
     metric_against_cost,
     ndcg_by_cutoff,
@@ -57,7 +55,7 @@ def draw_series(series: Sequence[Series], metric: str, folder: Path) -> list[Pat
     Returns:
         The files written.
     """
-    return write_figures(folder, figures_of(finished(series), metric))
+    return write_figures(folder, figures_of(series, metric))
 
 
 def draw_run(run: Run, folder: Path) -> list[Path]:
@@ -69,7 +67,7 @@ def draw_run(run: Run, folder: Path) -> list[Path]:
     Returns:
         The files written; empty for a run that recorded neither.
     """
-    series = finished([Series(run.result.model, run.result.model, (run,))])
+    series = [Series(run.result.model, run.result.model, (run,))]
     # A user's backend may have an `early_stopping` of another type.
     stopping = run.result.settings.get("model", {}).get("early_stopping")
     stopping = stopping if isinstance(stopping, Mapping) else {}
@@ -85,7 +83,9 @@ def figures_of(series: Sequence[Series], metric: str) -> dict[str, Figure | None
         "learning_curves.png": curves_by_iteration(series, metric),
         "ndcg_at_k.png": ndcg_by_cutoff(series),
         "importances.png": importance_bars(series),
-        "time_against_ndcg.png": metric_against_cost(series, [*map(fit_seconds, series)], FIT, metric),
+        "time_against_ndcg.png": metric_against_cost(
+            series, [item.fit_seconds for item in series], FIT, metric
+        ),
     }
 
 

@@ -1,18 +1,16 @@
 """Pictures of runs (costs, NDCG by cutoff, importances, learning curves), and what all pictures share.
 
-A picture shows series: each is a row of a comparison with its runs, and has a style of its own.
+A picture shows series: each is a row of a comparison with its runs, and has a style.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import textwrap
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.rankers.importance import ACROSS, DROP_COLUMN, GAIN, HIGH, SHAP, WITHIN, YARDSTICKS
-from ltrbench.runs import FINISHED, LearningCurve, Run, mean_importances
+from ltrbench.runs import LearningCurve, Run, mean_importances
 from ltrbench.untrusted import visible
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-    from matplotlib.transforms import Bbox
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,7 @@ class Series:
         runs: runs of the row: folds and seeds.
         value: the metric of the comparison on test; None if not available.
         ndcg: NDCG@1, NDCG@2, ... on test; empty if not available.
+        fit_seconds: mean fit time; None if not available.
     """
 
     label: str
@@ -48,25 +47,12 @@ class Series:
     runs: tuple[Run, ...]
     value: float | None = None
     ndcg: Sequence[float] = ()
-
-
-def finished(series: Sequence[Series]) -> list[Series]:
-    kept = [
-        replace(item, runs=tuple(run for run in item.runs if run.result.status == FINISHED))
-        for item in series
-    ]
-    return [item for item in kept if item.runs]
+    fit_seconds: float | None = None
 
 
 def data_of(series: Sequence[Series]) -> str:
     """Returns the names of the data sets of the runs."""
     return ", ".join(dict.fromkeys(str(run.result.data.get("name")) for item in series for run in item.runs))
-
-
-def to_one(series: Sequence[Series]) -> str:
-    """Returns the name of the only series for the title, which replaces the legend; empty for several
-    series."""
-    return f" in {series[0].label}" if len(series) == 1 else ""
 
 
 def over(series: Sequence[Series]) -> str:
@@ -82,7 +68,7 @@ def over(series: Sequence[Series]) -> str:
     return f", mean over {' and '.join(several) or 'runs'}"
 
 
-# ---- Styles of series: a backend has one color, marker and hatch; its rows differ in line and fill style.
+# ---- Styles of series: a backend has one color and marker; its rows differ in line, fill style and hatch.
 
 LineStyle = tuple[int, tuple[float, ...]]
 """Matplotlib's line style: (offset, lengths of dashes and gaps in line widths); no lengths: a solid line."""
@@ -114,13 +100,11 @@ _HATCHES = ("", "/////", ".....", "xxxxx", "-----", "\\\\\\\\\\")
 
 @dataclass(frozen=True)
 class Style:
-    """Style of a series. Color, marker and hatch are the same for a backend; the rest differs between its
-    rows.
+    """Style of a series.
 
     Attributes:
         filling: fill style of the marker, in matplotlib's names.
         hatch: hatch of a bar.
-        tint: tint of a bar, from 1 for the full color towards 0 for white.
     """
 
     colour: str
@@ -128,7 +112,6 @@ class Style:
     line: LineStyle
     filling: str
     hatch: str
-    tint: float
 
     @property
     def stroke(self) -> dict[str, Any]:
@@ -138,37 +121,29 @@ class Style:
     def points(self) -> dict[str, Any]:
         return {"color": self.colour, "marker": self.marker, "fillstyle": self.filling}
 
+    @property
+    def bar(self) -> dict[str, Any]:
+        return {"facecolor": self.colour, "edgecolor": "white", "hatch": self.hatch, "linewidth": 0}
+
 
 def styles_of(series: Sequence[Series]) -> list[Style]:
     """Returns one style per series; all are different for up to a dozen rows of one color."""
-    colours = [colour_of(item.model) for item in series]
-    of_colour, seen = Counter(colours), Counter[str]()
+    seen = Counter[str]()
     chosen = []
-    for item, colour in zip(series, colours, strict=True):
-        rank, variant = _rank(item.model), seen[colour]
+    for item in series:
+        colour, rank = colour_of(item.model), _rank(item.model)
+        variant = seen[colour]
         seen[colour] += 1
+        # Each backend starts with a different line and hatch, so that they differ in print without colors.
         style = Style(
             colour=colour,
             marker=_MARKERS.get(item.model) or _OTHER_MARKERS[rank // 2 % len(_OTHER_MARKERS)],
-            # Each backend starts with a different line style, so that they differ in print without colors.
             line=_LINES[(rank + variant) % len(_LINES)],
             filling=_FILLINGS[variant % len(_FILLINGS)],
-            hatch=_HATCHES[rank % len(_HATCHES)],
-            tint=1 - 0.75 * variant / max(1, of_colour[colour] - 1),
+            hatch=_HATCHES[(rank + variant) % len(_HATCHES)],
         )
         chosen.append(style)
     return chosen
-
-
-def bar_fill(style: Style) -> dict[str, Any]:
-    """Returns the fill of a bar, as arguments of matplotlib."""
-    from matplotlib.colors import to_rgb
-
-    full = np.array(to_rgb(style.colour))
-    tinted = tuple((1 - style.tint * (1 - full)).tolist())
-    # The hatch has the color of the edge: white on the full color, the full color on a pale tint.
-    edge = "white" if style.tint > 0.7 else style.colour
-    return {"facecolor": tinted, "edgecolor": edge, "hatch": style.hatch, "linewidth": 0}
 
 
 def _rank(model: str) -> int:
@@ -183,17 +158,13 @@ def colour_of(model: str) -> str:
 
 # ---- Layout of every picture: sizes, title, panels, legend, and names in characters of the font.
 
-Floats = NDArray[np.float64]
-
 DPI = 150
 HEIGHT = 4.5  # inches
 TEXT, SMALL = 9, 8  # points; no text is smaller
 LONGEST_LABEL = 60  # characters
-LONGEST_AXIS_LABEL = 28
 GRID: dict[str, Any] = {"color": "#DDDDDD", "linewidth": 0.6}
 _ROW_OF_LEGEND = 0.17  # inches
-_LEGEND_CHARACTERS = 96 / 7  # characters of small text per inch
-_TITLE_CHARACTERS = 90 / 7
+_CHARACTERS = 13  # of small text, per inch
 
 
 @dataclass(frozen=True)
@@ -232,13 +203,14 @@ def titled_panels(
     from matplotlib.figure import Figure
 
     labels = [str(key.get_label()) for key in keys]
-    columns = _columns_of_legend(labels, page.width)
+    # A column also has the line, and the gap before the next column.
+    columns = max(1, int(_CHARACTERS * page.width) // (max(map(len, labels), default=0) + 9))
     height += _ROW_OF_LEGEND * math.ceil(len(keys) / columns)
     figure = Figure((page.width, height), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     figure.set_label(title)
     if page.titled:
-        heading = textwrap.fill(short_name(title, 180), int(_TITLE_CHARACTERS * page.width))
+        heading = textwrap.fill(short_name(title, 180), int(_CHARACTERS * page.width))
         figure.suptitle(heading, fontsize=TEXT + 1, x=0.01, horizontalalignment="left", parse_math=False)
     panels: list[Axes] = figure.subplots(squeeze=False, **grid).ravel().tolist()
     for axes in panels:
@@ -260,28 +232,13 @@ def name_axes(axes: Axes, x: str = "", y: str = "") -> None:
     axes.grid(**GRID)
 
 
-def _columns_of_legend(labels: Sequence[str], width: float) -> int:
-    """Returns the number of columns: all labels in one row if they fit, else as many as the longest
-    allows."""
-    widths = [len(label) + 9 for label in labels]  # includes the line, and the gap before the next column
-    room = int(_LEGEND_CHARACTERS * width)
-    if sum(widths) <= room:
-        return max(1, len(widths))
-    return max(1, room // max(widths))
-
-
 def keys_of(series: Sequence[Series]) -> list[Artist]:
     from matplotlib.lines import Line2D
 
+    look: dict[str, Any] = {"linewidth": 1.4, "markersize": 5}
     return [
         Line2D(
-            [],
-            [],
-            label=short_name(item.label, LONGEST_LABEL),
-            linewidth=1.4,
-            linestyle=style.line,
-            markersize=5,
-            **style.points,
+            [], [], label=short_name(item.label, LONGEST_LABEL), linestyle=style.line, **style.points, **look
         )
         for item, style in zip(series, styles_of(series), strict=True)
     ]
@@ -291,7 +248,7 @@ def keys_of_bars(series: Sequence[Series]) -> list[Artist]:
     from matplotlib.patches import Patch
 
     looks = zip(series, styles_of(series), strict=True)
-    return [Patch(label=short_name(item.label, LONGEST_LABEL), **bar_fill(style)) for item, style in looks]
+    return [Patch(label=short_name(item.label, LONGEST_LABEL), **style.bar) for item, style in looks]
 
 
 def short_name(text: str, most: int) -> str:
@@ -312,104 +269,43 @@ def short_name(text: str, most: int) -> str:
     return f"{shown[: most // 2]}…{shown[len(shown) - (most - most // 2 - 1) :]}"
 
 
-# ---- Places labels beside their points, so that they cover neither points nor each other.
-
-_CLEAR = 3  # pixels between a line and a label
-
-# Angles around a point, in the order in which they are tried: right, left, above, below, then in between.
-_SIDES = np.pi * np.array([0, 8, 4, 12, 1, 15, 7, 9, 2, 14, 6, 10]) / 8
+_LONGEST_NAME = 24  # characters
 
 
-def label_points(
-    figure: Figure,
+def draw_bars(
     axes: Axes,
-    points: Sequence[tuple[float, float]],
-    labels: Sequence[str],
-    line: Sequence[tuple[float, float]] = (),
+    names: Sequence[str],
+    widths: Sequence[Floats],
+    styles: Sequence[Style],
+    errors: Sequence[Floats | None] = (),
 ) -> None:
-    """Writes each label as close to its point as possible without covering a point, a label or the line.
+    """Draws horizontal bars in one group per name, from the top.
 
     Args:
-        line: corners of a line whose segments are parallel to the axes.
+        widths: (names,) for each series.
+        errors: (names,) for each series, half lengths of the whiskers; a whisker of length 0 is not drawn.
     """
-    from matplotlib.transforms import Bbox
-
-    figure.draw_without_rendering()  # computes the layout, which fixes the pixel positions of the points
-    figure.set_layout_engine("none")
-    pixels = axes.transData.transform(points)
-    half = 6 * DPI / 72
-    taken = [Bbox.from_bounds(x - half, y - half, 2 * half, 2 * half) for x, y in pixels]
-    corners = axes.transData.transform(np.reshape(line, (-1, 2)))
-    taken += [Bbox([start, end]).padded(_CLEAR) for start, end in itertools.pairwise(corners)]
-    for number, (point, label) in enumerate(zip(points, labels, strict=True)):
-        note = axes.annotate(
-            textwrap.fill(short_name(label, LONGEST_LABEL), 32),
-            point,
-            xytext=(0, 0),
-            # In typographic points, so that the layout is the same at another resolution and in SVG.
-            textcoords="offset points",
-            fontsize=SMALL,
-            verticalalignment="bottom",
-            parse_math=False,
-            arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": "#555555", "shrinkA": 0, "shrinkB": 5},
-        )
-        size = np.array(note.get_window_extent().size)
-        box = _free_place(number, pixels, size, taken, axes.get_window_extent())
-        taken.append(box)
-        note.set_position(tuple((box.min - pixels[number]) * 72 / DPI))
-        if note.arrow_patch is not None:
-            note.arrow_patch.set_visible(_distance(box, pixels[number]) > 1.5 * half)
-
-
-def _free_place(number: int, points: Floats, size: Floats, taken: Sequence[Bbox], frame: Bbox) -> Bbox:
-    """Returns the nearest free box inside the frame, if possible closer to this point than to all others.
-
-    Args:
-        number: index of the point in `points`.
-        points: (n, 2), pixels.
-        size: (2,), width and height, pixels.
-        taken: boxes that must not be covered.
-    """
-    places = _places(points[number], size)
-    free = [
-        box
-        for box in places
-        if frame.contains(*box.min) and frame.contains(*box.max) and not box.count_overlaps(taken)
-    ]
-    near = [box for box in free if min(range(len(points)), key=lambda i: _distance(box, points[i])) == number]
-    return [*near, *free, *places][0]
-
-
-def _places(point: Floats, size: Floats) -> list[Bbox]:
-    from matplotlib.transforms import Bbox
-
-    ways = np.column_stack([np.cos(_SIDES), np.sin(_SIDES)])
-    distances = np.arange(8, 140, 6) * DPI / 72
-    corners = [point + way * (distance + size / 2) - size / 2 for distance in distances for way in ways]
-    return [Bbox.from_bounds(*corner, *size) for corner in corners]
-
-
-def _distance(box: Bbox, point: Floats) -> float:
-    """Returns the distance from a point to the nearest edge of a box in pixels; 0 inside the box."""
-    return float(np.hypot(*(point - np.clip(point, box.min, box.max))))
+    thickness = 0.84 / len(styles)
+    for number, (of_series, style) in enumerate(zip(widths, styles, strict=True)):
+        rows = np.arange(len(names)) + (number - (len(styles) - 1) / 2) * thickness
+        axes.barh(rows, of_series, thickness, **style.bar)
+        halves = errors[number] if errors else None
+        if halves is not None:
+            there = halves > 0
+            look: dict[str, Any] = {"fmt": "none", "ecolor": "black", "elinewidth": 0.7}
+            axes.errorbar(of_series[there], rows[there], xerr=halves[there], **look)
+    axes.set_yticks(range(len(names)))
+    labels = [short_name(name, _LONGEST_NAME) for name in names]
+    axes.set_yticklabels(labels, fontsize=SMALL, parse_math=False)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.axvline(0, color="black", linewidth=0.6)
+    axes.locator_params(axis="x", nbins=5)
 
 
 # ---- A test metric against a cost, with the Pareto front.
 
 Point = tuple[float, float]
 """(cost, metric) of a series."""
-
-_LABEL_WIDTH = 0.6
-"""Maximum width of a tick label in inches, for `≤ 0.0001`."""
-_AXIS_SHARE = 0.8
-"""Minimum share of the page width that the axis takes."""
-
-_FRONT: dict[str, Any] = {
-    "color": "#777777",
-    "linewidth": 1.0,
-    "linestyle": (0, (4, 2)),
-    "label": "Pareto front",
-}
 
 
 @dataclass(frozen=True)
@@ -448,16 +344,25 @@ def metric_against_cost(
         return None
     drawn, points = [item for item, _ in known], [point for _, point in known]
     title = f"{data_of(drawn)}: {metric} on test against {cost.name}{over(drawn)}"
-    figure, (axes,) = titled_panels(title, [], page.height(HEIGHT), page)
+    figure, (axes,) = titled_panels(title, keys_of(drawn), page.height(HEIGHT), page)
     axes.margins(0.12)
     for (spent, value), style in zip(points, styles_of(drawn), strict=True):
         axes.plot(spent, value, linestyle="none", markersize=8, **style.points)
-    highest, lowest = (extreme(spent for spent, _ in points) for extreme in (max, min))
-    logarithmic = highest > 10 * lowest
-    if logarithmic:
-        _make_logarithmic(axes, page.width, cost.least)
-    name_axes(axes, f"{cost.axis}{' (log scale)' * logarithmic}", f"{metric} on test")
-    label_points(figure, axes, points, [item.label for item in drawn], _draw_front(axes, points))
+    lowest, highest = (extreme(spent for spent, _ in points) for extreme in (min, max))
+    label = cost.axis
+    if highest > 10 * lowest:
+        _make_logarithmic(axes)
+        label += " (log scale)"
+    if lowest == cost.least:
+        label += f", at least {cost.least:g}"
+    name_axes(axes, label, f"{metric} on test")
+    if len(points) > 1:
+        right = axes.get_xlim()[1]
+        costs_of_front, values = zip(*pareto_front(points), strict=True)
+        look: dict[str, Any] = {"color": "#777777", "linewidth": 1.0, "linestyle": (0, (4, 2)), "zorder": 1}
+        axes.step([*costs_of_front, right], [*values, values[-1]], where="post", label="Pareto front", **look)
+        axes.set_xlim(right=right)
+        axes.legend(loc="best", fontsize=SMALL, frameon=False)
     return figure
 
 
@@ -474,73 +379,14 @@ def pareto_front(points: Sequence[Point]) -> list[Point]:
     return front
 
 
-def _draw_front(axes: Axes, points: Sequence[Point]) -> list[Point]:
-    """Draws the Pareto front as steps and returns their corners; empty for a single point."""
-    if len(points) < 2:
-        return []
-    right = axes.get_xlim()[1]
-    front = pareto_front(points)
-    corners = [front[0]]
-    for cost, value in [*front[1:], (right, front[-1][1])]:
-        corners += [(cost, corners[-1][1]), (cost, value)]
-    axes.plot(*zip(*corners, strict=True), zorder=1, **_FRONT)
-    axes.set_xlim(right=right)
-    axes.legend(loc="best", fontsize=SMALL, frameon=False)
-    return corners
-
-
-def fit_seconds(item: Series) -> float | None:
-    """Returns the mean fit time over the runs that did not share the machine with another job.
-
-    None if there is no such run, or one of them has no time.
-    """
-    alone = [run.result for run in item.runs if not run.result.shared_machine]
-    times = [result.seconds.get("fit", math.nan) for result in alone]
-    return fmean(times) if times and not math.isnan(fmean(times)) else None
-
-
-def _make_logarithmic(axes: Axes, width: float, least: float) -> None:
-    """Makes the cost axis logarithmic; `width` is the width of the page in inches."""
-    from matplotlib.ticker import NullLocator
+def _make_logarithmic(axes: Axes) -> None:
+    from matplotlib.ticker import LogLocator, NullLocator
 
     axes.set_xscale("log")
-    ticks = log_ticks(*axes.get_xlim(), width, least)
-    axes.set_xticks(ticks, [f"{'≤ ' * (tick == least)}{decimal(tick)}" for tick in ticks])
+    low, high = axes.get_xlim()
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+    axes.xaxis.set_major_formatter(lambda cost, _: f"{cost:g}")
     axes.xaxis.set_minor_locator(NullLocator())
-
-
-def log_ticks(low: float, high: float, width: float, least: float) -> list[float]:
-    """Returns as many round numbers as fit with their labels on a logarithmic axis from `low` to `high`.
-
-    No tick is below `least`, where nothing is drawn.
-
-    >>> log_ticks(0.8, 12, 5.0, 0.01), log_ticks(0.00005, 0.3, 5.0, 0.0001)
-    ([1.0, 2.0, 5.0, 10.0], [0.0001, 0.001, 0.01, 0.1])
-    """
-    first, last = math.floor(math.log10(max(low, least))), math.ceil(math.log10(high))
-    inches_of_decade = _AXIS_SHARE * width / math.log10(high / low)
-    ticks: list[float] = []
-    for step, factors in (
-        (1, (1, 2, 5)),
-        (1, (1, 3)),
-        *((step, (1,)) for step in range(1, last - first + 1)),
-    ):
-        powers = range(first, last + 1, step)
-        # Parsed, because 10.0**-4 is not the float 0.0001.
-        candidates = [float(f"{factor}e{power}") for power in powers for factor in factors]
-        ticks = [tick for tick in candidates if max(low, least) <= tick <= high]
-        gaps = [math.log10(b / a) * inches_of_decade for a, b in pairwise(ticks)]
-        if min(gaps, default=math.inf) >= _LABEL_WIDTH:
-            break
-    return ticks
-
-
-def decimal(number: float) -> str:
-    """
-    >>> decimal(5e-05), decimal(1000.0)
-    ('0.00005', '1000')
-    """
-    return np.format_float_positional(number, trim="-")
 
 
 # ---- NDCG@k on test against k.
@@ -580,15 +426,11 @@ def limits_of_ndcg(values: Sequence[float]) -> tuple[float, float]:
     return max(0.0, round(min(bottom, top - 0.2), 2)), top
 
 
-# ---- Feature importances of each model: permutation, SHAP, and share of gain.
+# ---- Feature importances of each model, on one scale.
 
 _PAGE = 9.0  # inches
 _MOST_FEATURES = 15
 _MOST_PANELS = 3
-_LONGEST_FEATURE = 24  # characters
-_Importances = dict[str, dict[str, float]]
-"""Kind of importance -> feature -> its mean over the runs of a series."""
-
 _AXIS_OF_KIND = {
     WITHIN: "drop of test {metric} when\nshuffled within queries",
     ACROSS: "drop of test {metric} when\nshuffled across queries",
@@ -596,108 +438,50 @@ _AXIS_OF_KIND = {
     SHAP: "share of\nmean |SHAP|, %",
     GAIN: "share of the gain\nof all splits, %",
 }
-_DOT: dict[str, Any] = {
-    "linestyle": "none",
-    "marker": "o",
-    "markersize": 3,
-    "markerfacecolor": "white",
-    "markeredgecolor": "black",
-    "markeredgewidth": 0.5,
-}
-_WHISKERS: dict[str, Any] = {"fmt": "none", "ecolor": "black", "elinewidth": 0.7}
-# On separate lines, because three panels on a narrow page leave no room for longer lines.
-_WHISKER, _MARK = "whisker: 95 %", "dot: across queries"
+_PERCENT = {SHAP: 100, GAIN: 100}
 
 
 def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | None:
-    """Draws the most important features, with up to three kinds: permutation, drop-column, SHAP or gain.
+    """Draws the most important features by the first three kinds that the runs recorded, one panel each.
 
-    The features are sorted by the first kind. If both permutation importances are available, the bars show
-    the permutation within queries and the dots the permutation across queries. Returns None if no run
-    recorded importances.
+    The features are sorted by the first kind. Returns None if no run recorded importances.
     """
     recorded = [(item, _importances(item)) for item in series if item.model not in YARDSTICKS]
     shown = [(item, importances) for item, importances in recorded if importances]
-    if not shown:
-        return None
     kinds = [kind for kind in _AXIS_OF_KIND if any(kind in importances for _, importances in shown)]
-    marked = WITHIN in kinds and ACROSS in kinds
-    if marked:
-        kinds.remove(ACROSS)
-    kinds = kinds[:_MOST_PANELS]
+    if not kinds:
+        return None
     features = _best_features([importances[kinds[0]] for _, importances in shown if kinds[0] in importances])
     drawn = [item for item, _ in shown]
     # About five points per bar show its hatch; the height of the page limits it.
     height = min(_PAGE, max(HEIGHT, 1.2 + len(features) * (0.08 + 0.07 * len(drawn))))
-    figure, panels = titled_panels(
-        f"{data_of(drawn)}: most important features{to_one(drawn)}{over(drawn)}",
-        keys_of_bars(drawn) if len(drawn) > 1 else [],
-        height,
-        page,
-        ncols=len(kinds),
-        sharey=True,
-    )
-    for axes, kind in zip(panels, kinds, strict=True):
-        for place, ((_, importances), style) in enumerate(zip(shown, styles_of(drawn), strict=True)):
-            if kind in importances:
-                _bars(axes, importances, kind, features, (place, len(shown)), style)
-        axes.set_xlabel(_label(kind, drawn, [importances for _, importances in shown], marked), fontsize=TEXT)
-        axes.axvline(0, color="black", linewidth=0.6)
-        axes.locator_params(axis="x", nbins=5)
-    _name_features(panels[0], features)
+    title = f"{data_of(drawn)}: most important features{over(drawn)}"
+    grid = {"ncols": len(kinds[:_MOST_PANELS]), "sharey": True}
+    figure, panels = titled_panels(title, keys_of_bars(drawn), height, page, **grid)
+    metrics = {run.result.importance_metric for item in drawn for run in item.runs}
+    metric = metrics.pop() if len(metrics) == 1 else ""
+    for axes, kind in zip(panels, kinds, strict=False):
+
+        def values(name: str, kind: str = kind) -> list[Floats]:
+            factor = _PERCENT.get(kind, 1)
+            return [
+                factor * np.array([of_series.get(name, {}).get(feature, 0.0) for feature in features])
+                for _, of_series in shown
+            ]
+
+        widths, label = values(kind), _AXIS_OF_KIND[kind].format(metric=metric or "metric")
+        has_interval = any(kind + HIGH in of_series for _, of_series in shown)
+        # A feature that the model does not use was not shuffled, so it has no whisker.
+        errors = [high - mean for high, mean in zip(values(kind + HIGH), widths, strict=True)]
+        draw_bars(axes, features, widths, styles_of(drawn), errors if has_interval else ())
+        axes.set_xlabel(label + "\nwhisker: 95 %" * has_interval, fontsize=TEXT)
+    panels[0].set_ylabel("feature", fontsize=TEXT)
     return figure
 
 
-def _name_features(axes: Axes, features: Sequence[str]) -> None:
-    """Labels the shared feature axis from the top."""
-    axes.set_yticks(range(len(features)))
-    names = [short_name(feature, _LONGEST_FEATURE) for feature in features]
-    axes.set_yticklabels(names, fontsize=SMALL, parse_math=False)
-    axes.set_ylim(len(features) - 0.4, -0.6)
-    axes.set_ylabel("feature", fontsize=TEXT)
-
-
-def _bars(
-    axes: Axes,
-    importances: _Importances,
-    kind: str,
-    features: Sequence[str],
-    place: tuple[int, int],
-    style: Style,
-) -> None:
-    """Draws the bars of one series; `place` is (its number from the top of each group, number of series)."""
-    number, count = place
-    thickness = 0.84 / count
-    rows = np.arange(len(features)) + (number - (count - 1) / 2) * thickness
-    percent = 100 if kind in (SHAP, GAIN) else 1
-
-    def of(kind: str) -> Floats:
-        return percent * np.array([importances[kind].get(feature, 0.0) for feature in features])
-
-    widths = of(kind)
-    axes.barh(rows, widths, thickness, **bar_fill(style))
-    axes.barh(rows, widths, thickness, facecolor="none", edgecolor=style.colour, linewidth=0.5)
-    if kind + HIGH in importances:
-        halves = of(kind + HIGH) - widths
-        # A feature that the model does not use was not shuffled, so it has no whisker.
-        shuffled = halves > 0
-        axes.errorbar(widths[shuffled], rows[shuffled], xerr=halves[shuffled], **_WHISKERS)
-    if kind == WITHIN and ACROSS in importances:
-        across = of(ACROSS)
-        shuffled = across != 0
-        axes.plot(across[shuffled], rows[shuffled], **_DOT)
-
-
-def _label(kind: str, series: Sequence[Series], recorded: Sequence[_Importances], marked: bool) -> str:
-    label = _AXIS_OF_KIND[kind].format(metric=_metric_of(series))
-    keys = [_WHISKER] if any(kind + HIGH in importances for importances in recorded) else []
-    if marked and kind == WITHIN:
-        keys.append(_MARK)
-    return "\n".join([label, *keys])
-
-
-def _importances(item: Series) -> _Importances:
-    """Returns the kinds of importance that every run of a series recorded and that are not all 0."""
+def _importances(item: Series) -> dict[str, dict[str, float]]:
+    """Returns kind -> feature -> mean over the runs, for the kinds that every run recorded and that are not
+    all 0."""
     means = mean_importances(item.runs)
     kinds = [kind for kind in _AXIS_OF_KIND if kind in means.values and means.values[kind].any()]
     return {
@@ -711,27 +495,17 @@ def _importances(item: Series) -> _Importances:
 def _best_features(values: Sequence[Mapping[str, float]]) -> list[str]:
     """Returns the features with the highest mean over series, in descending order, without features of
     importance 0 in every series."""
-    names = dict.fromkeys(
-        name for of_series in values for name in of_series if any(each.get(name) for each in values)
-    )
+    names = dict.fromkeys(name for of_series in values for name, value in of_series.items() if value)
     means = {name: fmean(of_series.get(name, 0.0) for of_series in values) for name in names}
     return sorted(names, key=lambda name: -means[name])[:_MOST_FEATURES]
-
-
-def _metric_of(series: Sequence[Series]) -> str:
-    """Returns the metric of the permutation importances; "metric" if it is unknown or differs between
-    runs."""
-    names = {run.result.importance_metric for item in series for run in item.runs}
-    return names.pop() or "metric" if len(names) == 1 else "metric"
 
 
 # ---- Learning curves: the validation metric by iteration, and the train metric in a smaller panel above
 # it.
 
-_KEPT: dict[str, Any] = {"markersize": 7.5, "markeredgecolor": "black", "markeredgewidth": 1.2}
-_HEIGHT = 5.0  # inches
+_KEPT: dict[str, Any] = {"markersize": 7, "markeredgecolor": "black", "markeredgewidth": 1.2}
 _LOWEST = 4.2  # inches; minimum height at which the panel of train has room for its axis label
-_MOST_BANDS = 4  # more bands, or more large marks per series, are not readable
+_MOST_BANDS = 4  # more bands are not readable
 
 
 @dataclass(frozen=True, eq=False)
@@ -740,22 +514,20 @@ class _Curve:
 
     Attributes:
         iterations: (n,)
-        mean: (n,), mean of the metric over the runs.
-        low: (n,), minimum over the runs.
-        high: (n,), maximum over the runs.
+        values: (runs, n)
         kept: (iteration, value of the run) for each run with a kept iteration.
     """
 
     iterations: NDArray[np.int64]
-    mean: Floats
-    low: Floats
-    high: Floats
+    values: Floats
     kept: tuple[tuple[int, float], ...]
 
 
 def curves_by_iteration(series: Sequence[Series], metric: str, page: Page = PAPER) -> Figure | None:
     """Draws validation by iteration, and train in a smaller panel above it; None without validation
     curves."""
+    from matplotlib.lines import Line2D
+
     recorded = [[run.learning_curve() for run in item.runs] for item in series]
     name = _curve_name([curve for curves in recorded for curve in curves], metric)
     both = [
@@ -766,67 +538,44 @@ def curves_by_iteration(series: Sequence[Series], metric: str, page: Page = PAPE
     if not shown:
         return None
     drawn = [item for item, _, _ in shown]
-    trained = any(train is not None for _, _, train in shown)
     # Train is far above validation; on a common axis the differences in validation would not be visible.
+    trained = any(train is not None for _, _, train in shown)
     grid = {"nrows": 2, "height_ratios": (1, 2.6), "sharex": True} if trained else {}
-    keys = [*keys_of(drawn), *_keys_of_curves(drawn)]
+    mark = Line2D([], [], color="#777777", linestyle="none", marker="o", label="iteration kept", **_KEPT)
     title = f"{data_of(drawn)}: {name} by iteration{over(drawn)}"
-    figure, panels = titled_panels(
-        title,
-        keys,
-        max(page.height(_HEIGHT), _LOWEST),
-        page,
-        **grid,
-    )
-    for place, ((_, valid, train), style) in enumerate(zip(shown, styles_of(drawn), strict=True)):
+    height = max(page.height(HEIGHT), _LOWEST)
+    figure, panels = titled_panels(title, [*keys_of(drawn), mark], height, page, **grid)
+    for (_, valid, train), style in zip(shown, styles_of(drawn), strict=True):
         if train is not None:
-            panels[0].plot(train.iterations, train.mean, linewidth=0.8, **style.stroke)
-        _plot_validation(panels[-1], valid, style, place / len(shown), len(shown) <= _MOST_BANDS)
+            panels[0].plot(train.iterations, train.values.mean(axis=0), linewidth=0.8, **style.stroke)
+        _draw_curve(panels[-1], valid, style, with_band=len(shown) <= _MOST_BANDS)
     for axes, split in zip(panels[::-1], ("validation", "train"), strict=False):
-        axes.set_ylabel(f"{name}, {split}", fontsize=TEXT)
-        axes.grid(**GRID)
+        name_axes(axes, y=f"{name}, {split}")
         axes.margins(x=0.02)
     panels[-1].set_xlabel("iteration (one tree each)", fontsize=TEXT)
     panels[-1].set_ylim(_limits_after_start([valid for _, valid, _ in shown]))
     return figure
 
 
-def _plot_validation(axes: Axes, curve: _Curve, style: Style, shift: float, band: bool) -> None:
-    """Draws one series; `shift`, from 0 to 1, offsets its markers so that series do not cover each other."""
-    step = max(1, len(curve.iterations) // 5)
-    marks = {"markersize": 4.5, "markevery": (int(shift * step), step), **style.points}
-    axes.plot(curve.iterations, curve.mean, linewidth=1.4, linestyle=style.line, **marks)
-    if band and (curve.low < curve.high).any():
-        axes.fill_between(
-            curve.iterations, curve.low, curve.high, color=style.colour, alpha=0.07, linewidth=0
-        )
-        for edge in (curve.low, curve.high):
-            axes.plot(curve.iterations, edge, linewidth=0.6, alpha=0.6, **style.stroke)
+def _draw_curve(axes: Axes, curve: _Curve, style: Style, with_band: bool) -> None:
+    """Draws the mean over the runs, a band from the lowest to the highest run, and the kept iterations."""
+    marks = {"markersize": 4.5, "markevery": max(1, len(curve.iterations) // 5), **style.points}
+    axes.plot(curve.iterations, curve.values.mean(axis=0), linewidth=1.4, linestyle=style.line, **marks)
+    if with_band and len(curve.values) > 1:
+        low, high = curve.values.min(axis=0), curve.values.max(axis=0)
+        axes.fill_between(curve.iterations, low, high, color=style.colour, alpha=0.12, linewidth=0)
     if curve.kept:
-        iterations, values = zip(*curve.kept, strict=True)
-        look = {**style.points, **_KEPT, "markersize": 7.5 if len(curve.kept) <= _MOST_BANDS else 5}
-        axes.plot(iterations, values, linestyle="none", zorder=5, **look)
+        axes.plot(*zip(*curve.kept, strict=True), linestyle="none", zorder=5, **{**style.points, **_KEPT})
 
 
 def _limits_after_start(curves: Sequence[_Curve]) -> tuple[float, float]:
     """Returns the limits of the axis, without the first 5 % of the iterations, whose steep rise would flatten
     the rest."""
     kept = [value for curve in curves for _, value in curve.kept]
-    low = min([float(curve.low[len(curve.low) // 20 :].min()) for curve in curves] + kept)
-    high = max([float(curve.high.max()) for curve in curves] + kept)
+    low = min([float(curve.values[:, len(curve.iterations) // 20 :].min()) for curve in curves] + kept)
+    high = max([float(curve.values.max()) for curve in curves] + kept)
     margin = 0.05 * (high - low) or 0.05
     return low - margin, high + margin
-
-
-def _keys_of_curves(series: Sequence[Series]) -> list[Line2D]:
-    from matplotlib.lines import Line2D
-
-    several = any(len(item.runs) > 1 for item in series)
-    mark = "iteration kept by a run" if several else "iteration kept"
-    keys = [Line2D([], [], color="#777777", linestyle="none", marker="o", label=mark, **_KEPT)]
-    if several and len(series) <= _MOST_BANDS:
-        keys.append(Line2D([], [], color="#777777", alpha=0.3, linewidth=6, label="lowest to highest run"))
-    return keys
 
 
 def _curve_name(curves: Sequence[LearningCurve], metric: str) -> str:
@@ -843,15 +592,10 @@ def _curve(item: Series, curves: Sequence[LearningCurve], name: str) -> _Curve |
     values = np.array([curve.values[name][:length] for curve in curves])
     if not np.isfinite(values).all():
         return None
-    kept = [
+    bests = [run.result.best_iteration for run in item.runs]
+    kept = tuple(
         (best, curve.values[name][curve.iterations.index(best)])
-        for best, curve in zip([run.result.best_iteration for run in item.runs], curves, strict=True)
-        if best in curve.iterations
-    ]
-    return _Curve(
-        iterations=np.array(curves[0].iterations[:length]),
-        mean=values.mean(axis=0),
-        low=values.min(axis=0),
-        high=values.max(axis=0),
-        kept=tuple((best, value) for best, value in kept if best is not None),
+        for best, curve in zip(bests, curves, strict=True)
+        if best is not None and best in curve.iterations
     )
+    return _Curve(np.array(curves[0].iterations[:length]), values, kept)

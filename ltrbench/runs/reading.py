@@ -35,7 +35,7 @@ from ltrbench.runs.record import (
     reason_to_refuse,
 )
 from ltrbench.shapes import Features
-from ltrbench.tables import Table, figure, one_line
+from ltrbench.tables import Table, format_number, one_line
 from ltrbench.untrusted import RunTable, load_npz, read_json, read_run_table
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Run:
     def _repr_html_(self) -> str:
         """Returns the HTML that a notebook shows."""
         result = self.result
-        metrics = [[name, figure(mean, ".4f")] for name, mean in result.metrics.items()]
+        metrics = [[name, format_number(mean, ".4f")] for name, mean in result.metrics.items()]
         seconds = [[f"{kind} s", f"{value:.3f}"] for kind, value in result.seconds.items()]
         error = [["error", result.error.partition("\n")[0]]] if result.error else []
         rows = [["path", str(self.path)], *error, *metrics, *seconds]

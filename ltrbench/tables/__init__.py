@@ -16,11 +16,10 @@ import reprlib
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-
-from markupsafe import Markup
+from functools import partial
 
 from ltrbench.tables.numbers import DASH, Form, OptionalNumber
-from ltrbench.tables.numbers import figure as figure
+from ltrbench.tables.numbers import format_number as format_number
 from ltrbench.tables.numbers import is_available as is_available
 from ltrbench.untrusted import in_csv, in_latex, in_markdown, in_table, visible
 
@@ -85,15 +84,13 @@ def one_line(name: str, fields: Mapping[str, object]) -> str:
 #     table.records()          raw values for JSON: header -> value, None if not available
 #     table.html(notes)        for a notebook, with a caption above and a list of notes below
 #
-# The report (`ltrbench.compare.report`) renders `table.cells()`, with hints, notes and drawings.
+# The report (`ltrbench.compare.report`) renders `table.cells()` with the template page.html.j2.
 
 CHANGED, STRONG = "changed", "strong"
 """Emphasis of a cell, besides the claims "better" and "worse"; strong is also bold in LaTeX."""
 
 CellValue = OptionalNumber | str
 """Value of a cell. Text is shown unchanged, also in a column of numbers."""
-
-_NO_DRAWING = Markup()
 
 
 @dataclass(frozen=True)
@@ -105,6 +102,7 @@ class TableColumn:
         left: left-aligned, as for text; numbers are right-aligned.
         hint: explanation for readers of the report.
         sortable: whether a click on the header in the report sorts the rows.
+        with_notes: whether all outputs show the notes of the cells, after the values.
     """
 
     header: str
@@ -112,6 +110,7 @@ class TableColumn:
     left: bool = False
     hint: str = ""
     sortable: bool = True
+    with_notes: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,16 +120,18 @@ class TableCell:
     Attributes:
         value: value for sorting, CSV and JSON.
         text: displayed text; None: the value in the format of the column.
-        note: second, smaller line, in the report.
+        note: second, smaller line in the report; see also `TableColumn.with_notes`.
         emphasis: emphasis of the cell; empty for none.
-        drawing: drawing before the text, in the report.
+        colour: colour of a disc before the text in the report; empty for none.
+        bar: (low, middle, high) from -1 to 1, drawn in the report as an interval with a line at 0.
     """
 
     value: CellValue = None
     text: str | None = None
     note: str = ""
     emphasis: str = ""
-    drawing: Markup = _NO_DRAWING
+    colour: str = ""
+    bar: tuple[float, float, float] | None = None
 
     @property
     def known(self) -> CellValue:
@@ -195,7 +196,8 @@ class Table:
             width: width of the terminal; columns that do not fit follow in further tables, which repeat the
                 first column. None: Markdown for a file, with HTML escaped.
         """
-        lines = [[_aligned_text(text, width) for text in line] for line in [self.header, *self._texts()]]
+        escape = in_table if width is not None else partial(in_markdown, cell=True)
+        lines = [[escape(text) for text in line] for line in [self.header, *self._texts()]]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n\n".join(
             _block(
@@ -208,8 +210,13 @@ class Table:
 
     def latex(self) -> str:
         """Returns a LaTeX tabular, which needs \\usepackage{booktabs}; strong cells are bold."""
-        lines = [" & ".join(map(_latex_cell, row)) for row in self.cells()]
-        body = " \\\\\n".join(lines)
+        body = " \\\\\n".join(
+            " & ".join(
+                f"\\textbf{{{in_latex(text)}}}" if cell.emphasis == STRONG else in_latex(text)
+                for text, cell in zip(texts, row, strict=True)
+            )
+            for texts, row in zip(self._texts(), self.cells(), strict=True)
+        )
         alignment = "".join("l" if column.left else "r" for column in self.columns)
         return (
             f"\\begin{{tabular}}{{{alignment}}}\n\\toprule\n{' & '.join(map(in_latex, self.header))} "
@@ -251,7 +258,14 @@ class Table:
         return f"{table}<ul>{items}</ul>" if items else table
 
     def _texts(self) -> list[list[str]]:
-        return [[cell.text or "" for cell in row] for row in self.cells()]
+        """Returns the texts of the cells, with the notes that all outputs show."""
+        return [
+            [
+                f"{cell.text} {cell.note}".rstrip() if column.with_notes else cell.text or ""
+                for cell, column in zip(row, self.columns, strict=True)
+            ]
+            for row in self.cells()
+        ]
 
     def _values(self) -> list[list[CellValue]]:
         return [[_as_cell(cell).known for cell in row] for row in self.rows]
@@ -263,11 +277,9 @@ def _as_cell(cell: TableCell | CellValue) -> TableCell:
 
 def _with_text(cell: TableCell | CellValue, column: TableColumn, missing: str) -> TableCell:
     whole = _as_cell(cell)
-    return whole if whole.text is not None else replace(whole, text=figure(whole.value, column.form, missing))
-
-
-def _aligned_text(text: str, width: int | None) -> str:
-    return in_markdown(text, cell=True) if width is None else in_table(text)
+    if whole.text is not None:
+        return whole
+    return replace(whole, text=format_number(whole.value, column.form, missing))
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
@@ -305,11 +317,6 @@ def _block(lines: Sequence[Sequence[str]], widths: Sequence[int], to_left: Seque
         for width, left in zip(widths, to_left, strict=True)
     )
     return "\n".join([line(lines[0]), f"|{rule}|", *map(line, lines[1:])])
-
-
-def _latex_cell(cell: TableCell) -> str:
-    text = in_latex(cell.text or "")
-    return f"\\textbf{{{text}}}" if cell.emphasis == STRONG else text
 
 
 def _html_row(tag: str, texts: Iterable[str]) -> str:

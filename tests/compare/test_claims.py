@@ -29,9 +29,9 @@ from ltrbench.compare.advice import NOT_REPEATED
 from ltrbench.compare.pairs import FOLDS, Need, Pair
 from ltrbench.compare.pairs import QUERIES as OF_QUERIES
 from ltrbench.compare.pairs import SEEDS as OF_SEEDS
-from ltrbench.compare.sections import Section, Shown
-from ltrbench.compare.sections.evidence import pairs_section
+from ltrbench.compare.sections.claims import pairs_section
 from ltrbench.compare.tables import comparisons_as_json
+from ltrbench.compare.views import Section, Shown
 from ltrbench.runs import Run
 from ltrbench.statistics import SCOPES, fewest, independent_replicates, resampling_factor, shared_replicates
 from ltrbench.statistics.claims import METHODS, MODELS, RETRAINED
@@ -201,7 +201,7 @@ def test_only_the_primary_metric_carries_claims_unless_a_family_declares_others(
     mean = both.row("random").metrics["ndcg@5"]
     low, high = claim.interval.low, claim.interval.high
     difference = f"{claim.statistics.difference:+.4f} [{low:+.4f}, {high:+.4f}]"
-    assert f"{mean:.4f}, {difference} worse ({SCOPES[RETRAINED]})" in render(both)
+    assert f"{mean:.4f} {difference} worse ({SCOPES[RETRAINED]})" in render(both)
     in_declared = verdict(both).partition("ndcg@5:")[2]
     assert mentions(in_declared, "better than random", f"({SCOPES[RETRAINED]})")
 
@@ -215,7 +215,7 @@ def three_rows(folder: Path, **settings: Any) -> Comparison:
 
 def table_of(make: Callable[[Shown], Section | None], comparison: Comparison) -> Table:
     """The first table of a section of the report."""
-    made = make(Shown(comparison, "toy", []))
+    made = make(Shown(comparison))
     table = made.parts[0]
     assert isinstance(table, Table)
     return table

@@ -24,21 +24,15 @@ from ltrbench.compare import BEST, Comparison, Settings, compare, read_attribute
 from ltrbench.compare.grouping import Note
 from ltrbench.compare.groups import across
 from ltrbench.compare.publish import TOLERANCE, TOLERANCE_NOT_REPEATABLE, is_published, publish, reproduce
-from ltrbench.compare.sections import Folded, PagePart, Shown
-from ltrbench.compare.sections.evidence import leaderboard_section
-from ltrbench.compare.tables import (
-    about_published,
-    as_csv,
-    comparisons_as_json,
-    published_table,
-    terms_of,
-)
+from ltrbench.compare.sections.claims import leaderboard_section
+from ltrbench.compare.sections.runs import published_section
+from ltrbench.compare.tables import as_csv, comparisons_as_json, terms_of
+from ltrbench.compare.views import Folded, Prose, Shown, View
 from ltrbench.errors import ResultError
 from ltrbench.glossary import anchor
 from ltrbench.metrics import evaluate, preset
-from ltrbench.plots.drawing import Series, fit_seconds
 from ltrbench.runs import Run
-from ltrbench.tables import Table, TableCell, numbers
+from ltrbench.tables import Table, TableCell
 
 FOLDS = (1, 2, 3, 4)
 
@@ -117,7 +111,7 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
     in_json = json.loads(json.dumps(comparisons_as_json([comparison]), allow_nan=False))["rows"]
     in_frame = comparison.to_frame().to_dict("records")
     text = render(comparison, most_columns=None).splitlines()
-    leaderboard = leaderboard_section(Shown(comparison, "toy", []))
+    leaderboard = leaderboard_section(Shown(comparison))
     in_report = {row[0].text: row for part in leaderboard.parts for row in rows_in(part)}
     for place, row in enumerate(comparison.rows):
         line = next(line for line in text if line.startswith(f"| {row.label} "))
@@ -127,7 +121,7 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
         assert (float(in_csv[place]["trees"]), in_json[place]["trees"]) == (row.trees, row.trees)
         assert float(in_csv[place]["fit_seconds"]) == in_json[place]["seconds"]["fit"] == row.seconds["fit"]
         assert f"{row.metrics['ndcg@10']:.4f}" in line
-        assert numbers.quality(row.metrics["ndcg@10"]) in cells
+        assert f"{row.metrics['ndcg@10']:.4f}" in cells
         pair = row.to_baseline
         if pair is None:
             assert (in_csv[place]["difference"], in_json[place]["difference"]) == ("", None)
@@ -137,14 +131,15 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
         assert in_json[place]["difference_interval"] == ends
         assert in_frame[place]["p_holm"] == pair.p_adjusted["holm"]["randomisation"]
         assert in_csv[place]["claim"] == in_json[place]["claim"] == pair.claim
-        assert mentions(line, f"{pair.difference:+.4f}", f"{ends[0]:+.4f}", f" {pair.claim} |")
-        assert {numbers.difference(pair.difference), pair.claim} <= {*cells}
+        assert mentions(line, f"{pair.difference:+.4f}", f"{ends[0]:+.4f}", f"| {pair.claim} ")
+        assert {f"{pair.difference:+.4f}", pair.claim} <= {*cells}
         wins, losses = pair.statistics.wins, pair.statistics.losses
-        assert f"{wins}/{pair.statistics.ties}/{losses}" in line
-        assert f"{wins} / {pair.statistics.ties} / {losses}" in cells
+        counts = f"{wins}/{pair.statistics.ties}/{losses}"
+        assert counts in line
+        assert counts in cells
 
 
-def rows_in(part: PagePart) -> list[list[TableCell]]:
+def rows_in(part: View) -> list[list[TableCell]]:
     if isinstance(part, Folded):
         return [row for inner in part.parts for row in rows_in(inner)]
     return part.cells() if isinstance(part, Table) else []
@@ -154,8 +149,11 @@ def test_a_second_table_has_the_chances_over_folds(tmp_path: Path) -> None:
     comparison = comparison_of(tmp_path)
     pair = comparison.rows[2].to_baseline
     bayes = pair.over_folds.bayesian
-    (line,) = (line for line in render(comparison).splitlines()[-20:] if line.startswith("| random_ "))
-    assert line.endswith(f" {bayes.left:.2f} |  {bayes.within:.2f} |   {bayes.right:.2f} |")
+    (line,) = (
+        line for line in render(comparison).splitlines() if line.startswith("| random_ \N{MINUS SIGN}")
+    )
+    cells = [cell.strip() for cell in line.split("|")]
+    assert cells[-4:-1] == [f"{100 * value:.1f} %" for value in (bayes.left, bayes.within, bayes.right)]
     assert bayes.left > bayes.right
 
 
@@ -197,27 +195,22 @@ def test_over_fewer_than_five_data_sets_there_is_a_reason_instead_of_a_test(tmp_
     assert enough.test.average_ranks == (1.0, 2.0, 3.0)
 
 
-class FullDisk:
-    """Stands for the pictures, which are drawn when most files of a comparison are written."""
+def test_a_comparison_that_cannot_be_written_whole_is_not_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comparisons = compare([write(tmp_path / "runs" / model, model) for model in ("native", "random")])
+    folder = tmp_path / "comparison"
+    publish(comparisons, folder)
+    assert is_published(comparisons, folder)
 
-    def __call__(self, *_: object) -> None:
+    def full_disk(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-
-@pytest.mark.parametrize("there_before", [False, True])
-def test_what_cannot_be_written_whole_is_not_written_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there_before: bool
-) -> None:
-    runs = [write(tmp_path / "runs" / model, model) for model in ("native", "random")]
-    folder = tmp_path / "comparison"
-    if there_before:
-        folder.mkdir()
-        (folder / "mine.txt").write_text("mine")
-    monkeypatch.setattr("ltrbench.compare.publish.draw_series", FullDisk())
+    # The pictures, which are drawn when most files are written.
+    monkeypatch.setattr("ltrbench.compare.publish.draw_series", full_disk)
     with pytest.raises(ResultError, match=naming(folder, "No space left", "--output")):
-        publish(compare(runs), folder)
-    left = [path.name for path in tmp_path.rglob("*") if "runs" not in path.parts]
-    assert left == (["comparison", "mine.txt"] if there_before else [])
+        publish(comparisons, folder)
+    assert not is_published(comparisons, folder)
 
 
 def test_a_comparison_is_published_until_its_runs_change(tmp_path: Path) -> None:
@@ -245,36 +238,34 @@ def published(folder: Path, settings: Settings | None = None, **published: Any) 
     return comparison
 
 
-def lines_of(comparison: Comparison) -> list[str]:
-    assert comparison.published is not None
-    return published_table(comparison, comparison.published, ".4f").markdown().splitlines()
+def published_rows(comparison: Comparison) -> tuple[str, list[list[str | None]]]:
+    """The sentence on the source, and the rows of the table."""
+    source, table = published_section(Shown(comparison)).parts
+    assert isinstance(source, Prose)
+    assert isinstance(table, Table)
+    return source.text, [[cell.text for cell in row] for row in table.cells()]
 
 
 def test_values_without_a_convention_are_shown_alone(tmp_path: Path) -> None:
-    comparison = published(tmp_path)
-    assert lines_of(comparison) == [
-        "| published | ndcg@5 | ndcg@10 |",
-        "|:----------|-------:|--------:|",
-        "| A         | 0.2500 |       - |",
-        "| B         |      - |  0.5000 |",
-    ]
-    assert comparison.published is not None
-    assert about_published(comparison.published) == "A paper."
+    assert published_rows(published(tmp_path)) == (
+        "A paper.",
+        [["published", "A", "0.2500", "-"], ["published", "B", "-", "0.5000"]],
+    )
 
 
 @pytest.mark.parametrize("convention", ["default", "lightgbm", "letor4"])
 def test_rows_stand_beside_published_values_under_their_convention(convention: str, tmp_path: Path) -> None:
     # The convention of the comparison is another one.
     comparison = published(tmp_path, Settings(convention=preset("xgboost")), convention=convention)
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines_of(comparison)]
-    assert [row[:2] for row in rows[2:]] == [
+    _, rows = published_rows(comparison)
+    assert [row[:2] for row in rows] == [
         ["published", "A"],
         ["published", "B"],
         ["here, folds 1, 2", "native"],
         ["here, folds 1, 2", "xgboost"],
     ]
     evaluated = comparison.row("native").group.under(preset(convention), METRICS)
-    assert rows[4][2:] == [f"{evaluated.mean(metric):.4f}" for metric in METRICS]
+    assert rows[2][2:] == [f"{evaluated.mean(metric):.4f}" for metric in METRICS]
     assert mentions(render(comparison), "A paper.", "same convention", convention)
 
 
@@ -403,7 +394,6 @@ def test_a_mean_time_is_over_the_runs_that_ran_alone(tmp_path: Path) -> None:
     assert len(row.runs) == 4
     assert row.seconds == dict.fromkeys(TIMES, 2.0)
     assert row.peak_memory_mb == last.result.peak_memory_mb
-    assert fit_seconds(Series("native", "native", row.runs)) == 2.0
     assert mentions(notes_on_sharing(comparison)[0], "1 of 4 runs of native")
 
 
@@ -411,7 +401,6 @@ def test_a_row_without_a_run_that_ran_alone_has_no_times_but_its_memory(all_shar
     row = all_shared.row("xgboost")
     assert row.seconds == {}
     assert row.peak_memory_mb == 10.0
-    assert fit_seconds(Series("xgboost", "xgboost", row.runs)) is None
     lines = render(all_shared, most_columns=None).splitlines()
     (header,) = (line for line in lines if line.startswith("| model"))
     (cells,) = ([cell.strip() for cell in line.split("|")] for line in lines if line.startswith("| xgboost"))

@@ -11,18 +11,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from messages import naming
 from report_pages import DRAWS, HOSTILE_MODEL, HOSTILE_QUERY, comparisons, judged, report
 from toy_runs import write as write_run
 
-from ltrbench.compare import Comparison, Settings, compare
-from ltrbench.compare.sections import Figures, Folded, PagePart, Section, Shown, section, sections_by_place
-from ltrbench.compare.sections.evidence import outcomes
+from ltrbench.compare import Comparison, Settings, compare, render
+from ltrbench.compare.sections import SECTIONS
+from ltrbench.compare.sections.claims import outcomes
+from ltrbench.compare.views import Figures, Folded, Section, Shown, View, section_text
 from ltrbench.data import Judgments
 from ltrbench.glossary import glossary
 from ltrbench.metrics import PRESETS, Convention, evaluate
 from ltrbench.runs import Run
 from ltrbench.tables import Table
+
+_NO_NUMBER = re.compile(r"\b(?:nan|NaN|None|inf)\b")
 
 NOTHING_TO_FIND = Judgments(labels=np.zeros(6), query_start=np.array([0, 3, 6]))
 ONE_QUERY = Judgments(labels=np.array([1.0, 0.0, 2.0]), query_start=np.array([0, 3]))
@@ -77,39 +79,40 @@ def little(tmp_path_factory: pytest.TempPathFactory) -> list[Comparison]:
     return [*made, *compare(runs[:1], Settings(num_draws=20))]
 
 
-def parts_of(section: Section) -> Iterator[PagePart]:
-    for part in section.parts:
-        yield from part.parts if isinstance(part, Folded) else [part]
+def views_of(section: Section) -> Iterator[View]:
+    for view in section.parts:
+        yield from view.parts if isinstance(view, Folded) else [view]
 
 
-@pytest.mark.parametrize("make", sections_by_place().values(), ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", SECTIONS, ids=lambda make: make.__name__)
 def test_a_section_keeps_its_contract(
     make: Callable[[Shown], Section | None], found: list[Comparison], little: list[Comparison], page: str
 ) -> None:
     for comparison in (*found, *little):
-        section = make(Shown(comparison, "data-1", []))
+        section = make(Shown(comparison))
         if section is None:
             continue
         assert section.title
         assert set(section.terms) <= glossary().keys()
-        for part in parts_of(section):
-            if isinstance(part, Table):
-                assert {len(row) for row in part.cells()} <= {len(part.columns)}
-                texts = [cell.text or "" for row in part.cells() for cell in row]
-            else:
-                figures = part.figures if isinstance(part, Figures) else ()
-                assert all(figure.alternative for figure in figures)
-                texts = [_Reader(figure.drawing).text for figure in figures]
-            assert not _NO_NUMBER.search(" ".join([section.lead, *texts]))
+        texts = [section.lead, section_text(section, 100), section_text(section, None)]
+        for view in views_of(section):
+            if isinstance(view, Table):
+                assert {len(row) for row in view.cells()} <= {len(view.columns)}
+                texts += [cell.text or "" for row in view.cells() for cell in row]
+            elif isinstance(view, Figures):
+                assert all(figure.drawing.get_label() for figure in view.figures)
+        assert not _NO_NUMBER.search(" ".join(texts))
         if comparison is found[0]:
             assert f'id="data-1-{section.name}"' in page
             assert f'href="#data-1-{section.name}"' in page
 
 
-def test_sections_have_places_of_their_own() -> None:
-    first, *_ = sections_by_place()
-    with pytest.raises(ValueError, match=naming("leaderboard_section", first)):
-        section(place=first)(lambda shown: None)
+def test_text_and_report_have_the_same_cells(found: list[Comparison], page: str) -> None:
+    (comparison,) = found
+    shown = _Reader(page).text.replace("\N{MINUS SIGN}", "-").split()
+    for line in render(comparison, most_columns=None).splitlines():
+        numbers = re.findall(r"(?<=[ \[])[-+]?\d\.\d{4}(?=[ \],])", line) if line.startswith("|") else []
+        assert {*numbers} <= {text.strip("[],") for text in shown}
 
 
 def test_no_id_stands_twice_and_every_reference_stays_in_the_page(page: str) -> None:
@@ -129,9 +132,6 @@ def test_names_of_models_and_queries_are_text(page: str) -> None:
     assert HOSTILE_QUERY in said
     assert reader.tags.count("script") == 1
     assert not {"img", "b"} & set(reader.tags)
-
-
-_NO_NUMBER = re.compile(r"\b(?:nan|NaN|None|inf)\b")
 
 
 def test_the_same_comparison_gives_the_same_bytes(found: list[Comparison], page: str, tmp_path: Path) -> None:

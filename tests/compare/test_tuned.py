@@ -19,10 +19,10 @@ from toy_runs import SPACE, mentions, searched, tuned, write
 
 from ltrbench.compare import Comparison, Settings, compare, render, verdict
 from ltrbench.compare.advice import next_step, recommend
-from ltrbench.compare.sections import Section, Shown
 from ltrbench.compare.sections.runs import alike_section, search_section, settings_section
 from ltrbench.compare.tables import as_latex
 from ltrbench.compare.tuning import Tuning, tunings
+from ltrbench.compare.views import Section, Shown
 from ltrbench.runs import Run
 from ltrbench.statistics import SCOPES
 from ltrbench.statistics.claims import METHODS, RETUNED, TUNED_METHODS
@@ -264,7 +264,7 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
 
 
 def shown(comparison: Comparison) -> Shown:
-    return Shown(comparison, "data-1", [])
+    return Shown(comparison)
 
 
 def tables(section: Section | None) -> dict[str, list[list[str]]]:

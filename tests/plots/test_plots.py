@@ -15,31 +15,15 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
 
 from ltrbench.plots import Series, draw_series, figures_of
-from ltrbench.plots.drawing import (
-    FIT,
-    Page,
-    fit_seconds,
-    importance_bars,
-    metric_against_cost,
-    pareto_front,
-    styles_of,
-)
+from ltrbench.plots.drawing import FIT, importance_bars, metric_against_cost, pareto_front, styles_of
 from ltrbench.plots.report import (
-    QUERY,
-    TRAINING,
-    TRAINING_BY_QUERY,
     BudgetCurve,
-    ErrorParts,
-    TrialPoint,
     best_by_trials,
     distribution_over_queries,
     setting_importance_bars,
     thinned,
-    values_by_setting,
-    variance_shares,
 )
 from ltrbench.rankers.importance import ACROSS, GAIN, HIGH, LOW, SHAP, WITHIN, Importances, averaged, shares
 from ltrbench.runs import FINISHED, LearningCurve, Run, RunResult, write_run
@@ -97,14 +81,7 @@ def write(folder: Path, model: str = "native", *, fold: int = 1, **parts: Any) -
 def series(*runs: Run, label: str | None = None, **values: Any) -> Series:
     """With values on test; those given stand in for its own."""
     model = runs[0].result.model
-    return Series(label or model, model, runs, **{"value": 0.6, "ndcg": NDCG, **values})
-
-
-def lines_of(axes: Axes, *, wider_than: float = 1.0) -> list[Line2D]:
-    """The lines of means, without edges of bands, train and marks."""
-    return [
-        line for line in axes.lines if line.get_linestyle() != "None" and line.get_linewidth() > wider_than
-    ]
+    return Series(label or model, model, runs, **{"value": 0.6, "ndcg": NDCG, "fit_seconds": 1.0, **values})
 
 
 def points(line: Line2D) -> list[tuple[float, float]]:
@@ -135,7 +112,7 @@ def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
         ({"importances": Importances(("age",), {WITHIN: np.full(1, np.nan)})}, ["importances.png"]),
         ({"values": {"ndcg": ()}}, ["ndcg_at_k.png"]),
         ({"values": {"value": None}}, ["time_against_ndcg.png"]),
-        ({"result": {"seconds": {}}}, ["time_against_ndcg.png"]),
+        ({"values": {"fit_seconds": None}}, ["time_against_ndcg.png"]),
     ],
 )
 def test_a_picture_without_data_is_left_out(
@@ -155,32 +132,30 @@ def named(*models: str) -> list[Series]:
 
 
 @given(st.lists(st.sampled_from(["native", "lightgbm", "xgboost", "random", "mine", "yours"]), min_size=1))
-def test_a_backend_has_one_colour_marker_and_hatch_whatever_stands_beside_it(models: list[str]) -> None:
+def test_a_backend_has_one_colour_and_marker_whatever_stands_beside_it(models: list[str]) -> None:
     for model, style in zip(models, styles_of(named(*models)), strict=True):
         (alone,) = styles_of(named(model))
-        assert (style.colour, style.marker, style.hatch) == (alone.colour, alone.marker, alone.hatch)
+        assert (style.colour, style.marker) == (alone.colour, alone.marker)
 
 
 # Importances
 
 
 def bars(axes: Axes, number: int) -> list[float]:
-    """The widths of the bars of a series, from the top; every series has fillings and outlines."""
+    """The widths of the bars of a series, from the top."""
     return [bar.get_width() for bar in list(axes.containers)[number]]
 
 
 def test_bars_are_means_over_runs_and_the_feature_worth_most_stands_first(tmp_path: Path) -> None:
     runs = [write(tmp_path / str(fold), fold=fold) for fold in (1, 2)]
-    left, middle, right = drawn(importance_bars([series(*runs)])).axes
-    permutation, shap, gain = (
-        np.mean([run.importances().values[kind] for run in runs], axis=0) for kind in (WITHIN, SHAP, GAIN)
-    )
-    order = np.argsort(-permutation)
-    assert [label.get_text() for label in left.get_yticklabels()] == [FEATURES[place] for place in order]
-    assert bars(left, 0) == permutation[order].tolist()
-    assert bars(middle, 0) == (100 * shap[order]).tolist()
-    assert bars(right, 0) == (100 * gain[order]).tolist()
-    assert "ndcg@5" in left.get_xlabel()
+    panels = drawn(importance_bars([series(*runs)])).axes
+    kinds = {WITHIN: 1, ACROSS: 1, SHAP: 100}
+    means = {kind: np.mean([run.importances().values[kind] for run in runs], axis=0) for kind in kinds}
+    order = np.argsort(-means[WITHIN])
+    assert [label.get_text() for label in panels[0].get_yticklabels()] == [FEATURES[place] for place in order]
+    for axes, (kind, factor) in zip(panels, kinds.items(), strict=True):
+        assert bars(axes, 0) == (factor * means[kind][order]).tolist()
+    assert "ndcg@5" in panels[0].get_xlabel()
 
 
 def test_whiskers_are_the_interval_of_the_mean_over_runs(tmp_path: Path) -> None:
@@ -196,19 +171,10 @@ def test_whiskers_are_the_interval_of_the_mean_over_runs(tmp_path: Path) -> None
 # Time
 
 
-def time_figure(given_series: Sequence[Series]) -> Figure:
-    return drawn(metric_against_cost(given_series, [*map(fit_seconds, given_series)], FIT, "ndcg@5"))
-
-
-def marks_of(axes: Axes) -> list[Line2D]:
-    """The points of series, without the line of the Pareto front."""
-    return [line for line in axes.lines if line.get_linestyle() == "None"]
-
-
-def test_a_point_is_the_mean_time_and_the_value(tmp_path: Path) -> None:
-    runs = [write(tmp_path / str(fold), fold=fold) for fold in (1, 3)]
-    (point,) = marks_of(time_figure([series(*runs, value=0.4)]).axes[0])
-    assert points(point) == [((1 + 3) / 2, 0.4)]
+def test_a_point_is_the_cost_and_the_value(tmp_path: Path) -> None:
+    given_series = [series(write(tmp_path / "run"), value=0.4)]
+    (axes,) = drawn(metric_against_cost(given_series, [2.0], FIT, "ndcg@5")).axes
+    assert [points(line) for line in axes.lines] == [[(2.0, 0.4)]]
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1))
@@ -252,24 +218,6 @@ def test_a_distribution_is_the_share_of_queries_up_to_each_value(tmp_path: Path)
     assert steps.get_drawstyle() == "steps-post"
 
 
-# Parts of variances
-
-
-def error_parts(number: int = 0) -> ErrorParts:
-    return ErrorParts(f"a minus b{number}", {QUERY: 0.5, TRAINING: 0.3, TRAINING_BY_QUERY: 0.2}, 0.0123)
-
-
-def test_the_shares_of_a_variance_are_one_bar_of_100_percent_with_its_standard_error() -> None:
-    axes = variance_shares([error_parts(), error_parts(1)], "ndcg@5").axes[0]
-    bars = [bar for bar in axes.patches if isinstance(bar, Rectangle)]
-    first = [bar for bar in bars if bar.get_y() < 0 < bar.get_y() + bar.get_height()]
-    assert [bar.get_width() for bar in first] == pytest.approx([50, 30, 20])
-    assert [bar.get_x() for bar in first] == pytest.approx([0, 50, 80])
-    assert len({bar.get_facecolor() for bar in first}) == len({bar.get_hatch() for bar in first}) == 3
-    assert [text.get_text() for text in axes.texts] == ["SE 0.0123"] * 2
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["a minus b0", "a minus b1"]
-
-
 # Text
 
 
@@ -284,7 +232,6 @@ def test_names_that_are_neither_plain_nor_short_are_drawn_without_a_warning(tmp_
 
 
 METRIC = "ndcg@10"
-SPACE = {"num_leaves": "4 to 64", "l2": "0.1 to 100 (log)", "criterion": "gain, squares"}
 
 
 def named_series(label: str) -> Series:
@@ -318,33 +265,6 @@ def test_bars_are_shares_in_percent_with_the_most_important_setting_first() -> N
     figure = drawn(setting_importance_bars(shares))
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["num_leaves", "l2"]
-    # Each row has fillings and outlines.
     widths = [[bar.get_width() for bar in bars] for bars in axes.containers]
-    assert widths[::2] == [[70, 30], [0, 20]]
+    assert widths == [[70, 30], [0, 20]]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["native", "lightgbm"]
-
-
-def point(leaves: object, l2: object, criterion: str, value: float, **flags: bool) -> TrialPoint:
-    settings = {"num_leaves": str(leaves), "l2": str(l2), "criterion": criterion}
-    return TrialPoint(settings, value, **{"is_chosen": False, "is_default": False, **flags})
-
-
-TRIALS = [
-    point(31, 0.0, "gain", -0.02, is_default=True),
-    point(8, 50.0, "squares", 0.0, is_chosen=True),
-    point(60, 0.2, "gain", -0.01),
-]
-
-
-@pytest.mark.parametrize("page", [Page(5.0), Page(7.0)])
-def test_a_panel_has_a_point_for_each_trial_on_the_scale_of_its_range(page: Page) -> None:
-    figure = drawn(values_by_setting(named_series("native"), SPACE, TRIALS, METRIC, page))
-    leaves, l2, criterion = figure.axes
-    assert [axes.get_xlabel() for axes in figure.axes] == list(SPACE)
-    assert [axes.get_xscale() for axes in figure.axes] == ["linear", "log", "linear"]
-    assert points_of(leaves) == [(31, -0.02), (8, 0), (60, -0.01)]
-    assert points_of(l2) == [(50, 0), (0.2, -0.01)], "0 has no place on a logarithmic axis"
-    assert points_of(criterion) == [(0, -0.02), (1, 0), (0, -0.01)]
-    assert [label.get_text() for label in criterion.get_xticklabels()] == ["gain", "squares"]
-    keys = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert keys == ["trial", "chosen trial", "default settings"]
