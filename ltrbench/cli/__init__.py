@@ -3,15 +3,12 @@
 Only this folder and `config` import Hydra.
 
     verbs             commands on runs, scores and data
-    launch, sweep     runs and sweeps, composed by Hydra
-    session           what a new and a resumed sweep share
+    launch            runs and sweeps, composed by Hydra
+    session           what a new and a resumed sweep share, and copies of runs in a tracker
     progress          messages while a command runs
-    mirroring         sends finished runs to a tracker
     help.txt          the page of --help; --help verbs is click's, --help settings is Hydra's
-    completion        shell completion
     console           error messages, exit codes, options and files that verbs share
     walkthrough.md    the text of the verb `walkthrough`, written by docs/walkthrough.py
-    hydra_internals   imports from private modules of Hydra
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from pathlib import Path
 
 import click
 
-from ltrbench.cli.console import COMPLETING, RUN_INTERRUPTED, as_called, as_paragraph, exit_code, program
+from ltrbench.cli.console import PROGRAM, RUN_INTERRUPTED, as_paragraph, exit_code
 from ltrbench.errors import ConfigError, debugging, did_you_mean
 from ltrbench.user_modules import search_current_folder
 
@@ -33,12 +30,6 @@ _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a command line and returns 0; 1 for a failed run, 2 for a user error, 130 for Ctrl-C."""
-    words = sys.argv[1:] if arguments is None else arguments
-    if COMPLETING in os.environ:
-        from ltrbench.cli.completion import complete
-
-        complete(words)
-        return 0
     # OpenMP reads it when a library starts its threads. Threads that spin while waiting slow the next backend
     # down tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -47,46 +38,40 @@ def main(arguments: list[str] | None = None) -> int:
     # Collections during the imports of large libraries find no garbage, and take a tenth of a short command.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
-        return _dispatch(words)
+        return _dispatch(sys.argv[1:] if arguments is None else arguments)
     except click.Abort:  # Ctrl-C during a verb
         click.echo("interrupted", err=True)
         return RUN_INTERRUPTED
     except Exception as error:
         if debugging():
             click.echo("".join(traceback.format_exception(error)), err=True)
-        click.echo(as_called(as_paragraph(error)), err=True)
+        click.echo(as_paragraph(error), err=True)
         return exit_code(error)
 
 
 def _dispatch(words: list[str]) -> int:
     if words in (["--help"], ["-h"]):
-        text = Path(__file__).with_name("help.txt").read_text(encoding="utf-8")
-        click.echo(as_called(text), nl=False)
+        click.echo(Path(__file__).with_name("help.txt").read_text(encoding="utf-8"), nl=False)
         return 0
     # Imported late, because a verb needs no Hydra and a run needs no verb.
-    if words and _is_verb_like(words[0]):
-        from ltrbench.cli.verbs import all_verbs, find_verb, verbs
+    # In Hydra's grammar "~key" deletes and "+key=value" adds; neither is a verb.
+    if words and not words[0].startswith(("-", "+", "~")) and "=" not in words[0]:
+        from ltrbench.cli.verbs import MODULE_OF, verbs
 
-        if find_verb(words[0]) is None:
-            known = list(all_verbs())
+        if words[0] not in MODULE_OF:
             raise ConfigError(
-                f"unknown verb '{words[0]}'{did_you_mean(words[0], known)} The verbs are {', '.join(known)}. "
-                "Everything else is an override, key=value, or a flag."
+                f"unknown verb '{words[0]}'{did_you_mean(words[0], MODULE_OF)} The verbs are "
+                f"{', '.join(sorted(MODULE_OF))}. Everything else is an override, key=value, or a flag."
             )
-        outcome = verbs.main(words, prog_name=program(), standalone_mode=False)
+        outcome = verbs.main(words, prog_name=PROGRAM, standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
     if words == ["--help", "verbs"]:
         from ltrbench.cli.verbs import verbs
 
-        click.echo(verbs.get_help(click.Context(verbs, info_name=program())))
+        click.echo(verbs.get_help(click.Context(verbs, info_name=PROGRAM)))
         return 0
     from ltrbench.cli.launch import launch
 
     # Before a job starts, because with hydra.job.chdir=true each job changes into its folder.
     search_current_folder()
     return launch(words)
-
-
-def _is_verb_like(word: str) -> bool:
-    # In Hydra's grammar "~key" deletes and "+key=value" adds; neither is a verb.
-    return not word.startswith(("-", "+", "~")) and "=" not in word

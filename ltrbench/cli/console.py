@@ -1,20 +1,15 @@
-"""What all commands share: the name of the program, error messages, exit codes, options and files.
-
-The name under which this process was called, so that help and messages show commands as the user types
-them.
-"""
+"""What all commands share: the name of the program, error messages, exit codes, options and files."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import math
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,24 +20,8 @@ from ltrbench.untrusted import visible
 if TYPE_CHECKING:
     from ltrbench.data import RankingDataset
 
-MODULE = "python -m ltrbench"
-"""The call that works in every installation; result files and documentation use it."""
-
-SCRIPT = "ltrbench"
-"""The console script of pyproject.toml."""
-
-COMPLETING = "_LTRBENCH_COMPLETE"
-"""Environment variable that a shell sets to request completion candidates."""
-
-
-def program() -> str:
-    """Returns `ltrbench` in the console script, else `python -m ltrbench`."""
-    return SCRIPT if Path(sys.argv[0]).stem == SCRIPT else MODULE
-
-
-def as_called(text: str) -> str:
-    """Returns the text with each `python -m ltrbench` replaced by `program()`."""
-    return text.replace(MODULE, program())
+PROGRAM = "python -m ltrbench"
+"""The call that works in every installation."""
 
 
 # ---- Error output of the command line: one paragraph on standard error, and an exit code that separates
@@ -53,13 +32,10 @@ OK, RUN_FAILED, USER_MISTAKE, RUN_INTERRUPTED = 0, 1, 2, 130
 
 def as_paragraph(error: BaseException) -> str:
     """Returns the printed text: the message of a user error, or the type and message of a failure."""
-    return visible(_message(error), lines=True)
-
-
-def _message(error: BaseException) -> str:
-    if isinstance(error, click.ClickException):
-        return f"error: {error.format_message()}"
-    return in_words(error)
+    message = (
+        f"error: {error.format_message()}" if isinstance(error, click.ClickException) else in_words(error)
+    )
+    return visible(message, lines=True)
 
 
 class VisibleFormatter(logging.Formatter):
@@ -167,31 +143,15 @@ def parse_value(text: str) -> Any:
         return text
 
 
-@contextlib.contextmanager
-def opened(output: Path | None, option: str = "--output") -> Iterator[TextIO]:
-    """Opens the output file, or standard output for None. The file appears only when it is complete."""
+def write_output(text: str, output: Path | None) -> None:
+    """Writes a file, compressed by its extension, which appears only when it is complete; None: prints."""
     if output is None:
-        yield sys.stdout
+        click.echo(text, nl=False)
         return
-    with replaced(output, option) as partial, partial.open("w", newline="") as file:
-        yield file
+    from ltrbench.data.blocks import write_whole
 
-
-@contextlib.contextmanager
-def replaced(output: Path, option: str = "--output") -> Iterator[Path]:
-    """Yields a temporary path, which replaces `output` when the block ends without an error.
-
-    Raises:
-        ConfigError: The file cannot be written.
-    """
-    partial = output.with_name(f".{output.name}.partial")
-    try:
-        yield partial
-        partial.replace(output)
-    except OSError as error:
-        raise ConfigError(f"{option} {output} cannot be written: {error.strerror}.") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    with write_whole(output) as stream:
+        stream.write(text.encode(errors="backslashreplace"))
 
 
 def terminal_width() -> int | None:

@@ -1,8 +1,15 @@
-"""Starts a run or a sweep: Hydra composes the jobs; a `Session` runs them."""
+"""Starts a run or a sweep: Hydra composes the jobs, and a `Session` runs them.
+
+`CheckedSweeper` replaces Hydra's basic sweeper: it checks every job before the first one trains, and runs the
+jobs with the executor of the composed configuration, not with Hydra's launcher. All imports from private
+modules of Hydra are in this file.
+"""
 
 from __future__ import annotations
 
-import argparse
+import copy
+import dataclasses
+import functools
 import logging
 import os
 import re
@@ -10,47 +17,49 @@ import shlex
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import click
 import hydra
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.utils import get_args_parser
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.core.plugins import Plugins
+from hydra.errors import ConfigCompositionException, HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, ListConfig, OmegaConf, flag_override, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from ltrbench.cli.console import as_paragraph, program
-from ltrbench.cli.hydra_internals import get_args_parser
+from ltrbench.cli.console import PROGRAM, as_paragraph
 from ltrbench.cli.progress import showing
 from ltrbench.cli.session import SWEEP_FILE, Session, SweepOrder, relative, run_command
-from ltrbench.cli.sweep import (
-    RESAMPLE,
-    ComposedJob,
-    ComposedSweep,
-    check_keys,
-    composition_message,
-    num_folds_of,
-    plain_overrides,
-    register_sweeper,
-    swept_settings,
-    unwritable_message,
-)
 from ltrbench.conf_folder import conf_dir
-from ltrbench.config import build_experiment, build_tracker, register_schema, resolved, run_study
-from ltrbench.errors import ConfigError, ResultError, TrackingError, debugging
+from ltrbench.config import Config, build_experiment, build_tracker, register_schema, resolved, run_study
+from ltrbench.errors import ConfigError, ResultError, debugging, did_you_mean
 from ltrbench.experiment.run import run
 from ltrbench.rankers.saved import SavedModelError
 from ltrbench.runs.record import SETTINGS_OF_COMMAND, writing_to
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.plan import draft, with_shared_choices
 from ltrbench.sweep.running import FOLDER, stopping
-from ltrbench.tracking import Tracker
+
+# Hydra's first search for plug-ins imports their modules again: a class imported before that search would not
+# be the class that Hydra uses.
+Plugins.instance()
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper  # noqa: E402
 
 log = logging.getLogger("ltrbench")
+
+RESAMPLE = "replicates.index"
+"""The setting that chooses a resample."""
+
+_FOLD, _ALL_FOLDS = "data.fold", "data.fold=all"
 
 _SHORT_FORMS = (
     (re.compile(r"^(\+{0,2}replicates)=(?=[-+\d])"), r"\1.number="),
@@ -59,8 +68,37 @@ _SHORT_FORMS = (
 )
 
 
-class _Abort(BaseException):
-    """Ends a command before its other jobs. Not an Exception, because Hydra continues after an Exception."""
+def launch(arguments: list[str]) -> int:
+    """Passes the command line to Hydra, runs its jobs and returns the exit code.
+
+    Raises:
+        LtrbenchError: The configuration is invalid; any other error means that a run failed.
+    """
+    session = Session()
+    return run_command(session, f"{PROGRAM} {shlex.join(arguments)}", lambda: _launch(session, arguments))
+
+
+def _launch(session: Session, arguments: list[str]) -> None:
+    flags, overrides = flags_and_overrides(arguments)
+    command = _Command(session, [flag for flag in flags if flag not in ("-m", "--multirun")])
+    register_schema()
+    # The class is replaced under its old name, because Hydra loads new sweepers only from the package
+    # hydra_plugins.
+    CheckedSweeper.run = staticmethod(command.sweep)
+    basic = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"
+    Plugins.instance().class_name_to_class[basic] = CheckedSweeper
+    # Otherwise Hydra prints every error with a part of the traceback, and always exits with 1.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    # Hydra reads the command line from sys.argv and uses its first word as the name of the program.
+    sys.argv = ["ltrbench", *flags, *overrides]
+
+    def job(config: DictConfig) -> None:
+        command.job(config)
+
+    try:
+        hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")(job)()
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(composition_message(error)) from error
 
 
 @dataclass
@@ -69,111 +107,94 @@ class _Command:
 
     Attributes:
         flags: flags of the command line that every job needs.
-        overrides: overrides of the command line.
     """
 
     session: Session
-    flags: list[str] = field(default_factory=list)
-    overrides: list[str] = field(default_factory=list)
-    _swept: dict[int | None, dict[str, list[str]]] = field(default_factory=dict)
+    flags: list[str]
 
     def job(self, config: DictConfig) -> None:
-        """Runs one job that Hydra starts: a single run, or a job of another sweeper. A failure is logged and
-        recorded for the exit code."""
+        """Runs the job that Hydra starts without -m. A failure is logged and recorded for the exit code."""
         # A DictConfig at run time, although Hydra declares another type.
         composed: Any = HydraConfig.get()
         try:
             check_keys(config, composed)
+            if composed.mode == RunMode.MULTIRUN:
+                raise ConfigError(
+                    "only hydra/sweeper=basic is supported; leave out hydra/sweeper, and search for "
+                    "hyperparameters with search=random or search=tpe."
+                )
             if config.study is not None:
                 self.session.in_study = True
-                _study(config)
+                table = run_study(config)
+                click.echo(table.read_text())
+                click.echo(f"Table: {table}", err=True)
             else:
                 self._run(config, composed)
         except Exception as error:
             if stopping.is_set():
                 # Compiled code turns what a signal handler raises into a SystemError.
                 raise KeyboardInterrupt from error
-            # Not raised, because Hydra would print a line before ours, and a sweep continues in any case.
+            # Not raised, because Hydra would print a line before ours.
             self.session.errors.append(error)
             if debugging():
                 log.error("".join(traceback.format_exception(error)))
             log.error("%s", as_paragraph(error))
 
     def _run(self, config: DictConfig, composed: Any) -> None:
-        session, overrides = self.session, tuple(plain_overrides(composed.overrides.task))
-        settings = resolved(config)
-        name, swept = None, None
-        if composed.mode == RunMode.MULTIRUN:
-            log.info("\njob %s: %s", composed.job.num, " ".join(overrides))
-            session.sweep = relative(Path(composed.sweep.dir))
-            name = str(session.sweep)
-            swept = self.swept(composed, settings, overrides)
-        _check_executor(settings, is_sweep=name is not None)
-        _check_search(settings)
-        session.register = settings["register"]
-        folder = Path(composed.runtime.output_dir)
-        session.folders.append(folder)
-        experiment = build_experiment(settings, dict(composed.runtime.choices), overrides, name, swept)
-        tracker = self._open_tracker(settings, name)
+        session, settings = self.session, resolved(config)
+        if settings["search"] is not None:
+            raise ConfigError(
+                "search is set, but a search is a sweep over trials. Add -m, or set search=none."
+            )
+        overrides = tuple(_plain(composed.overrides.task))
+        experiment = build_experiment(settings, dict(composed.runtime.choices), overrides, None)
+        tracker = build_tracker(settings)
+        tracker.open(None)
+        session.tracker, session.register = tracker, settings["register"]
+        folder = session.folder = Path(composed.runtime.output_dir)
         try:
             with showing(settings["progress"], experiment.model) as on_progress:
                 run(replace(experiment, flags=self.flags), folder, tracker, on_progress)
         except SavedModelError:
             raise
         except ResultError:
-            # The folder belongs to another run, whose numbers must not be reported as this run's.
-            session.folders.remove(folder)
+            # The folder belongs to another run, whose metrics must not be reported as those of this run.
+            session.folder = None
             raise
 
-    def _open_tracker(self, settings: Mapping[str, Any], sweep: str | None) -> Tracker:
-        if self.session.tracker is None:
-            tracker = build_tracker(settings)
-            try:
-                tracker.open(sweep)
-            except TrackingError as error:
-                self.session.errors.append(error)
-                raise _Abort from error
-            self.session.tracker, self.session.is_tracking = tracker, True
-        return self.session.tracker
-
-    def swept(
-        self, hydra_node: Any, settings: Mapping[str, Any], overrides: Sequence[str]
-    ) -> dict[str, list[str]]:
-        """Returns each setting that differs between the jobs of the sweep -> its values."""
-        is_swept = any(line.startswith(f"{RESAMPLE}=") for line in overrides)
-        number = settings["replicates"]["number"] if is_swept else None
-        # Parsing a thousand values takes longer than checking a job.
-        if number not in self._swept:
-            self._swept[number] = swept_settings(
-                hydra_node.sweeper.get("params"), self.overrides, number, num_folds_of(settings["data"])
-            )
-        return self._swept[number]
-
     def sweep(self, composed: ComposedSweep) -> None:
-        """Runs a sweep of ltrbench's own sweeper."""
-        folder, node = relative(composed.folder), composed.master.hydra
-        _check_sweep(composed.jobs)
+        """Runs the jobs of a sweep, after all of them have been checked.
+
+        Raises:
+            LtrbenchError: The folder, the tracking store or the executor cannot be used.
+        """
+        jobs, node = composed.jobs, composed.master.hydra
+        for name in SETTINGS_OF_COMMAND:
+            if any(job.settings[name] != jobs[0].settings[name] for job in jobs):
+                raise ConfigError(f"{name} differs between the jobs of the sweep; set it once for all jobs.")
+        if any(job.settings["study"] is not None for job in jobs):
+            raise ConfigError("a study is not a run, so it cannot be part of a sweep; leave out -m.")
+        folder, swept = relative(composed.folder), swept_settings([job.overrides for job in jobs])
         with writing_to(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        drafts = with_shared_choices([self._draft(job, folder, node) for job in composed.jobs])
-        with writing_to(folder):
-            self._keep_settings(composed, folder)
+            if not (folder / SWEEP_FILE).exists():
+                OmegaConf.save(composed.master, folder / SWEEP_FILE)
+        drafts = with_shared_choices([self._draft(job, str(folder), node, swept) for job in jobs])
         self.session.run_sweep(
             SweepOrder(
                 folder=folder,
                 drafts=drafts,
                 folder_of=lambda job, number: composed.folder_of(job.overrides, number),
-                settings=composed.jobs[0].settings,
+                settings=jobs[0].settings,
                 logging=_logging_of(composed.master),
                 chdir=bool(node.job.chdir),
                 environment={name: str(value) for name, value in (node.job.env_set or {}).items()},
             )
         )
 
-    def _draft(self, job: ComposedJob, folder: Path, node: Any) -> Job:
-        swept = self.swept(node, job.settings, job.overrides)
-        experiment = build_experiment(job.settings, job.choices, job.overrides, str(folder), swept)
+    def _draft(self, job: ComposedJob, folder: str, node: Any, swept: Mapping[str, list[str]]) -> Job:
         settings = job.settings
+        experiment = build_experiment(settings, job.choices, job.overrides, folder, swept)
         if experiment.ranker.is_yardstick:
             # It has no settings to search for.
             settings = {**settings, "search": None}
@@ -187,109 +208,17 @@ class _Command:
             environment=list(node.job.env_set or ()),
         )
 
-    def _keep_settings(self, composed: ComposedSweep, folder: Path) -> None:
-        """Saves the settings of the sweep like Hydra, without overwriting those of an earlier command."""
-        number = len(list(folder.glob("multirun*.yaml")))
-        file = folder / (f"multirun-{number}.yaml" if number else SWEEP_FILE)
-        try:
-            OmegaConf.save(composed.master, file)
-        except OSError:
-            file.unlink(missing_ok=True)
-            raise
-
-
-def launch(arguments: list[str]) -> int:
-    """Passes the command line to Hydra, runs its jobs and returns the exit code.
-
-    Raises:
-        LtrbenchError: The configuration is invalid; any other error means that a run failed.
-    """
-    session = Session()
-    return run_command(session, f"{program()} {shlex.join(arguments)}", lambda: _launch(session, arguments))
-
-
-def _launch(session: Session, arguments: list[str]) -> None:
-    try:
-        _run_hydra(session, arguments)
-    except _Abort:
-        raise session.errors[-1] from None
-    except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(composition_message(error)) from error
-    except OSError as error:
-        if error.filename is None:
-            # Such as a full disk, when Hydra saves the settings of a run.
-            with writing_to(Path("hydra.run.dir")):
-                raise
-        raise ConfigError(unwritable_message(error)) from error
-
-
-def _run_hydra(session: Session, arguments: list[str]) -> None:
-    register_schema()
-    flags, overrides = flags_and_overrides(arguments)
-    of_every_job = [flag for flag in flags if flag not in ("-m", "--multirun")]
-    command = _Command(session, of_every_job, overrides)
-    register_sweeper(command.sweep)
-    # Otherwise Hydra prints every error with a part of the traceback, and always exits with 1.
-    os.environ["HYDRA_FULL_ERROR"] = "1"
-    # Hydra reads the command line from sys.argv and uses its first word as the name of the program.
-    sys.argv = [program(), *flags, *overrides]
-
-    def job(config: DictConfig) -> None:
-        command.job(config)
-
-    hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")(job)()
-
-
-def _check_executor(settings: Mapping[str, Any], is_sweep: bool) -> None:
-    """Raises ConfigError if a single run or another sweeper names an executor, which would have no effect."""
-    target = str(settings["executor"].get("_target_"))
-    if target.endswith(".InlineExecutor"):
-        return
-    if is_sweep:
-        raise ConfigError(
-            f"executor is {target}, but the chosen hydra/sweeper runs the jobs itself. Set executor=inline, "
-            "or hydra/sweeper=basic."
-        )
-    raise ConfigError(
-        f"executor is {target}, but an executor runs the jobs of a sweep. Add -m, or leave out executor."
-    )
-
-
-def _check_search(settings: Mapping[str, Any]) -> None:
-    """Raises ConfigError if a single run or another sweeper names a search."""
-    if settings["search"] is not None:
-        raise ConfigError(
-            "search is set, but a search is a sweep over trials, which only ltrbench's own sweeper runs. Add "
-            "-m, or set search=none."
-        )
-
-
-def _check_sweep(jobs: Sequence[ComposedJob]) -> None:
-    """Raises ConfigError if a sweep is over a setting of the whole command, or contains a study."""
-    for name in SETTINGS_OF_COMMAND:
-        values = [job.settings[name] for job in jobs]
-        if any(value != values[0] for value in values):
-            raise ConfigError(f"{name} differs between the jobs of the sweep; set it once for all jobs.")
-    if any(job.settings["study"] is not None for job in jobs):
-        raise ConfigError("a study is not a run, so it cannot be part of a sweep; leave out -m.")
-
 
 def _logging_of(master: DictConfig) -> dict[str, Any]:
     """Returns the configuration of Python's logging, with `FOLDER` for the folder of a run."""
     config = master.copy()
     with open_dict(config):
         config.hydra.runtime.output_dir = FOLDER
-    configuration = OmegaConf.to_container(config.hydra.job_logging, resolve=True)
-    if not isinstance(configuration, dict) or configuration.get("root") is None:
-        return {}
-    verbose = config.hydra.verbose
-    if verbose is True:
-        configuration["root"]["level"] = "DEBUG"
-    names = [] if isinstance(verbose, bool) else [verbose] if isinstance(verbose, str) else list(verbose)
-    loggers = configuration.setdefault("loggers", {})
-    for name in names:
-        loggers.setdefault(name, {})["level"] = "DEBUG"
-    return {str(key): value for key, value in configuration.items()}
+    configuration: Any = OmegaConf.to_container(config.hydra.job_logging, resolve=True)
+    return dict(configuration or {})
+
+
+# ---- The command line, and messages about it.
 
 
 def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -303,20 +232,18 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
     ([], ['replicates.number=5'])
 
     Raises:
-        ConfigError: A flag is unknown or not supported, or contradicts another one.
+        ConfigError: A flag is unknown or lacks its value.
     """
-    parsed = _parsed(arguments)
-    if parsed.experimental_rerun is not None:
+    parser = get_args_parser()
+
+    def refuse(message: str) -> NoReturn:
         raise ConfigError(
-            "--experimental-rerun would load a pickle file, which ltrbench never does; repeat the overrides "
-            "instead."
+            f"{message}. A setting has no dashes, as in params.num_trees=100; --hydra-help lists the flags."
         )
-    if parsed.multirun and (parsed.cfg or parsed.info):
-        raise ConfigError(
-            "--cfg and --info show a single job; leave out -m, and give each setting one value."
-        )
-    waiting = Counter(parsed.overrides)
-    flags = []
+
+    parser.error = refuse  # type: ignore[method-assign]
+    parsed = parser.parse_intermixed_args(arguments)
+    waiting, flags = Counter(parsed.overrides), []
     for argument in arguments:
         if waiting[argument] > 0:
             waiting[argument] -= 1
@@ -329,34 +256,287 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
     return flags, overrides
 
 
-def _parsed(arguments: list[str]) -> argparse.Namespace:
-    """Parses with Hydra's parser, whose own message would be a list of Hydra's flags.
+def composition_message(error: BaseException) -> str:
+    """Returns Hydra's message about a configuration, with its cause, and with the key that was meant."""
+    text, cause = str(error).strip(), error.__cause__
+    if match := re.search(r"Could not (?:override|delete from config\.) '([^']+)'", text):
+        # Hydra only suggests to add the key with +.
+        parent, _, name = match[1].rpartition(".")
+        node = getattr(cause, "parent_node", None)
+        known = [str(key) for key in node] if isinstance(node, DictConfig) else []
+        known = known or ([] if parent else [item.name for item in dataclasses.fields(Config)])
+        # The key itself may be correct, and a key above it misspelt.
+        missing = re.search(r"Key '([^']+)' (?:not in|is not in)", str(cause))
+        target = str(node.get("_target_", "")) if isinstance(node, DictConfig) else ""
+        # A sweep over models sets the key in all of them.
+        lacking = f" {target.rpartition('.')[2]} has no such setting." if target else ""
+        hint = f" To add a parameter of the library, write +{match[1]}=VALUE." if ".extra" in parent else ""
+        return (
+            f"there is no key {match[1]}{did_you_mean(missing[1] if missing else name, known)}{lacking}{hint}"
+        )
+    text = text.partition("\nConfig search path:")[0].replace("\t", "  ")
+    return text if cause is None or str(cause) in text else f"{text}\n{cause}"
+
+
+# ---- Composes the configurations of a sweep's jobs like Hydra, but fast enough to check hundreds of jobs.
+
+
+@dataclass(frozen=True)
+class Composed:
+    """The configuration of a job without Hydra's node, and config group -> name of the chosen YAML."""
+
+    config: DictConfig
+    choices: dict[str, Any]
+
+
+class Composer:
+    """Composes the jobs of one sweep.
+
+    Hydra reads and merges every YAML again for each job. But the merge depends only on the chosen YAMLs, so
+    each combination of YAMLs is composed once, and the values of a job are set on a copy.
+
+    Args:
+        loader: the config loader of Hydra.
+        master: the configuration with which the sweep was started, including Hydra's node.
+    """
+
+    def __init__(self, loader: ConfigLoader, master: DictConfig) -> None:
+        self._loader = loader
+        self._master = master
+        self._name = master.hydra.job.config_name
+        self._of_hydra = _plain(master.hydra.overrides.hydra)
+        self._parser = OverridesParser.create()
+        self._parse = functools.cache(self._parse_override)
+        self._compose = functools.cache(self._compose_choices)
+
+    def composed(self, overrides: Sequence[str]) -> Composed:
+        """Returns the same configuration as `ConfigLoader.load_sweep_config`.
+
+        Raises:
+            HydraException: The overrides do not compose, as with `load_sweep_config`.
+        """
+        parsed = [self._parse(line) for line in overrides]
+        choices = tuple(line for line, (_, chooses) in zip(overrides, parsed, strict=True) if chooses)
+        chosen = self._compose(choices)
+        config = copy.deepcopy(chosen.config)
+        try:
+            ConfigLoaderImpl._apply_overrides_to_config(
+                [override for override, chooses in parsed if not chooses], config
+            )
+        except OmegaConfBaseException as error:
+            # The same conversion as in load_configuration, whose callers handle only Hydra's errors.
+            raise ConfigCompositionException from error
+        OmegaConf.copy_cache(from_config=self._master, to_config=config)
+        return Composed(config, chosen.choices)
+
+    def _parse_override(self, line: str) -> tuple[Override, bool]:
+        """Returns the override, and whether it chooses a YAML or belongs to Hydra; the others set a value."""
+        (override,) = self._parser.parse_overrides([line])
+        if override.is_sweep_override() or override.is_hydra_override():
+            return override, True
+        names = self._loader.get_group_options(override.key_or_group, None, self._name, self._of_hydra)
+        return override, bool(names) and not isinstance(override.value(), dict)
+
+    def _compose_choices(self, choices: tuple[str, ...]) -> Composed:
+        config = self._loader.load_configuration(self._name, [*self._of_hydra, *choices], RunMode.RUN)
+        chosen = dict(config.hydra.runtime.choices)
+        with flag_override(config, ["readonly", "struct"], False):
+            del config["hydra"]
+        return Composed(config, chosen)
+
+
+def _plain(overrides: ListConfig) -> list[str]:
+    """Returns the overrides as typed, with interpolations unresolved."""
+    lines = OmegaConf.to_container(overrides, resolve=False)
+    assert isinstance(lines, list)
+    return lines
+
+
+def check_keys(config: DictConfig, hydra_node: DictConfig) -> None:
+    """Rejects a key that nothing reads, and the deletion of a key that is read.
+
+    `+key=value` adds a key to any node. A setting without effect silently makes a comparison wrong. `build`
+    checks the keys of a model, a data set or a tracker against the fields of its class; this function checks
+    all other keys. A key counts as read if an interpolation names it.
+
+    Args:
+        config: the configuration of a job, without Hydra's node.
+        hydra_node: Hydra's node, whose interpolations also read keys of the job.
 
     Raises:
-        ConfigError: A flag is unknown, or lacks its value.
+        ConfigError: A key is not read, or was deleted.
     """
-    parser = get_args_parser()
-    known = [name for action in parser._actions for name in action.option_strings]
+    for path, kind, keys in _typed_nodes(config, ""):
+        known = [item.name for item in dataclasses.fields(kind)]
+        for key in set(keys).difference(known):
+            text = f"{OmegaConf.to_yaml(config)}{OmegaConf.to_yaml(hydra_node)}"
+            if not re.search(
+                rf"\$\{{[^}}]*(?<![\w.])({re.escape(path + key)}|\.+{re.escape(key)})(?!\w)", text
+            ):
+                extra = ", or add +model.extra.NAME=VALUE for a parameter of the library"
+                raise ConfigError(
+                    f"{path}{key} is set, but nothing reads it{did_you_mean(key, known)} Leave it out"
+                    f"{extra if path == 'params.' else ''}."
+                )
+        for key in set(known).difference(keys):
+            raise ConfigError(f"{path}{key} was deleted, but it is required; leave out ~{path}{key}.")
 
-    def refuse(message: str) -> NoReturn:
-        for word, following in zip(arguments, [*arguments[1:], "-"], strict=True):
-            flag, equals, value = word.partition("=")
-            if not flag.startswith("-") or flag in known:
-                continue
-            if not equals:
-                value = "VALUE" if following.startswith(("-", "+", "~")) or "=" in following else following
+
+def _typed_nodes(node: DictConfig, path: str) -> Iterator[tuple[str, type[Any], list[str]]]:
+    """Yields (path with its final dot, dataclass, keys) of a node and of all nodes below it with a
+    dataclass."""
+    kind = OmegaConf.get_type(node)
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        return
+    yield path, kind, [str(key) for key in iter(node)]
+    for key, item in node.items_ex(resolve=False):
+        if isinstance(item, DictConfig) and not (
+            item._is_none() or item._is_missing() or item._is_interpolation()
+        ):
+            yield from _typed_nodes(item, f"{path}{key!s}.")
+
+
+# ---- The sweeper.
+
+
+@dataclass(frozen=True)
+class ComposedJob:
+    """A job of a sweep, checked.
+
+    Attributes:
+        choices: config group -> name of the chosen YAML.
+        settings: the resolved configuration.
+    """
+
+    overrides: tuple[str, ...]
+    choices: dict[str, Any]
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ComposedSweep:
+    """A sweep, checked.
+
+    Attributes:
+        folder: folder of the sweep.
+        master: the configuration with which the sweep was started, including Hydra's node.
+        folder_of: (overrides, number) -> folder of a job, relative to the folder of the sweep.
+    """
+
+    folder: Path
+    jobs: list[ComposedJob]
+    master: DictConfig
+    folder_of: Callable[[Sequence[str], int], str]
+
+
+class CheckedSweeper(BasicSweeper):
+    """Checks all jobs first, so that a mistyped value in the last job does not fail after hours of
+    training."""
+
+    # Set by `_launch`, because Hydra creates the sweeper itself.
+    run: ClassVar[staticmethod[[ComposedSweep], None]]
+
+    def sweep(self, arguments: list[str]) -> Any:
+        """Checks all jobs, then runs them.
+
+        Raises:
+            LtrbenchError, HydraException: The first invalid job, or the folder, has an error.
+        """
+        # Hydra sets these before a sweep; asserted for the type checker.
+        assert self.hydra_context is not None
+        assert self.config is not None
+        parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
+        words = with_all_jobs([*self._parse_config(), *arguments], self.config)
+        (jobs,) = self.split_arguments(parser.parse_overrides(words), None) or [[]]
+        if not jobs:
             raise ConfigError(
-                f"{flag} is not a flag of a run. A setting has no dashes: write {flag.lstrip('-')}={value}. "
-                "--hydra-help lists the flags."
+                "the sweep has no job; a glob in it, as in model=glob(native*), matches no YAML."
             )
-        raise ConfigError(f"{message}. --hydra-help lists the flags.")
+        folder = Path(self.config.hydra.sweep.dir)
+        self.run(ComposedSweep(folder, self._composed(jobs), self.config, self._folder_of))
 
-    parser.error = refuse  # type: ignore[method-assign]
-    return parser.parse_intermixed_args(arguments)
+    def _composed(self, jobs: Sequence[Sequence[str]]) -> list[ComposedJob]:
+        """Composes each job, and builds its experiment and tracker."""
+        assert self.hydra_context is not None
+        assert self.config is not None
+        composer, composed_jobs = Composer(self.hydra_context.config_loader, self.config), []
+        is_hidden = self.config.progress == "none"
+        with click.progressbar(jobs, label="checking jobs", file=sys.stderr, hidden=is_hidden) as checked:
+            for overrides in checked:
+                job = composer.composed(overrides)
+                check_keys(job.config, self.config.hydra)
+                settings = resolved(job.config)
+                build_experiment(settings, job.choices, tuple(overrides), None)
+                build_tracker(settings)
+                composed_jobs.append(ComposedJob(tuple(overrides), job.choices, settings))
+        return composed_jobs
+
+    def _folder_of(self, overrides: Sequence[str], number: int) -> str:
+        """Returns hydra.sweep.subdir of a job."""
+        assert self.hydra_context is not None
+        assert self.config is not None
+        if OmegaConf.to_container(self.config.hydra.sweep)["subdir"] == "${hydra.job.num}":  # type: ignore[call-overload, index]
+            # Hydra's default; composing a configuration for each of hundreds of jobs would take long.
+            return str(number)
+        config = self.hydra_context.config_loader.load_sweep_config(self.config, list(overrides))
+        with open_dict(config):
+            config.hydra.job.id = config.hydra.job.num = number
+        return str(config.hydra.sweep.subdir)
 
 
-def _study(config: DictConfig) -> None:
-    """Runs a study and prints its table. A study has no run folder and is not tracked."""
-    table = run_study(config)
-    click.echo(table.read_text())
-    click.echo(f"Table: {table}", err=True)
+def with_all_jobs(words: list[str], config: Any) -> list[str]:
+    """Returns the overrides of a sweep, with its folds and resamples listed.
+
+    Adds all folds of `cv` unless the command chooses folds, replaces `data.fold=all` by all folds of the data
+    set, and adds all resamples of `replicates` unless one is chosen.
+
+    >>> config = OmegaConf.create({"data": {}, "replicates": {"number": 2, "index": None}})
+    >>> with_all_jobs(["data=letor", "cv=3"], config)
+    ['data=letor', 'cv=3', 'data.fold=1,2,3', 'replicates.index=1,2']
+    >>> config = OmegaConf.create({"data": {"num_folds": 3}, "replicates": None})
+    >>> with_all_jobs(["data.fold=all", "data=mq2008"], config)
+    ['data=mq2008', 'data.fold=1,2,3']
+    >>> with_all_jobs(["data.fold=all", "data.fold=2"], config)
+    ['data.fold=2']
+
+    Raises:
+        ConfigError: `data.fold=all` with several data sets.
+    """
+    given = {word.partition("=")[0].lstrip("+~"): word.partition("=")[2] for word in words}
+    # The last override of data.fold applies, so that a command line can choose folds of an experiment.
+    if given.get(_FOLD) == "all":
+        if "," in given.get("data", ""):
+            raise ConfigError(
+                f"{_ALL_FOLDS} needs one data set, but the sweep has data={given['data']}. Name one, or list "
+                f"the folds, as in {_FOLD}=1,2,3."
+            )
+        words = [word for word in words if not word.lstrip("+~").startswith(f"{_FOLD}=")]
+        num_folds = config.data.get("cv") or config.data.get("num_folds")
+        words = words if num_folds is None else [*words, _listed(_FOLD, num_folds)]
+    else:
+        words = [word for word in words if word != _ALL_FOLDS]
+        # An invalid number of folds is reported by the check of the job.
+        if _FOLD not in given and (cv := given.get("cv", "")).isdecimal() and int(cv) > 1:
+            words = [*words, _listed(_FOLD, int(cv))]
+    replicates = config.replicates
+    number = None if replicates is None or replicates.index is not None else replicates.number
+    if number is not None and number > 1 and RESAMPLE not in given:
+        words = [*words, _listed(RESAMPLE, number)]
+    return words
+
+
+def _listed(key: str, number: int) -> str:
+    return f"{key}={','.join(str(index) for index in range(1, number + 1))}"
+
+
+def swept_settings(jobs: Sequence[Sequence[str]]) -> dict[str, list[str]]:
+    """Returns each setting that differs between the jobs of a sweep -> its values, as typed.
+
+    >>> swept_settings([["model=native", "seed=3", "+model.l2=0"], ["model=random", "seed=3", "+model.l2=1"]])
+    {'model': ['native', 'random'], 'model.l2': ['0', '1']}
+    """
+    values: dict[str, dict[str, None]] = {}
+    for overrides in jobs:
+        for key, value in {word.partition("=")[0]: word.partition("=")[2] for word in overrides}.items():
+            values.setdefault(key.lstrip("+~"), {})[value] = None
+    return {key: list(given) for key, given in values.items() if len(given) > 1}

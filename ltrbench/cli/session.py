@@ -1,38 +1,34 @@
-"""One command: its tracker, its jobs and their errors, the comparison of its runs, and its exit code."""
+"""One command: its jobs and their errors, its tracker, the comparison of its runs, and its exit code."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
+import hashlib
 import logging
 import logging.config
 import os
 import shlex
 import signal
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ltrbench.cli.console import OK, RUN_FAILED, RUN_INTERRUPTED, USER_MISTAKE, program, terminal_width
-from ltrbench.cli.mirroring import (
-    TRACKING,
-    best_of,
-    log_comparison,
-    planned_states,
-    status_of,
-    sweep_identity,
-)
-from ltrbench.cli.progress import handlers_kept, showing
+from ltrbench.cli.console import OK, PROGRAM, RUN_FAILED, RUN_INTERRUPTED, USER_MISTAKE, terminal_width
+from ltrbench.cli.progress import showing
+from ltrbench.conf_folder import settings_in
 from ltrbench.config import build, build_tracker
-from ltrbench.disk import delete_abandoned
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment.loading import forget
 from ltrbench.experiment.run import record_failure
+from ltrbench.runs import FAILED as RUN_HAS_FAILED
 from ltrbench.runs import (
     FINISHED,
     RESULT_FILE,
@@ -44,12 +40,12 @@ from ltrbench.runs import (
     read_run,
     tidy,
 )
-from ltrbench.runs.record import as_products
 from ltrbench.sweep.executors.base import Executor, InlineExecutor
 from ltrbench.sweep.job import COMPARISON_FOLDER, TRIALS_FOLDER, Job, in_ranges
 from ltrbench.sweep.plan import (
     DONE,
     FAILED,
+    RUNNING,
     STATES,
     WAITING,
     FolderOf,
@@ -60,9 +56,11 @@ from ltrbench.sweep.plan import (
     read_plan,
     state_of,
     states_of,
+    sweep_id,
     wanted,
 )
 from ltrbench.sweep.running import (
+    FOLDER,
     Events,
     JobTask,
     Outcome,
@@ -77,7 +75,21 @@ from ltrbench.sweep.running import (
 from ltrbench.tracking import Tracker
 
 if TYPE_CHECKING:
-    from ltrbench.compare import Comparison
+    from ltrbench.compare import Choice, Comparison
+
+log = logging.getLogger("ltrbench")
+
+SWEEP_FILE = "multirun.yaml"
+"""The file with the settings of a sweep, in its folder."""
+
+TRACKING = "tracking"
+"""Lease on the folder of a sweep, held by the process that logs its runs while its tracker is open."""
+
+_SECONDS_FOR_OTHERS = 60.0
+"""Maximum time to wait for another command that writes the comparison of the same sweep, or tracks it."""
+
+_SQLITE = "sqlite:///"
+
 
 # ---- The tasks of a command, in batches: its jobs, and the trials of their searches.
 
@@ -174,138 +186,45 @@ class TaskBatches:
             sweep=self.order.folder.resolve(),
             trained=None if leader is None else (leader.folder, leader.digest),
             progress=progress if is_inline or progress == "none" else "plain",
-            logging=self.order.logging if is_inline else handlers_kept(self.order.logging, into_folders=True),
+            logging=self.order.logging
+            if is_inline
+            else _handlers_kept(self.order.logging, into_folders=True),
             chdir=self.order.chdir,
             environment=self.order.environment,
         )
 
 
-# ---- Messages of a sweep that continues in an existing folder, or that was interrupted.
-
-SWEEP_FILE = "multirun.yaml"
-"""The file with the settings of a sweep, in its folder."""
-
-
-def runs_of(folder: Path) -> list[Run]:
-    """Returns the runs in the folder of a sweep, possibly none, without the runs of sweeps in its subfolders
-    and without trials of searches.
-
-    Raises:
-        ResultError: A run is damaged.
-    """
-    return [run for run in runs_and_trials_of(folder) if not run.result.trial]
+def default_logging() -> dict[str, Any]:
+    """Returns conf/hydra/job_logging/plain.yaml, with `FOLDER` for the folder of a run."""
+    settings = settings_in("hydra/job_logging", "plain")
+    settings["handlers"]["file"]["filename"] = f"{FOLDER}/ltrbench.log"
+    return settings
 
 
-def runs_and_trials_of(folder: Path) -> list[Run]:
-    """Returns the runs of `runs_of`, and the trials of searches.
-
-    Raises:
-        ResultError: A run is damaged.
-    """
-    runs = find_runs_and_trials([folder]) if holds_runs(folder) else []
-    return [run for run in runs if not _is_of_another_sweep(run.path, folder)]
-
-
-def _is_of_another_sweep(path: Path, folder: Path) -> bool:
-    between = [place for place in path.parents if folder in place.parents]
-    return any((place / SWEEP_FILE).exists() for place in between)
-
-
-def unplanned_runs(plan: Plan) -> list[Run]:
-    """Returns the runs in the folder of a sweep that its plan does not contain.
-
-    Raises:
-        ResultError: A run is damaged.
-    """
-    planned = plan.folders
-    others = [path for path in plan.sweep.iterdir() if path.is_dir() and path not in planned]
-    return [
-        run
-        for folder in others
-        for run in runs_of(folder)
-        if run.path not in planned and not _is_of_another_sweep(run.path, plan.sweep)
-    ]
-
-
-def announcement(sweep: Path, plan: Plan, states: Sequence[JobState], only_failed: bool) -> str:
-    """Returns the message about earlier runs in the folder of a sweep; empty if all jobs are new.
+def _handlers_kept(configuration: Mapping[str, Any], *, into_folders: bool) -> dict[str, Any]:
+    """Returns a configuration of Python's logging with some of its handlers.
 
     Args:
-        states: the jobs of this command.
-        only_failed: whether only failed jobs run.
+        into_folders: keep the handlers that write into the folder of a run; False: keep the others.
     """
-    states = [state for state in states if not state.job.is_trial]
-    begun = [state for state in states if state.name != WAITING or state.run is not None]
-    others = sum(not job.is_trial for job in plan.jobs.values()) - len(states)
-    if not begun and not others:
-        return ""
-    numbers = [state.job.number for state in wanted(states, only_failed)]
-    more = f" The table also contains {others} jobs of other commands in this folder." if others else ""
-    return (
-        f"{sweep}: of the {len(states)} {'job' if len(states) == 1 else 'jobs'} of this command, "
-        f"{_in_states(states)}. "
-        f"This command runs {in_ranges(numbers)}.{more}"
-    )
+    kept = copy.deepcopy(dict(configuration))
+    handlers = kept.get("handlers", {})
+    dropped = [name for name, handler in handlers.items() if (FOLDER in str(handler)) != into_folders]
+    for name in dropped:
+        del handlers[name]
+    for logger in [kept.get("root") or {}, *kept.get("loggers", {}).values()]:
+        if "handlers" in logger:
+            logger["handlers"] = [name for name in logger["handlers"] if name not in dropped]
+    return kept
 
 
-def interruption(sweep: Path, states: Sequence[JobState]) -> str:
-    """Returns the message of an interrupted command: the state of each job, and how to run the others."""
-    trials = [state for state in states if state.job.is_trial]
-    others = [state for state in states if not state.job.is_trial]
-    of_trials = f"; of {len(trials)} trials: {_in_states(trials)}" if trials else ""
-    lines = [f"interrupted; of {len(others)} jobs: {_in_states(others)}{of_trials}"]
-    for name in STATES:
-        # The settings of trials have nothing in common, so that their list would be long.
-        jobs = [state.job.settings_of_job for state in others if state.name == name]
-        lines += [f"  {name + ':':<9} {' '.join(product)}" for product in as_products(jobs)]
-    folder = shlex.quote(str(sweep))
-    if all(state.name == DONE for state in others):
-        return "\n".join([*lines, f"No job remains. To compare the runs: {program()} compare {folder}"])
-    lines += ["To run the jobs that have not finished:", f"  {program()} resume {folder}"]
-    if any(state.name == FAILED for state in others):
-        lines += ["To run only the failed jobs:", f"  {program()} resume {folder} --failed"]
-    return "\n".join(lines)
-
-
-def failed_trials(sweep: Path, jobs: Iterable[Job]) -> str:
-    """Returns the warning about failed trials among the jobs of a sweep; empty if there are none."""
-    trials = states_of(sweep, [job for job in jobs if job.is_trial])
-    failed = [state for state in trials if state.name == FAILED]
-    if not failed:
-        return ""
-    folder, reason = sweep / failed[0].job.folder, (failed[0].reason or "").strip().partition("\n")[0]
-    return (
-        f"{len(failed)} of {len(trials)} trials failed; a search chooses among the others. The first one is "
-        f"{folder}: {reason.rstrip('.')}. To repeat all trials after a repair, choose a new hydra.sweep.dir."
-    )
-
-
-def timing_announcement(states: Sequence[JobState], timed: Sequence[Job]) -> str:
-    """Returns the message about the jobs whose times are taken again.
-
-    Args:
-        states: the jobs of the sweep.
-        timed: the jobs that run again.
-    """
-    again = f"times of {len(timed)} of {len(states)} jobs are taken again"
-    if not timed:
-        return f"{again}: no training shared the machine or had fewer threads"
-    folders = {job.folder for job in timed}
-    copies = sum(state.run is not None and state.run.result.reused in folders for state in states)
-    if not copies:
-        return again
-    return f"{again} ({copies} {'other copies' if copies == 1 else 'others copy'} their training)"
-
-
-def _in_states(states: Sequence[JobState]) -> str:
+def in_states(states: Sequence[JobState]) -> str:
+    """Returns the number of jobs in each state, such as "2 finished, 1 waiting"."""
     names = [state.name for state in states]
     return ", ".join(f"{names.count(name)} {name}" for name in STATES if name in names)
 
 
-log = logging.getLogger("ltrbench")
-
-_SECONDS_FOR_OTHERS = 60.0
-"""Maximum time to wait for another command that writes the comparison of the same sweep, or tracks it."""
+# ---- The command.
 
 
 @dataclass
@@ -313,22 +232,20 @@ class Session:
     """One command.
 
     Attributes:
-        tracker: the tracker of the command; None before the first job.
-        is_tracking: whether this command tracks the sweep; only one command does so at a time. True for a
-            single run.
+        tracker: the opened tracker; None before the first job, if the store may be unusable, or if another
+            command tracks the sweep.
         sweep: folder of the sweep; None for a single run.
         jobs: the jobs of the sweep that belong to this command.
         register: name under which the best model is registered.
-        folders: folders of the runs outside of a planned sweep.
+        folder: folder of a single run.
         errors: one error for each failed job.
     """
 
     tracker: Tracker | None = None
-    is_tracking: bool = False
     sweep: Path | None = None
     jobs: Sequence[Job] = ()
     register: str | None = None
-    folders: list[Path] = field(default_factory=list)
+    folder: Path | None = None
     errors: list[Exception] = field(default_factory=list)
     registered: str = ""
     comparison_folder: Path | None = None
@@ -336,6 +253,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self._tracking = contextlib.ExitStack()
+        self._later: Tracker | None = None  # opened at the end, when no other command tracks the sweep
 
     def run_sweep(self, order: SweepOrder) -> None:
         """Plans the jobs, and runs those that have not finished.
@@ -345,13 +263,19 @@ class Session:
                 has changed. A failure of a job is not raised.
         """
         plan, states = self._planned(order)
-        if message := announcement(relative(order.folder), plan, states, order.only_failed):
-            click.echo(message, err=True)
+        jobs = [state.job for state in wanted(states, order.only_failed)]
+        if any(state.run is not None for state in states):
+            of_command = [state for state in states if not state.job.is_trial]
+            numbers = in_ranges([job.number for job in jobs])
+            click.echo(
+                f"{self.sweep}: of the {len(of_command)} jobs of this command, {in_states(of_command)}. "
+                f"This command runs {numbers}.",
+                err=True,
+            )
         executor = build(order.settings, "executor", Executor)
         tracker = build_tracker(order.settings)
         check_executor_of_distributed([draft.settings for draft in order.drafts], executor)
         self._open_tracker(tracker)
-        jobs = [state.job for state in wanted(states, order.only_failed)]
         if jobs:
             self._run_jobs(executor, TaskBatches(self, order, plan, executor, jobs), order)
         for job in plan.jobs.values():
@@ -366,7 +290,7 @@ class Session:
         """
         _, states = self._planned(order)
         jobs = untimed(states)
-        click.echo(timing_announcement(states, jobs), err=True)
+        click.echo(f"times of {len(jobs)} of {len(states)} jobs are taken again", err=True)
         self._open_tracker(build_tracker(order.settings))
         for job in jobs:
             try:
@@ -382,7 +306,7 @@ class Session:
         """Plans the jobs of an order, and returns the plan and the states of these jobs."""
         prepare_sweep(order.folder)
         plan = read_plan(order.folder)
-        jobs = plan_jobs(plan, order.drafts, order.folder_of, unplanned_runs(plan))
+        jobs = plan_jobs(plan, order.drafts, order.folder_of)
         self.sweep, self.jobs, self.register = relative(order.folder), jobs, order.settings["register"]
         return plan, states_of(order.folder, jobs)
 
@@ -393,22 +317,20 @@ class Session:
             TrackingError: The store cannot be used.
         """
         assert self.sweep is not None
-        # None while the store may be unusable, so that `close` does not try it again.
-        self.tracker = None
         with contextlib.suppress(LeaseHeldError), contextlib.ExitStack() as held:
             held.enter_context(hold(self.sweep, TRACKING, wait))
             tracker.open(str(self.sweep), sweep_identity(self.sweep))
             # Held until `close`, unless the store cannot be opened.
             self._tracking = held.pop_all()
-            self.is_tracking = True
-        self.tracker = tracker
+            self.tracker = tracker
+        self._later = None if self.tracker is tracker else tracker
 
     def _run_jobs(self, executor: Executor, batches: TaskBatches, order: SweepOrder) -> None:
         is_inline = isinstance(executor, InlineExecutor)
         if not is_inline:
             # The workers load the data themselves.
             forget()
-        console = handlers_kept(order.logging, into_folders=False)
+        console = _handlers_kept(order.logging, into_folders=False)
         if console:
             logging.config.dictConfig(console)
         try:
@@ -440,12 +362,15 @@ class Session:
 
     def _ended(self, task: JobTask, outcome: Outcome, is_inline: bool) -> None:
         """Records the end of a job: its error, unless it is a trial, and its run in the tracking store."""
-        if outcome.error and not task.job.is_trial:
+        job = task.job
+        if outcome.error and not job.is_trial:
             kind = LtrbenchError if outcome.is_user_error else RuntimeError
             self.errors.append(kind(outcome.error))
-        if not is_inline:
-            _say_ended(task, outcome)
-        if (task.folder / RESULT_FILE).exists() and self.tracker is not None and self.is_tracking:
+        if not is_inline and outcome.error:
+            log.error("%s %s %s", job.kind, job.number, outcome.error)
+        elif not is_inline:
+            log.info("%s %s finished: %s", job.kind, job.number, outcome.summary or "by another command")
+        if (task.folder / RESULT_FILE).exists() and self.tracker is not None:
             folder = relative(task.folder)
             with _warning(f"{folder} was not tracked"):
                 self.tracker.log(read_run(folder))
@@ -456,9 +381,8 @@ class Session:
         try:
             with _warning("the comparison could not be written"):
                 self._keep_comparison()
-            if self.tracker is not None:
-                with _warning("the tracking store does not have the whole sweep"):
-                    self._complete_tracking(self.tracker)
+            with _warning("the tracking store does not have the whole sweep"):
+                self._complete_tracking()
             if self.tracker is not None and self.register is not None and status == "finished":
                 with _warning(f"no model was registered as '{self.register}'"):
                     self._register(self.tracker, self.register)
@@ -466,16 +390,13 @@ class Session:
             status = "interrupted"
             raise
         finally:
-            if self.tracker is not None and self.is_tracking:
+            if self.tracker is not None:
+                if status == "finished" and self.sweep is not None:
+                    status = status_of(self.sweep)
+                if status == "finished" and self.errors:
+                    status = "failed"
                 with self._tracking, _warning("the sweep's parent run could not be closed"):
-                    self.tracker.close(self._status(status))
-
-    def _status(self, status: str) -> str:
-        """Returns the status of the parent run: that of the command, unless jobs failed or have not ended."""
-        if status != "finished":
-            return status
-        of_sweep = "finished" if self.sweep is None else status_of(self.sweep)
-        return "failed" if self.errors and of_sweep == "finished" else of_sweep
+                    self.tracker.close(status)
 
     def _keep_comparison(self) -> None:
         """Writes the comparison to the sweep's folder, unless it is there already."""
@@ -485,14 +406,12 @@ class Session:
 
         folder = self.sweep / COMPARISON_FOLDER
         with hold(self.sweep, "comparison", wait=_SECONDS_FOR_OTHERS) as lease:
-            for place in (self.sweep, folder):
-                delete_abandoned(place, ".partial-*")
             if not is_published(self.comparisons, folder):
                 publish(self.comparisons, folder)
             lease.is_complete = True
         self.comparison_folder = folder
 
-    def _complete_tracking(self, tracker: Tracker) -> None:
+    def _complete_tracking(self) -> None:
         """Stores runs of the sweep that the tracking store does not have, and the comparison.
 
         Raises:
@@ -500,17 +419,19 @@ class Session:
         """
         if self.sweep is None:
             return
-        if not self.is_tracking:
-            self._open_tracker(tracker, wait=_SECONDS_FOR_OTHERS)
-        if not self.is_tracking:
-            raise TrackingError(
-                "another command still tracks it. When that command has ended: "
-                f"{program()} sync {shlex.quote(str(self.sweep))}"
-            )
+        if self._later is not None:
+            self._open_tracker(self._later, wait=_SECONDS_FOR_OTHERS)
+            if self._later is not None:
+                raise TrackingError(
+                    "another command still tracks it. When that command has ended: "
+                    f"{PROGRAM} sync {shlex.quote(str(self.sweep))}"
+                )
+        if self.tracker is None:
+            return
         for run in self.runs_and_trials:
-            tracker.log(run)
+            self.tracker.log(run)
         if self.comparison_folder is not None:
-            log_comparison(tracker, self.comparisons, self.comparison_folder)
+            log_comparison(self.tracker, self.comparisons, self.comparison_folder)
 
     def _register(self, tracker: Tracker, name: str) -> None:
         best = best_of(self.comparisons)
@@ -530,12 +451,14 @@ class Session:
     @cached_property
     def runs_and_trials(self) -> list[Run]:
         """The runs on disk after the last job, with trials of searches."""
-        if self.sweep is not None:
+        if self.sweep is None:
+            folders = [] if self.folder is None else [relative(self.folder)]
+        else:
             try:
-                return runs_and_trials_of(self.sweep)
+                return find_runs_and_trials([self.sweep]) if holds_runs(self.sweep) else []
             except ResultError as error:
                 log.warning("comparing only the runs of this command: %s", error)
-        folders = [*map(relative, self.folders), *(Path(self.sweep or "", job.folder) for job in self.jobs)]
+            folders = [self.sweep / job.folder for job in self.jobs]
         return [read_run(folder) for folder in folders if (folder / RESULT_FILE).exists()]
 
     @cached_property
@@ -554,8 +477,13 @@ class Session:
     def report(self) -> None:
         """Prints the comparison on standard output, and failed trials and the locations of the results on
         standard error."""
-        if self.sweep is not None and (reason := failed_trials(self.sweep, self.jobs)):
-            log.warning("%s", reason)
+        if self.sweep is not None:
+            trials = states_of(self.sweep, [job for job in self.jobs if job.is_trial])
+            if failed := [state for state in trials if state.name == FAILED]:
+                log.warning(
+                    "%s of %s trials failed; a search chooses among the others. The first one is %s: %s",
+                    *(len(failed), len(trials), self.sweep / failed[0].job.folder, failed[0].reason),
+                )
         if not self.runs:
             return
         # Imported late, so that --help prints without delay.
@@ -566,19 +494,11 @@ class Session:
         where = [f"Run folders: {os.path.commonpath([run.path for run in self.runs])}"]
         if self.comparison_folder is not None:
             where.append(f"Comparison:  {relative(self.comparison_folder)}")
-        if self.tracker is not None and self.is_tracking and self.tracker.where:
-            where.append(f"MLflow UI:   {program()} ui     ({self.tracker.where})")
+        if self.tracker is not None and self.tracker.where:
+            where.append(f"MLflow UI:   {PROGRAM} ui     ({self.tracker.where})")
         if self.registered:
             where.append(f"Registered:  {self.registered}")
         click.echo("\n".join(where), err=True)
-
-    @property
-    def incompleteness(self) -> str:
-        """The line above the table of a sweep whose jobs have not all finished; else empty."""
-        states = [] if self.sweep is None else planned_states(self.sweep)
-        names = [state.name for state in states if not state.job.is_trial]
-        num_done = names.count(DONE)
-        return "" if num_done == len(names) else f"Partial table: {num_done} of {len(names)} jobs finished."
 
     def interruption(self, again: str) -> str:
         """Returns the message after an interruption: what is finished, what is lost, and how to continue.
@@ -587,17 +507,16 @@ class Session:
             again: the command line that repeats the command.
         """
         if self.sweep is not None and self.jobs:
-            return interruption(self.sweep, states_of(self.sweep, self.jobs))
+            states = [state for state in states_of(self.sweep, self.jobs) if not state.job.is_trial]
+            return (
+                f"interrupted; of {len(states)} jobs: {in_states(states)}. To run the others:\n"
+                f"  {PROGRAM} resume {shlex.quote(str(self.sweep))}"
+            )
         if self.in_study:
             return f"interrupted; no result of the study was saved. To run it again: {again}"
         if any(run.result.status == FINISHED for run in self.runs):
             return "interrupted after the run had finished; its results are complete."
-        if not self.runs:
-            return f"interrupted before the run started; nothing is lost. To run it again: {again}"
-        return (
-            "interrupted; no model and no scores were saved, and result.json in "
-            f"{relative(self.folders[-1])} contains only the settings. To run it again: {again}"
-        )
+        return f"interrupted; no model and no scores were saved. To run it again: {again}"
 
     @property
     def exit_code(self) -> int:
@@ -619,28 +538,26 @@ def run_command(session: Session, again: str, work: Callable[[], None]) -> int:
         LtrbenchError: The command cannot start.
     """
     install_signal_handlers()
+    status = "failed"
     try:
-        _closing(session, work)
+        try:
+            work()
+            status = "finished"
+        except KeyboardInterrupt:
+            status = "interrupted"
+            raise
+        finally:
+            session.close(status)
     except KeyboardInterrupt:
-        if session.comparisons and (remark := session.incompleteness):
-            click.echo(f"\n{remark}")
+        states = [] if session.sweep is None else _planned_states(session.sweep)
+        num_done = sum(state.name == DONE for state in states)
+        if session.comparisons and num_done < len(states):
+            click.echo(f"\nPartial table: {num_done} of {len(states)} jobs finished.")
         session.report()
         click.echo(session.interruption(again), err=True)
         return RUN_INTERRUPTED
     session.report()
     return session.exit_code
-
-
-def _closing(session: Session, work: Callable[[], None]) -> None:
-    status = "failed"
-    try:
-        work()
-        status = "finished"
-    except KeyboardInterrupt:
-        status = "interrupted"
-        raise
-    finally:
-        session.close(status)
 
 
 def install_signal_handlers() -> None:
@@ -666,9 +583,7 @@ def check_executor_of_distributed(settings: Iterable[Mapping[str, Any]], executo
     Args:
         settings: the settings of each job.
     """
-    if isinstance(executor, InlineExecutor):
-        return
-    if any(of_job["distributed"] is not None for of_job in settings):
+    if not isinstance(executor, InlineExecutor) and any(each["distributed"] is not None for each in settings):
         raise ConfigError(
             f"distributed is set and executor is {type(executor).__name__}, but jobs that run at the same "
             "time would share the cores and the memory of the workers that fit together. Set "
@@ -686,15 +601,6 @@ def _say_waiting(states: Sequence[JobState]) -> None:
     click.echo(f"waiting for {numbers} of another command ({states[0].holder})", err=True)
 
 
-def _say_ended(task: JobTask, outcome: Outcome) -> None:
-    if outcome.error:
-        log.error("%s %s %s", task.job.kind, task.job.number, outcome.error)
-    else:
-        log.info(
-            "%s %s finished: %s", task.job.kind, task.job.number, outcome.summary or "by another command"
-        )
-
-
 @contextlib.contextmanager
 def _warning(what: str) -> Iterator[None]:
     """Turns an LtrbenchError into a warning, because a failure after the runs must not discard them."""
@@ -708,3 +614,126 @@ def relative(path: Path) -> Path:
     """Returns a path relative to the current folder, if it is below it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+# ---- Copies of runs and their comparison in a tracker, also for the verb `sync`.
+
+
+def sweep_identity(folder: Path) -> str:
+    """Returns the identity of the sweep in a folder, by which the tracker finds its parent run again.
+
+    Raises:
+        ResultError: The plan of the sweep cannot be read.
+    """
+    # A sweep without a plan was assembled from copied runs.
+    return sweep_id(folder) or hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
+
+
+def _planned_states(sweep: Path) -> list[JobState]:
+    """Returns the state of each planned job of a sweep, without the trials of its searches, which choose
+    among those that finished; empty for a sweep without a plan."""
+    states = states_of(sweep, read_plan(sweep).jobs.values())
+    return [state for state in states if not state.job.is_trial]
+
+
+def status_of(sweep: Path) -> str:
+    """Returns the status of a sweep: "interrupted" if planned jobs have not ended, else "failed" if a job
+    failed, else "finished"."""
+    names = {state.name for state in _planned_states(sweep)}
+    if names & {RUNNING, WAITING}:
+        return "interrupted"
+    return "failed" if FAILED in names else "finished"
+
+
+def mirror(tracker: Tracker, sweep: Path | None, runs: Sequence[Run]) -> None:
+    """Logs the runs of a sweep that the tracker does not have yet, their comparison, and the sweep's status.
+
+    Args:
+        tracker: not yet opened, or closed.
+        sweep: folder of the sweep; None for runs of no sweep, which get no parent run and no comparison.
+
+    Raises:
+        TrackingError: The store cannot be used. Runs that were logged before are not logged again by the next
+            call.
+        ResultError: A run folder is damaged; the other runs were logged.
+    """
+    has_failed = any(run.result.status == RUN_HAS_FAILED and not run.result.trial for run in runs)
+    status, damaged = "finished" if sweep is None else status_of(sweep), []
+    with contextlib.ExitStack() as held:
+        if sweep is None:
+            tracker.open(None)
+        else:
+            # The tracker searches the store for earlier runs only once.
+            held.enter_context(hold(sweep, TRACKING, wait=_SECONDS_FOR_OTHERS))
+            tracker.open(str(sweep), sweep_identity(sweep))
+        try:
+            for run in runs:
+                try:
+                    tracker.log(run)
+                except ResultError as error:
+                    damaged.append(str(error))
+            if sweep is not None:
+                _mirror_comparison(tracker, [run for run in runs if not run.result.trial])
+        finally:
+            tracker.close("failed" if has_failed and status == "finished" else status)
+    if damaged:
+        raise ResultError(" ".join(damaged))
+
+
+def _mirror_comparison(tracker: Tracker, runs: Sequence[Run]) -> None:
+    """Compares the finished runs, and passes the comparison to the tracker; a warning if there is none."""
+    from ltrbench.compare import compare
+    from ltrbench.compare.publish import publish
+
+    if all(run.result.status != FINISHED for run in runs):
+        return
+    # Not in the folder of the sweep, which may be read-only.
+    with tempfile.TemporaryDirectory() as temporary, _warning("no comparison is available"):
+        folder, comparisons = Path(temporary, COMPARISON_FOLDER), compare(runs)
+        publish(comparisons, folder)
+        log_comparison(tracker, comparisons, folder)
+
+
+def log_comparison(tracker: Tracker, comparisons: Sequence[Comparison], folder: Path) -> None:
+    """Passes the comparison of a sweep, and the folder that it was written to, to the opened tracker."""
+    # Imported late, so that --help prints without delay.
+    from ltrbench.compare.publish import as_markdown
+    from ltrbench.compare.tables import claims, figures_by_name
+
+    # Without links to glossary.md, which lead nowhere in a description.
+    text, best = as_markdown(comparisons, folder.name, {}), best_of(comparisons)
+    shown = figures_by_name(comparisons)
+    if best is not None:
+        text, shown = f"{best.reason}\n\n{text}", {**shown, **best.figures}
+    tracker.summarize(folder, text, best.run if best else None, shown, claims(comparisons))
+
+
+def best_of(comparisons: Sequence[Comparison]) -> Choice | None:
+    """Returns the best model by validation; None if the runs have no data set in common."""
+    from ltrbench.compare import best_by_validation
+
+    return best_by_validation(comparisons[0]) if len(comparisons) == 1 else None
+
+
+class Store(NamedTuple):
+    """The tracking store that a run recorded: a SQLite address is independent of the current folder."""
+
+    uri: str
+    experiment: str
+
+    @property
+    def database(self) -> Path | None:
+        """The file of a SQLite store; None for a server."""
+        return Path(self.uri.removeprefix(_SQLITE)) if self.uri.startswith(_SQLITE) else None
+
+
+def recorded_store(runs: Iterable[Run]) -> Store | None:
+    """Returns the tracking store of the newest tracked run; None if no run was tracked."""
+    tracked = [run.result for run in runs if run.result.config.get("tracking", {}).get("uri")]
+    if not tracked:
+        return None
+    result = max(tracked, key=lambda result: result.started)
+    uri, experiment = (str(result.config["tracking"].get(key)) for key in ("uri", "experiment"))
+    database = uri.removeprefix(_SQLITE)
+    # A relative path is relative to the folder in which the run was started.
+    return Store(uri if database == uri else f"{_SQLITE}{Path(result.started_in, database)}", experiment)

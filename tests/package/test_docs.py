@@ -18,8 +18,9 @@ from pathlib import Path
 import click
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import flag_override
+from omegaconf import OmegaConf, flag_override
 
 from docs import leaderboard
 from docs.isolation import modules_of
@@ -27,10 +28,8 @@ from docs.macros.configuration import choices
 from docs.macros.yamls import config_files
 from docs.pages import ROOT, titled_files, write_files
 from docs.transcript import comparable, data_folder, retaken, transcripts
-from ltrbench.cli.hydra_internals import get_args_parser
-from ltrbench.cli.launch import flags_and_overrides
-from ltrbench.cli.sweep import num_folds_of, with_all_folds, with_folds, with_resamples
-from ltrbench.cli.verbs import all_verbs, find_verb
+from ltrbench.cli.launch import flags_and_overrides, with_all_jobs
+from ltrbench.cli.verbs import MODULE_OF, verbs
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build_experiment, build_tracker, register_schema
 
@@ -82,18 +81,18 @@ def spans(page: str) -> list[str]:
 
 
 def is_verb(words: list[str]) -> bool:
-    return bool(words) and find_verb(words[0]) is not None
+    return bool(words) and words[0] in MODULE_OF
 
 
 @pytest.mark.usefixtures("files")
 def test_every_verb_takes_its_arguments_and_every_run_can_be_composed(page: str) -> None:
     for words in commands(page):
         if is_verb(words):
-            context = all_verbs()[words[0]].make_context(words[0], list(words[1:]))
-            if isinstance(context.command, click.Group):
-                _, subcommand, rest = context.command.resolve_command(context, list(words[1:]))
-                assert subcommand is not None
-                subcommand.make_context(words[1], rest, parent=context)
+            context, rest = click.Context(verbs), list(words)
+            while isinstance(context.command, click.Group):
+                name, command, rest = context.command.resolve_command(context, rest)
+                assert command is not None
+                context = command.make_context(name, list(rest), parent=context)
         else:
             check_run(words)
 
@@ -117,9 +116,9 @@ def check_run(words: list[str]) -> None:
         search = [f"hydra.searchpath=[file://{Path(given.config_dir).resolve()}]"]
     register_schema()
     numbers = dict(word.split("=", 1) for word in given.overrides if word.startswith("replicates.number="))
-    words_of_jobs = with_resamples(
-        with_folds(given.overrides), int(numbers.get("replicates.number", 0)) if given.multirun else None
-    )
+    number = int(numbers.get("replicates.number", 0)) if given.multirun else None
+    stub = OmegaConf.create({"data": {}, "replicates": {"number": number, "index": None}})
+    words_of_jobs = with_all_jobs(given.overrides, stub)
     for overrides in jobs(words_of_jobs):
         with initialize_config_dir(str(conf_dir()), version_base="1.3"):
             config = compose("config", overrides=[*search, *overrides], return_hydra_config=True)
@@ -131,7 +130,7 @@ def check_run(words: list[str]) -> None:
         build_tracker(config)
         named = {override.partition("=")[0] for override in overrides}
         of_study = [f"{key}={value}" for key, value in swept.items() if key not in named]
-        of_study = with_all_folds(of_study, num_folds_of(config.data))
+        of_study = with_all_jobs(of_study, config) if of_study else []
         if of_study:
             check_run([*words, *of_study])
 
@@ -158,7 +157,7 @@ def flags() -> set[str]:
     """Returns the options of all verbs, and the flags of a run."""
     of_verbs = {
         name
-        for command in with_subcommands(all_verbs().values())
+        for command in with_subcommands([verbs])
         for option in command.params
         if isinstance(option, click.Option)
         for name in option.opts

@@ -71,16 +71,6 @@ def test_the_command_works_from_another_folder_with_the_installed_package(
     assert "| lightgbm " in table
 
 
-def test_the_console_script_is_the_same_command_under_its_own_name(python: Path, tmp_path: Path) -> None:
-    script = python.parent / "ltrbench"
-    assert run(script, "show", "--help", folder=tmp_path).startswith("Usage: ltrbench show ")
-    page = run(script, "--help", folder=tmp_path)
-    assert "  ltrbench model=native,lightgbm -m " in page
-    assert "python -m ltrbench" not in page
-    assert run(script, "walkthrough", folder=tmp_path).startswith("# ")
-    assert run(script, "completion", "bash", folder=tmp_path).rstrip().endswith(" ltrbench")
-
-
 def test_the_console_script_finds_a_users_backend_in_the_current_folder(python: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "tests/user_backend", tmp_path, dirs_exist_ok=True)
     words = ("--config-dir", "conf", "model=mean_feature", "data.num_queries=20", "tracking=none")

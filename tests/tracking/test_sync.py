@@ -14,7 +14,7 @@ from mlflow.entities import Run as MlflowRun
 from toy_runs import mentions
 
 from ltrbench.cli import main
-from ltrbench.cli.mirroring import TRACKING
+from ltrbench.cli.session import TRACKING
 from ltrbench.runs import FAILED, RESULT_FILE, holder
 
 pytestmark = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,6 @@ from ltrbench.cli.console import (
     PATH,
     READ_OPTION,
     USER_MISTAKE,
-    as_called,
     echo,
     echo_json,
     read,
@@ -29,19 +27,7 @@ if TYPE_CHECKING:
     from ltrbench.data.store import Manifest
 
 
-class _DataVerb(click.Group):
-    """The commands below, whose help shows commands as this process was called."""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        command = super().get_command(ctx, cmd_name)
-        if command is None:
-            return None
-        shown = copy.copy(command)
-        shown.help = as_called(command.help or "")
-        return shown
-
-
-@click.group("data", cls=_DataVerb)
+@click.group("data")
 def data_verb() -> None:
     """Prepares data sets."""
 

@@ -22,11 +22,11 @@ from ltrbench.cli.console import (
     READ_OPTION,
     echo,
     echo_json,
-    opened,
     read,
     split_settings,
     terminal_width,
     wrapped,
+    write_output,
 )
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError
@@ -211,8 +211,7 @@ def _write_per_query(dataset: RankingDataset, evaluation: Evaluation, path: Path
     """Writes one row per query; a skipped query has an empty cell."""
     columns = [values.tolist() for values in evaluation.per_query.values()]
     rows = zip(dataset.query_ids.tolist(), dataset.query_sizes.tolist(), *columns, strict=True)
-    with opened(path, "--per-query") as file:
-        file.write(Table.of(["query", "documents", *evaluation.per_query], rows).csv())
+    write_output(Table.of(["query", "documents", *evaluation.per_query], rows).csv(), path)
 
 
 def _evaluation_record(dataset: RankingDataset, evaluation: Evaluation) -> dict[str, Any]:

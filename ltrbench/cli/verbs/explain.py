@@ -1,4 +1,4 @@
-"""Verbs that explain LambdaMART: `explain`, `walkthrough`.
+"""Verbs that explain: `explain`, `walkthrough`, `glossary`.
 
 The verb `explain`: the lambdas of one query, step by step.
 
@@ -19,8 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from ltrbench.cli.console import JSON_OPTION, PATH, READ_OPTION, echo, echo_json, read, split_settings
+from ltrbench.cli.console import (
+    JSON_OPTION,
+    PATH,
+    READ_OPTION,
+    echo,
+    echo_json,
+    read,
+    split_settings,
+    terminal_width,
+)
 from ltrbench.errors import ConfigError, DataError, did_you_mean
+from ltrbench.glossary import find_term, glossary
+from ltrbench.tables import paragraph
 
 if TYPE_CHECKING:
     from ltrbench.data import RankingDataset
@@ -337,3 +348,22 @@ def walkthrough_verb() -> None:
         python -m ltrbench walkthrough
     """
     echo(Path(__file__).parents[1].joinpath("walkthrough.md").read_text(encoding="utf-8").rstrip())
+
+
+# ---- The verb `glossary`: the meaning of a column or note of a comparison.
+
+
+@click.command("glossary")
+@click.argument("term", nargs=-1)
+def glossary_verb(term: tuple[str, ...]) -> None:
+    """Prints the meaning of TERM, a column or note of a comparison, or without TERM all terms.
+
+    \b
+        python -m ltrbench glossary
+        python -m ltrbench glossary simultaneous interval
+    """
+    if not term:
+        echo("\n".join(glossary()))
+        return
+    name = find_term(" ".join(term))
+    echo(f"{name}\n\n{paragraph(glossary()[name], terminal_width())}")

@@ -11,7 +11,6 @@ import math
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -26,16 +25,15 @@ import numpy as np
 from ltrbench.cli.console import (
     PATH,
     PLUGIN_OPTION,
+    PROGRAM,
     READ_OPTION,
     echo,
     echo_json,
-    opened,
-    program,
     terminal_width,
     typed_options,
+    write_output,
 )
-from ltrbench.cli.mirroring import recorded_store
-from ltrbench.errors import ConfigError, DataError, ResultError, TrackingError
+from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import trees_of
 from ltrbench.runs import (
@@ -46,7 +44,7 @@ from ltrbench.runs import (
     naming,
     read_run,
 )
-from ltrbench.tables import Table, TableColumn, TableRow, assignments, format_number, paragraph
+from ltrbench.tables import Table, TableColumn, TableRow, assignments, figure, paragraph
 from ltrbench.tables.numbers import DASH
 
 if TYPE_CHECKING:
@@ -102,13 +100,7 @@ def export_verb(run: Path, kind: str, split: str, metric: str, convention: str, 
     export = _Export(read_run(run), split, metric, convention)
     with naming(export.run):
         text = "".join(_WRITERS[kind](export, export.run.scored(split)))
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    from ltrbench.data.blocks import write_whole
-
-    with write_whole(output) as stream:
-        stream.write(text.encode(errors="backslashreplace"))
+    write_output(text, output)
 
 
 @dataclass(frozen=True)
@@ -344,7 +336,7 @@ def import_verb(name: str, file: str, like: Path, output: Path, way: str | None,
 def _report(output: Path, run: Run) -> None:
     """Prints the metrics and the notes of a run."""
     figures = [
-        f"{key} {format_number(value, '.4f')}"
+        f"{key} {figure(value, '.4f')}"
         for key, value in run.result.metrics.items()
         if key.startswith("test/")
     ]
@@ -383,8 +375,7 @@ def predict_verb(
     as_trained = {"num_features": int(train["features"]), "feature_names": finished.result.feature_names}
     options = reading_options(data, finished.result.settings.get("data", {}))
     scores = model.predict(read_features(data, **{**as_trained, **options, **typed_options(reading)}))
-    with opened(output) as file:
-        file.writelines(f"{score!s}\n" for score in scores)
+    write_output("".join(f"{score!s}\n" for score in scores), output)
 
 
 # ---- The verb `show`: prints one run from its folder.
@@ -421,7 +412,7 @@ def _read(folder: Path) -> Run:
     except ResultError as error:
         if (folder / RESULT_FILE).exists() or not (folder / PLAN_FOLDER).is_dir():
             raise
-        status = f"{program()} status {shlex.quote(str(folder))}"
+        status = f"{PROGRAM} status {shlex.quote(str(folder))}"
         raise ResultError(f"{error} {folder} is the folder of a sweep; {status} shows its jobs.") from error
 
 
@@ -620,7 +611,7 @@ def _importances_table(importances: Importances) -> Table:
         if kind == first and kind + LOW in values:
             columns.append(TableColumn("95 %"))
             ends = [(float(values[kind + LOW][row]), float(values[kind + HIGH][row])) for row in order]
-            cells.append([f"{format_number(low, form)} to {format_number(high, form)}" for low, high in ends])
+            cells.append([f"{figure(low, form)} to {figure(high, form)}" for low, high in ends])
     return Table(columns, list(zip(*cells, strict=True)))
 
 
@@ -676,15 +667,24 @@ def _drift(drift: Mapping[str, Any]) -> str:
     )
 
 
-# ---- The verb `trees`: prints the trees of the model of a run.
+# ---- The verb `trees`: prints and draws the trees of the model of a run.
+
+DRAWN = 3
+"""Number of trees in a picture without --first."""
 
 
 @click.command("trees")
 @click.argument("run", type=PATH)
 @click.option("--first", type=click.IntRange(min=1), metavar="N", help="Only the first N trees.")
 @click.option("--json", "as_list", is_flag=True, help="Print a JSON list of nested nodes instead of text.")
+@click.option(
+    "--output",
+    type=PATH,
+    metavar="FILE.png",
+    help=f"Also draw the first {DRAWN} trees, or the first N of --first.",
+)
 @RANKER_OPTION
-def trees_verb(run: Path, first: int | None, as_list: bool, ranker: str | None) -> None:
+def trees_verb(run: Path, first: int | None, as_list: bool, output: Path | None, ranker: str | None) -> None:
     """Prints the trees of the model of the finished RUN, for every backend with trees.
 
     The score of a document is the sum of its leaf values, each multiplied by the weight of its tree, which is
@@ -694,16 +694,28 @@ def trees_verb(run: Path, first: int | None, as_list: bool, ranker: str | None) 
     value 0 counts as missing. An initial score of all documents is shown as a last tree with one leaf.
 
     \b
-        python -m ltrbench trees outputs/2026-01-31/12-00-00 --first 3
+        python -m ltrbench trees outputs/2026-01-31/12-00-00 --first 3 --output trees.png
     """
-    from ltrbench.plots.tree_views import as_lines, as_nested
+    from ltrbench.plots.tree_views import as_lines, as_nested, draw_trees
 
     finished = read_run(run)
     ensemble = trees_of(load_model(finished, ranker))
     shown = replace(ensemble, trees=ensemble.trees[:first])
     train = finished.result.data["train"]
     names = finished.result.feature_names or [str(number + 1) for number in range(train["features"])]
+    if output is not None:
+        if output.suffix.lower() != ".png":
+            raise ConfigError(f"--output {output}: only PNG pictures are supported; name it FILE.png.")
+        drawn = replace(ensemble, trees=ensemble.trees[: first or DRAWN])
+        draw_trees(drawn, names, _title(finished, len(drawn.trees), len(ensemble.trees)), output)
     echo(json.dumps(as_nested(shown), allow_nan=False) if as_list else "\n".join(as_lines(shown, names)))
+
+
+def _title(run: Run, num_drawn: int, num_trees: int) -> str:
+    result = run.result
+    of_fold = "" if result.data.get("fold") is None else f", fold {result.data['fold']}"
+    which = f"the first {num_drawn} of " if num_drawn < num_trees else ""
+    return f"{result.model} on {result.data['name']}{of_fold}: {which}{num_trees} trees"
 
 
 # ---- The verb `ui`: opens the MLflow UI on the tracking store of the runs.
@@ -712,14 +724,9 @@ def trees_verb(run: Path, first: int | None, as_list: bool, ranker: str | None) 
 @click.command("ui")
 @click.argument("folder", type=PATH, default=Path())
 @click.option("--uri", help="Tracking store; default: the store of the newest run below FOLDER.")
-@click.option(
-    "--experiment", default="ltrbench", show_default=True, help="MLflow experiment; only with --uri."
-)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to bind to.")
-@click.option(
-    "--port", type=click.IntRange(1, 65535), default=5000, show_default=True, help="Port to listen on."
-)
-def ui_verb(folder: Path, uri: str | None, experiment: str, host: str, port: int) -> int:
+@click.option("--experiment", default="ltrbench", help="MLflow experiment; only with --uri.")
+@click.option("--port", type=int, default=5000, show_default=True, help="Port to listen on.")
+def ui_verb(folder: Path, uri: str | None, experiment: str, port: int) -> int:
     """Opens the MLflow UI on the tracking store of the runs in FOLDER.
 
     FOLDER is the current folder by default. Prints the address of the run list, with columns for NDCG and the
@@ -728,27 +735,21 @@ def ui_verb(folder: Path, uri: str | None, experiment: str, host: str, port: int
     \b
         python -m ltrbench ui --port 5001
     """
+    from ltrbench.tracking.mlflow import run_list_of
+
     store, experiment = (uri, experiment) if uri else _newest_store(folder)
     if store.startswith(("http://", "https://")):
-        try:
-            path = _run_list(store, experiment)
-        except TrackingError as error:
-            # A browser may have access through its own login where this process has none.
-            click.echo(f"The address of the run list with NDCG columns is not available: {error}", err=True)
-            path = "/"
-        click.echo(f"The runs are on a server: open {store.rstrip('/')}{path}")
+        click.echo(f"The runs are on a server: open {store.rstrip('/')}{run_list_of(store, experiment)}")
         return 0
-    _refuse_taken(host, port)
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", store]
-    command += ["--host", host, "--port", str(port), "--workers", "1"]
+    command += ["--port", str(port), "--workers", "1"]
     # Without MLflow's job runner, which would take seconds and many processes; ltrbench schedules no jobs.
     environment = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **os.environ}
     # In a separate process group, ended as a whole, because the workers of MLflow's server outlive it.
     server = subprocess.Popen(command, env=environment, start_new_session=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        # Looked up while the server starts, because importing MLflow takes seconds.
-        address = f"http://{host}:{port}{_run_list(store, experiment)}"
+        address = f"http://127.0.0.1:{port}{run_list_of(store, experiment)}"
         click.echo(f"MLflow UI on {store}: {address} (Ctrl-C to stop)", err=True)
         return server.wait()
     except KeyboardInterrupt:
@@ -759,44 +760,18 @@ def ui_verb(folder: Path, uri: str | None, experiment: str, host: str, port: int
         server.wait()
 
 
-def _refuse_taken(host: str, port: int) -> None:
-    """Raises ConfigError if the server could not listen: its address would show the program that does."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            # As the server does; a port whose last connections are not closed yet is free.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-    except OSError as error:
-        raise ConfigError(
-            f"port {port} of {host} is not available ({error.strerror}); name a free one, as in --port "
-            f"{port + 1 if port < 65535 else 5001}."
-        ) from None
-
-
-def _run_list(store: str, experiment: str) -> str:
-    from ltrbench.tracking.mlflow import run_list_of
-
-    return run_list_of(store, experiment)
-
-
 def _newest_store(folder: Path) -> tuple[str, str]:
     """Returns the store and the experiment of the newest tracked run, resolved from any current folder.
 
     Raises:
         ResultError: There is no tracked run, or its store does not exist.
     """
-    try:
-        runs = find_runs_and_trials([folder])
-    except ResultError as error:
-        raise ResultError(f"{error} Or give a store with --uri.") from None
-    store = recorded_store(runs)
-    if store is None:
+    from ltrbench.cli.session import recorded_store
+
+    store = recorded_store(find_runs_and_trials([folder]))
+    if store is None or (store.database is not None and not store.database.exists()):
         raise ResultError(
-            f"no run below {folder} was tracked; start one with tracking=mlflow, or give a store with --uri."
-        )
-    if store.database is not None and not store.database.exists():
-        raise ResultError(
-            f"the store {store.database} of the newest run does not exist; give a store with --uri."
+            f"no run below {folder} was tracked in a store that exists; start one with tracking=mlflow, or "
+            "give a store with --uri."
         )
     return store

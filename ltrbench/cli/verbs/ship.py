@@ -160,7 +160,7 @@ def _best_run(folder: Path) -> tuple[Run, str]:
     Raises:
         ResultError: The runs have no data set or no validation set in common.
     """
-    from ltrbench.cli.mirroring import best_of
+    from ltrbench.cli.session import best_of
     from ltrbench.compare import compare
     from ltrbench.runs import find_runs
 

@@ -1,7 +1,4 @@
-"""Verbs on sweeps: `resume`, `status`, `sync`.
-
-The verb `resume`: runs the jobs of a sweep that have not finished.
-"""
+"""Verbs on sweeps: `resume`, `status`, `sync`."""
 
 from __future__ import annotations
 
@@ -9,27 +6,49 @@ import json
 import os
 import shlex
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ltrbench.cli.console import OK, PATH, echo, program
-from ltrbench.cli.mirroring import TRACKING, Store, mirror, recorded_store, status_of, sweep_identity
-from ltrbench.cli.session import SWEEP_FILE
+from ltrbench.cli.console import OK, PATH, PROGRAM, echo
+from ltrbench.cli.session import (
+    SWEEP_FILE,
+    TRACKING,
+    Session,
+    Store,
+    SweepOrder,
+    default_logging,
+    mirror,
+    recorded_store,
+    run_command,
+)
+from ltrbench.config import build_experiment
 from ltrbench.errors import ConfigError, ResultError
-from ltrbench.runs import FAILED, Run, find_runs_and_trials, hold
-
-if TYPE_CHECKING:
-    from ltrbench.sweep.job import Job
-    from ltrbench.sweep.plan import JobState, Plan
-
-_LOCAL_CLUSTERS = ("dask.distributed.LocalCluster", "distributed.LocalCluster")
-_HARMLESS = {"_target_", "n_workers", "threads_per_worker", "memory_limit"}
-"""Arguments of a local cluster that run no program of the user."""
+from ltrbench.runs import Run, find_runs_and_trials, holder
+from ltrbench.sweep.job import Job
+from ltrbench.sweep.plan import (
+    CHOSEN_WITH,
+    DONE,
+    RUNNING,
+    STATES,
+    WAITING,
+    JobState,
+    Plan,
+    as_json,
+    draft,
+    read_plan,
+    refuse_changed,
+    seconds_left,
+    states_of,
+    sweep_id,
+    wanted,
+    with_shared_choices,
+)
+from ltrbench.sweep.running import untimed
+from ltrbench.user_modules import searching_only
 
 
 @click.command("resume")
@@ -57,95 +76,73 @@ def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool, start_cl
     \b
         python -m ltrbench resume multirun/DATE/TIME
     """
-    from ltrbench.sweep.plan import read_plan, refuse_changed, with_shared_choices
-    from ltrbench.user_modules import searching_only
-
-    plan = read_plan(sweep.resolve())
-    check_plan(plan, sweep)
+    plan = _read_plan(sweep.resolve())
+    plan.refuse_gaps()
+    sweep_id(plan.sweep)  # refuses a damaged id
+    _refuse_unstored(plan)
     if timing and failed:
         raise ConfigError("--timing is about finished jobs, and --failed about the others; leave one out.")
-    if not (start_cluster or timing or dry_run):
-        _refuse_cluster(plan, sweep)
+    last = plan.jobs[max(plan.jobs)]
+    cluster = last.settings["executor"].get("cluster") or {}
+    if cluster.get("_target_") and not (start_cluster or timing or dry_run):
+        raise ResultError(
+            f"{sweep}/plan/{last.number}.json starts a cluster of the class {cluster['_target_']} with the "
+            f"arguments {', '.join(name for name in cluster if name != '_target_')}, which may run programs. "
+            "If they are yours, add --start-cluster."
+        )
     # Modules of the user are in the current folder of this command, never in a folder that the plan names.
     with searching_only(Path.cwd()):
-        enter(plan)
+        # Relative paths of the data begin in this folder. On another host it may be absent; a relative path
+        # of the data then fails with its name.
+        if Path(last.started_in).is_dir():
+            os.chdir(last.started_in)
         drafts = with_shared_choices([redrafted(job) for job in plan.jobs.values()])
         if dry_run:
             refuse_changed(plan, drafts)
             return _show(plan, failed, timing)
-        return _run(plan, drafts, failed, timing)
-
-
-def check_plan(plan: Plan, sweep: Path) -> None:
-    """
-    Raises:
-        ResultError: The folder has no plan, a file of the plan is damaged, or the plan lacks a value that
-            only the original command has.
-    """
-    from ltrbench.sweep.plan import sweep_id
-
-    plan.refuse_gaps()
-    sweep_id(plan.sweep)  # refuses a damaged id
-    if not plan.jobs:
-        raise ResultError(
-            f"{sweep} has no plan of a sweep. Name the folder of a sweep, such as multirun/DATE/TIME; sweeps "
-            "of earlier versions of ltrbench have no plan and cannot be resumed."
+        order = SweepOrder(
+            folder=plan.sweep,
+            drafts=drafts,
+            folder_of=lambda job, number: job.folder,
+            settings=last.settings,
+            logging=default_logging(),
+            chdir=last.chdir,
+            only_failed=failed,
         )
-    again = f"Run the command that started the sweep again, with hydra.sweep.dir={sweep}."
+        session = Session()
+        again = f"{PROGRAM} resume {shlex.quote(str(plan.sweep))}"
+        work = session.time_sweep if timing else session.run_sweep
+        return run_command(session, again, lambda: work(order))
+
+
+def _read_plan(sweep: Path) -> Plan:
+    plan = read_plan(sweep)
+    if not plan.jobs and not plan.damaged:
+        raise ResultError(
+            f"{sweep} has no plan of a sweep. Name the folder of a sweep, such as multirun/DATE/TIME."
+        )
+    return plan
+
+
+def _refuse_unstored(plan: Plan) -> None:
+    """Raises ResultError if a job needs a value that is not stored, or the jobs have several folders."""
+    again = f"Run the command that started the sweep again, with hydra.sweep.dir={plan.sweep}."
     for job in plan.jobs.values():
-        masked = next((name for name, value in job.settings.items() if ":***@" in str(value)), None)
-        if masked is not None:
+        if job.environment or ":***@" in str(job.settings):
             raise ResultError(
-                f"{sweep}: the plan does not contain the password in the address of {masked} of job "
-                f"{job.number}. {again}"
+                f"{plan.sweep}: the plan does not contain the passwords and the values of hydra.job.env_set "
+                f"of job {job.number}. {again}"
             )
-        if job.environment:
-            raise ResultError(
-                f"{sweep}: the plan does not contain the values of hydra.job.env_set "
-                f"({', '.join(job.environment)}) of job {job.number}. {again}"
-            )
-
-
-def _refuse_cluster(plan: Plan, sweep: Path) -> None:
-    """
-    Raises:
-        ResultError: The plan names a cluster with arguments that may run programs.
-    """
-    last = plan.jobs[max(plan.jobs)]
-    cluster = last.settings["executor"].get("cluster") or {}
-    target = cluster.get("_target_")
-    if target in (None, *_LOCAL_CLUSTERS) and cluster.keys() <= _HARMLESS:
-        return
-    arguments = ", ".join(name for name in cluster if name != "_target_")
-    raise ResultError(
-        f"{sweep}/plan/{last.number}.json starts a cluster of the class {target} with the arguments "
-        f"{arguments}, which may run programs. If they are yours, add --start-cluster, or repeat the command "
-        f"that started the sweep, with hydra.sweep.dir={sweep}."
-    )
-
-
-def enter(plan: Plan) -> None:
-    """Changes into the folder in which the sweep was started, where relative paths of its data begin.
-
-    Raises:
-        ResultError: The commands of the sweep were started in several folders.
-    """
     folders = sorted({job.started_in for job in plan.jobs.values()})
     if len(folders) > 1:
         raise ResultError(
             f"{plan.sweep}: its commands were started in {' and '.join(folders)}, where the relative paths "
             "of their data begin. Repeat each command in its folder, with the same hydra.sweep.dir."
         )
-    # On another host the folder may be absent; a relative path of the data then fails with its name.
-    if Path(folders[0]).is_dir():
-        os.chdir(folders[0])
 
 
 def redrafted(job: Job) -> Job:
     """Returns a planned job with its present key."""
-    from ltrbench.config import build_experiment
-    from ltrbench.sweep.plan import CHOSEN_WITH, draft
-
     settings: Any = job.settings
     experiment = build_experiment(settings, job.choices, tuple(job.overrides), job.sweep, job.swept)
     experiment = replace(experiment, is_trial=job.is_trial)
@@ -156,9 +153,6 @@ def redrafted(job: Job) -> Job:
 
 
 def _show(plan: Plan, failed: bool, timing: bool) -> int:
-    from ltrbench.sweep.plan import states_of, wanted
-    from ltrbench.sweep.running import untimed
-
     states = states_of(plan.sweep, plan.jobs.values())
     again = {job.number for job in untimed(states)}
     states = [state for state in states if state.job.number in again] if timing else wanted(states, failed)
@@ -167,26 +161,6 @@ def _show(plan: Plan, failed: bool, timing: bool) -> int:
     num_jobs = sum(not job.is_trial for job in plan.jobs.values())
     echo(f"{len(states)} of {num_jobs} jobs would run.")
     return OK
-
-
-def _run(plan: Plan, drafts: list[Job], failed: bool, timing: bool) -> int:
-    from ltrbench.cli.progress import default_logging
-    from ltrbench.cli.session import Session, SweepOrder, run_command
-
-    last = plan.jobs[max(plan.jobs)]
-    order = SweepOrder(
-        folder=plan.sweep,
-        drafts=drafts,
-        folder_of=lambda job, number: job.folder,
-        settings=last.settings,
-        logging=default_logging(),
-        chdir=last.chdir,
-        only_failed=failed,
-    )
-    session = Session()
-    again = f"{program()} resume {shlex.quote(str(plan.sweep))}"
-    work = session.time_sweep if timing else session.run_sweep
-    return run_command(session, again, lambda: work(order))
 
 
 # ---- The verb `status`: shows how far a sweep is.
@@ -217,99 +191,48 @@ def status_verb(sweep: Path, watch: bool, as_object: bool) -> int:
     last_work, shown = time.monotonic(), ""
     while True:
         began = time.monotonic()
-        states, text = _look(sweep, as_object)
+        plan = _read_plan(sweep)
+        states = states_of(sweep, plan.jobs.values())
+        names = {state.name for state in states}
+        text = json.dumps(as_json(states)) if as_object else _status_text(plan, states)
         if text != shown:
-            echo(_with_elapsed(text, states))
+            echo(text)
         shown = text
-        if not watch or not _are_open(states):
+        if not watch or names.isdisjoint((RUNNING, WAITING)):
             return OK
-        if _is_worked_on(sweep, states):
+        # A command that waits for a cluster runs no job yet.
+        if RUNNING in names or holder(sweep, TRACKING) is not None:
             last_work = time.monotonic()
         elif time.monotonic() - last_work >= _SECONDS_WITHOUT_WORKER:
             folder = shlex.quote(str(sweep))
-            echo(f"No process works on the sweep. To run its jobs: {program()} resume {folder}", err=True)
+            echo(f"No process works on the sweep. To run its jobs: {PROGRAM} resume {folder}", err=True)
             return OK
         # A look at thousands of jobs takes seconds, which the jobs need more.
         time.sleep(max(_SECONDS_BETWEEN_LOOKS, 4 * (time.monotonic() - began)))
 
 
-def _look(sweep: Path, as_object: bool) -> tuple[list[JobState], str]:
-    """Returns the state of each job, and the text that shows them."""
-    from ltrbench.sweep.plan import as_json, read_plan, states_of
-
-    plan = read_plan(sweep)
-    if not plan.jobs and not plan.damaged:
-        raise ResultError(
-            f"{sweep} has no plan of a sweep. Name the folder of a sweep, such as multirun/DATE/TIME."
-        )
-    states = states_of(sweep, plan.jobs.values())
-    if as_object:
-        return states, json.dumps(as_json(states))
-    reasons = [*plan.damaged.values(), *filter(None, [plan.incompleteness])]
-    return states, "\n".join([_status_text(sweep, states), *(f"{reason}." for reason in reasons)])
-
-
-def _are_open(states: Sequence[JobState]) -> bool:
-    from ltrbench.sweep.plan import RUNNING, WAITING
-
-    return any(state.name in (RUNNING, WAITING) for state in states)
-
-
-def _is_worked_on(sweep: Path, states: Sequence[JobState]) -> bool:
-    """Returns whether a job runs, or a command that runs jobs of the sweep, such as one that waits for a
-    cluster."""
-    from ltrbench.cli.mirroring import TRACKING
-    from ltrbench.runs import holder
-    from ltrbench.sweep.plan import RUNNING
-
-    return any(state.name == RUNNING for state in states) or holder(sweep, TRACKING) is not None
-
-
-def _status_text(sweep: Path, states: Sequence[JobState]) -> str:
-    from ltrbench.sweep.plan import DONE, STATES, seconds_left
-
-    counts = [
-        _counts(kind, names)
-        for kind in ("job", "trial")
-        if (names := [state.name for state in states if state.job.kind == kind])
-    ]
-    lines = [f"{sweep}: {'; '.join(counts)}"]
+def _status_text(plan: Plan, states: Sequence[JobState]) -> str:
+    counts = []
+    for kind in ("job", "trial"):
+        names = [state.name for state in states if state.job.kind == kind]
+        if names:
+            of_states = ", ".join(f"{names.count(name)} {name}" for name in STATES)
+            counts.append(f"{len(names)} {kind}{'s' * (len(names) != 1)}, {of_states}")
+    lines = [f"{plan.sweep}: {'; '.join(counts)}"]
     for name in STATES:
         listed = [state for state in states if state.name == name and name != DONE]
-        lines += [f"  {name} {_line(state)}" for state in listed[:_SHOWN]]
+        for state in listed[:_SHOWN]:
+            detail = "" if state.holder is None else f" ({state.holder})"
+            reason = f": {state.reason.strip().splitlines()[0]}" if state.reason else ""
+            settings = " ".join(state.job.settings_of_job)
+            lines.append(f"  {name} {state.job.folder}  {settings}{detail}{reason}")
         if len(listed) > _SHOWN:
             lines.append(f"  {name}: {len(listed) - _SHOWN} more")
-    left = seconds_left(states)
-    if left:
+    if left := seconds_left(states):
         lines.append(f"About {_duration(left)} left, if jobs take as long as the finished ones.")
-    return "\n".join(lines)
-
-
-def _counts(kind: str, names: Sequence[str]) -> str:
-    """Returns the number of jobs or trials with these states, such as "2 jobs, 1 finished, 0 running"."""
-    from ltrbench.sweep.plan import STATES
-
-    count_of = Counter(names)
-    of_states = ", ".join(f"{count_of[name]} {name}" for name in STATES)
-    return f"{len(names)} {kind}{'s' * (len(names) != 1)}, {of_states}"
-
-
-def _line(state: JobState) -> str:
-    detail = f" ({state.holder})" if state.holder is not None else ""
-    reason = f": {state.reason.strip().splitlines()[0]}" if state.reason else ""
-    return f"{state.job.folder}  {' '.join(state.job.settings_of_job)}{detail}{reason}"
-
-
-def _with_elapsed(text: str, states: Sequence[JobState]) -> str:
-    """Returns the text with the elapsed time of each running job instead of the time of its start.
-
-    The elapsed time is not part of the text before, because it alone is no change that --watch shows.
-    """
-    from ltrbench.sweep.plan import elapsed
-
-    for working in [state.holder for state in states if state.holder is not None]:
-        text = text.replace(f"since {working.since}", f"for {_duration(elapsed(working))}")
-    return text
+    return "\n".join(
+        [*lines, *(f"{reason}." for reason in (*plan.damaged.values(), plan.incompleteness) if reason)]
+    )
 
 
 def _duration(seconds: float) -> str:
@@ -325,7 +248,6 @@ def _duration(seconds: float) -> str:
 # ---- The verb `sync`: stores finished runs in MLflow that are not stored yet.
 
 _DEFAULT = Store("sqlite:///mlflow.db", "ltrbench")
-_SECONDS_TO_WAIT = 60.0
 
 
 @click.command("sync")
@@ -350,15 +272,16 @@ def sync_verb(folder: Path, uri: str | None, experiment: str | None) -> None:
     runs = find_runs_and_trials([folder])
     store = _store(runs)
     tracker = MLflowTracker(uri=uri or store.uri, experiment=experiment or store.experiment)
-    for sweep, members in _by_sweep(runs, folder).items():
-        if sweep is None:
-            mirror(tracker, None, "", members, _status(None, members))
-            continue
-        with hold(sweep, TRACKING, wait=_SECONDS_TO_WAIT):
-            mirror(tracker, sweep, sweep_identity(sweep), members, _status(sweep, members))
-    count = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} of {folder}"
-    are = "is" if len(runs) == 1 else "are"
-    click.echo(f"{count} {are} in {tracker.where}, {tracker.num_stored} of them new", err=True)
+    groups: dict[Path | None, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(_sweep_of(run, folder), []).append(run)
+    for sweep, members in groups.items():
+        mirror(tracker, sweep, members)
+    click.echo(
+        f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} of {folder} in {tracker.where}, "
+        f"{tracker.num_stored} of them new",
+        err=True,
+    )
 
 
 def _store(runs: Sequence[Run]) -> Store:
@@ -376,24 +299,9 @@ def _store(runs: Sequence[Run]) -> Store:
     return _DEFAULT
 
 
-def _by_sweep(runs: Sequence[Run], folder: Path) -> dict[Path | None, list[Run]]:
-    """Returns folder of a sweep -> its runs; None -> the runs of no sweep."""
-    groups: dict[Path | None, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(_sweep_of(run, folder), []).append(run)
-    return groups
-
-
 def _sweep_of(run: Run, folder: Path) -> Path | None:
     """Returns the folder of the sweep of a run; None for a run that is not in a sweep, or is DIR itself."""
     if run.result.sweep is None or run.path == folder:
         return None
-    inside = [place for place in run.path.parents if place == folder or folder in place.parents]
-    return next((place for place in inside if (place / SWEEP_FILE).exists()), folder)
-
-
-def _status(sweep: Path | None, runs: Sequence[Run]) -> str:
-    """Returns the status of a sweep, or of runs without a plan."""
-    status = "finished" if sweep is None else status_of(sweep)
-    has_failed = any(run.result.status == FAILED and not run.result.trial for run in runs)
-    return "failed" if has_failed and status == "finished" else status
+    inside = [path for path in run.path.parents if path == folder or folder in path.parents]
+    return next((path for path in inside if (path / SWEEP_FILE).exists()), folder)

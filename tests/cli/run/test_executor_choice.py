@@ -41,10 +41,8 @@ def test_an_executor_is_chosen_by_an_experiment_in_the_folder_of_a_user(tmp_path
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
-        (["executor=processes"], ["ProcessExecutor", "-m"]),
         (["executor=inline,processes", "-m"], ["executor", "differs"]),
         (["tracking=none,mlflow", "-m"], ["tracking", "differs"]),
-        (["hydra.sweeper.max_batch_size=2", "-m"], ["max_batch_size is 2", "executor.workers"]),
         (["executor=processes", "executor.workers=0", "-m"], ["executor.workers is 0", "at least 1"]),
         (["executor=dask", "-m"], ["executor.scheduler", "executor.cluster._target_="]),
     ],

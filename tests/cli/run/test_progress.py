@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import io
 import logging
-import re
 import sys
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ltrbench.cli.progress import Bar, Lines, showing
+from ltrbench.cli.progress import Lines, showing
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.experiment.loading import Progress
 from ltrbench.experiment.run import Experiment, run
@@ -21,9 +19,7 @@ from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.runs import LearningCurve, read_run
 
-SMALL = ["model=native", "data.num_queries=40", "params.num_trees=10", "tracking=none"]
 SOME = Progress(3, 300, "ndcg@10", 0.5, 0.4, 0.45, 2, out_of_bag=None, seconds=6.0)
-SHOW_CURSOR = "\x1b[?25h"
 
 
 def experiment(
@@ -78,49 +74,20 @@ class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
 
-    def lines(self) -> list[str]:
-        """What stands on the screen in the end: a line is as it was drawn last."""
-        drawn = self.getvalue().replace("\x1b[?25l", "").replace(SHOW_CURSOR, "")
-        last = [re.split(r"\r(?:\x1b\[2K)?", line)[-1] for line in drawn.rstrip("\n").split("\n")]
-        return [re.sub(r"\x1b\[[\d;]*m", "", line).rstrip() for line in last]
 
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Terminal]]:
-    """`opened()` makes standard error a terminal, and a handler write messages to it, as a run's does."""
-    streams: list[Terminal] = []
-    handler = logging.StreamHandler()
-
-    def make() -> Terminal:
-        # Not before the test itself runs: pytest puts its own standard error in place between the two.
-        streams.append(Terminal())
-        monkeypatch.setattr(sys, "stderr", streams[0])
-        handler.setStream(streams[0])
-        logging.getLogger().addHandler(handler)
-        return streams[0]
-
-    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "90")
-    yield make
-    logging.getLogger().removeHandler(handler)
-    assert handler.stream is streams[0], "the messages were not given back"
-
-
-def test_without_rich_or_in_a_terminal_that_cannot_move_its_cursor_there_are_lines(
-    opened: Callable[[], Terminal], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened()
-    with showing("auto", "native") as there:
-        assert isinstance(there, Bar)
-    with showing("plain", "native") as asked, showing("none", "native") as quiet:
-        assert isinstance(asked, Lines)
+def test_in_a_terminal_one_line_is_redrawn_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "30")
+    with showing("auto", "native") as drawn:
+        assert drawn is not None
+        for seconds in (1.0, 1.1, 2.0):
+            drawn(replace(SOME, seconds=seconds))
+    lines = terminal.getvalue().split("\r")
+    assert [line.removesuffix("\n").removesuffix("\x1b[K") for line in lines[1:]] == [
+        "native 3/300: ndcg@10 train 0"
+    ] * 2
+    assert terminal.getvalue().endswith("\n")
+    with showing("plain", "native") as plain, showing("none", "native") as quiet:
+        assert isinstance(plain, Lines)
         assert quiet is None
-    with monkeypatch.context() as patch:
-        patch.setenv("TERM", "dumb")
-        with showing("auto", "native") as there:
-            assert isinstance(there, Lines)
-    monkeypatch.setitem(sys.modules, "rich.console", None)  # as where it is not installed
-    with showing("auto", "native") as there:
-        assert isinstance(there, Lines)

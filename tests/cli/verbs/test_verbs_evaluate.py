@@ -112,7 +112,7 @@ def test_per_query_writes_a_row_a_query_with_an_empty_cell_where_it_is_skipped(
         (["--metrics", ","], ("--metrics", "--metrics ndcg@10,map")),
         (["--convention", "lightgbm", "--metrics", "mrr"], ("lightgbm", "mrr")),
         (["--read", "sort=true"], ("data.txt", "'sort'")),
-        (["--per-query", "/nowhere/queries.csv"], ("--per-query", "/nowhere/queries.csv")),
+        (["--per-query", "/nowhere/queries.csv"], ("/nowhere/queries.csv", "cannot be written")),
         (["--mtrics", "map"], ("No such option", "--mtrics")),
     ],
 )
