@@ -7,7 +7,7 @@ import logging
 import math
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,3 +172,10 @@ def echo(text: str, err: bool = False) -> None:
 def wrapped(text: str, indent: str = "") -> str:
     """Wraps a paragraph to 100 columns; `indent` begins every line but the first."""
     return paragraph(text, 100, indent)
+
+
+def facts_as_lines(facts: Iterable[tuple[str, str]]) -> str:
+    """Returns one wrapped paragraph for each (name, value), with the values aligned."""
+    facts = list(facts)
+    width = max(len(name) for name, _ in facts) + 2
+    return "\n".join(wrapped(f"{name:{width}}{value}", " " * width) for name, value in facts)

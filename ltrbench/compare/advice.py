@@ -143,7 +143,7 @@ def about_draws(comparison: Comparison) -> str:
     draws = comparison.settings.num_draws
     if draws >= _ENOUGH_DRAWS:
         return ""
-    return f"Intervals from {draws} bootstrap draws are imprecise; give --draws {_ENOUGH_DRAWS} or more."
+    return f"Intervals from {draws} bootstrap draws are imprecise; set num_draws to {_ENOUGH_DRAWS} or more."
 
 
 def about_power(comparison: Comparison) -> str:

@@ -68,13 +68,12 @@ def main() -> None:
     )
     parser.add_argument("--models", type=int, default=10)
     parser.add_argument("--queries", type=int, default=30_000)
-    parser.add_argument("--draws", type=int, default=10_000)
     parser.add_argument("--output", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         runs = Path(name, "runs")
         write_runs(runs, arguments.models, arguments.queries)
-        command = [sys.executable, "-m", "ltrbench", "compare", str(runs), "--draws", str(arguments.draws)]
+        command = [sys.executable, "-m", "ltrbench", "compare", str(runs)]
         command += ["--output", str(Path(name, "out"))] if arguments.output else []
         watch = Stopwatch()
         with watch, Path(os.devnull).open("w") as nothing:

@@ -76,7 +76,7 @@ def verbs(folder: Path) -> list[list[str]]:
     return [
         ["show", str(folder)],
         ["show", str(folder), "--json"],
-        ["compare", str(folder.parent), "--draws", "50"],
+        ["compare", str(folder.parent)],
         ["trees", str(folder)],
         ["predict", str(folder), str(empty)],
         *(

@@ -1,7 +1,4 @@
-"""Verbs on comparisons: `aa`, `compare`, `reproduce`.
-
-The verb `aa`: the rate of false claims, from A/A comparisons of each model with itself.
-"""
+"""Verbs on comparisons: `aa`, `compare`, `reproduce`."""
 
 from __future__ import annotations
 
@@ -9,9 +6,8 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -27,7 +23,7 @@ from ltrbench.cli.console import (
     terminal_width,
     wrapped,
 )
-from ltrbench.cli.verbs.evaluate import CONVENTION_OPTION, ROPE_OPTION, SETTINGS_OPTION
+from ltrbench.cli.verbs.evaluate import CONVENTION_OPTION, SETTINGS_OPTION
 from ltrbench.cli.verbs.runs import load_splits
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.tables import Table, TableColumn, TableRow
@@ -38,57 +34,31 @@ if TYPE_CHECKING:
     from ltrbench.compare.imported import Import
     from ltrbench.runs import Run
 
+_HALVINGS = 1_000
+"""Maximum number of ways to split the replicates of a model into halves."""
+
 
 @click.command("aa")
 @click.argument("folders", metavar="DIR...", type=PATH, nargs=-1, required=True)
 @click.option("--metric", help="Metric of the claims. Default: the ndcg with the largest cutoff.")
 @PLUGIN_OPTION
-@CONVENTION_OPTION
-@SETTINGS_OPTION
-@ROPE_OPTION
-@click.option(
-    "--halvings",
-    type=click.IntRange(min=1),
-    default=1_000,
-    show_default=True,
-    metavar="N",
-    help="Maximum number of ways to split into halves; if more are possible, --seed draws N of them.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed that draws the halves.")
-@JSON_OPTION
-def aa_verb(
-    folders: tuple[Path, ...],
-    metric: str | None,
-    preset_name: str,
-    settings: tuple[str, ...],
-    rope: float,
-    halvings: int,
-    seed: int,
-    as_object: bool,
-) -> None:
+def aa_verb(folders: tuple[Path, ...], metric: str | None) -> None:
     """Compares each model with itself, to measure the rate of false claims.
 
     Reads the finished runs in and below DIR... The replicates of a model (its seeds or resamples) are split
     into two halves, which are compared like two models. A model needs at least eight replicates.
 
     \b
-        python -m ltrbench aa multirun
-        python -m ltrbench aa multirun --metric map --halvings 200 --json
+        python -m ltrbench aa multirun --metric map
     """
     from ltrbench.compare import Settings
     from ltrbench.compare.groups import each_against_itself
-    from ltrbench.metrics import preset, with_settings
     from ltrbench.runs import find_runs
 
-    convention = with_settings(preset(preset_name), split_settings("--set", settings))
-    chosen = Settings(metric=metric, convention=convention, rope=rope, seed=seed)
-    rows = each_against_itself(find_runs(folders), chosen, halvings)
+    rows = each_against_itself(find_runs(folders), Settings(metric=metric), _HALVINGS)
     if all(row.halved is None for row in rows):
         raise ResultError("\n".join(["no model has enough replicates for two halves.", *_reasons(rows)]))
-    if as_object:
-        echo_json(_record(rows, convention.name, rope, seed))
-    else:
-        echo(_render(rows))
+    echo(_render(rows))
 
 
 def _render(rows: Sequence[AgainstItself]) -> str:
@@ -134,16 +104,6 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
         elif row.halved is None:
             lines.append(f"{row.data}, {row.label}: {row.reason}.")
     return lines
-
-
-def _record(rows: Sequence[AgainstItself], convention: str, rope: float, seed: int) -> dict[str, Any]:
-    return {
-        "metric": rows[0].metric,
-        "convention": convention,
-        "rope": rope,
-        "seed": seed,
-        "rows": [asdict(row) for row in rows],
-    }
 
 
 # ---- The verb `compare`: the table of finished runs, computed from their stored scores.
@@ -205,16 +165,13 @@ def _record(rows: Sequence[AgainstItself], convention: str, rope: float, seed: i
     metavar="D",
     help="Report the queries, seeds or folds needed to detect a difference D.",
 )
-@ROPE_OPTION
 @click.option(
-    "--draws",
-    type=int,
-    default=10_000,
+    "--rope",
+    type=float,
+    default=0.005,
     show_default=True,
-    help="Number of draws of the bootstrap and the randomization test.",
-)
-@click.option(
-    "--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap and the randomization test."
+    metavar="D",
+    help="Region of practical equivalence: differences from -D to D.",
 )
 @click.option(
     "--allow-mismatch",
@@ -249,8 +206,6 @@ def compare_verb(
     rrf_k: float,
     detect: float | None,
     rope: float,
-    draws: int,
-    seed: int,
     allow_mismatch: bool,
     columns: str,
     as_object: bool,
@@ -281,13 +236,7 @@ def compare_verb(
         allow_mismatch=allow_mismatch,
         rope=rope,
         detect=detect,
-        num_draws=draws,
-        seed=seed,
     )
-    _refuse_without("--fuse", fuse, "--fuse-of", fuse_of)
-    _refuse_without("--slice", sliced, "--attributes", attributes)
-    if output is not None:
-        _make(output)
     given = {} if attributes is None else read_attributes(attributes)
     runs = _find(sources)
     runs += _fused(runs, compare_settings, _names(fuse), _names(fuse_of), rrf_k)
@@ -302,33 +251,11 @@ def compare_verb(
         publish(comparisons, output, by_kind, shlex.join(["python", "-m", "ltrbench", *sys.argv[1:]]))
 
 
-def _refuse_without(needed: str, there: str, option: str, value: object) -> None:
-    """Raises ConfigError if an option is given without another one that it requires."""
-    if value and not there:
-        raise ConfigError(
-            f"{option} is {value}, which has no effect without {needed}; add {needed}, or leave out {option}."
-        )
-
-
-def _make(output: Path) -> None:
-    """Creates the output folder before anything is computed.
-
-    Raises:
-        ConfigError: The folder cannot be created.
-    """
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"--output {output}: the folder cannot be created ({error.strerror}); choose another one."
-        ) from None
-
-
 def _find(sources: Sequence[str]) -> list[Run]:
     """Returns the runs in the folders, and the runs made from each NAME=FILE.
 
     Raises:
-        ConfigError: No folder of runs is given, or a NAME is used twice.
+        ConfigError: No folder of runs is given.
     """
     from ltrbench.compare.imported import Import
     from ltrbench.runs import find_runs
@@ -340,10 +267,6 @@ def _find(sources: Sequence[str]) -> list[Run]:
             f"{imports[0]} has scores but no judgments to evaluate them; also name a folder of runs on the "
             "same data."
         )
-    names = [source.partition("=")[0] for source in imports]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"'{name}' is the name of several score files; give each system its own name.")
     runs = find_runs(folders)
     wanted = [Import(name, file) for name, _, file in (source.partition("=") for source in imports)]
     return [*runs, *(run for each in wanted for run in _imported(each, runs))]
@@ -358,10 +281,7 @@ def _imported(system: Import, runs: Sequence[Run]) -> list[Run]:
     models = [(like, file) for like, file in files if is_model_file(file)]
     if not models:
         return import_scores(system, runs)
-    return [
-        apply_model(ModelImport(system.name, file), like, load_splits(like, named=None))
-        for like, file in models
-    ]
+    return [apply_model(ModelImport(system.name, file), like, load_splits(like)) for like, file in models]
 
 
 def _is_import(source: str) -> bool:

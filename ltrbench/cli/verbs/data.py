@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,12 @@ from ltrbench.cli.console import (
     USER_MISTAKE,
     echo,
     echo_json,
+    facts_as_lines,
     read,
     typed_options,
     wrapped,
 )
+from ltrbench.cli.verbs.evaluate import first_of
 from ltrbench.errors import ConfigError, DataError, did_you_mean, require
 
 if TYPE_CHECKING:
@@ -183,21 +185,13 @@ def _sources(name: str, root: Path | None, config_dir: Path | None) -> Iterator[
     known = sorted(path.stem for folder in folders for path in folder.glob("[!_]*.yaml"))
     if name not in known:
         raise ConfigError(
-            f"data={name} does not exist{did_you_mean(name, known)} The data sets are {', '.join(known)}. "
-            "For a YAML of your own, pass the folder that contains data/NAME.yaml with --config-dir."
+            f"data={name} does not exist{did_you_mean(name, known)} The data sets are {', '.join(known)}."
         )
     register_schema()
     search = [] if config_dir is None else [f"hydra.searchpath=[file://{config_dir.expanduser().absolute()}]"]
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         config = compose("config", overrides=[*search, f"data={name}"])
-    if not (config.data.get("fetch") or config.data.get("obtain")):
-        raise ConfigError(f"data={name} is not a published data set; choose another one for data fetch.")
     if root is not None:
-        if "root" not in config.data:
-            raise ConfigError(
-                f"data={name} has no data folder, and --root {root} would have no effect; add root to its "
-                "YAML and use it in the paths, as in ${.root}/train.txt, or omit --root."
-            )
         config.data.root = str(root.expanduser())
     for fold in range(1, (config.data.get("num_folds") or 1) + 1):
         if config.data.get("num_folds"):
@@ -235,7 +229,7 @@ def _terms(archive: PublishedArchive) -> str:
         ("archive", f"{archive.file}, {archive.size} bytes, SHA-256 {archive.sha256}"),
         ("address", f"{address}{'' if archive.verified else ' (not verified)'}"),
     ]
-    return "\n".join(wrapped(f"{name:9}{value.strip()}", " " * 9) for name, value in rows)
+    return facts_as_lines((name, value.strip()) for name, value in rows)
 
 
 class _Progress:
@@ -252,8 +246,6 @@ class _Progress:
 
 
 # ---- The command `data info`: what a store contains, from its manifest.
-
-_SHOWN = 12  # maximum number of feature names in the text output; --json has all
 
 
 @data_verb.command("info")
@@ -272,10 +264,7 @@ def info_verb(store: Path, as_object: bool) -> None:
     if as_object:
         echo_json({"store": str(store), **manifest.model_dump()})
         return
-    facts = list(_facts(store, manifest))
-    width = max(len(name) for name, _ in facts) + 2
-    lines = [wrapped(f"{name:{width}}{fact}", " " * width) for name, fact in facts]
-    echo("\n".join([str(store), "", *lines]))
+    echo("\n".join([str(store), "", facts_as_lines(_facts(store, manifest))]))
 
 
 def _facts(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
@@ -286,7 +275,7 @@ def _facts(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
     files = [shard.file(name) for shard in shards_of(store, manifest) for name in features]
     yield "documents", str(manifest.documents)
     yield "queries", str(manifest.queries)
-    yield "features", f"{manifest.num_features}: {_first(manifest.feature_names)}"
+    yield "features", f"{manifest.num_features}: {first_of(manifest.feature_names)}"
     if manifest.absent is not None:
         stored = sum(shard.values for shard in manifest.shards)
         yield "stored", f"{stored} values; the other cells are {manifest.absent}"
@@ -298,11 +287,6 @@ def _facts(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
     options = [f"{key}={value}" for key, value in manifest.reading.items()]
     yield "read with", ", ".join(options) or "the default options"
     yield "written by", f"ltrbench {manifest.ltrbench}, format {manifest.format}"
-
-
-def _first(names: Sequence[str]) -> str:
-    left = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {left} more (see --json)" if left > 0 else "")
 
 
 def _shards(manifest: Manifest) -> str:

@@ -1,12 +1,8 @@
-"""Verbs on files of data and scores: `evaluate`, `conventions`, `inspect`.
-
-The verbs on score files: `evaluate` and `conventions`. They read the scores of any system.
-"""
+"""Verbs on files of data and scores: `evaluate`, `conventions`, `inspect`."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +18,7 @@ from ltrbench.cli.console import (
     READ_OPTION,
     echo,
     echo_json,
+    facts_as_lines,
     read,
     split_settings,
     terminal_width,
@@ -54,14 +51,6 @@ SETTINGS_OPTION = click.option(
     metavar="KEY=VALUE",
     multiple=True,
     help="Setting of the convention, such as gain=linear, ties=worst or no_relevant=0; may be repeated.",
-)
-ROPE_OPTION = click.option(
-    "--rope",
-    type=float,
-    default=0.005,
-    show_default=True,
-    metavar="D",
-    help="Region of practical equivalence: differences from -D to D.",
 )
 _METRICS_OPTION = click.option(
     "--metrics",
@@ -101,16 +90,28 @@ def evaluate_verb(
         python -m ltrbench evaluate test.txt scores.txt --metrics ndcg@10,map
         python -m ltrbench evaluate test.txt scores.txt --convention lightgbm --json
     """
+    from ltrbench.data.score_files import read_scores
     from ltrbench.metrics import evaluate, preset, with_settings
 
     convention = with_settings(preset(preset_name), split_settings("--set", settings))
     metrics = _parse_names(names)
     dataset = read(data, reading, whole_labels=_needs_whole_labels(convention, metrics))
-    evaluation = evaluate(dataset, _read_scores(scores, dataset), metrics, convention)
+    ranked = dataset.from_file_order(read_scores(scores, dataset.num_documents))
+    evaluation = evaluate(dataset, ranked, metrics, convention)
     if per_query is not None:
-        _write_per_query(dataset, evaluation, per_query)
+        columns = [values.tolist() for values in evaluation.per_query.values()]
+        rows = zip(dataset.query_ids.tolist(), dataset.query_sizes.tolist(), *columns, strict=True)
+        write_output(Table.of(["query", "documents", *evaluation.per_query], rows).csv(), per_query)
     if as_object:
-        echo_json(_evaluation_record(dataset, evaluation))
+        echo_json(
+            {
+                "convention": evaluation.convention.name,
+                "queries": dataset.num_queries,
+                "share_without_relevant": evaluation.share_without_relevant,
+                "skipped": dict(evaluation.skipped),
+                "metrics": {name: _or_null(mean) for name, mean in evaluation.means.items()},
+            }
+        )
     else:
         echo(_render_evaluation(data, dataset, evaluation))
 
@@ -131,12 +132,21 @@ def conventions_verb(data: Path, scores: Path, names: str, reading: tuple[str, .
     \b
         python -m ltrbench conventions test.txt scores.txt --metrics ndcg@10,map
     """
+    from ltrbench.data.score_files import read_scores
+
     metrics = _parse_names(names)
     dataset = read(data, reading)
-    ranked = _read_scores(scores, dataset)
+    ranked = dataset.from_file_order(read_scores(scores, dataset.num_documents))
     rows = [_convention_row(dataset, ranked, metrics, convention) for convention in PRESETS.values()]
     if as_object:
-        records = [_row_record(row) for row in rows]
+        records = [
+            {
+                "convention": row.convention.name,
+                "metrics": {name: _or_null(row.means.get(name)) for name in metrics},
+                "undefined": dict(row.undefined),
+            }
+            for row in rows
+        ]
         echo_json({"queries": dataset.num_queries, "share_without_relevant": rows[0].share, "rows": records})
     else:
         echo(_render_conventions(data, dataset, ranked, metrics, rows))
@@ -178,9 +188,7 @@ def _convention_row(
 def _parse_names(names: str) -> list[str]:
     from ltrbench.metrics import parse_metric
 
-    metrics = [name.strip() for name in names.split(",") if name.strip()]
-    if not metrics:
-        raise ConfigError("--metrics is empty; list metrics, as in --metrics ndcg@10,map.")
+    metrics = [name.strip() for name in names.split(",")]
     for name in metrics:
         parse_metric(name)
     return list(dict.fromkeys(metrics))
@@ -199,40 +207,6 @@ def _needs_whole_labels(convention: Convention, names: Sequence[str]) -> bool:
     )
 
 
-def _read_scores(path: Path, dataset: RankingDataset) -> Scores:
-    """Reads scores in the order of the file DATA and returns them in the order of the data set's rows,
-    (D,)."""
-    from ltrbench.data.score_files import read_scores
-
-    return dataset.from_file_order(read_scores(path, dataset.num_documents))
-
-
-def _write_per_query(dataset: RankingDataset, evaluation: Evaluation, path: Path) -> None:
-    """Writes one row per query; a skipped query has an empty cell."""
-    columns = [values.tolist() for values in evaluation.per_query.values()]
-    rows = zip(dataset.query_ids.tolist(), dataset.query_sizes.tolist(), *columns, strict=True)
-    write_output(Table.of(["query", "documents", *evaluation.per_query], rows).csv(), path)
-
-
-def _evaluation_record(dataset: RankingDataset, evaluation: Evaluation) -> dict[str, Any]:
-    return {
-        "convention": evaluation.convention.name,
-        "queries": dataset.num_queries,
-        "share_without_relevant": evaluation.share_without_relevant,
-        "skipped": dict(evaluation.skipped),
-        "metrics": {name: _or_null(mean) for name, mean in evaluation.means.items()},
-    }
-
-
-def _row_record(row: _ConventionRow) -> dict[str, Any]:
-    names = [*row.means, *row.undefined]
-    return {
-        "convention": row.convention.name,
-        "metrics": {name: _or_null(row.means.get(name)) for name in names},
-        "undefined": dict(row.undefined),
-    }
-
-
 def _or_null(value: float | None) -> float | None:
     return value if is_available(value) else None
 
@@ -248,14 +222,15 @@ def _render_evaluation(data: Path, dataset: RankingDataset, evaluation: Evaluati
         for name, mean in evaluation.means.items()
     ]
     convention = evaluation.convention
+    quirks = "\n".join(wrapped(f"- {quirk}", "  ") for quirk in convention.quirks)
     return "\n\n".join(
         [
             _counts(data, dataset, evaluation.share_without_relevant),
             Table(columns, rows).markdown(),
-            wrapped(f"Convention {convention.name}: {_rules(convention)}."),
-            "\n".join(wrapped(f"- {quirk}", "  ") for quirk in convention.quirks),
+            wrapped(f"Convention {convention.name}: {rules(convention.describe())}."),
+            *([quirks] if quirks else []),
         ]
-    ).rstrip()
+    )
 
 
 def _counts(data: Path, dataset: RankingDataset, share: float) -> str:
@@ -265,45 +240,23 @@ def _counts(data: Path, dataset: RankingDataset, share: float) -> str:
     )
 
 
-_GAINS = {"exponential_gain": "2^label - 1", "linear_gain": "label"}
-_TIES = {
-    "expected": "averaged over their orders",
-    "row_order": "in the order of their rows",
-    "worst": "the lowest label first",
-    "best": "the highest label first",
-    "document_id": "by document id, descending",
-}
 _NO_RELEVANT = {"skip": "left out", "0": "counts 0", "1": "counts 1"}
 
 
-def _rules(convention: Convention) -> str:
-    """Returns the main choices of a convention, and the exceptions of single metrics."""
-    fields = convention.describe()
+def rules(fields: Mapping[str, Any]) -> str:
+    """Returns the main choices of a described convention, and the exceptions of single metrics."""
     departures = [
         f"in {metric} {', '.join(f'{key} = {value}' for key, value in values.items())}"
-        for metric, values in fields["by_metric"].items()
+        for metric, values in fields.get("by_metric", {}).items()
         if values
     ]
     return "; ".join(
         [
-            f"gain {_gain(fields)}, tied scores {_TIES[fields['ties']]}",
-            f"a query without a relevant document {_NO_RELEVANT[fields['no_relevant']]}",
-            f"relevant documents have a label {_threshold(convention.relevance_threshold)}",
+            f"{str(fields.get('gain')).replace('_', ' ')}, ties {str(fields.get('ties')).replace('_', ' ')}",
+            f"a query without a relevant document {_NO_RELEVANT.get(str(fields.get('no_relevant')))}",
             *departures,
         ]
     )
-
-
-def _gain(fields: Mapping[str, Any]) -> str:
-    gain = fields["gain"]
-    return _GAINS.get(gain, gain) if isinstance(gain, str) else str(gain)
-
-
-def _threshold(threshold: float) -> str:
-    """Returns a threshold in words; one floating-point step above a round number means "above" that
-    number."""
-    below = math.nextafter(threshold, -math.inf)
-    return f"above {below:g}" if float(f"{threshold:g}") == below else f"of {threshold:g} or more"
 
 
 def _render_conventions(
@@ -313,78 +266,43 @@ def _render_conventions(
     names: Sequence[str],
     rows: Sequence[_ConventionRow],
 ) -> str:
+    from ltrbench.metrics import parse_metric, rank
+    from ltrbench.metrics.conventions import Ties
+
+    cells: list[TableRow] = []
+    for row in rows:
+        fields = row.convention.of(parse_metric(names[0])[0]).describe()
+        policies = [str(fields[key]).replace("_", " ") for key in ("gain", "ties")]
+        absent = _NO_RELEVANT[fields["no_relevant"]]
+        cells.append([row.convention.name, *policies, absent, *(row.means.get(name) for name in names)])
     header = ["convention", "gain", "ties", "no relevant", *names]
-    table = Table.of(header, [_cells(row, names) for row in rows], ".4f").markdown(terminal_width())
-    reasons = [wrapped(f"- {reason}", "  ") for row in rows for reason in _reasons(row)]
+    sizes = rank(dataset, scores, Ties.EXPECTED).tie_size
+    share, num_tied = rows[0].share, int(sizes[sizes > 1].sum())
+    notes = [
+        f"- A share p = {share:.4f} of the queries has no relevant document. If they count 0, mean_0 = "
+        "(1 - p) mean_skip; if they count 1, mean_1 = mean_0 + p.",
+        f"- {num_tied} of {dataset.num_documents} documents have the same score as another document of their "
+        "query. If the rows are sorted by label, ties in row order inflate the metric.",
+    ]
+    undefined: dict[str, list[str]] = {}
+    for row in rows:
+        for name, reason in row.undefined.items():
+            undefined.setdefault(f"{row.convention.name}: {reason}", []).append(name)
+    reasons = [f"- {', '.join(metrics)} {reason}" for reason, metrics in undefined.items()]
     return "\n\n".join(
         [
-            _counts(data, dataset, rows[0].share),
-            table,
+            _counts(data, dataset, share),
+            Table.of(header, cells, ".4f").markdown(terminal_width()),
             wrapped(
                 f"The columns gain, ties and no relevant describe {names[0]}. Reasons for the differences:"
             ),
-            "\n".join([_share_note(dataset, rows[0]), _ties_note(dataset, scores)]),
-            *(["\n".join(["Not defined, and therefore not computed:\n", *reasons])] if reasons else []),
+            "\n".join(wrapped(note, "  ") for note in notes),
+            *(
+                ["\n".join(["Not defined:", *(wrapped(reason, "  ") for reason in reasons)])]
+                if reasons
+                else []
+            ),
         ]
-    )
-
-
-def _reasons(row: _ConventionRow) -> Iterator[str]:
-    """Yields why metrics are left out: one sentence for metrics that a library lacks, and one per reason."""
-    from ltrbench.metrics import parse_metric
-
-    convention = row.convention
-    defined = convention.metrics
-    absent = [name for name in row.undefined if defined is not None and parse_metric(name)[0] not in defined]
-    if defined is not None and absent:
-        yield f"{convention.name} has no {', '.join(absent)}; it has {', '.join(sorted(defined))}."
-    names_by_reason: dict[str, list[str]] = {}
-    for name, reason in row.undefined.items():
-        if name not in absent:
-            names_by_reason.setdefault(reason, []).append(name)
-    for reason, names in names_by_reason.items():
-        yield f"{convention.name}, {', '.join(names)}: {reason}"
-
-
-def _cells(row: _ConventionRow, names: Sequence[str]) -> TableRow:
-    from ltrbench.metrics import parse_metric
-
-    fields = row.convention.of(parse_metric(names[0])[0]).describe()
-    policies = [_gain(fields), fields["ties"].replace("_", " "), _NO_RELEVANT[fields["no_relevant"]]]
-    return [row.convention.name, *policies, *(row.means.get(name) for name in names)]
-
-
-def _share_note(dataset: RankingDataset, skipping: _ConventionRow) -> str:
-    """Returns how the three treatments of queries without a relevant document relate, with the actual
-    values."""
-    share = skipping.share
-    if share == 0:
-        return "- Every query has a relevant document, so the treatment of queries without one has no effect."
-    sentences = (
-        f"- A share p = {share:.4f} of the queries has no relevant document. If they count 0, mean_0 = "
-        "(1 - p) mean_skip; if they count 1, mean_1 = mean_0 + p."
-    )
-    name = next((name for name in skipping.means if name.startswith("ndcg")), None)
-    if name is not None and dataset.query_weights is None and not math.isnan(skipping.means[name]):
-        skip = skipping.means[name]
-        zero = (1 - share) * skip
-        sentences += f" So {name} = {skip:.4f} without them becomes {zero:.4f} or {zero + share:.4f}."
-    return wrapped(sentences, "  ")
-
-
-def _ties_note(dataset: RankingDataset, scores: Scores) -> str:
-    from ltrbench.metrics import rank
-    from ltrbench.metrics.conventions import Ties
-
-    sizes = rank(dataset, scores, Ties.EXPECTED).tie_size
-    tied = int(sizes[sizes > 1].sum())
-    if tied == 0:
-        return "- No two documents of a query have the same score, so the treatment of ties has no effect."
-    return wrapped(
-        f"- {tied} of {dataset.num_documents} documents have the same score as another document of their "
-        "query. If the rows are sorted by label, ties in row order inflate the metric; the expected value "
-        "does not.",
-        "  ",
     )
 
 
@@ -411,13 +329,18 @@ def inspect_verb(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bo
 
     rankers, unavailable = _rankers()
     inspection = inspect_data(read(data, reading), rankers)
-    inspection = dataclasses.replace(
-        inspection, concerns=dict(sorted({**inspection.concerns, **unavailable}.items()))
-    )
+    concerns = dict(sorted({**inspection.concerns, **unavailable}.items()))
     if as_object:
-        echo_json({"data": list(map(str, data)), **dataclasses.asdict(inspection)})
-    else:
-        echo(_render(", ".join(map(str, data)), inspection))
+        record = {**dataclasses.asdict(inspection), "concerns": concerns}
+        echo_json({"data": list(map(str, data)), **record})
+        return
+    lines = [
+        wrapped(f"- {model}: {sentence}", "  ")
+        for model, sentences in concerns.items()
+        for sentence in sentences or ("none.",)
+    ]
+    title = "Problems for each backend, with the default settings:"
+    echo("\n".join([", ".join(map(str, data)), "", facts_as_lines(_facts(inspection)), "", title, *lines]))
 
 
 def _rankers() -> tuple[dict[str, Ranker], dict[str, tuple[str]]]:
@@ -444,110 +367,63 @@ def _rankers() -> tuple[dict[str, Ranker], dict[str, tuple[str]]]:
     return rankers, unavailable
 
 
-def _render(data: str, inspection: Inspection) -> str:
-    no_relevant = _of_queries(inspection.without_relevant, inspection)
-    facts = [
-        ("documents", str(inspection.documents)),
-        ("queries", str(inspection.queries)),
-        ("features", str(inspection.features)),
-        ("labels", _listed([f"{label}: {count}" for label, count in inspection.labels.items()])),
-        *_label_facts(inspection),
-        ("query sizes", _query_sizes(inspection.query_sizes)),
-        ("no relevant", f"{no_relevant} without a document of label 1 or more"),
-        ("only relevant", _of_queries(inspection.only_relevant, inspection)),
-        ("one document", _of_queries(inspection.single_document, inspection)),
-        *_feature_facts(inspection),
-        *_row_facts(inspection),
-        *_weight_facts(inspection),
-        ("fingerprint", inspection.fingerprint),
-    ]
-    width = max(len(name) for name, _ in facts) + 2
-    lines = [wrapped(f"{name:{width}}{fact}", " " * width) for name, fact in facts]
-    return "\n".join([data, "", *lines, "", *_concerns(inspection.concerns)])
+def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
+    def of_queries(count: int) -> str:
+        return f"{count} queries ({count / inspection.queries:.1%})"
 
-
-def _label_facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
+    yield "documents", str(inspection.documents)
+    yield "queries", str(inspection.queries)
+    yield "features", str(inspection.features)
+    yield "labels", first_of([f"{label}: {count}" for label, count in inspection.labels.items()])
     for sentence in inspection.label_warnings:
         yield "warning", sentence
     if inspection.fractional_labels:
         yield (
             "not whole",
-            f"labels of {inspection.fractional_labels} documents. The gain 2^label - 1 is defined for "
-            "integer grades: a run rejects other labels unless data.whole_labels=false",
+            f"labels of {inspection.fractional_labels} documents; a run rejects them unless "
+            "data.whole_labels=false",
         )
-
-
-def _query_sizes(sizes: Mapping[str, float]) -> str:
-    return (
-        f"min {sizes['0']:g}, median {sizes['0.5']:g}, mean {sizes['mean']:.1f}, max {sizes['1']:g}; "
-        f"5 %, 25 %, 75 %, 95 %: "
-        f"{', '.join(f'{sizes[quantile]:g}' for quantile in ('0.05', '0.25', '0.75', '0.95'))}"
+    sizes = inspection.query_sizes
+    yield (
+        "query sizes",
+        f"min {sizes['0']:g}, median {sizes['0.5']:g}, mean {sizes['mean']:.1f}, max {sizes['1']:g}",
     )
-
-
-def _of_queries(count: int, inspection: Inspection) -> str:
-    return f"{count} queries ({count / inspection.queries:.1%})"
-
-
-def _feature_facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
+    yield "no relevant", f"{of_queries(inspection.without_relevant)} without a document of label 1 or more"
+    yield "only relevant", of_queries(inspection.only_relevant)
+    yield "one document", of_queries(inspection.single_document)
     faults = inspection.feature_faults
     missing = [f"{name}: {count}" for name, count in faults.missing.items()]
-    yield "missing", _counted(missing, "features have missing values")
-    yield "constant", _counted(faults.constant, "features have the same value in all documents")
-    yield (
-        "same in query",
-        _counted(
-            faults.constant_within_queries,
-            "features are constant within every query, so they rank no documents",
-        ),
-    )
-
-
-def _row_facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
-    order = inspection.row_order
-    fact = (
-        f"{order.mixed} queries have different labels: {order.best_first} are sorted best label first, "
-        f"{order.worst_first} worst first; query ids are "
-        f"{'ascending' if order.query_ids_ascend else 'unsorted'}"
-    )
-    for count, effect in ((order.best_first, "inflate"), (order.worst_first, "deflate")):
-        if order.mixed and count >= _MOSTLY * order.mixed:
-            fact += (
-                f". Ties in row order {effect} the metrics of every ranker: shuffle the rows, or use "
-                "ties=expected"
-            )
-    yield "rows", fact
-
-
-def _weight_facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
-    weights = inspection.query_weights
-    if weights is not None:
+    yield "missing", f"{len(missing)} features have missing values: {first_of(missing)}"
+    yield "constant", f"{len(faults.constant)} features are constant: {first_of(faults.constant)}"
+    same = faults.constant_within_queries
+    yield "same in query", f"{len(same)} features are constant within every query: {first_of(same)}"
+    yield "rows", _order_of_rows(inspection)
+    if (weights := inspection.query_weights) is not None:
         vary = "; they vary within queries" if inspection.weights_vary_within_queries else ""
         yield (
             "query weights",
             f"min {weights['min']:g}, mean {weights['mean']:g}, max {weights['max']:g}{vary}",
         )
-    positions = inspection.positions
-    if positions is not None:
-        yield (
-            "positions",
-            f"{positions['min']} to {positions['max']}. They are not used in training unless a backend is "
-            "set to learn position biases: see below",
+    if (positions := inspection.positions) is not None:
+        yield "positions", f"{positions['min']} to {positions['max']}"
+    yield "fingerprint", inspection.fingerprint
+
+
+def _order_of_rows(inspection: Inspection) -> str:
+    order = inspection.row_order
+    text = (
+        f"{order.mixed} queries have different labels: {order.best_first} are sorted best label first, "
+        f"{order.worst_first} worst first; query ids are "
+        f"{'ascending' if order.query_ids_ascend else 'unsorted'}"
+    )
+    if order.mixed and max(order.best_first, order.worst_first) >= _MOSTLY * order.mixed:
+        text += (
+            ". Ties in row order distort the metrics of every ranker: shuffle the rows, or use ties=expected"
         )
+    return text
 
 
-def _counted(names: Sequence[str], what: str) -> str:
-    return f"{len(names)} {what}{': ' if names else ''}{_listed(names)}"
-
-
-def _listed(names: Sequence[str]) -> str:
+def first_of(names: Sequence[str]) -> str:
     """Joins the first names of a list; --json has the others."""
     left = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {left} more (see --json)" if left > 0 else "")
-
-
-def _concerns(concerns: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    yield "Problems for each backend, with the default settings:"
-    for model, sentences in concerns.items():
-        for sentence in sentences or ("none.",):
-            yield wrapped(f"- {model}: {sentence}", "  ")
+    return ", ".join(names[:_SHOWN]) + (f" and {left} more (see --json)" if left > 0 else "") or "-"

@@ -1,9 +1,7 @@
 """Verbs that explain: `explain`, `walkthrough`, `glossary`.
 
-The verb `explain`: the lambdas of one query, step by step.
-
-The sums, to which trees are fitted, come from the compiled objective that training calls. The contribution of
-each pair comes from the specification of that objective, `ltrbench.native.objectives.pairs`.
+The sums of `explain`, to which trees are fitted, come from the compiled objective that training calls. The
+contribution of each pair comes from the specification of that objective, `ltrbench.native.objectives.pairs`.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import click
 import numpy as np
@@ -29,7 +27,7 @@ from ltrbench.cli.console import (
     split_settings,
     terminal_width,
 )
-from ltrbench.errors import ConfigError, DataError, did_you_mean
+from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.glossary import find_term, glossary
 from ltrbench.tables import paragraph
 
@@ -85,40 +83,33 @@ def explain_verb(
     \b
         python -m ltrbench explain train.txt --query 10032 --preset lightgbm --set truncation=3
     """
+    from ltrbench.compilation import announcing_compilation
     from ltrbench.data.score_files import read_scores
+    from ltrbench.native.objectives import prepare
     from ltrbench.native.objectives.pairs import pair_lambdas
 
     chosen = pair_settings(preset_name, split_settings("--set", settings))
     dataset = read(data, reading).with_mean_weight_one()
-    if dataset.document_weights is not None and preset_name == "xgboost":
-        raise DataError(
-            f"{data}: weights vary within a query, which {preset_name} does not support. Give all rows of a "
-            "query the same weight, or use --preset native or --preset lightgbm."
-        )
     scores = np.zeros(dataset.num_documents)
     if score_file is not None:
-        scores = read_scores(score_file, dataset.num_documents)
-        _refuse_infinite(scores, score_file)
-        scores = dataset.from_file_order(scores)
-    query = _query_number(dataset, query_id, data)
+        scores = dataset.from_file_order(read_scores(score_file, dataset.num_documents))
+    numbers = np.flatnonzero(dataset.query_ids == query_id)
+    if not numbers.size:
+        raise ConfigError(
+            f"{data} has no query '{query_id}'{did_you_mean(query_id, dataset.query_ids.tolist())}"
+        )
+    query = int(numbers[0])
     rows = slice(int(dataset.query_start[query]), int(dataset.query_start[query + 1]))
     pairs = pair_lambdas(dataset.labels[rows], scores[rows], chosen)
-    sums = _sums_of_engine(dataset.take_queries([query]), scores[rows], chosen)
+    with announcing_compilation(partial(echo, err=True)):
+        # The gradients and hessians of the first iteration, with the same seed as in `pair_lambdas`.
+        objective = prepare(dataset.take_queries([query]), chosen)
+        sums = objective(scores[rows].astype(np.float64), None, np.random.default_rng(0))
     explained = _explained(dataset, query, scores[rows], pairs, sums)
     if as_object:
         echo_json({"preset": preset_name, **explained})
     else:
-        echo("\n".join(_tutorial(preset_name, chosen, explained)))
-
-
-def _sums_of_engine(query: RankingDataset, scores: Scores, settings: PairSettings) -> tuple[Sums, Sums]:
-    """Returns (n,) gradients and (n,) hessians of the first training iteration, multiplied by the weights."""
-    from ltrbench.compilation import announcing_compilation
-    from ltrbench.native.objectives import prepare
-
-    with announcing_compilation(partial(echo, err=True)):
-        # The same seed as in `pair_lambdas`.
-        return prepare(query, settings)(scores.astype(np.float64), None, np.random.default_rng(0))
+        echo(_tutorial(preset_name, chosen, explained))
 
 
 def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings:
@@ -137,15 +128,17 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
     preset = pairs_of(NativeRanker.from_preset(preset_name))
     types = get_type_hints(PairSettings)
     del types["convention"]
-    known = tuple(dict.fromkeys([*types, *SETTABLE]))
     values: dict[str, Any] = {}
-    for key, text in settings.items():
-        if key not in known:
-            raise ConfigError(
-                f"--set {key}: unknown setting{did_you_mean(key, known)} The settings are {', '.join(known)}."
-            )
-        if key in types:
-            values[key] = _value(key, text, types[key])
+    for key in settings:
+        if key not in (*types, *SETTABLE):
+            raise ConfigError(f"--set {key}: unknown setting{did_you_mean(key, (*types, *SETTABLE))}")
+        if key not in types:
+            continue
+        text = None if settings[key] == "none" else settings[key]
+        try:
+            values[key] = TypeAdapter(types[key], config={"allow_inf_nan": False}).validate_python(text)
+        except ValidationError as error:
+            raise ConfigError(f"--set {key}={settings[key]}: {error.errors()[0]['msg']}.") from None
     of_convention = {key: text for key, text in settings.items() if key not in types}
     convention = with_settings(preset.convention, of_convention)
     if preset_name in PRESETS:
@@ -157,68 +150,33 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
     return chosen
 
 
-def _value(key: str, text: str, declared: Any) -> Any:
-    """Parses a setting of `PairSettings` as its declared type; `check_settings` checks its range later."""
-    if text == "none" and type(None) in get_args(declared):
-        return None
-    try:
-        return TypeAdapter(declared, config={"allow_inf_nan": False}).validate_python(text)
-    except ValidationError as error:
-        raise ConfigError(f"--set {key}={text}: {error.errors()[0]['msg']}.") from None
-
-
-def _refuse_infinite(scores: Scores, score_file: Path) -> None:
-    infinite = np.flatnonzero(~np.isfinite(scores))
-    if infinite.size:
-        raise DataError(
-            f"{score_file}:{infinite[0] + 1}: the score is {scores[infinite[0]]}, but lambdas need finite "
-            "scores. Replace it by a finite number below or above all other scores."
-        )
-
-
-def _query_number(dataset: RankingDataset, query_id: str, data: Path) -> int:
-    numbers = np.flatnonzero(dataset.query_ids == query_id)
-    if not numbers.size:
-        close = did_you_mean(query_id, dataset.query_ids.tolist())
-        raise ConfigError(
-            f"{data} has no query '{query_id}'{close} It has {dataset.num_queries} queries; the first is "
-            f"'{dataset.query_ids[0]}'."
-        )
-    return int(numbers[0])
-
-
 def _explained(
     dataset: RankingDataset, query: int, scores: Scores, pairs: PairLambdas, sums: tuple[Sums, Sums]
 ) -> dict[str, Any]:
     """Returns the JSON record: rows in the order of the file, with the weights of training applied."""
     rows = slice(int(dataset.query_start[query]), int(dataset.query_start[query + 1]))
-    weights = dataset.weight_of_document[rows]
+    weights, documents = dataset.weight_of_document[rows], dataset.document_ids
     gradients, hessians = sums
-    documents = dataset.document_ids
-    records = [
-        {
-            "row": row + 1,
-            "document": None if documents is None else str(documents[rows.start + row]),
-            "label": float(dataset.labels[rows.start + row]),
-            "score": float(scores[row]),
-            "rank": int(pairs.ranks[row]),
-            "gain": float(pairs.gains[row]),
-            "discount": float(pairs.discounts[row]),
-            "weight": float(weights[row]),
-            "gradient": float(gradients[row]),
-            "hessian": float(hessians[row]),
-        }
-        for row in range(len(weights))
-    ]
-    best_first = np.sort(pairs.gains)[::-1]
+    columns: dict[str, list[Any]] = {
+        "row": list(range(1, len(weights) + 1)),
+        "document": [None] * len(weights) if documents is None else list(map(str, documents[rows])),
+        "label": dataset.labels[rows].astype(float).tolist(),
+        "score": scores.astype(float).tolist(),
+        "rank": pairs.ranks.tolist(),
+        "gain": pairs.gains.tolist(),
+        "discount": pairs.discounts.tolist(),
+        "weight": weights.astype(float).tolist(),
+        "gradient": gradients.tolist(),
+        "hessian": hessians.tolist(),
+    }
     dcg = float(pairs.gains @ pairs.discounts)
-    ideal = float(best_first @ np.sort(pairs.discounts)[::-1])
+    ideal = float(np.sort(pairs.gains)[::-1] @ np.sort(pairs.discounts)[::-1])
     return {
         "query": str(dataset.query_ids[query]),
         "dcg": dcg,
         "ideal_dcg": ideal,
         "ndcg": dcg / ideal if ideal > 0 else None,
-        "rows": records,
+        "rows": [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)],
         "gradients": gradients.tolist(),
         "hessians": hessians.tolist(),
         "delta_matrix": pairs.delta.tolist(),
@@ -226,7 +184,7 @@ def _explained(
     }
 
 
-def _tutorial(preset_name: str, settings: PairSettings, explained: Mapping[str, Any]) -> list[str]:
+def _tutorial(preset_name: str, settings: PairSettings, explained: Mapping[str, Any]) -> str:
     records = explained["rows"]
     shown = sorted(records, key=lambda record: record["rank"])[:MOST_SHOWN]
     rows = [record["row"] - 1 for record in shown]
@@ -235,52 +193,48 @@ def _tutorial(preset_name: str, settings: PairSettings, explained: Mapping[str, 
     convention = settings.convention.describe()
     gain, discount = (str(convention[name]).replace("_", " ") for name in ("gain", "discount"))
     ndcg = "- (no relevant document)" if explained["ndcg"] is None else f"{explained['ndcg']:.3f}"
-    return [
-        f"Query {explained['query']}, {len(records)} documents, the lambdas of {preset_name}{of_all}",
-        "",
-        f"1. Rank by score s; G: {gain} of a document, D: {discount} of its rank",
-        "",
-        *_documents(shown),
-        "",
-        f"   DCG = sum of G D = {explained['dcg']:.3f}, ideal DCG {explained['ideal_dcg']:.3f}, NDCG {ndcg}",
-        "   of the whole list",
-        "",
-        *_delta_formula(settings),
-        "",
-        *_matrix(explained["delta_matrix"], rows),
-        "",
-        *_lambda_formula(settings, weighted=any(record["weight"] != 1 for record in records)),
-        "   Row i, column j: lambda; positive where the pair pushes document i up",
-        "",
-        *_matrix([[-value for value in line] for line in explained["lambda_matrix"]], rows),
-        "",
-        "4. Sums per row, positive pushes up; a tree is fitted to -gradient / hessian of the cost",
-        "",
-        *_sums(shown),
-    ]
+    weighted = any(record["weight"] != 1 for record in records)
+    return f"""\
+Query {explained["query"]}, {len(records)} documents, the lambdas of {preset_name}{of_all}
+
+1. Rank by score s; G: {gain} of a document, D: {discount} of its rank
+
+{_documents(shown)}
+
+   DCG = sum of G D = {explained["dcg"]:.3f}, ideal DCG {explained["ideal_dcg"]:.3f}, NDCG {ndcg}
+   of the whole list
+
+{_delta_formula(settings)}
+
+{_matrix(explained["delta_matrix"], rows)}
+
+{_lambda_formula(settings, weighted)}
+   Row i, column j: lambda; positive where the pair pushes document i up
+
+{_matrix([[-value for value in line] for line in explained["lambda_matrix"]], rows)}
+
+4. Sums per row, positive pushes up; a tree is fitted to -gradient / hessian of the cost
+
+{_sums(shown)}"""
 
 
 _HOW = {"exact": "", "table": " from a table", "float32": " in float32"}
 
 
-def _delta_formula(settings: PairSettings) -> list[str]:
-    counted = (
-        "different labels"
-        if settings.pairs_per_document is None
-        else (f"different labels, {settings.pairs_per_document} drawn per document")
-    )
+def _delta_formula(settings: PairSettings) -> str:
+    drawn, first = settings.pairs_per_document, settings.truncation
+    counted = "different labels" if drawn is None else f"different labels, {drawn} drawn per document"
     if settings.metric is None:
-        return [f"2. delta = 1 for pairs of {counted}, by row"]
-    depth = "" if settings.truncation is None else f" at {settings.truncation}"
-    above = "" if settings.truncation is None else f", one of them in the first {settings.truncation}"
-    formula = f" = |G_i - G_j| |D_i - D_j| / ideal DCG{depth}" if settings.metric == "ndcg" else ""
-    return [
-        f"2. delta{formula}: the change of {settings.metric} when documents",
-        f"   i and j, by row, swap ranks; for pairs of {counted}{above}",
-    ]
+        return f"2. delta = 1 for pairs of {counted}, by row"
+    at, above = ("", "") if first is None else (f" at {first}", f", one of them in the first {first}")
+    formula = f" = |G_i - G_j| |D_i - D_j| / ideal DCG{at}" if settings.metric == "ndcg" else ""
+    return (
+        f"2. delta{formula}: the change of {settings.metric} when documents\n"
+        f"   i and j, by row, swap ranks; for pairs of {counted}{above}"
+    )
 
 
-def _lambda_formula(settings: PairSettings, weighted: bool) -> list[str]:
+def _lambda_formula(settings: PairSettings, weighted: bool) -> str:
     distance = f" / ({settings.distance_offset:.3g} + |s_hi - s_lo|)" if settings.normalize_distance else ""
     factor = "" if settings.hessian_factor == 1 else f"{settings.hessian_factor:g} "
     curvature = f"max(p (1 - p), {settings.least_hessian:g})" if settings.least_hessian else "p (1 - p)"
@@ -300,39 +254,37 @@ def _lambda_formula(settings: PairSettings, weighted: bool) -> list[str]:
         lines.append("   then all are multiplied by log2(1 + S) / S, S the sum of 2 lambda over the pairs")
     if weighted:
         lines.append("   then all are multiplied by the weight of the document, or else of its query")
-    return lines
+    return "\n".join(lines)
 
 
-def _documents(shown: Sequence[Mapping[str, Any]]) -> list[str]:
-    has_ids = any(record["document"] for record in shown)
+def _documents(shown: Sequence[Mapping[str, Any]]) -> str:
     head = f"{'rank':>7}{'row':>6}{'label':>7}{'score':>11}{'gain':>9}{'discount':>10}"
     lines = [
         f"{record['rank'] + 1:>7}{record['row']:>6}{record['label']:>7g}{record['score']:>11.4f}"
-        f"{record['gain']:>9g}{record['discount']:>10.4f}" + (f"  {record['document']}" if has_ids else "")
+        f"{record['gain']:>9g}{record['discount']:>10.4f}  {record['document'] or ''}".rstrip()
         for record in shown
     ]
-    return [head + ("  document" if has_ids else ""), *lines]
+    has_ids = any(record["document"] for record in shown)
+    return "\n".join([head + ("  document" if has_ids else ""), *lines])
 
 
-def _matrix(values: Sequence[Sequence[float]], rows: Sequence[int]) -> list[str]:
-    head = " " * 7 + "".join(f"{row + 1:>8}" for row in rows)
-    lines = [f"{row + 1:>7}" + "".join(f"{_cell(values[row][column]):>8}" for column in rows) for row in rows]
-    return [head, *lines]
+def _matrix(values: Sequence[Sequence[float]], rows: Sequence[int]) -> str:
+    lines = [" " * 7 + "".join(f"{row + 1:>8}" for row in rows)]
+    for row in rows:
+        cells = ("." if values[row][column] == 0 else f"{values[row][column]:.3f}" for column in rows)
+        lines.append(f"{row + 1:>7}" + "".join(f"{cell:>8}" for cell in cells))
+    return "\n".join(lines)
 
 
-def _cell(value: float) -> str:
-    return "." if value == 0 else f"{value:.3f}"
-
-
-def _sums(shown: Sequence[Mapping[str, Any]]) -> list[str]:
+def _sums(shown: Sequence[Mapping[str, Any]]) -> str:
+    head = f"{'rank':>7}{'row':>6}{'label':>7}{'lambda':>11}{'gradient':>12}{'hessian':>12}"
     # 0.0 - x instead of -x, because -0.0 would be printed with its sign.
     lines = [
         f"{record['rank'] + 1:>7}{record['row']:>6}{record['label']:>7g}{0.0 - record['gradient']:>11.3f}"
         f"{record['gradient']:>12.6f}{record['hessian']:>12.6f}"
         for record in shown
     ]
-    head = f"{'rank':>7}{'row':>6}{'label':>7}{'lambda':>11}{'gradient':>12}{'hessian':>12}"
-    return [head, *lines]
+    return "\n".join([head, *lines])
 
 
 # ---- The verb `walkthrough`: LambdaMART on ten documents.

@@ -1,7 +1,4 @@
-"""Verbs on a run: `export`, `import`, `predict`, `show`, `trees`, `ui`.
-
-The verb `export`: the scores and metrics of a run in the file formats of TREC and RankLib.
-"""
+"""Verbs on a run: `export`, `import`, `predict`, `show`, `trees`, `ui`."""
 
 from __future__ import annotations
 
@@ -13,9 +10,8 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -29,28 +25,32 @@ from ltrbench.cli.console import (
     READ_OPTION,
     echo,
     echo_json,
+    facts_as_lines,
     terminal_width,
     typed_options,
+    wrapped,
     write_output,
 )
+from ltrbench.cli.verbs.evaluate import rules
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import trees_of
 from ltrbench.runs import (
     RESULT_FILE,
+    TIMES,
     Run,
     class_and_folder_of_model,
     find_runs_and_trials,
     naming,
     read_run,
 )
-from ltrbench.tables import Table, TableColumn, TableRow, assignments, figure, paragraph
+from ltrbench.tables import Table, TableColumn, TableRow, assignments, figure
 from ltrbench.tables.numbers import DASH
 
 if TYPE_CHECKING:
     from ltrbench.data import RankingDataset, Splits
     from ltrbench.rankers.importance import Importances
-    from ltrbench.runs import RunResult, ScoredSplit
+    from ltrbench.runs import RunResult
 
 
 @click.command("export")
@@ -62,28 +62,14 @@ if TYPE_CHECKING:
     type=click.Choice(["trec-run", "qrels", "ranklib-idv", "scores"]),
     help="Format of the lines, see above.",
 )
-@click.option(
-    "--split",
-    type=click.Choice(["test", "valid"]),
-    default="test",
-    show_default=True,
-    help="Split to export.",
-)
 @click.option("--metric", default="ndcg@10", show_default=True, metavar="NAME", help="Metric of ranklib-idv.")
-@click.option(
-    "--convention",
-    default="ranklib",
-    show_default=True,
-    metavar="NAME",
-    help="Convention of the metric of ranklib-idv.",
-)
 @click.option(
     "--output",
     type=PATH,
     help="Write to this file instead of standard output; .gz, .bz2, .xz and .zst files are compressed.",
 )
-def export_verb(run: Path, kind: str, split: str, metric: str, convention: str, output: Path | None) -> None:
-    """Writes the scores of the finished RUN in the format of another tool.
+def export_verb(run: Path, kind: str, metric: str, output: Path | None) -> None:
+    """Writes the test scores of the finished RUN in the format of another tool.
 
     \b
         trec-run     query Q0 document rank score tag: read by trec_eval, pytrec_eval and ir_measures
@@ -97,86 +83,38 @@ def export_verb(run: Path, kind: str, split: str, metric: str, convention: str, 
     \b
         python -m ltrbench export outputs/2026-01-31/12-00-00 --format trec-run --output run.trec
     """
-    export = _Export(read_run(run), split, metric, convention)
-    with naming(export.run):
-        text = "".join(_WRITERS[kind](export, export.run.scored(split)))
-    write_output(text, output)
+    finished = read_run(run)
+    with naming(finished):
+        lines = _lines_of_metric(finished, metric) if kind == "ranklib-idv" else _lines(finished, kind)
+        write_output("".join(lines), output)
 
 
-@dataclass(frozen=True)
-class _Export:
-    run: Run
-    split: str
-    metric: str
-    convention: str
+def _lines(run: Run, kind: str) -> Iterable[str]:
+    from ltrbench.data.score_files import document_names, qrels_lines, trec_run_lines
 
-
-def _trec_run(export: _Export, scored: ScoredSplit) -> Iterator[str]:
-    from ltrbench.data.score_files import document_names, trec_run_lines
-
+    scored = run.scored("test")
+    if kind == "scores":
+        rows = scored.file_rows
+        in_file = scored.scores if rows is None else scored.scores[np.argsort(rows)]
+        return (f"{score!r}\n" for score in in_file.tolist())
     names, reason = document_names(scored.judgments, scored.file_rows)
-    _say_of_names(reason)
-    _say_of_ties(scored)
-    return trec_run_lines(scored.judgments, scored.scores, names, export.run.result.model)
+    if reason:
+        echo(f"documents are named by their row, counted from 1: {reason}.", err=True)
+    if kind == "qrels":
+        return qrels_lines(scored.judgments, names)
+    return trec_run_lines(scored.judgments, scored.scores, names, run.result.model)
 
 
-def _qrels(export: _Export, scored: ScoredSplit) -> Iterator[str]:
-    from ltrbench.data.score_files import document_names, qrels_lines
-
-    names, reason = document_names(scored.judgments, scored.file_rows)
-    _say_of_names(reason)
-    return qrels_lines(scored.judgments, names)
-
-
-def _ranklib_idv(export: _Export, scored: ScoredSplit) -> Iterator[str]:
+def _lines_of_metric(run: Run, metric: str) -> Iterable[str]:
     from ltrbench.data.score_files import idv_lines
     from ltrbench.metrics import evaluate, preset
 
-    evaluation = evaluate(scored.judgments, scored.scores, [export.metric], preset(export.convention))
-    values = evaluation.per_query[export.metric]
+    scored = run.scored("test")
+    evaluation = evaluate(scored.judgments, scored.scores, [metric], preset("ranklib"))
+    values = evaluation.per_query[metric]
     counted = ~np.isnan(values)
-    if not counted.all():
-        left_out = f"{(~counted).sum()} of {len(counted)} queries"
-        _say(f"{left_out} do not count under the convention {export.convention}, so they have no line.")
     queries = scored.judgments.query_ids[counted].tolist()
-    pairs = zip(queries, values[counted].tolist(), strict=True)
-    return idv_lines(export.metric, pairs, evaluation.means[export.metric])
-
-
-def _scores(export: _Export, scored: ScoredSplit) -> Iterator[str]:
-    in_file = scored.scores if scored.file_rows is None else scored.scores[np.argsort(scored.file_rows)]
-    return (f"{score!r}\n" for score in in_file.tolist())
-
-
-_WRITERS: dict[str, Callable[[_Export, ScoredSplit], Iterator[str]]] = {
-    "trec-run": _trec_run,
-    "qrels": _qrels,
-    "ranklib-idv": _ranklib_idv,
-    "scores": _scores,
-}
-
-
-def _say_of_names(reason: str) -> None:
-    if reason:
-        _say(f"{reason[0].upper()}{reason[1:]}: documents are named by their row, counted from 1.")
-
-
-def _say_of_ties(scored: ScoredSplit) -> None:
-    """Prints a note about ties in trec_eval, which stores scores in float32."""
-    from ltrbench.metrics import rank
-
-    with np.errstate(over="ignore"):
-        sizes = rank(scored.judgments, scored.scores.astype(np.float32)).tie_size
-    tied = int(sizes[sizes > 1].sum())
-    if tied:
-        _say(
-            f"{tied} of {scored.judgments.num_documents} documents have the same float32 score as another "
-            "document of their query: trec_eval orders them by document id, descending."
-        )
-
-
-def _say(sentence: str) -> None:
-    echo(sentence, err=True)
+    return idv_lines(metric, zip(queries, values[counted].tolist(), strict=True), evaluation.means[metric])
 
 
 # ---- Loads the model and the data of a finished run, for the verbs that use them.
@@ -186,10 +124,6 @@ RANKER_OPTION = click.option(
 )
 
 _FOR_TABLES_ONLY = ("published", "fetch")
-
-SOURCE_OPTION = click.option(
-    "--source", metavar="CLASS", help="Class of RUN's data if it is not part of ltrbench: my_module.MyData."
-)
 
 
 def load_model(run: Run, named: str | None) -> Ranker:
@@ -212,73 +146,56 @@ def load_model(run: Run, named: str | None) -> Ranker:
     return ranker.load(folder)
 
 
-def load_splits(run: Run, named: str | None) -> Splits:
-    """Loads the data of a run with its settings. The class of the data source must be part of ltrbench, or be
-    given in `named`.
+def load_splits(run: Run) -> Splits:
+    """Loads the data of a run with its settings. The class of the data source must be part of ltrbench.
 
     Relative paths begin in the folder in which the run was started, if it still exists.
 
     Raises:
-        ResultError: The run was made from data in memory, or with settings that this version does not know.
-        ConfigError: The class is not part of ltrbench and `named` is None.
-        DataError: The files are absent or invalid.
+        DataError: The files are absent or invalid, the run was made from data in memory or with settings
+            that this version does not know, or the class is not part of ltrbench.
     """
     from ltrbench.config import build, find_class
     from ltrbench.data.sources import DataSource
     from ltrbench.experiment.loading import load_once
 
     settings = run.result.settings.get("data", {})
-    target = named or str(settings.get("_target_"))
-    if named is None and not target.startswith("ltrbench.data."):
-        raise ConfigError(
-            f"the data of {run.path} have the class '{target}', which is not part of ltrbench. Code named in "
-            f"a run folder is not executed by default; if you trust the class, add --source {target}."
-        )
-    types = get_type_hints(find_class(target, DataSource, "--source" if named else "data"))
-    # A result records NaN as null.
-    kept = {
-        name: float("nan") if value is None and types.get(name) is float else value
-        for name, value in settings.items()
-        if name not in _FOR_TABLES_ONLY
-    }
+    target = str(settings.get("_target_"))
     try:
-        source = build({"data": {**kept, "_target_": target}}, "data", DataSource)
+        if not target.startswith("ltrbench.data."):
+            raise ConfigError(f"their class is '{target}', and code named in a run folder is not executed.")
+        types = get_type_hints(find_class(target, DataSource, "data"))
+        # A result records NaN as null.
+        kept = {
+            name: float("nan") if value is None and types.get(name) is float else value
+            for name, value in settings.items()
+            if name not in _FOR_TABLES_ONLY
+        }
+        source = build({"data": kept}, "data", DataSource)
     except (ConfigError, TypeError) as error:  # TypeError: a setting without default is missing
-        reason = str(error).rstrip(".")
-        raise ResultError(
-            f"the data of {run.path} cannot be loaded again from its settings: {reason}. Name a run whose "
-            "data are in files."
-        ) from None
+        raise DataError(
+            f"the data of {run.path} cannot be loaded again from its settings: {error}"
+        ) from error
     folder = Path(run.result.started_in)
     with contextlib.chdir(folder) if folder.is_dir() else contextlib.nullcontext():
-        splits, _ = load_once(source)
-    return splits
+        return load_once(source)[0]
 
 
-def split_of_run(run: Run, split: str, named: str | None) -> RankingDataset:
-    """Returns "test" or "valid" of the data of a run; `named` as in `load_splits`.
+def data_of_test(run: Run) -> RankingDataset:
+    """Returns the test split of the data of a run.
 
     Raises:
-        ConfigError: The class of the data source is not part of ltrbench and `named` is None.
-        DataError: The data cannot be read, the run has no such split, or it is not the split of the run.
+        DataError: The data cannot be read, or have changed since the run.
     """
     try:
-        splits = load_splits(run, named)
-    except ConfigError as error:
-        raise ConfigError(f"{error} Or name a data file with --data FILE.") from error
-    except (DataError, ResultError) as error:
+        dataset = load_splits(run).test
+    except DataError as error:
+        raise DataError(f"{error} Or name a data file with --data FILE.") from error
+    recorded = run.result.data.get("test", {}).get("fingerprint")
+    if dataset is None or dataset.fingerprint != recorded:
         raise DataError(
-            f"{run.path}: its data cannot be read again. {error} Or name a data file with --data FILE."
-        ) from error
-    dataset: RankingDataset | None = getattr(splits, split)
-    if dataset is None:
-        raise DataError(f"{run.path} has no {split} split; choose --split test, or name a file with --data.")
-    recorded = run.result.data.get(split, {}).get("fingerprint")
-    if dataset.fingerprint != recorded:
-        raise DataError(
-            f"{run.path}: the {split} split of its data has the fingerprint {dataset.fingerprint}, but the "
-            f"run recorded {recorded}. The data have changed since the run: restore the files, run again, or "
-            "name a data file with --data FILE."
+            f"{run.path}: the test data have changed since the run, which recorded the fingerprint "
+            f"{recorded}. Restore the files, run again, or name a data file with --data FILE."
         )
     return dataset
 
@@ -298,9 +215,8 @@ def split_of_run(run: Run, split: str, named: str | None) -> RankingDataset:
     help="How the features of a model are matched with the data. Default: names if the model and the data "
     "have them, else RankLib's numbers, else positions.",
 )
-@SOURCE_OPTION
 @PLUGIN_OPTION
-def import_verb(name: str, file: str, like: Path, output: Path, way: str | None, source: str | None) -> None:
+def import_verb(name: str, file: str, like: Path, output: Path, way: str | None) -> None:
     """Writes the scores or the model in FILE as a run of the system NAME.
 
     The run can be compared and tracked like any other run. Scores: FILE has one score per line in the order
@@ -322,25 +238,15 @@ def import_verb(name: str, file: str, like: Path, output: Path, way: str | None,
     path = system.file(run_on_data.result, "test")
     if is_model_file(path):
         check_like(run_on_data)
-        splits = load_splits(run_on_data, source)
-        _report(output, import_model(ModelImport(name, path, way), run_on_data, splits, output))
-        return
-    for option, value in (("--features", way), ("--source", source)):
-        if value is not None:
-            raise ConfigError(
-                f"{option} applies to model files only, but {path} is not one; remove {option}."
-            )
-    _report(output, import_like(system, run_on_data, output))
-
-
-def _report(output: Path, run: Run) -> None:
-    """Prints the metrics and the notes of a run."""
-    figures = [
+        run = import_model(ModelImport(name, path, way), run_on_data, load_splits(run_on_data), output)
+    else:
+        run = import_like(system, run_on_data, output)
+    metrics = [
         f"{key} {figure(value, '.4f')}"
         for key, value in run.result.metrics.items()
         if key.startswith("test/")
     ]
-    echo(f"{output}: {run.result.model}, {', '.join(figures)}")
+    echo(f"{output}: {name}, {', '.join(metrics)}")
     for note in run.result.notes:
         echo(f"- {note}")
 
@@ -366,24 +272,33 @@ def predict_verb(
     \b
         python -m ltrbench predict outputs/2026-01-31/12-00-00 test.txt --output scores.txt
     """
-    from ltrbench.data.reading import read_features, reading_options
+    from ltrbench.data.reading import read_features
 
     finished = read_run(run)
     model = load_model(finished, ranker)
-    train = finished.result.data["train"]
-    # As in training, except that the columns of a table may be in another order; a LETOR file has no names.
-    as_trained = {"num_features": int(train["features"]), "feature_names": finished.result.feature_names}
-    options = reading_options(data, finished.result.settings.get("data", {}))
-    scores = model.predict(read_features(data, **{**as_trained, **options, **typed_options(reading)}))
+    scores = model.predict(read_features(data, **options_as_trained(finished, data, reading)))
     write_output("".join(f"{score!s}\n" for score in scores), output)
+
+
+def options_as_trained(run: Run, file: Path, reading: Iterable[str]) -> dict[str, Any]:
+    """Returns the options that read a file like the training data of a run; `--read` overrides them.
+
+    The columns of a table may be in another order; a LETOR file has no names.
+    """
+    from ltrbench.data.reading import reading_options
+
+    train = {
+        "num_features": int(run.result.data["train"]["features"]),
+        "feature_names": run.result.feature_names,
+    }
+    options = reading_options(file, run.result.settings.get("data", {}))
+    return {**train, **options, **typed_options(list(reading))}
 
 
 # ---- The verb `show`: prints one run from its folder.
 
 NUM_FEATURES = 10
 """Maximum number of features in the table; --json has all."""
-
-_LINE = 100  # width of a paragraph in columns if standard output is not a terminal
 
 
 @click.command("show")
@@ -397,198 +312,88 @@ def show_verb(run: Path, as_object: bool) -> None:
     \b
         python -m ltrbench show outputs/2026-01-31/12-00-00
     """
-    run_of_folder = _read(run)
-    if as_object:
-        echo_json(_record(run_of_folder))
-    else:
-        echo("\n\n".join(_parts(run_of_folder, terminal_width())))
-
-
-def _read(folder: Path) -> Run:
     from ltrbench.sweep.job import PLAN_FOLDER
 
-    try:
-        return read_run(folder)
-    except ResultError as error:
-        if (folder / RESULT_FILE).exists() or not (folder / PLAN_FOLDER).is_dir():
-            raise
-        status = f"{PROGRAM} status {shlex.quote(str(folder))}"
-        raise ResultError(f"{error} {folder} is the folder of a sweep; {status} shows its jobs.") from error
-
-
-def _record(run: Run) -> dict[str, Any]:
-    importances = run.importances()
-    columns = [values.tolist() for values in importances.values.values()]
-    table = Table.of(["feature", *importances.values], zip(importances.feature_names, *columns, strict=True))
-    return {**asdict(run.result), "path": str(run.path), "importances": table.records()}
+    if (run / PLAN_FOLDER).is_dir() and not (run / RESULT_FILE).exists():
+        status = f"{PROGRAM} status {shlex.quote(str(run))}"
+        raise ResultError(f"{run} is the folder of a sweep; {status} shows its jobs.")
+    shown = read_run(run)
+    if as_object:
+        importances = shown.importances()
+        columns = [values.tolist() for values in importances.values.values()]
+        header = ["feature", *importances.values]
+        table = Table.of(header, zip(importances.feature_names, *columns, strict=True))
+        echo_json({**asdict(shown.result), "path": str(shown.path), "importances": table.records()})
+    else:
+        echo("\n\n".join(_parts(shown, terminal_width())))
 
 
 def _parts(run: Run, width: int | None) -> Iterator[str]:
     """Yields the paragraphs and tables, fitted to a width in columns; None: standard output is no
     terminal."""
-    result, columns = run.result, width or _LINE
-    fold = result.data.get("fold")
-    of_fold = "" if fold is None else f", fold {fold}"
+    result = run.result
+    fold = "" if result.data.get("fold") is None else f", fold {result.data['fold']}"
     of_search = ", a trial of a search" if result.trial else ""
-    yield f"{result.model} on {result.data['name']}{of_fold}: {result.status}{of_search}\n{run.path}"
+    yield f"{result.model} on {result.data['name']}{fold}: {result.status}{of_search}\n{run.path}"
     if result.error is not None:
-        reason, _, trace = result.error.partition("\n")
-        # A traceback is not wrapped.
-        yield "\n\n".join([paragraph(f"error: {reason}", columns), *([trace.strip()] if trace else [])])
-    yield _origin(result, width)
-    yield _facts([*_making(result), *costs(result)], columns)
+        yield f"error: {result.error.strip()}"
+    again = "from Python" if result.command is None else f"with\n  {shlex.join(result.command)}"
+    yield f"run in {result.started_in or DASH} {again}"
+    yield facts_as_lines(_settings(result))
     if result.metrics:
-        yield _metrics_table(result).markdown(width)
-        yield paragraph(_convention(result), columns)
+        splits = [
+            split for split in ("valid", "test") if any(key.startswith(split) for key in result.metrics)
+        ]
+        names = dict.fromkeys(key.partition("/")[2] for key in result.metrics)
+        rows = [[name, *(result.metrics.get(f"{split}/{name}") for split in splits)] for name in names]
+        yield Table.of(["metric", *splits], rows, ".4f").markdown(width)
+        yield wrapped(f"Convention {result.convention['name']}: {rules(result.convention)}.")
     importances = run.importances()
     if importances.kinds:
-        from ltrbench.rankers.importance import MORE_KINDS
-
-        yield paragraph(_importances_title(result, importances), columns)
+        yield f"The most important features by {importances.kinds[0].replace('_', ' ')}:"
         yield _importances_table(importances).markdown(width)
-        if importances.only_of_training:
-            yield paragraph(MORE_KINDS, columns)
     if "train" in result.data:
         yield _data_table(result).markdown(width)
     # A run of imported scores has no machine.
     if result.machine:
-        yield _facts(list(_surroundings(result)), columns)
-    sentences = [*result.unmatched, *result.notes]
-    if sentences:
-        yield "\n".join(paragraph(f"- {sentence}", columns, "  ") for sentence in sentences)
+        yield facts_as_lines(_surroundings(result))
+    if sentences := [*result.unmatched, *result.notes]:
+        yield "\n".join(wrapped(f"- {sentence}", "  ") for sentence in sentences)
 
 
-def _facts(facts: list[tuple[str, str]], columns: int) -> str:
-    margin = max(len(name) for name, _ in facts) + 2
-    return "\n".join(paragraph(f"{name:{margin}}{fact}", columns, " " * margin) for name, fact in facts)
-
-
-def _origin(result: RunResult, width: int | None) -> str:
-    """Returns the folder in which the run was started, and the command that repeats it."""
-    place = f"run in {result.started_in or DASH}"
-    if result.command is None:
-        return paragraph(f"{place} from Python; there is no command that repeats it.", width or _LINE)
-    return f"{place} with\n{_command(result, width)}"
-
-
-def _command(result: RunResult, width: int | None) -> str:
-    """Returns the command that repeats the run, quoted for a shell; a line that continues ends in a
-    backslash."""
-    lines = ["  python -m ltrbench"]
-    for word in map(shlex.quote, (result.command or ())[3:]):
-        if width is not None and len(f"{lines[-1]} {word} \\") > width:
-            lines[-1] += " \\"
-            lines.append(f"    {word}")
-        else:
-            lines[-1] += f" {word}"
-    return "\n".join(lines)
-
-
-def _making(result: RunResult) -> Iterator[tuple[str, str]]:
-    """Yields the sweep, time, class, parameters, search and seed of the run."""
+def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
+    """Yields the sweep, times, class, parameters, search, seed and costs of the run."""
+    model = result.settings.get("model", {})
     if result.sweep is not None:
         yield "sweep", result.sweep
-    yield "when", _when(result)
-    model = result.settings.get("model", {})
-    if "_target_" in model:
-        yield "class", str(model["_target_"])
-    settings = _settings(model)
-    yield "params", f"{result.params}{': ' if settings else ''}{settings}"
-    if result.search:
-        yield "search", _search(result.search)
+    yield "when", f"{result.started or DASH} to {result.finished or DASH}"
+    yield "class", str(model.get("_target_", DASH))
+    yield "params", f"{result.params}: {_flat(model)}"
+    if search := result.search:
+        cost = f"{search['trials']} trials, {search['iterations']:,} iterations"
+        chosen = assignments(search["settings"]) or "no setting varied"
+        yield "search", f"{search['name']}, seed {search['seed']}, {cost}: trial {search['chosen']}, {chosen}"
     yield "seed", str(result.seed)
+    if result.seconds:
+        known = [
+            f"{name} {result.seconds[kind]:.3f}" for kind, name in TIMES.items() if kind in result.seconds
+        ]
+        yield "seconds", f"{', '.join(known)}{' (several jobs ran at a time)' * result.shared_machine}"
+    if result.peak_memory_mb is not None:
+        yield "memory", f"{result.peak_memory_mb:.0f} MB more during the fit"
+    if result.best_iteration is not None:
+        yield "trees", f"{result.best_iteration} of at most {model.get('num_trees', result.best_iteration)}"
 
 
-def _search(search: Mapping[str, Any]) -> str:
-    """Returns the search and its cost, the settings that it chose, and those of the default trial."""
-    cost = f"{search['trials']} trials, {search['iterations']:,} iterations, fits {search['seconds']:.1f} s"
-    return (
-        f"{search['name']}, seed {search['seed']}, {cost}; chosen {search['choose']} by {search['metric']} "
-        f"on validation: trial {search['chosen']}, {assignments(search['settings']) or 'no setting varied'}; "
-        f"default: {assignments(search['default'])}"
-    )
-
-
-def _when(result: RunResult) -> str:
-    if not (result.started and result.finished):
-        return DASH
-    started, finished = (datetime.fromisoformat(text) for text in (result.started, result.finished))
-    seconds = (finished - started).total_seconds()
-    return f"{started:%Y-%m-%d %H:%M:%S} {started.tzname() or ''}, {seconds:.1f} s in total"
-
-
-def _settings(settings: Mapping[str, Any], prefix: str = "") -> str:
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> str:
     """Returns the settings of the model as `key=value`, without nulls and without those on other lines."""
     words = []
     for key, value in settings.items():
         if isinstance(value, Mapping):
-            words.append(_settings(value, f"{prefix}{key}."))
+            words.append(_flat(value, f"{prefix}{key}."))
         elif value is not None and key not in ("_target_", "seed", "num_threads"):
             words.append(f"{prefix}{key}={value}")
     return ", ".join(word for word in words if word)
-
-
-def costs(result: RunResult) -> Iterator[tuple[str, str]]:
-    """Yields the name and value of each cost of the run: seconds, memory and trees."""
-    from ltrbench.runs import TIMES
-
-    if result.seconds:
-        known = [
-            f"{words} {result.seconds[kind]:.3f}" for kind, words in TIMES.items() if kind in result.seconds
-        ]
-        remark = " (several jobs ran at a time)" if result.shared_machine else ""
-        yield "seconds", f"{', '.join(known)}{remark}"
-    if result.peak_memory_mb is not None:
-        yield "memory", f"{result.peak_memory_mb:.0f} MB more during the fit"
-    if result.best_iteration is not None:
-        most = result.settings.get("model", {}).get("num_trees")
-        yield "trees", f"{result.best_iteration}{'' if most is None else f' of at most {most}'}"
-
-
-def _metrics_table(result: RunResult) -> Table:
-    splits = [split for split in ("valid", "test") if any(key.startswith(split) for key in result.metrics)]
-    names = dict.fromkeys(key.partition("/")[2] for key in result.metrics)
-    rows = [[name, *(result.metrics.get(f"{split}/{name}") for split in splits)] for name in names]
-    return Table.of(["metric", *splits], rows, ".4f")
-
-
-_TIES = {"expected": "with their expected value", "row_order": "in row order"}
-_NO_RELEVANT = {"skip": "is left out", "0": "counts 0", "1": "counts 1"}
-
-
-def _convention(result: RunResult) -> str:
-    fields = result.convention
-    ties, absent = str(fields.get("ties")), str(fields.get("no_relevant"))
-    shares = [
-        f"{data['queries_without_relevant_document']:.1%} of {split}"
-        for split, data in result.data.items()
-        if split in ("valid", "test") and "queries_without_relevant_document" in data
-    ]
-    return (
-        f"Convention {fields['name']}: {str(fields['gain']).replace('_', ' ')}, tied scores count "
-        f"{_TIES.get(ties, ties)}, and a query without a relevant document "
-        f"{_NO_RELEVANT.get(absent, absent)} ({', '.join(shares)})."
-    )
-
-
-def _importances_title(result: RunResult, importances: Importances) -> str:
-    """Returns the title of the table of importances, with the criterion that sorts the features."""
-    count = min(NUM_FEATURES, len(importances.feature_names))
-    total = result.data["train"]["features"] if importances.is_part else len(importances.feature_names)
-    _, meaning = _KINDS_OF_IMPORTANCE[importances.kinds[0]]
-    meaning = meaning.format(metric=result.importance_metric or "the metric")
-    return f"{count} of {total} features, by {meaning}"
-
-
-_KINDS_OF_IMPORTANCE = {
-    "permutation_within": ("within", "drop of {metric} on test when shuffled within each query"),
-    "permutation_across": ("across", "drop of {metric} on test when shuffled across all queries"),
-    "shap": ("SHAP", "share of the mean |SHAP|, the contribution to the scores"),
-    "gain": ("gain", "share of the gain of all splits"),
-    "split": ("splits", "share of all splits"),
-    "drop_column": ("dropped", "drop of {metric} on test in a fit without the feature"),
-}
-"""Kind -> (column head, definition)."""
 
 
 def _importances_table(importances: Importances) -> Table:
@@ -606,7 +411,7 @@ def _importances_table(importances: Importances) -> Table:
     cells: list[TableRow] = [[importances.feature_names[row] for row in order]]
     for kind in importances.kinds:
         form = "+.4f" if kind in FALLS else ".1%"
-        columns.append(TableColumn(_KINDS_OF_IMPORTANCE[kind][0], form))
+        columns.append(TableColumn(kind.replace("_", " "), form))
         cells.append([float(values[kind][row]) for row in order])
         if kind == first and kind + LOW in values:
             columns.append(TableColumn("95 %"))
@@ -616,20 +421,15 @@ def _importances_table(importances: Importances) -> Table:
 
 
 def _data_table(result: RunResult) -> Table:
-    sizes = ("queries", "documents", "features")
+    keys = ("queries", "documents", "features", "queries_without_relevant_document", "fingerprint")
     columns = [
         TableColumn("split", left=True),
-        *map(TableColumn, sizes),
+        *map(TableColumn, keys[:3]),
         TableColumn("no relevant", ".1%"),
         TableColumn("fingerprint"),
     ]
-    keys = (*sizes, "queries_without_relevant_document", "fingerprint")
-    rows = [
-        [split, *(facts.get(key) for key in keys)]
-        for split, facts in result.data.items()
-        if split in ("train", "valid", "test")
-    ]
-    return Table(columns, rows)
+    splits = [split for split in ("train", "valid", "test") if split in result.data]
+    return Table(columns, [[split, *(result.data[split].get(key) for key in keys)] for split in splits])
 
 
 def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
@@ -644,20 +444,17 @@ def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
     fixed = {name: value for name, value in result.own_settings.items() if name not in chosen}
     if fixed:
         yield "own", f"set instead of the shared parameters: {assignments(fixed)}"
-    if result.unmatched:
-        yield "unmatched", "differences between this backend and the shared parameters:"
-    elif not fixed and result.params not in ("own", "none"):
-        yield "unmatched", "none: every shared parameter has its common meaning in this backend"
 
 
 def _drift(drift: Mapping[str, Any]) -> str:
+    """Returns whether the metrics that a library computes agree with those of ltrbench."""
     convention = drift["convention"]
-    if "error" in drift:
-        return f"the metrics of {convention} could not be checked: {drift['error']}"
     figures = {name: (drift["own"][name], ours) for name, ours in drift.get("ours", {}).items()}
     pairs = {name: pair for name, pair in figures.items() if None not in pair}
-    if not pairs:
-        return f"not checked: {convention} has none of these metrics"
+    if "error" in drift or not pairs:
+        return (
+            f"the metrics of {convention} could not be checked: {drift.get('error', 'it has none of these')}"
+        )
     name = max(pairs, key=lambda name: abs(pairs[name][0] - pairs[name][1]))
     theirs, ours = pairs[name]
     verdict = "DRIFT, do not rely on either value: " if drift.get("drifted") else "none: "
@@ -699,23 +496,16 @@ def trees_verb(run: Path, first: int | None, as_list: bool, output: Path | None,
     from ltrbench.plots.tree_views import as_lines, as_nested, draw_trees
 
     finished = read_run(run)
-    ensemble = trees_of(load_model(finished, ranker))
+    result, ensemble = finished.result, trees_of(load_model(finished, ranker))
     shown = replace(ensemble, trees=ensemble.trees[:first])
-    train = finished.result.data["train"]
-    names = finished.result.feature_names or [str(number + 1) for number in range(train["features"])]
+    names = result.feature_names or [str(number + 1) for number in range(result.data["train"]["features"])]
     if output is not None:
-        if output.suffix.lower() != ".png":
-            raise ConfigError(f"--output {output}: only PNG pictures are supported; name it FILE.png.")
         drawn = replace(ensemble, trees=ensemble.trees[: first or DRAWN])
-        draw_trees(drawn, names, _title(finished, len(drawn.trees), len(ensemble.trees)), output)
+        fold = "" if result.data.get("fold") is None else f", fold {result.data['fold']}"
+        count = f"{len(drawn.trees)} of {len(ensemble.trees)} trees"
+        title = f"{result.model} on {result.data['name']}{fold}: {count}"
+        draw_trees(drawn, names, title, output)
     echo(json.dumps(as_nested(shown), allow_nan=False) if as_list else "\n".join(as_lines(shown, names)))
-
-
-def _title(run: Run, num_drawn: int, num_trees: int) -> str:
-    result = run.result
-    of_fold = "" if result.data.get("fold") is None else f", fold {result.data['fold']}"
-    which = f"the first {num_drawn} of " if num_drawn < num_trees else ""
-    return f"{result.model} on {result.data['name']}{of_fold}: {which}{num_trees} trees"
 
 
 # ---- The verb `ui`: opens the MLflow UI on the tracking store of the runs.

@@ -1,7 +1,4 @@
-"""Verbs that put a model to use: `ship`, `serve`.
-
-The verb `ship`: converts the model of a run for a search engine, and certifies that rankings are equal.
-"""
+"""Verbs that put a model to use: `ship`, `serve`."""
 
 from __future__ import annotations
 
@@ -19,10 +16,9 @@ from ltrbench.cli.console import (
     echo,
     parse_value,
     split_settings,
-    typed_options,
     wrapped,
 )
-from ltrbench.cli.verbs.runs import RANKER_OPTION, SOURCE_OPTION, load_model
+from ltrbench.cli.verbs.runs import RANKER_OPTION, data_of_test, load_model, options_as_trained
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.runs import read_run
 from ltrbench.serving import RequestLimits
@@ -59,13 +55,6 @@ def _complete_target(context: click.Context, parameter: click.Parameter, word: s
     "--data", type=PATH, metavar="FILE", help="Compare on this file with labels and queries instead."
 )
 @click.option(
-    "--split",
-    type=click.Choice(["test", "valid"]),
-    default="test",
-    show_default=True,
-    help="Split of the run's data to compare on.",
-)
-@click.option(
     "--tolerance",
     type=click.IntRange(min=0),
     default=0,
@@ -74,7 +63,6 @@ def _complete_target(context: click.Context, parameter: click.Parameter, word: s
     help="Number of queries whose ranking may change. From 1 on, other differences of scores are listed, not "
     "refused.",
 )
-@click.option("--name", metavar="ID", help="Name of the model in the engine; default: the model of the run.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Option of the target; may be repeated."
 )
@@ -86,7 +74,6 @@ def _complete_target(context: click.Context, parameter: click.Parameter, word: s
     help="RUN is a shipped folder: compare this answer of a deployed engine with the expected scores.",
 )
 @RANKER_OPTION
-@SOURCE_OPTION
 @READ_OPTION
 def ship_verb(
     place: Path,
@@ -94,13 +81,10 @@ def ship_verb(
     output: Path | None,
     best: bool,
     data: Path | None,
-    split: str,
     tolerance: int,
-    name: str | None,
     settings: Sequence[str],
     answers: Path | None,
     ranker: str | None,
-    source: str | None,
     reading: Sequence[str],
 ) -> int:
     """Converts the model of the finished RUN for an engine, and certifies that it ranks as before.
@@ -120,8 +104,6 @@ def ship_verb(
     if to is None or output is None:
         missing = "--to TARGET" if to is None else "--output DIR"
         raise ConfigError(f"{missing} is missing; as in ship RUN --to elasticsearch --output shipped.")
-    from ltrbench.cli.verbs.runs import load_model
-    from ltrbench.runs import read_run
     from ltrbench.shipping.shipment import RefusedModelError, check_free, ship
 
     check_free(output)
@@ -130,11 +112,9 @@ def ship_verb(
     if reason:
         echo(f"{run.path}: {reason}")
     model = load_model(run, ranker)
-    compared = _data(run, split, source, data, reading)
+    compared = _data(run, data, reading)
     try:
-        certificate = ship(
-            run, model, target, compared, output, name=name, tolerance=tolerance, reason=reason
-        )
+        certificate = ship(run, model, target, compared, output, tolerance=tolerance, reason=reason)
     except RefusedModelError as error:
         echo(f"refused: {error}", err=True)
         return RUN_FAILED
@@ -173,18 +153,13 @@ def _best_run(folder: Path) -> tuple[Run, str]:
     return best.run, best.reason
 
 
-def _data(run: Run, split: str, source: str | None, file: Path | None, reading: Sequence[str]) -> ShippedData:
-    from ltrbench.cli.verbs.runs import split_of_run
-    from ltrbench.data.reading import read_data, reading_options
+def _data(run: Run, file: Path | None, reading: Sequence[str]) -> ShippedData:
+    from ltrbench.data.reading import read_data
     from ltrbench.shipping.shipment import ShippedData
 
     if file is None:
-        return ShippedData(str(run.result.data["name"]), split, split_of_run(run, split, source))
-    train = run.result.data["train"]
-    as_trained = {"num_features": int(train["features"]), "feature_names": run.result.feature_names}
-    options = reading_options(file, run.result.settings.get("data", {}))
-    dataset = read_data(file, **{**as_trained, **options, **typed_options(reading)})
-    return ShippedData(str(file), None, dataset)
+        return ShippedData(str(run.result.data["name"]), "test", data_of_test(run))
+    return ShippedData(str(file), None, read_data(file, **options_as_trained(run, file, reading)))
 
 
 def _summary(certificate: Certificate, output: Path) -> list[str]:

@@ -65,14 +65,12 @@ def read(folder: Path, name: str) -> Any:
 
 
 def test_a_run_is_shipped_with_a_certificate_of_every_file(ship: Ship, native: Path, tmp_path: Path) -> None:
-    code, text = ship(
-        native, "--to", "faithful", "--output", "shipped", "--set", "offset=4", "--name", "shop"
-    )
+    code, text = ship(native, "--to", "faithful", "--output", "shipped", "--set", "offset=4")
     assert code == 0, text
     folder = tmp_path / "shipped"
     assert names_in(folder) == {*WRITTEN, CERTIFICATE_FILE}
     certificate = read(folder, CERTIFICATE_FILE)
-    assert (certificate["status"], certificate["offset"], certificate["model"]) == ("certified", 4, "shop")
+    assert (certificate["status"], certificate["offset"], certificate["model"]) == ("certified", 4, "native")
     assert certificate["verified_by"]["evaluator"] == "simulator of Faithful"
     assert certificate["files"] == {
         name: file_digest((folder / name).read_bytes()) for name in certificate["files"]
@@ -126,7 +124,6 @@ def test_an_engine_without_evaluator_is_not_verified(ship: Ship, native: Path, t
         (("--to", "faithfull", "--output", "x"), ("faithfull", "'faithful'")),
         (("--to", "faithful", "--output", "x", "--set", "offzet=1"), ("offzet", "'offset'")),
         (("--to", "faithful", "--output", "x", "--set", "offset=much"), ("offset", "much")),
-        (("--to", "faithful", "--output", "x", "--name", "a/b"), ("--name", "a/b")),
         (("--to", "faithful"), ("--output DIR",)),
         (("--to", "absent_package", "--output", "x"), ("pip install 'ltrbench[evaluator]'",)),
     ],

@@ -109,7 +109,6 @@ def test_per_query_writes_a_row_a_query_with_an_empty_cell_where_it_is_skipped(
         (["--set", "worst"], ("--set worst", "--set key=value")),
         (["--set", "ties=worst", "--set", "ties=best"], ("--set ties", "'worst'", "'best'")),
         (["--metrics", "ndgc@3"], ("'ndgc@3'", "'ndcg'")),
-        (["--metrics", ","], ("--metrics", "--metrics ndcg@10,map")),
         (["--convention", "lightgbm", "--metrics", "mrr"], ("lightgbm", "mrr")),
         (["--read", "sort=true"], ("data.txt", "'sort'")),
         (["--per-query", "/nowhere/queries.csv"], ("/nowhere/queries.csv", "cannot be written")),
