@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ltrbench.tables import figure
+from ltrbench.tables import format_number
 
 if TYPE_CHECKING:
     from ltrbench.experiment.loading import OnProgress, Progress
@@ -74,13 +74,13 @@ class DrawnLine:
 def described(progress: Progress) -> str:
     """Returns the metrics of an iteration, and the time left or, at the end, the time taken."""
     total = "" if progress.num_iterations is None else f"/{progress.num_iterations}"
-    parts = [f"train {figure(progress.train, '.4f')}"]
+    parts = [f"train {format_number(progress.train, '.4f')}"]
     if progress.valid is not None:
-        parts.append(f"valid {figure(progress.valid, '.4f')}")
+        parts.append(f"valid {format_number(progress.valid, '.4f')}")
     if progress.best is not None:
-        parts.append(f"best {figure(progress.best, '.4f')} @{progress.best_iteration}")
+        parts.append(f"best {format_number(progress.best, '.4f')} @{progress.best_iteration}")
     if progress.out_of_bag is not None:
-        parts.append(f"oob {figure(progress.out_of_bag, '+.4f')}")
+        parts.append(f"oob {format_number(progress.out_of_bag, '+.4f')}")
     if progress.finished:
         parts.append(f"in {_duration(progress.seconds)}")
     elif progress.num_iterations is not None and progress.iteration > 1:

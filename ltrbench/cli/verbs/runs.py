@@ -44,7 +44,7 @@ from ltrbench.runs import (
     naming,
     read_run,
 )
-from ltrbench.tables import Table, TableColumn, TableRow, assignments, figure
+from ltrbench.tables import Table, TableColumn, TableRow, assignments, format_number
 from ltrbench.tables.numbers import DASH
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def import_verb(name: str, file: str, like: Path, output: Path, way: str | None)
     else:
         run = import_like(system, run_on_data, output)
     metrics = [
-        f"{key} {figure(value, '.4f')}"
+        f"{key} {format_number(value, '.4f')}"
         for key, value in run.result.metrics.items()
         if key.startswith("test/")
     ]
@@ -416,7 +416,7 @@ def _importances_table(importances: Importances) -> Table:
         if kind == first and kind + LOW in values:
             columns.append(TableColumn("95 %"))
             ends = [(float(values[kind + LOW][row]), float(values[kind + HIGH][row])) for row in order]
-            cells.append([f"{figure(low, form)} to {figure(high, form)}" for low, high in ends])
+            cells.append([f"{format_number(low, form)} to {format_number(high, form)}" for low, high in ends])
     return Table(columns, list(zip(*cells, strict=True)))
 
 
@@ -464,24 +464,15 @@ def _drift(drift: Mapping[str, Any]) -> str:
     )
 
 
-# ---- The verb `trees`: prints and draws the trees of the model of a run.
-
-DRAWN = 3
-"""Number of trees in a picture without --first."""
+# ---- The verb `trees`: prints the trees of the model of a run.
 
 
 @click.command("trees")
 @click.argument("run", type=PATH)
 @click.option("--first", type=click.IntRange(min=1), metavar="N", help="Only the first N trees.")
 @click.option("--json", "as_list", is_flag=True, help="Print a JSON list of nested nodes instead of text.")
-@click.option(
-    "--output",
-    type=PATH,
-    metavar="FILE.png",
-    help=f"Also draw the first {DRAWN} trees, or the first N of --first.",
-)
 @RANKER_OPTION
-def trees_verb(run: Path, first: int | None, as_list: bool, output: Path | None, ranker: str | None) -> None:
+def trees_verb(run: Path, first: int | None, as_list: bool, ranker: str | None) -> None:
     """Prints the trees of the model of the finished RUN, for every backend with trees.
 
     The score of a document is the sum of its leaf values, each multiplied by the weight of its tree, which is
@@ -491,20 +482,14 @@ def trees_verb(run: Path, first: int | None, as_list: bool, output: Path | None,
     value 0 counts as missing. An initial score of all documents is shown as a last tree with one leaf.
 
     \b
-        python -m ltrbench trees outputs/2026-01-31/12-00-00 --first 3 --output trees.png
+        python -m ltrbench trees outputs/2026-01-31/12-00-00 --first 3
     """
-    from ltrbench.plots.tree_views import as_lines, as_nested, draw_trees
+    from ltrbench.plots.tree_views import as_lines, as_nested
 
     finished = read_run(run)
     result, ensemble = finished.result, trees_of(load_model(finished, ranker))
     shown = replace(ensemble, trees=ensemble.trees[:first])
     names = result.feature_names or [str(number + 1) for number in range(result.data["train"]["features"])]
-    if output is not None:
-        drawn = replace(ensemble, trees=ensemble.trees[: first or DRAWN])
-        fold = "" if result.data.get("fold") is None else f", fold {result.data['fold']}"
-        count = f"{len(drawn.trees)} of {len(ensemble.trees)} trees"
-        title = f"{result.model} on {result.data['name']}{fold}: {count}"
-        draw_trees(drawn, names, title, output)
     echo(json.dumps(as_nested(shown), allow_nan=False) if as_list else "\n".join(as_lines(shown, names)))
 
 
