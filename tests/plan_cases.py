@@ -11,7 +11,7 @@ from typing import Any
 from run_cases import finished_run
 
 from ltrbench.runs import Run, write_run
-from ltrbench.sweep.job import Job
+from ltrbench.sweep.job import Job, JobKey
 from ltrbench.sweep.plan import Plan
 
 SETTINGS: dict[str, Any] = {
@@ -27,12 +27,12 @@ CODE, VERSIONS = {"ltrbench": "1"}, {"numpy": "1"}
 
 def job(*overrides: str, training: str = "", **parts: Any) -> Job:
     """Returns a draft. Its key depends on its overrides, and on `settings`, `data`, `code` and `versions`."""
-    key = {
-        "settings": {"overrides": sorted(overrides), **parts.get("settings", {})},
-        "data": parts.get("data", {"train": "1"}),
-        "code": parts.get("code", CODE),
-        "versions": parts.get("versions", VERSIONS),
-    }
+    key = JobKey(
+        settings={"overrides": sorted(overrides), **parts.get("settings", {})},
+        data=parts.get("data", {"train": "1"}),
+        code=parts.get("code", CODE),
+        versions=parts.get("versions", VERSIONS),
+    )
     return Job(
         number=0,
         folder="",

@@ -38,7 +38,6 @@ from ltrbench.runs import (
     hold,
     holds_runs,
     read_run,
-    tidy,
 )
 from ltrbench.sweep.executors.base import Executor, InlineExecutor
 from ltrbench.sweep.job import COMPARISON_FOLDER, TRIALS_FOLDER, Job, in_ranges
@@ -278,9 +277,6 @@ class Session:
         self._open_tracker(tracker)
         if jobs:
             self._run_jobs(executor, TaskBatches(self, order, plan, executor, jobs), order)
-        for job in plan.jobs.values():
-            if (order.folder / job.folder / RESULT_FILE).exists():
-                tidy(order.folder / job.folder)
 
     def time_sweep(self, order: SweepOrder) -> None:
         """Takes the times of the finished jobs that shared the machine again, one after another.
@@ -405,10 +401,9 @@ class Session:
         from ltrbench.compare.publish import is_published, publish
 
         folder = self.sweep / COMPARISON_FOLDER
-        with hold(self.sweep, "comparison", wait=_SECONDS_FOR_OTHERS) as lease:
+        with hold(self.sweep, "comparison", wait=_SECONDS_FOR_OTHERS):
             if not is_published(self.comparisons, folder):
                 publish(self.comparisons, folder)
-            lease.is_complete = True
         self.comparison_folder = folder
 
     def _complete_tracking(self) -> None:

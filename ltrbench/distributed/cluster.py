@@ -1,369 +1,305 @@
-"""The side of the client: a Dask cluster, its workers, and rounds in which all of them run a function.
+"""A Dask cluster on which one fit runs: its workers, functions that all of them run, and what they exchange.
 
-The settings of a Dask cluster on which one fit runs: it is started here, or it runs already.
+    with DaskWorkers(workers=2).open() as workers:
+        workers.run(function, [(1,), (2,)])        # function(1) on rank 0, function(2) on rank 1
+        workers.run_team(function, [(1,), (2,)])   # function(team, 1) and function(team, 2)
+
+The functions of a team run at the same time, and exchange arrays with the collective of XGBoost, which all
+members join before any function begins.
 """
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import contextlib
+import ctypes
 import logging
+import os
 import pickle
 import queue
+import signal
+import socket
+import sys
+import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ltrbench.errors import ConfigError, LtrbenchError, require
-
 try:
     import dask
     import distributed
+    from distributed.deploy.cluster import Cluster
     from distributed.utils import get_ip
-    from xgboost.core import XGBoostError
+    from xgboost import collective
+    from xgboost.core import _LIB, XGBoostError
     from xgboost.tracker import RabitTracker
 except ImportError as error:
     raise ImportError("distributed=dask needs Dask and XGBoost: pip install 'ltrbench[dask]'") from error
 
-from ltrbench.distributed.base import Distribution, MemberError
-from ltrbench.distributed.members import (
-    ANSWER_SECONDS,
-    LIBRARIES,
-    Member,
-    MemberOutcome,
-    Order,
-    answers,
-    connected,
-    disconnect,
-    end_processes,
-    introduce,
-    is_present,
-    present_workers,
-    silence_dask,
-    start,
-    take_part,
-    without_warnings,
-)
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.distributed.base import Distribution, MemberError, portable
+from ltrbench.errors import ConfigError, LtrbenchError, require
 from ltrbench.measure import available_cores
 from ltrbench.provenance import versions
 
-# ---- A round: one function runs on all members at the same time. This is the side of the client.
-#
-#     present     every member has begun its task and waits for the start signal
-#     running     the functions run; the scheduler is asked which workers it still has
-#     ended       every outcome has arrived, or one member failed and the others are stopped
-#
-# A task whose worker has died never returns in Dask, because it is bound to that worker: a lost member is
-# noticed by its address, which the scheduler drops.
+# ---- Connections to a Dask scheduler, for one fit and for the jobs of a sweep.
 
+STOP_SECONDS = 10.0
+"""Limit for the end of a connection and of a cluster."""
+
+LOCAL_CLUSTER: Mapping[str, Any] = {
+    "host": "127.0.0.1",
+    "dashboard_address": "127.0.0.1:0",  # a free port, without a warning about a used one
+    # Dask would pause a worker whose data fill most of its share, and give it no more tasks.
+    "memory_limit": 0,
+    "silence_logs": logging.ERROR,
+}
+"""Arguments of a `LocalCluster` that only this machine can reach."""
+
+
+def silence_dask() -> None:
+    """Hides Dask's reports of restarted workers and lost connections: ltrbench's own errors name them."""
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    # A lost connection is reported by the futures of the tasks. The scheduler of a LocalCluster runs here.
+    for name in ("distributed.client", "distributed.scheduler"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+@contextlib.contextmanager
+def without_warnings() -> Iterator[None]:
+    """Ignores warnings of Dask, such as about the size of what is sent."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def connected(target: str | Cluster, seconds: float, name: str, setting: str) -> distributed.Client:
+    """Connects to a scheduler.
+
+    Args:
+        target: address of a running scheduler, or a cluster that was started.
+        seconds: limit for the connection.
+        name: the cluster in messages.
+        setting: the setting that names the address.
+
+    Raises:
+        ConfigError: No scheduler answers.
+    """
+    try:
+        return distributed.Client(target, timeout=seconds, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ConfigError(
+            f"{name}: no Dask scheduler answered within {seconds:g} s ({error}). Start one with "
+            f"`dask scheduler`, and set {setting} to the address that it shows."
+        ) from error
+
+
+def disconnect(client: distributed.Client | None, cluster: Cluster | None) -> None:
+    """Closes a connection, and a cluster that was started; either may be gone already."""
+    with without_warnings():
+        if client is not None:
+            with contextlib.suppress(OSError, TimeoutError):
+                client.close(timeout=STOP_SECONDS)
+        if cluster is not None:
+            with contextlib.suppress(OSError, TimeoutError):
+                cluster.close()
+
+
+def present_workers(client: distributed.Client) -> dict[str, int]:
+    """Returns address -> number of threads of the workers of a scheduler.
+
+    Raises:
+        OSError: The scheduler is gone.
+    """
+    if client.status != "running":
+        raise OSError("the scheduler is gone")
+    workers: dict[str, int] = client.nthreads()
+    return workers
+
+
+def ignore_interrupts() -> None:
+    """Runs in the main thread of a worker process that this computer's terminal reaches: Ctrl-C reaches every
+    process of the terminal, and the process that submits the tasks decides."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def end_tasks(client: distributed.Client, tasks: Sequence[Any]) -> None:
+    """Cancels tasks, and ends the processes of the workers that run one; their nannies start new ones."""
+    with without_warnings(), contextlib.suppress(OSError, TimeoutError):  # of a scheduler that is gone too
+        client.cancel(tasks, force=True)
+        client.run(_end_if_running, [task.key for task in tasks], on_error="ignore")
+
+
+def _end_if_running(keys: Sequence[str], dask_worker: distributed.Worker) -> None:
+    """Runs in the event loop of a worker process. A task cannot be stopped by asking."""
+    running = {task.key for task in dask_worker.state.executing}
+    if dask_worker.nanny and not running.isdisjoint(keys):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+# ---- What the members of a team exchange, with the collective of XGBoost: a `Team` of the native engine.
+
+_TYPE_WORDS = 4
+"""Number of 8-byte words for the name of an array's type, such as <f8."""
+
+
+class LostContactError(Exception):
+    """Exchange that failed because another member left it."""
+
+
+class CollectiveTeam:
+    """The members of a fit, each in its process.
+
+    All make the same calls in the same order, in the thread that received the team, and get the same bits.
+
+    Attributes:
+        rank: number of this member, from 0.
+        size: number of members.
+    """
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank = rank
+        self.size = size
+
+    def total(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the elementwise sum over the members, the same array on each."""
+        return self._reduced(values, collective.Op.SUM)
+
+    def largest(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns the elementwise maximum over the members; a zero of either sign is returned as +0.0."""
+        # Which of -0.0 and +0.0 is the maximum would depend on the order of the members.
+        return self._reduced(values + 0.0, collective.Op.MAX)
+
+    def joined(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """Returns the one-dimensional arrays of all members by rank, bit for bit.
+
+        Their lengths may differ, and their types, which have no Python objects.
+        """
+        headers = np.zeros((self.size, 1 + _TYPE_WORDS), dtype=np.int64)
+        headers[self.rank, 0] = len(values)
+        headers[self.rank, 1:] = _words(np.frombuffer(values.dtype.str.encode(), np.uint8), _TYPE_WORDS)
+        headers = self.total(headers)
+        types = [np.dtype(header[1:].tobytes().rstrip(b"\0").decode()) for header in headers]
+        lengths = headers[:, 0].tolist()
+        num_words = [-(-length * kind.itemsize // 8) for length, kind in zip(lengths, types, strict=True)]
+        starts = np.concatenate([[0], np.cumsum(num_words)])
+        words = np.zeros(starts[-1], dtype=np.int64)
+        content = np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
+        words[starts[self.rank] : starts[self.rank + 1]] = _words(content, num_words[self.rank])
+        # Each word is zero on all members but one: the sum has its bits.
+        parts = np.split(self.total(words), starts[1:-1])
+        return [
+            np.frombuffer(part.tobytes(), kind, length).copy()
+            for part, kind, length in zip(parts, types, lengths, strict=True)
+        ]
+
+    def _reduced(self, values: NDArray[Any], op: collective.Op) -> NDArray[Any]:
+        if self.size == 1 or values.size == 0:
+            return values.copy()
+        try:
+            reduced: NDArray[Any] = collective.allreduce(values, op)
+        except XGBoostError as error:
+            raise LostContactError(_first_line(error)) from error
+        return reduced.reshape(values.shape)
+
+
+def _words(content: NDArray[np.uint8], num_words: int) -> NDArray[np.int64]:
+    """Returns bytes as 8-byte words, filled up with zeros."""
+    padded = np.zeros(8 * num_words, dtype=np.uint8)
+    padded[: len(content)] = content
+    return padded.view(np.int64)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def _print_message(message: bytes) -> None:
+    """Prints a message of XGBoost, as it does by itself, without its reports of ranks."""
+    if b" got rank " not in message:
+        print(message.decode(errors="replace"), file=sys.stderr)
+
+
+_print_callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(_print_message)
+
+
+@contextlib.contextmanager
+def _collective_team(
+    rank: int, size: int, contact: Mapping[str, Any], timeout: float
+) -> Iterator[CollectiveTeam]:
+    """Joins the collective as one of its members, for the current thread.
+
+    A member that leaves, even by an exception, closes its connections, so the others' exchanges fail at once.
+
+    Args:
+        contact: the tracker, which all members can reach: `RabitTracker.worker_args` of a tracker that sorts
+            by task; empty for one member.
+        timeout: maximum seconds that an exchange waits for another member.
+
+    Raises:
+        LostContactError: The tracker cannot be reached, or another member does not join.
+    """
+    if size == 1:
+        yield CollectiveTeam(rank, size)
+        return
+    # A callback belongs to a thread, and XGBoost's Python package has set it for its own thread only.
+    _LIB.XGBRegisterLogCallback(_print_callback)
+    # The tracker gives ranks in the order of the names of the tasks.
+    settings = {**contact, "dmlc_task_id": f"{rank:06d}", "dmlc_timeout": int(timeout), "dmlc_retry": 2}
+    try:
+        collective.init(**settings)
+    except XGBoostError as error:
+        raise LostContactError(f"could not join the other members: {_first_line(error)}") from error
+    try:
+        yield CollectiveTeam(rank, size)
+    finally:
+        # The tracker is gone if the process that started the fit is: then nobody waits for the result.
+        with contextlib.suppress(XGBoostError):
+            collective.finalize()
+
+
+# ---- Functions that all workers run.
+
+LIBRARIES = ("xgboost", "lightgbm")
+"""Libraries whose versions must agree, besides those of the core."""
+_MUST_AGREE = ("ltrbench", "numpy", "numba", *LIBRARIES)
+"""Versions that must be the same everywhere: members exchange figures that each computes by itself."""
 _LOOK_SECONDS = 0.3
 """Time between two looks at the workers of the cluster."""
-_POLL_SECONDS = 0.05
-"""Time between two questions whether all members are present."""
-SILENCE_SECONDS = 10.0
-"""How long the connection to the scheduler may be interrupted."""
-CAUSE_SECONDS = 3.0
-"""How long the first cause is looked for when a member reports that another one left."""
+_CONSEQUENCES = ("LostContactError", "XGBoostError", "LightGBMError")
+"""Exceptions that members raise when another member has left."""
 STOPPING_SECONDS = 6.0
-"""How long members may take to end after they were stopped, before their processes are ended."""
-BYTES_PER_SECOND = 10e6
-"""The slowest rate at which arguments reach the workers, by which the limit for the start is extended."""
-EXTRA_SECONDS = 30.0
-"""How much longer than this process a member waits for the others. This process knows who is absent, but may
-be late on a busy machine."""
-
-_CONSEQUENCES = ("LostContactError", "StoppedError", "XGBoostError", "LightGBMError")
-"""Exceptions that members raise when another member has left. They are reported only if no other cause is
-noticed."""
+"""How long members may take to end after one of them failed, before their processes are ended."""
 
 
 @dataclass(frozen=True)
-class Connection:
-    """A connection to a Dask cluster.
+class Member:
+    """A worker process of a Dask cluster that takes part in fits.
 
     Attributes:
-        name: the cluster in messages.
-        is_local: whether this process started the cluster.
-        patience: maximum seconds until the workers are there, and until all members are present.
-        timeout: maximum seconds that a member waits for another one in an exchange.
+        rank: its number, by the order of the addresses, from 0.
+        address: of the worker, as the scheduler knows it.
+        num_threads: number of threads for a fit.
     """
 
-    client: distributed.Client
-    name: str
-    is_local: bool
-    patience: float
-    timeout: float
+    rank: int
+    address: str
+    host: str
+    pid: int
+    num_threads: int
+
+    def __str__(self) -> str:
+        return f"member {self.rank}, the Dask worker {self.address} on {self.host} (process {self.pid})"
 
 
-Failure = tuple[Member, BaseException | None]
-"""Member that failed and the exception that it raised; None: its process ended or lost its connection."""
-
-
-class Round:
-    """One round. Call `results` once."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        members: tuple[Member, ...],
-        function: Callable[..., Any],
-        arguments: Sequence[tuple[Any, ...]],
-        in_team: bool,
-    ) -> None:
-        self.at = connection
-        self.client = connection.client
-        self.members = members
-        # Pickled here, because Dask closes the connection to a worker that cannot import a function.
-        self.calls = [pickle.dumps((function, values)) for values in arguments]
-        self.in_team = in_team
-        self.round_id = uuid.uuid4().hex
-        self.tasks: list[Any] = []
-        self.replies: list[concurrent.futures.Future[MemberOutcome]] = []
-        self.arrived: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self.outcomes: dict[int, MemberOutcome] = {}
-        self.lost: dict[int, Member] = {}
-        self.last_contact = time.monotonic()
-        self.tracker: RabitTracker | None = None
-
-    def results(self) -> list[Any]:
-        """Returns the results by rank.
-
-        Raises:
-            MemberError: A member failed, ended, or did not begin; or the scheduler is gone.
-        """
-        try:
-            self.submit()
-            self.wait_until_present()
-            self.give_start_signal()
-            failure = self.wait_for_outcomes()
-            if failure is None:
-                return [self.outcomes[member.rank].result for member in self.members]
-            failure = self.first_cause(failure)
-        except BaseException:
-            self.stop()
-            raise
-        finally:
-            if len(self.outcomes) == len(self.members):
-                self.release()
-        self.stop()
-        raise self.described(failure) from failure[1]
-
-    def submit(self) -> None:
-        """Submits the tasks, each bound to its worker, and begins to receive their outcomes."""
-        size = len(self.members)
-        loop = self.client.loop.asyncio_loop
-        for member, call in zip(self.members, self.calls, strict=True):
-            patience = self.limit_of_start() + EXTRA_SECONDS
-            order = Order(self.round_id, member.rank, size, self.in_team, patience, self.at.timeout)
-            task = self.client.submit(
-                take_part,
-                order,
-                call,
-                key=f"ltrbench-{self.round_id}-{member.rank}",
-                workers=[member.address],
-                allow_other_workers=False,
-                pure=False,
-                retries=0,
-            )
-            self.tasks.append(task)
-            reply = asyncio.run_coroutine_threadsafe(self.client.gather(task, asynchronous=True), loop)
-            self.replies.append(reply)
-            reply.add_done_callback(partial(self.put, member.rank))
-
-    def put(self, rank: int, reply: concurrent.futures.Future[MemberOutcome]) -> None:
-        """Called in the event loop when an outcome has arrived."""
-        self.arrived.put(rank)
-
-    def limit_of_start(self) -> float:
-        """Returns the maximum seconds until all members are present, with the time that arguments travel."""
-        return self.at.patience + sum(map(len, self.calls)) / BYTES_PER_SECOND
-
-    def wait_until_present(self) -> None:
-        """
-        Raises:
-            MemberError: A member did not begin within the limit, failed, or was lost.
-        """
-        limit = self.limit_of_start()
-        end = time.monotonic() + limit
-        absent = {member.address: member for member in self.members}
-        while absent:
-            replies = answers(self.client, absent, ANSWER_SECONDS, is_present, self.round_id)
-            absent = {address: absent[address] for address in absent if replies[address] is not True}
-            # An outcome before the start signal: a worker cannot import the function, for example.
-            failure = (self.receive(_POLL_SECONDS) or self.look()) if absent else None
-            if failure is not None:
-                raise self.described(failure) from failure[1]
-            if absent and time.monotonic() > end:
-                first = next(iter(absent.values()))
-                num_present = len(self.members) - len(absent)
-                raise MemberError(
-                    f"{self.at.name}: {num_present} of {len(self.members)} workers began their part within "
-                    f"{limit:g} s, and all must run at the same time; {first}, did not begin. It is occupied "
-                    "by another task, or paused for lack of memory. Wait until it is free, add workers, or "
-                    "set distributed.wait to more seconds."
-                )
-
-    def give_start_signal(self) -> None:
-        """Starts the tracker if the members are a team, and lets all functions begin."""
-        contact: dict[str, Any] = {}
-        if self.in_team and len(self.members) > 1:
-            self.tracker = RabitTracker(
-                n_workers=len(self.members), host_ip=self.host_of_client(), sortby="task"
-            )
-            self.tracker.start()
-            contact = self.tracker.worker_args()
-        addresses = [member.address for member in self.members]
-        # A worker that does not answer is noticed as a lost one, or receives the signal late.
-        answers(self.client, addresses, ANSWER_SECONDS, start, self.round_id, contact)
-
-    def host_of_client(self) -> str:
-        """Returns the address of this machine on the way to the scheduler, which workers can reach too."""
-        host, _, _ = self.client.scheduler.address.rpartition("://")[2].rpartition(":")
-        address: str = "127.0.0.1" if self.at.is_local else get_ip(host.strip("[]"))
-        return address
-
-    def wait_for_outcomes(self) -> Failure | None:
-        """Returns None as soon as every member has succeeded, or the first failure that is noticed."""
-        next_look = 0.0
-        while len(self.outcomes) < len(self.members):
-            failure = self.receive(_LOOK_SECONDS)
-            if failure is None and time.monotonic() >= next_look:
-                failure = self.look()
-                next_look = time.monotonic() + _LOOK_SECONDS
-            if failure is not None:
-                return failure
-        return None
-
-    def receive(self, seconds: float) -> Failure | None:
-        """Waits for the outcome of a member; returns its failure."""
-        try:
-            rank = self.arrived.get(timeout=seconds)
-        except queue.Empty:
-            return None
-        member, reply = self.members[rank], self.replies[rank]
-        error = concurrent.futures.CancelledError() if reply.cancelled() else reply.exception()
-        # Dask's own errors: the worker ended before its outcome arrived, or the outcome cannot be pickled.
-        outcome = self.outcomes[rank] = MemberOutcome(error=error) if error is not None else reply.result()
-        return None if outcome.error is None else (member, outcome.error)
-
-    def look(self) -> Failure | None:
-        """Asks the scheduler for its workers; returns a member that is lost before its outcome arrived."""
-        present = None
-        if self.client.status == "running":
-            with contextlib.suppress(OSError, TimeoutError):
-                present = present_workers(self.client)
-        if present is None:
-            if time.monotonic() > self.last_contact + SILENCE_SECONDS or self.client.status == "closed":
-                raise MemberError(
-                    f"{self.at.name}: the scheduler {self.client.scheduler.address} does not answer any "
-                    "more. Start it with its workers again, and repeat the command."
-                )
-            return None
-        self.last_contact = time.monotonic()
-        for member in self.members:
-            if member.address not in present and member.rank not in {*self.outcomes, *self.lost}:
-                self.lost[member.rank] = member
-                return member, None
-        return None
-
-    def first_cause(self, failure: Failure) -> Failure:
-        """Returns the failure that caused the others.
-
-        When a member leaves, the exchanges of the others fail, often before its own end is noticed.
-        """
-        end = time.monotonic() + CAUSE_SECONDS
-        while _is_consequence(failure[1]) and time.monotonic() < end:
-            if len(self.outcomes) + len(self.lost) == len(self.members):
-                break
-            failure = self.receive(_LOOK_SECONDS / 3) or self.look() or failure
-        return failure
-
-    def described(self, failure: Failure) -> MemberError:
-        """Returns the error about a failure, with the member, the cause and the remedy."""
-        member, error = failure
-        if error is None:
-            return MemberError(
-                f"{self.at.name}: {member}, ended or lost its connection. Its log has the reason. If memory "
-                "ran out, set distributed.workers to more workers on more machines, or fewer bins "
-                "and leaves, and repeat the command."
-            )
-        if isinstance(error, LtrbenchError):
-            return MemberError(f"{self.at.name}: {member}, reports: {error}")
-        return MemberError(
-            f"{self.at.name}: {member}, raised {type(error).__name__}: {error}. Correct the cause, or fit "
-            "with distributed=none; LTRBENCH_DEBUG=1 shows the traceback."
-        )
-
-    def stop(self) -> None:
-        """Cancels the tasks, and ends the processes of members that do not react. Takes a few seconds."""
-        # A closed client has lost its scheduler; `cancel` would raise an error that hides the one about it.
-        if self.client.status != "closed":
-            with contextlib.suppress(OSError, TimeoutError, distributed.CancelledError):
-                self.client.cancel(self.tasks, force=True)
-        # Blocked members are released by those that leave; those that still join, by the end of the tracker.
-        running = self.still_running(STOPPING_SECONDS)
-        self.release()
-        if running and self.in_team and len(self.members) > 1:
-            running = self.still_running(ANSWER_SECONDS)
-        if self.client.status == "running":
-            end_processes(self.client, [member.address for member in running if member.nanny])
-
-    def still_running(self, seconds: float) -> list[Member]:
-        """Returns the members whose task has not ended within a limit, or that do not answer."""
-        end = time.monotonic() + seconds
-        running = [member for member in self.members if member.rank not in self.lost]
-        while running and self.client.status == "running":
-            addresses = [member.address for member in running]
-            replies = answers(self.client, addresses, ANSWER_SECONDS, is_present, self.round_id)
-            running = [
-                member
-                for member in running
-                # An OSError: the worker is gone.
-                if replies[member.address] is True or isinstance(replies[member.address], TimeoutError)
-            ]
-            if time.monotonic() > end:
-                break
-            if running:
-                time.sleep(_LOOK_SECONDS / 3)
-        return running
-
-    def release(self) -> None:
-        """Frees the tracker and the tasks, and ends the waits for outcomes. A second call has no effect."""
-        for reply in self.replies:
-            reply.cancel()
-        # The callbacks of the replies refer to this round, which has all arguments: without this, they would
-        # stay in memory until Python looks for cycles.
-        self.replies, self.tasks = [], []
-        tracker, self.tracker = self.tracker, None
-        if tracker is not None:
-            # It complains if members left before it was done.
-            with contextlib.suppress(XGBoostError):
-                tracker.free()
-
-
-def _is_consequence(error: BaseException | None) -> bool:
-    """Returns whether a member raised an exception because another one left, or Dask lost its task."""
-    lost = (concurrent.futures.CancelledError, distributed.CancelledError, distributed.KilledWorker)
-    return type(error).__name__ in _CONSEQUENCES or isinstance(error, lost)
-
-
-# ---- The workers that fit one model together.
-#
-# with DaskWorkers(workers=2).open() as workers:
-#     workers.run(function, [(1,), (2,)])        # function(1) on rank 0, function(2) on rank 1
-#     workers.run_team(function, [(1,), (2,)])   # function(team, 1) and function(team, 2)
-
-_WORKER_LOOK_SECONDS = 0.1
-"""Time between two looks for workers."""
-_INTRODUCTION_SECONDS = 120.0
-"""Limit for a worker to import ltrbench and its libraries."""
-_MUST_AGREE = ("ltrbench", "numpy", "numba", "xgboost", "lightgbm")
-"""Versions that must be the same everywhere: members exchange figures that each computes by itself."""
+Outcome = tuple[Any, BaseException | None]
+"""Result of a member's function, and the exception that it raised."""
 
 
 class Workers:
@@ -371,150 +307,242 @@ class Workers:
 
     Attributes:
         client: the connection to the scheduler.
+        members: the workers by rank.
+        name: the cluster in messages.
     """
 
-    def __init__(self, connection: Connection, number: int | None, num_threads: int | None) -> None:
+    def __init__(self, client: distributed.Client, settings: DaskWorkers, name: str) -> None:
         """Waits for the workers and checks their versions.
-
-        Args:
-            number: how many workers are needed; None: all that are there.
-            num_threads: number of threads of each worker; None: as many as Dask gives it.
 
         Raises:
             ConfigError: There are too few workers, or their versions differ from those of this process.
         """
-        self.client = connection.client
-        self._at = connection
-        self._number = number
-        self._num_threads = num_threads
-        self._members = self._chosen()
-
-    @property
-    def members(self) -> tuple[Member, ...]:
-        """The workers by rank."""
-        return self._members
+        self.client, self._settings, self.name = client, settings, name
+        number = settings.workers or 1
+        try:
+            client.wait_for_workers(number, timeout=settings.wait)
+        except TimeoutError:
+            count = len(present_workers(client))
+            raise ConfigError(
+                f"distributed.workers is {settings.workers}, but {name} has {count} "
+                f"{'worker' if count == 1 else 'workers'} after {settings.wait:g} s. Start more with "
+                f"`dask worker {client.scheduler.address}`, set distributed.workers to fewer, or "
+                "distributed.wait to more seconds."
+            ) from None
+        threads = present_workers(client)
+        tasks = client.processing()
+        # The least occupied ones.
+        chosen = sorted(threads, key=lambda address: (len(tasks.get(address, ())), address))
+        chosen = sorted(chosen[: settings.workers])
+        known = client.run(_introduce, settings.scheduler is None, workers=chosen, on_error="return")
+        for address, introduction in known.items():
+            self._check(address, introduction)
+        self.members = tuple(
+            Member(
+                rank=rank,
+                address=address,
+                host=known[address][0],
+                pid=known[address][1],
+                num_threads=settings.threads_per_worker or threads[address],
+            )
+            for rank, address in enumerate(chosen)
+        )
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """The addresses by rank."""
-        return tuple(member.address for member in self._members)
+        return tuple(member.address for member in self.members)
 
     def run(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Calls a function once on each worker, at the same time, and returns the results by rank.
-
-        Workers that were lost since the last call are replaced first, if others are there; what a lost
-        worker held in memory is gone.
+        """Calls a function once on each worker, and returns the results by rank.
 
         Args:
             function: of a module that the workers can import.
             arguments: the arguments of each call, by rank.
 
         Raises:
-            MemberError: A member failed, ended, or did not begin. All others have been stopped.
-            ConfigError: There are too few workers.
+            MemberError: A member failed or ended. All others have been stopped.
         """
-        return self._round(function, arguments, in_team=False)
+        return self._results(function, arguments, in_team=False, contact={})
 
     def run_team(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Like `run`, for functions that exchange values: the first argument of each is a `CollectiveTeam`.
 
         The collective of XGBoost is open in the thread of the function, so its training is distributed too.
         """
-        return self._round(function, arguments, in_team=True)
-
-    def _round(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], in_team: bool
-    ) -> list[Any]:
-        with without_warnings():
-            self._replace_lost()
-            if len(arguments) != len(self._members):
-                raise ValueError(
-                    f"there are arguments for {len(arguments)} members and {len(self._members)} members"
-                )
-            return Round(self._at, self._members, function, arguments, in_team).results()
-
-    def _replace_lost(self) -> None:
-        """Chooses the members again if one is gone."""
-        try:
-            present = present_workers(self.client)
-        except (OSError, TimeoutError):
-            return  # the round reports a scheduler that does not answer
-        if not set(self.addresses) <= set(present):
-            self._number = len(self._members)
-            self._members = self._chosen()
-
-    def _chosen(self) -> tuple[Member, ...]:
-        """Waits for the workers; returns the least occupied ones, sorted by address."""
-        infos = self._present()
-        tasks = self.client.processing(list(infos))
-        addresses = sorted(infos, key=lambda address: (len(tasks.get(address, ())), _order(address)))
-        addresses = sorted(addresses[: self._number], key=_order)
-        introductions = answers(self.client, addresses, _INTRODUCTION_SECONDS, introduce, self._at.is_local)
-        for address in addresses:
-            self._check(address, introductions[address])
-        return tuple(
-            Member(
-                rank=rank,
-                address=address,
-                host=introductions[address][0],
-                pid=introductions[address][1],
-                num_threads=self._num_threads or infos[address]["nthreads"],
-                nanny=infos[address]["nanny"],
-            )
-            for rank, address in enumerate(addresses)
+        if len(self.members) == 1:
+            return self._results(function, arguments, in_team=True, contact={})
+        # The address of this machine on the way to the scheduler, which workers can reach too.
+        host, _, _ = self.client.scheduler.address.rpartition("://")[2].rpartition(":")
+        tracker = RabitTracker(
+            n_workers=len(self.members),
+            host_ip="127.0.0.1" if self._settings.scheduler is None else get_ip(host.strip("[]")),
+            sortby="task",
+            timeout=max(int(self._settings.wait), 1),
         )
+        tracker.start()
+        try:
+            return self._results(function, arguments, in_team=True, contact=tracker.worker_args())
+        finally:
+            # It complains if members left before it was done.
+            with contextlib.suppress(XGBoostError):
+                tracker.free()
 
-    def _present(self) -> dict[str, dict[str, Any]]:
-        """Returns the workers, as soon as there are enough."""
-        needed = self._number or 1
-        end = time.monotonic() + self._at.patience
-        while len(present := present_workers(self.client)) < needed:
-            if time.monotonic() > end:
-                number = "null (all that are there)" if self._number is None else needed
-                raise ConfigError(
-                    f"distributed.workers is {number}, but {self._at.name} has {len(present)} "
-                    f"{'worker' if len(present) == 1 else 'workers'} after {self._at.patience:g} s. Start "
-                    f"{needed - len(present)} more with `dask worker {self.client.scheduler.address}`, set "
-                    "distributed.workers to fewer, or distributed.wait to more seconds."
-                )
-            time.sleep(_WORKER_LOOK_SECONDS)
-        return present
+    def _results(
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
+        in_team: bool,
+        contact: Mapping[str, Any],
+    ) -> list[Any]:
+        team = (len(self.members), contact, self._settings.timeout) if in_team else None
+        arrived: queue.SimpleQueue[int] = queue.SimpleQueue()
+        tasks: list[Any] = []
+        outcomes: dict[int, Outcome] = {}
+        try:
+            with without_warnings():
+                for member, values in zip(self.members, arguments, strict=True):
+                    # Pickled, because Dask closes the connection to a worker that cannot import a function.
+                    call = pickle.dumps((function, values))
+                    task = self.client.submit(
+                        _take_part,
+                        call,
+                        member.rank,
+                        team,
+                        key=f"ltrbench-{uuid.uuid4().hex}",
+                        workers=[member.address],
+                        pure=False,
+                    )
+                    tasks.append(task)
+                    task.add_done_callback(partial(_put, arrived, member.rank))
+                self._wait(tasks, arrived, outcomes)
+        finally:
+            running = [task for rank, task in enumerate(tasks) if rank not in outcomes]
+            if running and self.client.status == "running":
+                end_tasks(self.client, running)
+        failures = [(self.members[rank], error) for rank, (_, error) in outcomes.items() if error is not None]
+        if not failures:
+            return [outcomes[member.rank][0] for member in self.members]
+        # When a member leaves, the exchanges of the others fail.
+        failures.sort(key=lambda failure: type(failure[1]).__name__ in _CONSEQUENCES)
+        raise self._described(*failures[0]) from failures[0][1]
+
+    def _wait(
+        self, tasks: Sequence[Any], arrived: queue.SimpleQueue[int], outcomes: dict[int, Outcome]
+    ) -> None:
+        """Waits for the outcomes of all members; after a failure, a few seconds for those of the others.
+
+        A task whose worker has died never returns in Dask, because it is bound to that worker: its address,
+        which the scheduler drops, shows the loss.
+        """
+        end: float | None = None
+        while len(outcomes) < len(tasks) and (end is None or time.monotonic() < end):
+            with contextlib.suppress(queue.Empty):
+                rank = arrived.get(timeout=_LOOK_SECONDS)
+                outcomes[rank] = _outcome(tasks[rank])
+            try:
+                present = present_workers(self.client)
+            except (OSError, TimeoutError):
+                raise MemberError(
+                    f"{self.name}: the scheduler does not answer any more. Start it with its workers again, "
+                    "and repeat the command."
+                ) from None
+            lost = [member.rank for member in self.members if member.address not in present]
+            outcomes |= {rank: (None, _LostError()) for rank in lost if rank not in outcomes}
+            if end is None and any(error for _, error in outcomes.values()):
+                end = time.monotonic() + STOPPING_SECONDS
+
+    def _described(self, member: Member, error: BaseException) -> MemberError:
+        """Returns the error about a failure, with the member, the cause and the remedy."""
+        if isinstance(error, _LostError | distributed.KilledWorker | distributed.CancelledError):
+            return MemberError(
+                f"{self.name}: {member}, ended or lost its connection. Its log has the reason. If memory ran "
+                "out, use more workers on more machines, or fewer bins and leaves, and repeat the command."
+            )
+        if isinstance(error, LostContactError):
+            return MemberError(
+                f"{self.name}: {member}, {error}. All {len(self.members)} workers must run at the same time: "
+                "wait until none is occupied by another task, or set distributed.wait to more seconds."
+            )
+        if isinstance(error, LtrbenchError):
+            return MemberError(f"{self.name}: {member}, reports: {error}")
+        return MemberError(
+            f"{self.name}: {member}, raised {type(error).__name__}: {error}. Correct the cause, or fit with "
+            "distributed=none; LTRBENCH_DEBUG=1 shows the traceback."
+        )
 
     def _check(self, address: str, introduction: Any) -> None:
         """
         Raises:
             ConfigError: The worker cannot import ltrbench, or has other versions.
         """
-        remedy = "Install the same packages there: pip install 'ltrbench[dask]', in the same version."
         if isinstance(introduction, BaseException):
-            raise ConfigError(
-                f"{self._at.name}: the worker {address} cannot import what a fit needs: "
-                f"{type(introduction).__name__}: {introduction}. {remedy}"
-            )
-        there, here = introduction[2], versions(LIBRARIES)
-        different = [
-            f"{name} {there[name]} (here {here[name]})" for name in _MUST_AGREE if there[name] != here[name]
-        ]
-        if different:
-            raise ConfigError(
-                f"{self._at.name}: the worker {address} on {introduction[0]} has {', '.join(different)}, and "
-                f"the members of a fit need the same versions. {remedy}"
-            )
+            reason = f"cannot import what a fit needs: {type(introduction).__name__}: {introduction}"
+        else:
+            there, here = introduction[2], versions(LIBRARIES)
+            different = [
+                f"{name} {there[name]} (here {here[name]})"
+                for name in _MUST_AGREE
+                if there[name] != here[name]
+            ]
+            if not different:
+                return
+            reason = f"on {introduction[0]} has {', '.join(different)}"
+        raise ConfigError(
+            f"{self.name}: the worker {address} {reason}. Install the same packages there: pip install "
+            "'ltrbench[dask]', in the same version."
+        )
 
 
-def _order(address: str) -> tuple[str, int, str]:
-    """Sorts addresses by host and by the number of the port.
+class _LostError(Exception):
+    """The process of a member ended, or lost its connection."""
 
-    >>> sorted(["tcp://10.0.0.1:9999", "tcp://10.0.0.1:10000"], key=_order)
-    ['tcp://10.0.0.1:9999', 'tcp://10.0.0.1:10000']
+
+def _put(arrived: queue.SimpleQueue[int], rank: int, task: Any) -> None:
+    arrived.put(rank)
+
+
+def _outcome(task: Any) -> Outcome:
+    """Returns the outcome of a task that is done."""
+    try:
+        outcome: Outcome = task.result(timeout=STOP_SECONDS)
+    # Dask's own errors: the worker ended before its outcome arrived, or the outcome cannot be pickled.
+    except Exception as error:
+        return None, error
+    return outcome
+
+
+def _introduce(is_child: bool) -> tuple[str, int, dict[str, str]]:
+    """Runs in the event loop of a worker. Returns its host, process and versions.
+
+    Args:
+        is_child: whether Ctrl-C in the terminal of the client reaches the worker.
     """
-    host, _, port = address.rpartition(":")
-    return (host, int(port), "") if port.isdigit() else (address, 0, port)
+    if is_child:
+        ignore_interrupts()
+    return socket.gethostname(), os.getpid(), versions(LIBRARIES)
 
 
-_MOST_PER_CORE, _MOST_ON_FEW_CORES = 4, 16
-"""Maximum number of workers that are started on this machine: per core, and in any case. Each is a process
-with its own libraries."""
+def _take_part(call: bytes, rank: int, team: tuple[int, Mapping[str, Any], float] | None) -> Outcome:
+    """The task of a member. It returns an exception, because Dask would print one that it raised.
+
+    Args:
+        call: the pickled function and its arguments.
+        team: number of members, contact and timeout of a team; None: the function gets no `CollectiveTeam`.
+    """
+    try:
+        function, arguments = pickle.loads(call)
+        if team is None:
+            return function(*arguments), None
+        size, contact, timeout = team
+        with _collective_team(rank, size, contact, timeout) as members:
+            return function(members, *arguments), None
+    except BaseException as error:  # also SystemExit, which would end the worker
+        return None, portable(error)
+
+
+# ---- The setting `distributed`.
+
 _CONNECT_SECONDS = 30.0
 """Limit for the connection to a scheduler."""
 _RETURN_TIME = "10 minutes"
@@ -550,53 +578,26 @@ class DaskWorkers(Distribution):
                 "started here. Set their number, as in distributed.workers=2, or the address of a running "
                 "scheduler, as in distributed.scheduler=tcp://HOST:8786."
             )
-        most = max(_MOST_PER_CORE * available_cores(), _MOST_ON_FEW_CORES)
-        if self.scheduler is None and self.workers is not None and self.workers > most:
-            raise ConfigError(
-                f"distributed.workers is {self.workers}, but the workers are started on this machine, which "
-                f"has {available_cores()} cores. Set it to at most {most}, or name a cluster of several "
-                "machines with distributed.scheduler=tcp://HOST:8786."
-            )
-
-    def open(self) -> AbstractContextManager[Workers]:
-        return self._opened()
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[Workers]:
+    def open(self) -> Iterator[Workers]:
         silence_dask()
         cluster, client = None, None
-        dask.config.set({"distributed.deploy.lost-worker-timeout": _RETURN_TIME})
+        name = f"distributed.scheduler={self.scheduler}"
         try:
             with without_warnings():
-                cluster = self._started() if self.scheduler is None else None
-                client = connected(
-                    self.scheduler or cluster, _CONNECT_SECONDS, self._name, "distributed.scheduler"
-                )
-                connection = Connection(client, self._name, cluster is not None, self.wait, self.timeout)
-                workers = Workers(connection, self.workers, self.threads_per_worker)
+                if self.scheduler is None and self.workers is not None:
+                    name = f"distributed.workers={self.workers} on this machine"
+                    dask.config.set({"distributed.deploy.lost-worker-timeout": _RETURN_TIME})
+                    cluster = distributed.LocalCluster(
+                        n_workers=self.workers,
+                        threads_per_worker=self.threads_per_worker
+                        or max(available_cores() // self.workers, 1),
+                        scheduler_kwargs={"dashboard": False},
+                        **LOCAL_CLUSTER,
+                    )
+                client = connected(self.scheduler or cluster, _CONNECT_SECONDS, name, "distributed.scheduler")
+                workers = Workers(client, self, name)
             yield workers
         finally:
             disconnect(client, cluster)
-
-    @property
-    def _name(self) -> str:
-        """The cluster in messages."""
-        if self.scheduler is None:
-            return f"distributed.workers={self.workers} on this machine"
-        return f"distributed.scheduler={self.scheduler}"
-
-    def _started(self) -> distributed.LocalCluster:
-        """Starts workers that only this machine can reach, and that end with this process."""
-        assert self.workers is not None  # __post_init__ checked it; repeated for the type checker
-        return distributed.LocalCluster(
-            n_workers=self.workers,
-            threads_per_worker=self.threads_per_worker or max(available_cores() // self.workers, 1),
-            processes=True,
-            host="127.0.0.1",
-            # A free port for requests by HTTP, which answers without the pages of the dashboard.
-            dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"dashboard": False},
-            # Dask would pause a worker whose data fill most of its share, and the fit would wait for it.
-            memory_limit=0,
-            silence_logs=logging.ERROR,
-        )

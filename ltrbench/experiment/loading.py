@@ -475,12 +475,9 @@ class OnWorkers(Place):
 
     def close(self) -> None:
         """Releases what the workers hold, as far as they answer; a cluster of the user may run for months."""
-        # Imported here, because it needs Dask.
-        from ltrbench.distributed.members import ANSWER_SECONDS, answers
-
         keys = [key for placed in self._placed.values() for key in placed.keys]
-        arguments = (keys, self._key_of_ranker)
-        answers(self._workers.client, self._workers.addresses, ANSWER_SECONDS, _release, *arguments)
+        addresses = list(self._workers.addresses)
+        self._workers.client.run(_release, keys, self._key_of_ranker, workers=addresses, on_error="ignore")
 
     def warm_up(self, ranker: Ranker) -> None:
         arguments = ranker, is_sparse(self.splits.train.features), self._plugins

@@ -20,13 +20,11 @@ A trial of a search has only result.json, learning_curve.csv, and scores.npz wit
 
     record      the fields of result.json, overrides, names of files, errors of the disk
     reading     a run in memory; finds and reads runs
-    lease       one process at a time works in a folder
-    writing     writes a run into a folder
+    writing     writes a run into a folder, which one process at a time uses
 """
 
 from __future__ import annotations
 
-from ltrbench.runs.lease import Holder, Lease, LeaseHeldError, hold, holder
 from ltrbench.runs.reading import (
     LearningCurve,
     Run,
@@ -62,7 +60,16 @@ from ltrbench.runs.record import (
     RunResult,
     check_readable,
 )
-from ltrbench.runs.writing import claim, copy_run, rewrite_result, tidy, write_run
+from ltrbench.runs.writing import (
+    Holder,
+    LeaseHeldError,
+    claim,
+    copy_run,
+    hold,
+    holder,
+    rewrite_result,
+    write_run,
+)
 
 __all__ = [
     "CURVE_FILE",
@@ -84,7 +91,6 @@ __all__ = [
     "TRIALS_FILE",
     "Holder",
     "LearningCurve",
-    "Lease",
     "LeaseHeldError",
     "Run",
     "RunResult",
@@ -104,6 +110,5 @@ __all__ = [
     "read_run",
     "refuse_trial",
     "rewrite_result",
-    "tidy",
     "write_run",
 ]

@@ -1,4 +1,12 @@
-"""Writes a run to its folder. The lease on the folder is acquired before anything is computed."""
+"""Writes a run to its folder, which one process at a time uses.
+
+    with hold(folder):
+        ...                # compute
+
+The lease on a folder is a lock of the operating system on the file `.NAME-lock` in it, which names its holder
+for messages. It ends with the process, however that dies. Between hosts that share a file system, a lease is
+as good as that file system's locks.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +14,26 @@ import contextlib
 import csv
 import json
 import math
+import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.disk import flush
 from ltrbench.errors import ResultError
+from ltrbench.measure import now
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.importance import MOST_LISTED, Importances
 from ltrbench.rankers.saved import SavedModelError
-from ltrbench.runs.lease import Lease, LeaseHeldError, hold
 from ltrbench.runs.reading import TRIAL_COLUMNS, LearningCurve, Run, ScoredSplit, TrialRow, read_run
 from ltrbench.runs.record import (
     CURVE_FILE,
@@ -40,6 +51,90 @@ from ltrbench.runs.record import (
     writing_to,
 )
 from ltrbench.shapes import PerQuery
+from ltrbench.untrusted import read_json
+
+_POLL_SECONDS = 0.05
+_LEAST_WAIT = 0.2
+"""Seconds; `holder` holds the lock for a moment, which must not look like work."""
+
+
+class LeaseHeldError(ResultError):
+    """Folder in which another process works."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Process that holds a lease. If the file is damaged, the host is "unknown", pid 0 and since now.
+
+    Attributes:
+        since: date and time at which it acquired the lease.
+    """
+
+    host: str
+    pid: int
+    since: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on host {self.host} since {self.since}"
+
+
+@contextlib.contextmanager
+def hold(folder: Path, name: str = "lease", wait: float = 0.0) -> Iterator[None]:
+    """Holds the lease on a folder for the duration of the block; creates the folder if it does not exist.
+
+    Args:
+        wait: seconds to wait for another holder.
+
+    Raises:
+        LeaseHeldError: Another process, or another thread of this process, holds the lease.
+        ResultError: The folder cannot be written.
+    """
+    path = _lock_file(folder, name)
+    lock = FileLock(path, thread_local=False)
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=max(wait, _LEAST_WAIT), poll_interval=_POLL_SECONDS)
+        except Timeout:
+            raise LeaseHeldError(
+                f"{folder} is in use by {_holder_in(path)}. Wait until that process ends, end it, or choose "
+                "another folder."
+            ) from None
+    try:
+        with writing_to(folder):
+            path.write_text(json.dumps(asdict(Holder(socket.gethostname(), os.getpid(), now()))))
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # a waiting process notices that its file has no name
+        lock.release()
+
+
+def holder(folder: Path, name: str = "lease") -> Holder | None:
+    """Returns the process that holds the lease on a folder, or None."""
+    path = _lock_file(folder, name)
+    if not path.exists():
+        return None
+    try:
+        with FileLock(path, thread_local=False).acquire(timeout=0):
+            return None
+    except Timeout:
+        return _holder_in(path)
+    except OSError:  # a folder that is only read
+        return None
+
+
+def _lock_file(folder: Path, name: str) -> Path:
+    return folder / f".{name}-lock"
+
+
+def _holder_in(path: Path) -> Holder:
+    try:
+        return Holder(**read_json(path))
+    except (ResultError, TypeError):
+        return Holder("unknown", 0, now())
+
+
+# ---- Writes the files of a run.
 
 NUM_EXAMPLES = 3
 _STAGING = ".partial-"
@@ -110,7 +205,7 @@ def rewrite_result(run: Run, result: RunResult) -> Run:
     Raises:
         ResultError: The disk is full.
     """
-    with _checked(run.path), tempfile.TemporaryDirectory(dir=run.path, prefix=_STAGING) as staging:
+    with writing_to(run.path), tempfile.TemporaryDirectory(dir=run.path, prefix=_STAGING) as staging:
         draft = Path(staging, RESULT_FILE)
         draft.write_text(_as_text(result), encoding="utf-8")
         flush(Path(staging))
@@ -135,41 +230,28 @@ def _copy(source: Path, target: Path) -> None:
 @contextlib.contextmanager
 def _staged(folder: Path, result: RunResult) -> Iterator[Path]:
     """Yields a staging folder; its files are moved to `folder` when the block ends, result.json last."""
-    with _checked(folder), tempfile.TemporaryDirectory(dir=folder, prefix=_STAGING) as staging_name:
-        staging = Path(staging_name)
-        yield staging
-        (staging / RESULT_FILE).write_text(_as_text(result), encoding="utf-8")
-        flush(staging)
-        # Files of an earlier failed attempt would appear to belong to this run.
-        for name in reversed(RUN_FILES):
-            if name != MODEL_FOLDER:  # a failed attempt leaves no model
-                (folder / name).unlink(missing_ok=True)
-        _move(staging, folder)
-
-
-@contextlib.contextmanager
-def _checked(folder: Path) -> Iterator[None]:
-    """Creates a folder; an OSError in the block is reported as a full disk if it is one."""
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        yield
-
-
-def _move(staging: Path, folder: Path) -> None:
-    """Moves the files of a run to its folder: all of them, or none."""
-    try:
-        for name in RUN_FILES:
-            if (staging / name).exists():
-                (staging / name).rename(folder / name)
-    except BaseException:
-        if (staging / RESULT_FILE).exists():
+        with tempfile.TemporaryDirectory(dir=folder, prefix=_STAGING) as staging_name:
+            staging = Path(staging_name)
+            yield staging
+            (staging / RESULT_FILE).write_text(_as_text(result), encoding="utf-8")
+            flush(staging)
+            # Files of an earlier failed attempt would appear to belong to this run.
             _delete_files(folder)
-        raise
+            try:
+                for name in RUN_FILES:
+                    if (staging / name).exists():
+                        (staging / name).rename(folder / name)
+            except BaseException:
+                if (staging / RESULT_FILE).exists():
+                    _delete_files(folder)
+                raise
 
 
 def _delete_files(folder: Path) -> None:
-    """Deletes the files of a run without result.json."""
-    for name in RUN_FILES:
+    """Deletes the files of a run, result.json first."""
+    for name in reversed(RUN_FILES):
         path = folder / name
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -191,7 +273,7 @@ def _save(ranker: Ranker, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...") -> Iterator[Lease]:
+def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...") -> Iterator[None]:
     """Checks before anything is computed that a run can be written to the folder, and holds its lease.
 
     Args:
@@ -204,14 +286,18 @@ def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...
     _check_free(folder, options)
     with contextlib.ExitStack() as held:
         try:
-            lease = held.enter_context(hold(folder))
+            held.enter_context(hold(folder))
         except LeaseHeldError as error:
             raise LeaseHeldError(f"{error} Another folder: {options}") from None
         # Another process may have finished the run before this one acquired the lease.
         _check_free(folder, options)
-        _delete_partial(folder)
-        yield lease
-        lease.is_complete = (folder / RESULT_FILE).exists()
+        staged = _staging_folders(folder)
+        if staged and not (folder / RESULT_FILE).exists():
+            # A process was killed while it wrote the run.
+            _delete_files(folder)
+        for path in staged:
+            shutil.rmtree(path, ignore_errors=True)
+        yield
 
 
 def _check_free(folder: Path, options: str) -> None:
@@ -230,29 +316,6 @@ def _check_free(folder: Path, options: str) -> None:
 
 def _staging_folders(folder: Path) -> list[Path]:
     return [*folder.glob(f"{_STAGING}*")]
-
-
-def _delete_partial(folder: Path) -> None:
-    """Deletes what a process left that was killed while it wrote a run; the caller holds the lease."""
-    staged = _staging_folders(folder)
-    if staged and not (folder / RESULT_FILE).exists():
-        _delete_files(folder)
-    for path in staged:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def tidy(folder: Path) -> None:
-    """Deletes what killed processes left in the folder of a finished run; costs one listing of the folder.
-
-    A process that dies after it has moved the last file leaves its lease and an empty staging folder.
-    """
-    hidden = (path.name for path in folder.iterdir() if path.name.startswith("."))
-    if not any(name.startswith((_STAGING, ".lease-lock")) for name in hidden):
-        return
-    # The run is complete, whether its folder can be tidied or not: it may be on a disk that is only read.
-    with contextlib.suppress(ResultError), hold(folder) as lease:
-        _delete_partial(folder)
-        lease.is_complete = (folder / RESULT_FILE).exists()
 
 
 def _has_failed(folder: Path) -> bool:

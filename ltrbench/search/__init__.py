@@ -2,5 +2,4 @@
 
 base      the contract of a search, the settings that it varies and their ranges, pruning, and the grid
 sampled   random search, TPE and successive halving, drawn by Optuna
-choice    trials from their run folders, the choice of the best, its record
 """

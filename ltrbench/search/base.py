@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import types
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -27,8 +26,7 @@ from ltrbench.errors import ConfigError, did_you_mean, require, require_choice
 from ltrbench.metrics import parse_metric
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import OF_EVERY_RANKER, SHARED
-from ltrbench.runs.reading import TRIAL_COLUMNS
-from ltrbench.runs.record import TRIALS_FILE
+from ltrbench.untrusted import validation_error
 
 # ---- The search space: the settings that a search varies, and their ranges, one space for all backends.
 
@@ -60,33 +58,20 @@ class Range:
             place: the setting, for the message.
 
         Raises:
-            ConfigError: the range has both or neither of the two forms, is empty, has no logarithm, or a
-                value of the wrong type.
+            ConfigError: the range has both or neither of the two forms, is empty, or has no logarithm.
         """
         if self.values is not None:
-            self._check_values(place)
-            return
-        for name, bound in (("low", self.low), ("high", self.high)):
-            if bound is None:
-                raise ConfigError(f"{place}.{name} is not set; set low and high, or a list of values.")
-            if not _is_number(bound) or not math.isfinite(bound):
-                raise ConfigError(f"{place}.{name} is {bound!r}; it must be a number.")
-        low, high = self.bounds
-        if low >= high:
-            raise ConfigError(f"{place} is the range {low} to {high}, which is empty; set low below high.")
-        if self.log and low <= 0:
-            raise ConfigError(f"{place}.low is {low}, which has no logarithm; set it above 0, or log=false.")
-
-    def _check_values(self, place: str) -> None:
-        if self.low is not None or self.high is not None or self.log:
+            is_valid = isinstance(self.values, list) and bool(self.values)
+            is_valid &= (self.low, self.high, self.log) == (None, None, False)
+        else:
+            is_valid = _is_number(self.low) and _is_number(self.high) and self.low < self.high
+            is_valid = is_valid and not (self.log and self.bounds[0] <= 0)
+        if not is_valid:
+            given = ", ".join(f"{name}: {value}" for name, value in vars(self).items() if value)
             raise ConfigError(
-                f"{place} has values and also low, high or log; leave out one of the two forms."
+                f"{place} is {{{given}}}. Set low below high, two finite numbers, above 0 with log: true; or "
+                "only values, a list that is not empty."
             )
-        if not isinstance(self.values, list) or not self.values:
-            raise ConfigError(f"{place}.values is {self.values!r}; give a list of values, or low and high.")
-        for value in self.values:
-            if not isinstance(value, bool | int | float | str | None):
-                raise ConfigError(f"{place}.values has {value!r}; list numbers, words, true, false or null.")
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -170,14 +155,7 @@ class Space:
                     f"{place}: {model} has no setting '{name}' that a search can vary"
                     f"{did_you_mean(name, sorted(known))}"
                 )
-            if name in TRIAL_COLUMNS:
-                raise ConfigError(
-                    f"{place}: '{name}' is a column of {TRIALS_FILE}, so that a search cannot vary a setting "
-                    "of this name. Rename the field of the backend."
-                )
-            _check_types(ranker, name, values, place)
-            if refused := _refusals(ranker, name, values):
-                raise _refusal(place, refused)
+            _takes(ranker, name, values, place, must=True)
         return {**shared, **of_model}
 
 
@@ -187,72 +165,44 @@ def _range(place: str, given: Range | Mapping[str, Any]) -> Range:
     Raises:
         ConfigError: a field does not exist, or a value is not valid.
     """
-    if not isinstance(given, Range):
-        known = [item.name for item in fields(Range)]
-        if not isinstance(given, Mapping):
-            raise ConfigError(f"{place} is {given!r}; set {{low: ..., high: ...}} or {{values: [...]}}.")
-        for name in given:
-            if name not in known:
-                raise ConfigError(f"{place}.{name}: a range has no '{name}'{did_you_mean(str(name), known)}")
-        given = Range(**given)
-    given.check(place)
-    return given
+    try:
+        values = given if isinstance(given, Range) else Range(**given)
+    except TypeError as error:
+        raise ConfigError(
+            f"{place} is {given!r} ({error}); set {{low: ..., high: ...}} or {{values: [...]}}."
+        ) from None
+    values.check(place)
+    return values
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _takes(ranker: Ranker, name: str, values: Range, place: str) -> bool:
-    """Returns whether a backend has a shared parameter; it refuses every value of one without effect.
+def _takes(ranker: Ranker, name: str, values: Range, place: str, must: bool = False) -> bool:
+    """Returns whether a backend takes the ends or values of a range; it refuses all of them for a shared
+    parameter without effect.
 
     Raises:
         ConfigError: a value has the wrong type, or the backend refuses one value and takes another.
     """
-    _check_types(ranker, name, values, place)
-    refused = _refusals(ranker, name, values)
-    if refused and len(refused) < len(_extremes(values)):
-        raise _refusal(place, refused)
-    return not refused
-
-
-def _refusals(ranker: Ranker, name: str, values: Range) -> list[tuple[Value, ConfigError]]:
-    """Returns the ends or values of a range that a ranker refuses, with its errors."""
-    refused: list[tuple[Value, ConfigError]] = []
-    for value in _extremes(values):
+    hint = typing.get_type_hints(type(ranker))[name]
+    tried: list[Any] = list(values.bounds) if values.values is None else values.values
+    refused: list[str] = []
+    for value in tried:
+        if validation_error(value, hint, place):
+            kind = getattr(hint, "__name__", str(hint))
+            raise ConfigError(
+                f"{place} contains {value!r}, but the setting has the type {kind}. Write whole numbers "
+                "without a point, or list values of that type."
+            )
         try:
             replace(ranker, **{name: value})
         except ConfigError as error:
-            refused.append((value, error))
-    return refused
-
-
-def _refusal(place: str, refused: list[tuple[Value, ConfigError]]) -> ConfigError:
-    value, error = refused[0]
-    return ConfigError(f"{place} contains {value}: {error}")
-
-
-def _check_types(ranker: Ranker, name: str, values: Range, place: str) -> None:
-    """Raises ConfigError if a value of a range does not have the type of the ranker's field."""
-    hint = typing.get_type_hints(type(ranker))[name]
-    accepted = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    if not set(accepted) <= {bool, int, float, str, types.NoneType}:
-        return
-    expected = " or ".join("null" if kind is types.NoneType else kind.__name__ for kind in accepted)
-    if values.values is None and not values.is_integer and float not in accepted:
-        low, high = values.bounds
-        raise ConfigError(
-            f"{place} is the range {low} to {high}, but the setting has the type {expected}. "
-            + ("Write both ends as whole numbers." if int in accepted else "List its values instead.")
-        )
-    for value in _extremes(values):
-        is_whole_number = type(value) is int and float in accepted
-        if type(value) not in accepted and not is_whole_number:
-            raise ConfigError(f"{place} contains {value!r}, but the setting has the type {expected}.")
-
-
-def _extremes(values: Range) -> list[Any]:
-    return list(values.bounds) if values.values is None else values.values
+            refused.append(f"{place} contains {value}: {error}")
+    if refused and (must or len(refused) < len(tried)):
+        raise ConfigError(refused[0])
+    return not refused
 
 
 def settings_of(ranker: Ranker, space: Mapping[str, Range]) -> dict[str, Value]:

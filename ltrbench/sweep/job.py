@@ -1,81 +1,126 @@
-"""A job of a sweep: what to run, and in which folder; stored in the sweep's folder as plan/NUMBER.json."""
+"""A job of a sweep: what to run, and in which folder; stored in the sweep's folder as plan/NUMBER.json.
+
+Its key is everything that its figures depend on. Two jobs with equal keys give the same metrics. A finished
+job is therefore not run again, and a finished job whose key has changed is not compared with the others.
+
+    settings   the resolved configuration, without settings that cannot change a figure
+    data       fingerprint of each split
+    code       digests of the code that computes: of ltrbench, and of a user's modules with backends or data
+               sources; plug-ins with metrics are among the versions
+    versions   library -> version
+
+The code of searches and the version of Optuna belong to the keys of jobs whose settings a search chooses. The
+key of a trial has neither: its figures depend on its settings, not on what proposed them.
+"""
 
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
-from typing import Annotated, Any
+from pathlib import Path, PurePosixPath
+from typing import Any
 
-from typing_extensions import TypedDict
+from pydantic import TypeAdapter, ValidationError
 
-from ltrbench.provenance import without_password
-from ltrbench.runs.record import of_job
-from ltrbench.sweep.key import JobKey, digest_of
-from ltrbench.untrusted import Count, Name, types_of, validation_error
+import ltrbench
+from ltrbench.config import Config, find_class
+from ltrbench.data import Splits
+from ltrbench.errors import ResultError
+from ltrbench.experiment.run import Experiment, settings_without_seed
+from ltrbench.metrics.evaluation import plugin_versions
+from ltrbench.provenance import plain, versions, without_password
+from ltrbench.runs.record import SETTINGS_OF_COMMAND, of_job
+from ltrbench.search.base import Search
+from ltrbench.untrusted import Count, Name, read_json
 
 _FORMAT = 1
+_REMEDY = (
+    "Delete the file and the folder of its run, and run the command that started the sweep again with the "
+    "same hydra.sweep.dir"
+)
 
 PLAN_FOLDER, COMPARISON_FOLDER, TRIALS_FOLDER = "plan", "comparison", "trials"
 """Folders in the folder of a sweep; only trials of a search have folders in the last one."""
 
-_MOST_RANGES = 10
+_OF_DATA = ("train", "valid", "test", "root", "obtain", "feature_names", "published", "fetch", "cache")
+"""Settings of a data set that name its files, describe or cache it; the fingerprints cover their content."""
 
-_NOT_FINITE = {".nan": math.nan, ".inf": math.inf, "-.inf": -math.inf}
-"""Numbers that JSON does not have, as YAML spells them."""
+_FOLDER = Path(ltrbench.__file__).parent
 
+_COMPUTING = (
+    *(
+        "compilation.py",
+        "shapes.py",
+        "data",
+        "distributed",
+        "experiment",
+        "measure.py",
+        "models",
+        "metrics",
+        "native",
+        "provenance.py",
+        "rankers",
+    ),
+    # The intervals of importances.
+    "statistics/paired.py",
+)
+"""Files and folders of ltrbench whose code determines the figures of a run."""
 
-class ReplicatesRecord(TypedDict):
-    """`Config.replicates`."""
+_SEARCHING = ("search", "statistics/claims.py", "sweep/searching.py")
+"""Files and folders of ltrbench whose code determines what a search chooses and records."""
 
-    number: int | None
-    kind: str
-    share: float
-    seed: int
-    index: int | None
+_CODE_OF_SEARCH, _PACKAGE_OF_SEARCH = "ltrbench.search", "optuna"
+"""The parts of `JobKey.code` and `JobKey.versions` that only jobs with a search have."""
 
-
-class SettingsRecord(TypedDict):
-    """The fields of `Config`; the objects that they describe are checked when they are built."""
-
-    model: Mapping[str, Any]
-    params: Mapping[str, Any]
-    data: Mapping[str, Any]
-    tracking: Mapping[str, Any]
-    executor: Mapping[str, Any]
-    distributed: Mapping[str, Any] | None
-    search: Mapping[str, Any] | None
-    register: str | None
-    early_stopping: Mapping[str, Any] | None
-    plugins: Sequence[str]
-    metrics: Sequence[str]
-    importance: Mapping[str, Any] | None
-    timing: str
-    progress: str
-    seed: int
-    num_threads: int
-    cv: int | None
-    replicates: ReplicatesRecord | None
-    study: Mapping[str, Any] | None
+_LONGEST = 100
+"""Maximum number of characters of a value in a difference."""
 
 
-class ChoicesRecord(TypedDict):
-    """The config groups that name a run."""
-
-    model: str
-    params: str
-    data: str
-
-
-class KeyRecord(TypedDict):
-    """A `JobKey`."""
+@dataclass(frozen=True)
+class JobKey:
+    """Everything that the figures of a job depend on; the docstring of the module explains the parts."""
 
     settings: Mapping[str, Any]
     data: Mapping[str, str]
     code: Mapping[str, str]
     versions: Mapping[str, str]
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The key as 32 hexadecimal digits."""
+        return digest_of([self.settings, self.data, self.code, self.versions])
+
+    def differences(self, earlier: JobKey) -> list[str]:
+        """Returns one text per difference, such as `versions.lightgbm: 4.6.0 -> 4.7.0`."""
+        return [
+            f"{place}: {before} -> {after}"
+            for name in ("settings", "data", "code", "versions")
+            for place, before, after in _changes(getattr(earlier, name), getattr(self, name), name)
+        ]
+
+
+def _changes(before: Any, after: Any, place: str) -> Iterator[tuple[str, str, str]]:
+    """Yields (place, earlier value, new value) of each difference between two JSON values."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name in sorted({*before, *after}):
+            yield from _changes(before.get(name, "absent"), after.get(name, "absent"), f"{place}.{name}")
+    elif digest_of(before) != digest_of(after):
+        yield place, _short(before), _short(after)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def digest_of(value: Any) -> str:
+    """Returns 32 hexadecimal digits that identify a JSON value."""
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +139,7 @@ class Job:
         started_in: folder in which the command was started; relative paths in `settings` start there.
         chdir: whether the job runs in its folder, as with hydra.job.chdir=true.
         environment: names of the variables that hydra.job.env_set sets.
-        key: the parts of the job's key.
+        key: everything that its figures depend on.
         training: digest of everything that its training depends on, except the seed.
         is_trial: whether the job is a trial of a search.
         same_training: folder of the job whose training is copied, because only a seed without effect differs;
@@ -104,28 +149,23 @@ class Job:
     number: Count
     folder: Name
     overrides: Sequence[str]
-    choices: Annotated[Mapping[str, Any], ChoicesRecord]
-    settings: Annotated[Mapping[str, Any], SettingsRecord]
+    choices: Mapping[str, str | None]
+    settings: Mapping[str, Any]
     swept: Mapping[str, Sequence[str]] = field(default_factory=dict)
     flags: Sequence[str] = ()
     sweep: str
     started_in: str
     chdir: bool = False
     environment: Sequence[str] = ()
-    key: Annotated[Mapping[str, Any], KeyRecord]
+    key: JobKey
     training: str = ""
     is_trial: bool = False
     same_training: str | None = None
 
-    @functools.cached_property
-    def job_key(self) -> JobKey:
-        """The key of the job."""
-        return JobKey(**self.key)
-
-    @functools.cached_property
+    @property
     def digest(self) -> str:
         """The digest of the key, which the run of this job records."""
-        return self.job_key.digest
+        return self.key.digest
 
     @functools.cached_property
     def identity(self) -> str:
@@ -159,7 +199,7 @@ def identity_of(overrides: Iterable[str], is_trial: bool = False) -> str:
 
 
 def in_ranges(numbers: Sequence[int]) -> str:
-    """Returns numbers of jobs, which are in order, as text; at most `_MOST_RANGES` ranges of them.
+    """Returns numbers of jobs, which are in order, as text.
 
     >>> in_ranges([3, 4, 5]), in_ranges([1, 3]), in_ranges([7]), in_ranges([])
     ('jobs 3 to 5', 'jobs 1, 3', 'job 7', 'no job')
@@ -172,62 +212,40 @@ def in_ranges(numbers: Sequence[int]) -> str:
             ranges[-1].append(number)
         else:
             ranges.append([number])
-    shown = ranges[:_MOST_RANGES]
-    texts = [f"{each[0]} to {each[-1]}" if len(each) > 2 else ", ".join(map(str, each)) for each in shown]
-    left = len(numbers) - sum(map(len, shown))
-    more = f" and {left} more" if left else ""
-    return f"job{'s' if len(numbers) > 1 else ''} {', '.join(texts)}{more}"
+    texts = [f"{each[0]} to {each[-1]}" if len(each) > 2 else ", ".join(map(str, each)) for each in ranges]
+    return f"job{'s' if len(numbers) > 1 else ''} {', '.join(texts)}"
 
 
-def as_record(job: Job) -> dict[str, Any]:
-    """Returns the content of plan/NUMBER.json."""
-    return {"format": _FORMAT, **asdict(job), "settings": _encoded(job.settings)}
+def as_text(job: Job) -> str:
+    """Returns the content of plan/NUMBER.json, without passwords."""
+    record = {"format": _FORMAT, **asdict(job)}
+    return without_password(json.dumps(record, indent=1, default=str)) + "\n"
 
 
-def _encoded(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _encoded(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_encoded(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
-    return value
+def read_job(path: Path) -> Job:
+    """Reads plan/NUMBER.json.
 
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _decoded(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_decoded(item) for item in value]
-    return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
-
-
-def from_record(record: Any) -> Job | str:
-    """Returns the job that a plan/NUMBER.json describes, or the reason why it does not describe one."""
-    reason = _mistake(record)
+    Raises:
+        ResultError: The file is damaged, or another version of ltrbench wrote it.
+    """
+    record = read_json(path, _REMEDY, finite=False)
+    version = record.pop("format", None) if isinstance(record, dict) else None
+    try:
+        job: Job = TypeAdapter(Job).validate_python(record)
+        reason = None if version == _FORMAT else f"format is {version!r}; {_FORMAT} was expected"
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ResultError(
+            f"{path}: {'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}. {_REMEDY}."
+        ) from None
+    absent = [item.name for item in fields(Config) if item.name not in job.settings]
+    if absent or str(job.number) != path.stem:
+        reason = f"settings lack {', '.join(absent)}" if absent else f"number is {job.number}"
+    elif mistake := mistake_in_folder(job.folder, job.is_trial):
+        reason = f"folder is {job.folder!r}, which {mistake}"
     if reason is not None:
-        return reason
-    values = {item.name: record[item.name] for item in fields(Job)}
-    return Job(**{**values, "settings": _decoded(values["settings"])})
-
-
-def _mistake(record: Any) -> str | None:
-    if not isinstance(record, dict):
-        return "it is not a JSON object"
-    if record.get("format") != _FORMAT:
-        return f"its format is {record.get('format')!r}, but this version of ltrbench reads format {_FORMAT}"
-    declared = types_of(Job)
-    for name in (item.name for item in fields(Job)):
-        if name not in record:
-            return f"{name} is missing"
-        if reason := validation_error(record[name], declared[name], name):
-            return reason
-    if set(record["key"]) != set(types_of(KeyRecord)):
-        return f"key has the parts {', '.join(sorted(record['key']))}"
-    if not Path(record["started_in"]).is_absolute():
-        return f"started_in is {record['started_in']!r}; an absolute path was expected"
-    reason = mistake_in_folder(record["folder"], record["is_trial"])
-    return None if reason is None else f"folder is {record['folder']!r}, which {reason}"
+        raise ResultError(f"{path}: {reason}. {_REMEDY}.")
+    return job
 
 
 def mistake_in_folder(folder: str, is_trial: bool = False) -> str | None:
@@ -238,13 +256,116 @@ def mistake_in_folder(folder: str, is_trial: bool = False) -> str | None:
     >>> mistake_in_folder("../0")
     'is outside the sweep'
     """
-    parts = folder.split("/")
+    parts = PurePosixPath(folder).parts
     if folder.startswith("/") or ".." in parts:
         return "is outside the sweep"
-    if "" in parts or "." in parts or not folder.isprintable():
+    if not parts or not folder.isprintable():
         return "is not the name of a subfolder"
     if is_trial:
         return None if parts[0] == TRIALS_FOLDER else f"is not in {TRIALS_FOLDER}, like those of other trials"
     if parts[0] in (PLAN_FOLDER, COMPARISON_FOLDER, TRIALS_FOLDER):
         return f"is reserved for the {parts[0]} of the sweep"
     return None
+
+
+# ---- Computes the key of a job.
+
+
+def key_of(
+    experiment: Experiment, settings: Mapping[str, Any], choices: Mapping[str, Any], splits: Splits | str
+) -> JobKey:
+    """Returns the key of a job.
+
+    Args:
+        settings: the resolved configuration.
+        choices: config group -> name of the chosen YAML.
+        splits: the data; the error message if the data cannot be loaded.
+    """
+    code = _code_of(type(experiment.ranker), type(experiment.source))
+    packages = [*experiment.ranker.packages]
+    if settings["search"] is not None:
+        search = find_class(str(settings["search"]["_target_"]), Search, "search")
+        code = {**code, _CODE_OF_SEARCH: _code_of_search(search)}
+        packages.append(_PACKAGE_OF_SEARCH)
+    return JobKey(
+        settings=effective_settings(settings, choices, experiment.is_trial),
+        data=_fingerprints(splits),
+        code=code,
+        versions=versions(packages) | plugin_versions(),
+    )
+
+
+def key_of_trial(key: JobKey, settings: Mapping[str, Any], choices: Mapping[str, Any]) -> JobKey:
+    """Returns the key of a trial of a job.
+
+    Args:
+        key: the key of the job.
+        settings: the settings of the trial.
+        choices: config group -> name of the chosen YAML.
+    """
+    return JobKey(
+        settings=effective_settings(settings, choices, is_trial=True),
+        data=key.data,
+        code={name: digest for name, digest in key.code.items() if name != _CODE_OF_SEARCH},
+        versions={name: number for name, number in key.versions.items() if name != _PACKAGE_OF_SEARCH},
+    )
+
+
+def effective_settings(
+    settings: Mapping[str, Any], choices: Mapping[str, Any], is_trial: bool = False
+) -> dict[str, Any]:
+    """Returns the settings without those that have no effect on a figure, with the names of their YAMLs."""
+    kept = {name: value for name, value in settings.items() if name not in SETTINGS_OF_COMMAND}
+    kept["data"] = {name: value for name, value in settings["data"].items() if name not in _OF_DATA}
+    names = {group: str(choices[group]) for group in ("model", "params", "data") if group in choices}
+    return dict(plain({**kept, "names": names, "trial": is_trial}))
+
+
+def _fingerprints(splits: Splits | str) -> dict[str, str]:
+    if isinstance(splits, str):
+        return {"error": splits}
+    return {name: split.fingerprint for name, split in splits}
+
+
+def training_digest(experiment: Experiment, key: JobKey) -> str:
+    """Returns a digest of everything that a training depends on, except its seed."""
+    return digest_of([settings_without_seed(experiment), key.data, key.code, key.versions])
+
+
+@functools.cache
+def _code_of(*classes: type) -> dict[str, str]:
+    """Returns "ltrbench" or module -> digest of the code that computes the figures of these classes."""
+    return {"ltrbench": _package_digest(_FOLDER, _COMPUTING), **_code_of_users(*classes)}
+
+
+def _code_of_search(search: type[Search]) -> str:
+    """Returns a digest of the code of searches, and of a user's module with the class of a search."""
+    return digest_of([_package_digest(_FOLDER, _SEARCHING), _code_of_users(search)])
+
+
+def _code_of_users(*classes: type) -> dict[str, str]:
+    """Returns module -> digest of the modules outside of ltrbench that define these classes."""
+    modules = {kind.__module__ for built in classes for kind in built.__mro__}
+    files = {name: getattr(sys.modules.get(name), "__file__", None) for name in sorted(modules)}
+    return {
+        name: _digest(Path(file))
+        for name, file in files.items()
+        # The classes of the standard library, such as ABC, are part of the version of Python.
+        if file
+        and _FOLDER not in Path(file).parents
+        and name.partition(".")[0] not in sys.stdlib_module_names
+    }
+
+
+@functools.cache
+def _package_digest(folder: Path, names: tuple[str, ...]) -> str:
+    files = sorted(file for name in names for file in _python_files(folder / name))
+    return digest_of([[file.relative_to(folder).as_posix(), _digest(file)] for file in files])
+
+
+def _python_files(path: Path) -> Iterator[Path]:
+    return path.rglob("*.py") if path.is_dir() else iter([path])
+
+
+def _digest(file: Path) -> str:
+    return hashlib.blake2b(file.read_bytes(), digest_size=16).hexdigest()

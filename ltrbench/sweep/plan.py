@@ -3,21 +3,17 @@
     plan/NUMBER.json   a `Job`
     plan/sweep.json    the id of the sweep, for tracking stores
 
-Several commands may plan jobs in one folder at the same time. A file is created complete and exclusively, and
-a command reads every file that exists before it creates the next number. Two commands with the same job
-therefore use the same number.
+Several commands may plan jobs in one folder. Only one does so at a time, and it first reads what the others
+have planned. Two commands with the same job therefore use the same number.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import itertools
 import json
-import logging
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from statistics import fmean
@@ -29,40 +25,30 @@ from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment.loading import load_once
 from ltrbench.experiment.run import Experiment, seed_matters
 from ltrbench.measure import now
-from ltrbench.provenance import plain
 from ltrbench.runs import FAILED as FAILED  # a state of a job too
 from ltrbench.runs import FINISHED, RESULT_FILE, Holder, Run, hold, holder, read_run
-from ltrbench.runs.lease import create_once, is_abandoned
 from ltrbench.runs.record import INTERRUPTED, writing_to
 from ltrbench.search.base import ACROSS_DATA, PER_FOLD
 from ltrbench.sweep.job import (
     PLAN_FOLDER,
-    TRIALS_FOLDER,
     Job,
-    as_record,
-    from_record,
+    JobKey,
+    as_text,
+    digest_of,
     identity_of,
-    in_ranges,
+    key_of,
     mistake_in_folder,
+    read_job,
+    training_digest,
 )
-from ltrbench.sweep.key import JobKey, digest_of, key_of, training_digest
 from ltrbench.untrusted import read_json
 
-log = logging.getLogger("ltrbench")
-
 _SWEEP_FILE = "sweep.json"
-_REMEDY = (
-    "Delete the file and the folder of its run, and run the command that started the sweep again with the "
-    "same hydra.sweep.dir"
-)
-
 _ID_REMEDY = (
-    "Run the command that started the sweep again with the same hydra.sweep.dir, or delete the file; "
+    "Delete the file, and run the command that started the sweep again with the same hydra.sweep.dir; "
     "tracking stores then show the sweep as a new one"
 )
 _SECONDS_TO_WAIT = 60.0
-_PLANNING = "planning"
-"""Lease on the folder of the plan, held while a command adds its jobs."""
 
 FolderOf = Callable[[Job, int], str]
 """(job, its number) -> folder of its run, relative to the folder of the sweep."""
@@ -85,13 +71,7 @@ class Plan:
     def refuse_damage(self) -> None:
         """Raises ResultError if a file of the plan cannot be used."""
         for reason in self.damaged.values():
-            raise ResultError(f"{reason}. {_REMEDY}.")
-
-    def refuse_gaps(self) -> None:
-        """Raises ResultError if a file of the plan cannot be used, or jobs may be missing."""
-        self.refuse_damage()
-        if incompleteness := self.incompleteness:
-            raise ResultError(f"{incompleteness}.")
+            raise ResultError(reason)
 
     @property
     def folders(self) -> set[Path]:
@@ -102,120 +82,32 @@ class Plan:
         """Returns the planned job with the same key, or else with the same overrides, or None."""
         return self._of_digest.get(job.digest) or self._of_identity.get(job.identity)
 
-    def leader(self, job: Job) -> str | None:
-        """Returns the folder of the first job with the same training; None if `job` itself is the first."""
-        if not job.training:
-            return None
-        leader = self._of_training.get(job.training)
-        return leader.folder if leader is not None and leader.number != job.number else None
+    def trained_before(self, job: Job) -> Job | None:
+        """Returns the job whose training `job` copies; None if it has none, or one with another training."""
+        leader = next((other for other in self.jobs.values() if other.folder == job.same_training), None)
+        return leader if leader is not None and leader.training == job.training else None
+
+    def read(self) -> None:
+        """Reads the files of the plan that have not been read yet."""
+        known = {*self.jobs, *self.damaged}
+        names = [path.stem for path in (self.sweep / PLAN_FOLDER).glob("*.json")]
+        for number in sorted({int(name) for name in names if name.isdecimal()} - known):
+            try:
+                self.add(read_job(self._path(number)))
+            except ResultError as error:
+                self.damaged[number] = str(error)
+
+    def write(self, job: Job) -> None:
+        """Writes the file of a job in one step."""
+        _write(self._path(job.number), as_text(job))
+
+    def add(self, job: Job) -> None:
+        """Adds a job, or replaces the one with its number."""
+        self.jobs[job.number] = self._of_digest[job.digest] = self._of_identity[job.identity] = job
 
     def __post_init__(self) -> None:
         self._of_digest: dict[str, Job] = {}
         self._of_identity: dict[str, Job] = {}
-        self._of_training: dict[str, Job] = {}
-        self._of_folder: dict[str, Job] = {}
-        for job in self.jobs.values():
-            self._index(job)
-
-    def _index(self, job: Job) -> None:
-        self.jobs[job.number] = job
-        self._of_digest[job.digest] = self._of_identity[job.identity] = self._of_folder[job.folder] = job
-        if job.training and job.same_training is None:
-            self._of_training.setdefault(job.training, job)
-
-    def add(self, job: Job, folder_of: FolderOf) -> Job:
-        """Adds a new job under the first free number, and returns it with its number and folder.
-
-        Another command may add the same job at the same time; then its entry is returned.
-        """
-        while (known := self.find(job)) is None:
-            number = next(self._free_numbers())
-            planned = replace(job, number=number, folder=folder_of(job, number))
-            planned = replace(planned, same_training=self.leader(planned))
-            with writing_to(self.sweep):
-                is_new = create_once(self._path(number), _text(planned))
-            if is_new:
-                self._index(planned)
-                return planned
-            self._read(number)
-        return known
-
-    def check_folders(self, jobs: Sequence[Job], folder_of: FolderOf) -> None:
-        """Checks the folders that new jobs get if no other command plans jobs at the same time.
-
-        Raises:
-            ConfigError: A folder is not below the folder of the sweep, or is also that of another job.
-        """
-        folders = [folder_of(job, number) for job, number in zip(jobs, self._free_numbers(), strict=False)]
-        taken = {job.folder for job in self.jobs.values()}
-        above = {parent for folder in taken for parent in _parents(folder)}
-        for job, folder in zip(jobs, folders, strict=True):
-            reason = mistake_in_folder(folder, job.is_trial)
-            if reason is None and (folder in above or not taken.isdisjoint([folder, *_parents(folder)])):
-                reason = "is also the folder of another job, or one of the two is inside the other"
-            if reason is not None:
-                raise ConfigError(
-                    f"hydra.sweep.subdir gives the folder '{folder}', which {reason}. Each job needs its own "
-                    "folder: leave out hydra.sweep.subdir, or add ${hydra.job.num} to it."
-                )
-            taken.add(folder)
-            above.update(_parents(folder))
-
-    def change(self, job: Job) -> Job:
-        """Replaces the entry of an unfinished job whose key has changed, or an entry that is damaged."""
-        earlier = self.jobs.get(job.number)
-        self._of_training = {name: first for name, first in self._of_training.items() if first is not earlier}
-        job = replace(job, same_training=self.leader(job))
-        _replace(self._path(job.number), _text(job))
-        self._index(job)
-        return job
-
-    @contextlib.contextmanager
-    def growing(self) -> Iterator[None]:
-        """Context in which a command adds its jobs; `incompleteness` reports one that was killed in it."""
-        with hold(self.sweep / PLAN_FOLDER, _PLANNING, wait=_SECONDS_TO_WAIT) as lease:
-            yield
-            lease.is_complete = True
-
-    @property
-    def incompleteness(self) -> str | None:
-        """The message about a command that ended before all of its jobs were planned; None without one."""
-        if not is_abandoned(self.sweep / PLAN_FOLDER, _PLANNING):
-            return None
-        return (
-            f"{self.sweep / PLAN_FOLDER} may lack jobs, because a command ended while it planned them. Run "
-            "the command that started the sweep again with the same hydra.sweep.dir; it plans the others"
-        )
-
-    def trained_before(self, job: Job) -> Job | None:
-        """Returns the job whose training `job` copies; None if it has none, or one with another training."""
-        leader = self._of_folder.get(job.same_training or "")
-        return leader if leader is not None and leader.training == job.training else None
-
-    def _free_numbers(self) -> Iterator[int]:
-        """Yields the numbers after those of the planned jobs, without the names of existing folders."""
-        after = max([*self.jobs, *self.damaged], default=-1) + 1
-        return (number for number in itertools.count(after) if number not in self._folders)
-
-    @functools.cached_property
-    def _folders(self) -> set[int]:
-        """The numbers that are names of folders of runs when the first job is planned.
-
-        Without jobs that another command has planned since this plan was read: `add` reads them, and would
-        plan them a second time if it passed over their numbers.
-        """
-        paths = [*self.sweep.iterdir(), *self.sweep.glob(f"{TRIALS_FOLDER}/*")]
-        numbers = {int(path.name) for path in paths if path.name.isdecimal()}
-        return {number for number in numbers if not self._path(number).exists()}
-
-    def _read(self, number: int) -> None:
-        job = _job_in(self._path(number))
-        if isinstance(job, Job) and job.number == number:
-            self._index(job)
-        else:
-            self.damaged[number] = (
-                job if isinstance(job, str) else f"{self._path(number)}: its number is {job.number}"
-            )
 
     def _path(self, number: int) -> Path:
         return self.sweep / PLAN_FOLDER / f"{number}.json"
@@ -223,35 +115,23 @@ class Plan:
 
 def read_plan(sweep: Path) -> Plan:
     """Reads the plan of a sweep; a folder without a plan has no jobs."""
-    folder = sweep / PLAN_FOLDER
     plan = Plan(sweep)
-    names = [path.stem for path in folder.glob("*.json")] if folder.is_dir() else []
-    for number in sorted(int(name) for name in names if name.isdecimal()):
-        plan._read(number)
+    plan.read()
     return plan
 
 
 def prepare_sweep(sweep: Path) -> str:
     """Creates the folder of the plan, if it does not exist, and returns the id of the sweep.
 
-    A damaged plan/sweep.json is replaced, with a warning.
-
     Raises:
         ResultError: The folder cannot be written.
     """
-    path = sweep / PLAN_FOLDER / _SWEEP_FILE
-    text = json.dumps({"id": secrets.token_hex(16)}).encode() + b"\n"
-    with writing_to(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        delete_abandoned(path.parent, "*.json-*")
-        if not path.exists():
-            create_once(path, text)
-        try:
-            return sweep_id(sweep)
-        except ResultError as error:
-            log.warning("%s This command has replaced it.", error)
-            _replace(path, text)
-            return sweep_id(sweep)
+    folder = sweep / PLAN_FOLDER
+    with hold(folder, wait=_SECONDS_TO_WAIT):
+        delete_abandoned(folder, "*.json-*")
+        if not (folder / _SWEEP_FILE).exists():
+            _write(folder / _SWEEP_FILE, json.dumps({"id": secrets.token_hex(16)}) + "\n")
+    return sweep_id(sweep)
 
 
 def sweep_id(sweep: Path) -> str:
@@ -270,24 +150,7 @@ def sweep_id(sweep: Path) -> str:
     return identity
 
 
-def _parents(folder: str) -> list[str]:
-    return list(map(str, PurePosixPath(folder).parents))
-
-
-def _job_in(path: Path) -> Job | str:
-    """Returns the job in a file of the plan, or the reason why the file cannot be used."""
-    try:
-        job = from_record(read_json(path, _REMEDY, finite=False))
-    except ResultError as error:
-        return str(error).removesuffix(f". {_REMEDY}.")
-    return f"{path}: {job}" if isinstance(job, str) else job
-
-
-def _text(job: Job) -> bytes:
-    return json.dumps(plain(as_record(job)), indent=1).encode() + b"\n"
-
-
-def _replace(path: Path, content: bytes) -> None:
+def _write(path: Path, text: str) -> None:
     """Writes a file in one step, whether it exists or not.
 
     Raises:
@@ -295,12 +158,8 @@ def _replace(path: Path, content: bytes) -> None:
     """
     draft = path.with_name(f"{path.name}-{secrets.token_hex(8)}")
     with writing_to(path.parent):
-        try:
-            draft.write_bytes(content)
-            draft.replace(path)
-        finally:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
 
 
 # ---- The state of each job of a sweep, as the folders on disk show it.
@@ -456,7 +315,7 @@ def draft(
         started_in=started_in,
         chdir=chdir,
         environment=list(environment),
-        key=asdict(key),
+        key=key,
         training="" if isinstance(splits, str) or is_searched else _training(experiment, key, splits),
         is_trial=experiment.is_trial,
     )
@@ -489,14 +348,14 @@ def with_shared_choices(drafts: Sequence[Job]) -> list[Job]:
 def _chosen_with(item: Job, group: Sequence[Job]) -> Job:
     data: dict[str, list[str]] = {}
     for other in group:
-        data.setdefault(place_of(other), []).append(digest_of(other.key["data"]))
-    settings = {**item.key["settings"], CHOSEN_WITH: {place: sorted(data[place]) for place in sorted(data)}}
-    return replace(item, key={**item.key, "settings": settings})
+        data.setdefault(place_of(other), []).append(digest_of(other.key.data))
+    settings = {**item.key.settings, CHOSEN_WITH: {place: sorted(data[place]) for place in sorted(data)}}
+    return replace(item, key=replace(item.key, settings=settings))
 
 
 def search_group(job: Job) -> str:
     """Returns a digest that is equal for jobs with one search."""
-    settings, choose = dict(job.key["settings"]), job.settings["search"]["choose"]
+    settings, choose = dict(job.key.settings), job.settings["search"]["choose"]
     if choose == PER_FOLD:
         return job.digest
     settings["data"] = {name: value for name, value in settings["data"].items() if name != "fold"}
@@ -526,21 +385,68 @@ def plan_jobs(
             overrides, or two jobs have the same folder. Nothing is planned then.
     """
     finished = {run.path: run for run in others if run.result.status == FINISHED}
-    plan.refuse_damage()
-    refuse_changed(plan, drafts)
-    _refuse_unplanned(drafts, finished.values())
-    new = {item.digest: item for item in drafts if plan.find(item) is None}
-    plan.check_folders(list(new.values()), folder_of)
     jobs: dict[int, Job] = {}
-    # A command that adds no job cannot leave a part of them out.
-    with plan.growing() if new else contextlib.nullcontext():
+    changed: list[Job] = []
+    with hold(plan.sweep / PLAN_FOLDER, wait=_SECONDS_TO_WAIT):
+        plan.read()
+        plan.refuse_damage()
+        refuse_changed(plan, drafts)
+        _refuse_unplanned(drafts, finished.values())
+        numbers = itertools.count(max(plan.jobs, default=-1) + 1)
+        folders = {job.folder for job in plan.jobs.values()}
+        above = {parent for folder in folders for parent in _parents(folder)}
         for item in drafts:
-            planned = plan.add(item, folder_of)
-            if planned.digest != item.digest:
-                planned = plan.change(replace(item, number=planned.number, folder=planned.folder))
+            planned = plan.find(item)
+            if planned is None:
+                number = next(numbers)
+                planned = replace(item, number=number, folder=folder_of(item, number))
+                _check_folder(planned, folders, above)
+            elif planned.digest != item.digest:
+                planned = replace(item, number=planned.number, folder=planned.folder)
+            if plan.jobs.get(planned.number) != planned:
+                planned = replace(planned, same_training=_leader(plan, planned))
+                plan.add(planned)
+                changed.append(planned)
             # The plan on disk has no passwords, and perhaps another path of the same data.
             jobs[planned.number] = replace(planned, settings=item.settings)
+        for job in changed:
+            plan.write(job)
     return [jobs[number] for number in sorted(jobs)]
+
+
+def _check_folder(job: Job, folders: set[str], above: set[str]) -> None:
+    """Adds the folder of a new job to those of the others, and its parents to theirs.
+
+    Raises:
+        ConfigError: It is not below the folder of the sweep, or is also that of another job.
+    """
+    parents = _parents(job.folder)
+    reason = mistake_in_folder(job.folder, job.is_trial)
+    if reason is None and (job.folder in above or not folders.isdisjoint([job.folder, *parents])):
+        reason = "is also the folder of another job, or one of the two is inside the other"
+    if reason is not None:
+        raise ConfigError(
+            f"hydra.sweep.subdir gives the folder '{job.folder}', which {reason}. Each job needs its own "
+            "folder: leave out hydra.sweep.subdir, or add ${hydra.job.num} to it."
+        )
+    folders.add(job.folder)
+    above.update(parents)
+
+
+def _parents(folder: str) -> list[str]:
+    return list(map(str, PurePosixPath(folder).parents))
+
+
+def _leader(plan: Plan, job: Job) -> str | None:
+    """Returns the folder of the first other job with the same training, which it trains itself."""
+    if not job.training:
+        return None
+    leaders = (
+        other.folder
+        for other in plan.jobs.values()
+        if (other.training, other.same_training) == (job.training, None) and other.number != job.number
+    )
+    return next(leaders, None)
 
 
 def refuse_changed(plan: Plan, drafts: Sequence[Job]) -> None:
@@ -549,39 +455,28 @@ def refuse_changed(plan: Plan, drafts: Sequence[Job]) -> None:
         ResultError: A job has finished or is running, and its key has changed since. Of a job that is not
             among `drafts`, only code and versions are compared.
     """
-    now = {planned.number: item.job_key for item in drafts if (planned := plan.find(item))}
-    present = _present_of([item.job_key for item in drafts])
-    changed: list[tuple[Job, list[str]]] = []
+    present = {planned.number: item for item in drafts if (planned := plan.find(item))}
+    code = {name: digest for item in drafts for name, digest in item.key.code.items()}
+    versions = {name: version for item in drafts for name, version in item.key.versions.items()}
+    changed: list[str] = []
     for job in plan.jobs.values():
-        if job.number in now:
-            differences = now[job.number].differences(job.job_key)
+        if job.number in present:
+            key = present[job.number].key
         else:
-            differences = present.differences_in_common(job.job_key)
-        if differences and state_of(plan.sweep, job).name in (DONE, RUNNING):
-            changed.append((job, differences))
+            key = replace(
+                job.key,
+                code={name: code.get(name, digest) for name, digest in job.key.code.items()},
+                versions={name: versions.get(name, version) for name, version in job.key.versions.items()},
+            )
+        if key.digest != job.digest and state_of(plan.sweep, job).name in (DONE, RUNNING):
+            differences = "; ".join(key.differences(job.key)[:_SHOWN])
+            changed.append(f"job {job.number} in {plan.sweep / job.folder}: {differences}")
     if changed:
-        raise ResultError(_message_of_changes(plan.sweep, changed))
-
-
-def _present_of(keys: Sequence[JobKey]) -> JobKey:
-    """Returns a key with the code and the versions of all keys, whose backends may differ."""
-    code = {name: digest for key in keys for name, digest in key.code.items()}
-    installed = {name: version for key in keys for name, version in key.versions.items()}
-    return JobKey(settings={}, data={}, code=code, versions=installed)
-
-
-def _message_of_changes(sweep: Path, changed: Sequence[tuple[Job, Sequence[str]]]) -> str:
-    shown = [
-        f"job {job.number} in {sweep / job.folder}: {'; '.join(texts[:_SHOWN])}"
-        + (f"; and {len(texts) - _SHOWN} more differences" if len(texts) > _SHOWN else "")
-        for job, texts in changed[:_SHOWN]
-    ]
-    numbers = in_ranges([job.number for job, _ in changed])
-    return (
-        f"{sweep}: finished jobs have changed since they ran, so new runs must not be compared with theirs: "
-        f"{numbers}. {'. '.join(shown)}. Undo the change, choose another folder with "
-        "hydra.sweep.dir=..., or delete the folders of these jobs to run them again."
-    )
+        raise ResultError(
+            f"{plan.sweep}: {len(changed)} finished jobs have changed since they ran, so new runs must not "
+            f"be compared with theirs: {'. '.join(changed[:_SHOWN])}. Undo the change, choose another folder "
+            "with hydra.sweep.dir=..., or delete the folders of these jobs to run them again."
+        )
 
 
 def _refuse_unplanned(drafts: Sequence[Job], others: Iterable[Run]) -> None:

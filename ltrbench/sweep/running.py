@@ -30,8 +30,17 @@ from ltrbench.errors import LtrbenchError, ResultError, debugging, in_words
 from ltrbench.experiment.loading import OnProgress
 from ltrbench.experiment.run import Experiment, outcome_in_words, record_failure, run
 from ltrbench.rankers.base import resolve_threads
-from ltrbench.runs import FINISHED, RESULT_FILE, Run, RunResult, TrialRow, hold, read_run, rewrite_result
-from ltrbench.runs.lease import LeaseHeldError
+from ltrbench.runs import (
+    FINISHED,
+    RESULT_FILE,
+    LeaseHeldError,
+    Run,
+    RunResult,
+    TrialRow,
+    hold,
+    read_run,
+    rewrite_result,
+)
 from ltrbench.sweep.executors.base import Executor, WorkerLostError
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.plan import DONE, FAILED, RUNNING, JobState, state_of, states_of
@@ -259,93 +268,48 @@ class Events:
     waiting: Callable[[Sequence[JobState]], None]
 
 
-@dataclass
-class _Loop:
-    """The jobs of a command.
-
-    Attributes:
-        unfinished: folders of the jobs that have not ended.
-        run_elsewhere: folders of the jobs that another command was seen to run.
-    """
-
-    executor: Executor
-    events: Events
-    waiting: deque[JobTask]
-    running: dict[Future[Any], JobTask] = field(default_factory=dict)
-    elsewhere: list[JobState] = field(default_factory=list)
-    has_said_so: bool = False
-
-    def __post_init__(self) -> None:
-        self.unfinished = {task.job.folder for task in self.waiting}
-        self.run_elsewhere: set[str] = set()
-
-    def submit_ready(self) -> None:
-        """Submits jobs until every worker is busy."""
-        self.elsewhere, postponed = [], deque[JobTask]()
-        while self.waiting and len(self.running) < self.executor.num_workers:
-            task = self.waiting.popleft()
-            # The job whose training is copied has not ended yet.
-            if task.trained is not None and task.trained[0] in self.unfinished:
-                postponed.append(task)
-                continue
-            state = state_of(task.sweep, task.job)
-            if state.name == RUNNING:
-                self.elsewhere.append(state)
-                self.run_elsewhere.add(task.job.folder)
-                postponed.append(task)
-            elif state.name == DONE:
-                self.unfinished.discard(task.job.folder)
-            elif state.name == FAILED and task.job.folder in self.run_elsewhere:
-                self._end_elsewhere(task, state)
-            else:
-                self._submit(task)
-        self.waiting.extendleft(reversed(postponed))
-
-    def _end_elsewhere(self, task: JobTask, state: JobState) -> None:
-        """Reports a job that failed in another command during this one; it would fail here too."""
-        self.unfinished.discard(task.job.folder)
-        self.events.ended(task, Outcome(state=FAILED, error=f"failed in another command: {state.reason}"))
-
-    def _submit(self, task: JobTask) -> None:
-        self.events.started(task)
-        future = self.executor.submit(task)
-        self.running[future] = task
-        if future.done():
-            self.collect(0)
-
-    def collect(self, timeout: float | None) -> None:
-        """Waits for the first running job to end, and reports all that have ended."""
-        done, _ = wait(self.running, timeout=timeout, return_when=FIRST_COMPLETED)
-        for future in done:
-            task = self.running.pop(future)
-            outcome = _outcome_of(future, task)
-            if outcome.state == RUNNING:
-                # Another process was faster. Without a pause, a lease that cannot be read would be tried
-                # again and again.
-                self.waiting.append(task)
-                time.sleep(POLL_SECONDS)
-            else:
-                self.unfinished.discard(task.job.folder)
-                self.events.ended(task, outcome)
-
-    def wait_for_others(self) -> None:
-        """Waits for jobs that other processes run."""
-        if self.elsewhere and not self.has_said_so:
-            self.has_said_so = True
-            self.events.waiting(self.elsewhere)
-        time.sleep(POLL_SECONDS)
-
-
 def run_tasks(tasks: Sequence[JobTask], executor: Executor, events: Events) -> None:
     """Runs jobs with an opened executor, and returns when each of them has ended, here or elsewhere."""
-    loop = _Loop(executor, events, deque(tasks))
-    while loop.waiting or loop.running:
-        loop.submit_ready()
-        if loop.running:
-            # A worker that is free may take a job that another command gives up.
-            loop.collect(POLL_SECONDS if loop.waiting else None)
-        elif loop.waiting:
-            loop.wait_for_others()
+    waiting, running = deque(tasks), dict[Future[Any], JobTask]()
+    unfinished = {task.job.folder for task in tasks}
+    has_said_so = False
+    while waiting or running:
+        elsewhere: list[JobState] = []
+        postponed: list[JobTask] = []
+        while waiting and len(running) < executor.num_workers:
+            task = waiting.popleft()
+            state = state_of(task.sweep, task.job)
+            # The job whose training is copied has not ended yet.
+            if task.trained is not None and task.trained[0] in unfinished:
+                postponed.append(task)
+            elif state.name == RUNNING:
+                elsewhere.append(state)
+                postponed.append(task)
+            elif state.name == DONE:
+                unfinished.discard(task.job.folder)
+            else:
+                events.started(task)
+                future = executor.submit(task)
+                running[future] = task
+                if future.done():
+                    break
+        waiting.extendleft(reversed(postponed))
+        # A worker that is free may take a job that another command gives up.
+        done, _ = wait(running, timeout=POLL_SECONDS if waiting else None, return_when=FIRST_COMPLETED)
+        for future in done:
+            task = running.pop(future)
+            outcome = _outcome_of(future, task)
+            if outcome.state == RUNNING:
+                # Another process was faster.
+                waiting.append(task)
+            else:
+                unfinished.discard(task.job.folder)
+                events.ended(task, outcome)
+        if elsewhere and not running:
+            if not has_said_so:
+                events.waiting(elsewhere)
+            has_said_so = True
+            time.sleep(POLL_SECONDS)
 
 
 def _outcome_of(future: Future[Any], task: JobTask) -> Outcome:
@@ -402,19 +366,17 @@ def take_times(sweep: Path, job: Job, others: Sequence[Job]) -> list[Run]:
         ResultError: The scores differ from those of the first time, or another process uses the folder.
     """
     folder = sweep / job.folder
-    with hold(folder) as lease:
+    with hold(folder):
         earlier = read_run(folder)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as scratch:
             experiment = with_choice(experiment_of(job), earlier.result.search)
             timed = run(experiment, Path(scratch, "run"))
             _check_equal(earlier, timed)
             replaced = [_with_times(earlier, timed.result)]
-        lease.is_complete = True
     for state in states_of(sweep, [other for other in others if other.same_training == job.folder]):
         if state.name == DONE and state.run is not None and state.run.result.reused == job.folder:
-            with hold(state.run.path) as lease:
+            with hold(state.run.path):
                 replaced.append(_with_times(state.run, timed.result))
-                lease.is_complete = True
     return replaced
 
 

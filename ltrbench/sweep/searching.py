@@ -7,27 +7,39 @@ for the same trials. A repeated or resumed command therefore continues where the
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from math import nan
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ltrbench.config import build
+from ltrbench.data import Splits
+from ltrbench.data.dataset import num_shared
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment.loading import load_once
+from ltrbench.metrics import evaluate
 from ltrbench.rankers import BoostingRanker
-from ltrbench.runs import Run
-from ltrbench.runs.record import writing_to
-from ltrbench.search.base import PER_FOLD, Proposal, Search, SearchedModel, Trial, settings_of
-from ltrbench.search.choice import as_text, chosen, leak, record, rows, trial_of
+from ltrbench.runs import FINISHED, Run
+from ltrbench.runs.reading import COMPLETE, PARTIAL, PRUNED, UNSUCCESSFUL, TrialRow
+from ltrbench.runs.record import SearchRecord, writing_to
+from ltrbench.search.base import PER_FOLD, Proposal, Search, SearchedModel, Trial, Value, settings_of
 from ltrbench.search.sampled import setting_importances, write_journal
-from ltrbench.sweep.job import Job
-from ltrbench.sweep.key import key_of_trial
+from ltrbench.statistics import Interval, PairedSample, winner_intervals
+from ltrbench.sweep.job import Job, key_of_trial
 from ltrbench.sweep.plan import DONE, RUNNING, place_of, search_group, state_of, states_of
 from ltrbench.sweep.running import ChosenSettings, experiment_of
 
 _NOT_OF_A_TRIAL = ("search", "seed", "metrics", "importance", "timing")
 """Settings of a job that its trials do not take over."""
+
+_RECORDED_APART = ("space", "seed", "metric", "choose")
+"""Settings of a search that are no part of `SearchRecord.budget`."""
 
 JOURNAL_FILE = "optuna_journal.log"
 """File in the folder of the sweep with all trials, for Optuna's dashboard; ltrbench never reads it."""
@@ -89,10 +101,10 @@ class JobSearch:
             f"{place_of(job)} (job {job.number})": load_once(experiment_of(job).source)[0]
             for job in self.jobs
         }
-        if leaked := leak(splits):
+        if leaked := leaks(splits):
             raise ConfigError(
                 f"search.choose is {self.search.choose}, so that the validation sets of {', '.join(splits)} "
-                f"choose one setting together. {leaked} Set search.choose={PER_FOLD}."
+                f"choose one setting together, but {'; '.join(leaked)}. Set search.choose={PER_FOLD}."
             )
 
     @property
@@ -153,7 +165,8 @@ class JobSearch:
         """
         if self.earlier is not None:
             return self.earlier
-        best = chosen(self.trials, self._first_reason())
+        states = (state_of(self.sweep, job) for _, jobs in self.proposed for job in jobs)
+        best = chosen(self.trials, next((state.reason for state in states if state.reason), ""))
         name = str(self.jobs[0].choices.get("search"))
         importance = setting_importances(self.model.space, self.trials)
         runs = {proposal.number: self._runs(jobs) for proposal, jobs in self.proposed}
@@ -161,11 +174,6 @@ class JobSearch:
             record=record(name, self.search, self.model, self.trials, best, importance),
             trials=rows(self.trials, best, runs, self.search.metric, self.search.seed),
         )
-
-    def _first_reason(self) -> str:
-        """Returns why the first failed trial failed; empty if none did."""
-        states = (state_of(self.sweep, job) for _, jobs in self.proposed for job in jobs)
-        return next((state.reason for state in states if state.reason), "")
 
 
 @dataclass
@@ -267,7 +275,7 @@ def trial_job(job: Job, proposal: Proposal, search: Search) -> Job:
         overrides=[*kept, f"metrics=[{search.metric}]", *changed],
         choices={**job.choices, "search": "none"},
         settings=settings,
-        key=asdict(key_of_trial(job.job_key, settings, job.choices)),
+        key=key_of_trial(job.key, settings, job.choices),
         training="",
         is_trial=True,
         same_training=None,
@@ -288,3 +296,200 @@ def _key(override: str) -> str:
     ('search', 'search', 'search')
     """
     return override.lstrip("+~").partition("=")[0].replace("/", ".").partition(".")[0]
+
+
+# ---- The choice after a search: trials from their run folders, the best one, and the record.
+
+
+def trial_of(proposal: Proposal, runs: Sequence[Run], metric: str) -> Trial:
+    """Returns a trial that has ended.
+
+    Args:
+        runs: one run per fold, at least one; the trial failed if one of them did.
+        metric: metric on validation.
+    """
+    values = [run.result.metrics.get(f"valid/{metric}") for run in runs]
+    known = [value for value in values if value is not None]
+    finished = all(run.result.status == FINISHED for run in runs)
+    curves = [_best_so_far(run, metric) for run in runs]
+    return Trial(
+        proposal=proposal,
+        value=fmean(known) if finished and len(known) == len(runs) else None,
+        iterations=sum(len(run.learning_curve().iterations) for run in runs),
+        seconds=sum(run.result.seconds.get("fit", 0.0) for run in runs),
+        curve=_mean_curve(curves, proposal.minimum),
+        is_pruned=any(_is_pruned(curve, proposal.minimum) for curve in curves),
+    )
+
+
+def _best_so_far(run: Run, metric: str) -> dict[int, float]:
+    """Returns number of trees -> highest value on validation so far; empty if there is no such curve."""
+    curve = run.learning_curve()
+    values = np.array(curve.values.get(f"valid/{metric}", []))
+    return dict(zip(curve.iterations, np.fmax.accumulate(values).tolist(), strict=False))
+
+
+def _mean_curve(curves: Sequence[Mapping[int, float]], minimum: Mapping[int, float]) -> dict[int, float]:
+    """Returns the mean over folds; it ends with the first pruned fold, and is empty if a fold has no curve.
+
+    A fold that early stopping ended keeps its last value.
+    """
+    if not all(curves):
+        return {}
+    longest = max(curves, key=len)
+    end = min((max(curve) for curve in curves if _is_pruned(curve, minimum)), default=max(longest))
+    return {
+        number: fmean(curve.get(number, curve[max(curve)]) for curve in curves)
+        for number in longest
+        if number <= end
+    }
+
+
+def _is_pruned(curve: Mapping[int, float], minimum: Mapping[int, float]) -> bool:
+    last = max(curve, default=0)
+    return last in minimum and curve[last] < minimum[last]
+
+
+def chosen(trials: Sequence[Trial], reason: str = "") -> Trial:
+    """Returns the complete trial with the highest value, the one with the lowest number in case of ties.
+
+    Args:
+        reason: why the first trial failed, for the error; empty if unknown.
+
+    Raises:
+        ResultError: no trial is complete.
+    """
+    complete = [trial for trial in trials if trial.is_complete]
+    if not complete:
+        num_failed = sum(trial.value is None for trial in trials)
+        raise ResultError(
+            f"the search has no trial to choose: {num_failed} of {len(trials)} trials failed, and no other "
+            "was trained on all folds with all trees."
+            + (f" The first failure: {reason.rstrip('.')}." if reason else "")
+            + " Repeat the command after the repair; finished trials are kept."
+        )
+    return max(complete, key=lambda trial: (trial.value, -trial.proposal.number))
+
+
+def rows(
+    trials: Sequence[Trial], winner: Trial, runs: Mapping[int, Sequence[Run]], metric: str, seed: int = 0
+) -> list[TrialRow]:
+    """Returns the rows of trials.csv.
+
+    Args:
+        winner: the trial of `chosen`.
+        runs: number of each complete trial -> its runs, one per fold in the same order.
+        metric: metric on validation.
+        seed: random seed of the bootstrap of the intervals.
+
+    Raises:
+        ResultError: a run has no scores of validation.
+    """
+    complete = [trial.proposal.number for trial in trials if trial.is_complete]
+    sample = _on_validation([runs[number] for number in complete], metric)
+    of_complete = winner_intervals(sample, complete.index(winner.proposal.number), seed=seed)
+    intervals = dict(zip(complete, of_complete, strict=True))
+    return [_row(trial, intervals.get(trial.proposal.number)) for trial in trials]
+
+
+def _on_validation(runs_of_trials: Sequence[Sequence[Run]], metric: str) -> PairedSample:
+    """Returns values (T, Q) of complete trials under the default convention; the folds are strata."""
+    judgments = [run.scored("valid").judgments for run in runs_of_trials[0]]
+    values: list[NDArray[np.float64]] = []
+    weights: list[NDArray[np.float64]] = []
+    for fold, judged in enumerate(judgments):
+        evaluations = [
+            evaluate(judged, runs[fold].scored("valid", judged).scores, [metric]) for runs in runs_of_trials
+        ]
+        weighting = evaluations[0].weightings[metric]
+        of_fold = np.stack([weighting.rescaled(item.per_query[metric]) for item in evaluations])
+        counted = ~np.isnan(of_fold).any(axis=0)
+        values.append(of_fold[:, counted])
+        weights.append(weighting.weights[counted])
+    strata = np.repeat(np.arange(len(weights)), [len(of_fold) for of_fold in weights])
+    return PairedSample.of(np.concatenate(values, axis=1), np.concatenate(weights), strata)
+
+
+def _row(trial: Trial, interval: Interval | None) -> TrialRow:
+    state = PRUNED if trial.is_pruned else PARTIAL
+    if trial.is_complete:
+        state = COMPLETE
+    elif trial.value is None:
+        state = UNSUCCESSFUL
+    return TrialRow(
+        trial=trial.proposal.number,
+        state=state,
+        value=nan if trial.value is None else trial.value,
+        iterations=trial.iterations,
+        seconds=trial.seconds,
+        low=nan if interval is None else interval.low,
+        high=nan if interval is None else interval.high,
+        settings={name: as_text(value) for name, value in trial.proposal.settings.items()},
+    )
+
+
+def as_text(value: Value) -> str:
+    """Returns a value as on the command line.
+
+    >>> as_text(None), as_text(True), as_text(0.1)
+    ('null', 'true', '0.1')
+    """
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def record(
+    name: str,
+    search: Search,
+    model: SearchedModel,
+    trials: Sequence[Trial],
+    winner: Trial,
+    importance: Mapping[str, float],
+) -> SearchRecord:
+    """Returns the record of a search.
+
+    Args:
+        name: name of its YAML in conf/search.
+        model: the model that was searched.
+        trials: all trials.
+        winner: the trial of `chosen`.
+        importance: setting -> share of the variance that it explains; empty if unknown.
+    """
+    return SearchRecord(
+        name=name,
+        seed=search.seed,
+        metric=search.metric,
+        choose=search.choose,
+        budget={
+            item.name: getattr(search, item.name)
+            for item in fields(search)
+            if item.name not in _RECORDED_APART
+        },
+        space={setting: str(values) for setting, values in model.space.items()},
+        trials=len(trials),
+        failed=sum(trial.value is None for trial in trials),
+        iterations=sum(trial.iterations for trial in trials),
+        seconds=sum(trial.seconds for trial in trials),
+        chosen=winner.proposal.number,
+        settings=dict(winner.proposal.settings),
+        default=dict(model.default),
+        importance=dict(importance),
+    )
+
+
+def leaks(data: Mapping[str, Splits]) -> list[str]:
+    """Returns which validation queries are test queries of other folds, one text for each pair of folds.
+
+    A setting that is chosen by the validation of all folds has then seen test data. Queries are compared by
+    content.
+
+    Args:
+        data: name of each fold -> its splits.
+    """
+    return [
+        f"the validation set of {name} contains {common} test queries of {other}"
+        for (name, splits), (other, of_other) in itertools.permutations(data.items(), 2)
+        if splits.valid is not None
+        and (common := num_shared(splits.valid.query_keys, of_other.test.query_keys))
+    ]

@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.distributed.base import divide_queries, held, place
-from ltrbench.distributed.cluster import DaskWorkers, Workers
-from ltrbench.distributed.members import CollectiveTeam
+from ltrbench.distributed.cluster import CollectiveTeam, DaskWorkers, Workers
 from ltrbench.native.team import Placement, Team
 from ltrbench.rankers.base import MemberMonitor
 from ltrbench.rankers.native import NativeRanker

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.distributed.members import CollectiveTeam
-from ltrbench.errors import DataError
+from ltrbench.distributed.cluster import CollectiveTeam
 
 
 def add(a: int, b: int) -> int:
@@ -22,22 +20,6 @@ def add(a: int, b: int) -> int:
 
 def process() -> int:
     return os.getpid()
-
-
-def meet(folder: str, num_members: int) -> bool:
-    """Returns whether as many processes as members are here at the same time."""
-    Path(folder, str(os.getpid())).touch()
-    end = time.monotonic() + 20
-    while len(list(Path(folder).iterdir())) < num_members and time.monotonic() < end:
-        time.sleep(0.02)
-    return len(list(Path(folder).iterdir())) == num_members
-
-
-def refuse(number: int) -> None:
-    """One member cannot open its data; the others would take long."""
-    if number == 1:
-        raise DataError(f"{socket.gethostname()}: no file train.npy; copy it there")
-    time.sleep(600)
 
 
 def exchange(

@@ -70,7 +70,6 @@ def test_the_groups_are_built_from_their_files() -> None:
             {"workers": None},
             ("distributed.workers is null", "distributed.workers=2", "distributed.scheduler=tcp"),
         ),
-        ({"workers": 5000}, ("distributed.workers is 5000", "cores", "distributed.scheduler=tcp")),
         ({"workers": "many"}, ("distributed.workers", "many")),
         ({"nodes": 3}, ("distributed.nodes", "DaskWorkers")),
     ],

@@ -16,7 +16,7 @@ from ltrbench.metrics import evaluate
 from ltrbench.runs import FAILED, LearningCurve, Run
 from ltrbench.runs.record import RunResult, reason_to_refuse, result_as_json
 from ltrbench.search.base import Proposal, Range, Search, SearchedModel, Space, Trial
-from ltrbench.search.choice import chosen, leak, record, rows, trial_of
+from ltrbench.sweep.searching import chosen, leaks, record, rows, trial_of
 
 METRIC = "ndcg@10"
 
@@ -159,6 +159,5 @@ def splits(train: int, valid: int, test: int) -> Splits:
 
 
 def test_validation_queries_that_are_test_queries_of_another_fold_are_named() -> None:
-    sentence = leak({"fold 1": splits(1, 2, 3), "fold 2": splits(3, 1, 2), "fold 3": splits(4, 5, 6)})
+    (sentence,) = leaks({"fold 1": splits(1, 2, 3), "fold 2": splits(3, 1, 2), "fold 3": splits(4, 5, 6)})
     assert toy_runs.mentions(sentence, "validation set of fold 1", "2 test queries of fold 2")
-    assert "fold 3" not in sentence

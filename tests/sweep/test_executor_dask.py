@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,54 +21,35 @@ from ltrbench.sweep.executors.dask import DaskExecutor  # noqa: E402
 TARGET = "dask.distributed.LocalCluster"
 
 
-def started_cluster() -> Any:
-    """A cluster of somebody else."""
-    return distributed.LocalCluster(
-        n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0", silence_logs=logging.ERROR
-    )
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    started = started_cluster()
-    yield started
-    started.close()
-
-
 def lines(file: Path) -> list[str]:
     return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
 @pytest.mark.slow
-def test_a_worker_with_two_threads_runs_one_job_at_a_time(cluster: Any, tmp_path: Path) -> None:
-    executor = DaskExecutor(scheduler=cluster.scheduler_address)
-    executor.open(executor_works.call, 0)
-    file = tmp_path / "jobs"
-    futures = [executor.submit(("alone", str(file))) for _ in range(4)]
-    assert all(future.result(timeout=60) for future in futures)
-    assert executor.num_workers == 1
-    executor.close()
-
-
-@pytest.mark.slow
-def test_a_cluster_of_others_stays_and_its_job_ends_with_close(cluster: Any, tmp_path: Path) -> None:
-    executor = DaskExecutor(scheduler=cluster.scheduler_address)
-    executor.open(executor_works.call, 0)
-    file = tmp_path / "jobs"
-    future = executor.submit(("hang", str(file)))
-    while not lines(file):
-        time.sleep(0.02)
-    executor.close()
-    assert isinstance(future.exception(timeout=0), WorkerLostError)
-    process = Path("/proc", lines(file)[0])
-    end = time.monotonic() + 10
-    while process.exists() and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not process.exists()
-    again = DaskExecutor(scheduler=cluster.scheduler_address)
-    again.open(executor_works.call, 0)
-    assert again.submit(("square", 3)).result(timeout=60) == 9
-    again.close()
+def test_a_cluster_of_others_runs_one_job_at_a_time_and_stays_when_a_job_is_ended(tmp_path: Path) -> None:
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0", silence_logs=logging.ERROR
+    ) as cluster:
+        executor = DaskExecutor(scheduler=cluster.scheduler_address)
+        executor.open(executor_works.call, 0)
+        futures = [executor.submit(("alone", str(tmp_path / "jobs"))) for _ in range(4)]
+        assert all(future.result(timeout=60) for future in futures)
+        assert executor.num_workers == 1
+        file = tmp_path / "processes"
+        future = executor.submit(("hang", str(file)))
+        while not lines(file):
+            time.sleep(0.02)
+        executor.close()
+        assert isinstance(future.exception(timeout=0), WorkerLostError)
+        process = Path("/proc", lines(file)[0])
+        end = time.monotonic() + 10
+        while process.exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        assert not process.exists()
+        again = DaskExecutor(scheduler=cluster.scheduler_address)
+        again.open(executor_works.call, 0)
+        assert again.submit(("square", 3)).result(timeout=60) == 9
+        again.close()
 
 
 REMEDIES = ("executor.scheduler=tcp://HOST:8786", f"executor.cluster._target_={TARGET}")
@@ -82,10 +62,8 @@ REMEDIES = ("executor.scheduler=tcp://HOST:8786", f"executor.cluster._target_={T
         ({"scheduler": "tcp://127.0.0.1:1", "cluster": {"_target_": TARGET}}, ("both set", *REMEDIES)),
         ({"scheduler": "tcp://127.0.0.1:1"}, ("executor.scheduler=tcp://127.0.0.1:1", "`dask scheduler`")),
         ({"cluster": {"n_workers": 2}}, ("executor.cluster._target_", TARGET)),
-        ({"cluster": {"_target_": "os.system"}}, ("executor.cluster._target_", "os.system", TARGET)),
         ({"cluster": {"_target_": "ltrbench.data.RankingDataset"}}, ("RankingDataset", TARGET)),
-        ({"cluster": {"_target_": "no_such_queue.Cluster"}}, ("no_such_queue", "pip install no-such-queue")),
-        ({"cluster": {"_target_": TARGET, "processes": False}}, ("executor.cluster.processes", False)),
+        ({"cluster": {"_target_": "no_such_queue.Cluster"}}, ("no_such_queue", "installed")),
         ({"cluster": {"_target_": "distributed.SpecCluster", "colour": 3}}, ("SpecCluster", "colour")),
         ({"cluster": {"_target_": TARGET, "n_workers": 0}}, (TARGET, "1 s", "tcp://", "n_workers")),
         (

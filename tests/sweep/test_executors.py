@@ -25,8 +25,7 @@ from ltrbench.sweep.executors.base import Executor, WorkerLostError, message_on_
 LOCAL_CLUSTER = {"_target_": "dask.distributed.LocalCluster", "n_workers": 2}
 needs_dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs Dask")
 DASK = pytest.param("dask", marks=[needs_dask, pytest.mark.slow])
-OF_PROCESSES = ["processes", DASK]
-EVERY = ["inline", *OF_PROCESSES]
+EVERY = ["inline", "processes", DASK]
 needs_two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 Opened = Callable[..., Executor]
 
@@ -106,22 +105,18 @@ def test_an_interrupt_passes_through_the_inline_executor() -> None:
         inline.submit(None)
 
 
-@pytest.mark.parametrize("kind", OF_PROCESSES)
-def test_a_crash_costs_its_job_only(opened: Opened, kind: str, tmp_path: Path) -> None:
-    executor = opened(kind, retries=1)
+def test_a_crash_costs_its_job_only(opened: Opened, tmp_path: Path) -> None:
+    executor = opened("processes", retries=1)
     file = tmp_path / "attempts"
-    crash = executor.submit(("die", str(file), signal.SIGSEGV))
-    name = "SIGSEGV" if kind == "processes" else "tcp://127.0.0.1"
-    with pytest.raises(WorkerLostError, match=naming(name)):
-        crash.result(timeout=60)
+    with pytest.raises(WorkerLostError, match=naming("SIGSEGV")):
+        executor.submit(("die", str(file), signal.SIGSEGV)).result(timeout=60)
     assert lines(file) == ["attempt"] * 2
     assert executor.submit(("square", 3)).result(timeout=60) == 9
 
 
-@pytest.mark.parametrize("kind", OF_PROCESSES)
-def test_a_job_beyond_its_time_is_ended(opened: Opened, kind: str, tmp_path: Path) -> None:
+def test_a_job_beyond_its_time_is_ended(opened: Opened, tmp_path: Path) -> None:
     file = tmp_path / "processes"
-    executor = opened(kind, timeout=0.5, retries=1)
+    executor = opened("processes", timeout=0.5, retries=1)
     with pytest.raises(WorkerLostError, match=naming("executor.timeout=0.5")):
         executor.submit(("hang", str(file))).result(timeout=60)
     assert len(set(lines(file))) == 2
@@ -129,28 +124,30 @@ def test_a_job_beyond_its_time_is_ended(opened: Opened, kind: str, tmp_path: Pat
     assert executor.submit(("square", 3)).result(timeout=60) == 9
 
 
-@pytest.mark.parametrize("kind", OF_PROCESSES)
-def test_close_ends_running_jobs_at_once(opened: Opened, kind: str, tmp_path: Path) -> None:
+def test_close_ends_running_jobs_at_once(opened: Opened, tmp_path: Path) -> None:
     file = tmp_path / "processes"
-    executor = opened(kind)
+    executor = opened("processes")
     running = executor.submit(("hang", str(file)))
     wait_until(lambda: bool(lines(file)))
     waiting = [executor.submit(("hang", str(file), 0.0)) for _ in range(20)]
     executor.close()
     executor.close()
     wait_until(lambda: not lives(int(lines(file)[0])))
+    assert lines(file)[1] == "interrupted"
     assert isinstance(running.exception(timeout=0), WorkerLostError)
     assert all(future.done() for future in waiting)
 
 
 @needs_two_cores
-@pytest.mark.parametrize("kind", OF_PROCESSES)
 @pytest.mark.parametrize("num_threads", [0, 1])
 def test_workers_divide_the_cores_if_num_threads_is_0(
-    opened: Opened, kind: str, num_threads: int, tmp_path: Path
+    opened: Opened, num_threads: int, tmp_path: Path
 ) -> None:
-    executor = opened(kind, num_threads)
-    futures = [executor.submit(("cores", str(tmp_path / "jobs"))) for _ in range(2)]
+    assert_cores_are_divided(opened("processes", num_threads), num_threads, tmp_path / "jobs")
+
+
+def assert_cores_are_divided(executor: Executor, num_threads: int, file: Path) -> None:
+    futures = [executor.submit(("cores", str(file))) for _ in range(2)]
     (one, cores_of_one), (other, cores_of_other) = (future.result(timeout=60) for future in futures)
     all_cores = sorted(os.sched_getaffinity(0))
     assert one != other
@@ -162,6 +159,20 @@ def test_workers_divide_the_cores_if_num_threads_is_0(
     else:
         assert cores_of_one == cores_of_other == all_cores
     assert sorted(os.sched_getaffinity(0)) == all_cores
+
+
+@needs_dask
+@needs_two_cores
+@pytest.mark.slow
+def test_dask_divides_the_cores_and_ends_workers_that_crash_or_exceed_their_time(
+    opened: Opened, tmp_path: Path
+) -> None:
+    executor = opened("dask", num_threads=0, timeout=5.0, retries=0)
+    assert_cores_are_divided(executor, 0, tmp_path / "jobs")
+    for job in (("die", str(tmp_path / "crash"), signal.SIGSEGV), ("hang", str(tmp_path / "hang"))):
+        with pytest.raises(WorkerLostError, match=naming("tcp://127.0.0.1", "executor.timeout=5")):
+            executor.submit(job).result(timeout=120)
+    assert executor.submit(("square", 3)).result(timeout=120) == 9
 
 
 def test_the_message_names_threads_beyond_the_cores_and_the_remedies() -> None:

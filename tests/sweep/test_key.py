@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from dataclasses import replace
@@ -13,9 +12,8 @@ import pytest
 from paths import CONF, ROOT
 
 from ltrbench.cli.verbs.sweeps import redrafted
-from ltrbench.provenance import plain
-from ltrbench.sweep import key
-from ltrbench.sweep.job import Job, as_record, from_record
+from ltrbench.sweep import job as key
+from ltrbench.sweep.job import Job, as_text, read_job
 
 TINY = ("data.num_queries=20", "params.num_trees=2")
 MODELS = sorted(path.stem for path in (CONF / "model").glob("[a-z]*.yaml"))
@@ -26,10 +24,9 @@ def drafted(*overrides: str, sweep: str = "s") -> Job:
     return composed_jobs.drafted(*tiny, *overrides, sweep=sweep)
 
 
-def as_read(job: Job) -> Job:
-    again = from_record(json.loads(json.dumps(plain(as_record(replace(job, folder="0"))))))
-    assert isinstance(again, Job), again
-    return again
+def as_read(job: Job, folder: Path) -> Job:
+    (folder / "0.json").write_text(as_text(replace(job, folder="0")))
+    return read_job(folder / "0.json")
 
 
 @pytest.mark.parametrize(
@@ -44,10 +41,12 @@ def as_read(job: Job) -> Job:
     ],
     ids=" ".join,
 )
-def test_a_job_that_is_read_from_the_plan_has_the_key_of_the_command(overrides: list[str]) -> None:
+def test_a_job_that_is_read_from_the_plan_has_the_key_of_the_command(
+    overrides: list[str], tmp_path: Path
+) -> None:
     job = drafted(*overrides)
-    again = redrafted(as_read(job))
-    assert again.job_key.differences(job.job_key) == []
+    again = redrafted(as_read(job, tmp_path))
+    assert again.key.differences(job.key) == []
     assert (again.digest, again.training) == (job.digest, job.training)
 
 
@@ -132,7 +131,7 @@ def test_a_changed_module_of_a_user_changes_the_key(tmp_path: Path, monkeypatch:
     backend.write_text(f"{text}# changed\n")
     key._code_of.cache_clear()
     after = drafted(*words)
-    (difference,) = after.job_key.differences(before.job_key)
+    (difference,) = after.key.differences(before.key)
     assert "code.backend_of_user" in difference
     del sys.modules["backend_of_user"]
 
@@ -140,14 +139,14 @@ def test_a_changed_module_of_a_user_changes_the_key(tmp_path: Path, monkeypatch:
 def test_only_a_job_with_a_search_depends_on_the_code_and_the_packages_of_searches() -> None:
     words = ["model=random", "data.num_queries=20"]
     plain_job, searched = drafted(*words), drafted(*words, "search=random")
-    assert set(searched.key["code"]) - set(plain_job.key["code"]) == {"ltrbench.search"}
-    assert set(searched.key["versions"]) - set(plain_job.key["versions"]) == {"optuna"}
-    trial = key.key_of_trial(searched.job_key, searched.settings, searched.choices)
-    assert (trial.code, trial.versions) == (plain_job.job_key.code, plain_job.job_key.versions)
+    assert set(searched.key.code) - set(plain_job.key.code) == {"ltrbench.search"}
+    assert set(searched.key.versions) - set(plain_job.key.versions) == {"optuna"}
+    trial = key.key_of_trial(searched.key, searched.settings, searched.choices)
+    assert (trial.code, trial.versions) == (plain_job.key.code, plain_job.key.versions)
 
 
 def test_other_versions_of_libraries_change_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     before = drafted("model=random")
-    monkeypatch.setattr(key, "versions", lambda packages: {**before.key["versions"], "numpy": "0"})
-    (difference,) = drafted("model=random").job_key.differences(before.job_key)
-    assert all(part in difference for part in ("versions.numpy", before.key["versions"]["numpy"], "0"))
+    monkeypatch.setattr(key, "versions", lambda packages: {**before.key.versions, "numpy": "0"})
+    (difference,) = drafted("model=random").key.differences(before.key)
+    assert all(part in difference for part in ("versions.numpy", before.key.versions["numpy"], "0"))

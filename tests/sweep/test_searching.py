@@ -206,7 +206,7 @@ def test_a_trial_is_a_job_without_test_metrics_importances_and_search(tmp_path: 
     assert (experiment.is_trial, experiment.importance, experiment.timing) == (True, None, "monitored")
     assert experiment.metrics == (search.metric,)
     assert not trial.is_search
-    assert set(job.key["data"]) == {"train", "valid", "test"}
+    assert set(job.key.data) == {"train", "valid", "test"}
 
 
 def test_a_choice_that_would_see_test_queries_is_refused(folds: str, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool, start_cl
         python -m ltrbench resume multirun/DATE/TIME
     """
     plan = _read_plan(sweep.resolve())
-    plan.refuse_gaps()
+    plan.refuse_damage()
     sweep_id(plan.sweep)  # refuses a damaged id
     _refuse_unstored(plan)
     if timing and failed:
@@ -148,8 +148,8 @@ def redrafted(job: Job) -> Job:
     experiment = replace(experiment, is_trial=job.is_trial)
     again = draft(experiment, settings, job.choices, job.flags, job.started_in, job.chdir)
     # The folds that share a choice are those of the command that planned the job.
-    together = {name: value for name, value in job.key["settings"].items() if name == CHOSEN_WITH}
-    return replace(again, key={**again.key, "settings": {**again.key["settings"], **together}})
+    together = {name: value for name, value in job.key.settings.items() if name == CHOSEN_WITH}
+    return replace(again, key=replace(again.key, settings={**again.key.settings, **together}))
 
 
 def _show(plan: Plan, failed: bool, timing: bool) -> int:
@@ -230,9 +230,7 @@ def _status_text(plan: Plan, states: Sequence[JobState]) -> str:
             lines.append(f"  {name}: {len(listed) - _SHOWN} more")
     if left := seconds_left(states):
         lines.append(f"About {_duration(left)} left, if jobs take as long as the finished ones.")
-    return "\n".join(
-        [*lines, *(f"{reason}." for reason in (*plan.damaged.values(), plan.incompleteness) if reason)]
-    )
+    return "\n".join([*lines, *plan.damaged.values()])
 
 
 def _duration(seconds: float) -> str:

@@ -65,9 +65,13 @@ class Executor(ABC):
         return None
 
 
+HAS_AFFINITY = hasattr(os, "sched_setaffinity")
+"""Whether the system can restrict a worker to its share of the cores."""
+
+
 def usable_cores() -> list[int]:
-    """Returns the numbers of the cores that this thread may use; the system may not know any."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    """Returns the numbers of the cores that this thread may use."""
+    return sorted(os.sched_getaffinity(0)) if HAS_AFFINITY else list(range(os.cpu_count() or 1))
 
 
 def share_of_cores(cores: Sequence[int], slot: int, num_workers: int) -> list[int]:

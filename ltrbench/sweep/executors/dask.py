@@ -9,15 +9,12 @@ Jobs run in a thread of the worker process, not in its main thread: no signal ha
 
 from __future__ import annotations
 
-import logging
 import os
 import pickle
 import signal
 import socket
 import threading
-import time
 import uuid
-from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -31,11 +28,12 @@ try:
 except ImportError as error:
     raise ImportError("executor=dask needs Dask: pip install 'ltrbench[dask]'") from error
 
-from ltrbench.distributed.members import (
+from ltrbench.distributed.cluster import (
+    LOCAL_CLUSTER,
     STOP_SECONDS,
     connected,
     disconnect,
-    end_processes,
+    end_tasks,
     ignore_interrupts,
     present_workers,
     silence_dask,
@@ -43,6 +41,7 @@ from ltrbench.distributed.members import (
 )
 from ltrbench.errors import ConfigError, require
 from ltrbench.sweep.executors.base import (
+    HAS_AFFINITY,
     Executor,
     Work,
     WorkerLostError,
@@ -59,6 +58,9 @@ CONNECT_SECONDS = 30.0
 
 _one_job = threading.Lock()
 """Held by the job of this worker process; another job waits for it."""
+
+_Machine = tuple[str, tuple[int, ...]]
+"""Name of a machine, and the cores on it that a worker process may use."""
 
 
 @dataclass(kw_only=True)
@@ -79,17 +81,16 @@ class DaskExecutor(Executor):
     def __post_init__(self) -> None:
         require("executor.timeout", self.timeout, above=0)
         require("executor.retries", self.retries, at_least=0)
+        # The null keys of conf/executor/dask.yaml: the defaults of the class.
+        self.cluster = {key: value for key, value in (self.cluster or {}).items() if value is not None}
         self._started: Cluster | None = None
         self._client: distributed.Client | None = None
         self._pending: dict[str, tuple[Future[Any], Any]] = {}
         self._lock = threading.Lock()
-        if self.cluster is not None and all(value is None for value in self.cluster.values()):
-            self.cluster = None  # the null keys of conf/executor/dask.yaml
-        if (self.scheduler is None) == (self.cluster is None):
-            state = "are both set; set one of them" if self.scheduler else "are both null"
+        if bool(self.scheduler) == bool(self.cluster):
             raise ConfigError(
-                f"executor.scheduler and executor.cluster {state}. For a running scheduler set "
-                "executor.scheduler=tcp://HOST:8786; to start a cluster set "
+                f"executor.scheduler and executor.cluster are both {'set' if self.scheduler else 'null'}. "
+                "For a running scheduler set only executor.scheduler=tcp://HOST:8786; to start one set only "
                 "executor.cluster._target_=dask.distributed.LocalCluster and executor.cluster.n_workers=2."
             )
 
@@ -99,7 +100,7 @@ class DaskExecutor(Executor):
         self._machines: dict[str, _Machine] = {}
         with without_warnings():
             try:
-                if self.cluster is not None:
+                if self.cluster:
                     self._started = _start_cluster(self.cluster, self.retries)
                 target = self.scheduler if self._started is None else self._started
                 self._client = connected(target, CONNECT_SECONDS, self._name, "executor.scheduler")
@@ -161,12 +162,7 @@ class DaskExecutor(Executor):
         with self._lock:
             pending, self._pending = self._pending, {}
         if client is not None and client.status == "running" and pending:
-            with without_warnings():
-                tasks = client.processing()
-                client.cancel([reply for _, reply in pending.values()], force=True)
-                end_processes(
-                    client, [worker for worker, keys in tasks.items() if not pending.keys().isdisjoint(keys)]
-                )
+            end_tasks(client, [reply for _, reply in pending.values()])
         disconnect(client, started)
         for future, _ in pending.values():
             future.set_exception(WorkerLostError("the executor was closed"))
@@ -174,7 +170,7 @@ class DaskExecutor(Executor):
     @property
     def num_workers(self) -> int:
         """Number of workers now, at least 1; it follows a cluster that grows."""
-        if self._client is None or self._client.status != "running":
+        if self._client is None:
             return 1
         try:
             return max(len(present_workers(self._client)), 1)
@@ -183,26 +179,22 @@ class DaskExecutor(Executor):
 
     @property
     def message(self) -> str | None:
-        """The threads and cores of the machine with the most workers per core."""
-        if self._client is None:
-            return None
-        machines = Counter(self._machines.values())
-        if not machines:
-            return (
-                f"{self._name}: no worker has connected within {CONNECT_SECONDS:g} s; jobs begin as the "
-                "queue system starts workers."
-            )
-        fullest = max(machines, key=lambda machine: machines[machine] / machine.num_cores)
-        threads = self._num_threads or (0 if fullest.cores else fullest.num_cores)
-        text = message_on_threads(machines[fullest], threads, fullest.num_cores, "executor.cluster.n_workers")
-        return text if len(machines) == 1 else f"Workers on {len(machines)} machines, of which one has {text}"
+        """The threads and cores of the machine of the first worker."""
+        if not self._machines:
+            return f"{self._name}: jobs begin as the queue system starts workers."
+        machines = list(self._machines.values())
+        num_cores = len(machines[0][1])
+        threads = self._num_threads or (0 if HAS_AFFINITY else num_cores)
+        return message_on_threads(
+            machines.count(machines[0]), threads, num_cores, "executor.cluster.n_workers"
+        )
 
     @property
     def _name(self) -> str:
         """The cluster in messages."""
-        if self.cluster is None:
+        if self.scheduler is not None:
             return f"executor.scheduler={self.scheduler}"
-        return f"executor.cluster._target_={self.cluster.get('_target_')}"
+        return f"executor.cluster._target_={(self.cluster or {}).get('_target_')}"
 
     def _wait_for_workers(self, client: distributed.Client) -> None:
         """Waits a bounded time for the first worker.
@@ -210,109 +202,65 @@ class DaskExecutor(Executor):
         Raises:
             ConfigError: There is none, or one cannot import the work. A queue system may start workers later.
         """
-        end = time.monotonic() + CONNECT_SECONDS
-        while not self._machines and time.monotonic() < end:
-            self._find_workers(client)
-            time.sleep(0.05)
-        is_queued = self._started is not None and not isinstance(self._started, distributed.LocalCluster)
-        if not self._machines and not is_queued:
-            raise ConfigError(
-                f"{self._name}: no worker connected within {CONNECT_SECONDS:g} s. Start one with "
-                f"`dask worker {client.scheduler.address}`, or set executor.cluster.n_workers."
-            )
+        try:
+            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        except TimeoutError:
+            if self._started is None or isinstance(self._started, distributed.LocalCluster):
+                raise ConfigError(
+                    f"{self._name}: no worker connected within {CONNECT_SECONDS:g} s. Start one with "
+                    f"`dask worker {client.scheduler.address}`, or set executor.cluster.n_workers."
+                ) from None
+        self._find_workers(client)
 
     def _find_workers(self, client: distributed.Client) -> None:
         """Updates the machines of the workers from the scheduler."""
         present = present_workers(client)
-        self._machines = {
-            address: self._machines[address] for address in self._machines if address in present
-        }
         new = [address for address in sorted(present) if address not in self._machines]
-        if not new:
-            return
         is_child = isinstance(self._started, distributed.LocalCluster)
-        answers = client.run(_prepare, self._work, is_child, workers=new, on_error="return")
+        answers = client.run(_prepare, self._work, is_child, workers=new, on_error="return") if new else {}
         for address, answer in answers.items():
-            if isinstance(answer, _Machine):
-                self._machines[address] = answer
-            elif not isinstance(answer, OSError):  # an OSError: the worker is lost already
+            # An OSError: the worker is lost already.
+            if isinstance(answer, Exception) and not isinstance(answer, OSError):
                 raise ConfigError(
                     f"{self._name}: the worker {address} cannot import what a job needs: "
                     f"{type(answer).__name__}: {answer}. Install there what is installed here: "
                     "pip install 'ltrbench[dask]', in the same version."
                 )
+        known = {**self._machines, **answers}
+        self._machines = {name: known[name] for name in present if isinstance(known.get(name), tuple)}
 
     def _cores(self) -> dict[str, list[int]]:
         """Returns address -> its share of its machine's cores; a worker that is left out uses all of them."""
+        if self._num_threads or not HAS_AFFINITY:
+            return {}
         shares: dict[str, list[int]] = {}
         for address, machine in self._machines.items():
-            if self._num_threads == 0 and machine.cores:
-                here = [name for name, other in self._machines.items() if other == machine]
-                shares[address] = share_of_cores(machine.cores, here.index(address), len(here))
+            here = [name for name, other in self._machines.items() if other == machine]
+            shares[address] = share_of_cores(machine[1], here.index(address), len(here))
         return shares
 
 
 def _start_cluster(settings: Mapping[str, Any], retries: int) -> Cluster:
     """Starts the cluster that executor.cluster describes; its scheduler repeats a task `retries` times."""
     arguments = dict(settings)
-    target = arguments.pop("_target_", None)
-    if arguments.get("n_workers", 0) is None:  # null in conf/executor/dask.yaml: the default of the class
-        del arguments["n_workers"]
-    cluster_class = _cluster_class(target)
-    if issubclass(cluster_class, distributed.LocalCluster):
-        if arguments.get("processes", True) is not True:
-            raise ConfigError(
-                f"executor.cluster.processes is {arguments['processes']}; jobs need processes. Remove it."
-            )
-        defaults = {
-            "threads_per_worker": 1,
-            "host": "127.0.0.1",
-            "dashboard_address": "127.0.0.1:0",  # a free port, without a warning about a used one
-            # Dask would pause a worker whose loaded data fill most of its share, and give it no more jobs.
-            "memory_limit": 0,
-            "silence_logs": logging.ERROR,
-        }
-        arguments = {**defaults, **arguments}
+    target = str(arguments.pop("_target_", None))
     try:
+        module_name, _, class_name = target.rpartition(".")
+        cluster_class = getattr(import_user_module(module_name), class_name)
+        if not issubclass(cluster_class, Cluster):
+            raise TypeError("it is not derived from distributed.deploy.cluster.Cluster")
+        if issubclass(cluster_class, distributed.LocalCluster):
+            arguments = {**LOCAL_CLUSTER, "threads_per_worker": 1, **arguments}
         with dask.config.set({"distributed.scheduler.allowed-failures": retries}):
             return cluster_class(**arguments)
     # A cluster class may raise anything: about its arguments, a queue system, or an account of a cloud.
     except Exception as error:
         raise ConfigError(
-            f"executor.cluster: {target} with the arguments {', '.join(arguments) or 'none'} could not be "
-            f"started: {type(error).__name__}: {error}. Change the keys of executor.cluster, which are the "
-            "arguments of that class."
+            f"executor.cluster._target_ is {target}, which could not be started with the arguments "
+            f"{', '.join(arguments) or 'none'}: {type(error).__name__}: {error}. Name a cluster class of an "
+            "installed package, such as dask.distributed.LocalCluster or dask_jobqueue.SLURMCluster; the "
+            "other keys of executor.cluster are its arguments."
         ) from error
-
-
-def _cluster_class(target: Any) -> type[Any]:
-    """Imports the class that executor.cluster._target_ names."""
-    key = f"executor.cluster._target_ is {target!r}"
-    if not isinstance(target, str) or "." not in target:
-        raise ConfigError(f"{key}; name a cluster class, as in dask.distributed.LocalCluster.")
-    module_name, _, class_name = target.rpartition(".")
-    try:
-        cluster_class = getattr(import_user_module(module_name), class_name, None)
-    except ImportError as error:
-        package = module_name.partition(".")[0].replace("_", "-")
-        raise ConfigError(
-            f"{key}, which cannot be imported: {error}. Install its package, as in pip install {package}."
-        ) from None
-    if not (isinstance(cluster_class, type) and issubclass(cluster_class, Cluster)):
-        raise ConfigError(
-            f"{key}, which is not a class derived from distributed.deploy.cluster.Cluster. Name one, such as "
-            "dask.distributed.LocalCluster or dask_jobqueue.SLURMCluster."
-        )
-    return cluster_class
-
-
-@dataclass(frozen=True)
-class _Machine:
-    """Name of a machine, and the cores on it that a worker process may use; empty: the system names none."""
-
-    name: str
-    cores: tuple[int, ...]
-    num_cores: int
 
 
 def _prepare(pickled_work: bytes, is_child: bool) -> _Machine:
@@ -320,16 +268,15 @@ def _prepare(pickled_work: bytes, is_child: bool) -> _Machine:
     if is_child:
         ignore_interrupts()
     pickle.loads(pickled_work)
-    cores = tuple(usable_cores())
-    return _Machine(socket.gethostname(), cores, len(cores) or os.cpu_count() or 1)
+    return socket.gethostname(), tuple(usable_cores())
 
 
 def _run_job(pickled_work: bytes, job: bytes, cores: Mapping[str, list[int]], timeout: float | None) -> bytes:
     """Runs in a thread of a worker process."""
     with _one_job:
-        if own_cores := cores.get(distributed.get_worker().address):
+        if cores_of_worker := cores.get(distributed.get_worker().address):
             # Of this thread, and of the threads that the libraries start in it.
-            os.sched_setaffinity(0, own_cores)
+            os.sched_setaffinity(0, cores_of_worker)
         watch = threading.Timer(timeout or 0, os.kill, (os.getpid(), signal.SIGKILL))
         watch.daemon = True
         if timeout is not None:

@@ -1,8 +1,8 @@
 """Runs jobs in fresh processes of this machine.
 
-A worker process is started with its first job and keeps the data and libraries that it has loaded. Each
-worker belongs to a slot, a thread of this process that sends the jobs and waits. A crash, a kill for lack of
-memory or a hang costs one job only: the slot starts another worker.
+Each worker is a pool of one process, which belongs to a slot: a thread of this process that sends the jobs
+and waits. A worker keeps the data and libraries that it has loaded. A crash, a kill for lack of memory or a
+hang costs one job only: the slot starts another worker.
 
 A worker ignores Ctrl-C, because this process decides. It raises KeyboardInterrupt in its job on SIGTERM, and
 it ends when this process does, even by SIGKILL.
@@ -10,28 +10,26 @@ it ends when this process does, even by SIGKILL.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import ctypes
 import multiprocessing
 import os
 import pickle
 import queue
 import signal
-import sys
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from ltrbench.distributed.base import exit_in_words
 from ltrbench.errors import require
 from ltrbench.sweep.executors.base import (
+    HAS_AFFINITY,
     Executor,
     Work,
     WorkerLostError,
@@ -43,11 +41,9 @@ from ltrbench.sweep.executors.base import (
 )
 
 START_SECONDS = 300.0
-"""Limit for the start of a worker, with its imports, on a busy machine."""
+"""Limit for the start of a worker, on a busy machine."""
 GRACE_SECONDS = 5.0
 """Time between SIGTERM and SIGKILL, in which a job records its interruption."""
-CHECK_SECONDS = 1.0
-"""Time between two looks at a worker whose death no pipe reports, because a child of it holds the pipe."""
 
 Pending = tuple[bytes, Future[Any]]
 
@@ -69,22 +65,14 @@ class ProcessExecutor(Executor):
         self._slots: list[_Slot] = []
         self._jobs: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
         self._message: str | None = None
-        self._opened_in: int | None = None
 
     def open(self, work: Work, num_threads: int) -> None:
-        cores, num_cores = usable_cores(), os.cpu_count() or 1
-        if cores:
-            self._message = message_on_threads(self.workers, num_threads, len(cores), "executor.workers")
-        else:  # a system without affinity, on which each worker would use every core
-            self._message = message_on_threads(
-                self.workers, num_threads or num_cores, num_cores, "executor.workers"
-            )
-        divided = bool(cores) and num_threads == 0
+        cores = usable_cores()
+        threads = num_threads or (0 if HAS_AFFINITY else len(cores))
+        self._message = message_on_threads(self.workers, threads, len(cores), "executor.workers")
         for slot in range(self.workers):
-            share = share_of_cores(cores, slot, self.workers) if divided else []
-            self._slots.append(_Slot(self, self._jobs, pickle.dumps(work), share))
-        self._opened_in = os.getpid()
-        atexit.register(self.close)
+            share = share_of_cores(cores, slot, self.workers) if threads == 0 else []
+            self._slots.append(_Slot(self, self._jobs, work, share))
 
     def submit(self, job: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -95,9 +83,6 @@ class ProcessExecutor(Executor):
         return future
 
     def close(self) -> None:
-        atexit.unregister(self.close)
-        if os.getpid() != self._opened_in:
-            return  # a fork, which runs the exit functions too, has no part in these workers
         slots, self._slots = self._slots, []
         for slot in slots:
             slot.interrupt()
@@ -112,7 +97,6 @@ class ProcessExecutor(Executor):
             slot.thread.join(max(deadline - time.monotonic(), 0))
         for slot in slots:
             slot.kill()
-        for slot in slots:
             slot.thread.join()
 
     @property
@@ -131,18 +115,14 @@ class _Slot:
         self,
         limits: ProcessExecutor,
         jobs: queue.SimpleQueue[Pending | None],
-        work: bytes,
+        work: Work,
         cores: Sequence[int],
     ) -> None:
-        self.limits = limits
-        self.jobs = jobs
-        self.work = work
-        self.cores = cores
+        self.limits, self.jobs, self.work, self.cores = limits, jobs, work, cores
         self.folder = Path.cwd()
-        self.process: SpawnProcess | None = None
+        self.pool: ProcessPoolExecutor | None = None
+        self.process: BaseProcess | None = None
         self.closing = False
-        self.lock = threading.Lock()
-        """Held while the process is started or signalled, so that no process is started after `interrupt`."""
         self.thread = threading.Thread(target=self.serve, name="ltrbench worker slot", daemon=True)
         self.thread.start()
 
@@ -155,8 +135,8 @@ class _Slot:
             job, future = pending
             if future.set_running_or_notify_cancel():
                 self.run(job, future)
-        if self.process is not None:
-            self.process.join()
+        if self.pool is not None:
+            self.pool.shutdown()
 
     def run(self, job: bytes, future: Future[Any]) -> None:
         """Runs a job, again if its worker is lost, and sets its future."""
@@ -173,132 +153,74 @@ class _Slot:
         future.set_exception(lost)
 
     def attempt(self, job: bytes) -> bytes:
-        """Returns the reply to a job of the worker, which is started if there is none."""
-        if not self.has_begun(job):
-            # The worker died while it was idle, which is no attempt of this job.
-            problem = self.start()
-            if problem is not None:
-                return problem
-            if not self.has_begun(job):
-                raise WorkerLostError(self.loss())
-        limit = self.limits.timeout
-        return self.receive(limit, f"exceeded executor.timeout={limit or 0:g} s and was ended")
-
-    def has_begun(self, job: bytes) -> bool:
-        """Sends a job to the worker; returns whether there is a worker, and it has received the job."""
-        if self.process is None or not self.process.is_alive():
-            return False
-        with contextlib.suppress(OSError):  # of a dead worker, which `receive` notices
-            self.connection.send_bytes(job)
-        try:
-            self.receive(START_SECONDS, "did not take a job")
-        except WorkerLostError:
-            return False
-        return True
-
-    def start(self) -> bytes | None:
-        """Starts a worker, and returns its reply if it could not import the work."""
-        context = multiprocessing.get_context("spawn")
-        self.connection, of_worker = context.Pipe()
-        # Not a daemon, which could not have child processes, such as those of a library.
-        process = context.Process(target=_serve, args=(of_worker, self.folder, self.work), daemon=False)
-        with self.lock:
-            if self.closing:
-                raise WorkerLostError("the executor was closed before the job began")
-            process.start()
-            self.process = process
-        of_worker.close()
-        reply = self.receive(START_SECONDS, f"did not start within {START_SECONDS:g} s and was ended")
-        return reply or None
-
-    def receive(self, limit: float | None, excess: str) -> bytes:
-        """Returns the next message of the worker.
+        """Returns the reply to a job of the worker, which is started if there is none.
 
         Raises:
             WorkerLostError: The worker died, or exceeded the limit, after which it is killed.
         """
-        assert self.process is not None
-        end = None if limit is None else time.monotonic() + limit
-        while self.process.is_alive() or self.connection.poll():
-            remaining = CHECK_SECONDS if end is None else min(end - time.monotonic(), CHECK_SECONDS)
-            if remaining <= 0:
-                self.process.kill()
-                self.process.join()
-                raise WorkerLostError(f"the worker process {excess}")
-            if self.connection in wait([self.connection, self.process.sentinel], remaining):
-                try:
-                    return self.connection.recv_bytes()
-                except (EOFError, OSError):  # the end of a dying worker
-                    break
-        self.process.join()
-        raise WorkerLostError(self.loss())
-
-    def loss(self) -> str:
-        """Returns how the worker process ended."""
-        exit_code = None if self.process is None else self.process.exitcode
-        return f"the worker process {exit_in_words(exit_code or 0)}"
+        limit, excess = START_SECONDS, f"did not start within {START_SECONDS:g} s and was ended"
+        try:
+            if self.pool is None or self.process is None or not self.process.is_alive():
+                self.process = None
+                self.pool = ProcessPoolExecutor(
+                    1, multiprocessing.get_context("spawn"), _prepare, (self.folder,)
+                )
+                number = self.pool.submit(os.getpid).result(limit)
+                self.process = next(
+                    child for child in multiprocessing.active_children() if child.pid == number
+                )
+            if self.closing:
+                raise WorkerLostError("the executor was closed before the job began")
+            excess = f"exceeded executor.timeout={self.limits.timeout or 0:g} s and was ended"
+            return self.pool.submit(_reply, self.work, job).result(self.limits.timeout)
+        except TimeoutError:
+            self.kill()
+            raise WorkerLostError(f"the worker process {excess}") from None
+        except BrokenProcessPool:
+            if self.process is None:
+                raise WorkerLostError("the worker process did not start") from None
+            self.process.join()
+            raise WorkerLostError(f"the worker process {exit_in_words(self.process.exitcode or 0)}") from None
+        except KeyboardInterrupt:  # in the worker, by SIGTERM
+            raise WorkerLostError("the worker process was interrupted") from None
 
     def interrupt(self) -> None:
         """Sends SIGTERM to the worker, and prevents another one."""
-        with self.lock:
-            self.closing = True
-            if self.process is not None:
-                self.process.terminate()
+        self.closing = True
+        if self.process is not None:
+            self.process.terminate()
 
     def kill(self) -> None:
         """Sends SIGKILL to a worker that has not ended by itself."""
-        with self.lock:
-            if self.process is not None:
-                self.process.kill()
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
 
 
-def _serve(connection: Connection, folder: Path, pickled_work: bytes) -> None:
-    """The main function of a worker: sends b"" when it is ready, then b"" and a reply for each job."""
+def _prepare(folder: Path) -> None:
+    """Runs at the start of a worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.chdir(folder)  # multiprocessing begins in the folder of its import
+    threading.Thread(target=_end_with_parent, name="ltrbench parent watch", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _reply(work: Work, job: bytes) -> bytes:
+    """Runs in the main thread of a worker."""
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, _interrupt)
-        _end_with_parent()
-        os.chdir(folder)  # multiprocessing begins in the folder of its import
-        try:
-            work: Work = pickle.loads(pickled_work)
-        except Exception:  # of an import; the reply has it as the exception of a job
-            connection.send_bytes(reply_to(pickle.loads, pickled_work))
-            return
-        connection.send_bytes(b"")
-        while signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
-            job = connection.recv_bytes()
-            connection.send_bytes(b"")
-            connection.send_bytes(reply_to(work, job))
-    except (EOFError, OSError):  # the other end of the pipe is closed
-        return
-    except KeyboardInterrupt:
-        pass
-    _die_of_sigterm()
+        return reply_to(work, job)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _interrupt(number: int, frame: object) -> None:
     """Raises KeyboardInterrupt once, so that a second SIGTERM does not disturb the recording of the first."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt
-
-
-def _die_of_sigterm() -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _end_with_parent() -> None:
-    """Ends this process as soon as its parent process is dead."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, name="ltrbench parent watch", daemon=True).start()
-    if sys.platform == "linux":
-        # For a job that keeps all threads of Python waiting. 1 is PR_SET_PDEATHSIG.
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)

@@ -72,15 +72,12 @@ def stored(folder: Path, *overrides: str, status: str = "finished") -> Run:
     return write_run(folder, replace(result, overrides=overrides, status=status, error=error, key=key))
 
 
-def test_new_jobs_get_numbers_without_a_folder_and_a_failed_one_keeps_its_number(
-    tmp_path: Path,
-) -> None:
+def test_new_jobs_get_the_next_numbers_and_a_failed_one_keeps_its_number(tmp_path: Path) -> None:
     planned(tmp_path, "seed=0", "seed=2")
     stored(tmp_path / "0", "seed=0")
     stored(tmp_path / "1", "seed=2", status=FAILED)
-    (tmp_path / "2").mkdir()
     _, jobs = planned(tmp_path, "seed=1", "seed=2", "seed=3")
-    assert numbered(jobs) == {1: "seed=2", 3: "seed=1", 4: "seed=3"}
+    assert numbered(jobs) == {1: "seed=2", 2: "seed=1", 3: "seed=3"}
 
 
 @pytest.mark.slow
