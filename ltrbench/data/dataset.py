@@ -191,7 +191,6 @@ ROLE_OF_NAME = {name: role for role, names in ROLES.items() for name in names}
 NO_NAME = re.compile(r"(Unnamed: \d+)?")
 
 Scalar = TypeVar("Scalar", bound=np.generic)
-_PerQuery = TypeVar("_PerQuery")
 
 _NO_NUMBERS = "cmM"  # complex numbers, durations and dates, which NumPy would convert to float
 _SHOWN = 12  # maximum number of names shown in a notebook
@@ -538,19 +537,6 @@ class RankingDataset(Judgments):
         """(Q,), content-based key of each query; see `content_keys`."""
         return _read_only(content_keys(self))
 
-    @cached_property
-    def _of_queries(self) -> dict[Hashable, list[Any]]:
-        return {}
-
-    def of_queries(self, key: Hashable, compute: Callable[[], list[_PerQuery]]) -> list[_PerQuery]:
-        """Returns `compute()`, a list of (Q,) values that depend on the documents of each query only.
-
-        They are cached by key, also for the data sets that `take_queries` returns.
-        """
-        if key not in self._of_queries:
-            self._of_queries[key] = compute()
-        return self._of_queries[key]
-
     def take_queries(self, queries: ArrayLike, query_ids: ArrayLike | None = None) -> RankingDataset:
         """Returns the subset of the given queries, in the given order; their features are not copied.
 
@@ -588,8 +574,8 @@ class RankingDataset(Judgments):
             feature_names=self.feature_names,
             file_rows=None if self.file_rows is None else _ranks(self.file_rows[rows]),
         )
-        for key, values in self._of_queries.items():
-            taken._of_queries[key] = [values[query] for query in chosen.tolist()]
+        if "query_keys" in self.__dict__ and query_ids is None:
+            taken.__dict__["query_keys"] = _read_only(self.query_keys[chosen])
         return taken
 
 

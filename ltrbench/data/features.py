@@ -229,20 +229,6 @@ def row_blocks(features: AnyFeatures, rows_per_block: int | None = None) -> Iter
         release(features)
 
 
-def row_parts(features: AnyFeatures, row_start: NDArray[np.int64]) -> Iterator[Features]:
-    """Yields the rows of each part, from `row_start[i]` to before `row_start[i + 1]`: each query's documents.
-
-    Args:
-        row_start: (n + 1,), ascending.
-    """
-    size, released = rows_of_block(features.shape[1]), 0
-    for start, stop in pairwise(row_start.tolist()):
-        yield read_rows(features, start, stop)
-        if stop - released >= size:
-            release(features)
-            released = stop
-
-
 def release(features: AnyFeatures) -> None:
     """Releases the memory of files that are mapped into memory, until they are read again.
 
@@ -668,17 +654,6 @@ class SparseRows(FeatureMatrix):
             columns = np.concatenate([self.columns[:0], *(self.columns[part] for part in parts)])
             values = np.concatenate([self.values[:0], *(self.values[part] for part in parts)])
         return self._sharing_checks(row_start, columns, values)
-
-    def without_absent(self) -> SparseRows:
-        """Returns the matrix without stored values that equal `absent`; equal matrices are then equal arrays.
-
-        -0 does not equal 0.
-        """
-        kept = _is_stored(self.values, self.absent)
-        if kept.all():
-            return self
-        before = np.concatenate([[0], np.cumsum(kept)])
-        return self._sharing_checks(before[self.row_start], self.columns[kept], self.values[kept])
 
     def to_scipy(self) -> csr_matrix[np.float32]:
         """Returns the stored values as a matrix of SciPy, which shares `columns` and `values`.

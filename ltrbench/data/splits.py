@@ -7,21 +7,18 @@ near-duplicates.
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
-from typing import Any, NamedTuple
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.features import FeatureMatrix, SparseRows, csr_of, is_sparse, require_memory, row_parts
-from ltrbench.errors import ConfigError, DataError, did_you_mean
-from ltrbench.shapes import QueryStart
+from ltrbench.data.dataset import QueryKeys, RankingDataset, content_keys
+from ltrbench.data.features import FeatureMatrix, is_sparse
+from ltrbench.errors import DataError, require, require_choice
 
 
 @dataclass(frozen=True)
@@ -56,28 +53,19 @@ class Splits:
             keep_sparse: whether sparse features stay as they are.
 
         Raises:
-            DataError: The arrays do not fit into the available memory together.
+            DataError: An array does not fit into the available memory.
         """
-        matrices: dict[str, RankingDataset] = {}
-        remedies: list[str] = []
-        for name, split in self:
-            features = split.features
-            if isinstance(features, FeatureMatrix) and not (keep_sparse and is_sparse(features)):
-                matrices[name] = split
-                remedies.append(features.memory_remedy)
+        matrices = {
+            name: split.in_memory()
+            for name, split in self
+            if isinstance(split.features, FeatureMatrix) and not (keep_sparse and is_sparse(split.features))
+        }
         if not matrices:
             return self
-        num_documents = sum(split.num_documents for split in matrices.values())
-        require_memory(
-            f"{', '.join(matrices)}: the features of {num_documents} documents with "
-            f"{self.train.num_features} features as one array",
-            sum(split.features.nbytes for split in matrices.values()),
-            remedies[0],
-        )
         # A copy, because these splits have been checked.
         splits = copy.copy(self)
         for name, split in matrices.items():
-            object.__setattr__(splits, name, split.in_memory())
+            object.__setattr__(splits, name, split)
         return splits
 
     def __iter__(self) -> Iterator[tuple[str, RankingDataset]]:
@@ -108,13 +96,11 @@ def split_queries(
             queries or groups.
     """
     _check_share(share, name)
-    _check_seed(seed)
-    shuffled = _shuffled_lists(dataset, seed, groups)
+    shuffled = _shuffled_units(dataset, seed, groups)
     if len(shuffled) < 2:
-        more = "queries" if groups is None else "groups"
         raise DataError(
-            f"{_counted(dataset, shuffled, groups)} cannot be split in two; provide data.{name}, or more "
-            f"{more}{_or_no_validation(name)}."
+            f"{_counted(dataset, len(shuffled))} cannot be split in two; provide data.{name}, or more queries "
+            "and groups (data.valid_share=0 trains without validation)."
         )
     if groups is None:
         num_taken = min(max(round(share * len(shuffled)), 1), len(shuffled) - 1)
@@ -155,18 +141,16 @@ def split_latest(
     """
     _check_share(share, name)
     time_of_query = _of_queries("times", times, dataset)
-    unit_of_query = _units(dataset, groups)
+    unit_of_query = _units(dataset, groups).tolist()
     time_of_unit: dict[int, Any] = {}
     for unit, time in zip(unit_of_query, time_of_query, strict=True):
         time_of_unit[unit] = max(time, time_of_unit.get(unit, time))
     time_of_query = [time_of_unit[unit] for unit in unit_of_query]
     latest_first = sorted(Counter(time_of_query).items(), reverse=True)
     if len(latest_first) < 2:
-        more = "queries" if groups is None else "groups"
         raise DataError(
-            f"data.split_by: {_counted(dataset, list(time_of_unit), groups)}, all of the time "
-            f"{time_of_query[0]}, cannot be split by time for {name}. Choose a column with several times, "
-            f"provide more {more}, or remove data.split_by{_or_no_validation(name)}."
+            f"data.split_by: {_counted(dataset, len(time_of_unit))}, all of the time {time_of_query[0]}, cannot "
+            f"be split by time for {name}. Choose a column with several times, or remove data.split_by."
         )
     num_times = _num_closest([num_queries for _, num_queries in latest_first], share)
     first_time, _ = latest_first[num_times - 1]
@@ -192,14 +176,11 @@ def folds(
         DataError: Fewer than two folds, fewer queries or groups than folds, a query has no group, or a
             negative seed.
     """
-    _check_seed(seed)
-    if num_folds < 2:
-        raise DataError(f"cv is {num_folds}; cross-validation needs at least 2 folds.")
-    shuffled = _shuffled_lists(dataset, seed, groups)
+    require("cv", num_folds, at_least=2)
+    shuffled = _shuffled_units(dataset, seed, groups)
     if num_folds > len(shuffled):
         raise DataError(
-            f"cv is {num_folds}, but there are only {_counted(dataset, shuffled, groups)}, and every fold "
-            "needs at least one; set a smaller cv."
+            f"cv is {num_folds}, but there are only {_counted(dataset, len(shuffled))}; set a smaller cv."
         )
     if groups is None:
         dealt: list[Any] = [shuffled[number::num_folds] for number in range(num_folds)]
@@ -230,9 +211,8 @@ def sample_queries(dataset: RankingDataset, share: float, seed: int) -> RankingD
     Raises:
         DataError: The share or the seed is out of range.
     """
-    _check_seed(seed)
-    if not 0.0 < share <= 1.0:
-        raise DataError(f"data.subset is {share}; set a share of the training queries above 0 and at most 1.")
+    require("data.subset", share, above=0, at_most=1)
+    require("data.split_seed", seed, at_least=0)
     if share == 1.0:
         return dataset
     num_kept = max(round(share * dataset.num_queries), 1)
@@ -257,41 +237,40 @@ def check_no_shared_group(groups: Mapping[str, Mapping[str, str] | None]) -> Non
                 )
 
 
-def _shuffled_lists(
+def _shuffled_units(
     dataset: RankingDataset, seed: int, groups: Mapping[str, str] | None
 ) -> list[NDArray[np.int64]]:
     """Returns the shuffled queries, with queries that stay together in one array."""
-    unit_of_query = _units(dataset, groups)
+    require("data.split_seed", seed, at_least=0)
+    unit_of_query = _units(dataset, groups).tolist()
     queries_of_unit: dict[int, list[int]] = {}
     for query in np.random.default_rng(seed).permutation(dataset.num_queries).tolist():
         queries_of_unit.setdefault(unit_of_query[query], []).append(query)
     return [np.array(queries, dtype=np.int64) for queries in queries_of_unit.values()]
 
 
-def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> list[int]:
+def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> NDArray[np.int64]:
     """Returns the (Q,) number of the unit of each query: the queries of a unit stay together.
 
     Queries with identical judged lists are in one unit, because they would leak across splits. Queries of one
     group are too, and units that share a query are one.
     """
-    numbers: dict[bytes | int, int] = {}
-    (of_queries,) = _digests_of_all([dataset])
-    lists = [
-        numbers.setdefault(digests.judged_list or query, len(numbers))
-        for query, digests in enumerate(of_queries)
-    ]
+    _, number_of_list = np.unique(dataset.query_keys, return_inverse=True)
     if groups is None:
-        return lists
+        return number_of_list
     # Imported here, because only groups need it, and reading data should not wait for it.
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    _, of_group = np.unique(_of_queries("groups", groups, dataset), return_inverse=True)
+    _, number_of_group = np.unique(_of_queries("groups", groups, dataset), return_inverse=True)
     # A graph of lists and groups, in which each query connects its list with its group.
-    size = len(numbers) + dataset.num_queries
-    edges = coo_array((np.ones(len(lists)), (lists, len(numbers) + of_group)), shape=(size, size))
+    num_queries = dataset.num_queries
+    edges = coo_array(
+        (np.ones(num_queries), (number_of_list, num_queries + number_of_group)),
+        shape=(2 * num_queries, 2 * num_queries),
+    )
     _, component = connected_components(edges, directed=False)
-    units: list[int] = component[lists].tolist()
+    units: NDArray[np.int64] = component[number_of_list]
     return units
 
 
@@ -320,16 +299,8 @@ def _deal_largest_first(units: Sequence[NDArray[np.int64]], num_folds: int) -> l
     return dealt
 
 
-def _counted(dataset: RankingDataset, units: Sequence[Any], groups: Mapping[str, str] | None) -> str:
-    queries = f"{dataset.num_queries} {'query' if dataset.num_queries == 1 else 'queries'}"
-    if groups is not None:
-        return f"{queries} in {len(units)} {'group' if len(units) == 1 else 'groups'}"
-    alike = f" with {len(units)} different judged lists" if len(units) < dataset.num_queries else ""
-    return queries + alike
-
-
-def _or_no_validation(name: str) -> str:
-    return ", or set data.valid_share=0 for a run without validation" if name == "valid" else ""
+def _counted(dataset: RankingDataset, num_units: int) -> str:
+    return f"{dataset.num_queries} queries in {num_units} groups of different queries"
 
 
 def _check_share(share: float, name: str) -> None:
@@ -339,102 +310,39 @@ def _check_share(share: float, name: str) -> None:
         )
 
 
-def _check_seed(seed: int) -> None:
-    if seed < 0:
-        raise DataError(f"data.split_seed is {seed}; set a whole number of 0 or more.")
-
-
 def _check_no_leak(splits: Splits) -> None:
-    """Raises DataError if a query is in two splits, under the same id or under different ids."""
-    seen: dict[bytes, tuple[str, str]] = {}
-    of_splits = _digests_of_all([split for _, split in splits])
-    for (name, split), of_split in zip(splits, of_splits, strict=True):
-        for query_id, digests in zip(split.query_ids.tolist(), of_split, strict=True):
-            for key in _marks(query_id, digests):
-                where, other_id = seen.setdefault(key, (name, query_id))
-                if where != name:
-                    alias = "" if other_id == query_id else f" as {other_id}"
-                    raise DataError(
-                        f"query {query_id} is in {where}{alias} and in {name}, with the same documents: "
-                        f"{name} would leak into {where}. Remove the query from one of the two files."
-                    )
+    """Raises DataError if a query is in two splits, under the same id or under different ids.
 
-
-def _marks(query_id: str, digests: _Digests) -> Iterator[bytes]:
-    """Yields the keys that identify a query. Its id alone does not: each file may number queries from 1."""
-    yield query_id.encode() + b"\0" + digests.features
-    if digests.judged_list is not None:
-        yield digests.judged_list
-
-
-class _Digests(NamedTuple):
-    """Digests of a query.
-
-    Attributes:
-        features: of the features of its documents.
-        judged_list: of the features and the labels; None if they do not identify the query: different queries
-            may share one document, or several with equal features, but rarely a whole judged list.
+    Its id alone does not identify it: each file may number queries from 1.
     """
-
-    features: bytes
-    judged_list: bytes | None
-
-
-def _digests_of_all(datasets: Sequence[RankingDataset]) -> list[list[_Digests]]:
-    """Returns the digests of the queries of each data set; equal content has equal digests in all of them."""
-    sparse = [csr_of(dataset.features) for dataset in datasets]
-    alike = [each.without_absent() for each in sparse if each is not None]
-    # Only the stored values are read if that is possible in all data sets.
-    if len(alike) == len(sparse) and len({repr(each.absent) for each in alike}) == 1:
-        return [
-            dataset.of_queries(
-                ("digests", repr(each.absent)),
-                partial(_digests, dataset, _stored_parts(each, dataset.query_start)),
+    for (name, split), (other_name, other) in combinations(splits, 2):
+        _, rows, other_rows = np.intersect1d(split.query_keys, other.query_keys, return_indices=True)
+        if not rows.size:
+            # The same query with other labels, under the same id.
+            _, rows, other_rows = np.intersect1d(split.query_ids, other.query_ids, return_indices=True)
+            alike = _keys_without_labels(split, rows) == _keys_without_labels(other, other_rows)
+            rows, other_rows = rows[alike], other_rows[alike]
+        if rows.size:
+            first = int(rows.argmin())
+            query_id, other_id = split.query_ids[rows[first]], other.query_ids[other_rows[first]]
+            raise DataError(
+                f"query {query_id} of {name} is in {other_name} as query {other_id}, with the same documents: "
+                f"{other_name} would leak into {name}. Remove the query from one of the two files."
             )
-            for each, dataset in zip(alike, datasets, strict=True)
-        ]
-    return [
-        dataset.of_queries("digests", partial(_digests, dataset, _dense_parts(dataset)))
-        for dataset in datasets
-    ]
 
 
-_Part = tuple["hashlib.blake2b", bool]
-"""Digest of the features of a query, and whether they identify it."""
-
-
-def _digests(dataset: RankingDataset, parts: Iterator[_Part]) -> list[_Digests]:
-    """Returns the digests of each query, in the order of the rows."""
-    digests = []
-    labels = np.split(dataset.labels, dataset.query_start[1:-1])
-    for (digest, identify_their_query), of_query in zip(parts, labels, strict=True):
-        of_features = digest.digest()
-        digest.update(of_query.data)
-        digests.append(_Digests(of_features, digest.digest() if identify_their_query else None))
-    return digests
-
-
-def _dense_parts(dataset: RankingDataset) -> Iterator[_Part]:
-    for rows in row_parts(dataset.features, dataset.query_start):
-        bits = rows.view(np.uint32)  # so that NaN equals NaN
-        # The first two documents usually differ, so that the rest need not be compared.
-        differ = bool((bits[:2] != bits[0]).any() or (bits != bits[0]).any())
-        yield hashlib.blake2b(rows.data, digest_size=16), differ
-
-
-def _stored_parts(sparse: SparseRows, query_start: QueryStart) -> Iterator[_Part]:
-    for start, stop in pairwise(query_start.tolist()):
-        stored = slice(*sparse.row_start[[start, stop]].tolist())
-        sizes, columns = np.diff(sparse.row_start[start : stop + 1]), sparse.columns[stored]
-        bits = sparse.values[stored].view(np.uint32)
-        digest = hashlib.blake2b(digest_size=16)
-        for array in (sizes, columns, bits):
-            digest.update(array.data)
-        differ = bool((sizes != sizes[0]).any())
-        if not differ:
-            rows = np.stack([columns.view(np.uint32), bits], axis=1).reshape(stop - start, -1)
-            differ = bool((rows != rows[0]).any())
-        yield digest, differ
+def _keys_without_labels(dataset: RankingDataset, queries: NDArray[np.int64]) -> QueryKeys:
+    if not queries.size:
+        return np.array([], dtype=np.str_)
+    taken = dataset.take_queries(queries)
+    return content_keys(
+        RankingDataset(
+            features=taken.features,
+            labels=np.zeros(taken.num_documents),
+            query_start=taken.query_start,
+            query_ids=taken.query_ids,
+        )
+    )
 
 
 # ---- Resamples of the training queries: a sweep trains every model on each, to measure training variance.
@@ -469,28 +377,11 @@ class TrainingResample:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.number < 2:
-            raise ConfigError(
-                f"replicates.number is {self.number}; set at least 2 resamples, or replicates=null to train "
-                "once on all training queries."
-            )
-        if not 1 <= self.index <= self.number:
-            raise ConfigError(
-                f"replicates.index is {self.index}, but the {self.number} resamples are numbered 1 to "
-                f"{self.number}; choose one, or remove the setting and add -m to run all of them."
-            )
-        if self.kind not in KINDS:
-            raise ConfigError(
-                f"replicates.kind is '{self.kind}'{did_you_mean(self.kind, KINDS)} It must be one of "
-                f"{', '.join(KINDS)}."
-            )
-        if self.kind == SUBSAMPLE and not 0.0 < self.share < 1.0:
-            raise ConfigError(
-                f"replicates.share is {self.share}; set a share of the training queries above 0 and below 1, "
-                "such as replicates.share=0.5."
-            )
-        if self.seed < 0:
-            raise ConfigError(f"replicates.seed is {self.seed}; set a whole number of 0 or more.")
+        require("replicates.number", self.number, at_least=2)
+        require("replicates.index", self.index, at_least=1, at_most=self.number)
+        require_choice("replicates.kind", self.kind, KINDS)
+        require("replicates.share", self.share, above=0, at_most=1)
+        require("replicates.seed", self.seed, at_least=0)
 
     def describe(self) -> dict[str, Any]:
         """Returns the settings of this resample, as a result records them; the share of a bootstrap is 1."""

@@ -43,7 +43,7 @@ def test_each_query_goes_to_one_side_and_stays_in_the_order_of_the_file(
 def test_a_query_in_two_splits_is_a_leak(leaking: int, split: str) -> None:
     parts = [dataset(3), dataset(3, first=3), dataset(3, first=6)]
     parts[leaking] = dataset(3, first=2)
-    with pytest.raises(DataError, match=naming("query 2", "in train", f"in {split}", "Remove the query")):
+    with pytest.raises(DataError, match=naming("query 2", "train", f"in {split}", "Remove the query")):
         Splits(*parts)
 
 
@@ -54,10 +54,13 @@ def test_a_judged_list_under_another_id_is_a_leak() -> None:
         query_start=np.array([0, 2]),
         query_ids=np.array(["a"]),
     )
-    with pytest.raises(DataError, match=naming("query b", "train as a", "in test", "same documents")):
+    with pytest.raises(DataError, match=naming("query a", "train", "in test", "query b", "same documents")):
         Splits(judged, None, replace(judged, query_ids=np.array(["b"])))
-    # The same documents with other labels may be another query.
-    Splits(judged, None, replace(judged, query_ids=np.array(["b"]), labels=np.array([1.0, 0.0])))
+    # The same documents with other labels may be another query, but not under the same id.
+    relabelled = replace(judged, labels=np.array([1.0, 0.0]))
+    Splits(judged, None, replace(relabelled, query_ids=np.array(["b"])))
+    with pytest.raises(DataError, match=naming("query a", "train", "in test")):
+        Splits(judged, None, relabelled)
 
 
 def test_an_id_that_is_used_anew_for_other_documents_is_no_leak() -> None:

@@ -70,7 +70,7 @@ def test_trees_beat_the_best_feature_and_that_beats_chance_and_all_by_far(splits
     ("changes", "parts"),
     [
         ({"num_queries": 0}, ["data.num_queries is 0", "at least 1"]),
-        ({"num_queries": 1}, ["1 query", "data.test"]),
+        ({"num_queries": 1}, ["1 queries", "data.test"]),
         ({"seed": -1}, ["data.seed is -1", "0 or more"]),
         ({"valid_share": 1.0}, ["data.valid_share is 1.0", "below 1"]),
     ],
