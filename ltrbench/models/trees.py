@@ -12,7 +12,7 @@ with `predict`. `uniform` converts trees to the form in which they are shown and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple
 
@@ -372,10 +372,10 @@ def flat(root: Node) -> FlatTree:
     return tree
 
 
-def leaves_of(
+def visits(
     tree: FlatTree, features: Features, comparison: str = "<=", threshold_dtype: str = "float32"
-) -> NDArray[np.int64]:
-    """Returns the (D,) leaf nodes that documents reach.
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yields, level by level, the documents that reach the level and their nodes.
 
     Args:
         features: (D, F); NaN is a missing value.
@@ -384,16 +384,25 @@ def leaves_of(
     """
     goes_left = np.less_equal if comparison == "<=" else np.less
     threshold = tree.threshold.astype(threshold_dtype)
-    node = np.zeros(len(features), dtype=np.int64)
-    rows = np.flatnonzero(~tree.is_leaf[node])
+    rows, node = np.arange(len(features)), np.zeros(len(features), dtype=np.int64)
     while len(rows):
-        here = node[rows]
-        x = features[rows, tree.feature[here]]
-        is_missing = np.isnan(x) | (tree.zero_missing[here] & (np.abs(x) <= LARGEST_ZERO))
-        left = np.where(is_missing, tree.missing_left[here], goes_left(x, threshold[here]))
-        node[rows] = np.where(left, tree.left[here], tree.right[here])
-        rows = rows[~tree.is_leaf[node[rows]]]
-    return node
+        yield rows, node
+        is_inner = ~tree.is_leaf[node]
+        rows, node = rows[is_inner], node[is_inner]
+        x = features[rows, tree.feature[node]]
+        is_missing = np.isnan(x) | (tree.zero_missing[node] & (np.abs(x) <= LARGEST_ZERO))
+        left = np.where(is_missing, tree.missing_left[node], goes_left(x, threshold[node]))
+        node = np.where(left, tree.left[node], tree.right[node])
+
+
+def leaves_of(
+    tree: FlatTree, features: Features, comparison: str = "<=", threshold_dtype: str = "float32"
+) -> NDArray[np.int64]:
+    """Returns the (D,) leaf nodes that documents reach; arguments as for `visits`."""
+    leaves = np.zeros(len(features), dtype=np.int64)
+    for rows, node in visits(tree, features, comparison, threshold_dtype):
+        leaves[rows] = node
+    return leaves
 
 
 def weighted_values(tree: FlatTree, weight: float, score_dtype: str) -> NDArray[np.floating[Any]]:
@@ -419,10 +428,27 @@ def float32_thresholds(thresholds: NDArray[np.floating[Any]], comparison: str) -
 
 def ensemble_scores(ensemble: Ensemble, features: Features) -> NDArray[np.floating[Any]]:
     """Returns the (D,) scores of (D, F) features: the specification of what an ensemble means."""
-    dtype = np.dtype(ensemble.score_dtype)
-    scores = np.full(len(features), ensemble.base_score, dtype=dtype)
+    return leaf_sums(
+        ensemble,
+        features,
+        np.full(len(features), ensemble.base_score, dtype=ensemble.score_dtype),
+        lambda tree, weight: weighted_values(tree, weight, ensemble.score_dtype),
+    )
+
+
+def leaf_sums(
+    ensemble: Ensemble,
+    features: Features,
+    start: NDArray[np.floating[Any]],
+    values_of: Callable[[FlatTree, float], NDArray[np.floating[Any]]],
+) -> NDArray[np.floating[Any]]:
+    """Returns the (D,) sums of start and a number for the leaf of each tree, in the order of the trees.
+
+    Args:
+        values_of: tree, weight -> (N,) numbers of its leaves.
+    """
     for weighted in ensemble.trees:
         tree = flat(weighted.root)
-        values = weighted_values(tree, weighted.weight, ensemble.score_dtype)
-        scores += values[leaves_of(tree, features, ensemble.comparison, ensemble.threshold_dtype)]
-    return scores
+        leaves = leaves_of(tree, features, ensemble.comparison, ensemble.threshold_dtype)
+        start += values_of(tree, weighted.weight)[leaves]
+    return start

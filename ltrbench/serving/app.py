@@ -5,9 +5,8 @@
     GET /model     the model: its features, versions, and the metrics of its run with their convention
 
 An error is {"error": ..., "place": ...}, where `place` is the place in the request, such as
-documents[3].features.bm25: status 400 for a body that is not JSON, 408 for one that does not arrive in time,
-413 for one that is too large, 415 for one that is compressed, 422 for JSON that is not a valid request, and
-503 for a body that has not arrived when the service is stopped.
+documents[3].features.bm25: status 400 for a body that is not JSON, 413 for one that is too large, and 422 for
+JSON that is not a valid request.
 
 Documents of equal scores are in the order of the request. Requests are scored one after the other, on one
 thread each: a list takes about a millisecond, less than to wake another thread of a busy machine.
@@ -15,17 +14,13 @@ thread each: a list takes about a millisecond, less than to wake another thread 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ipaddress
-import os
 import reprlib
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
-from operator import itemgetter
 from typing import Any
 
 from ltrbench.errors import ConfigError, require
@@ -49,9 +44,7 @@ from ltrbench.serving import RequestLimits
 from ltrbench.serving.loaded import LoadedModel
 from ltrbench.shapes import Features
 
-_INVALID_JSON, _TIMED_OUT, _TOO_LARGE, _ENCODED, _NOT_ACCEPTED, _STOPPING = 400, 408, 413, 415, 422, 503
-_BODY_SECONDS = 30
-"""Maximum time in which the body of a request must arrive, s."""
+_INVALID_JSON, _TOO_LARGE, _NOT_ACCEPTED = 400, 413, 422
 _MOST_DISCARDED = 4
 """Size up to which a body that is too large is read and discarded, in units of the limit. A client that is
 still sending when the connection is closed would not read the answer."""
@@ -71,9 +64,7 @@ def ranking_app(model: LoadedModel, limits: RequestLimits | None = None) -> Star
     description = orjson.dumps(describe(model))
 
     async def rank(request: Request) -> Response:
-        body = await _body(request, limits.num_bytes)
-        _check_encoding(request)
-        return _answer(_ranked(model, reader.read(body)))
+        return _answer(_ranked(model, reader.read(await _body(request, limits.num_bytes))))
 
     async def answer_health(_: Request) -> Response:
         return Response(health, media_type="application/json")
@@ -91,7 +82,6 @@ def ranking_app(model: LoadedModel, limits: RequestLimits | None = None) -> Star
             RefusedRequestError: _refused,
             HTTPException: _not_routed,
             ClientDisconnect: _disconnected,
-            Exception: _failed,
         },
     )
     # /rank/ is an error: many clients do not send a body again to the address of a redirect.
@@ -133,39 +123,19 @@ def _ranked(model: LoadedModel, request: RankRequest) -> dict[str, Any]:
     return {"query": request.query, "model": model.name, "documents": documents}
 
 
-def _check_encoding(request: Request) -> None:
-    encoding = request.headers.get("content-encoding", "identity")
-    if encoding.lower() != "identity":
-        raise RefusedRequestError(
-            _ENCODED, "", f"the body has the Content-Encoding {encoding[:20]!r}; send it uncompressed"
-        )
-
-
 async def _body(request: Request, most: int) -> bytes:
     """Returns the body of a request; at most `most` bytes are held at any time.
 
     Raises:
-        RefusedRequestError: the body is larger, or does not arrive in time or before the service is stopped.
+        RefusedRequestError: the body is larger.
     """
     size, parts = 0, []
-    try:
-        async with asyncio.timeout(_BODY_SECONDS):
-            async for part in request.stream():
-                size += len(part)
-                if size <= most:
-                    parts.append(part)
-                    continue
-                parts.clear()
-                if size > _MOST_DISCARDED * most:
-                    break
-    except TimeoutError:
-        raise RefusedRequestError(
-            _TIMED_OUT, "", f"the body did not arrive within {_BODY_SECONDS} s"
-        ) from None
-    except asyncio.CancelledError:  # by the server, a few seconds after Ctrl-C
-        raise RefusedRequestError(
-            _STOPPING, "", "the service has been stopped; send the request again"
-        ) from None
+    async for part in request.stream():
+        size += len(part)
+        if size <= most:
+            parts.append(part)
+        elif size > _MOST_DISCARDED * most:
+            break
     if size > most:
         raise RefusedRequestError(
             _TOO_LARGE, "", f"the body is larger than {most:,} bytes (--max-bytes); send fewer documents"
@@ -180,7 +150,7 @@ def _answer(value: Any, status: int = 200, headers: dict[str, str] | None = None
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedRequestError)
     # The rest of a body that was not read to its end would be taken for the next request.
-    headers = {"connection": "close"} if error.status in (_TOO_LARGE, _TIMED_OUT, _STOPPING) else None
+    headers = {"connection": "close"} if error.status == _TOO_LARGE else None
     return _answer({"error": str(error), "place": error.place}, error.status, headers)
 
 
@@ -193,10 +163,6 @@ async def _not_routed(_: Request, error: Exception) -> Response:
 
 async def _disconnected(_: Request, __: Exception) -> Response:
     return Response(status_code=400)  # nobody receives it
-
-
-async def _failed(_: Request, __: Exception) -> Response:
-    return _answer({"error": "internal error; the service has logged it", "place": ""}, 500)
 
 
 # ---- Reads the JSON of a request, and checks it.
@@ -245,10 +211,6 @@ class RequestReader:
     def __init__(self, feature_names: Sequence[str], limits: RequestLimits) -> None:
         self.feature_names = tuple(feature_names)
         self.limits = limits
-        # `itemgetter` of one name would return a value and no tuple; the first one is repeated, and dropped.
-        self._in_order: Callable[[dict[str, Any]], tuple[Any, ...]] = itemgetter(
-            self.feature_names[0], *self.feature_names
-        )
 
     def read(self, body: bytes) -> RankRequest:
         """Returns the request in the body of a POST.
@@ -273,55 +235,40 @@ class RequestReader:
         for d, document in enumerate(documents):
             _check_fields(document, {"id", "features"}, set(), f"documents[{d}]")
             identifier = document["id"]
-            if type(identifier) not in (str, int):
-                raise _refusal(f"documents[{d}].id", "must be a text or a whole number")
-            if identifier in rows:
-                shown = reprlib.repr(identifier)
-                raise _refusal(f"documents[{d}].id", f"is {shown}, also the id of an earlier document")
+            if type(identifier) not in (str, int) or identifier in rows:
+                raise _refusal(f"documents[{d}].id", "must be a text or a whole number, another one for each")
             rows[identifier] = self._values(document["features"], f"documents[{d}].features")
-        return RankRequest(query, list(rows), self._features(documents, list(rows.values())))
-
-    def _values(self, features: Any, place: str) -> Any:
-        """Returns the values of a document in the order of the model."""
-        if not isinstance(features, dict | list):
-            raise _refusal(place, "must be an object with a value by name, or a list of values")
-        expected = len(self.feature_names)
-        if isinstance(features, dict):
-            with contextlib.suppress(KeyError):
-                if len(features) == expected:
-                    return self._in_order(features)[1:]
-            _check_fields(features, set(self.feature_names), set(), place)
-        if len(features) != expected:
-            raise _refusal(place, f"has {len(features)} values, but the model has {expected} features")
-        return features
-
-    def _features(self, documents: Sequence[dict[str, Any]], rows: Sequence[Sequence[Any]]) -> Features:
-        # All values at once: a loop over them would take longer than the scores.
-        if not set(map(type, chain.from_iterable(rows))) <= _KINDS_OF_VALUES:
-            raise _first(documents, lambda value: type(value) not in _KINDS_OF_VALUES, "not a number")
-        values = np.array(rows, dtype=np.float64).reshape(len(rows), len(self.feature_names))
+        values = np.array(list(rows.values()), dtype=np.float64).reshape(len(rows), len(self.feature_names))
         with np.errstate(over="ignore"):
             features = values.astype(np.float32)
-            if np.isinf(features).any():
-                reason = "beyond the range of float32 (maximum 3.4e38)"
-                raise _first(
-                    documents, lambda value: value is not None and np.isinf(np.float32(value)), reason
-                )
-        return features
+        for d, f in np.argwhere(np.isinf(features))[:1].tolist():
+            place = self._place(documents[d]["features"], f"documents[{d}].features", f)
+            raise _refusal(place, f"is {values[d, f]}, beyond the range of float32 (maximum 3.4e38)")
+        return RankRequest(query, list(rows), features)
 
+    def _values(self, features: Any, place: str) -> Sequence[Any]:
+        """Returns the values of a document in the order of the model."""
+        if isinstance(features, dict):
+            _check_fields(features, set(self.feature_names), set(), place)
+            values = [features[name] for name in self.feature_names]
+        elif isinstance(features, list):
+            values = features
+        else:
+            raise _refusal(place, "must be an object with a value by name, or a list of values")
+        if len(values) != len(self.feature_names):
+            raise _refusal(
+                place, f"has {len(values)} values; the model has {len(self.feature_names)} features"
+            )
+        if not _KINDS_OF_VALUES.issuperset(map(type, values)):
+            wrong = next(f for f, value in enumerate(values) if type(value) not in _KINDS_OF_VALUES)
+            raise _refusal(
+                self._place(features, place, wrong), f"is {reprlib.repr(values[wrong])}, not a number"
+            )
+        return values
 
-def _first(
-    documents: Sequence[dict[str, Any]], is_wrong: Callable[[Any], bool], reason: str
-) -> RefusedRequestError:
-    """Returns the refusal of the first wrong value; there must be one."""
-    place, value = next(
-        (f"documents[{d}].features{f'.{_shortened(str(key))}' if is_named else f'[{key}]'}", value)
-        for d, features in enumerate(document["features"] for document in documents)
-        for is_named in [isinstance(features, dict)]
-        for key, value in (features.items() if is_named else enumerate(features))
-        if is_wrong(value)
-    )
-    return _refusal(place, f"is {reprlib.repr(value)}, {reason}")
+    def _place(self, features: Any, place: str, feature: int) -> str:
+        is_named = isinstance(features, dict)
+        return f"{place}.{_shortened(self.feature_names[feature])}" if is_named else f"{place}[{feature}]"
 
 
 def _check_fields(value: Any, needed: set[str], optional: set[str], place: str) -> None:
@@ -385,20 +332,13 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
         raise ConfigError(
-            f"the service cannot listen on {host}, port {port}: {_reason(error)}. Choose another "
+            f"the service cannot listen on {host}, port {port}: {error.strerror}. Choose another "
             "--port, or --port 0 for a free one, or another --host."
         ) from None
     # Connections inherit it. Otherwise the body of an answer waits 40 ms until the client has confirmed the
     # header; asyncio sets it only on sockets that it has created.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
-
-
-def _reason(error: OSError) -> str:
-    # Python adds the address to the text of the system.
-    if error.errno is None or isinstance(error, socket.gaierror):
-        return str(error.strerror or error)
-    return os.strerror(error.errno)
 
 
 def url_of(listener: socket.socket) -> str:

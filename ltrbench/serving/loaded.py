@@ -7,7 +7,7 @@ LightGBM itself imports pandas if it is installed.
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,8 +118,6 @@ def _folder_of_run(path: Path) -> Path:
 
 _NUMBERS = "fiub"
 """Kinds of dtype that are numbers: floats, integers, unsigned integers, booleans."""
-_MOST_SHOWN = 5
-"""Maximum number of columns that a message names."""
 
 
 def _is_frame(features: object) -> bool:
@@ -131,72 +129,42 @@ def _is_frame(features: object) -> bool:
 def _array_of_frame(frame: Any, feature_names: Sequence[str], *, reorder: bool) -> Features:
     """Returns the (D, F) features of a frame in the order of `feature_names`."""
     # In pyarrow `columns` are arrays. Names in pandas may be numbers, which match their digits.
-    labels = list(getattr(frame, "column_names", None) or frame.columns)
-    names = [str(label) for label in labels]
-    _check_names(names, feature_names, reorder)
-    label_of = dict(zip(names, labels, strict=True))
+    label_of = {str(label): label for label in getattr(frame, "column_names", None) or frame.columns}
+    names = list(label_of)
+    missing = [name for name in feature_names if name not in label_of]
+    if missing:
+        raise DataError(
+            f"features lacks {len(missing)} columns of the model, such as '{missing[0]}'. Add every missing "
+            "column; a value that is not known is NaN."
+        )
+    if not reorder and names != list(feature_names):
+        pairs = enumerate(itertools.zip_longest(names, feature_names))
+        column, (name, feature) = next((c, pair) for c, pair in pairs if pair[0] != pair[1])
+        raise DataError(
+            f"column {column} of features is '{name}', but the model has '{feature}' there. Pass reorder=True "
+            "to match the columns by name and to ignore further columns, or select the columns in the order of "
+            "`feature_names`."
+        )
     features = np.empty((len(frame), len(feature_names)), dtype=np.float32)
     for column, name in enumerate(feature_names):
-        features[:, column] = _as_float32(frame[label_of[name]], name)
+        features[:, column] = _as_numbers(frame[label_of[name]], name)
     return features
 
 
-def _check_names(names: Sequence[str], feature_names: Sequence[str], reorder: bool) -> None:
-    expected = set(feature_names)
-    missing = [name for name in feature_names if name not in names]
-    if missing:
-        raise DataError(
-            f"features lacks {_columns(missing)} of the model, which has {len(feature_names)} features. "
-            "Add every missing column; a value that is not known is NaN."
-        )
-    twice = [name for name, count in Counter(names).items() if name in expected and count > 1]
-    if twice:
-        raise DataError(f"features has {_columns(twice)} more than once. Keep one column of each name.")
-    if reorder or names == list(feature_names):
-        return
-    remedy = (
-        "Pass reorder=True to match the columns by name and to ignore further columns, or select the columns "
-        "in the order of `feature_names`."
-    )
-    further = [name for name in names if name not in expected]
-    if further:
-        raise DataError(f"features has {_columns(further)}, which the model does not have. {remedy}")
-    for column, (name, feature) in enumerate(zip(names, feature_names, strict=True)):
-        if name != feature:
-            raise DataError(
-                f"column {column} of features is '{name}', but the model has '{feature}' there. {remedy}"
-            )
-
-
-def _columns(names: Sequence[str]) -> str:
-    shown = ", ".join(f"'{name}'" for name in names[:_MOST_SHOWN])
-    further = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-    return f"the column{'s' if len(names) > 1 else ''} {shown}{further}"
-
-
-def _as_float32(column: Any, name: str) -> NDArray[np.float32]:
+def _as_numbers(column: Any, name: str) -> NDArray[Any]:
     """Returns the (D,) values of a column; missing values are NaN.
 
     Raises:
-        DataError: the values are not numbers, or are beyond the range of float32.
+        DataError: the values are not numbers.
     """
     values = np.asarray(column)
-    # Integers of pandas with missing values become an array of objects, but their dtype says that they are
+    # Numbers of pandas with missing values become an array of objects, but their dtype says that they are
     # numbers.
     if values.dtype.kind == "O" and getattr(column.dtype, "kind", "") in tuple(_NUMBERS):
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
     if values.ndim != 1 or values.dtype.kind not in _NUMBERS:
-        dtype = getattr(column, "dtype", values.dtype)
         raise DataError(
-            f"the column '{name}' of features has the dtype {dtype}; expected numbers. Encode values "
-            "that are not numbers, and convert the column to float32."
+            f"the column '{name}' of features has the dtype {values.dtype}; expected numbers in one column. "
+            "Encode values that are not numbers, and convert the column to float32."
         )
-    with np.errstate(over="ignore"):
-        converted = values.astype(np.float32)
-    beyond = np.flatnonzero(np.isinf(converted) & np.isfinite(values))
-    if beyond.size:
-        raise DataError(
-            f"row {beyond[0]} of the column '{name}' of features is {values[beyond[0]]}, beyond the range of "
-            "float32 (maximum 3.4e38). Rescale the feature, or use NaN for a missing value."
-        )
-    return converted
+    return values

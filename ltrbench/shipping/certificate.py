@@ -11,8 +11,8 @@ decisions in all trees never changes a ranking.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from ltrbench.shipping.probes import (
     make_probes,
     rounding_bounds,
 )
-from ltrbench.shipping.target import ABSENT_ZEROS, ZERO_VALUES, Engine, Export, ShippedModel
+from ltrbench.shipping.target import ABSENT_ZEROS, ZERO_VALUES, Engine, Export, ScoreFunction, ShippedModel
 from ltrbench.statistics import PairedSample, compare_pairs
 from ltrbench.tables import listed
 
@@ -304,32 +304,32 @@ class KindOfProbe:
 
 def compare_probes(
     probes: ProbeRows,
-    feature_names: tuple[str, ...],
-    original: NDArray[np.float64],
-    converted: NDArray[np.float64],
-    differs: NDArray[np.bool_],
+    kinds: NDArray[np.str_],
+    model: ShippedModel,
+    scored: Comparable,
+    kept: NDArray[np.bool_],
 ) -> Mapping[str, KindOfProbe]:
     """Returns kind -> its rows; kinds in the order of the rows.
 
     Args:
-        original, converted: (N,) scores, the converted ones without their offset.
-        differs: (N,), whether rounding does not explain the converted score.
+        kinds: (N,), kind of each row.
+        kept: (N,), the rows that are compared.
     """
-    kinds: dict[str, KindOfProbe] = {}
-    for kind in dict.fromkeys(probes.kinds.tolist()):
-        of_kind = probes.kinds == kind
-        rows = np.flatnonzero(of_kind & differs)
-        example = None
-        if rows.size:
-            row = int(rows[0])
-            example = ProbeExample(
-                feature=feature_names[int(probes.changed[row])],
+    compared: dict[str, KindOfProbe] = {}
+    for kind in dict.fromkeys(kinds[kept].tolist()):
+        of_kind = kept & (kinds == kind)
+        rows = np.flatnonzero(of_kind & scored.is_wrong)
+        examples = [
+            ProbeExample(
+                feature=model.feature_names[probes.changed[row]],
                 value=float(probes.values[row]),
-                original=float(original[row]),
-                converted=float(converted[row]),
+                original=float(scored.original[row]),
+                converted=float(scored.converted[row]),
             )
-        kinds[kind] = KindOfProbe(int(of_kind.sum()), len(rows), example)
-    return kinds
+            for row in rows[:1]
+        ]
+        compared[kind] = KindOfProbe(int(of_kind.sum()), len(rows), *examples)
+    return compared
 
 
 # ---- A certificate, and its form in certificate.json.
@@ -343,11 +343,10 @@ CERTIFIED, REFUSED, NOT_VERIFIED = "certified", "refused", "not verified"
 
 @dataclass(frozen=True)
 class ProbeCoverage:
-    """How many of the model's splits (feature and threshold) the rows test, and how many nodes they reach."""
+    """How many of the model's splits (feature and threshold) the rows test."""
 
     splits: int
     tested: int
-    reached: int
 
 
 @dataclass(frozen=True)
@@ -392,11 +391,15 @@ class Certificate:
     comparison: RankingComparison | None = None
     absent: RankingComparison | None = None
     probes: Mapping[str, KindOfProbe] = field(default_factory=dict)
-    coverage: ProbeCoverage = ProbeCoverage(0, 0, 0)
+    coverage: ProbeCoverage = ProbeCoverage(0, 0)
     limits: Mapping[str, Limit] = field(default_factory=dict)
     offset: float = 0.0
     unexplained: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     tolerance: int = 0
+
+    @property
+    def engine_name(self) -> str:
+        return self.engine.name if self.engine else ""
 
 
 def certificate_record(certificate: Certificate) -> dict[str, Any]:
@@ -411,7 +414,12 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
         "offset": certificate.offset,
         "comparison": None if comparison is None else _of_comparison(comparison, certificate),
         "absent_zeros": None if certificate.absent is None else _of_rankings(certificate.absent),
-        "probes": None if comparison is None else _of_probes(certificate),
+        "probes": None
+        if comparison is None
+        else {
+            **vars(certificate.coverage),
+            "kinds": {kind: asdict(rows) for kind, rows in certificate.probes.items()},
+        },
         "limits": {kind: vars(limit) for kind, limit in certificate.limits.items()},
     }
     return {name: finite_json(value) for name, value in content.items()}
@@ -420,10 +428,9 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
 def _evaluator(engine: Engine | None) -> dict[str, Any] | None:
     if engine is None:
         return None
+    name = f"simulator of {engine.name}" if engine.is_simulated else f"{engine.name} {engine.version}"
     return {
-        "evaluator": f"simulator of {engine.name}"
-        if engine.is_simulated
-        else f"{engine.name} {engine.version}",
+        "evaluator": name,
         "is_simulated": engine.is_simulated,
         "score_dtype": engine.score_dtype,
         "rules": [vars(rule) for rule in engine.rules],
@@ -452,20 +459,6 @@ def _of_rankings(comparison: RankingComparison) -> dict[str, Any]:
         "reversed_pairs_within_rounding": comparison.reversed_within_rounding,
         "tied_pairs_within_rounding": comparison.tied_within_rounding,
         "metric": None if metric is None else {"name": METRIC, **vars(metric)},
-    }
-
-
-def _of_probes(certificate: Certificate) -> dict[str, Any]:
-    return {
-        **vars(certificate.coverage),
-        "kinds": {
-            kind: {
-                "tested": rows.tested,
-                "differing": rows.differing,
-                "example": None if rows.example is None else vars(rows.example),
-            }
-            for kind, rows in certificate.probes.items()
-        },
     }
 
 
@@ -504,36 +497,52 @@ def judged(
         original: (D,) scores of the original model.
         converted: (D,) scores of the engine, without offset.
     """
-    comparison = certificate.comparison
-    if certificate.status == NOT_VERIFIED or comparison is None:
+    comparison, absent = certificate.comparison, certificate.absent
+    if comparison is None:
         return certificate
     if len(comparison.changed_queries) > certificate.tolerance:
-        what = _changed_ranking(certificate, data, original, converted)
-    elif certificate.absent and len(certificate.absent.changed_queries) > certificate.tolerance:
-        what = _changed_if_absent(certificate, certificate.absent)
+        what = _changed_ranking(certificate, comparison, data, original, converted)
+    elif absent and len(absent.changed_queries) > certificate.tolerance:
+        loss = f", which loses {absent.metric.loss:.3g} of {METRIC}" if absent.metric else ""
+        what = (
+            f"{certificate.engine_name} ranks {len(absent.changed_queries)} of {absent.num_queries} queries "
+            f"in another order (tolerance {certificate.tolerance}) if it has no value for features that are "
+            f"0 in the data{loss}. A feature whose query does not match a document has no value. Use --set "
+            "absent=zero, in a version of the engine that has it."
+        )
     elif certificate.tolerance == 0 and certificate.unexplained.size:
-        what = _other_scores(certificate, data, original, converted)
+        row = int(certificate.unexplained[0])
+        query = data.query_ids[int(np.searchsorted(data.query_start, row, side="right")) - 1]
+        what = (
+            f"The scores of {certificate.unexplained.size} of {data.num_documents} documents differ by more "
+            f"than rounding, such as query {query}, {document_in_words(data, row)}: {float(original[row])!r} "
+            f"in the original and {float(converted[row])!r} in {certificate.engine_name}."
+        )
     elif certificate.tolerance == 0 and _causes(certificate):
         what = "The converted model has other scores than the original, although not on this data."
     else:
         return certificate
-    return replace(
-        certificate, status=REFUSED, reason=" ".join([what, *_causes(certificate), _remedy(certificate)])
-    )
-
-
-def _name(certificate: Certificate) -> str:
-    assert certificate.engine is not None
-    return certificate.engine.name
+    changed = max(1, *(len(each.changed_queries) for each in (comparison, absent) if each))
+    remedy = f"Choose another target with --to, or accept the differences with --tolerance {changed}."
+    for limit in certificate.limits.values():
+        if limit.documents:
+            remedy = (
+                f"{limit.sentence} {limit.documents} documents of the data have such values: replace them "
+                "before training, or choose another target with --to."
+            )
+            break
+    return replace(certificate, status=REFUSED, reason=" ".join([what, *_causes(certificate), remedy]))
 
 
 def _changed_ranking(
-    certificate: Certificate, data: RankingDataset, original: Scores, converted: Scores
+    certificate: Certificate,
+    comparison: RankingComparison,
+    data: RankingDataset,
+    original: Scores,
+    converted: Scores,
 ) -> str:
-    comparison = certificate.comparison
-    assert comparison is not None
-    assert comparison.example is not None
-    pair, name = comparison.example, _name(certificate)
+    pair, name = comparison.example, certificate.engine_name
+    assert pair is not None
     first, second = pair.first, pair.second
     return (
         f"{name} ranks {len(comparison.changed_queries)} of {comparison.num_queries} queries in another "
@@ -541,26 +550,6 @@ def _changed_ranking(
         f"{document_in_words(data, first)} before {document_in_words(data, second)} with the scores "
         f"{float(original[first])!r} and {float(original[second])!r}; {name} gives "
         f"{float(converted[first])!r} and {float(converted[second])!r}."
-    )
-
-
-def _changed_if_absent(certificate: Certificate, absent: RankingComparison) -> str:
-    loss = f", which loses {absent.metric.loss:.3g} of {METRIC}" if absent.metric else ""
-    changed = f"{len(absent.changed_queries)} of {absent.num_queries} queries"
-    return (
-        f"{_name(certificate)} ranks {changed} in another order (tolerance {certificate.tolerance}) if it "
-        f"has no value for the features that are 0 in the data{loss}. A feature whose query does not match a "
-        "document has no value. Use --set absent=zero, in a version of the engine that has it."
-    )
-
-
-def _other_scores(certificate: Certificate, data: RankingDataset, original: Scores, converted: Scores) -> str:
-    row, name = int(certificate.unexplained[0]), _name(certificate)
-    query = data.query_ids[int(np.searchsorted(data.query_start, row, side="right")) - 1]
-    return (
-        f"The scores of {certificate.unexplained.size} of {data.num_documents} documents differ by more than "
-        f"rounding, such as query {query}, {document_in_words(data, row)}: {float(original[row])!r} in the "
-        f"original and {float(converted[row])!r} in {name}."
     )
 
 
@@ -580,27 +569,13 @@ def _causes(certificate: Certificate) -> list[str]:
     """Returns sentences on the kinds of probe rows that differ, those with the largest share first."""
     differing = {kind: rows for kind, rows in certificate.probes.items() if rows.differing}
     kinds = sorted(differing, key=lambda kind: -differing[kind].differing / differing[kind].tested)
-    shown = [differing[kind].sentence(kind, _name(certificate)) for kind in kinds[:_MOST_CAUSES]]
+    shown = [differing[kind].sentence(kind, certificate.engine_name) for kind in kinds[:_MOST_CAUSES]]
     sentences = [f"{sentence[0].upper()}{sentence[1:]}." for sentence in shown]
     more = kinds[_MOST_CAUSES:]
     return [*sentences, f"Also differing: {listed(more)}."] if more else sentences
 
 
-def _remedy(certificate: Certificate) -> str:
-    limits = [limit for limit in certificate.limits.values() if limit.documents]
-    if limits:
-        return (
-            f"{limits[0].sentence} {limits[0].documents} documents of the data have such values: replace "
-            "them before training, or choose another target with --to."
-        )
-    comparisons = (certificate.comparison, certificate.absent)
-    changed = max(1, *(len(each.changed_queries) for each in comparisons if each))
-    return f"Choose another target with --to, or accept the differences with --tolerance {changed}."
-
-
 # ---- Makes the certificate of a converted model: scores and rankings on data, and probe rows. D documents.
-
-ScoreFunction = Callable[[Features], NDArray[np.floating[Any]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -619,9 +594,6 @@ class Comparable:
     bounds: NDArray[np.float64]
     is_wrong: NDArray[np.bool_]
     is_limited: NDArray[np.bool_]
-
-    def where(self, kept: NDArray[np.bool_]) -> Comparable:
-        return Comparable(*(getattr(self, item.name)[kept] for item in fields(self)))
 
     def compared(self, data: RankingDataset, convention: Convention) -> RankingComparison:
         return compare_scores(data, self.original, self.converted, self.bounds, convention)
@@ -655,14 +627,14 @@ def certify(
     on_probes = _score(model, predict, export, engine, probes.features)
     limited = on_probes.is_limited | np.isin(probes.kinds, list(export.limits))
     differing = limited & on_probes.is_wrong
-    kinds = _kinds(probes, model, on_probes, ~limited)
+    kinds = compare_probes(probes, probes.kinds, model, on_probes, ~limited)
     absent = None
     if export.zeros_may_be_absent:
         receives_none = replace(engine, scores=lambda features: engine.scores(_without_zeros(features)))
         absent = _score(model, predict, export, receives_none, data.features).compared(data, convention)
-        zeros = replace(probes, kinds=np.full(len(probes.kinds), ABSENT_ZEROS))
         scored = _score(model, predict, export, receives_none, probes.features)
-        kinds = {**kinds, **_kinds(zeros, model, scored, ~limited & (probes.kinds == ZERO_VALUES))}
+        zeros, absent_zeros = probes.kinds == ZERO_VALUES, np.full(len(probes.kinds), ABSENT_ZEROS)
+        kinds = {**kinds, **compare_probes(probes, absent_zeros, model, scored, ~limited & zeros)}
     certificate = Certificate(
         CERTIFIED,
         engine=engine,
@@ -670,7 +642,7 @@ def certify(
         comparison=on_data.compared(data, convention),
         absent=absent,
         probes=kinds,
-        coverage=ProbeCoverage(probes.num_splits, probes.num_tested, probes.num_reached),
+        coverage=ProbeCoverage(probes.num_splits, probes.num_tested),
         limits={
             kind: _limit(kind, export, model, data, int((differing & (probes.kinds == kind)).sum()))
             for kind in export.limits
@@ -711,7 +683,11 @@ def _score(
         return expected_scores(model, block, engine, export.offset)
 
     expected = scores_of(expected_of, features, "the model")
-    is_wrong = _differs_from_trees(model, features, original)
+    is_wrong = np.zeros(len(features), dtype=np.bool_)
+    scorer = model.scorer
+    if isinstance(scorer, Ensemble):  # the trees, which are written, must have the scores of the model
+        trees = scores_of(lambda block: ensemble_scores(scorer, block), features, "the model")
+        is_wrong = difference_of(original, trees) > 0
     allowed = np.zeros(len(features))
     if not is_exact(model, engine):
         dtypes = (engine.score_dtype, engine.score_dtype)
@@ -731,29 +707,8 @@ def _score(
     )
 
 
-def _differs_from_trees(
-    model: ShippedModel, features: AnyFeatures, original: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Returns (N,), whether a score of the original is not that of the trees, which are written."""
-    scorer = model.scorer
-    if not isinstance(scorer, Ensemble):
-        return np.zeros(len(original), dtype=np.bool_)
-    trees = scores_of(lambda block: ensemble_scores(scorer, block), features, "the model")
-    return np.asarray(difference_of(original, trees) > 0)
-
-
 def _without_zeros(features: Features) -> Features:
     return np.where(features == 0, np.float32(np.nan), features)
-
-
-def _kinds(
-    probes: ProbeRows, model: ShippedModel, scored: Comparable, kept: NDArray[np.bool_]
-) -> Mapping[str, KindOfProbe]:
-    of_kept = replace(
-        probes, features=probes.features[kept], kinds=probes.kinds[kept], changed=probes.changed[kept]
-    )
-    rows = scored.where(kept)
-    return compare_probes(of_kept, model.feature_names, rows.original, rows.converted, rows.is_wrong)
 
 
 def _limit(kind: str, export: Export, model: ShippedModel, data: RankingDataset, differing: int) -> Limit:

@@ -1,6 +1,6 @@
 """Rows of features that test where conversions of trees break, made from the model. N rows, F features.
 
-A row is a document of the data (or zeros) with one other value. At a threshold t of a feature the values are
+A row is a document of the data with one other value. At a threshold t of a feature the values are
 the float32 closest to t, the next float32 below and above it, and as far as the number of rows allows a
 missing value and 0: a document is chosen that reaches the split, or if none does, one that is changed so
 that it does. In addition, each used feature gets the values of `SPECIAL` in one document. All splits are
@@ -10,9 +10,10 @@ tested if they fit into the number of rows, otherwise a sample drawn with a seed
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,13 @@ from ltrbench.models.trees import (
     FlatTree,
     InnerNode,
     flat,
+    leaf_sums,
     leaves_of,
     nodes_of,
     sends_zero_left,
     threshold_at_most,
     threshold_below,
+    visits,
     weighted_values,
 )
 from ltrbench.models.xgboost_files import divides_by_presence
@@ -47,6 +50,7 @@ from ltrbench.shipping.target import (
     Engine,
     Export,
     Linear,
+    ScoreFunction,
     ShippedModel,
     Target,
 )
@@ -131,20 +135,11 @@ def decided_by(kinds: Iterable[str], scorer: Ensemble | Linear, features: Featur
 
     if isinstance(scorer, Linear):
         return np.asarray(has(features[:, features_read(scorer)]).any(axis=1))
-    goes_left = np.less_equal if scorer.comparison == "<=" else np.less
     for weighted in scorer.trees:
         tree = flat(weighted.root)
-        threshold = tree.threshold.astype(scorer.threshold_dtype)
-        node = np.zeros(len(features), dtype=np.int64)
-        rows = np.flatnonzero(~tree.is_leaf[node])
-        while len(rows):
-            here = node[rows]
-            x = features[rows, tree.feature[here]]
-            is_met[rows] |= has(x)
-            is_missing = np.isnan(x) | (tree.zero_missing[here] & (np.abs(x) <= LARGEST_ZERO))
-            left = np.where(is_missing, tree.missing_left[here], goes_left(x, threshold[here]))
-            node[rows] = np.where(left, tree.left[here], tree.right[here])
-            rows = rows[~tree.is_leaf[node[rows]]]
+        for rows, nodes in visits(tree, features, scorer.comparison, scorer.threshold_dtype):
+            x = features[rows, tree.feature[nodes]]
+            is_met[rows] |= has(x) & ~tree.is_leaf[nodes]
     return is_met
 
 
@@ -203,7 +198,6 @@ class ProbeRows:
         kinds: (N,), kind of each row.
         changed: (N,), the feature with the value that is tested.
         num_splits, num_tested: different splits (feature and threshold) of the model, and those tested.
-        num_reached: tested splits whose row reaches a node with this split.
     """
 
     features: Features
@@ -211,7 +205,6 @@ class ProbeRows:
     changed: NDArray[np.int64]
     num_splits: int
     num_tested: int
-    num_reached: int
 
     @property
     def values(self) -> NDArray[np.float32]:
@@ -220,62 +213,16 @@ class ProbeRows:
         return values
 
 
-def make_probes(model: ShippedModel, documents: AnyFeatures | None, seed: int = 0) -> ProbeRows:
-    """Returns the rows for a model; the same for the same model, documents and seed.
+class _Row(NamedTuple):
+    """A document (F,) in which a feature gets another value."""
 
-    Args:
-        documents: (D, F) features of the data; None: rows are made from zeros.
-    """
-    rng = np.random.default_rng(seed)
-    bases = _bases(documents, model.num_features, rng)
-    most = min(MOST_ROWS, max(_MOST_CELLS // max(model.num_features, 1), 50))
-    rows = _Rows(bases, [], [], [], [])
-    num_splits = num_tested = num_reached = 0
-    if isinstance(model.scorer, Ensemble):
-        splits = _splits(model.scorer)
-        capacity = int(most * _SHARE_OF_SPLITS)
-        chosen = _sample(len(splits), capacity // len(AT_THRESHOLD), rng)
-        left = capacity - len(AT_THRESHOLD) * len(chosen)
-        besides = set(_sample(len(chosen), left // len(BESIDES), rng))
-        num_splits, num_tested = len(splits), len(chosen)
-        num_reached = _add_splits(rows, model.scorer, [splits[place] for place in chosen], besides)
-    _add_special(rows, features_read(model.scorer), most - len(rows.kinds), rng)
-    return ProbeRows(
-        features=rows.features(),
-        kinds=np.array(rows.kinds, dtype=np.str_),
-        changed=np.array(rows.changed, dtype=np.int64),
-        num_splits=num_splits,
-        num_tested=num_tested,
-        num_reached=num_reached,
-    )
+    kind: str
+    document: Features
+    feature: int
+    value: float
 
 
-@dataclass
-class _Rows:
-    """The rows so far: base rows, and for each row its base, kind, feature and value."""
-
-    bases: Features
-    kinds: list[str]
-    changed: list[int]
-    values: list[float]
-    base: list[Features]
-
-    def add(self, kind: str, base: Features, feature: int, value: float) -> None:
-        self.kinds.append(kind)
-        self.changed.append(feature)
-        self.values.append(value)
-        self.base.append(base)
-
-    def features(self) -> Features:
-        if not self.base:
-            return np.empty((0, self.bases.shape[1]), dtype=np.float32)
-        features = np.stack(self.base)
-        features[np.arange(len(features)), self.changed] = np.array(self.values, dtype=np.float32)
-        return features
-
-
-@dataclass(frozen=True)
-class _Split:
+class _Split(NamedTuple):
     """A node with a feature and a threshold; several nodes may have the same."""
 
     tree: int
@@ -284,12 +231,35 @@ class _Split:
     threshold: float
 
 
-def _bases(documents: AnyFeatures | None, num_features: int, rng: np.random.Generator) -> Features:
-    """Returns documents in random order; one row of zeros without documents."""
-    if documents is None or not len(documents):
-        return np.zeros((1, num_features), dtype=np.float32)
-    most = max(min(_MOST_DOCUMENTS, _MOST_CELLS // num_features), 1)
-    return gather_rows(documents, rng.permutation(len(documents))[:most])
+def make_probes(model: ShippedModel, documents: AnyFeatures, seed: int = 0) -> ProbeRows:
+    """Returns the rows for a model; the same for the same model, documents and seed.
+
+    Args:
+        documents: (D, F) features of the data.
+    """
+    rng = np.random.default_rng(seed)
+    num_bases = max(min(_MOST_DOCUMENTS, _MOST_CELLS // model.num_features), 1)
+    bases = gather_rows(documents, rng.permutation(len(documents))[:num_bases])
+    most = min(MOST_ROWS, max(_MOST_CELLS // model.num_features, 50))
+    rows: list[_Row] = []
+    splits: list[_Split] = []
+    chosen: list[int] = []
+    if isinstance(model.scorer, Ensemble):
+        splits = _splits(model.scorer)
+        capacity = int(most * _SHARE_OF_SPLITS)
+        chosen = _sample(len(splits), capacity // len(AT_THRESHOLD), rng)
+        besides = set(_sample(len(chosen), (capacity - len(AT_THRESHOLD) * len(chosen)) // len(BESIDES), rng))
+        rows += _rows_at_splits(model.scorer, [splits[place] for place in chosen], besides, bases)
+    pairs = [(kind, value) for kind, values in SPECIAL.items() for value in values]
+    used = features_read(model.scorer)
+    for place in _sample(len(used), max((most - len(rows)) // len(pairs), 1), rng):
+        base = bases[int(rng.integers(len(bases)))]
+        rows += [_Row(kind, base, used[place], value) for kind, value in pairs]
+    features = np.array([row.document for row in rows], dtype=np.float32).reshape(-1, model.num_features)
+    changed = np.array([row.feature for row in rows], dtype=np.int64)
+    features[np.arange(len(rows)), changed] = np.array([row.value for row in rows], dtype=np.float32)
+    kinds = np.array([row.kind for row in rows], dtype=np.str_)
+    return ProbeRows(features, kinds, changed, len(splits), len(chosen))
 
 
 def _sample(count: int, most: int, rng: np.random.Generator) -> list[int]:
@@ -308,36 +278,23 @@ def _splits(ensemble: Ensemble) -> list[_Split]:
     return list(splits.values())
 
 
-def _add_splits(rows: _Rows, ensemble: Ensemble, splits: Sequence[_Split], besides: Set[int]) -> int:
-    """Adds the rows of splits, which are in the order of trees; returns how many reach their node.
+def _rows_at_splits(
+    ensemble: Ensemble, splits: Sequence[_Split], besides: Set[int], bases: Features
+) -> Iterator[_Row]:
+    """Yields the rows of splits, which are in the order of trees.
 
     Args:
         besides: numbers of the splits that also get the rows of BESIDES.
     """
-    num_reached = 0
-    of_tree: dict[int, list[tuple[int, _Split]]] = {}
-    for place, split in enumerate(splits):
-        of_tree.setdefault(split.tree, []).append((place, split))
-    for number, within in of_tree.items():
+    for number, of_tree in itertools.groupby(enumerate(splits), key=lambda item: item[1].tree):
         tree = flat(ensemble.trees[number].root)
-        document_of = _first_documents(tree, ensemble, rows.bases)
-        end = _subtree_ends(tree)
-        tested = []
-        for place, split in within:
-            document = document_of[split.node]
-            base = rows.bases[max(document, 0)].copy()
-            if document < 0:
-                _force(base, tree, ensemble, split.node)
+        document_of = _first_documents(tree, ensemble, bases)
+        for place, split in of_tree:
+            document = bases[max(document_of[split.node], 0)].copy()
+            if document_of[split.node] < 0:
+                _force(document, tree, ensemble, split.node)
             for kind, value in (*_values_at(split.threshold), *(BESIDES if place in besides else ())):
-                rows.add(kind, base, split.feature, value)
-            at_threshold = base.copy()
-            with np.errstate(over="ignore"):
-                at_threshold[split.feature] = np.float32(split.threshold)
-            tested.append(at_threshold)
-        leaves = leaves_of(tree, np.stack(tested), ensemble.comparison, ensemble.threshold_dtype)
-        nodes = np.array([split.node for _, split in within])
-        num_reached += int(((nodes < leaves) & (leaves < end[nodes])).sum())
-    return num_reached
+                yield _Row(kind, document, split.feature, value)
 
 
 def _values_at(threshold: float) -> Iterator[tuple[str, float]]:
@@ -361,39 +318,21 @@ def _first_documents(tree: FlatTree, ensemble: Ensemble, documents: Features) ->
     return np.where(first == none, -1, first)
 
 
-def _subtree_ends(tree: FlatTree) -> NDArray[np.int64]:
-    """Returns the (N,) number after the last node of each subtree; its nodes are consecutive."""
-    end = np.arange(1, len(tree.feature) + 1)
-    for node in np.flatnonzero(~tree.is_leaf)[::-1].tolist():
-        end[node] = end[tree.right[node]]
-    return end
-
-
 def _force(document: Features, tree: FlatTree, ensemble: Ensemble, node: int) -> None:
     """Changes features of a document, (F,), so that it reaches a node where its path allows it."""
     largest_left = threshold_below if ensemble.comparison == "<" else threshold_at_most
-    end = _subtree_ends(tree)
     bounds: dict[int, tuple[float, float]] = {}  # feature -> smallest and largest value
     here = 0
     while here != node:
         feature, last = int(tree.feature[here]), largest_left(float(tree.threshold[here]))
         low, high = bounds.get(feature, (-np.inf, np.inf))
-        if node < end[tree.left[here]]:
+        if node < tree.right[here]:  # the nodes of the left subtree come before the right child
             bounds[feature], here = (low, min(high, last)), int(tree.left[here])
         else:
             after = float(np.nextafter(np.float32(last), np.float32(np.inf)))
             bounds[feature], here = (max(low, after), high), int(tree.right[here])
     for feature, (low, high) in bounds.items():
         document[feature] = high if np.isfinite(high) else low
-
-
-def _add_special(rows: _Rows, used: Sequence[int], most: int, rng: np.random.Generator) -> None:
-    """Adds the values of SPECIAL for the used features, or for a sample of them."""
-    pairs = [(kind, np.float32(value)) for kind, values in SPECIAL.items() for value in values]
-    for place in _sample(len(used), max(most // len(pairs), 1), rng):
-        base = rows.bases[int(rng.integers(len(rows.bases)))]
-        for kind, value in pairs:
-            rows.add(kind, base, used[place], float(value))
 
 
 # ---- The scores that the rounding of an engine leaves of a model. N rows.
@@ -448,11 +387,14 @@ def expected_scores(
         return np.asarray(scores + offset)
     leaf_dtype = np.dtype(engine.leaf_dtype or dtype)
     base_score = leaf_dtype.type(np.dtype(scorer.score_dtype).type(scorer.base_score))
-    sums = np.full(len(features), base_score, dtype=dtype)
-    for weighted in scorer.trees:
-        tree = flat(weighted.root)
-        values = weighted_values(tree, weighted.weight, scorer.score_dtype).astype(leaf_dtype).astype(dtype)
-        sums += values[leaves_of(tree, features, scorer.comparison, scorer.threshold_dtype)]
+    sums = leaf_sums(
+        scorer,
+        features,
+        np.full(len(features), base_score, dtype=dtype),
+        lambda tree, weight: (
+            weighted_values(tree, weight, scorer.score_dtype).astype(leaf_dtype).astype(dtype)
+        ),
+    )
     return (sums + dtype.type(offset)).astype(np.float64) if offset else sums.astype(np.float64)
 
 
@@ -488,12 +430,9 @@ def _terms(scorer: Ensemble | Linear, features: Features) -> tuple[int, NDArray[
         used = np.flatnonzero(scorer.weights)
         finite = np.nan_to_num(features[:, used].astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
         return len(used) + 2, np.abs(finite) @ np.abs(scorer.weights[used])
-    magnitudes = np.full(len(features), abs(scorer.base_score))
-    for weighted in scorer.trees:
-        tree = flat(weighted.root)
-        values = np.abs(tree.value * weighted.weight)
-        magnitudes += values[leaves_of(tree, features, scorer.comparison, scorer.threshold_dtype)]
-    return len(scorer.trees) + 2, magnitudes
+    start = np.full(len(features), abs(scorer.base_score))
+    magnitudes = leaf_sums(scorer, features, start, lambda tree, weight: np.abs(tree.value * weight))
+    return len(scorer.trees) + 2, magnitudes.astype(np.float64)
 
 
 # ---- Documents with expected scores, to check a deployed engine: check_rows.json.
@@ -508,23 +447,12 @@ _MOST_CHECKED_DOCUMENTS = 20
 _PROBES_OF_KIND = 3
 
 
-@dataclass(frozen=True)
-class _Chosen:
-    """Rows to check, before they are scored: ids, queries, documents and kinds of (n, F) features."""
-
-    ids: list[str]
-    queries: list[str | None]
-    documents: list[str | None]
-    kinds: list[str]
-    features: Features
-
-
 def checked_rows(
     model: ShippedModel,
     target: Target,
     export: Export,
     engine: Engine | None,
-    original: NDArray[np.float64],
+    predict: ScoreFunction,
     data: RankingDataset,
 ) -> tuple[dict[str, Any], CheckRequests | None]:
     """Returns the content of check_rows.json, and the requests that score its rows with the deployed engine.
@@ -535,33 +463,33 @@ def checked_rows(
     the requests have no files, and no row is left out.
 
     Args:
-        original: not used with an engine; (n,) scores of the original model for `chosen_features`.
+        predict: scores of the original model.
     """
-    chosen = _chosen(model, export, data)
-    scores = original + export.offset if engine is None else engine.scores(chosen.features)
-    bounds = _roundings(model, export, engine, chosen.features, scores)
+    chosen, features = _chosen(model, export, data)
+    scores = predict(features) + export.offset if engine is None else engine.scores(features)
+    bounds = _roundings(model, export, engine, features, scores)
+    columns = _columns(model)
     is_kept = np.isfinite(scores)  # JSON has no other numbers
-    expected = np.asarray(scores, dtype=np.float64)
-    rows = CheckRows(tuple(chosen.ids), chosen.features, _columns(model), expected).where(is_kept)
+    ids = tuple(record["id"] for record in chosen)
+    rows = CheckRows(ids, features, columns, np.asarray(scores, dtype=np.float64)).where(is_kept)
     requests = target.check_requests(model, export, rows)
     if requests is not None and len(requests.left_out) == len(rows.ids):
         requests = replace(requests, files={})
     left_out = requests.left_out if requests is not None and requests.files else {}
     records = [
         {
-            "id": identity,
-            "query": chosen.queries[row],
-            "document": chosen.documents[row],
-            "kind": chosen.kinds[row],
-            "features": _by_name(model, chosen.features[row]),
-            "score": float(scores[row]),
-            "rounding": float(bounds[row]),
+            **record,
+            "features": {
+                model.feature_names[place]: None if np.isnan(values[place]) else float(values[place])
+                for place in columns
+            },
+            "score": float(score),
+            "rounding": float(bound),
         }
-        for row, identity in enumerate(chosen.ids)
-        if is_kept[row] and identity not in left_out
+        for record, values, score, bound in zip(chosen, features, scores, bounds, strict=True)
+        if np.isfinite(score) and record["id"] not in left_out
     ]
-    record = {"format": CHECK_FORMAT, "target": target.name, "model": model.name, "rows": records}
-    return record, requests
+    return {"format": CHECK_FORMAT, "target": target.name, "model": model.name, "rows": records}, requests
 
 
 def _roundings(
@@ -579,47 +507,30 @@ def _roundings(
     return rounding_bounds(model, features, (score_dtype_of(model), dtype), export.offset)
 
 
-def chosen_features(model: ShippedModel, export: Export, data: RankingDataset) -> Features:
-    """Returns the (n, F) features of the rows in check_rows.json."""
-    return _chosen(model, export, data).features
-
-
-def _chosen(model: ShippedModel, export: Export, data: RankingDataset) -> _Chosen:
-    chosen = _Chosen([], [], [], [], np.empty((0, model.num_features), dtype=np.float32))
-    rows = list(_documents(data, chosen))
-    parts = [gather_rows(data.features, np.array(rows, dtype=np.int64))]
+def _chosen(
+    model: ShippedModel, export: Export, data: RankingDataset
+) -> tuple[list[dict[str, Any]], Features]:
+    """Returns id, query, document and kind of the rows, and their (n, F) features."""
+    records: list[dict[str, Any]] = []
+    parts = []
+    queries = np.unique(np.linspace(0, data.num_queries - 1, _NUM_QUERIES).astype(np.int64))
+    for query in queries.tolist():
+        start, stop = data.query_start[query : query + 2].tolist()
+        rows = np.arange(start, min(stop, start + _MOST_CHECKED_DOCUMENTS))
+        parts.append(gather_rows(data.features, rows))
+        for number, row in enumerate(rows.tolist()):
+            document = None if data.document_ids is None else str(data.document_ids[row])
+            record = {"id": f"q{query + 1}-d{number + 1}", "query": str(data.query_ids[query])}
+            records.append({**record, "document": document, "kind": DOCUMENT})
     probes = make_probes(model, data.features)
     usable = ~np.isinf(probes.features).any(axis=1) & ~np.isin(probes.kinds, list(export.limits))
     for kind in dict.fromkeys(probes.kinds[usable].tolist()):
         of_kind = np.flatnonzero(usable & (probes.kinds == kind))[:_PROBES_OF_KIND]
         parts.append(probes.features[of_kind])
         for number in range(len(of_kind)):
-            chosen.ids.append(f"probe-{kind.replace(' ', '-')}-{number + 1}")
-            chosen.queries.append(None)
-            chosen.documents.append(None)
-            chosen.kinds.append(kind)
-    return _Chosen(chosen.ids, chosen.queries, chosen.documents, chosen.kinds, np.concatenate(parts))
-
-
-def _documents(data: RankingDataset, chosen: _Chosen) -> Iterator[int]:
-    """Yields rows of a few queries, evenly spaced, and adds their names."""
-    queries = np.unique(np.linspace(0, data.num_queries - 1, _NUM_QUERIES).astype(np.int64))
-    for query in queries.tolist():
-        start, stop = data.query_start[query : query + 2].tolist()
-        for number, row in enumerate(range(start, min(stop, start + _MOST_CHECKED_DOCUMENTS))):
-            chosen.ids.append(f"q{query + 1}-d{number + 1}")
-            chosen.queries.append(str(data.query_ids[query]))
-            chosen.documents.append(None if data.document_ids is None else str(data.document_ids[row]))
-            chosen.kinds.append(DOCUMENT)
-            yield row
-
-
-def _by_name(model: ShippedModel, values: NDArray[np.float32]) -> Mapping[str, float | None]:
-    """Returns name -> value of a document."""
-    return {
-        model.feature_names[place]: None if np.isnan(values[place]) else float(values[place])
-        for place in _columns(model)
-    }
+            identity = f"probe-{kind.replace(' ', '-')}-{number + 1}"
+            records.append({"id": identity, "query": None, "document": None, "kind": kind})
+    return records, np.concatenate(parts)
 
 
 def _columns(model: ShippedModel) -> tuple[int, ...]:

@@ -9,18 +9,15 @@ import json
 import math
 import pkgutil
 import re
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
-
-import numpy as np
+from typing import Any, Literal, get_origin
 
 from ltrbench.data import RankingDataset
-from ltrbench.disk import DISK_REMEDIES, delete_abandoned, flush
+from ltrbench.disk import DISK_REMEDIES
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.metrics import DEFAULT, PRESETS
 from ltrbench.models.trees import Ensemble
@@ -36,10 +33,9 @@ from ltrbench.shipping.certificate import (
     certificate_record,
     certify,
     finite_json,
-    scores_of,
 )
-from ltrbench.shipping.probes import CHECK_FORMAT, checked_rows, chosen_features, features_read
-from ltrbench.shipping.target import CheckRequests, Engine, Export, Linear, ShippedModel, Target
+from ltrbench.shipping.probes import checked_rows, features_read
+from ltrbench.shipping.target import CheckRequests, Export, Linear, ShippedModel, Target
 from ltrbench.untrusted import read_json, types_of, validation_error, visible
 
 # ---- Writes and reads the folder of a shipped model.
@@ -99,20 +95,15 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
         ResultError: The disk does not allow it.
     """
     check_free(folder)
-    prefix = f".{folder.name}.partial-"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        delete_abandoned(folder.parent, f"{prefix}*")
-        staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=prefix))
-        try:
-            staging.chmod(0o755)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.partial-") as parent:
+            staging = Path(parent) / folder.name
+            staging.mkdir()
             for name, content in files.items():
                 (staging / name).write_bytes(content)
-            flush(staging)
             (folder / CERTIFICATE_FILE).unlink(missing_ok=True)  # of a refused model
             staging.rename(folder)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
     except OSError as error:
         remedy = DISK_REMEDIES.get(error.errno or 0, "Choose another folder")
         raise ResultError(f"{folder} cannot be written: {error.strerror}. {remedy}.") from error
@@ -122,14 +113,12 @@ def read_shipped(folder: Path, name: str) -> dict[str, Any]:
     """Reads certificate.json or check_rows.json of a shipped model.
 
     Raises:
-        ResultError: The folder has no such file, or it is not a JSON object.
+        ResultError: The folder has no such file, or it is not JSON.
     """
     path = folder / name
     if not path.exists():
         raise ResultError(f"{folder} is not the folder of a shipped model: it has no {name}. {_REMEDY}.")
-    content = read_json(path, _REMEDY)
-    if not isinstance(content, dict):
-        raise ResultError(f"{path} is not a JSON object. {_REMEDY}.")
+    content: dict[str, Any] = read_json(path, _REMEDY)
     return content
 
 
@@ -270,19 +259,11 @@ def build_target(name: str, options: Mapping[str, Any]) -> Target:
             raise ConfigError(
                 f"--set {option}: {name} has no such option{did_you_mean(option, types)} Options: {known}."
             )
-        reason = _mistake(value, types[option], option)
+        reason = validation_error(value, types[option], option)
         if reason:
             raise ConfigError(f"--set {reason}.")
     built: Target = declared(**options)
     return built
-
-
-def _mistake(value: Any, declared: Any, option: str) -> str | None:
-    if get_origin(declared) is not Literal:
-        return validation_error(value, declared, option)
-    choices = get_args(declared)
-    listed_choices = ", ".join(map(str, choices))
-    return None if value in choices else f"{option} is {value!r}; one of {listed_choices} was expected"
 
 
 # ---- The README of the folder of a shipped model.
@@ -302,62 +283,57 @@ def readme(
     Args:
         requests: how the deployed engine scores the rows with expected scores; None: a library does.
     """
-    paragraphs = (
-        *_paragraphs(model, target.name, export, certificate),
-        f"Verified against: {target.verified_against}.",
-        "## Check",
-        *(_check(requests) if requests and requests.files else _check_without_requests(requests)),
-        f"## Features\n\n{_names(model)}",
-    )
-    return ("\n\n".join(paragraphs) + "\n").encode()
+    return ("\n\n".join(_paragraphs(model, target, export, certificate, requests)) + "\n").encode()
 
 
-def _paragraphs(model: ShippedModel, target: str, export: Export, certificate: Certificate) -> Iterator[str]:
+def _paragraphs(
+    model: ShippedModel,
+    target: Target,
+    export: Export,
+    certificate: Certificate,
+    requests: CheckRequests | None,
+) -> Iterator[str]:
+    yield f"# {model.name} for {target.name}"
     first = next(iter(export.files))
-    yield f"# {model.name} for {target}"
     yield f"`{first}` is the model. {_verdict(certificate)} `{CERTIFICATE_FILE}` has the details."
-    yield "## Upload"
-    yield f"Run this in the folder; it is also in `{UPLOAD_FILE}`."
+    yield f"## Upload\n\nRun this in the folder; it is also in `{UPLOAD_FILE}`."
     yield f"```\n{export.request.rstrip()}\n```"
-    if export.notes:
-        yield "\n".join(f"- {note}" for note in export.notes)
-    yield "## Scores"
-    yield _scores(certificate)
+    yield "\n".join(f"- {note}" for note in export.notes)
+    plus = f" plus {certificate.offset!r}" if certificate.offset else ""
+    reordered = certificate.comparison.reordered_in_words() if certificate.comparison else ""
+    yield f"## Scores\n\nScores are those of the original model{plus}, but for rounding{reordered}."
     if certificate.limits:
         yield "Values that the engine cannot treat as the model does:"
         yield "\n".join(f"- {kind}: {limit.sentence}" for kind, limit in certificate.limits.items())
+    yield f"Verified against: {target.verified_against}."
+    yield from _check(requests)
+    names = ", ".join(f"`{visible(name).replace('`', '')}`" for name in model.feature_names[:_MOST_NAMES])
+    rest = model.num_features - _MOST_NAMES
+    yield f"## Features\n\n{names}{f' and {rest} more' if rest > 0 else ''}."
 
 
-def _check(requests: CheckRequests) -> Iterator[str]:
-    """Yields how the deployed engine scores the rows, and how its answer is compared."""
-    yield (
-        f"`{CHECK_FILE}` has rows with expected scores. After the upload, these commands score the same rows "
-        f"with the deployed engine and write its answer to `{requests.answers}`:"
-    )
-    yield f"```\n{requests.commands}\n```"
-    left_out = [f"Rows left out: {rows}." for rows in _left_out(requests)]
-    if requests.notes or left_out:
+def _check(requests: CheckRequests | None) -> Iterator[str]:
+    """Yields how rows with expected scores are scored, and how the answer is compared."""
+    answers = "answers.json"
+    if requests is not None and requests.files:
+        answers = requests.answers
+        yield (
+            f"## Check\n\n`{CHECK_FILE}` has rows with expected scores. After the upload, these commands "
+            f"score the same rows with the deployed engine and write its answer to `{answers}`:"
+        )
+        yield f"```\n{requests.commands}\n```"
+        reasons = Counter(requests.left_out.values())
+        left_out = [f"Rows left out: {count}, which have {reason}." for reason, count in reasons.items()]
         yield "\n".join(f"- {note}" for note in (*requests.notes, *left_out))
-    yield "Compare the answer with the expected scores:"
-    yield f"```\npython -m ltrbench ship . --check {requests.answers}\n```"
-    yield "It names each row without an answer or with another score. The exit code is 0 if there is none."
-    if requests.cleanup:
+    else:
+        yield (
+            f"## Check\n\nScore the rows of `{CHECK_FILE}` with the deployed model, and write a JSON object "
+            'with the score of each id, such as `{"q1-d1": 0.25, "q1-d2": -0.5}`, to `answers.json`.'
+        )
+    yield "This names each row without an answer or with another score; the exit code is 0 if there is none:"
+    yield f"```\npython -m ltrbench ship . --check {answers}\n```"
+    if requests is not None and requests.cleanup:
         yield f"Remove what the commands created:\n\n```\n{requests.cleanup}\n```"
-
-
-def _left_out(requests: CheckRequests) -> list[str]:
-    reasons = Counter(requests.left_out.values())
-    return [f"{count}, which have {reason}" for reason, count in reasons.items()]
-
-
-def _check_without_requests(requests: CheckRequests | None) -> Iterator[str]:
-    if requests is not None:
-        yield f"There are no requests, because no row can be in one: {'; '.join(_left_out(requests))}."
-    yield (
-        f"Score the rows of `{CHECK_FILE}` with the deployed model, and write a JSON object with the score "
-        'of each id, such as `{"q1-d1": 0.25, "q1-d2": -0.5}`, to `answers.json`:'
-    )
-    yield "```\npython -m ltrbench ship . --check answers.json\n```"
 
 
 def _verdict(certificate: Certificate) -> str:
@@ -365,26 +341,11 @@ def _verdict(certificate: Certificate) -> str:
     if comparison is None or certificate.engine is None:
         return "It was not verified: there is no evaluator of this engine in Python."
     how = "a simulator of " if certificate.engine.is_simulated else ""
-    changed = len(comparison.changed_queries)
     return (
-        f"Checked with {how}{certificate.engine.name}: the rankings of {changed} of {comparison.num_queries} "
-        f"queries changed beyond ties, and {certificate.coverage.tested} of {certificate.coverage.splits} "
-        "splits were tested at their thresholds."
+        f"Checked with {how}{certificate.engine.name}: the rankings of {len(comparison.changed_queries)} of "
+        f"{comparison.num_queries} queries changed beyond ties, and {certificate.coverage.tested} of "
+        f"{certificate.coverage.splits} splits were tested at their thresholds."
     )
-
-
-def _scores(certificate: Certificate) -> str:
-    total = certificate.offset
-    plus = f" plus {total!r}" if total else ""
-    reordered = certificate.comparison.reordered_in_words() if certificate.comparison else ""
-    return f"Scores are those of the original model{plus}, but for rounding{reordered}."
-
-
-def _names(model: ShippedModel) -> str:
-    names = model.feature_names[:_MOST_NAMES]
-    rest = model.num_features - len(names)
-    text = ", ".join(f"`{visible(name).replace('`', '')}`" for name in names)
-    return f"{text} and {rest} more." if rest else f"{text}."
 
 
 class RefusedModelError(ResultError):
@@ -436,15 +397,26 @@ def ship(
             "name data with the features of the training set."
         )
     export = target.export(model)
-    engine = _engine(target, model, export)
+    try:
+        engine = target.engine(model, export)
+    except ImportError as error:
+        raise ConfigError(f"--to {target.name}: {error}") from error
     convention = PRESETS.get(str(run.result.convention.get("name")), DEFAULT)
     certificate = certify(model, ranker.predict, data.dataset, export, engine, convention, tolerance)
-    is_refused = certificate.status == REFUSED
-    files = {} if is_refused else _files(model, ranker, target, export, engine, certificate, data)
+    files: Mapping[str, bytes] = {}
+    if certificate.status != REFUSED:
+        rows, requests = checked_rows(model, target, export, engine, ranker.predict, data.dataset)
+        files = {
+            **export.files,
+            UPLOAD_FILE: f"{export.request.rstrip()}\n".encode(),
+            README_FILE: readme(model, target, export, certificate, requests),
+            CHECK_FILE: json_bytes(finite_json(rows)),
+            **(requests.files if requests else {}),
+        }
     about = {
         "target": {
             "name": target.name,
-            "options": _options(target),
+            "options": plain(asdict(target)) if is_dataclass(target) else {},
             "verified_against": target.verified_against,
         },
         "model": model.name,
@@ -462,54 +434,12 @@ def ship(
     }
     record = json_bytes({**certificate_record(certificate), **finite_json(about)})
     write_folder(folder, {**files, CERTIFICATE_FILE: record})
-    if is_refused:
+    if certificate.status == REFUSED:
         raise RefusedModelError(
             f"{model.name} was not shipped to {target.name}. {certificate.reason} Details: "
             f"{folder / CERTIFICATE_FILE}."
         )
     return certificate
-
-
-def _engine(target: Target, model: ShippedModel, export: Export) -> Engine | None:
-    try:
-        return target.engine(model, export)
-    except ImportError as error:
-        raise ConfigError(f"--to {target.name}: {error}") from error
-
-
-def _options(target: Target) -> dict[str, Any]:
-    options: dict[str, Any] = plain(asdict(target)) if is_dataclass(target) else {}
-    return options
-
-
-def _files(
-    model: ShippedModel,
-    ranker: Ranker,
-    target: Target,
-    export: Export,
-    engine: Engine | None,
-    certificate: Certificate,
-    data: ShippedData,
-) -> Mapping[str, bytes]:
-    """Returns all files but the certificate."""
-    original = np.empty(0)
-    if engine is None:
-        features = chosen_features(model, export, data.dataset)
-        original = scores_of(ranker.predict, features, "the model")
-    rows, requests = checked_rows(model, target, export, engine, original, data.dataset)
-    check_files = {} if requests is None else requests.files
-    ours = (UPLOAD_FILE, README_FILE, CHECK_FILE, CERTIFICATE_FILE)
-    names = (*export.files, *check_files)
-    taken = [name for name in names if name in ours or names.count(name) > 1 or Path(name).name != name]
-    if taken:
-        raise ConfigError(f"the target {target.name} writes {taken[0]!r}, a name that it may not use.")
-    return {
-        **export.files,
-        UPLOAD_FILE: f"{export.request.rstrip()}\n".encode(),
-        README_FILE: readme(model, target, export, certificate, requests),
-        CHECK_FILE: json_bytes(finite_json(rows)),
-        **check_files,
-    }
 
 
 # ---- Compares what a deployed engine answered with the expected scores in check_rows.json. n rows.
@@ -571,33 +501,13 @@ def read_expected(folder: Path) -> list[ExpectedRow]:
     Raises:
         ResultError: check_rows.json is missing or damaged.
     """
-    content = read_shipped(folder, CHECK_FILE)
-    rows = content.get("rows")
-    remedy = "Copy the folder again from its source, or ship the model again."
-    if content.get("format") != CHECK_FORMAT or not isinstance(rows, list) or not rows:
-        raise ResultError(
-            f"{folder / CHECK_FILE} has no rows of format {CHECK_FORMAT}, which this version reads. {remedy}"
-        )
-    expected = []
-    for number, row in enumerate(rows, start=1):
-        if not _is_row(row):
-            raise ResultError(
-                f"{folder / CHECK_FILE}: row {number} lacks id, query, score or rounding. {remedy}"
-            )
-        expected.append(ExpectedRow(row["id"], row["query"], float(row["score"]), float(row["rounding"])))
-    return expected
-
-
-def _is_row(row: Any) -> bool:
-    return (
-        isinstance(row, dict)
-        and isinstance(row.get("id"), str)
-        and isinstance(row.get("query", 0), str | None)
-        and all(
-            isinstance(row.get(name), int | float) and not isinstance(row.get(name), bool)
-            for name in ("score", "rounding")
-        )
-    )
+    try:
+        return [
+            ExpectedRow(row["id"], row["query"], float(row["score"]), float(row["rounding"]))
+            for row in read_shipped(folder, CHECK_FILE)["rows"]
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ResultError(f"{folder / CHECK_FILE} has no complete rows: {error!r}. {_REMEDY}.") from error
 
 
 def check_answers(expected: Sequence[ExpectedRow], answered: Mapping[str, float]) -> AnswerCheck:

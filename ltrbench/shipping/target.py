@@ -25,6 +25,9 @@ from ltrbench.models.trees import Ensemble
 from ltrbench.shapes import Features
 from ltrbench.untrusted import read_json
 
+ScoreFunction = Callable[[Features], NDArray[np.floating[Any]]]
+"""(D, F) float32 features, with NaN for missing values -> (D,) scores."""
+
 # ---- The model that is shipped. F features.
 
 
@@ -135,7 +138,7 @@ class Engine:
     """An evaluator of a converted model.
 
     Attributes:
-        scores: (D, F) float32 features, with NaN for missing values -> (D,) scores.
+        scores: returns the scores of documents.
         name: the engine, such as "Elasticsearch Learning to Rank".
         version: version of the installed package; empty for a simulator.
         rules: what a simulator follows, with sources; empty for the engine itself.
@@ -145,7 +148,7 @@ class Engine:
             scores are known to the last bit.
     """
 
-    scores: Callable[[Features], NDArray[np.floating[Any]]]
+    scores: ScoreFunction
     name: str
     version: str = ""
     rules: tuple[Rule, ...] = ()
