@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from functools import cache, partial
@@ -98,8 +99,11 @@ def refused_kinds(target: str, options: dict[str, Any], backend: str, kind: str)
     return refused
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("backend", BACKENDS)
+DATA = [*((backend, "missing") for backend in BACKENDS), *itertools.product(("native", "xgboost"), KINDS)]
+"""Backends and kinds of data: every backend, and every kind for both comparisons."""
+
+
+@pytest.mark.parametrize(("backend", "kind"), list(dict.fromkeys(DATA)))
 @pytest.mark.parametrize(("name", "options"), TARGETS, ids=str)
 def test_a_model_is_certified_or_refused_for_a_stated_limit(
     name: str, options: dict[str, Any], backend: str, kind: str
