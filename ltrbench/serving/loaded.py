@@ -142,8 +142,8 @@ def _array_of_frame(frame: Any, feature_names: Sequence[str], *, reorder: bool) 
         column, (name, feature) = next((c, pair) for c, pair in pairs if pair[0] != pair[1])
         raise DataError(
             f"column {column} of features is '{name}', but the model has '{feature}' there. Pass "
-            "reorder=True to match the columns by name and to ignore further columns, or select the columns in "
-            "the order of `feature_names`."
+            "reorder=True to match the columns by name and to ignore further columns, or select the columns "
+            "in the order of `feature_names`."
         )
     features = np.empty((len(frame), len(feature_names)), dtype=np.float32)
     for column, name in enumerate(feature_names):
