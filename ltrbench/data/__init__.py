@@ -2,8 +2,8 @@
 
 dataset          RankingDataset: features and labels of documents, grouped by query; keys of queries
 features         features that are not one array in memory
-store            a data set as arrays in a folder, which is opened instead of parsed; the cache of parsed files
-blocks           compressed files, read by blocks of lines
+store            a data set as arrays in a folder, opened instead of parsed; the cache of parsed files
+blocks           compressed files, read by blocks of lines; grouping of rows by query
 letor            reads LETOR text, with `letor_kernels`
 letor_lines      lines of LETOR text, feature names and LightGBM's companion files; writes LETOR text
 tables           reads and writes tables with named columns

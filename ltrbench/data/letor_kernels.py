@@ -133,28 +133,18 @@ def ends_token(byte: _Byte) -> bool:
 # ---- The first pass over LETOR text: counts, which determine the arrays that the second pass fills.
 
 _SEVEN_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
-COUNTS = 9
-(
-    DOCUMENTS,
-    LINES,
-    LARGEST_INDEX,
-    PLACE,
-    LINE,
-    SECOND_INDEX,
-    LONGEST_DOCUMENT_ID,
-    WEIGHTS,
-    VALUES,
-) = range(COUNTS)
-"""Results of `count_lines`: the numbers of documents and lines, the largest index (-1: none), start and
-number (from 0) of the first line that has it, the largest index of the other lines, the length of the longest
-document id (-1: one is not ASCII), and the numbers of weights and of `index:value` pairs."""
+COUNTS = 8
+DOCUMENTS, LINES, BYTES, WEIGHTS, VALUES, LARGEST_INDEX, LINE, LONGEST_DOCUMENT_ID = range(COUNTS)
+"""Results of `count_lines`: the numbers of documents, lines, bytes, weights and `index:value` pairs, the
+largest index (-1: none) and the number (from 0) of the first line that has it, and the length of the longest
+document id (-1: one is not ASCII)."""
 
 
 @kernel
 def count_lines(text: TextBytes) -> NDArray[np.int64]:
     """Returns the `COUNTS` of whole lines. They are exact if the specification accepts every line."""
     counts = np.zeros(COUNTS, dtype=np.int64)
-    counts[LARGEST_INDEX] = counts[SECOND_INDEX] = -1
+    counts[BYTES], counts[LARGEST_INDEX] = len(text), -1
     start, end = ZERO, np.uint64(len(text))
     while start < end:
         content_stop = _after_content(text, start, end)
@@ -164,7 +154,9 @@ def count_lines(text: TextBytes) -> NDArray[np.int64]:
         first = after_spaces(text, start)
         if first < content_stop:
             counts[DOCUMENTS] += 1
-            _count_index(_last_index(text, first, content_stop), int(start), counts)
+            index = _last_index(text, first, content_stop)
+            if index > counts[LARGEST_INDEX]:
+                counts[LARGEST_INDEX], counts[LINE] = index, counts[LINES]
             num_words, content = _after_query(text, first, content_stop)
             counts[WEIGHTS] += num_words == 2  # a label and a weight
             counts[VALUES] += _count_colons(text, content, content_stop)
@@ -175,16 +167,6 @@ def count_lines(text: TextBytes) -> NDArray[np.int64]:
         counts[LINES] += 1
         start = stop + ONE
     return counts
-
-
-@kernel
-def _count_index(index: int, start: int, counts: NDArray[np.int64]) -> None:
-    """Counts the largest index of the line at `start`."""
-    if index > counts[LARGEST_INDEX]:
-        counts[SECOND_INDEX], counts[LARGEST_INDEX] = counts[LARGEST_INDEX], index
-        counts[PLACE], counts[LINE] = start, counts[LINES]
-    elif index > counts[SECOND_INDEX]:
-        counts[SECOND_INDEX] = index
 
 
 @kernel

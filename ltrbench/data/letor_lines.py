@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.blocks import (
-    COMPRESSIONS,
     check_switch,
     check_whole,
     read_blocks,
@@ -30,7 +30,7 @@ from ltrbench.data.blocks import (
 )
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.features import row_blocks
-from ltrbench.errors import DataError
+from ltrbench.errors import DataError, require, require_choice
 
 # A larger index means a damaged file or a hashed feature space; neither fits into a dense (D, F) matrix.
 MAX_FEATURES = 2**24
@@ -49,32 +49,18 @@ OVERFLOWS = ("refuse", "cap", "missing")
 # Treatment of values written as NULL.
 NULLS = ("refuse", "missing")
 
-_TABLE = "Read a CSV or Parquet table with data=table, in Python with read_table."
-
-
-def conversion_to_csv(separator: str) -> str:
-    """Returns the remedy for a table whose cells are separated by another character than a comma."""
-    return (
-        f"Convert the file to CSV, for example with pandas.read_csv(FILE, sep={separator!r}, dtype=str, "
-        "keep_default_na=False).to_csv('FILE.csv', index=False)."
-    )
-
-
-_TAB_SEPARATED = "The file seems to be a tab-separated table. " + conversion_to_csv("\t") + f" {_TABLE}"
-_PARQUET = b"PAR1"  # magic bytes
+_TABLE = "Write a table as CSV with commas or as Parquet, and read it with data=table, in Python read_table."
 
 # The remedy if data for training or evaluation has no labels.
-UNLABELLED = (
-    "Add a label to every document; only predict, in Python read_features, reads unlabelled documents."
-)
+UNLABELLED = "Add a label to every document; only predict, in Python read_features, needs none."
+
+_Value = TypeVar("_Value")
 
 SYNTAX = "The format of a line is 'label [weight] qid:ID index:value index:value ... # comment'."
 
 # Possessive quantifiers (`++`) prevent backtracking on any input.
-NUMBER = rb"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
-CONTROL = rb"\x00-\x08\x0e-\x1f\x7f"
-_NUMBER_ONLY = re.compile(NUMBER)
-_NOT_TEXT = re.compile(rb"[" + CONTROL + rb"]")
+_NUMBER_ONLY = re.compile(rb"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+")
+_NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _RETURN_WITHIN = re.compile(rb"\r\s*+\S")
 _MISSING = re.compile(rb"[+-]?nan", re.IGNORECASE)
 _NULL = re.compile(rb"null", re.IGNORECASE)
@@ -115,14 +101,10 @@ class LineFormat:
             check_whole("num_features", self.num_features)
         check_whole("first_index", self.first_index)
         check_switch("whole_labels", self.whole_labels)
-        if self.overflow not in OVERFLOWS:
-            raise DataError(f"overflow is {self.overflow!r}; it must be one of {', '.join(OVERFLOWS)}.")
-        if self.nulls not in NULLS:
-            raise DataError(f"nulls is {self.nulls!r}; it must be one of {', '.join(NULLS)}.")
-        if self.num_features is not None and not 1 <= self.num_features <= MAX_FEATURES:
-            raise DataError(f"num_features is {self.num_features}; it must be between 1 and {MAX_FEATURES}.")
-        if self.first_index not in (0, 1):
-            raise DataError(f"first_index is {self.first_index}; it must be 0 or 1.")
+        require("num_features", self.num_features, at_least=1, at_most=MAX_FEATURES)
+        require("first_index", self.first_index, at_least=0, at_most=1)
+        require_choice("overflow", self.overflow, OVERFLOWS)
+        require_choice("nulls", self.nulls, NULLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +138,6 @@ def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
     tokens = content.split()
     if not tokens:
         return None
-    if len(tokens) > 1 and b"\t" in content and b":" not in content:
-        raise DataError(
-            f"{where}: the line starts with {quote(tokens[0])} and has tabs, but neither a qid nor "
-            f"'index:value'. {_TAB_SEPARATED} {SYNTAX}"
-        )
     if b":" in tokens[0] and not form.needs_label:
         label, rest = math.nan, tokens
     else:
@@ -169,7 +146,11 @@ def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
     if len(rest) > 1 and rest[1].startswith(b"qid:") and is_number(rest[0]):
         token = rest.pop(0)
         weight = float(token)
-        check_weight(weight, quote(token), where)
+        if not 0 <= weight < math.inf:
+            raise DataError(
+                f"{where}: the weight is {quote(token)}; it must be a finite number of 0 or more. Correct "
+                "it, or remove the document."
+            )
     query = ""
     if form.needs_qid or (rest and rest[0].startswith(b"qid:")):
         query = _parse_query(rest.pop(0) if rest else b"", where)
@@ -178,18 +159,12 @@ def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
 
 
 def _check_text(line: bytes, where: str) -> None:
-    control = _NOT_TEXT.search(line)
-    if control:
-        remedy = _TABLE if line.startswith(_PARQUET) else "Decompress or convert the file."
+    # After a comment, all lines behind a carriage return would be read as part of the comment.
+    wrong = _NOT_TEXT.search(line) or _RETURN_WITHIN.search(line)
+    if wrong:
         raise DataError(
-            f"{where}: the line contains byte 0x{control.group().hex()}, which is not text. A LETOR file "
-            f"must be text, plain or compressed as gz, bz2, xz or zst. {remedy}"
-        )
-    # After a comment, all further lines would be read as part of the comment.
-    if _RETURN_WITHIN.search(line):
-        raise DataError(
-            f"{where}: the line contains a carriage return. Lines must end with a line feed; convert the "
-            "file, for example with `tr '\\r' '\\n'`."
+            f"{where}: the line contains byte 0x{wrong.group()[:1].hex()}. A LETOR file must be text with "
+            f"line feeds, plain or compressed as gz, bz2, xz or zst. Convert the file. {_TABLE}"
         )
 
 
@@ -222,56 +197,32 @@ def is_number(token: bytes) -> bool:
 
 def _parse_label(token: bytes, where: str, whole_labels: bool) -> float:
     if not is_number(token):
-        remedy = _TABLE if b"," in token else f"{SYNTAX} {UNLABELLED}" if b":" in token else SYNTAX
+        remedy = UNLABELLED if b":" in token else _TABLE
         raise DataError(
-            f"{where}: the line starts with {quote(token)}; expected the label, a number. {remedy}"
+            f"{where}: the line starts with {quote(token)}; expected the label, a number. {SYNTAX} {remedy}"
         )
     label = float(token)
-    check_label(label, quote(token), where, whole_labels)
-    return label
-
-
-def check_label(label: float, shown: str, where: str, whole_labels: bool) -> None:
-    """Raises DataError if a number is not a valid label.
-
-    Args:
-        shown: the label as written in the file.
-    """
-    if math.isnan(label):
-        raise DataError(
-            f"{where}: the label is {shown}; write a finite grade, or remove the document if it has no "
-            "judgment."
-        )
     if not 0 <= label < math.inf:
         raise DataError(
-            f"{where}: the label is {shown}; it must be a finite grade of 0 or more. Shift the grades so "
-            "that irrelevant is 0, and remove documents without judgment."
+            f"{where}: the label is {quote(token)}; it must be a finite grade of 0 or more. Shift the grades "
+            "so that irrelevant is 0, and remove documents without judgment."
         )
     if whole_labels and label != math.floor(label):
         raise DataError(
-            f"{where}: the label is {shown}; the gain 2^label - 1 needs whole numbers. Round the labels to "
-            "grades, or keep them with whole_labels=false (in a run data.whole_labels=false) and use a "
+            f"{where}: the label is {quote(token)}; the gain 2^label - 1 needs whole numbers. Round the "
+            "labels to grades, or keep them with whole_labels=false (in a run data.whole_labels=false) and a "
             "linear gain."
         )
-
-
-def check_weight(weight: float, shown: str, where: str) -> None:
-    """Raises DataError if a number is not a valid document weight."""
-    if not 0 <= weight < math.inf:
-        raise DataError(
-            f"{where}: the weight is {shown}; it must be a finite number of 0 or more. Correct the weight, "
-            "or remove the document."
-        )
+    return label
 
 
 def _parse_query(token: bytes, where: str) -> str:
     prefix, _, query = token.partition(b":")
     if prefix != b"qid" or not query:
-        what = f"{quote(token)} is" if token else "the line ends"
         raise DataError(
-            f"{where}: {what} where 'qid:ID', the query id, was expected. {SYNTAX} Add the query id after "
-            "the label of every line; or, for LightGBM's form, write the query sizes to a companion file "
-            "with the same name and the extension .query."
+            f"{where}: {quote(token) if token else 'the line ends'} where 'qid:ID', the query id, was "
+            f"expected. {SYNTAX} For LightGBM's form, write the query sizes to a file with the extension "
+            f".query. {_TABLE}"
         )
     if len(query) > LONGEST_ID:
         raise DataError(
@@ -290,15 +241,14 @@ def _parse_features(tokens: list[bytes], where: str, form: LineFormat) -> tuple[
     indices: list[int] = []
     values: list[float] = []
     for token in tokens:
-        index_text, colon, value_text = token.partition(b":")
-        if not colon or not index_text.isdigit():
+        index_text, _, value_text = token.partition(b":")
+        if not index_text.isdigit() or token == index_text:
             raise DataError(f"{where}: {quote(token)} is where 'index:value' was expected. {SYNTAX}")
         index = _parse_index(index_text, where, form)
         if indices and index <= indices[-1]:
-            problem = "is repeated" if index in indices else f"follows {indices[-1]}"
             raise DataError(
-                f"{where}: feature index {index} {problem}; the indices of a line must be in ascending "
-                "order. Sort them, and keep one value per index."
+                f"{where}: feature index {index} follows {indices[-1]}; the indices of a line must ascend. "
+                "Sort them, and keep one value per index."
             )
         indices.append(index)
         values.append(_parse_value(value_text, index, where, form))
@@ -328,26 +278,15 @@ def _parse_index(token: bytes, where: str, form: LineFormat) -> int:
 
 
 def _parse_value(token: bytes, index: int, where: str, form: LineFormat) -> float:
-    if not token:
-        raise DataError(
-            f"{where}: feature {index} has no value after the colon. Write a value, write {index}:nan if the "
-            "value is missing, or remove the feature from the line."
-        )
     is_null = bool(_NULL.fullmatch(token))
     if _MISSING.fullmatch(token) or (is_null and form.nulls == "missing"):
         return math.nan
-    if is_null:
-        raise DataError(
-            f"{where}: feature {index} is {quote(token)}, which is not a number. If it means that the value "
-            "is missing, set nulls=missing (in a run data.nulls=missing); otherwise write a number."
-        )
-    if _NOT_FINITE.fullmatch(token):
-        raise DataError(
-            f"{where}: feature {index} is {quote(token)}; values must be finite, or nan if missing. Cap the "
-            "value, or write nan."
-        )
     if not _NUMBER_ONLY.fullmatch(token):
-        raise DataError(f"{where}: feature {index} is {quote(token)}, which is not a number. {SYNTAX}")
+        remedy = "or set nulls=missing (in a run data.nulls=missing)" if is_null else "or remove the feature"
+        raise DataError(
+            f"{where}: feature {index} is {quote(token)}, which is not a finite number. Correct it, write "
+            f"{index}:nan if the value is missing, {remedy}."
+        )
     value = float(token)
     if abs(value) >= FLOAT32_OVERFLOW and form.overflow == "refuse":
         raise DataError(
@@ -373,7 +312,7 @@ def within_float32(value: float, overflow: str) -> float:
 #
 # Search engines store such files together with LETOR data, which has no feature names.
 
-_LINE = re.compile(r"(?P<name>[^\r\n]*\S)(?:\s*[,\t]\s*|\s+)(?P<id>[0-9]+)")
+_LINE = re.compile(r"(?P<name>[^\r\n]*\S)(?:\s*[,\t]\s*|\s+)(?P<id>[0-9]{1,9})")
 _END_OF_LINE = re.compile(r"\r\n|\r|\n")
 
 
@@ -400,34 +339,24 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
     ...     read_feature_names(file)
     ('bm25 of title', '2', 'pagerank')
     """
-    names: dict[int, str] = {}
-    seen: dict[str, int] = {}
     try:
         text = b"".join(block for block, _ in read_blocks(path)).decode()
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: the file is not UTF-8 text ({error}). Convert it to UTF-8, with lines 'name, id'."
-        ) from None
+        raise DataError(f"{path}: the file is not UTF-8 text ({error}). Convert it to UTF-8.") from None
+    names: dict[int, str] = {}
+    seen: set[object] = set()
     for number, line in enumerate(_END_OF_LINE.split(text), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         match = _LINE.fullmatch(line.strip())
-        if match is None or not match["name"].strip(", \t") or len(match["id"]) > len(str(MAX_FEATURES)):
+        name = "" if match is None else match["name"].rstrip(", \t")
+        feature = -1 if match is None else int(match["id"]) - first_index
+        if not name or not 0 <= feature < MAX_FEATURES or {name, feature} & seen:
             raise DataError(
-                f"{path}:{number}: the line is {line.strip()[:40]!r}; write 'name, id', such as 'bm25, 1'."
+                f"{path}:{number}: the line is {line.strip()[:40]!r}; write 'name, id', such as 'bm25, 1', "
+                f"each name and id once, with ids from {first_index} (data.first_index) to {MAX_FEATURES}."
             )
-        name, feature = match["name"].rstrip(", \t"), int(match["id"]) - first_index
-        if not 0 <= feature < MAX_FEATURES:
-            raise DataError(
-                f"{path}:{number}: the id is {match['id']}, but ids start from {first_index} and are below "
-                f"{first_index + MAX_FEATURES}. Correct the id, or set data.first_index."
-            )
-        for what in (f"the name '{name}'", f"the id {match['id']}"):
-            if what in seen:
-                raise DataError(
-                    f"{path}:{number}: {what} is already on line {seen[what]}; remove one of the two lines."
-                )
-            seen[what] = number
+        seen |= {name, feature}
         names[feature] = name
     if not names:
         raise DataError(f"{path}: the file has no feature names; write lines 'name, id', such as 'bm25, 1'.")
@@ -468,19 +397,14 @@ def write_feature_names(names: Sequence[str], path: str | Path, first_index: int
 
 ENDINGS = (".query", ".weight", ".position")
 
-_SIZE = re.compile(rb"[1-9][0-9]{0,17}")
-
 
 @dataclass(frozen=True, slots=True)
 class Companions:
     """Contents of the companion files; None for a file that does not exist."""
 
-    query_sizes: NDArray[np.int64] | None  # (Q,), each at least 1
-    weights: NDArray[np.float64] | None  # (D,)
-    positions: list[str] | None  # (D,)
-
-
-NOTHING_BESIDE = Companions(query_sizes=None, weights=None, positions=None)
+    query_sizes: list[int] | None = None  # (Q,), each at least 1
+    weights: list[float] | None = None  # (D,)
+    positions: list[str] | None = None  # (D,)
 
 
 def companion(path: Path, ending: str) -> Path:
@@ -496,34 +420,34 @@ def read_companions(path: Path) -> Companions:
     """Reads the existing companion files of `path`.
 
     Raises:
-        DataError: A line is empty or is not one value (`.query`: a whole number from 1; `.weight`: a number
-            of 0 or more; `.position`: a whole number of 0 or more, or a word); a companion file has a name
-            under which it would be ignored.
+        DataError: A line is not one value (`.query`: a whole number from 1; `.weight`: a number of 0 or more;
+            `.position`: a whole number of 0 or more, or a word); a companion file has a name under which it
+            would be ignored.
     """
-    _check_names(path)
-    query, weight, position = (companion(path, ending) for ending in ENDINGS)
+    for ending in ENDINGS:
+        right, ignored = companion(path, ending), Path(f"{path}{ending}")
+        if right != ignored and ignored.exists():
+            raise DataError(
+                f"{ignored}: this file would be ignored. Rename it to {right.name}, or remove it."
+            )
     return Companions(
-        query_sizes=np.array(_read_sizes(query), dtype=np.int64) if query.exists() else None,
-        weights=np.array(_read_weights(weight), dtype=np.float64) if weight.exists() else None,
-        positions=_read_positions(position) if position.exists() else None,
+        _column(companion(path, ".query"), _query_size, "a number of documents from 1, one line per query"),
+        _column(companion(path, ".weight"), _weight, "a number of 0 or more, one line per document"),
+        _column(companion(path, ".position"), _position, "a whole number or a word, one line per document"),
     )
 
 
 def check_companions(companions: Companions, path: Path, num_documents: int) -> None:
     """Raises DataError if a companion file does not match the number of documents in `path`."""
-    sizes = companions.query_sizes
-    if sizes is not None and sizes.sum() != num_documents:
-        where = f"{companion(path, '.query')}:{_line_of_sum(sizes, num_documents)}"
-        raise DataError(
-            f"{where}: the {len(sizes)} query sizes sum to {sizes.sum()} documents, but {path} has "
-            f"{num_documents} documents. Use the .query file that belongs to this data file."
-        )
-    for ending, column in ((".weight", companions.weights), (".position", companions.positions)):
-        if column is not None and len(column) != num_documents:
+    sizes = None if companions.query_sizes is None else sum(companions.query_sizes)
+    lengths = [
+        None if column is None else len(column) for column in (companions.weights, companions.positions)
+    ]
+    for ending, number in zip(ENDINGS, (sizes, *lengths), strict=True):
+        if number not in (None, num_documents):
             raise DataError(
-                f"{companion(path, ending)}: the file has {len(column)} lines, but {path} has "
-                f"{num_documents} documents. Use the {ending} file that belongs to this data file, with one "
-                "line per document."
+                f"{companion(path, ending)}: the file is for {number} documents, but {path} has "
+                f"{num_documents} documents. Use the {ending} file that belongs to this data file."
             )
 
 
@@ -539,83 +463,35 @@ def number_positions(positions: list[str]) -> NDArray[np.int64]:
     return np.array([number_of.setdefault(position, len(number_of)) for position in positions])
 
 
-def _read_sizes(path: Path) -> list[int]:
-    sizes = []
-    for where, token in _lines(path):
-        if not _SIZE.fullmatch(token):
-            raise DataError(
-                f"{where}: the query size is {quote(token)}; write the number of documents of the query, a "
-                "whole number from 1, one line per query, and remove empty queries."
-            )
-        sizes.append(int(token))
-    # Python integers do not overflow; a NumPy sum could wrap around unnoticed.
-    if sum(sizes) >= 2**63:
-        raise DataError(
-            f"{path}: the query sizes sum to {sum(sizes)} documents, more than 2^63. Check that this is a "
-            ".query file."
-        )
-    return sizes
+def _column(path: Path, convert: Callable[[bytes], _Value | None], expected: str) -> list[_Value] | None:
+    """Returns the value of each line of a file; None if there is no file."""
+    if not path.exists():
+        return None
+    values = []
+    text = b"".join(block for block, _ in read_blocks(path))
+    for number, line in enumerate(text.rstrip().split(b"\n"), start=1):
+        value = convert(line.strip())
+        if value is None:
+            raise DataError(f"{path}:{number}: the line is {quote(line)}; write {expected}.")
+        values.append(value)
+    return values
 
 
-def _read_weights(path: Path) -> list[float]:
-    weights = []
-    for where, token in _lines(path):
-        weight = float(token) if is_number(token) else float("nan")
-        if not 0 <= weight < float("inf"):
-            raise DataError(
-                f"{where}: the weight is {quote(token)}; write a finite number of 0 or more, one line per "
-                "document."
-            )
-        weights.append(weight)
-    return weights
+def _query_size(token: bytes) -> int | None:
+    return int(token) if re.fullmatch(rb"[1-9][0-9]{0,17}", token) else None
 
 
-def _read_positions(path: Path) -> list[str]:
-    positions = []
-    for where, token in _lines(path):
-        number = float(token) if is_number(token) else 0.0
-        # Above 2^53 a double does not represent every whole number.
-        if not (0 <= number < 2**53 and number.is_integer()):
-            raise DataError(
-                f"{where}: the position is {quote(token)}; write a whole number of 0 or more, or a word, one "
-                "line per document."
-            )
-        positions.append(str(int(number)) if is_number(token) else token.decode(errors="backslashreplace"))
-    return positions
+def _weight(token: bytes) -> float | None:
+    weight = float(token) if is_number(token) else math.nan
+    return weight if 0 <= weight < math.inf else None
 
 
-def _check_names(path: Path) -> None:
-    """Raises DataError for FILE.query.gz and FILE.gz.query, which are mistaken for FILE.query."""
-    for ending in ENDINGS:
-        right = companion(path, ending)
-        packed = [Path(f"{right}{kind.ending}") for kind in COMPRESSIONS]
-        odd = next(
-            (file for file in [*packed, Path(f"{path}{ending}")] if file != right and file.exists()), None
-        )
-        if odd is not None:
-            raise DataError(
-                f"{odd}: this companion file of {path} would be ignored, because its name is not "
-                f"{right.name}. Rename it to {right.name}, compressed or not, or remove it."
-            )
-
-
-def _line_of_sum(sizes: NDArray[np.int64], num_documents: int) -> int:
-    """Returns the line at which the cumulative sizes exceed the number of documents, or the last line."""
-    return min(int(np.searchsorted(np.cumsum(sizes), num_documents, side="right")) + 1, max(len(sizes), 1))
-
-
-def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Yields `path:line` and the stripped text of each line; only trailing lines may be blank."""
-    blank = None
-    for text, first_line in read_blocks(path):
-        for number, line in enumerate(text.removesuffix(b"\n").split(b"\n"), first_line):
-            token = line.strip()
-            if token and blank is not None:
-                raise DataError(f"{path}:{blank}: the line is empty; write one value on every line.")
-            if token:
-                yield f"{path}:{number}", token
-            elif blank is None:
-                blank = number
+def _position(token: bytes) -> str | None:
+    if not is_number(token):
+        return token.decode(errors="backslashreplace") or None
+    # Above 2^53 a double does not represent every whole number.
+    number = float(token)
+    return str(int(number)) if 0 <= number < 2**53 and number.is_integer() else None
 
 
 # ---- Writes a RankingDataset as LETOR text or in LightGBM's form, for `read_letor` and for other systems.
@@ -646,17 +522,14 @@ def write_letor(dataset: RankingDataset, path: str | Path) -> None:
     2 qid:1 1:0.5 2:0.0
     0 qid:2 1:1.0 2:4.0
     """
-    path = Path(path)
-    beside = _positions(dataset)
-    _check_beside(path, beside)
     queries = [b" qid:" + _query_token(query) for query in dataset.query_ids.tolist()]
-    weights = _weights_to_write(dataset) or [b""] * dataset.num_documents
-    heads = [
-        (b" " + weight if weight else b"") + queries[query]
-        for weight, query in zip(weights, dataset.query_of_document.tolist(), strict=True)
-    ]
+    heads = [queries[query] for query in dataset.query_of_document.tolist()]
+    if dataset.query_weights is not None:
+        weights = dataset.weight_of_document.tolist()
+        heads = [b" " + _number(weight) + head for weight, head in zip(weights, heads, strict=True)]
     ids = [""] * dataset.num_documents if dataset.document_ids is None else dataset.document_ids.tolist()
-    _write(path, _document_lines(dataset, 1, heads, [_comment(document) for document in ids]), beside)
+    comments = [_comment(document) for document in ids]
+    _write(Path(path), _document_lines(dataset, 1, heads, comments), _positions(dataset))
 
 
 def write_lightgbm(dataset: RankingDataset, path: str | Path) -> None:
@@ -675,21 +548,11 @@ def write_lightgbm(dataset: RankingDataset, path: str | Path) -> None:
     ...     Path(folder, "rank.train").read_text(), Path(folder, "rank.train.query").read_text()
     ('2 0:0.5 1:0.0\\n0 0:1.0 1:4.0\\n', '1\\n1\\n')
     """
-    path = Path(path)
     beside = {".query": [b"%d" % size for size in dataset.query_sizes], **_positions(dataset)}
-    weights = _weights_to_write(dataset)
-    if weights:
-        beside[".weight"] = weights
-    _check_beside(path, beside)
+    if dataset.query_weights is not None:
+        beside[".weight"] = [_number(weight) for weight in dataset.weight_of_document.tolist()]
     nothing = [b""] * dataset.num_documents
-    _write(path, _document_lines(dataset, 0, nothing, nothing), beside)
-
-
-def _weights_to_write(dataset: RankingDataset) -> list[bytes]:
-    """Returns the document weights as text; empty if the data set has none."""
-    if dataset.query_weights is None:
-        return []
-    return [_number(weight) for weight in dataset.weight_of_document.tolist()]
+    _write(Path(path), _document_lines(dataset, 0, nothing, nothing), beside)
 
 
 def _positions(dataset: RankingDataset) -> dict[str, list[bytes]]:
@@ -699,7 +562,7 @@ def _positions(dataset: RankingDataset) -> dict[str, list[bytes]]:
     return {".position": [b"%d" % position for position in dataset.positions.tolist()]}
 
 
-def _check_beside(path: Path, beside: dict[str, list[bytes]]) -> None:
+def _write(path: Path, lines: Iterator[bytes], beside: dict[str, list[bytes]]) -> None:
     for ending in ENDINGS:
         other = companion(path, ending)
         if ending not in beside and other.exists():
@@ -707,9 +570,6 @@ def _check_beside(path: Path, beside: dict[str, list[bytes]]) -> None:
                 f"{other}: this file already exists and would be read as a companion file of {path}. Write "
                 f"to another path, or remove {other.name}."
             )
-
-
-def _write(path: Path, lines: Iterator[bytes], beside: dict[str, list[bytes]]) -> None:
     for ending, values in beside.items():
         with write_whole(companion(path, ending)) as stream:
             stream.write(b"".join(value + b"\n" for value in values))

