@@ -46,7 +46,7 @@ def test_ends_of_lines_and_blanks_around_a_score_do_not_matter(tmp_path: Path, t
         (b"1\n2\n3\n4\n", [":", "4 scores", "3 documents", "one score"]),
         (b"", [":", "0 scores", "3 documents", "one score"]),
         # mtime=0, because a gz file contains its time of writing, and workers must agree on the test's name.
-        (gzip.compress(b"1\n2\n3\n", mtime=0)[:-9], [":1:", "gz", "damaged", "`gzip -t`"]),
+        (gzip.compress(b"1\n2\n3\n", mtime=0)[:-9], [":1:", "gz", "damaged"]),
     ],
 )
 def test_what_is_not_a_score_a_document_is_named_with_its_line(
