@@ -8,8 +8,7 @@ import numpy as np
 from toy_runs import write as write_run
 
 from ltrbench.compare import Comparison, Settings, compare
-from ltrbench.compare.groups import across
-from ltrbench.compare.report import write_report
+from ltrbench.compare.report import as_page, chapters_of
 from ltrbench.data import Judgments
 from ltrbench.runs import LearningCurve
 
@@ -49,5 +48,6 @@ def comparisons(folder: Path, names: tuple[str, ...] = ("toy",)) -> list[Compari
 
 
 def report(found: list[Comparison], path: Path) -> Path:
-    write_report(found, path, across=across(found), command="python -m ltrbench compare 'some folder'")
+    chapters = chapters_of(found, command="python -m ltrbench compare 'some folder'")
+    path.write_text(as_page(found, chapters), encoding="utf-8")
     return path

@@ -1,17 +1,23 @@
 """A comparison as files, in the folder of a sweep and in results/ (`make results`).
 
-    table.md            tables with recommendation, notes and published values
-    glossary.md         the entries of the glossary that table.md links to
-    table.tex           tables for a paper (booktabs)
-    table.csv           one row per model, numbers in full precision
-    per_query.csv       one row per test query, one column per run: primary metric; empty cell if skipped
-    comparison.json     rows, pairs with their tests, slices; the output of `compare --json`
-    environment.json    commands, commit, versions, machine; metrics, fingerprints and search of each run
-    importances.csv     importances of every kind for each model, one row per feature
-    importances.md      most important features, rank correlations, features that single models ignore
-    report.html         the whole comparison as one page without references to other files
-    *.png               pictures; one folder per data set if there are several
+    table.md                 tables with recommendation, notes and published values
+    glossary.md              the entries of the glossary that table.md links to
+    table.tex                tables for a paper (booktabs)
+    table.csv                one row per model, numbers in full precision
+    per_query.csv            one row per test query, one column per run: primary metric; empty cell if skipped
+    comparison.json          rows, pairs with their tests, slices; the output of `compare --json`
+    environment.json         commands, commit, versions, machine; metrics, fingerprints and search of each run
+    importances.csv          importances of every kind for each model, one row per feature
+    importances.md           most important features, rank correlations, features that single models ignore
+    report.html              the whole comparison as one page without references to other files
+    learning_curves.png      the validation metric by iteration, with the iteration each run kept; train above
+    ndcg_at_k.png            NDCG@k on test against k
+    importances.png          feature importances per model: permutation, drop-column, SHAP, share of gain
+    time_against_ndcg.png    the test metric against the fit time in seconds, with the Pareto front
+    search.png               best value on validation by number of trials; chosen settings on test
+    setting_importances.png  importance of the settings of searches
 
+Pictures are in one folder per data set if there are several. A file without content is not written.
 None of the files holds documents of the data: no features, labels or document ids.
 """
 
@@ -29,9 +35,9 @@ from typing_extensions import TypedDict
 
 from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.grouping import DATA_SPLITS, DataCell, replicate_of
-from ltrbench.compare.groups import Slice, across
+from ltrbench.compare.groups import Slice
 from ltrbench.compare.importances import compare_importances, importances_csv, importances_markdown
-from ltrbench.compare.report import write_report
+from ltrbench.compare.report import as_page, chapters_of
 from ltrbench.compare.tables import (
     as_csv,
     as_latex,
@@ -40,17 +46,18 @@ from ltrbench.compare.tables import (
     terms_of,
     text_over_data_sets,
 )
-from ltrbench.compare.tuning import search_pictures, tunings
-from ltrbench.compare.views import Shown
+from ltrbench.compare.views import Figures
 from ltrbench.errors import ResultError
 from ltrbench.glossary import GLOSSARY_FILE, extract
-from ltrbench.plots import draw_series, write_figures
+from ltrbench.plots import write_figures
+from ltrbench.plots.drawing import PAPER
 from ltrbench.runs import Run
 from ltrbench.runs.record import of_job
 from ltrbench.tables import Table, TableRow, format_number, listed
 from ltrbench.untrusted import in_markdown, read_bytes, read_json, validation_error
 
 RECORD_FILE = "comparison.json"
+ENVIRONMENT_FILE, PER_QUERY_TABLE = "environment.json", "per_query.csv"
 _LONGEST_FOLDER_NAME = 60
 """Number of characters; with four bytes each they are below the limit of file systems."""
 
@@ -112,21 +119,21 @@ def as_markdown(
 
 
 def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, command: str) -> None:
-    over = across(comparisons)
     (folder / "table.md").write_text(as_markdown(comparisons, folder.name, slices, GLOSSARY_FILE))
     terms = [term for comparison in comparisons for term in terms_of(comparison)]
     (folder / GLOSSARY_FILE).write_text(extract(terms), encoding="utf-8")
     (folder / "table.tex").write_text("\n".join(map(as_latex, comparisons)))
     (folder / "table.csv").write_text(as_csv(comparisons))
-    (folder / "environment.json").write_text(json.dumps(_environment(comparisons), indent=2) + "\n")
-    (folder / "per_query.csv").write_text(_per_query(comparisons).csv())
+    (folder / ENVIRONMENT_FILE).write_text(json.dumps(_environment(comparisons), indent=2) + "\n")
+    (folder / PER_QUERY_TABLE).write_text(_per_query(comparisons).csv())
     _write_importances(comparisons, folder)
-    for comparison in comparisons:
+    chapters = chapters_of(comparisons, slices, command)
+    (folder / "report.html").write_text(as_page(comparisons, chapters), encoding="utf-8")
+    for comparison, chapter in zip(comparisons, chapters, strict=False):
         pictures = folder if len(comparisons) == 1 else folder / _folder_name(comparison.data)
-        pictures.mkdir(exist_ok=True)
-        draw_series(Shown(comparison).series, comparison.metric, pictures)
-        write_figures(pictures, search_pictures(tunings(comparison)))
-    write_report(comparisons, folder / "report.html", slices, over, command)
+        views = [view for section in chapter.sections for view in section.parts if isinstance(view, Figures)]
+        figures = [figure for view in views for figure in view.figures if figure.file]
+        write_figures(pictures, {figure.file: figure.draw(PAPER) for figure in figures})
 
 
 def _folder_name(data: str) -> str:
@@ -254,8 +261,6 @@ TOLERANCE_NOT_REPEATABLE = 2e-2
 LightGBM on two workers differed by 0.013 in NDCG@10 on 80 test queries]."""
 
 _REMEDY = "Name a folder with the results of a study; `make results` writes them"
-
-ENVIRONMENT_FILE, PER_QUERY_TABLE = "environment.json", "per_query.csv"
 
 
 @dataclass(frozen=True)

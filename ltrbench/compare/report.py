@@ -5,7 +5,7 @@
     page.css       style
     page.js        script: sorts tables
 
-`write_report` takes comparisons and writes report.html. Numbers come from the comparison; the sections only
+`as_page` renders the chapters of `chapters_of`. Numbers come from the comparison; the sections only
 compute the same scores by other cutoffs and under other conventions, and the risk and slices of the queries.
 """
 
@@ -21,14 +21,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from ltrbench.compare.advice import next_step
 from ltrbench.compare.comparison import Comparison
-from ltrbench.compare.groups import ATTRIBUTES, Across, Slice, slices
+from ltrbench.compare.groups import ATTRIBUTES, Slice, across, slices
 from ltrbench.compare.sections import SECTIONS
 from ltrbench.compare.sections.claims import data_sets_chapter
 from ltrbench.compare.tables import answer
@@ -45,30 +44,26 @@ _DRAWS = 2_000
 """Number of bootstrap draws in the default slices: enough for three digits of the width of an interval."""
 
 
-def write_report(
+def chapters_of(
     comparisons: Sequence[Comparison],
-    path: Path,
     slices_by_data: Mapping[str, Sequence[Slice]] | None = None,
-    across: Across | None = None,
     command: str = "",
-) -> None:
-    """Writes the report of comparisons, one per data set.
+) -> list[Chapter]:
+    """Returns the chapters of the report: one per data set, in their order, and those on the whole.
 
     Args:
         slices_by_data: Data set -> its requested slices; slices by the attributes that every data set has are
             added.
-        across: Comparison over data sets; None with a single data set.
         command: Command that writes the report again; empty to leave it out.
     """
     chapters = [
         _chapter(comparison, f"data-{number}", (slices_by_data or {}).get(comparison.data, ()))
         for number, comparison in enumerate(comparisons, start=1)
     ]
-    if across is not None:
-        chapters.append(data_sets_chapter(across, comparisons[0].metric))
-    chapters += [_provenance_chapter(comparisons, command), _glossary_chapter()]
-    names = ", ".join(comparison.data for comparison in comparisons)
-    path.write_text(_rendered(f"{names}: {comparisons[0].metric}", chapters), encoding="utf-8")
+    over = across(comparisons)
+    if over is not None:
+        chapters.append(data_sets_chapter(over, comparisons[0].metric))
+    return [*chapters, _provenance_chapter(comparisons, command), _glossary_chapter()]
 
 
 def _chapter(comparison: Comparison, name: str, given: Sequence[Slice]) -> Chapter:
@@ -200,8 +195,11 @@ _CODE = re.compile(r"`([^`]+)`")
 _HYPHEN = re.compile(r"(?<![^\s\[(])-(?=[\d.])")
 
 
-def _rendered(title: str, chapters: Sequence[Chapter]) -> str:
-    """Returns the page. Every text is escaped; the content policy allows no requests and no other script."""
+def as_page(comparisons: Sequence[Comparison], chapters: Sequence[Chapter]) -> str:
+    """Returns the chapters of a comparison as HTML.
+
+    Every text is escaped; the content policy allows no requests and no other script.
+    """
     environment = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,
@@ -222,7 +220,7 @@ def _rendered(title: str, chapters: Sequence[Chapter]) -> str:
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template("page.html.j2").render(
-        title=title,
+        title=f"{', '.join(comparison.data for comparison in comparisons)}: {comparisons[0].metric}",
         chapters=chapters,
         style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
         script=Markup(script),
@@ -257,9 +255,13 @@ _COLOURS = {
     "#0072b2": "var(--blue)",
 }
 _COLOUR = re.compile("|".join(_COLOURS), re.IGNORECASE)
-_FONTS = re.compile(r"font-family: [^;]*;?|(?<=px) '[^;]*")
-_LONG_NUMBER = re.compile(r"-?\d+\.\d{2,}")
-_LENGTHS = ("d", "height", "points", "transform", "width", "x", "y")
+_ROOT = re.compile(r'.*<svg[^>]* viewBox="([^"]*)"[^>]*>(?:\s*<defs>\s*<style.*?</defs>)?', re.DOTALL)
+_TAG = re.compile(r"<[^>]*>")
+_GROUP = re.compile(r'(?<=<g) id="[^"]*"')
+_STYLE = re.compile(r'style="[^"]*"')
+_FONTS = re.compile(r"font-family: [^;]*; ")
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+_BETWEEN_TAGS = re.compile(r"(?<=>)\s+(?=<)")
 
 
 def _css_colour(text: str) -> str:
@@ -268,44 +270,25 @@ def _css_colour(text: str) -> str:
 
 
 def _svg(drawing: Drawing, name: str) -> Markup:
-    """Returns the drawing as SVG without namespaces, unused ids and invisible decimals.
+    """Returns the drawing as SVG without namespaces, names of groups and invisible decimals.
 
     Args:
-        name: Prefix of the ids, unique in the page.
+        name: Name of the drawing, unique in the page, from which its ids are computed.
     """
     import matplotlib as mpl
 
-    stream = io.BytesIO()
+    stream = io.StringIO()
     # Text stays text, and output is deterministic: no random ids, no date, no version.
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "report"}):
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         drawing.savefig(stream, format="svg", transparent=True, metadata=nothing)
-    root = ElementTree.fromstring(stream.getvalue())
-    referred = set(re.findall(rb'(?:href="|url\()#([\w.-]+)', stream.getvalue()))
-    for parent in root.iter():
-        for child in list(parent):
-            if child.tag.endswith(("}metadata", "}style")):
-                parent.remove(child)
-    for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]
-        attributes = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
-        if attributes.get("id", "").encode() not in referred:
-            attributes.pop("id", None)
-        element.attrib = {key: _attribute(key, value, name) for key, value in attributes.items()}
-        element.text, element.tail = ((text or "").strip() and text for text in (element.text, element.tail))
-    box = root.attrib["viewBox"]
-    root.attrib = {"viewBox": box, "style": f"--width: {box.split()[2]}", "aria-hidden": "true"}
-    # ElementTree escapes the texts.
-    return Markup(ElementTree.tostring(root, encoding="unicode"))
+    (box,) = _ROOT.findall(stream.getvalue())
+    root = f'<svg viewBox="{box}" style="--width: {box.split()[2]}" aria-hidden="true">'
+    # Matplotlib escapes the texts between the tags.
+    return Markup(root + _TAG.sub(_slim, _BETWEEN_TAGS.sub("", _ROOT.sub("", stream.getvalue(), count=1))))
 
 
-def _attribute(key: str, value: str, name: str) -> str:
-    if key == "id":
-        return f"{name}-{value}"
-    if key == "href":
-        return f"#{name}-{value[1:]}"
-    if key in _LENGTHS:
-        return _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.1f}", " ".join(value.split()))
-    if key == "style":
-        value = _FONTS.sub("", _css_colour(value))
-    return value.replace("url(#", f"url(#{name}-")
+def _slim(tag: re.Match[str]) -> str:
+    text = _GROUP.sub("", " ".join(tag[0].split()))
+    text = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.1f}", text)
+    return _STYLE.sub(lambda style: _css_colour(_FONTS.sub("", style[0])), text)

@@ -1,10 +1,7 @@
 """Searches for settings: budgets, what a search improved, which settings matter, and which are as good.
 
 A search sees train and validation only. Values on test are those of the chosen settings, trained once for
-each model and fold. A comparison with searches has these pictures:
-
-    search.png               best value on validation by number of trials; chosen settings on test
-    setting_importances.png  importance of the settings
+each model and fold.
 """
 
 from __future__ import annotations
@@ -302,12 +299,7 @@ def _is_untuned(row: ModelRow, default: Mapping[str, Any]) -> bool:
     )
 
 
-# ---- Pictures of the searches of a comparison, for its folder and for the report
-
-
-def search_pictures(searched: Sequence[Tuning]) -> dict[str, Figure | None]:
-    """Returns file name -> picture; None for a picture without data."""
-    return {"search.png": budget_picture(searched), "setting_importances.png": share_picture(searched)}
+# ---- Pictures of the searches of a comparison
 
 
 def budget_picture(searched: Sequence[Tuning], page: Page = PAPER) -> Figure | None:

@@ -33,10 +33,17 @@ WIDE_PAGE = Page(width=7.0, titled=False)
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing with its caption; its label is the alternative text."""
+    """A drawing with its caption; the label of the drawing is the alternative text.
+
+    Attributes:
+        draw: Draws it for another page.
+        file: Name of the PNG file in the folder of a comparison; empty if there is none.
+    """
 
     drawing: Drawing
     caption: str
+    draw: Callable[[Page], Drawing | None]
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,14 @@ class Figures:
     """Figures side by side, as many as fit on the page."""
 
     figures: Sequence[Figure]
+
+
+def drawn(
+    draw: Callable[[Page], Drawing | None], caption: str, file: str = "", page: Page = PAGE
+) -> list[Figure]:
+    """Returns the figure for a page of the report; empty if there is nothing to draw."""
+    drawing = draw(page)
+    return [] if drawing is None else [Figure(drawing, caption, draw, file)]
 
 
 @dataclass(frozen=True)
@@ -191,7 +206,6 @@ class Shown:
                 runs=row.runs,
                 value=row.metrics[self.comparison.metric],
                 ndcg=tuple(value for value in ndcg.get(row.label, []) if value is not None),
-                fit_seconds=row.seconds.get("fit"),
             )
             for row in self.comparison.rows
             if row in self.models
@@ -226,7 +240,7 @@ class Shown:
         tables = [Table(columns, [cells(pair) for pair in some], caption) for some in (first, rest) if some]
         if len(tables) < 2:
             return [*tables]
-        return [tables[0], Folded(f"The {len(rest)} pairs without {self.comparison.baseline}", tables[1:])]
+        return [tables[0], Folded(f"Pairs without {self.comparison.baseline}: {len(rest)}", tables[1:])]
 
     @property
     def all_folds(self) -> str:

@@ -1,9 +1,4 @@
-"""Pictures of finished runs, as PNG files for print: 150 dpi, and readable without colors.
-
-    learning_curves.png     the validation metric by iteration, with the iteration each run kept; train above
-    ndcg_at_k.png           NDCG@k on test against k
-    importances.png         feature importances per model: permutation, SHAP, and share of gain
-    time_against_ndcg.png   the test metric against the fit time in seconds, with the Pareto front
+"""Pictures of finished runs: figures for the page of the report and for PNG files, readable without colors.
 
 The files:
 
@@ -16,46 +11,24 @@ the same color and marker in every picture of every sweep; the rows of one backe
 style and hatch. A series without data for a picture is left out, and a picture without series is not drawn.
 The same runs give the same bytes.
 
-To add a picture, add a file with a function from series to a Figure or None, and a line in `figures_of`. The
-drawing functions import matplotlib themselves, so that `--help` is fast. pyplot is never imported, because
-its state is global.
+To add a picture, write a function from series and a page to a figure or None, and show it in a section of
+`ltrbench.compare.sections`. The drawing functions import matplotlib themselves, so that `--help` is fast.
+pyplot is never imported, because its state is global.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ltrbench.plots.drawing import (
-    DPI,
-    FIT,
-    Series,
-    curves_by_iteration,
-    importance_bars,
-    metric_against_cost,
-    ndcg_by_cutoff,
-    short_name,
-)
+from ltrbench.plots.drawing import DPI, Series, curves_by_iteration, importance_bars, short_name
 from ltrbench.runs import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Series", "draw_run", "draw_series", "short_name", "write_figures"]
-
-
-def draw_series(series: Sequence[Series], metric: str, folder: Path) -> list[Path]:
-    """Draws every picture for which the runs have data.
-
-    Args:
-        metric: metric of the values of the series, and of the learning curves if it was recorded.
-        folder: created if it does not exist.
-
-    Returns:
-        The files written.
-    """
-    return write_figures(folder, figures_of(series, metric))
+__all__ = ["Series", "draw_run", "short_name", "write_figures"]
 
 
 def draw_run(run: Run, folder: Path) -> list[Path]:
@@ -76,17 +49,6 @@ def draw_run(run: Run, folder: Path) -> list[Path]:
         "importances.png": importance_bars(series),
     }
     return write_figures(folder, figures)
-
-
-def figures_of(series: Sequence[Series], metric: str) -> dict[str, Figure | None]:
-    return {
-        "learning_curves.png": curves_by_iteration(series, metric),
-        "ndcg_at_k.png": ndcg_by_cutoff(series),
-        "importances.png": importance_bars(series),
-        "time_against_ndcg.png": metric_against_cost(
-            series, [item.fit_seconds for item in series], FIT, metric
-        ),
-    }
 
 
 def write_figures(folder: Path, figures: Mapping[str, Figure | None]) -> list[Path]:

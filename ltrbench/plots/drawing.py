@@ -39,7 +39,6 @@ class Series:
         runs: runs of the row: folds and seeds.
         value: the metric of the comparison on test; None if not available.
         ndcg: NDCG@1, NDCG@2, ... on test; empty if not available.
-        fit_seconds: mean fit time; None if not available.
     """
 
     label: str
@@ -47,7 +46,6 @@ class Series:
     runs: tuple[Run, ...]
     value: float | None = None
     ndcg: Sequence[float] = ()
-    fit_seconds: float | None = None
 
 
 def data_of(series: Sequence[Series]) -> str:
@@ -406,24 +404,8 @@ def ndcg_by_cutoff(series: Sequence[Series], page: Page = PAPER) -> Figure | Non
         marks = {"markersize": 4.5, **style.points}
         axes.plot(ks[: len(ndcg)], ndcg, linewidth=1.3, linestyle=style.line, **marks)
     axes.set_xticks([k for k in ks if k == 1 or len(ks) <= 10 or k % 5 == 0])
-    bottom, top = limits_of_ndcg([value for ndcg in values for value in ndcg])
-    axes.set_ylim(bottom, top)
-    name_axes(axes, "cutoff k", f"NDCG@k (axis starts at {bottom:.2f})" if bottom else "NDCG@k")
+    name_axes(axes, "cutoff k", "NDCG@k")
     return figure
-
-
-def limits_of_ndcg(values: Sequence[float]) -> tuple[float, float]:
-    """Returns the limits of the axis: from 0 if a value is below half of the highest; otherwise at least 0.2
-    wide, so that noise does not look like a difference.
-
-    >>> limits_of_ndcg([0.21, 0.62]), limits_of_ndcg([0.71, 0.72])
-    ((0.0, 0.65), (0.55, 0.75))
-    """
-    low, high = min(values), max(values)
-    bottom, top = math.floor(20 * low) / 20, math.ceil(20 * high + 0.2) / 20
-    if low < high / 2:
-        return 0.0, top
-    return max(0.0, round(min(bottom, top - 0.2), 2)), top
 
 
 # ---- Feature importances of each model, on one scale.

@@ -207,7 +207,7 @@ def test_a_comparison_that_cannot_be_written_whole_is_not_published(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     # The pictures, which are drawn when most files are written.
-    monkeypatch.setattr("ltrbench.compare.publish.draw_series", full_disk)
+    monkeypatch.setattr("ltrbench.compare.publish.write_figures", full_disk)
     with pytest.raises(ResultError, match=naming(folder, "No space left", "--output")):
         publish(comparisons, folder)
     assert not is_published(comparisons, folder)

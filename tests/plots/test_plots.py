@@ -16,8 +16,16 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ltrbench.plots import Series, draw_series, figures_of
-from ltrbench.plots.drawing import FIT, importance_bars, metric_against_cost, pareto_front, styles_of
+from ltrbench.plots import Series, write_figures
+from ltrbench.plots.drawing import (
+    FIT,
+    curves_by_iteration,
+    importance_bars,
+    metric_against_cost,
+    ndcg_by_cutoff,
+    pareto_front,
+    styles_of,
+)
 from ltrbench.plots.report import (
     BudgetCurve,
     best_by_trials,
@@ -28,7 +36,6 @@ from ltrbench.plots.report import (
 from ltrbench.rankers.importance import ACROSS, GAIN, HIGH, LOW, SHAP, WITHIN, Importances, averaged, shares
 from ltrbench.runs import FINISHED, LearningCurve, Run, RunResult, write_run
 
-PICTURES = ["learning_curves.png", "ndcg_at_k.png", "importances.png", "time_against_ndcg.png"]
 FEATURES = ("age", "bm25", "clicks")
 NDCG = (0.5, 0.55, 0.6, 0.6)
 
@@ -81,7 +88,7 @@ def write(folder: Path, model: str = "native", *, fold: int = 1, **parts: Any) -
 def series(*runs: Run, label: str | None = None, **values: Any) -> Series:
     """With values on test; those given stand in for its own."""
     model = runs[0].result.model
-    return Series(label or model, model, runs, **{"value": 0.6, "ndcg": NDCG, "fit_seconds": 1.0, **values})
+    return Series(label or model, model, runs, **{"value": 0.6, "ndcg": NDCG, **values})
 
 
 def points(line: Line2D) -> list[tuple[float, float]]:
@@ -93,9 +100,19 @@ def drawn(figure: Figure | None) -> Figure:
     return figure
 
 
+def pictures(given_series: Sequence[Series], seconds: float | None = 1.0) -> dict[str, Figure | None]:
+    return {
+        "curves.png": curves_by_iteration(given_series, "ndcg@5"),
+        "ndcg.png": ndcg_by_cutoff(given_series),
+        "importances.png": importance_bars(given_series),
+        "costs.png": metric_against_cost(given_series, [seconds] * len(given_series), FIT, "ndcg@5"),
+    }
+
+
 def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
     given_series = [series(write(tmp_path / name, name)) for name in ("native", "mine")]
-    first, second = (draw_series(given_series, "ndcg@5", tmp_path / str(time)) for time in range(2))
+    first, second = (write_figures(tmp_path / str(time), pictures(given_series)) for time in range(2))
+    assert len(first) == 4
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     assert not any(word in path.read_bytes() for path in first for word in (b"tEXt", b"tIME"))
 
@@ -106,22 +123,19 @@ def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "missing"),
     [
-        ({"curve": None}, ["learning_curves.png"]),
-        ({"curve": LearningCurve([1], {"valid/ndcg@5": [np.nan]})}, ["learning_curves.png"]),
-        ({"importances": None}, ["importances.png"]),
-        ({"importances": Importances(("age",), {WITHIN: np.full(1, np.nan)})}, ["importances.png"]),
-        ({"values": {"ndcg": ()}}, ["ndcg_at_k.png"]),
-        ({"values": {"value": None}}, ["time_against_ndcg.png"]),
-        ({"values": {"fit_seconds": None}}, ["time_against_ndcg.png"]),
+        ({"curve": None}, "curves.png"),
+        ({"curve": LearningCurve([1], {"valid/ndcg@5": [np.nan]})}, "curves.png"),
+        ({"importances": None}, "importances.png"),
+        ({"importances": Importances(("age",), {WITHIN: np.full(1, np.nan)})}, "importances.png"),
+        ({"values": {"ndcg": ()}}, "ndcg.png"),
+        ({"values": {"value": None}}, "costs.png"),
+        ({"seconds": None}, "costs.png"),
     ],
 )
-def test_a_picture_without_data_is_left_out(
-    tmp_path: Path, parts: dict[str, Any], missing: Sequence[str]
-) -> None:
-    values = parts.get("values", {})
-    run = write(tmp_path / "run", **{name: part for name, part in parts.items() if name != "values"})
-    figures = figures_of([series(run, **values)], "ndcg@5")
-    assert [name for name, figure in figures.items() if figure is None] == missing
+def test_a_picture_without_data_is_left_out(tmp_path: Path, parts: dict[str, Any], missing: str) -> None:
+    values, seconds = parts.pop("values", {}), parts.pop("seconds", 1.0)
+    figures = pictures([series(write(tmp_path / "run", **parts), **values)], seconds)
+    assert [name for name, figure in figures.items() if figure is None] == [missing]
 
 
 # Styles
@@ -226,7 +240,7 @@ def test_names_that_are_neither_plain_nor_short_are_drawn_without_a_warning(tmp_
     features = Importances(names, {WITHIN: np.array([3.0, 2.0, 1.0])})
     runs = [write(tmp_path / str(n), "_model $", importances=features) for n in range(2)]
     labelled = [series(run, label=f"_model $ 点 {'learning_rate=0.1 ' * 9}{n}") for n, run in enumerate(runs)]
-    assert len(draw_series(labelled, "ndcg@5", tmp_path / "pictures")) == 4
+    assert len(write_figures(tmp_path / "pictures", pictures(labelled))) == 4
     shown = [label.get_text() for label in drawn(importance_bars(labelled)).axes[0].get_yticklabels()]
     assert shown == ["$x_1 {", r"\u70b9\u51fb rate", f"{'title_' * 2}…{('title_' * 20)[-11:]}"]
 

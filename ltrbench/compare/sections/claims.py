@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ltrbench.compare.advice import about_claims, about_intervals, family_of
 from ltrbench.compare.cells import EvaluatedRow, pair_queries
@@ -12,18 +13,7 @@ from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.groups import Across
 from ltrbench.compare.leaderboard import between, columns_of_report, emphasis_of, leaderboard, wins_cell
 from ltrbench.compare.pairs import QUERIES, Pair, Power, against, decided, infer
-from ltrbench.compare.views import (
-    PAGE,
-    Bullets,
-    Chapter,
-    Figure,
-    Figures,
-    Folded,
-    Prose,
-    Section,
-    Shown,
-    View,
-)
+from ltrbench.compare.views import Bullets, Chapter, Figures, Folded, Prose, Section, Shown, View, drawn
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.metrics import PRESETS, Convention
 from ltrbench.plots.report import critical_difference_diagram
@@ -430,8 +420,8 @@ def _ranks_section(across: Across, test: DataSetTest) -> Section:
             "Two models differ by Nemenyi's test at 5 % if their average ranks differ by more than "
             f"{test.critical_difference:.2f}."
         )
-        figure = Figure(critical_difference_diagram(*ranks, PAGE), "Critical-difference diagram")
-        parts += [Prose(sentence), Figures([figure])]
+        diagram = drawn(partial(critical_difference_diagram, *ranks), "Critical-difference diagram")
+        parts += [Prose(sentence), Figures(diagram)]
     average = list(zip(across.labels, test.average_ranks, strict=True))
     columns = [TableColumn("model", left=True), TableColumn("average rank", ".2f")]
     pairs: list[TableRow] = [

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compare.cells import PairedQueries
 from ltrbench.compare.groups import CHOSEN, InSlice, interactions
 from ltrbench.compare.leaderboard import between
-from ltrbench.compare.views import PAGE, Figure, Figures, Folded, Prose, Section, Shown, View
+from ltrbench.compare.views import Figures, Folded, Prose, Section, Shown, View, drawn
 from ltrbench.metrics import parse_metric
 from ltrbench.plots.report import Differences, distribution_over_queries, sorted_differences
 from ltrbench.statistics import SMALLEST_GROUP, risks
@@ -48,8 +50,9 @@ def distribution_section(shown: Shown) -> Section | None:
     parts: list[View] = [Table(columns, rows, f"{metric} of a query", "compact")]
     series = [item for item in shown.series if item.label in values]
     if series:
-        figure = distribution_over_queries(series, [values[item.label] for item in series], metric, PAGE)
-        parts.insert(0, Figures([Figure(figure, f"{metric} over queries")]))
+        of_series = [values[item.label] for item in series]
+        draw = partial(distribution_over_queries, series, of_series, metric)
+        parts.insert(0, Figures(drawn(draw, f"{metric} over queries")))
     lead = (
         f"Share of the {queries.sample.num_queries:,} queries with {metric} at or below the value on the "
         f"axis{shown.all_folds}. Where a line is below another, its model has fewer poor queries. The mark "
@@ -75,15 +78,11 @@ def queries_section(shown: Shown) -> Section | None:
         return None
     values = {label: _differences(queries, label, baseline) for label in labels}
     reach = max(float(np.abs(of_label).max()) for of_label in values.values()) or 1.0
-    figures = [
-        Figure(
-            sorted_differences(
-                Differences(series[label], series[baseline], of_label, reach), comparison.metric, PAGE
-            ),
-            f"{label} against {baseline}",
-        )
-        for label, of_label in values.items()
-    ]
+    figures = []
+    for label, of_label in values.items():
+        differences = Differences(series[label], series[baseline], of_label, reach)
+        draw = partial(sorted_differences, differences, comparison.metric)
+        figures += drawn(draw, f"{label} against {baseline}")
     lists = [
         _wins(shown, queries, *pair) for label in labels for pair in ((label, baseline), (baseline, label))
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -15,10 +16,8 @@ from ltrbench.compare.importances import ImportanceComparison, compare_importanc
 from ltrbench.compare.leaderboard import between, difference_cell
 from ltrbench.compare.tuning import SearchedRun, Tuning, budget_picture, share_picture, tunings
 from ltrbench.compare.views import (
-    PAGE,
     WIDE_PAGE,
     Bullets,
-    Figure,
     Figures,
     Folded,
     GroupedNotes,
@@ -26,6 +25,7 @@ from ltrbench.compare.views import (
     Section,
     Shown,
     View,
+    drawn,
 )
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, DataError, UndefinedMetricError
@@ -94,12 +94,10 @@ _COSTS = {
 def costs_section(shown: Shown) -> Section | None:
     """Returns the metric against each cost; None if no cost was measured, as for imported scores."""
     comparison, rows = shown.comparison, [shown.comparison.row(item.label) for item in shown.series]
-    figures = [
-        Figure(figure, caption)
-        for caption, (cost, of_row) in _COSTS.items()
-        for figure in [metric_against_cost(shown.series, [*map(of_row, rows)], cost, comparison.metric, PAGE)]
-        if figure is not None
-    ]
+    figures = []
+    for number, (caption, (cost, of_row)) in enumerate(_COSTS.items()):
+        draw = partial(metric_against_cost, shown.series, [*map(of_row, rows)], cost, comparison.metric)
+        figures += drawn(draw, caption, "" if number else "time_against_ndcg.png")
     if not figures:
         return None
     lead = (
@@ -141,8 +139,8 @@ def cutoffs_section(shown: Shown) -> Section:
         ndcg = shown.comparison.ndcg_by_cutoff
     except (UndefinedMetricError, DataError) as error:
         return Section("cutoffs", "NDCG@k", "", [Prose(f"NDCG is not defined here: {error}")])
-    figure = ndcg_by_cutoff(shown.series, PAGE)
-    if figure is None:
+    figures = drawn(partial(ndcg_by_cutoff, shown.series), "NDCG@k on test", "ndcg_at_k.png")
+    if not figures:
         return Section("cutoffs", "NDCG@k", "", [Prose("No query counts in NDCG.")])
     largest = max(map(len, ndcg.values()))
     columns = [
@@ -151,21 +149,22 @@ def cutoffs_section(shown: Shown) -> Section:
     ]
     table = Table(columns, [[shown.cell_of(row.label), *ndcg[row.label]] for row in shown.rows], "NDCG@k")
     lead = f"NDCG of the first k documents, k = 1 to {largest}: does the order of models depend on k?"
-    parts: list[View] = [Figures([Figure(figure, "NDCG@k on test")]), Folded("Table of NDCG@k", [table])]
+    parts: list[View] = [Figures(figures), Folded("Table of NDCG@k", [table])]
     return Section("cutoffs", "NDCG@k", lead, parts)
 
 
 def learning_section(shown: Shown) -> Section | None:
     """Returns the learning curves; None if no run recorded one."""
-    figure = curves_by_iteration(shown.series, shown.comparison.metric, PAGE)
-    if figure is None:
+    draw = partial(curves_by_iteration, shown.series, shown.comparison.metric)
+    figures = drawn(draw, "By iteration", "learning_curves.png")
+    if not figures:
         return None
     lead = (
         "The metric on validation by iteration, and on train if it was recorded: which models overfit, and "
         "which stopped while the metric was still increasing? Values are means over runs, which recorded "
         "them under their own convention."
     )
-    return Section("learning", "Learning curves", lead, [Figures([Figure(figure, "By iteration")])])
+    return Section("learning", "Learning curves", lead, [Figures(figures)])
 
 
 # ---- Sections "Data card" and "Published values".
@@ -345,8 +344,9 @@ def importances_section(shown: Shown) -> Section | None:
         "95 % intervals over queries, in the metric and convention of the runs. Models of equal quality can "
         "use different features."
     )
-    figure = importance_bars(shown.series, WIDE_PAGE)
-    parts: list[View] = [] if figure is None else [Figures([Figure(figure, "Most important features")])]
+    draw = partial(importance_bars, shown.series)
+    figures = drawn(draw, "Most important features", "importances.png", WIDE_PAGE)
+    parts: list[View] = [Figures(figures)]
     if importances.notes:
         parts.append(Bullets(importances.notes))
     labels = list(importances.rows)
@@ -417,10 +417,9 @@ def search_section(shown: Shown) -> Section | None:
     untuned = [item for item in searched if item.untuned is not None]
     if untuned:
         parts.append(_against_default(shown, untuned))
-    figure = budget_picture(searched, PAGE)
-    if figure is not None:
-        parts.append(Figures([Figure(figure, "Best value by number of trials")]))
-        parts.append(Prose(_reading(searched)))
+    figures = drawn(partial(budget_picture, searched), "Best value by number of trials", "search.png")
+    if figures:
+        parts += [Figures(figures), Prose(_reading(searched))]
     terms = ("search", "trial", "settings varied", "iterations fitted", "tunability", "expected best value")
     return Section("search", "Search", lead, parts, terms)
 
@@ -529,11 +528,9 @@ def settings_section(shown: Shown) -> Section | None:
     searched = tunings(shown.comparison)
     if not searched:
         return None
-    parts: list[View] = []
-    shares = share_picture(searched, PAGE)
-    if shares is not None:
-        parts.append(Figures([Figure(shares, "Importance of the settings")]))
-    parts += [_chosen(item) for item in searched]
+    draw = partial(share_picture, searched)
+    figures = drawn(draw, "Importance of the settings", "setting_importances.png")
+    parts: list[View] = [Figures(figures), *map(_chosen, searched)]
     return Section("settings", "Settings", _SETTINGS_LEAD, parts, ("setting importance", "chosen settings"))
 
 
