@@ -1,36 +1,77 @@
 """Scores and judgments in files: plain, TREC and RankLib.
 
-Reads score files of any system, with the format detected from the content, and matches them to a split.
+Reads score files of any system, with the format detected from the first line, and matches them to a split.
 
     one score per line   in the order of the data rows
     RankLib's -score     query index score: by query, in the order of its rows
     TREC run             query Q0 document rank score tag: by query and document
 
-To support another format, write a class like `ScoreFile` and add a line to `read_score_file`.
+To support another format, write a subclass of `ScoreFile` and add a line to `read_score_file`.
 """
 
 from __future__ import annotations
 
-import codecs
 import math
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.blocks import gather, read_blocks
 from ltrbench.data.dataset import Judgments
-from ltrbench.data.letor_lines import document_id, quote
+from ltrbench.data.letor_lines import document_id
 from ltrbench.errors import DataError
 from ltrbench.shapes import Scores
 
-# ---- Score files of any system: one score per line, in the order of the data rows.
+RUN_LINE = "query Q0 document rank score tag"
+QRELS_LINE = "query 0 document label"
+SCORE_LINE = "query index score"
+RUN_COLUMNS, QRELS_COLUMNS, SCORE_COLUMNS = (len(line.split()) for line in (RUN_LINE, QRELS_LINE, SCORE_LINE))
 
-STANDARD_INPUT = "-"
+_STANDARD_INPUT = "-"
+
+_Rows = Iterable[tuple[str, list[str]]]
+"""Place and columns of each line that is not empty."""
+
+
+def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
+    """Yields the place and the columns of each line that is not empty, of a plain or compressed file."""
+    is_standard = str(path) == _STANDARD_INPUT
+    name = "standard input" if is_standard else str(path)
+    for text, first_line in [(sys.stdin.buffer.read(), 1)] if is_standard else read_blocks(Path(path)):
+        for number, line in enumerate(text.decode(errors="backslashreplace").split("\n"), first_line):
+            if columns := line.split():
+                yield f"{name}:{number}", columns
+
+
+def _score(text: str, place: str, expected: str) -> float:
+    """Returns the score in a text, which may be infinite but not NaN."""
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if math.isnan(score):
+        raise DataError(
+            f"{place}: the score is {text[:40]!r}, which is not a number; expected {expected}. For a document "
+            "without a score, write a value below all other scores."
+        )
+    return score
+
+
+def _mistake(place: str, columns: list[str], expected: str) -> DataError:
+    return DataError(
+        f"{place}: the line is {' '.join(columns)[:60]!r} with {len(columns)} columns; expected {expected}."
+    )
+
+
+# ---- One score per line, in the order of the data rows.
+
+_ONE_SCORE = "one score per line, in the order of the data rows, without a header"
 
 
 def read_scores(path: str | Path, num_documents: int) -> NDArray[np.float64]:
@@ -38,13 +79,13 @@ def read_scores(path: str | Path, num_documents: int) -> NDArray[np.float64]:
 
     Args:
         path: the file, plain or compressed (gz, bz2, xz, zst); "-" is standard input, uncompressed.
-        num_documents: D, required number of lines.
+        num_documents: D, required number of scores.
 
     Returns:
         (D,) the scores. Infinite scores are valid: they rank first or last.
 
     Raises:
-        DataError: The file cannot be read, a line is not one number, or the number of lines is not D.
+        DataError: The file cannot be read, a line is not one number, or the number of scores is not D.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -53,87 +94,25 @@ def read_scores(path: str | Path, num_documents: int) -> NDArray[np.float64]:
     ...     read_scores(file, 3).tolist()
     [0.5, -0.001, 2.0]
     """
-    name = "standard input" if str(path) == STANDARD_INPUT else str(path)
-    scores = parse_scores(_read(path), name)
+    scores = _scores_of_lines(_rows(path))
     if len(scores) != num_documents:
         raise DataError(
-            f"{name}: the file has {len(scores)} scores, but the data has {num_documents} documents. Write "
-            "one score per line, in the order of the data rows, without a header."
+            f"{path}: the file has {len(scores)} scores, but the data has {num_documents} documents; expected "
+            f"{_ONE_SCORE}."
         )
     return scores
 
 
-def parse_scores(text: bytes, name: str) -> NDArray[np.float64]:
-    """Parses the text of a score file, one score per line.
-
-    Args:
-        name: name of the file in messages.
-
-    Raises:
-        DataError: A line is not one number.
-    """
-    lines = text.removeprefix(codecs.BOM_UTF8).split(b"\n")
-    if not lines[-1].strip():
-        lines.pop()
-    return np.array([_score(line, name, number) for number, line in enumerate(lines, 1)], dtype=np.float64)
-
-
-def parse_score(token: bytes) -> float | None:
-    """Returns the score in a text, which may be infinite; None if the text is not a score.
-
-    >>> parse_score(b"1e-3"), parse_score(b"-inf"), parse_score(b"1e400"), parse_score(b"nan")
-    (0.001, -inf, None, None)
-    """
-    try:
-        score = float(token)
-    except ValueError:
-        return None
-    if math.isfinite(score):
-        return None if b"_" in token else score  # 1_000 is valid in Python only
-    # float() turns 1e400 into infinity, although the text is a finite number beyond double.
-    return score if b"inf" in token.lower() else None
-
-
-def _read(path: str | Path) -> bytes:
-    if str(path) == STANDARD_INPUT:
-        return sys.stdin.buffer.read()
-    return b"".join(text for text, _ in read_blocks(Path(path)))
-
-
-def _score(line: bytes, name: str, number: int) -> float:
-    score = parse_score(line)
-    if score is None:
-        raise DataError(f"{name}:{number}: {_fault(line)}")
-    return score
-
-
-def _fault(line: bytes) -> str:
-    text = line.decode("utf-8", "replace").strip()
-    if not text:
-        return (
-            "the line is empty; every line must have the score of one document. Add the score, or remove it."
-        )
-    if not text.replace("\t", " ").isprintable() or "\ufffd" in text:
-        return "the line is not text; expected a file with one score per line. Check the path."
-    shown = repr(text if len(text) <= 40 else text[:40] + "...")
-    columns = len(text.replace(",", " ").split())
-    if columns > 1:
-        return (
-            f"{shown} has {columns} columns; expected one score per line. Keep only the column of the "
-            "scores, in the order of the data rows."
-        )
-    if columns == 1 and text.lower().lstrip("+-")[:1].isdigit() and "_" not in text and "e" in text.lower():
-        return f"{shown} exceeds the range of a double; rescale the scores."
-    return (
-        f"{shown} is not a number; expected one score per line. For a document without a score, write a "
-        "value below all other scores."
-    )
+def _scores_of_lines(rows: _Rows) -> NDArray[np.float64]:
+    scores = []
+    for place, columns in rows:
+        if len(columns) != 1:
+            raise _mistake(place, columns, _ONE_SCORE)
+        scores.append(_score(columns[0], place, _ONE_SCORE))
+    return np.array(scores, dtype=np.float64)
 
 
 # ---- TREC files: runs (the scores of a system) and qrels (relevance judgments).
-#
-#     run      query Q0 document rank score tag
-#     qrels    query 0 document label
 #
 # trec_eval ranks by the score, rounded to float32, and tied documents by descending id; it ignores the rank
 # column and the order of the lines. This module therefore reads only the score. It writes ranks by the
@@ -142,11 +121,6 @@ def _fault(line: bytes) -> str:
 
 TrecRun = dict[str, dict[str, float]]
 """Query -> document -> score, the format of pytrec_eval and similar libraries."""
-
-RUN_LINE = "query Q0 document rank score tag"
-QRELS_LINE = "query 0 document label"
-_LARGEST_LABEL = 2**31  # trec_eval stores labels in 32 bits
-RUN_COLUMNS, QRELS_COLUMNS = len(RUN_LINE.split()), len(QRELS_LINE.split())
 
 
 def read_trec_run(path: str | Path) -> TrecRun:
@@ -166,25 +140,22 @@ def read_trec_run(path: str | Path) -> TrecRun:
     ...     read_trec_run(file)
     {'q1': {'a': 2.5, 'b': -1.0}}
     """
+    return _run_of_lines(_rows(path))
+
+
+def _run_of_lines(rows: _Rows) -> TrecRun:
     run: TrecRun = {}
-    for number, columns in _lines(Path(path)):
+    for place, columns in rows:
         if len(columns) < RUN_COLUMNS:
-            raise DataError(f"{path}:{number}: {_columns(columns)} Write a run as '{RUN_LINE}'.")
-        query, *_ = columns
-        middle, score = columns[2:-3], parse_score(columns[-2])
-        document = _text(middle[0]) if len(middle) == 1 else document_id(b" ".join(middle))
-        documents = run.setdefault(_text(query), {})
-        if score is None:
-            raise DataError(
-                f"{path}:{number}: the score is {quote(columns[-2])}, which is not a number. Write a run as "
-                f"'{RUN_LINE}'."
-            )
+            raise _mistake(place, columns, f"a run, '{RUN_LINE}'")
+        query, middle = columns[0], columns[2:-3]
+        document = middle[0] if len(middle) == 1 else document_id(" ".join(middle).encode())
+        documents = run.setdefault(query, {})
         if document in documents:
             raise DataError(
-                f"{path}:{number}: document {document!r} occurs twice in query {_text(query)!r}. Keep one "
-                "line with its score."
+                f"{place}: document {document!r} occurs twice in query {query!r}. Keep one line with its score."
             )
-        documents[document] = score
+        documents[document] = _score(columns[-2], place, f"a run, '{RUN_LINE}'")
     return run
 
 
@@ -195,25 +166,28 @@ def read_qrels(path: str | Path) -> Judgments:
         DataError: The file cannot be read or is empty, a line is not a line of qrels, a label is not a whole
             number of 0 or more, or a document is judged twice in a query.
     """
-    queries, documents, labels, places = [], [], [], []
+    queries, documents, labels = [], [], []
     judged: set[tuple[str, str]] = set()
-    for number, columns in _lines(Path(path)):
-        where = f"{path}:{number}"
+    for place, columns in _rows(path):
         if len(columns) != QRELS_COLUMNS:
-            raise DataError(f"{where}: {_columns(columns)} Write qrels as '{QRELS_LINE}'.")
-        query, document = _text(columns[0]), _text(columns[2])
+            raise _mistake(place, columns, f"qrels, '{QRELS_LINE}'")
+        query, _, document, label = columns
         if (query, document) in judged:
             raise DataError(
-                f"{where}: document {document!r} is judged twice in query {query!r}. Keep one of the lines."
+                f"{place}: document {document!r} is judged twice in query {query!r}. Keep one of the lines."
+            )
+        if not label.isdecimal():
+            raise DataError(
+                f"{place}: the label is {label!r}; it must be a whole number of 0 or more. If negative labels "
+                "mean not relevant, replace them by 0; if they mean not judged, remove the lines."
             )
         judged.add((query, document))
         queries.append(query)
         documents.append(document)
-        labels.append(_label(columns[3], where))
-        places.append(where)
+        labels.append(int(label))
     if not queries:
         raise DataError(f"{path}: the file is empty. Write qrels as '{QRELS_LINE}', one line per document.")
-    gathered = gather(queries, sort_queries=True, place=places.__getitem__)
+    gathered = gather(queries, sort_queries=True, place=str)
     return Judgments(
         labels=gathered.take(np.array(labels)),
         query_start=gathered.query_start,
@@ -265,19 +239,13 @@ def qrels_lines(judgments: Judgments, names: NDArray[np.str_]) -> Iterator[str]:
         names: (D,), document names; see `document_names`.
 
     Raises:
-        DataError: A label is fractional or too large, or a query id contains a blank.
+        DataError: A label is fractional, or a query id contains a blank.
     """
     if not judgments.has_whole_labels:
         row = int((judgments.labels != np.floor(judgments.labels)).argmax())
         raise DataError(
             f"labels[{row}] is {judgments.labels[row]:g}; labels in qrels must be whole numbers, because "
             "trec_eval ignores fractions. Map the labels to 0, 1, 2, ..."
-        )
-    large = int(judgments.labels.argmax())
-    if judgments.labels[large] >= _LARGEST_LABEL:
-        raise DataError(
-            f"labels[{large}] is {judgments.labels[large]:g}; labels in qrels must be below 2^31, the limit "
-            "of trec_eval. Map the labels to 0, 1, 2, ..."
         )
     words = _query_words(judgments)
     labels = judgments.labels.astype(np.int64).tolist()
@@ -338,32 +306,6 @@ def _query_words(judgments: Judgments) -> list[str]:
     return words
 
 
-def _lines(path: Path) -> Iterator[tuple[int, list[bytes]]]:
-    """Yields the line number and the columns of each non-empty line."""
-    for text, first_line in read_blocks(path):
-        for number, line in enumerate(text.split(b"\n"), first_line):
-            columns = line.split()
-            if columns:
-                yield number, columns
-
-
-def _label(token: bytes, where: str) -> int:
-    if not token.isdigit():
-        raise DataError(
-            f"{where}: the label is {quote(token)}; it must be a whole number of 0 or more. If negative "
-            "labels mean not relevant, replace them by 0; if they mean not judged, remove the lines."
-        )
-    return int(token)
-
-
-def _columns(columns: list[bytes]) -> str:
-    return f"the line {quote(b' '.join(columns))} has {len(columns)} columns."
-
-
-def _text(token: bytes) -> str:
-    return token.decode(errors="backslashreplace")
-
-
 # ---- RankLib's files: document scores (`-score`) and metric values per query (`-idv`).
 #
 #     -score    query TAB index TAB score        index of the document in its query, from 0
@@ -371,49 +313,27 @@ def _text(token: bytes) -> str:
 #
 # (RankLib 2.x, ciir/umass/edu/eval/Evaluator.java, score and savePerRankListPerformanceFile.)
 
-SCORE_LINE = "query index score"
-SCORE_COLUMNS = len(SCORE_LINE.split())
-
 # RankLib's names of its metrics; other metrics keep the name of this package.
 _METRICS = {"ndcg": "NDCG", "dcg": "DCG", "map": "MAP", "mrr": "RR", "precision": "P", "err": "ERR"}
 
 
-def parse_ranklib_scores(text: bytes, name: str) -> dict[str, list[float]]:
+def _scores_of_lists(rows: _Rows) -> dict[str, list[float]]:
     """Returns query -> scores of its documents, in the order of the data rows.
 
     RankLib treats non-consecutive rows of a query as two lists, each numbered from 0: this function joins
     them to one query.
-
-    Args:
-        text: content of a `-score` file.
-        name: name of the file in messages.
-
-    Raises:
-        DataError: A line is not `query index score`, or an index does not follow the previous one.
-
-    >>> parse_ranklib_scores(b"q1\\t0\\t0.5\\nq1\\t1\\t-2\\nq2\\t0\\t1e-3\\n", "scores.txt")
-    {'q1': [0.5, -2.0], 'q2': [0.001]}
     """
+    expected = f"RankLib's -score output, '{SCORE_LINE}', with the indices of a query in order, from 0"
     scores: dict[str, list[float]] = {}
-    last_query, last_index = b"", -1
-    for number, line in enumerate(text.split(b"\n"), 1):
-        columns = line.split()
-        if not columns:
-            continue
-        score = parse_score(columns[-1])
-        if len(columns) != SCORE_COLUMNS or not columns[1].isdigit() or score is None:
-            raise DataError(
-                f"{name}:{number}: the line is {quote(line)}; expected a line of RankLib's -score output, "
-                f"'{SCORE_LINE}', with an index from 0. Check the file, or run RankLib again."
-            )
+    last = ("", -1)
+    for place, columns in rows:
+        if len(columns) != SCORE_COLUMNS or not columns[1].isdecimal():
+            raise _mistake(place, columns, expected)
         query, index = columns[0], int(columns[1])
-        if index != 0 and (query, index) != (last_query, last_index + 1):
-            raise DataError(
-                f"{name}:{number}: index {index} of query {quote(query)} does not follow the previous line; "
-                "RankLib writes indices in order, from 0. Lines are missing or reordered: run RankLib again."
-            )
-        scores.setdefault(query.decode(errors="backslashreplace"), []).append(score)
-        last_query, last_index = query, index
+        if index != 0 and (query, index - 1) != last:
+            raise _mistake(place, columns, expected)
+        scores.setdefault(query, []).append(_score(columns[2], place, expected))
+        last = (query, index)
     return scores
 
 
@@ -436,6 +356,9 @@ def idv_lines(metric: str, values: Iterable[tuple[str, float]], mean: float) -> 
         yield f"{name}   {query}   {value!r}\n"
 
 
+# ---- Score files of any of these formats.
+
+
 @dataclass(frozen=True, eq=False)
 class Matched:
     """Scores of a split's documents, (D,), and notes on their interpretation."""
@@ -444,16 +367,18 @@ class Matched:
     notes: tuple[str, ...] = ()
 
 
-class ScoreFile(Protocol):
+@dataclass(frozen=True, eq=False)
+class ScoreFile(ABC):
     """Parsed score file.
 
     Attributes:
         queries: query ids in the file, possibly more than in a split; empty if the format has none.
     """
 
-    @property
-    def queries(self) -> Collection[str]: ...
+    path: Path
+    queries: Collection[str]
 
+    @abstractmethod
     def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
         """Returns the scores of the documents.
 
@@ -464,7 +389,6 @@ class ScoreFile(Protocol):
         Raises:
             DataError: The file does not have scores for these documents.
         """
-        ...
 
 
 def read_score_file(path: Path) -> ScoreFile:
@@ -473,27 +397,24 @@ def read_score_file(path: Path) -> ScoreFile:
     Raises:
         DataError: The file cannot be read, or its format is unknown.
     """
-    text = b"".join(block for block, _ in read_blocks(path)).removeprefix(codecs.BOM_UTF8)
-    lines = enumerate(text.split(b"\n"), 1)
-    number, first = next(((number, line) for number, line in lines if line.strip()), (1, b""))
-    columns = first.split()
-    if len(columns) == 1:
-        return _ScoresOfRows(path, parse_scores(text, str(path)))
-    if len(columns) == SCORE_COLUMNS and columns[1].isdigit():
-        return _ScoresOfLists(path, parse_ranklib_scores(text, str(path)))
-    if len(columns) >= RUN_COLUMNS:
-        return _ScoresOfDocuments(path, read_trec_run(path))
-    raise DataError(
-        f"{path}:{number}: the first line is {quote(first)}, which is not a known format of scores. Write "
-        f"one score per line, RankLib's -score '{SCORE_LINE}', or a TREC run '{RUN_LINE}', without a header."
-    )
+    rows = _rows(path)
+    place, first = next(rows, (f"{path}:1", []))
+    rows = chain([(place, first)], rows)
+    if len(first) == 1:
+        return _ScoresOfRows(path, (), _scores_of_lines(rows))
+    if len(first) == SCORE_COLUMNS and first[1].isdecimal():
+        lists = _scores_of_lists(rows)
+        return _ScoresOfLists(path, lists.keys(), lists)
+    if len(first) >= RUN_COLUMNS:
+        run = _run_of_lines(rows)
+        return _ScoresOfDocuments(path, run.keys(), run)
+    expected = f"one score per line, RankLib's -score '{SCORE_LINE}', or a TREC run '{RUN_LINE}', without a header"
+    raise _mistake(place, first, expected)
 
 
 @dataclass(frozen=True, eq=False)
-class _ScoresOfRows:
-    path: Path
+class _ScoresOfRows(ScoreFile):
     scores: Scores
-    queries = ()
 
     def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
         if len(self.scores) != judgments.num_documents:
@@ -507,13 +428,8 @@ class _ScoresOfRows:
 
 
 @dataclass(frozen=True, eq=False)
-class _ScoresOfLists:
-    path: Path
+class _ScoresOfLists(ScoreFile):
     scores: dict[str, list[float]]
-
-    @property
-    def queries(self) -> Collection[str]:
-        return self.scores.keys()
 
     def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
         # Grouping by query keeps the order of the rows within a query, so that file_rows is not needed.
@@ -530,13 +446,8 @@ class _ScoresOfLists:
 
 
 @dataclass(frozen=True, eq=False)
-class _ScoresOfDocuments:
-    path: Path
+class _ScoresOfDocuments(ScoreFile):
     run: TrecRun
-
-    @property
-    def queries(self) -> Collection[str]:
-        return self.run.keys()
 
     def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
         names, _ = document_names(judgments, file_rows)
@@ -547,7 +458,13 @@ class _ScoresOfDocuments:
         ]
         missing = known.count(None)
         if missing == judgments.num_documents:
-            raise DataError(self._stranger(judgments, names, split))
+            query, documents = next(iter(self.run.items()))
+            raise DataError(
+                f"{self.path}: the file contains no document of {split}. Its first document is "
+                f"{next(iter(documents))!r} of query {query!r}; the first document of {split} is "
+                f"{str(names[0])!r} of query {str(judgments.query_ids[0])!r}. Use the ids that `export RUN "
+                "--format qrels` writes."
+            )
         # Documents that were not retrieved rank below all others, whatever the scores.
         scores = np.array([-np.inf if score is None else score for score in known])
         notes = []
@@ -562,12 +479,3 @@ class _ScoresOfDocuments:
         if unjudged:
             notes.append(f"{unjudged} of {total} retrieved documents are not in {split} and were ignored.")
         return Matched(scores, tuple(notes))
-
-    def _stranger(self, judgments: Judgments, names: NDArray[np.str_], split: str) -> str:
-        query, documents = next(iter(self.run.items()))
-        return (
-            f"{self.path}: the file contains no document of {split}. Its first document is "
-            f"{next(iter(documents))!r} of query {query!r}; the first document of {split} is "
-            f"{str(names[0])!r} of query {str(judgments.query_ids[0])!r}. Use the ids that `export RUN "
-            "--format qrels` writes."
-        )
