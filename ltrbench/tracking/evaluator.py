@@ -16,24 +16,20 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import mlflow
 import numpy as np
 import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities import Metric, RunTag
+from mlflow.models.evaluation import EvaluationDataset, EvaluationResult, ModelEvaluator
+from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
 
 from ltrbench.data import RankingDataset, read_table
 from ltrbench.data.dataset import ROLES
 from ltrbench.errors import ConfigError, DataError, did_you_mean
-from ltrbench.metrics import DEFAULT, Convention, evaluate, parse_metric, preset, with_settings
+from ltrbench.metrics import DEFAULT, Convention, evaluate, parse_metric, preset
 from ltrbench.shapes import Scores
 from ltrbench.tracking.mlflow_entities import metric_key
-
-try:
-    import mlflow
-    from mlflow import MlflowClient
-    from mlflow.entities import Metric, RunTag
-    from mlflow.models.evaluation import EvaluationDataset, EvaluationResult, ModelEvaluator
-    from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
-except ImportError as error:
-    raise ImportError("evaluating with MLflow needs the package mlflow: pip install mlflow") from error
 
 METRICS_OF_EVALUATOR = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "precision@10")
 """The metrics of conf/config.yaml, which only Hydra reads; a test checks that the two agree."""
@@ -44,9 +40,7 @@ _KEYS = {
     "features": "a list of columns, the features of the model in this order",
     "metrics": "names of metrics, as in ['ndcg@10', 'map']",
     "convention": "the name of a convention, or a Convention",
-    "settings": "a dictionary of settings of the convention, as in {'no_relevant': 0}",
     "sort_queries": "True or False",
-    "metric_prefix": "a prefix for the names of metrics and artifacts",
 }
 # Columns that `_read_judged` adds; the tab avoids a clash with columns of the user.
 _ROW, _NO_FEATURE = "\trow", "\tfeature"
@@ -85,30 +79,37 @@ class RankerEvaluator(ModelEvaluator):
         metrics, convention = _check_config(evaluator_config)
         frame = dataset.features_data
         if not isinstance(frame, pd.DataFrame):
-            kind = type(frame).__name__
-            raise DataError(f"data has type {kind}; use a DataFrame with a column for the query.")
-        columns = _find_columns(frame, dataset, evaluator_config)
-        judged = _read_judged(frame, dataset, columns, evaluator_config.get("sort_queries", False))
-        listed = evaluator_config.get("features")
-        if listed is None:  # MLflow has removed the label from the frame if it was given as `targets`
-            features = frame.drop(columns=list(columns.values()), errors="ignore")
-        else:
-            features = frame[[_existing(column, frame) for column in listed]]
-        scores = _score(model, features, dataset, predictions)
+            raise DataError(
+                f"data has type {type(frame).__name__}; use a DataFrame with a column for the query."
+            )
+        listed = evaluator_config.get("features", ())
+        named = {**evaluator_config, "label": dataset.targets_name}
+        columns: dict[str, str] = {}
+        for role, names in ROLES.items():
+            # As in `read_table`: a column listed as a feature has a role only if one is set explicitly.
+            usual = [name for name in names if name in frame and name not in listed]
+            if named.get(role) or usual:
+                columns[role] = named.get(role) or usual[0]
+        # MLflow has removed the label from the frame if it was given as `targets`.
+        features = list(listed) or [name for name in frame if name not in columns.values()]
+        others = [name for name in listed if name not in columns.values()]
+        judged = _read_judged(
+            frame.drop(columns=others), dataset, columns, evaluator_config.get("sort_queries", False)
+        )
+        scores = _score(model, frame[features], dataset, predictions)
         evaluation = evaluate(judged, scores[judged.positions], metrics, convention)
-
-        def key(name: str) -> str:
-            return metric_key(f"{evaluator_config.get('metric_prefix', '')}{name}")
-
-        means = {key(name): mean for name, mean in evaluation.means.items()}
-        now = int(time.time() * 1000)
-        of_data = {"dataset_name": dataset.name, "dataset_digest": dataset.digest}
+        client = MlflowClient()
+        means = {metric_key(name): mean for name, mean in evaluation.means.items()}
+        now, of_data = (
+            int(time.time() * 1000),
+            {"dataset_name": dataset.name, "dataset_digest": dataset.digest},
+        )
         points = [
             Metric(name, mean, now, step=0, model_id=model_id, run_id=run_id, **of_data)
             for name, mean in means.items()
         ]
-        client = MlflowClient()
-        client.log_batch(run_id, metrics=points, tags=[RunTag(key("convention"), evaluation.convention.name)])
+        tag = RunTag("convention", evaluation.convention.name)
+        client.log_batch(run_id, metrics=points, tags=[tag])
         record = {
             "convention": evaluation.convention.describe(),
             "documents": judged.num_documents,
@@ -124,14 +125,14 @@ class RankerEvaluator(ModelEvaluator):
         table = pd.DataFrame(
             {"query_id": queries, "num_documents": judged.query_sizes, **evaluation.per_query}
         )
-        per_query = json.loads(table.to_json(orient="split", index=False))
-        artifacts = {}
-        client.log_table(run_id, table, f"{key('per_query')}.json")
-        client.log_dict(run_id, record, f"{key('evaluation')}.json")
-        for name, content in ((key("per_query"), per_query), (key("evaluation"), record)):
+        client.log_table(run_id, table, "per_query.json")
+        client.log_dict(run_id, record, "evaluation.json")
+        contents = {"per_query": json.loads(table.to_json(orient="split", index=False)), "evaluation": record}
+        artifacts = {
             # MLflow has made the run the active one.
-            uri = mlflow.get_artifact_uri(f"{name}.json")
-            artifacts[name] = JsonEvaluationArtifact(uri, content)  # type: ignore[no-untyped-call]
+            name: JsonEvaluationArtifact(mlflow.get_artifact_uri(f"{name}.json"), content)  # type: ignore[no-untyped-call]
+            for name, content in contents.items()
+        }
         return EvaluationResult(metrics=means, artifacts=artifacts, run_id=run_id)  # type: ignore[no-untyped-call]
 
 
@@ -143,85 +144,40 @@ def _check_config(given: Mapping[str, Any]) -> tuple[list[str], Convention]:
                 f"evaluator_config has no key '{key}'{did_you_mean(str(key), _KEYS)} The keys are "
                 f"{', '.join(_KEYS)}; `targets` of mlflow.models.evaluate names the column of the labels."
             )
-    metrics = given.get("metrics", METRICS_OF_EVALUATOR)
-    names = [name.strip() for name in (metrics.split(",") if isinstance(metrics, str) else metrics)]
+    names = list(dict.fromkeys(given.get("metrics", METRICS_OF_EVALUATOR)))
     for name in names:
         parse_metric(name)
     convention = given.get("convention", DEFAULT)
-    # In the syntax of the command line, where True is true.
-    settings = {str(key): str(value).lower() for key, value in given.get("settings", {}).items()}
-    chosen = preset(convention) if isinstance(convention, str) else convention
-    return list(dict.fromkeys(names)), with_settings(chosen, settings)
-
-
-def _existing(column: str, frame: pd.DataFrame) -> str:
-    if column not in frame.columns:
-        raise DataError(f"there is no column '{column}'{did_you_mean(column, map(str, frame.columns))}")
-    return column
-
-
-def _find_columns(
-    frame: pd.DataFrame, dataset: EvaluationDataset, given: Mapping[str, Any]
-) -> dict[str, str]:
-    """Returns role -> its column, for the roles in the data.
-
-    Raises:
-        DataError: A named column is missing, or there is no column for label or query.
-    """
-    columns = {} if dataset.targets_name is None else {"label": dataset.targets_name}
-    for role, names in ROLES.items():
-        # As in `read_table`: a column listed as a feature has a role only if one is set explicitly.
-        usual = [name for name in names if name in frame.columns and name not in given.get("features", ())]
-        if role in given:
-            columns[role] = _existing(given[role], frame)
-        elif role not in columns and usual:
-            columns[role] = usual[0]
-    for role, remedy in (("label", "targets='COLUMN'"), ("query", "evaluator_config={'query': 'COLUMN'}")):
-        if role not in columns:
-            raise DataError(
-                f"data has no column {' or '.join(ROLES[role])} for the {role}; name it with {remedy}. With "
-                "feature_names MLflow removes it: list features in evaluator_config={'features': [...]}."
-            )
-    return columns
+    return names, preset(convention) if isinstance(convention, str) else convention
 
 
 def _read_judged(
     frame: pd.DataFrame, dataset: EvaluationDataset, columns: Mapping[str, str], sort_queries: bool
 ) -> RankingDataset:
     """Returns the labels, queries and weights; `positions` is the row of each document in the frame."""
-    given = {role: columns[role] for role in ("query", "document", "weight") if role in columns}
-    labels = frame[columns["label"]] if dataset.labels_data is None else dataset.labels_data
-    judged = frame[list(dict.fromkeys(given.values()))].copy()
-    judged[columns["label"]] = np.asarray(labels)
-    judged[_ROW], judged[_NO_FEATURE] = np.arange(len(frame)), 0.0
-    roles: dict[str, Any] = {**given, "label": columns["label"], "position": _ROW}
+    given = {role: columns.get(role) for role in ("label", "query", "document", "weight")}
+    judged = frame
+    if dataset.labels_data is not None:
+        judged = judged.assign(**{str(given["label"]): np.asarray(dataset.labels_data)})
+    judged = judged.assign(**{_ROW: np.arange(len(frame)), _NO_FEATURE: np.zeros(len(frame))})
+    roles: dict[str, Any] = {**given, "position": _ROW}
     return read_table(judged, features=[_NO_FEATURE], sort_queries=sort_queries, **roles)
 
 
 def _score(model: Any, features: pd.DataFrame, dataset: EvaluationDataset, output: str | None) -> Scores:
     """Returns scores (D,) from the model, or from the column that MLflow has removed as the predictions."""
     given = dataset.predictions_data if model is None else model.predict(features)
-    if given is None:
-        raise ConfigError(
-            "there are no scores to evaluate; pass a model, or name their column with predictions='COLUMN'."
-        )
-    if model is not None and isinstance(given, pd.DataFrame):
-        if output is None and given.shape[1] > 1:
-            raise DataError(
-                f"the model returns the columns {', '.join(map(str, given.columns))}; name the column of the "
-                "scores with predictions='COLUMN'."
-            )
-        given = given.iloc[:, 0] if output is None else given[_existing(output, given)]
+    if model is not None and isinstance(given, pd.DataFrame) and output is not None:
+        given = given[output]
     scores = np.asarray(given)
-    if scores.dtype.kind not in "iuf":  # other dtypes are kept, because scores may tie in them
-        scores = pd.to_numeric(pd.Series(scores.reshape(-1)), errors="coerce").to_numpy(np.float64)
     if scores.size != len(features):
         raise DataError(
-            f"the scores have shape {np.shape(given)}, but the data has {len(features)} documents; return "
-            "one score per document, in the order of the rows."
+            f"the scores have shape {np.shape(given)}, but the data has {len(features)} documents; pass a "
+            "model that returns one score per document, or name their column with predictions='COLUMN'."
         )
     scores = scores.reshape(-1)
-    # Checked here, because `evaluate` does not know the rows of the frame.
+    if scores.dtype.kind not in "iuf":  # other dtypes are kept, because scores may tie in them
+        scores = pd.to_numeric(pd.Series(scores), errors="coerce").to_numpy(np.float64)
     missing = np.flatnonzero(np.isnan(scores))
     if missing.size:
         raise DataError(f"the score of row {missing[0] + 1} is NaN or no number; every document needs one.")

@@ -19,7 +19,6 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields
 from datetime import datetime
 from typing import Any
 
@@ -34,10 +33,7 @@ from mlflow.utils.mlflow_tags import (
     MLFLOW_USER,
 )
 
-from ltrbench.errors import ConfigError
-from ltrbench.provenance import plain, without_password
-from ltrbench.rankers.base import SHARED
-from ltrbench.rankers.saved import ranker_class
+from ltrbench.provenance import without_password
 from ltrbench.runs import LearningCurve, Run, RunResult
 from ltrbench.untrusted import visible
 
@@ -66,19 +62,14 @@ def experiment_tags(experiment_id: str, known: Mapping[str, str], keys: Iterable
     """Returns the tags to set so that the view of an experiment shows these metrics; empty if it does
     already.
 
-    A view or a description that a user has changed is kept.
-
     Args:
         known: the tags of the experiment.
         keys: keys of metrics, such as "test/ndcg_at_10".
     """
     tags = {}
-    columns = [f"metrics.`{key}`" for key in shown_metrics(keys)]
-    # A view that the UI has written has no columns at this key.
-    before = json.loads(known[_VIEW_TAG]).get("selectedColumns", []) if _VIEW_TAG in known else None
-    if before:
-        columns = list(dict.fromkeys([*before, *columns]))
-    if before is None or (before and columns != before):
+    before = json.loads(known[_VIEW_TAG]).get("selectedColumns", []) if _VIEW_TAG in known else []
+    columns = list(dict.fromkeys([*before, *(f"metrics.`{key}`" for key in shown_metrics(keys))]))
+    if columns != before:
         widths = dict.fromkeys(columns, _METRIC_WIDTH)
         state = {"selectedColumns": columns, "columnOrder": columns, "columnWidths": widths}
         now = int(time.time() * 1000)
@@ -114,16 +105,9 @@ MAX_TAG_LENGTH = 5000
 _MAX_NAME_LENGTH = 250
 _MAX_DIGEST_LENGTH = 36
 
-MOST_PARAMS = 40
-"""Maximum number of parameters of a run; its artifact result.json has all settings."""
-
 # Settings that change no figure, and explanatory texts of a data set's YAML.
-_NO_PARAMETERS = re.compile(
-    r"(tracking|executor|progress|register|study)(\.|$)|importance\.(?!kinds$)|data\.(_target_|obtain|published|fetch)"
-)
-_SHARED = re.compile(rf"model\.({'|'.join(SHARED)}|seed|early_stopping.*)$")
-# The groups of parameters of a run in their order, after its model, data and command.
-_GROUPS = (re.compile(r"search\."), _SHARED, re.compile(r"model\."), re.compile(r"data\."), re.compile(""))
+_NO_PARAMETERS = ("tracking", "executor", "progress", "register", "study")
+_TEXTS = re.compile(r"importance\.(?!kinds$)|data\.(_target_|obtain|published|fetch)|replicates\.")
 
 # The names of the splits in MLflow's UI.
 _CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}
@@ -161,23 +145,14 @@ def run_name(result: RunResult) -> str:
 def sweep_title(result: RunResult) -> str:
     """Returns the title of the sweep that a run belongs to: models, data sets, and swept settings.
 
-    If the sweep is over experiments, they replace models and data sets that the command does not name.
-
     >>> swept = {"model": ["native", "lightgbm"], "params.num_leaves": ["15", "31"], "seed": ["1", "2"]}
     >>> of = {"status": "finished", "model": "native", "params": "matched", "seed": 1}
     >>> sweep_title(RunResult(**of, swept=swept, data={"name": "mq2008"}))
     'native, lightgbm on mq2008: num_leaves, seed'
-    >>> sweep_title(RunResult(**of, swept={"experiment": ["a", "b"]}, data={"name": "mq2008"}))
-    'experiment a, b'
     """
-    swept, given = dict(result.swept), settings_of_overrides(result.overrides or ())
-    experiments = swept.pop("experiment", [])
-    models, data = (
-        swept.pop(key, [name] if key in given or not experiments else [])
-        for key, name in (("model", result.model), ("data", result.data.get("name", "")))
-    )
-    compared = [", ".join(models), f"experiment {', '.join(experiments)}" if experiments else ""]
-    title = " on ".join(filter(None, [", ".join(filter(None, compared)), ", ".join(data)]))
+    swept = dict(result.swept)
+    models = swept.pop("model", [result.model])
+    title = f"{', '.join(models)} on {', '.join(swept.pop('data', [str(result.data.get('name'))]))}"
     settings = ", ".join(short_names(swept).values())
     return _name(f"{title}: {settings}" if settings else title)
 
@@ -187,8 +162,9 @@ def sweep_params(result: RunResult) -> list[Param]:
     with all of its values, and the other settings of the command."""
     given = {key: value for key, value in settings_of_overrides(result.overrides or ()).items() if value}
     swept = {key: ", ".join(values) for key, values in result.swept.items()}
-    names = {} if "experiment" in swept else _names(result)
-    return _params({**names, **swept, **{key: value for key, value in given.items() if key not in swept}})
+    return _params(
+        {**_names(result), **swept, **{key: value for key, value in given.items() if key not in swept}}
+    )
 
 
 def sweep_command(result: RunResult) -> str:
@@ -267,7 +243,7 @@ def run_tags(run: Run, parent: str) -> dict[str, str]:
         "command": command(result),
         "folder": run.path,
         "unmatched": "\n".join(result.unmatched),
-        "drift": _drift(result),
+        "drift": str(result.drift) if result.drift.get("drifted") else None,
         "sweep": result.sweep,
         "reused": result.reused,
         "shared_machine": "true" if result.shared_machine else None,
@@ -284,23 +260,6 @@ def run_tags(run: Run, parent: str) -> dict[str, str]:
         too_many = len(result.error) > MAX_TAG_LENGTH
         tags["error"] = f"…{result.error[1 - MAX_TAG_LENGTH :]}" if too_many else result.error
     return {name: shortened(value, MAX_TAG_LENGTH) for name, value in tags.items() if value not in (None, "")}
-
-
-def version_tags(run: Run, reason: str) -> dict[str, str]:
-    """Returns the tags of a version of a registered model: its origin and the reason for its choice."""
-    result = run.result
-    fold = {} if result.data.get("fold") is None else {"fold": str(result.data["fold"])}
-    tags = {
-        "reason": reason,
-        "backend": result.model,
-        "data": str(result.data.get("name")),
-        **fold,
-        "seed": str(result.seed),
-        "run": run_name(result),
-        "folder": str(run.path),
-        "command": command(result),
-    }
-    return {name: shortened(value, MAX_TAG_LENGTH) for name, value in tags.items()}
 
 
 def run_inputs(result: RunResult) -> list[DatasetInput]:
@@ -327,80 +286,39 @@ def run_inputs(result: RunResult) -> list[DatasetInput]:
     return inputs
 
 
-def _drift(result: RunResult) -> str:
-    """Returns the metrics that differ between the library and ltrbench; empty without a drift."""
-    if not result.drift.get("drifted"):
-        return ""
-    theirs, ours = result.drift["own"], result.drift["ours"]
-    return ", ".join(f"{name}: own {theirs[name]:.9f}, ours {ours[name]:.9f}" for name in ours)
-
-
-_OF_SEARCH = (
-    *("name", "seed", "metric", "choose", "budget", "trials", "iterations", "seconds", "chosen", "settings"),
-)
-
-
 def run_params(result: RunResult) -> list[Param]:
-    """Returns the settings that distinguish the run, the most important first, at most `MOST_PARAMS`.
-
-    These are its model and data, the settings of the command, the outcome of a search, the hyperparameters
-    that backends share, and every other setting that is neither empty nor the default of the ranker.
-    """
-    settings = result.settings
+    """Returns the settings of the run: its model and data, those of the command, and every other setting that
+    is not empty."""
+    settings = {name: value for name, value in result.settings.items() if name not in _NO_PARAMETERS}
     if result.search:
-        settings["search"] = {name: result.search[name] for name in _OF_SEARCH if name in result.search}
-    if not (settings.get("replicates") or {}).get("number"):
-        settings.pop("replicates", None)
+        settings["search"] = {
+            name: value for name, value in result.search.items() if name not in ("default", "space")
+        }
     flat = dict(_flatten(settings))
-    repeated = {name for name in flat if name.startswith("params.") or name != _of_ranker(name, flat)}
-    given = {_of_ranker(name, flat) for name in settings_of_overrides(result.overrides or ())}
-    defaults = dict(_flatten(_defaults(str(settings.get("model", {}).get("_target_"))), "model."))
-    shown = [
-        name
-        for name in flat
-        if name in given
-        or _SHARED.match(name)
-        or (_is_shown(name, flat[name]) and flat[name] != defaults.get(name))
-    ]
-    # A stable sort, so that the settings of a group stay in the order of the YAMLs.
-    shown.sort(key=lambda name: (name not in given, _group(name)))
-    return _params({**_names(result), **{name: flat[name] for name in shown if name not in repeated}})
 
+    def of_model(name: str) -> str:
+        # The model repeats the shared parameters under its own name.
+        repeated = f"model.{name.removeprefix('params.')}"
+        return repeated if repeated in flat else name
 
-def _of_ranker(name: str, settings: Mapping[str, Any]) -> str:
-    """Returns the key below `model` that repeats a setting, or the key of the setting itself."""
-    repeated = f"model.{name.removeprefix('params.')}"
-    return repeated if repeated in settings else name
-
-
-def _group(name: str) -> int:
-    return next(number for number, pattern in enumerate(_GROUPS) if pattern.match(name))
-
-
-def _is_shown(name: str, value: Any) -> bool:
-    return not _NO_PARAMETERS.match(name) and value not in (None, [], {})
+    given = {of_model(name) for name in settings_of_overrides(result.overrides or ())}
+    shown = {
+        name: value
+        for name, value in flat.items()
+        if of_model(name) == name
+        and not _TEXTS.match(name)
+        and (name in given or value not in (None, [], {}))
+    }
+    order = sorted(shown, key=lambda name: name not in given)
+    return _params({**_names(result), **{name: shown[name] for name in order}})
 
 
 def _names(result: RunResult) -> dict[str, Any]:
     return {"model": result.model, "params": result.params, "data": result.data.get("name")}
 
 
-def _defaults(target: str) -> dict[str, Any]:
-    """Returns field -> default, as recorded, of a ranker of ltrbench; empty for other classes, which are not
-    imported."""
-    try:
-        declared = fields(ranker_class(target))
-    except (ConfigError, ImportError):  # the run may have failed because the library is not installed
-        return {}
-    return {
-        item.name: plain(item.default if item.default_factory is MISSING else item.default_factory())
-        for item in declared
-        if item.init and not item.default is item.default_factory is MISSING
-    }
-
-
 def _params(settings: Mapping[str, Any]) -> list[Param]:
-    """Returns the first `MOST_PARAMS` settings as parameters."""
+    """Returns settings as parameters."""
     values: dict[str, Any] = {}
     for name, value in settings.items():
         key = metric_key(name)
@@ -408,7 +326,7 @@ def _params(settings: Mapping[str, Any]) -> list[Param]:
             # Two names may become equal when characters are replaced; both values must be kept.
             key += "_"
         values[key] = "null" if value is None else value
-    return [Param(key, shortened(value, _MAX_PARAM_LENGTH)) for key, value in values.items()][:MOST_PARAMS]
+    return [Param(key, shortened(value, _MAX_PARAM_LENGTH)) for key, value in values.items()]
 
 
 def _flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

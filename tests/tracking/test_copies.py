@@ -20,7 +20,7 @@ from werkzeug.serving import make_server
 
 from ltrbench.errors import TrackingError
 from ltrbench.runs import FAILED, INTERRUPTED
-from ltrbench.tracking import mlflow_store
+from ltrbench.tracking import mlflow as mlflow_tracker
 from ltrbench.tracking.mlflow import MLflowTracker
 
 pytestmark = [
@@ -134,27 +134,6 @@ def test_a_run_that_was_logged_alone_becomes_a_child_of_its_sweep(
     assert len(stored(tracker, "run")) == 1
 
 
-def test_a_database_that_was_moved_away_is_used_again_when_it_is_back(
-    tracker: MLflowTracker, tmp_path: Path
-) -> None:
-    database, away = tmp_path / "mlflow.db", tmp_path / "away.db"
-    runs = [make_run(tmp_path / f"sweep/{number}", seed=number) for number in range(3)]
-    tracker.open(str(tmp_path / "sweep"), "abc")
-    tracker.log(runs[0])
-    database.rename(away)
-    with pytest.raises(TrackingError, match=naming(tracker.uri, "moved", "ltrbench sync DIR")):
-        tracker.log(runs[1])
-    assert not database.exists()
-    away.rename(database)
-    tracker.log(runs[2])
-    tracker.close("finished")
-    assert len(stored(tracker, "run")) == 2
-    tracker.open(str(tmp_path / "sweep"), "abc")
-    for run in runs:
-        tracker.log(run)
-    assert statuses(tracker) == ["FINISHED"] * 3
-
-
 class Server:
     """MLflow's tracking server in this process, which can be lost and return at the same address."""
 
@@ -217,7 +196,7 @@ def test_a_server_that_is_lost_costs_only_the_calls_until_it_returns(
     with pytest.raises(TrackingError, match=failure):
         tracker.log(runs[2])
     assert time.monotonic() - began < 5
-    monkeypatch.setitem(mlflow_store.ANSWER, "MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    monkeypatch.setitem(mlflow_tracker.LIMITS, "MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     # A server that accepts connections and never answers.
     with socket.create_server(("127.0.0.1", server.port)), pytest.raises(TrackingError, match=failure):
         tracker.log(runs[2])
