@@ -25,15 +25,14 @@ from dataclasses import dataclass
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any, TypeVar, cast
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.features import AnyFeatures, SparseRows, is_mapped, rows_in_order
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.measure import available_cores
-from ltrbench.shapes import Features, QueryStart
+from ltrbench.shapes import QueryStart
 
 # ---- Compressed files. Reading detects the format from the content, writing from the extension.
 
@@ -281,15 +280,6 @@ class Gathered:
         """Reorders (D, ...) values from source order to query order, without a copy if the orders agree."""
         return column if self.file_rows is None else column[self.file_rows]  # type: ignore[return-value]
 
-    def take_features(self, features: AnyFeatures) -> AnyFeatures:
-        """Reorders (D, F) features likewise; features in a file stay there, and become read-only."""
-        in_file = isinstance(features, np.ndarray) and is_mapped(features)
-        if isinstance(features, np.ndarray) and in_file:
-            features.flags.writeable = False  # so that blocks which were read need no memory
-        if self.file_rows is None or not (in_file or isinstance(features, SparseRows)):
-            return self.take(cast(Features, features))
-        return rows_in_order(features, self.file_rows)
-
 
 def gather(queries: Sequence[str], sort_queries: bool, place: PlaceOfRow) -> Gathered:
     """Groups rows by query, in the order of each query's first row.
@@ -358,15 +348,11 @@ def as_paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
     """Returns the paths of one split.
 
     Raises:
-        DataError: The list is empty, or names a file twice.
+        DataError: The list is empty.
     """
     paths = [Path(given)] if isinstance(given, (str, Path)) else [Path(path) for path in given]
     if not paths:
         raise DataError("path: the list is empty; pass one file, or several files that form one split.")
-    files = [path.resolve() for path in paths]
-    twice = next((path for path, file in zip(paths, files, strict=True) if files.count(file) > 1), None)
-    if twice is not None:
-        raise DataError(f"{twice}: this file is listed twice in one split; list each file once.")
     return paths
 
 

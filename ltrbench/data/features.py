@@ -100,8 +100,11 @@ BLOCK_BYTES = 1 << 24
 
 _Value = TypeVar("_Value", bound=np.generic)
 
-FEWER_OR_FREE = "take fewer queries (data.subset), or free memory."
-"""End of a remedy for features that do not fit into memory."""
+MEMORY_REMEDY = (
+    "Use model=native, lightgbm or xgboost, which read the features by blocks, take fewer queries (data.subset), "
+    "or free memory."
+)
+"""Remedy for features that do not fit into memory as one array."""
 
 
 class FeatureMatrix(ABC):
@@ -129,11 +132,6 @@ class FeatureMatrix(ABC):
     @abstractmethod
     def arrays(self) -> Iterator[NDArray[Any]]:
         """Yields the arrays in which the values are stored; views of one storage yield the same arrays."""
-
-    @property
-    def memory_remedy(self) -> str:
-        """Remedy if there is no memory for an array: the models that need less memory."""
-        return f"Use model=native, lightgbm or xgboost, which read the features by blocks, {FEWER_OR_FREE}"
 
     @property
     def size(self) -> int:
@@ -281,7 +279,7 @@ def as_array(features: AnyFeatures) -> Features:
     require_memory(
         f"the features of {num_documents} documents with {num_features} features as one array",
         features.nbytes,
-        features.memory_remedy,
+        MEMORY_REMEDY,
     )
     array = np.empty(features.shape, dtype=features.dtype)
     for start, block in row_blocks(features):
@@ -369,10 +367,6 @@ class RowView(FeatureMatrix):
     def shape(self) -> tuple[int, int]:
         return int(self._row_start[-1]), int(self.base.shape[1])
 
-    @property
-    def memory_remedy(self) -> str:
-        return self.base.memory_remedy if isinstance(self.base, FeatureMatrix) else super().memory_remedy
-
     def rows(self, start: int, stop: int) -> Features:
         ranges = self.ranges_within(np.array([[start, stop]]))
         if len(ranges) == 1:
@@ -438,11 +432,6 @@ class StackedRows(FeatureMatrix):
     @property
     def shape(self) -> tuple[int, int]:
         return int(self.row_start[-1]), int(self.parts[0].shape[1])
-
-    @property
-    def memory_remedy(self) -> str:
-        part = self.parts[0]
-        return part.memory_remedy if isinstance(part, FeatureMatrix) else super().memory_remedy
 
     def rows(self, start: int, stop: int) -> Features:
         first = int(np.searchsorted(self.row_start[1:-1], start, side="right"))
@@ -558,12 +547,6 @@ class SparseRows(FeatureMatrix):
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.row_start) - 1, self.num_features
-
-    @property
-    def memory_remedy(self) -> str:
-        # The other of the two libraries reads sparse features by dense blocks.
-        library = "xgboost" if math.isnan(self.absent) else "lightgbm"
-        return f"Use model=native or {library}, which read the stored values, {FEWER_OR_FREE}"
 
     def rows(self, start: int, stop: int) -> Features:
         first, last = self.row_start[start], self.row_start[stop]

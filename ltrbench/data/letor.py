@@ -34,7 +34,15 @@ from ltrbench.data.blocks import (
     gather_runs,
 )
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.features import AnyFeatures, CheckedFeatures, SparseRows, array_in_file, full
+from ltrbench.data.features import (
+    AnyFeatures,
+    CheckedFeatures,
+    SparseRows,
+    array_in_file,
+    full,
+    is_mapped,
+    rows_in_order,
+)
 from ltrbench.data.letor_lines import (
     MAX_FEATURES,
     OVERFLOWS,
@@ -534,11 +542,17 @@ def _dataset_of(
     positions = [name for companions in beside for name in companions.positions or ()]
     longest_id = rows.documents.shape[1]
     ids = gathered.take(rows.documents.view(f"U{longest_id}")[:, 0]) if longest_id else None
-    # The parser refuses infinite values.
-    features = CheckedFeatures(gathered.take_features(rows.matrix(absent)))
+    features = rows.matrix(absent)
+    if isinstance(features, np.ndarray) and not is_mapped(features):
+        features = gathered.take(features)
+    else:
+        if isinstance(features, np.ndarray):
+            features.flags.writeable = False  # so that blocks which were read need no memory
+        if gathered.file_rows is not None:
+            features = rows_in_order(features, gathered.file_rows)
     try:
         return RankingDataset(
-            features=cast(Features, features),
+            features=cast(Features, CheckedFeatures(features)),  # the parser refuses infinite values
             labels=gathered.take(rows.labels),
             query_start=gathered.query_start,
             query_ids=gathered.query_ids,

@@ -288,24 +288,15 @@ def _parse_value(token: bytes, index: int, where: str, form: LineFormat) -> floa
             f"{index}:nan if the value is missing, {remedy}."
         )
     value = float(token)
-    if abs(value) >= FLOAT32_OVERFLOW and form.overflow == "refuse":
+    if abs(value) < FLOAT32_OVERFLOW:
+        return value
+    if form.overflow == "refuse":
         raise DataError(
             f"{where}: feature {index} is {quote(token)}, which exceeds float32 (at most 3.4e38). Rescale "
             "the feature, set overflow=cap, or set overflow=missing if such numbers encode missing values "
             "(in a run data.overflow=...)."
         )
-    return within_float32(value, form.overflow)
-
-
-def within_float32(value: float, overflow: str) -> float:
-    """Returns a value within float32: unchanged if it fits, else capped or NaN, as `overflow` requires.
-
-    >>> [within_float32(value, "cap") for value in (-1e300, 0.5)]
-    [-3.4028234663852886e+38, 0.5]
-    """
-    if abs(value) < FLOAT32_OVERFLOW:
-        return value
-    return math.copysign(_LARGEST, value) if overflow == "cap" else math.nan
+    return math.copysign(_LARGEST, value) if form.overflow == "cap" else math.nan
 
 
 # ---- Reads and writes files of feature names: one line `name, id` per feature.

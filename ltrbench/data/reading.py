@@ -16,8 +16,11 @@ from ltrbench.data.tables import read_table, read_table_features
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.shapes import Features
 
-_TABLES = (".csv", ".parquet")
-_FORMATS = {read_store: "a store", read_table: "a table", read_letor: "LETOR text"}
+_FEATURE_READERS: dict[Callable[..., RankingDataset], Callable[..., Features]] = {
+    read_store: read_store_features,
+    read_table: read_table_features,
+    read_letor: read_letor_features,
+}
 # Options that depend on the features and the gains of a run, not on the format of a file.
 _OF_THE_RUN = {"num_features", "feature_names", "whole_labels"}
 # Options that concern labels and queries only.
@@ -48,10 +51,10 @@ def read_data(
         ConfigError: The reader does not have an option, or its type is wrong.
         DataError: The file cannot be read.
     """
-    reader = _reader_of_all(as_paths(path))
-    if scratch is not None and "scratch" in _options(reader):
-        options["scratch"] = scratch
-    return reader(path, num_features, **_checked(path, reader, feature_names, options))
+    reader, known = _reader_with(path, feature_names, options)
+    if scratch is not None and reader is read_letor:
+        known["scratch"] = scratch
+    return reader(path, num_features, **known)
 
 
 def read_features(
@@ -75,53 +78,46 @@ def read_features(
 
     Raises:
         ConfigError: The reader does not have an option, or its type is wrong.
-        DataError: The file cannot be read, or only some documents have a label.
+        DataError: The file cannot be read.
     """
-    reader = _reader_of_all(as_paths(path))
-    checked = _checked(path, reader, feature_names, options)
-    checked = {name: value for name, value in checked.items() if name not in _NO_FEATURES}
-    if reader is read_store:
-        return read_store_features(path, num_features, **checked)
-    if reader is read_table:
-        return read_table_features(path, num_features, **checked)
-    return read_letor_features(path, num_features, **checked)
+    reader, known = _reader_with(path, feature_names, options)
+    used = {name: value for name, value in known.items() if name not in _NO_FEATURES}
+    return _FEATURE_READERS[reader](path, num_features, **used)
 
 
-def _checked(
-    path: str | Path | Sequence[str | Path],
-    reader: Callable[..., RankingDataset],
+def _reader_with(
+    given: str | Path | Sequence[str | Path],
     feature_names: Sequence[str] | str | Path | None,
     options: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Returns the validated options of a reader, including `feature_names` if the reader accepts them."""
-    first = as_paths(path)[0]
+) -> tuple[Callable[..., RankingDataset], dict[str, Any]]:
+    """Returns the reader of all paths, and its options, with `feature_names` if it uses them."""
+    paths = as_paths(given)
+    readers = [_reader(path) for path in paths]
+    reader = readers[0]
+    odd = next((path for path, other in zip(paths, readers, strict=True) if other is not reader), None)
+    if odd is not None:
+        raise DataError(
+            f"{odd}: this is not of the format of {paths[0]}; use one format for all files of a split: stores, "
+            "tables with the extension .csv or .parquet, or LETOR text."
+        )
     known = _options(reader)
     for name in options:
         if name not in known:
-            meant = remedy_of_store(name) if reader is read_store else ""
-            raise ConfigError(
-                f"{first}: {reader.__name__} has no option '{name}'{meant or did_you_mean(name, known)}"
-            )
-    has_names = reader is not read_letor
-    if has_names and isinstance(feature_names, (str, Path)):
-        place = "manifest" if reader is read_store else "header"
+            remedy = did_you_mean(name, known)
+            if reader is read_store and name in {*_options(read_letor), *_options(read_table)}:
+                remedy = (
+                    f"; set it when the store is built: `python -m ltrbench data build SOURCE --output STORE "
+                    f"--read {name}=VALUE`."
+                )
+            raise ConfigError(f"{paths[0]}: {reader.__name__} has no option '{name}'{remedy}")
+    is_file = isinstance(feature_names, (str, Path))
+    if is_file and reader is not read_letor:
         raise ConfigError(
-            f"{first}: feature_names={feature_names} is an option for LETOR text; this file has its feature "
-            f"names in the {place}. Remove the option."
+            f"{paths[0]}: feature_names={feature_names} is an option for LETOR text; this file has the names of "
+            "its features. Remove the option."
         )
-    takes_names = has_names or isinstance(feature_names, (str, Path))
-    named = {"feature_names": feature_names} if takes_names and feature_names is not None else {}
-    return {**options, **named}
-
-
-def remedy_of_store(name: str) -> str:
-    """Returns the remedy for an option of text or tables that is set for a store; empty for other names."""
-    if name not in {*_options(read_letor), *_options(read_table)}:
-        return ""
-    return (
-        "; options of text and tables are set when the store is built: `python -m ltrbench data build SOURCE "
-        f"--output STORE --read {name}=VALUE`."
-    )
+    is_used = feature_names is not None and (is_file or reader is not read_letor)
+    return reader, {**options, **({"feature_names": feature_names} if is_used else {})}
 
 
 def files_of(path: Path) -> list[Path]:
@@ -131,7 +127,7 @@ def files_of(path: Path) -> list[Path]:
     if reader is read_store:
         return [path / MANIFEST_FILE]
     beside = [companion(path, ending) for ending in ENDINGS] if reader is read_letor else []
-    return [file for file in (path, *beside) if file.is_file()]  # a pipe can be read only once
+    return [file for file in (path, *beside) if file.is_file()]
 
 
 def reading_options(path: str | Path, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,22 +151,11 @@ def reading_options(path: str | Path, config: Mapping[str, Any]) -> dict[str, An
     return options
 
 
-def _reader_of_all(paths: Sequence[Path]) -> Callable[..., RankingDataset]:
-    readers = [_reader(path) for path in paths]
-    if len(set(readers)) > 1:
-        odd = next(path for path, reader in zip(paths, readers, strict=True) if reader is not readers[0])
-        raise DataError(
-            f"{odd}: this is {_FORMATS[_reader(odd)]}, but {paths[0]} is {_FORMATS[readers[0]]}; use one "
-            "format for all files of a split. The extension decides between a table and LETOR text."
-        )
-    return readers[0]
-
-
 def _reader(path: Path) -> Callable[..., RankingDataset]:
     if is_store(path):
         return read_store
-    inner = without_compression_ending(path)
-    return read_table if inner.suffix.lower() in _TABLES else read_letor
+    is_table = without_compression_ending(path).suffix.lower() in (".csv", ".parquet")
+    return read_table if is_table else read_letor
 
 
 def _options(reader: Callable[..., RankingDataset]) -> list[str]:

@@ -251,32 +251,23 @@ class ArrayFile:
         return np.fromfile(self.path, self.dtype, offset=HEADER_BYTES)
 
 
-def encoded(name: str, ids: NDArray[np.str_]) -> NDArray[np.bytes_]:
+def encoded(ids: NDArray[np.str_]) -> NDArray[np.bytes_]:
     """Returns the (n,) ids as UTF-8 bytes of a fixed width, a quarter of the size of NumPy's text.
 
-    Raises:
-        DataError: An id has a character that is not valid text.
-
-    >>> encoded("query_ids", np.array(["7", "zwölf"])).tolist()
+    >>> encoded(np.array(["7", "zwölf"])).tolist()
     [b'7', b'zw\\xc3\\xb6lf']
     """
     width = max(int(np.char.str_len(ids).max()), 1)
     try:
         return ids.astype(f"S{width}")  # ASCII only, in a tenth of the time
     except UnicodeEncodeError:
-        pass
-    try:
         return np.char.encode(ids, "utf-8")
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"{name}: {error.object!r} contains a character that is not valid text. Rename it."
-        ) from None
 
 
 def decoded(ids: NDArray[np.bytes_]) -> NDArray[np.str_]:
     """Returns the (n,) ids as text.
 
-    >>> decoded(encoded("query_ids", np.array(["7", "zwölf"]))).tolist()
+    >>> decoded(encoded(np.array(["7", "zwölf"]))).tolist()
     ['7', 'zwölf']
     """
     try:
@@ -652,7 +643,7 @@ def write_store(
 
     Raises:
         StoreExistsError: The folder already contains something.
-        DataError: An id is not text, or the folder cannot be written.
+        DataError: The folder cannot be written.
     """
     check_new(folder)
     sparse = csr_of(dataset.features)
@@ -763,7 +754,7 @@ def _write_shards(
             file = ArrayFile(shard / "features.npy", features.dtype, features.shape)
             records["features"] = file.write(block for _, block in row_blocks(features))
         for name, array in arrays.items():
-            values = encoded(name, array) if name.endswith("_ids") else array.astype(ARRAY_DTYPES[name])
+            values = encoded(array) if name.endswith("_ids") else array.astype(ARRAY_DTYPES[name])
             records[name] = ArrayFile(shard / f"{name}.npy", values.dtype, values.shape).write([values])
         num_values = len(arrays.get("values", ()))
         yield ShardRecord(documents=last - first, queries=end - begin, values=num_values, arrays=records)

@@ -24,7 +24,7 @@ def test_an_option_that_the_reader_does_not_have_is_named(tmp_path: Path) -> Non
         read_data(tmp_path / "store", first_index=0)
     with pytest.raises(ConfigError, match=naming("store:", "read_store", "'first_indx'")):
         read_data(tmp_path / "store", first_indx=0)
-    with pytest.raises(ConfigError, match=naming("data.csv:", "feature_names=names.txt", "header", "Remove")):
+    with pytest.raises(ConfigError, match=naming("data.csv:", "feature_names=names.txt", "Remove")):
         read_data(tmp_path / "data.csv", feature_names="names.txt")
 
 
