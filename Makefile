@@ -17,7 +17,7 @@ DATA := $(or $(LTRBENCH_DATA),data)
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo walkthrough test test-fast test-explore test-nojit lint size format lock docs bench fuzz results reproduce protocols screenshot ui clean
+.PHONY: help setup dev demo walkthrough test test-fast test-explore test-nojit lint size format lock docs bench results reproduce protocols screenshot ui clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,8 +110,6 @@ bench: dev ## benchmark time and memory of readers, engine and evaluator (relati
 	$(BIN)/python tests/bench/bench_full_size.py
 	$(BIN)/python tests/bench/bench_full_size.py --documents 10454629 --features 220 --trees 10
 
-fuzz: dev ## fuzz the reader of LETOR text with seeded mutations; minutes
-	$(BIN)/python tests/fuzz/fuzz_letor.py --seed 1 --count 15000
 
 STUDIES = smoke mq2008 mq2007 clueweb09 tuned native_best
 # Studies that are not reproduced: choices of settings, and studies that are not sweeps.

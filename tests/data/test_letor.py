@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
 
-from ltrbench.data import RankingDataset, blocks, read_letor
+from ltrbench.data import RankingDataset, blocks, letor, read_letor
+from ltrbench.data.features import SparseRows
 from ltrbench.data.letor import read_letor_features
 from ltrbench.data.letor_lines import LineFormat, parse_line
 from ltrbench.errors import ConfigError, DataError
@@ -163,31 +164,54 @@ def test_several_files_are_read_as_one_and_a_query_may_run_on(write: Write, tmp_
         assert same(read_letor([tmp_path / "first", str(tmp_path / "second")]), one)
 
 
-@given(
-    labels=st.lists(st.integers(0, 4) | st.floats(0, 100), min_size=1, max_size=6),
-    seed=st.integers(0, 2**32 - 1),
-    num_features=st.integers(1, 9),
+# Sparse features
+
+SPARSE_LINES = (
+    b"0 qid:1 1:0.5 3:2 # docid = a\n",
+    b"2 qid:2 2:nan 7:0 # docid = b\n",
+    b"# comment 1:2 3:4\n",
+    b"1 qid:1 # docid = c\n",
+    b"1 qid:q:3 4:0.30000000000000004 5:1 6:-0.0\n",
 )
-@settings(deadline=None, max_examples=50)
-def test_what_is_written_is_read_back(
-    tmp_path_factory: pytest.TempPathFactory, labels: list[float], seed: int, num_features: int
+
+
+@pytest.mark.parametrize("absent", [0.0, -0.0, np.nan])
+@pytest.mark.parametrize("unit_bytes", [7, 60, 1 << 22])
+def test_several_files_with_scattered_queries_are_the_same_data_set(
+    write: Write, monkeypatch: pytest.MonkeyPatch, unit_bytes: int, absent: float
 ) -> None:
-    rng = np.random.default_rng(seed)
-    features = (rng.normal(size=(len(labels), num_features)) * rng.integers(0, 2, num_features)).astype(
-        np.float32
-    )
-    lines = [
-        f"{label!r} qid:{row // 2} "
-        + " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(values) if value)
-        for row, (label, values) in enumerate(zip(labels, features.tolist(), strict=True))
-    ]
-    file = tmp_path_factory.mktemp("letor") / "train.txt"
-    file.write_text("\n".join(lines))
-    data = read_letor(file, num_features)
-    assert data.features.tolist() == features.tolist()
-    assert data.document_ids is None
-    assert data.labels.tolist() == labels
-    assert data.query_start.tolist() == [*range(0, len(labels), 2), len(labels)]
+    monkeypatch.setattr(blocks, "UNIT_BYTES", unit_bytes)
+    files = [write(b"".join(SPARSE_LINES)), write(b"".join(SPARSE_LINES[::-1]), "more.txt")]
+    dense = read_letor(files, absent=absent, sort_queries=True)
+    sparse = read_letor(files, absent=absent, sort_queries=True, sparse=True)
+    assert isinstance(sparse.features, SparseRows)
+    assert np.asarray(sparse.features).tobytes() == dense.features.tobytes()
+    assert len(sparse.features.values) == 14
+    assert sparse.fingerprint == dense.fingerprint
+    assert sparse.document_ids is not None
+    assert dense.document_ids is not None
+    assert sparse.document_ids.tolist() == dense.document_ids.tolist()
+    assert sparse.feature_names == dense.feature_names
+    features = read_letor_features(files, absent=absent, sparse=True)
+    assert np.asarray(features).tobytes() == read_letor_features(files, absent=absent).tobytes()
+
+
+def test_a_file_whose_matrix_does_not_fit_is_read_by_its_values(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    width, names = 50_000, 160 * 50_000
+    content = b"".join(b"1 qid:%d %d:1 %d:2\n" % (row // 9, row + 1, width - row) for row in range(1000))
+    monkeypatch.setattr(letor, "available_bytes", lambda: names + 1000 * (8 + 2 * 8 + 2 * 8))
+    file = write(content)
+    with pytest.raises(
+        DataError, match=naming("train.txt:1:", "50000 features", "0.2 GB", "data.sparse=true")
+    ):
+        read_letor(file)
+    data = read_letor(file, sparse=True)
+    assert data.features.shape == (1000, width)
+    monkeypatch.setattr(letor, "available_bytes", lambda: names)
+    with pytest.raises(DataError, match=naming("train.txt:1:", "50000 features", "1000 documents")):
+        read_letor(file, sparse=True)
 
 
 # Documents without labels

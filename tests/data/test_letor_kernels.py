@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -260,31 +261,46 @@ def without_specification() -> Iterator[None]:
         yield
 
 
-def outcome(file: Path, sparse: bool = False) -> tuple[str, bytes] | str:
-    """Returns the data of a file or the text of its DataError; any other error fails the test."""
+def outcome(files: list[Path], options: dict[str, Any], sparse: bool = False) -> tuple[object, ...] | str:
+    """Returns the data of files or the text of their DataError; any other error fails the test."""
     try:
-        data = read_letor(file, num_features=1000, sparse=sparse)
+        data = read_letor(files, num_features=1000, sparse=sparse, **options)
     except DataError as error:
         return str(error)
-    return data.fingerprint, b"" if data.document_ids is None else data.document_ids.tobytes()
+    ids = None if data.document_ids is None else data.document_ids.tolist()
+    return data.fingerprint, ids, None if data.file_rows is None else data.file_rows.tolist()
 
 
-@given(text=damaged_lines())
+OPTIONS = st.fixed_dictionaries(
+    {
+        "first_index": st.sampled_from([1, 1, 0]),
+        "absent": st.sampled_from([0.0, -0.0, math.nan]),
+        "overflow": st.sampled_from(OVERFLOWS),
+        "sort_queries": st.booleans(),
+        "whole_labels": st.booleans(),
+    }
+)
+TEXTS = damaged_lines() | mutated_real_lines() | st.sampled_from(["", "weights"]).flatmap(letor_lines)
+
+
+@given(texts=st.lists(TEXTS, min_size=1, max_size=2), options=OPTIONS, sizes=st.none() | st.just(b"2\n1\n"))
 @settings(deadline=None, max_examples=EXAMPLES)
-def test_a_file_gives_the_specifications_result_or_its_error(
-    tmp_path_factory: pytest.TempPathFactory, text: bytes
+def test_files_give_the_specifications_result_or_its_error(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[bytes], options: dict[str, Any], sizes: bytes | None
 ) -> None:
-    file = tmp_path_factory.mktemp("letor") / "train.txt"
-    file.write_bytes(text)
-    usual = outcome(file)
-    assert outcome(file, sparse=True) == usual
+    folder = tmp_path_factory.mktemp("letor")
+    files = [folder / f"{number}.txt" for number in range(len(texts))]
+    for file, text in zip(files, texts, strict=True):
+        file.write_bytes(text)
+        if sizes is not None:
+            file.with_name(f"{file.name}.query").write_bytes(sizes)
+    usual = outcome(files, options)
+    assert outcome(files, options, sparse=True) == usual
     with by_specification():
-        assert outcome(file) == usual
-        assert outcome(file, sparse=True) == usual
+        assert outcome(files, options) == usual
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "UNIT_BYTES", 60)  # one to a few lines a unit
-        assert outcome(file) == usual
-        assert outcome(file, sparse=True) == usual
+        assert outcome(files, options, sparse=True) == usual
 
 
 @given(text=mutated_real_lines() | st.sampled_from(["", "no label", "no qid"]).flatmap(letor_lines))

@@ -83,37 +83,3 @@ def test_fingerprints_and_query_keys_are_those_of_the_array(
         stacked = StackedRows([upper, take_rows(lower, [[half, dense.num_documents]])])
         assert with_features(dense, stacked).fingerprint == dense.fingerprint
         assert with_features(dense, stacked).take_queries(queries).fingerprint == expected.fingerprint
-
-
-@given(pair=pairs(), seed=st.integers(0, 100))
-def test_the_same_queries_are_held_out(pair: tuple[RankingDataset, RankingDataset], seed: int) -> None:
-    dense, sparse = pair
-    outcomes = []
-    for whole in (dense, sparse):
-        try:
-            outcomes.append([part.fingerprint for part in split_queries(whole, 0.4, seed, "test")])
-        except DataError as error:  # all queries are the same judged list
-            outcomes.append([str(error)])
-    assert outcomes[0] == outcomes[1]
-
-
-@given(pair=pairs(), data=st.data())
-def test_a_query_in_two_splits_is_refused_as_with_arrays(
-    pair: tuple[RankingDataset, RankingDataset], data: st.DataObject
-) -> None:
-    dense, sparse = pair
-    middle = dense.num_queries // 2
-    numbers = [list(range(middle)), list(range(middle, dense.num_queries))]
-    ids = [[f"{part}-{number}" for number in numbers[part]] for part in (0, 1)]
-    as_array, as_sparse, mixed = (
-        [split.take_queries(numbers[part], ids[part]) for part, split in enumerate(splits)]
-        for splits in ((dense, dense), (sparse, sparse), (dense, sparse))
-    )
-    messages = set()
-    for train, test in (as_array, as_sparse, mixed):
-        try:
-            Splits(train, None, test)
-            messages.add("")
-        except DataError as error:
-            messages.add(str(error))
-    assert len(messages) == 1
