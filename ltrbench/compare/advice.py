@@ -6,7 +6,7 @@ The statistical methods of a comparison in words, as notes of the group "Claims"
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -37,7 +37,6 @@ from ltrbench.compare.pairs import (
     against,
     is_tuned,
     is_tuned_again,
-    largest_difference,
 )
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs import FUSED, IMPORTED, Run
@@ -45,11 +44,7 @@ from ltrbench.runs.record import as_products, quoted
 from ltrbench.statistics import BETTER, FEWEST_REPLICATES, SCOPES, WORSE
 from ltrbench.statistics.claims import (
     EQUIVALENT,
-    METHODS,
     MODELS,
-    RETRAINED,
-    RETUNED,
-    TUNED_METHODS,
     UNDECIDED,
 )
 from ltrbench.tables import listed, paragraph
@@ -57,8 +52,6 @@ from ltrbench.untrusted import in_markdown, visible
 
 if TYPE_CHECKING:
     from ltrbench.compare.comparison import Comparison, ModelRow
-
-_ENOUGH_DRAWS = 2_000
 
 _METHODS = {
     "t": "Student's t over queries",
@@ -95,7 +88,6 @@ def _method_notes(comparison: Comparison) -> list[Note]:
         "simultaneous interval": about_intervals(comparison),
         "claim": about_claims(comparison),
         "effective number of queries": about_weights(comparison),
-        "bootstrap draws": about_draws(comparison),
         "minimum detectable difference": about_power(comparison),
     }
     return [Note(ON_CLAIMS, term, sentence) for term, sentence in sentences.items() if sentence]
@@ -136,14 +128,6 @@ def about_weights(comparison: Comparison) -> str:
         f"Queries have different weights: the {sample.num_queries:,} queries count in intervals like "
         f"{sample.effective_sizes.sum():,.1f} queries of equal weight (n_eff)."
     )
-
-
-def about_draws(comparison: Comparison) -> str:
-    """Returns a warning if there are too few bootstrap draws; empty otherwise."""
-    draws = comparison.settings.num_draws
-    if draws >= _ENOUGH_DRAWS:
-        return ""
-    return f"Intervals from {draws} bootstrap draws are imprecise; set num_draws to {_ENOUGH_DRAWS} or more."
 
 
 def about_power(comparison: Comparison) -> str:
@@ -201,44 +185,43 @@ NOT_ALIKE = "training was not repeated in the same way; nothing is claimed about
 
 
 def verdict(comparison: Comparison) -> str:
-    """Returns the claims on the best row against the others, or on each row against the named baseline."""
+    """Returns the claims on each row against the best row, or against the named baseline."""
     if comparison.best is None:
         return "No two rows can be paired: nothing is claimed about differences."
-    reasons = {pair.reason for pair in comparison.family if pair.reason}
+    known = sorted({pair.reason for pair in comparison.family if pair.reason})
+    reasons = listed(known or [f"{comparison.baseline} is left out of paired tests"])
     if all(pair.interval is None for pair in comparison.family):
-        if not comparison.family:
-            return f"The baseline {comparison.baseline} is left out of paired tests: nothing is claimed."
-        return f"Nothing is claimed about differences: {listed(sorted(reasons))}."
+        return f"Nothing is claimed about differences: {reasons}."
     lead = f"Against {comparison.baseline}, in {comparison.metric}."
     if not comparison.settings.names_baseline:
         mean = comparison.row(comparison.best).metrics[comparison.metric]
         lead = f"{comparison.best} has the highest {comparison.metric}, {mean:.4f}."
-    claims = _claims_by_scope(comparison, comparison.family)
-    sentences = [f"{_begin_with(scope, comparison)}: {words}." for scope, words in claims.items()]
-    sentences += [_declared(comparison, metric) for metric in comparison.declared]
-    if reasons:
-        sentences.append(f"Undecided because of too few data: {listed(sorted(reasons))}.")
-    sentences += [about_tuning(comparison)]
-    return " ".join(filter(None, [lead, *sentences]))
+    families = {comparison.metric: comparison.family, **comparison.declared}
+    sentences = [
+        f"{f'In {metric}, ' if len(families) > 1 else ''}{_scope(scope, comparison)}: {claims}."
+        for metric, family in families.items()
+        for scope, claims in _claims_by_scope(comparison, family).items()
+    ]
+    sentences = [f"{sentence[0].upper()}{sentence[1:]}" for sentence in sentences]
+    if known:
+        sentences.append(f"Undecided because of too few data: {reasons}.")
+    return " ".join(filter(None, [lead, *sentences, about_tuning(comparison)]))
 
 
-def _declared(comparison: Comparison, metric: str) -> str:
-    """Returns the claims in another metric of the family, on the same rows."""
-    claims = _claims_by_scope(comparison, comparison.declared[metric])
-    return f"In {metric}: {'; '.join(f'{words} ({SCOPES[scope]})' for scope, words in claims.items())}."
+def _scope(scope: str, comparison: Comparison) -> str:
+    aside = f" ({about_training(comparison)})" if scope == MODELS else ""
+    return f"{SCOPES[scope]}{aside}"
 
 
 def _claims_by_scope(comparison: Comparison, family: Sequence[Pair]) -> dict[str, str]:
-    """Returns scope -> claims on the best row against the others, or on each row against the baseline."""
-    if comparison.settings.names_baseline:
-        pairs, name_claims = against(family, comparison.baseline), _of_rows
-    else:
-        best = comparison.best or comparison.baseline
-        pairs, name_claims = tuple(pair.turned() for pair in against(family, best)), _of_best
+    """Returns scope -> claims on each row minus the baseline, or minus the best row."""
+    named = comparison.settings.names_baseline
+    pairs = against(family, comparison.baseline if named else str(comparison.best))
+    of_scope = grouped(pairs, lambda pair: pair.scope)
     return {
-        scope: name_claims([pair for pair in pairs if pair.scope == scope], comparison.settings.rope)
+        scope: "; ".join(_claims_in_words(of_scope[scope], comparison.settings.rope))
         for scope in reversed(SCOPES)
-        if any(pair.scope == scope for pair in pairs)
+        if scope in of_scope
     }
 
 
@@ -247,47 +230,15 @@ def claim_with_scope(pair: Pair) -> str:
     return f"{pair.claim} ({SCOPES[pair.scope]})"
 
 
-def _of_best(pairs: Sequence[Pair], rope: float) -> str:
-    """Returns the claims on the best row minus each other row."""
-    words_of_claim = {
-        BETTER: "better than {}",
-        EQUIVALENT: f"equivalent to {{}} (within ±{rope:g})",
-        UNDECIDED: f"undecided against {{}}{_undecidable(pairs)}",
-        # The row with the highest mean can be worse over the resamples that both rows have.
-        WORSE: "worse than {}",
-    }
-    return "; ".join(
-        words.format(listed([pair.b for pair in pairs if pair.claim == claim]))
-        for claim, words in words_of_claim.items()
-        if any(pair.claim == claim for pair in pairs)
-    )
-
-
-def _of_rows(pairs: Sequence[Pair], rope: float) -> str:
-    """Returns the claims on each row minus the baseline."""
-    parts = []
+def _claims_in_words(pairs: Sequence[Pair], rope: float) -> Iterator[str]:
+    of_claim = grouped(pairs, lambda pair: pair.claim)
+    least = detectable(of_claim.get(UNDECIDED, []))
+    remarks = {EQUIVALENT: f" (within ±{rope:g})"}
+    remarks[UNDECIDED] = f" (minimum detectable difference: {least})" if least else ""
     for claim in (BETTER, WORSE, EQUIVALENT, UNDECIDED):
-        rows = [f"{pair.a} ({pair.difference:+.4f})" for pair in pairs if pair.claim == claim]
+        rows = [f"{pair.a} ({pair.difference:+.4f})" for pair in of_claim.get(claim, [])]
         if rows:
-            is_plural = len(rows) > 1
-            subject = f"the difference{'s' * is_plural} of " if claim == UNDECIDED else ""
-            aside = {EQUIVALENT: f" (within ±{rope:g})", UNDECIDED: _undecidable(pairs)}.get(claim, "")
-            word = f"{claim}{aside}"
-            parts.append(f"{subject}{listed(rows)} {'are' if is_plural else 'is'} {word}")
-    return "; ".join(parts)
-
-
-def _undecidable(pairs: Sequence[Pair]) -> str:
-    """Returns the minimum detectable difference of the undecided pairs, as a remark; empty if not known."""
-    least = detectable([pair for pair in pairs if pair.claim == UNDECIDED])
-    return f" (minimum detectable difference: {least})" if least else ""
-
-
-def _begin_with(scope: str, comparison: Comparison) -> str:
-    """Returns the scope with a capital letter, and the remark on repeated training."""
-    name = SCOPES[scope]
-    aside = f" ({about_training(comparison)})" if scope == MODELS else ""
-    return f"{name[0].upper()}{name[1:]}{aside}"
+            yield f"{listed(rows)} {_be(rows)} {claim}{remarks.get(claim, '')}"
 
 
 def about_training(comparison: Comparison) -> str:
@@ -339,16 +290,6 @@ measurements, and smaller differences do not repeat."""
 _SHORTEST = 0.01
 """Seconds; a single measurement of a shorter time is mostly the overhead of the call."""
 
-_TIMES = {"predict": ("predict the test set", ".3f"), "fit": ("fit", ".2f")}
-
-_SCOPES_IN_WORDS = {
-    TUNED_METHODS: "for the models trained and tuned again on other queries",
-    METHODS: "for the models trained again on other queries",
-    RETUNED: "for the models trained and tuned again on the same training queries",
-    RETRAINED: "for the models trained again on the same training queries",
-    MODELS: "for these trained models only",
-}
-
 
 @dataclass(frozen=True)
 class Recommendation:
@@ -376,18 +317,13 @@ def recommend(comparison: Comparison) -> Recommendation | None:
     """Returns the models to take; None with a single row."""
     if len(comparison.rows) < 2:
         return None
-    if comparison.queries is None or comparison.best is None:
-        return Recommendation((), "No model is recommended: no two models can be paired.")
-    if all(pair.interval is None for pair in comparison.family):
+    if comparison.best is None or all(pair.interval is None for pair in comparison.family):
         return Recommendation((), "No model is recommended: there is no interval for any difference.")
     considered, reasons = _considered(comparison)
-    models = [label for label in considered if _model(comparison, label) not in YARDSTICKS] or considered
-    if not models:
-        return Recommendation((), "No model is recommended.", tuple(reasons), _certainty(comparison))
-    decision = _decision(comparison, models, considered)
-    remarks = [*reasons, *_costs([comparison.row(label) for label in decision.left])]
-    taken = decision.left if decision.is_decided else ()
-    return Recommendation(tuple(taken), decision.headline, tuple(remarks), _certainty(comparison))
+    models = [label for label in considered if comparison.row(label).group.model not in YARDSTICKS]
+    headline, left, is_decided = _decision(comparison, models or considered, considered)
+    remarks = [*reasons, *_costs([comparison.row(label) for label in left])]
+    return Recommendation(tuple(left) if is_decided else (), headline, tuple(remarks), _certainty(comparison))
 
 
 class _Decision(NamedTuple):
@@ -398,202 +334,123 @@ class _Decision(NamedTuple):
     is_decided: bool = True
 
 
-def _decision(comparison: Comparison, models: Sequence[str], considered: Sequence[str]) -> _Decision:
-    if len(considered) > 1 and _is_of_models(comparison, models):
-        return _on_this_training(comparison, models, considered)
-    if comparison.settings.names_baseline:
-        return _against_baseline(comparison, models)
-    return _among_all(comparison, models, considered)
-
-
-def _model(comparison: Comparison, label: str) -> str:
-    return comparison.row(label).group.model
-
-
 def _considered(comparison: Comparison) -> tuple[list[str], list[str]]:
     """Returns the paired rows with a fair comparison, the highest mean first, and why others are excluded.
 
-    Of the settings of one model, only the one with the best validation value is considered.
+    Of the rows of one model, only the one with the best validation value is considered.
     """
     queries = comparison.queries
-    labels = () if queries is None else queries.labels
-    rows = sorted(
-        (comparison.row(label) for label in labels), key=lambda row: -(row.metrics[comparison.metric] or 0.0)
-    )
+    rows = [comparison.row(label) for label in (() if queries is None else queries.labels)]
+    rows.sort(key=lambda row: -(row.metrics[comparison.metric] or 0.0))
     stopped = stopped_on_test(run.result for row in rows for run in row.runs)
     reasons = [f"{model} is not considered: it was picked on test." for model in stopped]
     kept: set[str] = set()
     for model, of_model in grouped(rows, lambda row: row.group.model).items():
         if model in stopped:
             continue
-        label, reason = _setting(comparison, model, of_model)
-        kept |= set() if label is None else {label}
-        reasons += [reason] if reason else []
+        if len(of_model) == 1:
+            kept.add(of_model[0].label)
+            continue
+        label, why = _chosen_by_validation(comparison, [row.group for row in of_model])
+        count = f"the {len(of_model)} rows of {model}"
+        if label is None:
+            reasons.append(f"T{count[1:]} are not considered: {why}.")
+        else:
+            kept.add(label)
+            reasons.append(f"Of {count}, {label} is the best by {why}; this table is on test.")
     return [row.label for row in rows if row.label in kept], reasons
 
 
-def _setting(comparison: Comparison, model: str, rows: Sequence[ModelRow]) -> tuple[str | None, str]:
-    """Returns the row of a model that validation chooses, None if it cannot, and a remark."""
-    if len(rows) == 1:
-        return rows[0].label, ""
-    groups = [row.group for row in rows]
-    is_tuned = any(group.is_tuned for group in groups)
-    count = f"{len(rows)} {'rows' if is_tuned else 'settings'} of {model}"
-    validated = values_on_validation(groups, comparison.metric, comparison.settings.convention)
-    seen = seen_by_choice([item for group in groups for item in group.evaluated])
-    if seen:
-        best = _best_in_every_cell(groups, validated) if is_tuned else None
-        if best is None:
-            return None, f"The {count} are not considered: {seen}."
-        return (
-            best,
-            f"Of the {count}, {best} is the best by the validation of every fold; this table is on test.",
-        )
+def _chosen_by_validation(comparison: Comparison, rows: Sequence[EvaluatedRow]) -> tuple[str | None, str]:
+    """Returns the row of a model that validation chooses, None if it cannot, and how or why not."""
+    validated = values_on_validation(rows, comparison.metric, comparison.settings.convention)
     if not validated:
-        return None, (
-            f"The {count} are not considered: choosing among them by this table is choosing on test. Give "
-            "them a validation set."
-        )
-    label = best_on_validation(validated)
-    return label, f"Of the {count}, {label} is the best by validation; this table is on test."
-
-
-def _best_in_every_cell(
-    groups: Sequence[EvaluatedRow], validated: Mapping[str, Mapping[int, float]]
-) -> str | None:
-    """Returns the row that every fold chooses by its own validation set; None if folds choose different ones.
-
-    A search per fold tries the default settings as well, so that its row is rarely below them.
-    """
+        return None, "they have no validation set, and choosing by this table is choosing on test"
+    seen = seen_by_choice([item for row in rows for item in row.evaluated])
+    if not seen:
+        return best_on_validation(validated), "validation"
+    # Each fold may choose by its own validation set, if all choose the same row.
     values: dict[DataCell, dict[str, list[float]]] = {}
-    for group in groups:
-        for number, value in validated.get(group.label, {}).items():
-            values.setdefault(group.evaluated[number].cell, {}).setdefault(group.label, []).append(value)
-    # Tuned rows first, because rows are in the order of their means on test.
-    labels = [group.label for group in sorted(groups, key=lambda group: (not group.is_tuned, group.label))]
+    for row in rows:
+        for number, value in validated.get(row.label, {}).items():
+            values.setdefault(row.evaluated[number].cell, {}).setdefault(row.label, []).append(value)
     means = [{label: fmean(each) for label, each in of_cell.items()} for of_cell in values.values()]
-    is_whole = bool(means) and all(len(of_cell) == len(labels) for of_cell in means)
     best = [
-        label for label in labels if is_whole and all(each[label] == max(each.values()) for each in means)
+        row.label
+        # Tuned rows first: a search also tries the default settings, so that they are often equal.
+        for row in sorted(rows, key=lambda row: (not row.is_tuned, row.label))
+        if all(len(each) == len(rows) and each[row.label] == max(each.values()) for each in means)
     ]
-    return best[0] if best else None
+    return (best[0], "the validation of every fold") if best else (None, seen)
 
 
-def _is_of_models(comparison: Comparison, models: Sequence[str]) -> bool:
-    """Returns whether a claim on one of the models is about trained models."""
-    return any(pair.scope == MODELS and {pair.a, pair.b} & {*models} for pair in comparison.family)
-
-
-def _on_this_training(comparison: Comparison, models: Sequence[str], considered: Sequence[str]) -> _Decision:
-    """Returns what the claims say about these trained models, without a recommendation."""
-    first = comparison.baseline if comparison.settings.names_baseline else models[0]
-    claims = _claims_on(comparison, first)
-    lower, higher, alike = (
-        [label for label in considered if claims.get(label) == claim] for claim in (BETTER, WORSE, EQUIVALENT)
-    )
-    results = [f"{first} scored higher than {listed(lower)}"] if lower else []
-    results += [f"{listed(higher)} scored higher than {first}"] if higher else []
-    results += [f"{listed(alike)} {_be(alike)} equivalent to {first}"] if alike else []
-    where, no_basis = "these trainings", "such trainings are no basis for choosing a method."
-    if about_training(comparison) == NOT_REPEATED:
-        where, no_basis = "this training", "one training is no basis for choosing a method."
-    undecided = _nothing_decided(comparison, first, considered)
-    headline = f"On {where} {', and '.join(results)}; {no_basis} {undecided}".rstrip()
-    if not results:
-        headline = f"{undecided} {no_basis[0].upper()}{no_basis[1:]}"
-    left = [label for label in models if label not in lower and not (label == first and higher)]
-    return _Decision(headline, left, is_decided=False)
+def _decision(comparison: Comparison, models: Sequence[str], considered: Sequence[str]) -> _Decision:
+    if not models:
+        return _Decision("No model is recommended.")
+    of_models = [pair for pair in comparison.family if {pair.a, pair.b} & {*models}]
+    if len(considered) > 1 and any(pair.scope == MODELS for pair in of_models):
+        headline = "No model is recommended: one training is no basis for choosing a method."
+        return _Decision(headline, models, is_decided=False)
+    if comparison.settings.names_baseline:
+        return _against_baseline(comparison, models)
+    return _among_all(comparison, models, considered)
 
 
 def _nothing_decided(comparison: Comparison, first: str, labels: Sequence[str]) -> str:
     """Returns that nothing is decided between a model and others; empty if all of these pairs are decided.
 
-    The bound is the largest end of the simultaneous intervals of the undecided pairs, as far as the metric
-    can differ.
+    The bound is the largest end of the simultaneous intervals of the undecided pairs.
     """
     family = against(comparison.family, first)
     pairs = [pair for pair in family if pair.a in labels and pair.claim == UNDECIDED]
-    ends = [
-        min(max(-pair.interval.low, pair.interval.high), _largest(comparison, pair))
-        for pair in pairs
-        if pair.interval is not None
-    ]
+    ends = [max(-pair.interval.low, pair.interval.high) for pair in pairs if pair.interval is not None]
     bound = f": one may be better by up to {max(ends):.4f}" if ends else ""
-    others = _any_of([pair.a for pair in pairs])
-    return f"Nothing is decided between {first} and {others}{bound}." if pairs else ""
-
-
-def _largest(comparison: Comparison, pair: Pair) -> float:
-    means = [comparison.row(label).metrics[comparison.metric] for label in (pair.a, pair.b)]
-    return largest_difference(comparison.metric, [mean for mean in means if mean is not None])
+    return (
+        f"Nothing is decided between {first} and {_any_of([pair.a for pair in pairs])}{bound}."
+        if pairs
+        else ""
+    )
 
 
 def _among_all(comparison: Comparison, models: Sequence[str], considered: Sequence[str]) -> _Decision:
     """Returns the models to take by the claims over all pairs."""
     best = models[0]
     if len(considered) == 1:
-        if all(row.group.model == _model(comparison, best) for row in comparison.rows):
-            return _Decision(f"Take {best}: validation chooses this setting of the only model.", [best])
+        if all(row.group.model == comparison.row(best).group.model for row in comparison.rows):
+            return _Decision(f"Take {best}: validation chooses this row of the only model.", [best])
         return _Decision(f"No model is recommended: {best} is the only one with a fair comparison.")
     claims = {label: _claims_on(comparison, label) for label in considered}
-    left = [label for label in models if label == best or claims[best].get(label) != BETTER]
+    left = [label for label in models if claims[best].get(label) != BETTER]
     # A model may be worse than another of them, although it is undecided against the best.
     left = [label for label in left if not any(claims[label].get(other) == WORSE for other in left)]
     yardsticks = [label for label in considered if label not in models]
-    beaten = {label: [y for y in yardsticks if claims[label].get(y) == BETTER] for label in models}
-    for yardstick in yardsticks:
-        if not any(yardstick in beaten[label] for label in models):
-            return _Decision(f"No model is recommended: none of the models is shown to beat {yardstick}.")
-    unbeaten = {label: tuple(y for y in yardsticks if y not in beaten[label]) for label in left}
-    remarks = [
-        f" {listed(labels)} {_be(labels)} not shown to beat {listed(missing)}."
-        for missing, labels in grouped(left, lambda label: unbeaten[label]).items()
-        if missing
-    ]
-    left = [label for label in left if not unbeaten[label]]
-    headline, is_decided = _headline(comparison, left, models, claims)
-    return _Decision(f"{headline}{''.join(remarks)}", left, is_decided)
-
-
-def _headline(
-    comparison: Comparison,
-    left: Sequence[str],
-    models: Sequence[str],
-    claims: dict[str, dict[str, str]],
-) -> tuple[str, bool]:
-    """Returns the headline on the models that no claim excludes, and whether the claims decide on them."""
+    unbeaten = [y for y in yardsticks if any(claims[label].get(y) != BETTER for label in left)]
+    dropped = [label for label in left if any(claims[label].get(y) != BETTER for y in yardsticks)]
+    left = [label for label in left if label not in dropped]
+    remark = f" {listed(dropped)} {_be(dropped)} not shown to beat {listed(unbeaten)}." if dropped else ""
     if not left:
-        return "No model is recommended.", False
+        return _Decision(f"No model is recommended.{remark}")
     first, *others = left
     if others and all(claims[first].get(label) == EQUIVALENT for label in others):
         why = f"{listed(others)} {_be(others)} equivalent to {first}, which has the highest mean of them"
-        return f"Take {_any_of(left)}: {why}.", True
-    beaten = [label for label in claims if claims[first].get(label) == BETTER]
+        return _Decision(f"Take {_any_of(left)}: {why}.{remark}", left)
+    beaten = [label for label, claim in claims[first].items() if claim == BETTER and label in considered]
     undecided = _nothing_decided(comparison, first, models)
     if undecided and not {*beaten} & {*models}:
-        return undecided, False
-    why = f"{first if others else 'it'} is better than {listed(beaten)}."
-    return f"Take {_any_of(left)}: {why} {undecided}".rstrip(), True
+        return _Decision(f"{undecided}{remark}", left, is_decided=False)
+    why = f"{first if others else 'it'} is better than {listed(beaten)}. {undecided}".rstrip()
+    return _Decision(f"Take {_any_of(left)}: {why}{remark}", left)
 
 
 def _against_baseline(comparison: Comparison, models: Sequence[str]) -> _Decision:
     """Returns the models to take by the claims against the named baseline."""
     baseline = comparison.baseline
-    claims = {pair.a: pair.claim for pair in against(comparison.family, baseline)}
-    better = [label for label in models if claims.get(label) == BETTER]
+    better = [pair.a for pair in against(comparison.family, baseline) if pair.claim == BETTER]
+    better = [label for label in models if label in better]
     if better:
-        between = (
-            ""
-            if len(better) == 1
-            else (
-                " Nothing is claimed about the differences between them; compare without --baseline for that."
-            )
-        )
-        subject = "it is" if len(better) == 1 else "each of them is"
-        return _Decision(f"Take {_any_of(better)}: {subject} better than {baseline}.{between}", better)
-    if _model(comparison, baseline) in YARDSTICKS:
-        return _Decision(f"No model is recommended: none of the models is shown to beat {baseline}.")
-    if baseline not in models:
+        between = " Compare without --baseline for claims between them." if len(better) > 1 else ""
+        return _Decision(f"Take {_any_of(better)}: better than {baseline}.{between}", better)
+    if baseline not in models or comparison.row(baseline).group.model in YARDSTICKS:
         return _Decision(f"No model is recommended: none is shown to be better than {baseline}.")
     undecided = _nothing_decided(comparison, baseline, models)
     return _Decision(f"Keep {baseline}: no model is shown to be better. {undecided}".rstrip(), [baseline])
@@ -618,62 +475,46 @@ def _costs(rows: Sequence[ModelRow]) -> Iterator[str]:
     machines = {(run.machine.get("cpu"), run.machine.get("cores"), run.threads) for run in runs}
     if len(rows) < 2 or len(machines) > 1:
         return
-    for kind, (verb, form) in _TIMES.items():
-        if not all(kind in row.seconds for row in rows) or not all(run.seconds.get(kind) for run in runs):
-            continue
-        first, second, *_ = sorted(rows, key=lambda row: row.seconds[kind])
-        times = [f"{row.seconds[kind]:{form}} s" for row in (first, second)]
-        if second.seconds[kind] < _SHORTEST:
-            yield f"The shortest times to {verb} are below {_SHORTEST:g} s, too short to compare."
-        elif second.seconds[kind] >= _CLEARLY_CHEAPER * first.seconds[kind]:
-            yield f"Cheapest to {verb}: {first.label} ({times[0]}; next {second.label}, {times[1]})."
-        else:
-            yield f"No clearly cheapest to {verb}: {first.label} {times[0]}, {second.label} {times[1]}."
+    for kind, verb in (("predict", "predict the test set"), ("fit", "fit")):
+        if all(row.seconds.get(kind) for row in rows):
+            first, second, *_ = sorted(rows, key=lambda row: row.seconds[kind])
+            fast, slow = (row.seconds[kind] for row in (first, second))
+            if slow >= max(_SHORTEST, _CLEARLY_CHEAPER * fast):
+                yield f"Cheapest to {verb}: {first.label} ({fast:.2f} s; next {second.label}, {slow:.2f} s)."
 
 
 def _certainty(comparison: Comparison) -> str:
-    queries = comparison.queries
-    count = 0 if queries is None else queries.num_distinct
+    count = 0 if comparison.queries is None else comparison.queries.num_distinct
     decided = [pair for pair in comparison.family if pair.interval is not None]
-    of_scope = grouped(decided, lambda pair: pair.scope)
-    scopes = [
-        words if len(of_scope) == 1 else words.replace("models", f"models ({_rows_of(of_scope[scope])})", 1)
-        for scope, words in _SCOPES_IN_WORDS.items()
-        if scope in of_scope
-    ]
+    scopes = {pair.scope for pair in decided}
     trainings = listed(list(dict.fromkeys(comparison.replicates.values())))
     together = f" over {family_of(comparison)} together" if len(decided) > 1 else ""
     return (
-        f"How sure: 95 % confidence{together}, {'; '.join(scopes)}. Data: "
-        f"{count:,} test queries; trainings: {trainings}."
+        f"How sure: 95 % confidence{together}; scope: "
+        f"{listed([words for scope, words in SCOPES.items() if scope in scopes])}. Data: {count:,} test "
+        f"queries; trainings: {trainings}."
     )
-
-
-def _rows_of(pairs: Sequence[Pair]) -> str:
-    return listed(list(dict.fromkeys(label for pair in pairs for label in (pair.a, pair.b))))
 
 
 # ---- Next step if there is no claim about the methods: the command that would allow one.
 #
 #     resamples      train every model on resamples of the training queries
-#     more_seeds     train with more seeds, into the folder of the sweep; tuned models are tuned again
-#     _other_folds   train on the remaining folds
+#     more_seeds     train with more seeds; tuned models are tuned again
 #
-# The cheapest of these is returned; if models were tuned only once, `more_seeds`. Its time is estimated
-# from the times that the runs recorded.
+# Its time is estimated from the times that the runs recorded.
 
-ENOUGH = 5
-"""Number of replicates after a next step."""
-
-_ENOUGH_SEARCHES = FEWEST_REPLICATES  # a search takes as long as all of its trials
-_TUNE_AGAIN = (
-    f"Tuning was not repeated. Train and tune with {_ENOUGH_SEARCHES} seeds for claims that cover the "
-    "variation between searches"
+_NUM_RESAMPLES = 5
+_NUM_SEARCHES = FEWEST_REPLICATES  # a search takes as long as all of its trials
+_TO_RESAMPLE = (
+    "Training was not repeated often enough for claims about the methods. Train every model on "
+    f"{_NUM_RESAMPLES} resamples of the training queries"
 )
-
+_TO_TUNE_AGAIN = (
+    f"Tuning was not repeated. Train and tune with {_NUM_SEARCHES} seeds for claims that cover the variation "
+    "between searches"
+)
 _REPEATED = "multirun/repeated"  # folder of several commands, so that their runs are compared
 _OF_A_RESAMPLE = ("replicates", "replicates.number", "replicates.index")
-_MASKED = ":***@"  # the form in which `provenance.without_password` writes a password
 
 
 @dataclass(frozen=True)
@@ -698,7 +539,7 @@ class NextStep:
 
 
 def next_step(comparison: Comparison) -> NextStep | None:
-    """Returns the cheapest step to a claim about the methods, or about the models trained again.
+    """Returns the step to a claim about the methods.
 
     None if training and tuning were repeated often enough, even if pairs are undecided; also if untuned rows
     have several test or training sets, or only some rows were trained on resamples.
@@ -706,32 +547,14 @@ def next_step(comparison: Comparison) -> NextStep | None:
     queries = comparison.queries
     if queries is None or any(cell.train is None for cell in queries.cells):
         return None
-    rows = {label: comparison.row(label).runs for label in queries.labels}
-    resampled = {resample_of(runs[0]) is not None for runs in rows.values()}
-    constant = {
-        label
-        for label, of_row in zip(queries.labels, queries.trainings, strict=True)
-        if all(trainings.is_constant for trainings in of_row)
-    }
+    rows = [comparison.row(label).runs for label in queries.labels]
+    resampled = {resample_of(runs[0]) is not None for runs in rows}
     if tuned_once(comparison) and not any(resampled):
-        # The seed of a search changes its settings, also where the seed of a training changes nothing.
-        varied = [runs for label, runs in rows.items() if runs[0].result.search or label not in constant]
-        return more_seeds(varied, _ENOUGH_SEARCHES, _TUNE_AGAIN)
-    pairs = [pair for pair in comparison.family if _lacks_replicates(pair)]
-    if not pairs or len(queries.cells) > 1 or len(resampled) > 1:
+        return more_seeds(rows, _NUM_SEARCHES, _TO_TUNE_AGAIN)
+    has_enough = not any(_lacks_replicates(pair) for pair in comparison.family)
+    if has_enough or len(queries.cells) > 1 or len(resampled) > 1:
         return None
-    why = "Training was not repeated"
-    if all(pair.inference is not None for pair in pairs):
-        why = "Some models were trained only twice"
-    what = (
-        f"{why}. Train every model on {ENOUGH} resamples of the training queries for claims about the methods"
-    )
-    steps = [_other_folds(list(rows.values()), why), resamples(list(rows.values()), ENOUGH, what)]
-    if _seeds_would_do(rows, constant, pairs):
-        varied = [runs for label, runs in rows.items() if label not in constant]
-        what = f"{why}. Train with {ENOUGH} seeds for claims about the models trained again on these queries"
-        steps.append(more_seeds(varied, ENOUGH, what))
-    return min((step for step in steps if step is not None), key=lambda step: step.seconds)
+    return resamples(rows, _NUM_RESAMPLES, _TO_RESAMPLE)
 
 
 def as_paragraphs(comparison: Comparison, width: int | None) -> list[str]:
@@ -770,64 +593,24 @@ def resamples(rows: Sequence[Sequence[Run]], number: int, reason: str) -> NextSt
         rows: Runs of each row.
         reason: As in `NextStep`.
     """
-    runs = [run for row in rows for run in _one_a_fold(row)]
-    jobs = [[*_without(run, _OF_A_RESAMPLE), f"replicates={number}"] for run in runs]
-    return _step(runs, jobs, None, number * sum(_seconds(_one_a_fold(row)) for row in rows), reason)
+    runs = [_one_a_fold(row) for row in rows]
+    jobs = [[*_without(run, _OF_A_RESAMPLE), f"replicates={number}"] for row in runs for run in row]
+    return _step(runs, jobs, number, reason)
 
 
 def more_seeds(rows: Sequence[Sequence[Run]], number: int, reason: str) -> NextStep:
-    """Returns the step to `number` seeds per row, each of which repeats the search of a tuned row.
-
-    If one sweep made all runs, only the missing seeds are trained, into its folder; otherwise all of them,
-    into a new folder, and also if all seeds of the sweep have one search.
-    """
-    everything = [run for row in rows for run in row]
-    folder = None if any(map(_has_search_of_another_seed, everything)) else _folder_of_sweep(everything)
-    seeds = sorted({run.result.seed for run in everything})
-    seeds = [*seeds, *range(seeds[-1] + 1, seeds[-1] + 1 + number)][:number]
-    wanted = {
-        (place, seed): [
-            run for run in _one_a_fold(row) if folder is None or seed not in _seeds_of_fold(row, fold_of(run))
-        ]
-        for place, row in enumerate(rows)
-        for seed in seeds
-    }
+    """Returns the step that trains each row with `number` seeds, each of which repeats the search of a tuned
+    row."""
+    runs = [_one_a_fold(row) for row in rows]
+    present = sorted({run.result.seed for row in rows for run in row})
+    seeds = [*present, *range(present[-1] + 1, present[-1] + 1 + number)][:number]
     jobs = [
         [*_without(run, ("seed", "search.seed")), f"seed={seed}"]
-        for (_, seed), runs in wanted.items()
-        for run in runs
+        for row in runs
+        for seed in seeds
+        for run in row
     ]
-    return _step(everything, jobs, folder, sum(map(_seconds, wanted.values())), reason)
-
-
-def _other_folds(rows: Sequence[Sequence[Run]], why: str) -> NextStep | None:
-    """Returns the step to all folds; None if the data set has no other folds."""
-    runs = [run for row in rows for run in row]
-    (fold,) = {fold_of(run) for run in runs}
-    settings = runs[0].result.settings.get("data", {})
-    num_folds = settings.get("num_folds") or settings.get("cv")
-    if fold is None or num_folds is None or num_folds < 2:
-        return None
-    # A sweep over folds may already hold other folds of some rows.
-    has_others = any(len(run.result.swept.get("data.fold", ())) > 1 for run in runs)
-    folder = None if has_others else _folder_of_sweep(runs)
-    folds = [number for number in range(1, num_folds + 1) if folder is None or number != fold]
-    jobs = [[*_without(run, ("data.fold",)), f"data.fold={number}"] for run in runs for number in folds]
-    seconds = len(folds) * sum(_seconds([run for run in row if run.result.reused is None]) for row in rows)
-    what = f"Train on {'all' if folder is None else 'the other'} folds for claims about the methods"
-    return _step(runs, jobs, folder, seconds, f"{why}. {what}")
-
-
-def _seconds(runs: Sequence[Run]) -> float:
-    """Returns the time of runs of one row, and of their searches."""
-    searches: float = sum(search.get("seconds", 0.0) for search in distinct_searches(runs))
-    return sum(run.result.total_seconds for run in runs) + searches
-
-
-def _has_search_of_another_seed(run: Run) -> bool:
-    """Returns whether the search does not have the seed of the training."""
-    search = run.result.search
-    return bool(search) and search.get("seed") != run.result.seed
+    return _step(runs, jobs, number, reason)
 
 
 def _lacks_replicates(pair: Pair) -> bool:
@@ -838,47 +621,24 @@ def _lacks_replicates(pair: Pair) -> bool:
     return pair.interval is None and too_few
 
 
-def _seeds_would_do(
-    rows: Mapping[str, Sequence[Run]], constant: Iterable[str], pairs: Iterable[Pair]
-) -> bool:
-    """Returns whether seeds matter in one model of each pair, and new seeds can join the same sweep."""
-    repeated = all(len({run.result.seed for run in runs}) > 1 for runs in rows.values())
-    resampled = any(resample_of(run) is not None for runs in rows.values() for run in runs)
-    matters = all({pair.a, pair.b} - set(constant) for pair in pairs)
-    together = _folder_of_sweep([run for runs in rows.values() for run in runs]) is not None
-    return repeated and matters and together and not resampled
-
-
-def _step(
-    runs: Sequence[Run], jobs: Iterable[Sequence[str]], folder: str | None, seconds: float, reason: str
-) -> NextStep:
-    command = _command(runs, jobs, folder)
-    if _MASKED in command:
-        reason += "; replace *** by the password"
-    return NextStep(command, seconds, reason)
-
-
-def _command(runs: Sequence[Run], jobs: Iterable[Sequence[str]], folder: str | None) -> str:
-    """Returns the command that runs the jobs; empty if a run has no command.
-
-    Args:
-        folder: Folder of the sweep; None for a new one.
-    """
-    results = [run.result for run in runs]
-    if any(item.overrides is None or item.params in (IMPORTED, FUSED) for item in results):
-        return ""
+def _step(rows: Sequence[Sequence[Run]], jobs: Iterable[Sequence[str]], number: int, reason: str) -> NextStep:
+    """Returns the step whose jobs train each run of the rows `number` times; without a command if a run has
+    none."""
+    results = [run.result for row in rows for run in row]
+    searches = [search for row in rows for search in distinct_searches(row)]
+    seconds = sum(result.total_seconds for result in results)
+    seconds += sum(search.get("seconds", 0.0) for search in searches)
     # --config-dir only adds names, so that runs without it are unchanged.
-    flags_of_runs = {tuple(run.result.flags) for run in runs} - {()}
-    started_in = {item.started_in for item in results}
-    if len(started_in) > 1 or len(flags_of_runs) > 1:
-        return ""
+    flags = {tuple(result.flags) for result in results} - {()}
+    started_in = {result.started_in for result in results}
+    is_derived = any(item.overrides is None or item.params in (IMPORTED, FUSED) for item in results)
+    if is_derived or len(started_in) > 1 or len(flags) > 1:
+        return NextStep("", number * seconds, reason)
     products = as_products(dict.fromkeys(map(tuple, jobs)))
-    if len(products) > 1 and folder is None:
-        folder = _REPEATED
-    flags = [flag for flags in flags_of_runs for flag in flags]
-    into = [] if folder is None else [f"hydra.sweep.dir={quoted(folder)}"]
-    lines = [shlex.join(["python", "-m", "ltrbench", *flags, *product, "-m", *into]) for product in products]
-    return " && ".join([*(shlex.join(["cd", place]) for place in started_in if _is_elsewhere(place)), *lines])
+    into = [f"hydra.sweep.dir={quoted(_REPEATED)}"] if len(products) > 1 else []
+    words = [["python", "-m", "ltrbench", *sum(flags, ()), *product, "-m", *into] for product in products]
+    words = [*(["cd", place] for place in started_in if _is_elsewhere(place)), *words]
+    return NextStep(" && ".join(map(shlex.join, words)), number * seconds, reason)
 
 
 def _is_elsewhere(place: str) -> bool:
@@ -886,24 +646,10 @@ def _is_elsewhere(place: str) -> bool:
     return Path(place).is_dir() and not Path(place).samefile(Path.cwd())
 
 
-def _folder_of_sweep(runs: Sequence[Run]) -> str | None:
-    """Returns the folder of the sweep if one sweep made all runs and they are still in it; otherwise None."""
-    sweeps = {(run.result.sweep, run.result.started_in) for run in runs}
-    ((sweep, started_in), *others) = sweeps
-    if others or sweep is None:
-        return None
-    folder = Path(started_in, sweep).resolve()
-    return sweep if all(folder in run.path.resolve().parents for run in runs) else None
-
-
 def _one_a_fold(runs: Iterable[Run]) -> list[Run]:
     """Returns the run with the first resample and seed of each fold."""
     in_order = sorted(runs, key=lambda run: (replicate_of(run).resample or 0, run.result.seed))
     return [*first_by(in_order, fold_of).values()]
-
-
-def _seeds_of_fold(runs: Iterable[Run], fold: int | None) -> set[int]:
-    return {run.result.seed for run in runs if fold_of(run) == fold}
 
 
 def _without(run: Run, keys: Iterable[str]) -> list[str]:

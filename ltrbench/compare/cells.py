@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compare.grouping import (
-    ON_CLAIMS,
     ON_DATA,
     DataCell,
     Note,
@@ -96,76 +95,6 @@ def sharing(ours: Sequence[QueryKeys], theirs: Sequence[QueryKeys]) -> NDArray[n
     """Returns the number of distinct queries that each two sets share, (len(ours), len(theirs))."""
     of_ours, of_theirs = ([set(keys.tolist()) for keys in sets] for sets in (ours, theirs))
     return np.array([[len(a & b) for b in of_theirs] for a in of_ours], dtype=np.int64)
-
-
-def repeats_in_words(counts: Shared) -> str:
-    """Returns a sentence on repeated queries in test sets; empty if there are none."""
-    if counts.in_several:
-        return (
-            f"Test sets overlap: they contain {counts.num_distinct:,} distinct queries "
-            f"{counts.num_queries:,} times; each counts once in tests."
-        )
-    if counts.num_distinct < counts.num_queries:
-        return (
-            f"Queries repeat: the test set contains {counts.num_distinct:,} distinct queries (by documents "
-            f"and labels) {counts.num_queries:,} times under different ids; each counts once in tests."
-        )
-    return ""
-
-
-def no_folds_in_words(folds: Sequence[int], training_sets: Sequence[str | None], overlap: int) -> str:
-    """Returns why test sets are not folds of a cross-validation, and the consequence; empty if they may be.
-
-    Args:
-        folds: Number of each fold.
-        training_sets: Fingerprint of the training set of each fold; None if not available.
-        overlap: Number of queries in several test sets.
-
-    >>> no_folds_in_words([1, 2, 3], ["a", "b", "a"], 0)
-    'Folds 1 and 3 have the same training set: they are not folds of a cross-validation, and claims are \
-about these trained models only.'
-    """
-    groups: dict[str, list[str]] = {}
-    for fold, training_set in zip(folds, training_sets, strict=True):
-        if training_set is not None:
-            groups.setdefault(training_set, []).append(str(fold))
-    reasons = [
-        f"Folds {listed(numbers)} have the same training set"
-        for numbers in groups.values()
-        if len(numbers) > 1
-    ]
-    if overlap:
-        reasons.append(f"the test sets of folds have {overlap:,} queries in common")
-    if not reasons:
-        return ""
-    text = "; ".join(reasons)
-    return (
-        f"{text[0].upper()}{text[1:]}: they are not folds of a cross-validation, and claims are about these "
-        "trained models only."
-    )
-
-
-def seen_in_words(leaks: Sequence[tuple[int, int]]) -> str:
-    """Returns which validation queries are test queries of other folds, and the consequence.
-
-    Args:
-        leaks: (fold of the validation set, fold of the test set).
-
-    >>> seen_in_words([(1, 5), (2, 1), (2, 3)])
-    'validation queries of fold 1 are test queries of fold 5, and of fold 2 test queries of folds 1 and 3: \
-one setting chosen by the validation of all folds has seen test data'
-    """
-    of_fold: dict[int, list[str]] = {}
-    for valid, test in leaks:
-        of_fold.setdefault(valid, []).append(str(test))
-    first, *others = [
-        (valid, f"fold{'s' * (len(tests) > 1)} {listed(tests)}") for valid, tests in of_fold.items()
-    ]
-    parts = [
-        f"validation queries of fold {first[0]} are test queries of {first[1]}",
-        *(f"and of fold {valid} test queries of {tests}" for valid, tests in others),
-    ]
-    return f"{', '.join(parts)}: one setting chosen by the validation of all folds has seen test data"
 
 
 @dataclass(frozen=True, eq=False)
@@ -471,60 +400,47 @@ def arrange(rows: list[EvaluatedRow]) -> Arranged:
     everywhere = set[DataCell]().union(*(row.cells for row in rows))
     common = everywhere.intersection(*(row.cells for row in rows))
     whole = [row for row in rows if row.cells.keys() == everywhere]
-    notes = _missing_replicates(rows)
-    if len(whole) == len(rows):
-        return Arranged(rows, whole, notes)
+    sentences = list(_missing_replicates(rows))
     lacking = {
-        row.label: cells_in_words(sorted(everywhere - row.cells.keys(), key=_fold_and_test))
+        row.label: cells_in_words(sorted(everywhere - row.cells.keys(), key=str))
         for row in rows
         if row not in whole
     }
-    if len(whole) >= 2:
-        notes += [
-            _missing(
-                f"{label} has no run on {cells}: it is left out of paired tests, and its means are over its "
-                "other test sets. Train it there to include it."
-            )
-            for label, cells in lacking.items()
-        ]
-        return Arranged(rows, whole, notes)
-    if not common:
-        notes.append(_missing("The rows have no common test set: each mean is over its own test sets."))
-        return Arranged(rows, [], notes)
-    notes += [
-        _missing(
-            f"{label} has no run on {cells}; only the {len(common)} of {len(everywhere)} test sets that "
-            "every row has are counted."
-        )
-        for label, cells in lacking.items()
-    ]
-    counted = [row.within(common) for row in rows]
-    return Arranged(counted, counted, notes)
+    counted, paired = rows, whole
+    consequence = "it is left out of paired tests, and its means are over its other test sets"
+    if len(whole) < 2 and lacking:
+        counted = paired = [row.within(common) for row in rows] if common else []
+        consequence = f"only the {len(common)} of {len(everywhere)} test sets that every row has are counted"
+    if not common and len(whole) < 2:
+        counted = rows
+        sentences.append("The rows have no common test set: each mean is over its own test sets.")
+    else:
+        sentences += [f"{label} has no run on {cells}: {consequence}." for label, cells in lacking.items()]
+    notes = [Note(ON_DATA, "missing runs", sentence) for sentence in sentences]
+    return Arranged(counted, paired, notes)
 
 
-def _missing(sentence: str) -> Note:
-    return Note(ON_DATA, "missing runs", sentence)
-
-
-def _fold_and_test(cell: DataCell) -> tuple[int, str]:
-    return cell.fold or 0, cell.test or ""
-
-
-def _missing_replicates(rows: Sequence[EvaluatedRow]) -> list[Note]:
-    """Returns a note for each row and cell without a replicate that the row has in another cell."""
-    notes = []
+def _missing_replicates(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
+    """Yields a sentence for each row and cell without a replicate that the row has in another cell, and for
+    each row without a resample that another row has."""
+    resamples = {row.label: {item.replicate.resample for item in row.evaluated} - {None} for row in rows}
+    every_resample = set[int | None]().union(*resamples.values())
     for row in rows:
         replicates = {cell: {item.replicate for item in items} for cell, items in row.cells.items()}
         every = set[Replicate]().union(*replicates.values())
-        notes += [
-            _missing(
-                f"{row.label} has no run with {', '.join(map(str, sorted(every - present)))} on "
-                f"{cells_in_words([cell])}: its mean there is over the other runs."
+        for cell, present in replicates.items():
+            if present != every:
+                absent = ", ".join(map(str, sorted(every - present)))
+                yield (
+                    f"{row.label} has no run with {absent} on {cells_in_words([cell])}: its mean there is "
+                    "over the other runs."
+                )
+        if resamples[row.label] and resamples[row.label] != every_resample:
+            absent = listed(sorted(map(str, every_resample - resamples[row.label])))
+            yield (
+                f"{row.label} was not trained on resamples {absent} of the training queries: its "
+                "differences, intervals and claims use the resamples that both rows have."
             )
-            for cell, present in replicates.items()
-            if present != every
-        ]
-    return notes
 
 
 class _CellQueries(NamedTuple):
@@ -658,68 +574,46 @@ def search_totals(row: EvaluatedRow) -> SearchTotals | None:
     )
 
 
-def search_notes(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
-    """Yields the sizes of the searches, and notes on models that were tuned less than others."""
+def search_notes(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
+    """Yields the sizes of the searches, and sentences on models that were tuned less than others."""
     totals = {row.label: search for row in rows if (search := search_totals(row)) is not None}
     for (name, choose, metric), labels in grouped(
         totals, lambda label: (totals[label].name, totals[label].choose, totals[label].metric)
     ).items():
         sizes = "; ".join(f"{label} ({_size(totals[label])})" for label in labels)
-        lead = f"Search {name}, {choose.replace('_', ' ')}, by {metric} on validation"
-        yield Note(ON_CLAIMS, "tuning budget", f"{lead}: {sizes}.")
+        yield f"Search {name}, {choose.replace('_', ' ')}, by {metric} on validation: {sizes}."
     tuned = [row for row in rows if row.label in totals]
     models = {row.model for row in tuned}
-    differences = _differences(totals) if len(models) > 1 else []
-    if differences:
-        yield Note(
-            ON_CLAIMS,
-            "tuning budget",
+    budgets: dict[str, set[Any]] = {
+        "trials": {search.trials for search in totals.values()},
+        "settings varied, or their ranges": {
+            tuple(sorted(search.space.items())) for search in totals.values()
+        },
+    }
+    differences = [name for name, values in budgets.items() if len(values) > 1]
+    if differences and len(models) > 1:
+        yield (
             f"Tuning budgets differ in {'; in '.join(differences)}. A model with more of them has an "
-            "advantage: repeat the searches with the same search.trials and search.space.",
+            "advantage: repeat the searches with the same search.trials and search.space."
         )
-    untuned = list(
-        dict.fromkeys(row.model for row in rows if row.model not in models and _has_parameters(row))
-    )
+    untuned = [row.model for row in rows if row.model not in models and _has_parameters(row)]
     if tuned and untuned:
         example = totals[tuned[0].label]
-        yield Note(
-            ON_CLAIMS,
-            "tuning budget",
-            f"Tuned: {listed(sorted(models))}; not tuned: {listed(untuned)}, a disadvantage. Tune all by the "
-            f"same search (search={example.name} search.trials={example.trials[1]}), or none (search=none).",
+        yield (
+            f"Tuned: {listed(sorted(models))}; not tuned: {listed(list(dict.fromkeys(untuned)))}, a "
+            f"disadvantage. Tune all by the same search (search={example.name} "
+            f"search.trials={example.trials[1]}), or none (search=none)."
         )
 
 
 def _size(search: SearchTotals) -> str:
-    """Returns text such as "6 settings, 5 searches of 16 trials, 18,204 iterations in 61 s of fits"."""
-    count = len(search.space)
-    trials = f"{search.trials_in_words} trial{'s' * (search.trials[1] != 1)}"
-    searches = f"{search.searches} searches of {trials}" if search.searches > 1 else trials
-    searches += f" of which {search.failed} failed" if search.failed else ""
+    """Returns text such as "settings: 6, searches: 5, trials: 16, iterations: 18,204, fits: 61 s"."""
+    failed = f" ({search.failed} failed)" if search.failed else ""
     return (
-        f"{count} setting{'s' * (count != 1)}, {searches}, {search.iterations:,} iterations in "
-        f"{search.seconds:,.{int(search.seconds < 10)}f} s of fits"
+        f"settings: {len(search.space)}, searches: {search.searches}, trials: "
+        f"{search.trials_in_words}{failed}, iterations: {search.iterations:,}, fits: "
+        f"{search.seconds:,.{int(search.seconds < 10)}f} s"
     )
-
-
-def _differences(totals: Mapping[str, SearchTotals]) -> list[str]:
-    """Returns in what the searches of several models differ, with the value of each model."""
-    trials = {label: search.trials_in_words for label, search in totals.items()}
-    counts = {label: str(len(search.space)) for label, search in totals.items()}
-    every = dict.fromkeys(name for search in totals.values() for name in search.space)
-    partly = [name for name in every if any(name not in search.space for search in totals.values())]
-    parts = [f"trials ({_values(trials)})"] if len(set(trials.values())) > 1 else []
-    if partly:
-        parts.append(f"settings varied ({_values(counts)}; not all vary {listed(partly)})")
-    for name in every:
-        ranges = {label: search.space[name] for label, search in totals.items() if name in search.space}
-        if len(set(ranges.values())) > 1:
-            parts.append(f"the range of {name} ({_values(ranges)})")
-    return parts
-
-
-def _values(value_of_label: Mapping[str, str]) -> str:
-    return ", ".join(f"{label} {value}" for label, value in value_of_label.items())
 
 
 def _has_parameters(row: EvaluatedRow) -> bool:

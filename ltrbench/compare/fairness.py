@@ -20,10 +20,7 @@ from ltrbench.compare.cells import (
     EvaluatedRow,
     EvaluatedRun,
     first_of_cells,
-    no_folds_in_words,
-    repeats_in_words,
     search_notes,
-    seen_in_words,
     shared,
     sharing,
 )
@@ -44,8 +41,6 @@ from ltrbench.compare.grouping import (
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.errors import ResultError, UndefinedMetricError
 from ltrbench.metrics import Convention, evaluate, parse_metric
-from ltrbench.metrics.evaluation import plugin_versions
-from ltrbench.metrics.functions import METRICS
 from ltrbench.runs import NO_PARAMETERS, OWN, Run, RunResult, ScoredSplit
 from ltrbench.tables import assignments, format_number, listed
 
@@ -59,209 +54,170 @@ def mismatches(tables: Sequence[GroupedRuns]) -> list[str]:
     A sweep over a setting of the data, in which every model is run under each value, is no mismatch: it gives
     one table per value. Two models with the same data set and fold but without a common cell are a mismatch.
     """
-    sentences: list[str] = []
+    sentences: dict[tuple[str, str], str] = {}
     for rivals in grouped(tables, lambda table: cell_of(table.runs[0]).data).values():
-        for table in rivals:
-            sentences += _within_table(table)
-        if len(rivals) > 1:
-            sentences += _across_tables(rivals)
-    return list(dict.fromkeys(sentences))
+        runs = dict.fromkeys(
+            (label, table.name, cell)
+            for table in rivals
+            for label, of_row in table.cells.items()
+            for cell in of_row
+        )
+        cells_of = {label: {cell for _, _, cell in items} for label, items in grouped(runs, _label).items()}
+        for (a, table_a, of_a), (b, table_b, of_b) in itertools.combinations(runs, 2):
+            are_apart = table_a == table_b or not cells_of[a] & cells_of[b]
+            if of_a.fold == of_b.fold and of_a != of_b and are_apart:
+                sentence = _difference(a, of_a, b, of_b)
+                sentence += f" They are {table_a} and {table_b}." if table_a != table_b else ""
+                sentences.setdefault((a, b), sentence)
+    return list(sentences.values())
+
+
+def _label(item: tuple[str, str, DataCell]) -> str:
+    return item[0]
+
+
+_MOST_MISMATCHES = 3
 
 
 def refusal(mismatched: Sequence[str]) -> str:
     """Returns the message of the error that refuses mismatched runs."""
+    more = len(mismatched) - _MOST_MISMATCHES
+    rest = f" And {more} more." if more > 0 else ""
     return (
-        f"these runs were not made on the same data: {' '.join(mismatched)} Compare runs on one data set and "
-        "split, or add --allow-mismatch to compare them anyway, with a note under the table."
+        f"these runs were not made on the same data: {' '.join(mismatched[:_MOST_MISMATCHES])}{rest} Compare "
+        "runs on one data set and split, or add --allow-mismatch to compare them anyway, with a note under "
+        "the table."
     )
-
-
-def _within_table(table: GroupedRuns) -> Iterator[str]:
-    """Yields a sentence for each run whose data differ from another run on the same fold."""
-    first: dict[int | None, tuple[str, DataCell]] = {}
-    for run in table.runs:
-        cell = cell_of(run)
-        model, other = first.setdefault(cell.fold, (run.result.model, cell))
-        if cell != other:
-            yield _difference(model, other, run.result.model, cell)
-
-
-def _across_tables(tables: Sequence[GroupedRuns]) -> Iterator[str]:
-    """Yields a sentence for each two models with a common fold and without a common cell."""
-    cells: dict[str, list[DataCell]] = {}
-    for table in tables:
-        for label, of_row in table.cells.items():
-            cells.setdefault(label, []).extend(of_row)
-    for (a, of_a), (b, of_b) in itertools.combinations(cells.items(), 2):
-        facing = [(one, other) for one in of_a for other in of_b if one.fold == other.fold]
-        if facing and not set(of_a) & set(of_b):
-            names = " and ".join(
-                next(table.name for table in tables if any(cell in row for row in table.cells.values()))
-                for cell in facing[0]
-            )
-            yield f"{_difference(a, facing[0][0], b, facing[0][1])} They are {names}."
 
 
 def _difference(a: str, of_a: DataCell, b: str, of_b: DataCell) -> str:
     fold = "" if of_a.fold is None else f" fold {of_a.fold},"
     differing = [
-        f"{split} {_short(of_a.fingerprints[split])} and {_short(of_b.fingerprints[split])}"
+        f"{split} {one[:SHOWN_DIGITS]} and {other[:SHOWN_DIGITS]}"
         for split in DATA_SPLITS
-        if of_a.fingerprints[split] != of_b.fingerprints[split]
+        for one, other in [(of_a.fingerprints[split] or "none", of_b.fingerprints[split] or "none")]
+        if one != other
     ]
     return f"{of_a.data},{fold} {a} and {b}: the fingerprints of {', '.join(differing)} differ."
-
-
-def _short(fingerprint: str | None) -> str:
-    return "none" if fingerprint is None else fingerprint[:SHOWN_DIGITS]
 
 
 def warnings(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) -> list[Note]:
     """Returns the notes on how fairly the rows are compared."""
     evaluated = [item for row in rows for item in row.evaluated]
     results = [item.run.result for item in evaluated]
-    shares = [item.evaluation.share_without_relevant for item in evaluated]
-    return [
-        *_convention_notes(convention.of(parse_metric(metric)[0]), fmean(shares)),
-        *_seed_notes(rows),
-        *_missing_resamples(rows),
-        *_overlaps(evaluated, metric),
-        *_circumstances(results),
-        *_shared_machine(rows),
-        *_changed_plugins(evaluated),
-        *search_notes(rows),
-        *_budgets([row for row in rows if not row.is_tuned], metric, convention),
-        *_chosen_over_folds(rows),
-        *_chosen_on_test(results),
-        *_backend_notes(results),
-        *_drifts(results),
+    of_metric = convention.of(parse_metric(metric)[0])
+    untuned = [row for row in rows if not row.is_tuned]
+    sentences: list[tuple[str, str, Iterable[str]]] = [
+        (ON_CONVENTIONS, "convention", _about_convention(of_metric)),
+        (ON_CONVENTIONS, "skipped queries", _about_skipped(of_metric, evaluated)),
+        (ON_CLAIMS, "seeds that change nothing", _about_seeds(rows)),
+        (ON_DATA, "repeated queries", _about_repeated_queries(evaluated, metric)),
+        (ON_CLAIMS, "not folds", _about_folds(evaluated, metric)),
+        *_circumstances([result for result in results if result.seconds]),
+        (ON_COSTS, "shared machine", _about_shared_machine(rows)),
+        (ON_CLAIMS, "tuning budget", [*search_notes(rows), *_about_budgets(untuned)]),
+        (ON_CLAIMS, "choice by validation", _about_choices(untuned, metric, convention)),
+        (ON_CLAIMS, "validation queries in test", _about_choice_over_folds(rows)),
+        (ON_CLAIMS, "picked on test", _about_stopping_on_test(results)),
     ]
+    notes = [Note(group, term, sentence) for group, term, of_term in sentences for sentence in of_term]
+    return [*notes, *_notes_of_runs(results)]
 
 
-def _convention_notes(convention: Convention, share: float) -> Iterator[Note]:
+def _about_convention(convention: Convention) -> Iterator[str]:
     fields = convention.describe()
-    ties = {"expected": "ties count with their expected value"}.get(
-        fields["ties"], f"ties: {fields['ties'].replace('_', ' ')}"
-    )
-    counted = {"skip": "are skipped", "0": "count 0", "1": "count 1"}[fields["no_relevant"]]
-    gain = fields["gain"].replace("_", " ")
-    yield Note(ON_CONVENTIONS, "convention", f"Convention: {fields['name']} ({gain}, {ties}).")
-    without = f"{100 * share:.1f} % of the test queries have no relevant document; they {counted}."
-    sentence = without if share > 0 else "Every test query has a relevant document."
-    yield Note(ON_CONVENTIONS, "skipped queries", sentence)
+    ties = f"ties: {fields['ties'].replace('_', ' ')}"
+    ties = "ties count with their expected value" if fields["ties"] == "expected" else ties
+    yield f"Convention: {fields['name']} ({fields['gain'].replace('_', ' ')}, {ties})."
 
 
-def _seed_notes(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
+def _about_skipped(convention: Convention, evaluated: Sequence[EvaluatedRun]) -> Iterator[str]:
+    share = fmean(item.evaluation.share_without_relevant for item in evaluated)
+    value = convention.no_relevant.value
+    counted = "are skipped" if value == "skip" else f"count {value}"
+    if share > 0:
+        yield f"{100 * share:.1f} % of the test queries have no relevant document; they {counted}."
+    else:
+        yield "Every test query has a relevant document."
+
+
+def _about_seeds(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
     same = [row.label for row in rows if row.seeds_change_nothing]
     if same:
-        yield Note(
-            ON_CLAIMS,
-            "seeds that change nothing",
+        yield (
             f"Seeds change nothing in {', '.join(same)}: every seed gave the same scores, and all seeds "
-            "count as one training.",
+            "count as one training."
         )
 
 
-def _missing_resamples(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
-    """Yields a note for each row that was not trained on a resample that another row has."""
-    resamples = {row.label: {item.replicate.resample for item in row.evaluated} - {None} for row in rows}
-    every = set[int | None]().union(*resamples.values())
-    for label, of_row in resamples.items():
-        if of_row and of_row != every:
-            absent = listed([str(number) for number in sorted(filter(None, every - of_row))])
-            yield Note(
-                ON_DATA,
-                "missing runs",
-                f"{label} was not trained on resample{'s' * (len(every - of_row) > 1)} {absent} of the "
-                "training queries: its differences, intervals and claims use the resamples that both rows "
-                "have.",
-            )
-
-
-def _overlaps(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator[Note]:
-    """Yields notes on counted queries that are in several test sets, and on test sets that are not folds."""
-    # A fold has one test set, however many training sets there are.
+def _keys_of_tests(evaluated: Sequence[EvaluatedRun], metric: str) -> dict[DataCell, QueryKeys]:
+    """Returns test set -> the keys of its queries that count; a fold has one, however many training sets."""
     test_sets = first_of_cells(replace(item, cell=item.cell.of_test) for item in evaluated)
-    counting = [item.query_keys[~np.isnan(item.evaluation.per_query[metric])] for item in test_sets.values()]
-    repeated = repeats_in_words(shared(counting))
-    if repeated:
-        yield Note(ON_DATA, "repeated queries", repeated)
-    folds = {cell.fold: cell for cell in first_of_cells(evaluated) if cell.fold is not None}
-    if len(folds) > 1:
-        of_folds = [keys for cell, keys in zip(test_sets, counting, strict=True) if cell.fold is not None]
-        training_sets = [cell.train for cell in folds.values()]
-        reason = no_folds_in_words(list(folds), training_sets, shared(of_folds).in_several)
-        if reason:
-            yield Note(ON_CLAIMS, "not folds", reason)
+    return {
+        cell: item.query_keys[~np.isnan(item.evaluation.per_query[metric])]
+        for cell, item in test_sets.items()
+    }
 
 
-def _circumstances(results: Sequence[RunResult]) -> Iterator[Note]:
-    """Yields notes on threads, parameters, machines and commits; none if nothing was trained here."""
-    trained = [result for result in results if result.seconds]
+def _about_repeated_queries(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator[str]:
+    counts = shared([*_keys_of_tests(evaluated, metric).values()])
+    if counts.num_distinct < counts.num_queries:
+        yield (
+            f"Test queries repeat: the test sets contain {counts.num_distinct:,} distinct queries (by "
+            f"documents and labels) {counts.num_queries:,} times; each counts once in tests."
+        )
+
+
+def _about_folds(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator[str]:
+    """Yields why test sets are not folds of a cross-validation, and the consequence."""
+    trains = {cell.fold: cell.train for cell in first_of_cells(evaluated) if cell.fold is not None}
+    if len(trains) < 2:
+        return
+    keys = [keys for cell, keys in _keys_of_tests(evaluated, metric).items() if cell.fold is not None]
+    common = shared(keys).in_several
+    known = [train for train in trains.values() if train is not None]
+    reasons = ["Folds have the same training set"] if len(set(known)) < len(known) else []
+    reasons += [f"The test sets of folds have {common:,} queries in common"] if common else []
+    if reasons:
+        yield (
+            f"{'. '.join(reasons)}: they are not folds of a cross-validation, and claims are about these "
+            "trained models only."
+        )
+
+
+def _circumstances(trained: Sequence[RunResult]) -> Iterator[tuple[str, str, Iterable[str]]]:
+    """Yields the notes on threads, parameters, machines and commits; none if nothing was trained here."""
     if not trained:
         return
     threads = _several(str(result.threads) for result in trained)
     differ = ", which differ between runs: do not compare the times" if len(threads) > 1 else ""
-    yield Note(ON_COSTS, "threads", f"Threads: {', '.join(threads)}{differ}.")
-    yield Note(ON_COSTS, "fit s", "The fit time includes the evaluation after each iteration.")
-    sentence = parameters(trained)
-    if sentence:
-        yield Note(ON_BACKENDS, "matched parameters", sentence)
+    yield ON_COSTS, "threads", [f"Threads: {', '.join(threads)}{differ}."]
+    yield ON_COSTS, "fit s", ["The fit time includes the evaluation after each iteration."]
+    yield ON_BACKENDS, "matched parameters", filter(None, [parameters(trained)])
     machines = _several(
         f"{result.machine.get('cpu')} ({result.machine.get('cores')} cores)" for result in trained
     )
     if len(machines) > 1:
-        yield Note(ON_COSTS, "machines", f"Machines differ: {'; '.join(machines)}. Do not compare the times.")
-    commits = _several(
-        str(result.commit or f"version {result.versions.get('ltrbench')}") for result in trained
-    )
+        yield ON_COSTS, "machines", [f"Machines differ: {'; '.join(machines)}. Do not compare the times."]
+    commits = _several(str(item.commit or f"version {item.versions.get('ltrbench')}") for item in trained)
     if len(commits) > 1:
-        yield Note(
-            ON_DATA, "commits", f"The runs were made by different commits of the code: {', '.join(commits)}."
-        )
+        sentence = f"The runs were made by different commits of the code: {', '.join(commits)}."
+        yield ON_DATA, "commits", [sentence]
 
 
-def _shared_machine(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
-    """Yields a note on the runs whose times are left out because the command ran several jobs at a time."""
-    shared = {row.label: [run for run in row.runs if run.result.shared_machine] for row in rows}
+def _about_shared_machine(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
+    """Yields that times are left out because the command ran several jobs at a time."""
     counts = [
-        f"{len(shared[row.label])} of {len(row.runs)} run{'s' * (len(row.runs) > 1)} of {row.label}"
+        f"{number} of {len(row.runs)} run{'s' * (len(row.runs) > 1)} of {row.label}"
         for row in rows
-        if shared[row.label]
+        if (number := sum(run.result.shared_machine for run in row.runs))
     ]
-    if not counts:
-        return
-    in_sweep = {run.result.sweep is not None for runs in shared.values() for run in runs}
-    remedies = {
-        True: "python -m ltrbench resume DIR --timing takes the times of a sweep again, one after another.",
-        False: "Repeat a single run while no other job runs.",
-    }
-    yield Note(
-        ON_COSTS,
-        "shared machine",
-        f"Several jobs of ltrbench ran at a time during {listed(counts)}. Their times are left out of "
-        f"columns and figures. {' '.join(remedies[each] for each in sorted(in_sweep, reverse=True))}",
-    )
-
-
-def _changed_plugins(evaluated: Sequence[EvaluatedRun]) -> Iterator[Note]:
-    """Yields a note for each metric whose plug-in has changed since the runs reported the metric."""
-    loaded = plugin_versions()
-    for name in dict.fromkeys(name for item in evaluated for name in item.evaluation.means):
-        module = METRICS[parse_metric(name)[0]].function.__module__
-        recorded = [
-            item.run.result.versions[module]
-            for item in evaluated
-            if module in item.run.result.versions and f"test/{name}" in item.run.result.metrics
-        ]
-        others = [version for version in recorded if version != loaded.get(module)]
-        if module in loaded and others:
-            yield Note(
-                ON_CONVENTIONS,
-                "plug-in metrics",
-                f"{name} is computed with {module} {loaded[module]}; {len(others)} "
-                f"run{'s' * (len(others) > 1)} reported it with {listed(_several(others))}.",
-            )
+    if counts:
+        yield (
+            f"Several jobs of ltrbench ran at a time during {listed(counts)}. Their times are left out of "
+            "columns and figures. python -m ltrbench resume DIR --timing takes the times of a sweep again, "
+            "one after another."
+        )
 
 
 def parameters(results: Sequence[RunResult]) -> str:
@@ -271,13 +227,14 @@ def parameters(results: Sequence[RunResult]) -> str:
     """
     kinds = sorted({result.params for result in results} - {OWN, NO_PARAMETERS})
     tuned = dict.fromkeys(result.model for result in results if result.search)
-    settings: dict[str, dict[str, Mapping[str, object]]] = {}
+    settings: dict[str, dict[str, None]] = {}
     for result in results:
         chosen = result.search.get("space", {})
         fixed = {name: value for name, value in result.own_settings.items() if name not in chosen}
         if fixed or (result.params == OWN and not result.search):
-            settings.setdefault(result.model, {})[assignments(fixed)] = fixed
-    models = _models_with_settings(settings)
+            settings.setdefault(result.model, {})[assignments(fixed)] = None
+    texts = {model: "; ".join(filter(None, sets)) or "none" for model, sets in settings.items()}
+    models = [f"{listed(alike)} ({text})" for text, alike in grouped(texts, texts.__getitem__).items()]
     parts = []
     if kinds:
         parts.append(f"{', '.join(kinds)}{f', except in {listed(models)}' if models else ''}")
@@ -287,85 +244,44 @@ def parameters(results: Sequence[RunResult]) -> str:
     return f"Parameters: {'; '.join(parts)}." if parts else ""
 
 
-def _models_with_settings(settings: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[str]:
-    """Returns each model with its settings; models with equal settings are listed together.
-
-    If a model has the setting names of the first model, and fewer than half of the values differ, only the
-    values that differ are shown.
-
-    Args:
-        settings: model -> the text of each of its sets of settings -> the settings.
-    """
-    texts: dict[str, list[str]] = {}
-    first = next(iter(settings), "")
-    base = _only(settings.get(first, {}))
-    for model, sets in settings.items():
-        text = "; ".join(filter(None, sets)) or "none"
-        variant = _only(sets)
-        if variant and variant.keys() == base.keys():
-            changed = {name: value for name, value in variant.items() if value != base[name]}
-            if 0 < len(changed) < len(base) / 2:
-                text = f"as {first}, but {assignments(changed)}"
-        texts.setdefault(text, []).append(model)
-    return [f"{listed(models)} ({text})" for text, models in texts.items()]
-
-
-def _only(sets: Mapping[str, Mapping[str, object]]) -> Mapping[str, object]:
-    """Returns the settings of a model with one set of them; empty for several."""
-    return next(iter(sets.values())) if len(sets) == 1 else {}
-
-
 def _several(values: Iterable[str]) -> list[str]:
     return sorted(set(values), key=lambda text: (len(text), text))
 
 
-def _budgets(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) -> Iterator[Note]:
-    """Yields notes on models with several settings: the best of many is partly lucky.
-
-    Args:
-        rows: Rows that were not tuned; `search_notes` has those that were.
-    """
-    rows_of_model = grouped((row for row in rows if row.runs[0].result.seconds), lambda row: row.model)
-    tried = {model: len(of_model) for model, of_model in rows_of_model.items()}
-    if max(tried.values(), default=1) == 1:
-        return
-    if len(tried) > 1 and len(set(tried.values())) > 1:
+def _about_budgets(untuned: Sequence[EvaluatedRow]) -> Iterator[str]:
+    """Yields that models have different numbers of settings: the best of many is partly lucky."""
+    tried = Counter(row.model for row in untuned if row.runs[0].result.seconds)
+    if len(set(tried.values())) > 1:
         counts = ", ".join(f"{model} {count}" for model, count in tried.items())
-        sentence = f"Tuning budgets differ; number of settings in this table: {counts}."
-        yield Note(ON_CLAIMS, "tuning budget", sentence)
-    for model, of_model in rows_of_model.items():
-        validated = values_on_validation(of_model, metric, convention) if len(of_model) > 1 else {}
+        yield f"Tuning budgets differ; number of settings in this table: {counts}."
+
+
+def _about_choices(untuned: Sequence[EvaluatedRow], metric: str, convention: Convention) -> Iterator[str]:
+    for model, rows in grouped(untuned, lambda row: row.model).items():
+        validated = values_on_validation(rows, metric, convention) if len(rows) > 1 else {}
         if validated:
-            yield Note(
-                ON_CLAIMS,
-                "choice by validation",
-                f"Do not choose among the {len(of_model)} settings of {model} by this table, which is on "
-                f"test; the best by validation is {best_on_validation(validated)}.",
+            yield (
+                f"Do not choose among the {len(rows)} settings of {model} by this table, which is on test; "
+                f"the best by validation is {best_on_validation(validated)}."
             )
 
 
-def _chosen_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
-    """Yields a note if validation queries that settings are chosen by are test queries of other folds."""
+def _about_choice_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
+    """Yields that validation queries that settings are chosen by are test queries of other folds."""
     counts = Counter(row.model for row in rows if not row.is_tuned)
     # A search that chooses per fold sees no other fold.
     chosen = [
         row for row in rows if (not is_per_fold(row.runs[0]) if row.is_tuned else counts[row.model] > 1)
     ]
-    several = list(dict.fromkeys(row.model for row in chosen))
     seen = seen_by_choice([item for row in chosen for item in row.evaluated])
     if seen:
-        yield Note(
-            ON_CLAIMS,
-            "validation queries in test",
-            f"Settings of {listed(several)}: {seen}. Choose a setting for each fold by its own validation.",
-        )
+        models = listed(list(dict.fromkeys(row.model for row in chosen)))
+        yield f"Settings of {models}: {seen}. Choose a setting for each fold by its own validation."
 
 
 def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> str:
-    """Returns which test queries are validation queries of other folds, in words; empty if none are."""
+    """Returns which validation queries are test queries of other folds, in words; empty if none are."""
     folds = {cell: item for cell, item in first_of_cells(evaluated).items() if cell.fold is not None}
-    if len({cell.fold for cell in folds}) < 2:
-        return ""
     valid_keys: dict[DataCell, QueryKeys] = {}
     for item in evaluated:
         scored = _valid_scores(item.run) if item.cell in folds and item.cell not in valid_keys else None
@@ -373,14 +289,24 @@ def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> str:
             valid_keys[item.cell] = scored.query_keys
     num_shared = sharing(list(valid_keys.values()), [item.query_keys for item in folds.values()])
     common = dict(zip(valid_keys, num_shared, strict=True))
-    leaks = {
-        (one.fold, other.fold)
+    leaking = [
+        str(one.fold)
         for one in folds
-        for place, other in enumerate(folds)
-        if one.fold is not None and other.fold is not None and one.fold != other.fold
-        if (one.valid is not None and one.valid == other.test) or (one in common and common[one][place] > 0)
-    }
-    return seen_in_words(sorted(leaks)) if leaks else ""
+        if any(
+            one.fold != other.fold
+            and (
+                (one.valid is not None and one.valid == other.test)
+                or (one in common and common[one][place] > 0)
+            )
+            for place, other in enumerate(folds)
+        )
+    ]
+    if not leaking:
+        return ""
+    return (
+        f"validation queries of fold{'s' * (len(leaking) > 1)} {listed(leaking)} are test queries of other "
+        "folds, so that one setting chosen by the validation of all folds has seen test data"
+    )
 
 
 def _valid_scores(run: Run) -> ScoredSplit | None:
@@ -430,16 +356,13 @@ def _value_on_validation(run: Run, metric: str, convention: Convention) -> float
     return None if math.isnan(mean) else mean
 
 
-def _chosen_on_test(results: Sequence[RunResult]) -> Iterator[Note]:
-    """Yields a note for each model that was stopped by the test set."""
+def _about_stopping_on_test(results: Sequence[RunResult]) -> Iterator[str]:
     for model, folds in stopped_on_test(results).items():
         known = ", ".join(str(fold) for fold in dict.fromkeys(folds) if fold is not None)
         place = f" in fold {known}" if known else ""
-        yield Note(
-            ON_CLAIMS,
-            "picked on test",
+        yield (
             f"{model} was picked on test{place}: its validation set is the test set, and its metrics are too "
-            "high. Give data.valid other queries.",
+            "high. Give data.valid other queries."
         )
 
 
@@ -453,29 +376,24 @@ def stopped_on_test(results: Iterable[RunResult]) -> dict[str, list[object]]:
     return folds
 
 
-def _backend_notes(results: Sequence[RunResult]) -> Iterator[Note]:
-    """Yields each model's departures from the shared parameters, and the notes that its runs hold."""
-    for model in dict.fromkeys(result.model for result in results):
-        of_model = [result for result in results if result.model == model]
+def _notes_of_runs(results: Sequence[RunResult]) -> Iterator[Note]:
+    """Yields each model's departures from the shared parameters, the notes that its runs hold, and metrics
+    whose library computes other values than ltrbench does."""
+    for model, of_model in grouped(results, lambda result: result.model).items():
         for sentence in dict.fromkeys(text for result in of_model for text in result.unmatched):
             yield Note(ON_BACKENDS, "differences between backends", sentence, model)
         # Only runs that were not trained here hold notes.
         for sentence in dict.fromkeys(text for result in of_model for text in result.notes):
             yield Note(ON_DATA, "imported and fused scores", sentence, model)
-
-
-def _drifts(results: Sequence[RunResult]) -> Iterator[Note]:
-    """Yields a note for each run whose library computes other values of its metrics than ltrbench does."""
     for result in results:
         if result.drift.get("drifted"):
-            of_library, convention = result.drift["own"], result.drift["convention"]
+            of_library, ours = result.drift["own"], result.drift["ours"]
             pairs = ", ".join(
-                f"{name} {format_number(of_library[name], '.9f')} (ltrbench: {format_number(ours, '.9f')})"
-                for name, ours in result.drift["ours"].items()
+                f"{name} {format_number(of_library[name], '.9f')} (ltrbench: {format_number(value, '.9f')})"
+                for name, value in ours.items()
             )
-            yield Note(
-                ON_CONVENTIONS,
-                "drift",
-                f"drift: {convention} itself computes {pairs} under its convention. Do not rely on either.",
-                result.model,
+            sentence = (
+                f"drift: {result.drift['convention']} itself computes {pairs} under its convention. Do not "
+                "rely on either."
             )
+            yield Note(ON_CONVENTIONS, "drift", sentence, result.model)

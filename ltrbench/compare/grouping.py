@@ -256,8 +256,8 @@ def _search_settings(runs: Sequence[Run]) -> dict[int, dict[str, Any]]:
     Args:
         runs: All runs of a model.
     """
-    with_seed, with_budget = _has_swept_search_seed(runs), _has_swept_budget(runs)
-    searches = {id(run): _settings_of_search(run, with_seed, with_budget) for run in runs}
+    swept = {name for run in runs for name in run.result.swept}
+    searches = {id(run): _settings_of_search(run, swept) for run in runs}
     keys = {key for settings in searches.values() for key in settings}
     if not keys:
         return searches
@@ -267,30 +267,15 @@ def _search_settings(runs: Sequence[Run]) -> dict[int, dict[str, Any]]:
     return {place: absent | settings if settings else untuned for place, settings in searches.items()}
 
 
-def _settings_of_search(run: Run, with_seed: bool, with_budget: bool) -> dict[str, Any]:
+def _settings_of_search(run: Run, swept: Collection[str]) -> dict[str, Any]:
+    """Returns the settings of a search; its budget and seed only if a sweep names them."""
     search = run.result.search
     if not search:
         return {}
-    shown = ["metric", "choose", *(["seed"] if with_seed else [])]
-    settings = {key: search.get(key) for key in shown} | {"space": search.get("space", {})}
-    budget = search.get("budget", {}) if with_budget else {}
-    return {"search": search.get("name"), **flatten(settings | budget, "search.")}
-
-
-def _has_swept_search_seed(runs: Iterable[Run]) -> bool:
-    """Returns whether searches with different seeds chose the settings of runs with the same seed.
-
-    Otherwise seeds repeat the search together with the training, or all runs have one search.
-    """
-    tuned = [run for run in runs if run.result.search]
-    same = grouped(tuned, lambda run: (run.result.search.get("name"), cell_of(run), replicate_of(run)))
-    return any(len({run.result.search.get("seed") for run in repeated}) > 1 for repeated in same.values())
-
-
-def _has_swept_budget(runs: Iterable[Run]) -> bool:
-    return any(
-        f"search.{key}" in run.result.swept for run in runs for key in run.result.search.get("budget", ())
-    )
+    optional = {"seed": search.get("seed"), **search.get("budget", {})}
+    settings = {key: search.get(key) for key in ("metric", "choose", "space")}
+    settings |= {key: value for key, value in optional.items() if f"search.{key}" in swept}
+    return {"search": search.get("name"), **flatten(settings, "search.")}
 
 
 def _resample_settings(run: Run) -> dict[str, Any]:
@@ -327,58 +312,23 @@ def _has_params(run: Run) -> bool:
 
 
 def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[Note]]:
-    """Returns the run that counts for each row, cell and replicate, and notes on the others.
-
-    Of several searches, the one with the most trials counts; of repeated runs, the last one.
-    """
-    same: dict[tuple[str, DataCell, Replicate], list[Run]] = {}
-    for label, runs_of_row in runs_by_label(runs).items():
-        for run in runs_of_row:
-            same.setdefault((label, cell_of(run), replicate_of(run)), []).append(run)
-    shorter: dict[str, list[Run]] = {}
-    for (label, _, _), repeated in same.items():
-        most = max(map(_num_trials, repeated))
-        shorter.setdefault(label, []).extend(run for run in repeated if _num_trials(run) < most)
-        repeated[:] = [run for run in repeated if _num_trials(run) == most]
-    last = {key: max(repeated, key=lambda run: run.result.started) for key, repeated in same.items()}
-    notes = [
-        Note(
-            ON_DATA,
-            "repeated runs",
-            f"{label} has {len(repeated)} runs with {replicate} and the same settings on "
-            f"{cells_in_words([cell])}: the last one, {last[label, cell, replicate].path}, counts; ignored: "
-            f"{', '.join(str(run.path) for run in repeated if run is not last[label, cell, replicate])}.",
-        )
-        for (label, cell, replicate), repeated in same.items()
-        if len(repeated) > 1
-    ]
-    for label, left_out in shorter.items():
-        counted = [run for (other, _, _), run in last.items() if other == label]
-        notes += [_of_shorter_searches(label, counted, left_out)] if left_out else []
-    kept = {id(run) for run in last.values()}
+    """Returns the run that counts for each row, cell and replicate, the last one, and notes on the others."""
+    kept: set[int] = set()
+    notes = []
+    for label, of_row in runs_by_label(runs).items():
+        for (cell, replicate), repeated in grouped(
+            of_row, lambda run: (cell_of(run), replicate_of(run))
+        ).items():
+            last = max(repeated, key=lambda run: run.result.started)
+            kept.add(id(last))
+            ignored = ", ".join(str(run.path) for run in repeated if run is not last)
+            if ignored:
+                sentence = (
+                    f"{label} has {len(repeated)} runs with {replicate} and the same settings on "
+                    f"{cells_in_words([cell])}: the last one, {last.path}, counts; ignored: {ignored}."
+                )
+                notes.append(Note(ON_DATA, "repeated runs", sentence))
     return [run for run in runs if id(run) in kept], notes
-
-
-def _num_trials(run: Run) -> int:
-    """Returns the number of trials of the search that chose the settings; 0 without a search."""
-    number: int = run.result.search.get("trials", 0)
-    return number
-
-
-def _of_shorter_searches(label: str, counted: Sequence[Run], left_out: Sequence[Run]) -> Note:
-    """Returns the note on the runs of a row that searches with fewer trials chose."""
-    most, fewer = (
-        listed([str(number) for number in sorted(set(map(_num_trials, searched)))])
-        for searched in (counted, left_out)
-    )
-    return Note(
-        ON_DATA,
-        "searches with fewer trials",
-        f"The search with the most trials counts, {most} trials; left out: {len(left_out)} "
-        f"run{'s' * (len(left_out) > 1)} of searches with {fewer} trials. To compare budgets, sweep "
-        "search.trials in one command.",
-        label,
-    )
 
 
 def _varied(settings: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]]) -> list[str]:

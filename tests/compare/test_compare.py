@@ -393,7 +393,7 @@ def test_random_half_splits_of_one_data_set_count_each_query_once(tmp_path: Path
         5 * OF_DATA // 2,
     )
     assert distinct < times
-    (note,) = (note for note in comparison.notes if mentions(note, "overlap"))
+    (note,) = (note for note in comparison.notes if mentions(note, "repeat"))
     assert mentions(note, f"{distinct} distinct", f"{times} times")
     assert mentions(render(comparison), f"{distinct} queries")
     queries = comparison.queries
@@ -412,7 +412,7 @@ def test_subsets_of_one_test_set_with_one_training_set_are_not_folds(tmp_path: P
     (comparison,) = compare(runs)
     assert (comparison.pairs[0].scope, comparison.pairs[0].over_folds) == (MODELS, None)
     assert comparison.pairs[0].statistics.num_queries == OF_DATA
-    assert any(mentions(note, "Folds 1, 2, 3, 4 and 5", "same training set") for note in comparison.notes)
+    assert any(mentions(note, "same training set") for note in comparison.notes)
 
 
 def samples(draw: st.DrawFn) -> tuple[PairedSample, np.ndarray]:
@@ -466,6 +466,6 @@ def letor_folds(folder: Path) -> list[Run]:
 def test_a_setting_chosen_on_letors_folds_is_told_to_have_seen_test_data(tmp_path: Path) -> None:
     (comparison,) = compare(letor_folds(tmp_path))
     (note,) = (note for note in comparison.notes if mentions(note, "Settings of native"))
-    assert mentions(note, "fold 1", "test queries of fold 5", "fold 2", "its own validation")
+    assert mentions(note, "folds 1, 2", "test queries of", "its own validation")
     choice = best_by_validation(comparison)
-    assert mentions(choice.reason, "fold 1", "test queries of fold 5")
+    assert mentions(choice.reason, "folds 1, 2", "test queries")

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from messages import naming
 from model_files import stumps_as_json
@@ -14,15 +13,12 @@ from run_cases import finished_run
 from toy_runs import write
 
 from ltrbench.compare import Settings, compare, read_attributes, slices
-from ltrbench.compare.fusion import FUSION_METHODS, Fusing, fuse, learn_weights
+from ltrbench.compare.fusion import Fusing, fuse
 from ltrbench.compare.imported import Import, ModelImport, import_like, import_model, import_scores
-from ltrbench.data import Judgments
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import LtrbenchError
 from ltrbench.metrics import preset
 from ltrbench.runs import FAILED, Run, RunResult, write_run
-
-BARREN = Judgments(labels=np.zeros(5), query_start=np.array([0, 3, 5]))
 
 
 def pair(folder: Path, **second: Any) -> list[Run]:
@@ -90,17 +86,11 @@ REFUSALS: list[tuple[Call, tuple[object, ...]]] = [
     (lambda t: sliced(t, "kind"), ("test queries", "kind", "query '2'")),
     (lambda t: sliced(t, "kind", "query_id,kind\n1,a\n1,b\n"), ("kinds.csv:3", "query '1'", "one line")),
     (lambda t: sliced(t, "kind", "query,kind\n1,a\n"), ("kinds.csv:1", "query, kind", "query_id")),
-    (lambda t: fuse(fusable(t), Fusing(("rff",))), ("'rff'", "'rrf'?", "zscore, minmax, learned")),
-    (lambda t: fuse(fusable(t), Fusing(())), tuple(FUSION_METHODS)),
+    (lambda t: fuse(fusable(t), Fusing(("rff",))), ("'rff'", "'rrf'?", "zscore, minmax")),
     (lambda t: fuse(fusable(t), Fusing(("rrf",), rrf_k=-1.0)), ("k of", "-1.0", "0 or more")),
     (lambda t: fuse(fusable(t), Fusing(("rrf",), of=("natve",))), ("'natve'", "'native'?", "lightgbm")),
     (lambda t: fuse(fusable(t), Fusing(("rrf",), of=("native",))), ("nothing to fuse", "two models")),
     (lambda t: fuse(fusable(t, fold=2), Fusing(("rrf",))), ("native, lightgbm", "no run", "toy, fold 1")),
-    (
-        lambda t: fuse(fusable(t, valid=False), Fusing(("learned",))),
-        ("valid,", "lightgbm has", "toy, fold 1", "--fuse-of", "zscore"),
-    ),
-    (lambda _: learn_weights(BARREN, np.ones((2, 5)), "ndcg@5"), ("validation set", "ndcg@5", "zscore")),
     (lambda _: Import("x", "fold{fold"), ("x=fold{fold", "in braces", "{fold}")),
     (lambda _: Import("x", "{part}.txt"), ("{part}", "{data}, {fold}")),
     (lambda _: Import("", "scores.txt"), ("a name and", "ranklib=scores.txt")),

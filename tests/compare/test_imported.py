@@ -19,12 +19,11 @@ from run_cases import METRICS, finished_run, judged, noisy
 from toy_runs import mentions
 
 from ltrbench.cli import main
-from ltrbench.compare import Settings, best_by_validation, compare, render
+from ltrbench.compare import Settings, compare, render
 from ltrbench.compare.fusion import (
     FUSION_METHODS,
     Fusing,
     fuse,
-    learn_weights,
     min_max,
     reciprocal_ranks,
     z_scores,
@@ -180,22 +179,6 @@ def test_a_document_that_was_not_retrieved_adds_nothing_by_rank_and_the_least_by
     assert z_scores(QUERIES, scores)[1] == z_scores(QUERIES, scores)[2]
 
 
-def test_learned_weights_reach_on_valid_what_no_single_run_and_no_equal_weights_exceed() -> None:
-    valid = judged(1, "valid")
-    parts = np.stack(
-        [z_scores(valid, noisy(valid, skill, seed)) for seed, skill in enumerate((1.0, 0.6, 0.0))]
-    )
-    weights = learn_weights(valid, parts, "ndcg@5")
-
-    def reached(each: Scores) -> float:
-        return evaluate(valid, each @ parts, ["ndcg@5"]).means["ndcg@5"]
-
-    assert weights.sum() == pytest.approx(1)
-    assert (weights >= 0).all()
-    assert reached(weights) >= max(map(reached, [*np.eye(3), np.ones(3)]))
-    np.testing.assert_array_equal(learn_weights(valid, parts, "ndcg@5"), weights)
-
-
 def with_test_labels(run: Run, labels: Labels) -> Run:
     test, valid = run.scored("test"), run.scored("valid")
     other = replace(test, judgments=replace(test.judgments, labels=labels))
@@ -218,10 +201,10 @@ def test_a_row_says_what_it_is_made_of_and_has_its_own_figures(tmp_path: Path) -
         for model in ("a", "b", "c")
         for fold in (1, 2)
     ]
-    fused = fuse(runs, Fusing(("zscore", "learned"), of=("a", "b")))
+    fused = fuse(runs, Fusing(("zscore",), of=("a", "b")))
     (comparison,) = compare([*runs, *fused], Settings(metric="ndcg@5", num_draws=50))
     rows = {row.label: row for row in comparison.rows}
-    assert list(rows) == ["a", "b", "c", "zscore(a + b)", "learned(a + b)"]
+    assert list(rows) == ["a", "b", "c", "zscore(a + b)"]
     test = [judged(fold, "test") for fold in (1, 2)]
     sums = [
         z_scores(own, runs[n].scored("test").scores) + z_scores(own, runs[2 + n].scored("test").scores)
@@ -231,19 +214,7 @@ def test_a_row_says_what_it_is_made_of_and_has_its_own_figures(tmp_path: Path) -
         evaluate(own, total, ["ndcg@5"]).means["ndcg@5"] for own, total in zip(test, sums, strict=True)
     ]
     assert rows["zscore(a + b)"].metrics["ndcg@5"] == pytest.approx(np.mean(expected))
-    notes = [note for note in comparison.notes if note.startswith(("zscore(a + b):", "learned(a + b):"))]
-    assert any(mentions(note, "zscore(a + b)", "a, b", "z-scores") for note in notes)
-    assert any(mentions(note, "learned(a + b)", "mean over 2 cells", "a 0.") for note in notes)
-
-
-def test_what_was_learned_on_valid_reports_no_figure_of_it_and_is_not_chosen_by_it(tmp_path: Path) -> None:
-    runs = [finished_run(tmp_path / model, model, skill=skill) for model, skill in (("a", 1.0), ("b", 1.1))]
-    learned, summed = fuse(runs, Fusing(("learned", "zscore")))
-    assert "valid/ndcg@5" not in learned.result.metrics
-    assert "valid/ndcg@5" in summed.result.metrics
-    (comparison,) = compare([*runs, learned], Settings(num_draws=50))
-    chosen = best_by_validation(comparison)
-    assert chosen.run.result.model in ("a", "b")
+    assert any(mentions(note, "zscore(a + b)", "a, b", "z-scores") for note in comparison.notes)
 
 
 def test_seeds_are_fused_with_their_like_and_a_model_of_one_run_with_each(tmp_path: Path) -> None:

@@ -71,7 +71,6 @@ def test_searches_are_named_by_what_differs(tmp_path: Path) -> None:
         "native search.space.l2=fixed",
         "native search.space.l2=0 to 100",
     ]
-    assert rows_of(seed=7) == ["native search.seed=0", "native search.seed=7"]
 
 
 def test_seeds_that_repeat_search_and_training_are_replicates(tmp_path: Path) -> None:
@@ -97,7 +96,7 @@ def test_seeds_that_repeat_the_search_make_claims_about_tuning(tmp_path: Path) -
     assert SCOPES[RETUNED] in render(comparison)
     assert "not repeated" not in verdict(comparison)
     recommended = recommend(comparison)
-    assert mentions(recommended.certainty, "trained and tuned", "same training queries")
+    assert SCOPES[RETUNED] in recommended.certainty
     assert next_step(comparison) is None
 
 
@@ -142,7 +141,7 @@ def compared(folder: Path, rival: dict[str, Any], **fields: Any) -> Comparison:
 
 def test_unequal_trials_are_named(tmp_path: Path) -> None:
     (note,) = inequalities(compared(tmp_path, {"trials": 32}))
-    assert mentions(note, "trials (native 16, xgboost 32)", "search.trials")
+    assert mentions(note, "differ in trials", "search.trials")
     assert "settings varied" not in note
 
 
