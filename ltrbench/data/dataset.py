@@ -35,7 +35,7 @@ from ltrbench.data.features import (
 )
 from ltrbench.errors import DataError
 from ltrbench.shapes import Features, Labels, PerQuery, QueryStart
-from ltrbench.tables import Table, one_line
+from ltrbench.tables import one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,11 +90,6 @@ def check_query_keys(keys: NDArray[Any], num_queries: int) -> None:
             f"query_keys have dtype {keys.dtype} and shape {keys.shape}; expected one string of {DIGITS} "
             f"characters for each of the {num_queries} queries"
         )
-
-
-def num_shared(keys: QueryKeys, others: QueryKeys) -> int:
-    """Returns the number of distinct keys that occur in both arrays."""
-    return len(set(keys.tolist()) & set(others.tolist()))
 
 
 def _linear(blocks: Iterable[NDArray[Any]], bits: Callable[[NDArray[Any]], NDArray[np.uint32]]) -> _Hashes:
@@ -192,9 +187,6 @@ NO_NAME = re.compile(r"(Unnamed: \d+)?")
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-_NO_NUMBERS = "cmM"  # complex numbers, durations and dates, which NumPy would convert to float
-_SHOWN = 12  # maximum number of names shown in a notebook
-_MANY_GRADES = 31  # highest grade up to which labels are sorted by counting
 _HASHED_BY_CELL = 10_000
 """Maximum number of features whose fingerprint is a hash of all cells.
 
@@ -227,21 +219,26 @@ class Judgments:
 
     def __post_init__(self) -> None:
         labels = _as_array("labels", self.labels, np.float64)
+        _check("labels", labels, np.isfinite(labels) & (labels >= 0), "a finite grade of 0 or more")
         query_start = _as_array("query_start", self.query_start, np.int64)
-        _check_query_start(query_start, len(labels))
-        _check_labels(labels)
-        num_queries = len(query_start) - 1
-        query_ids = _numbered(num_queries) if self.query_ids is None else self.query_ids
+        if len(query_start) < 2 or query_start[0] != 0 or query_start[-1] != len(labels):
+            raise DataError(
+                f"query_start is {np.array2string(query_start, threshold=6)}; it must start with 0 and end with "
+                f"the number of documents, {len(labels)}."
+            )
+        sizes = np.diff(query_start)
+        _check("query_start", query_start[:-1], sizes > 0, "below the next one; remove queries without documents")
+        query_ids = _numbered(len(sizes)) if self.query_ids is None else self.query_ids
         self._set("labels", labels)
         self._set("query_start", query_start)
-        self._set("query_ids", _texts("query_ids", query_ids, num_queries, "queries"))
-        _check_no_repeat(self.query_ids)
+        self._set("query_ids", _texts("query_ids", query_ids, len(sizes)))
+        _check_no_repeat("query_ids", self.query_ids, "put the documents of a query into consecutive rows")
         if self.document_ids is not None:
-            self._set("document_ids", _texts("document_ids", self.document_ids, len(labels), "documents"))
+            self._set("document_ids", _texts("document_ids", self.document_ids, len(labels)))
         if self.query_weights is not None:
-            weights = _as_array("query_weights", self.query_weights, np.float64)
-            _check_length("query_weights", weights, num_queries, "queries")
-            _check_weights(weights)
+            weights = _as_array("query_weights", self.query_weights, np.float64, len(sizes))
+            valid = np.isfinite(weights) & (weights > 0)
+            _check("query_weights", weights, valid, "positive and finite; remove queries without weight")
             self._set("query_weights", weights)
 
     def _set(self, name: str, value: object) -> None:
@@ -306,26 +303,15 @@ class Judgments:
     @cached_property
     def labels_best_first(self) -> Labels:
         """(D,), labels of each query in descending order: the ideal ranking."""
-        highest = int(self.best_labels.max())
-        if highest > _MANY_GRADES or not self.has_whole_labels:
-            return _read_only(self.labels[np.lexsort((-self.labels, self.query_of_document))])
-        # The number of documents of each grade is counted, which is faster than sorting.
-        cells = self.query_of_document * (highest + 1) + highest - self.labels.astype(np.int64)
-        counts = np.bincount(cells, minlength=self.num_queries * (highest + 1))
-        return _read_only(np.repeat(np.tile(np.arange(highest, -1, -1.0), self.num_queries), counts))
+        return _read_only(self.labels[np.lexsort((-self.labels, self.query_of_document))])
 
     @cached_property
     def _remembered(self) -> dict[Hashable, PerQuery]:
         return {}
 
     def remember(self, key: Hashable, compute: Callable[[], PerQuery]) -> PerQuery:
-        """Returns `compute()`, cached by key, for values that every evaluation needs, such as the ideal DCG.
-
-        The cache holds 32 entries and evicts the oldest.
-        """
+        """Returns `compute()`, cached by key, for values that every evaluation needs, such as the ideal DCG."""
         if key not in self._remembered:
-            if len(self._remembered) == 32:
-                del self._remembered[next(iter(self._remembered))]
             self._remembered[key] = _read_only(compute())
         return self._remembered[key]
 
@@ -364,8 +350,9 @@ class RankingDataset(Judgments):
     file_rows: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
+        if self.document_weights is not None:
+            object.__setattr__(self, "query_weights", None)  # derived below
         super().__post_init__()
-        self._take_document_weights()
         features = _checked_features(self.features)
         num_documents, num_features = features.shape
         if num_documents != self.num_documents:
@@ -377,11 +364,15 @@ class RankingDataset(Judgments):
             raise DataError(
                 f"feature_names: {len(names)} names for {num_features} features; pass one name per feature."
             )
-        _check_names(names)
+        _check_no_repeat("feature_names", np.array(names), "rename one of them")
         self._set("features", features)
         self._set("feature_names", names)
+        if self.document_weights is not None:
+            self._set_document_weights()
         if self.positions is not None:
-            self._set("positions", _positions(self.positions, num_documents))
+            positions = _as_array("positions", self.positions, np.int64, num_documents)
+            _check("positions", positions, positions >= 0, "a rank of 0 or more")
+            self._set("positions", positions)
         if self.file_rows is not None:
             self._set("file_rows", check_file_rows(self.file_rows, num_documents))
 
@@ -389,19 +380,6 @@ class RankingDataset(Judgments):
         facts = super()._facts()
         labels = facts.pop("labels")
         return {**facts, "features": self.num_features, "labels": labels}
-
-    def _repr_html_(self) -> str:
-        """Returns the HTML summary that a notebook displays."""
-        sizes = self.query_sizes
-        labels, counts = np.unique(self.labels + 0.0, return_counts=True)
-        kinds = {"weights": self.query_weights, "positions": self.positions, "ids": self.document_ids}
-        facts = {
-            "documents per query": f"min {sizes.min()}, median {np.median(sizes):g}, max {sizes.max()}",
-            "features": _first(self.feature_names),
-            "label: documents": _first([f"{label:g}: {n}" for label, n in zip(labels, counts, strict=True)]),
-            "optional data": ", ".join(kind for kind, values in kinds.items() if values is not None) or "-",
-        }
-        return Table.of(["", ""], list(facts.items()), caption=repr(self)).html()
 
     def to_frame(self) -> pd.DataFrame:
         """Returns a DataFrame with one row per document and one column per feature.
@@ -432,26 +410,14 @@ class RankingDataset(Judgments):
         features = pd.DataFrame(as_array(self.features), columns=list(self.feature_names))
         return pd.concat([pd.DataFrame(known), features], axis=1)
 
-    def _take_document_weights(self) -> None:
-        if self.document_weights is None:
-            return
-        if self.query_weights is not None:
-            raise DataError(
-                "query_weights and document_weights are both given; pass only one, the other is derived."
-            )
-        weights = _as_array("document_weights", self.document_weights, np.float64)
-        _check_length("document_weights", weights, self.num_documents, "documents")
-        bad = np.flatnonzero(~np.isfinite(weights) | (weights < 0))
-        if bad.size:
-            raise DataError(
-                f"document_weights[{bad[0]}] is {weights[bad[0]]}; a document weight must be a finite number "
-                "of 0 or more."
-            )
+    def _set_document_weights(self) -> None:
+        """Sets the weights of the queries, and those of the documents if they vary within a query."""
+        weights = _as_array("document_weights", self.document_weights, np.float64, self.num_documents)
+        _check("document_weights", weights, np.isfinite(weights) & (weights >= 0), "finite, 0 or more")
         firsts = weights[self.query_start[:-1]]
         varies = bool((weights != firsts[self.query_of_document]).any())
-        with np.errstate(over="ignore"):
-            means = np.add.reduceat(weights, self.query_start[:-1]) / self.query_sizes if varies else firsts
-        _check_weights(means)
+        means = np.add.reduceat(weights, self.query_start[:-1]) / self.query_sizes if varies else firsts
+        _check("query_weights", means, means > 0, "positive; remove queries without weight")
         self._set("query_weights", means)
         self._set("document_weights", weights if varies else None)
 
@@ -481,8 +447,6 @@ class RankingDataset(Judgments):
 
     def _with(self, **changes: Any) -> RankingDataset:
         """Returns the data set with other values of some fields, and the same features unless they change."""
-        if self.document_weights is not None:
-            changes.setdefault("query_weights", None)  # derived from the document weights
         return replace(self, **{"features": _checked(self.features), **changes})
 
     def in_memory(self, keep_sparse: bool = False) -> RankingDataset:
@@ -546,29 +510,22 @@ class RankingDataset(Judgments):
                 be repeated.
 
         Raises:
-            DataError: The list is empty, a query does not exist, or an id is repeated.
+            DataError: The list is empty, or an id is repeated.
+            IndexError: A query does not exist.
         """
         chosen = _as_array("queries", queries, np.int64)
-        if chosen.size == 0:
-            raise DataError("queries: the list is empty; a data set needs at least one query.")
-        unknown = chosen[(chosen < 0) | (chosen >= self.num_queries)]
-        if unknown.size:
-            raise DataError(
-                f"queries: query {unknown[0]} does not exist; pass indices from 0 to {self.num_queries - 1}."
-            )
         sizes = self.query_sizes[chosen]
         query_start = np.concatenate([[0], np.cumsum(sizes)])
         # Each row keeps its offset within its query.
         rows = np.arange(query_start[-1]) + np.repeat(self.query_start[chosen] - query_start[:-1], sizes)
         ranges = np.stack([self.query_start[chosen], self.query_start[chosen + 1]], axis=1)
-        by_document = self.document_weights is not None
         taken = RankingDataset(
             features=_checked(take_rows(self.features, ranges)),
             labels=self.labels[rows],
             query_start=query_start,
             query_ids=self.query_ids[chosen] if query_ids is None else np.asarray(query_ids),
             document_ids=None if self.document_ids is None else self.document_ids[rows],
-            query_weights=None if self.query_weights is None or by_document else self.query_weights[chosen],
+            query_weights=None if self.query_weights is None else self.query_weights[chosen],
             document_weights=None if self.document_weights is None else self.document_weights[rows],
             positions=None if self.positions is None else self.positions[rows],
             feature_names=self.feature_names,
@@ -598,44 +555,45 @@ def _ranks(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.argsort(np.argsort(values, kind="stable"))
 
 
-def _first(names: Sequence[str]) -> str:
-    left = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {left} more" if left > 0 else "")
-
-
 def _numbered(count: int) -> tuple[str, ...]:
     return tuple(str(number) for number in range(1, count + 1))
 
 
-def _as_array(name: str, value: ArrayLike, dtype: type[Scalar], dimensions: int = 1) -> NDArray[Scalar]:
+def _as_array(
+    name: str, value: ArrayLike | None, dtype: type[Scalar], length: int | None = None, dimensions: int = 1
+) -> NDArray[Scalar]:
+    """Returns an array of one dimension and this length, or of several dimensions."""
     try:
         # Overflow is an error further on, so that a warning here would only repeat it.
         with np.errstate(over="ignore", invalid="ignore"):
             given = np.asarray(value)
-            if given.dtype.kind in _NO_NUMBERS:
-                raise TypeError(f"its dtype is {given.dtype}, not a number")
             array = np.ascontiguousarray(given, dtype=dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"{name}: cannot be converted to an array of {np.dtype(dtype).name} ({error}); pass numbers, in "
             "rows of equal length."
         ) from None
-    if array.ndim != dimensions:
-        raise DataError(f"{name}: the shape is {array.shape}; pass an array of {dimensions} dimension(s).")
-    if np.issubdtype(dtype, np.integer) and given.dtype.kind in "fu" and (array != given).any():
-        raise DataError(f"{name}: contains {given[array != given][0]}; pass whole numbers below 2^63.")
+    if array.ndim != dimensions or length not in (None, len(array)):
+        expected = f"{dimensions} dimensions" if length is None else f"{length} values"
+        raise DataError(f"{name}: the shape is {array.shape}; pass an array of {expected}.")
+    if np.issubdtype(dtype, np.integer) and given.dtype.kind in "fu":
+        _check(name, given, array == given, "a whole number below 2^63")
     return array
 
 
-def _texts(name: str, value: ArrayLike, count: int, what: str) -> NDArray[np.str_]:
+def _check(name: str, values: NDArray[Any], valid: NDArray[np.bool_], expected: str) -> None:
+    """Raises DataError for the first of the (n,) values that is not valid."""
+    if not valid.all():
+        first = int(np.argmin(valid))
+        raise DataError(f"{name}[{first}] is {values[first]}; it must be {expected}.")
+
+
+def _texts(name: str, value: ArrayLike, count: int) -> NDArray[np.str_]:
     given = np.asarray(value) if isinstance(value, np.ndarray) else np.asarray(value, dtype=object)
-    _check_length(name, given, count, what)
+    if given.shape != (count,):
+        raise DataError(f"{name}: the shape is {given.shape}; pass an array of {count} values.")
     if given.dtype.kind != "U":
-        odd = next((row for row, each in enumerate(given.tolist()) if not is_id(each)), None)
-        if odd is not None:
-            raise DataError(
-                f"{name}[{odd}] is {given[odd]!r}; an id must be a string or a number. Pass one id each."
-            )
+        _check(name, given, np.array([is_id(each) for each in given.tolist()]), "a string or a number")
     return given.astype(np.str_, copy=False)
 
 
@@ -645,38 +603,12 @@ def is_id(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, (numbers.Real, Decimal)) and value == value)
 
 
-def _check_no_repeat(query_ids: NDArray[np.str_]) -> None:
-    ids, counts = np.unique(query_ids, return_counts=True)
-    if (counts > 1).any():
-        twice = str(ids[counts > 1][0])
-        rows = np.flatnonzero(query_ids == twice)
-        raise DataError(
-            f"query_ids[{rows[0]}] and query_ids[{rows[1]}] are both {twice!r}; put the documents of a "
-            "query into consecutive rows, or give different queries different ids."
-        )
-
-
-def _check_names(names: tuple[str, ...]) -> None:
-    if len(set(names)) == len(names):
-        return
-    seen: dict[str, int] = {}
-    for column, name in enumerate(names):
-        if seen.setdefault(name, column) != column:
-            raise DataError(
-                f"feature_names[{seen[name]}] and feature_names[{column}] are both {name!r}; rename one of "
-                "them."
-            )
-
-
-def _positions(value: ArrayLike, num_documents: int) -> NDArray[np.int64]:
-    positions = _as_array("positions", value, np.int64)
-    _check_length("positions", positions, num_documents, "documents")
-    negative = np.flatnonzero(positions < 0)
-    if negative.size:
-        raise DataError(
-            f"positions[{negative[0]}] is {positions[negative[0]]}; a position must be a rank of 0 or more."
-        )
-    return positions
+def _check_no_repeat(name: str, texts: NDArray[np.str_], remedy: str) -> None:
+    different, counts = np.unique(texts, return_counts=True)
+    if len(different) < len(texts):
+        twice = str(different[counts > 1][0])
+        first, second, *_ = np.flatnonzero(texts == twice).tolist()
+        raise DataError(f"{name}[{first}] and {name}[{second}] are both {twice!r}; {remedy}.")
 
 
 def check_file_rows(value: ArrayLike, num_documents: int) -> NDArray[np.int64]:
@@ -691,28 +623,6 @@ def check_file_rows(value: ArrayLike, num_documents: int) -> NDArray[np.int64]:
     return rows
 
 
-def _check_length(name: str, array: NDArray[Any], count: int, what: str) -> None:
-    if array.shape != (count,):
-        raise DataError(
-            f"{name}: the shape is {array.shape}, but there are {count} {what}; pass one value each."
-        )
-
-
-def _check_query_start(query_start: QueryStart, num_documents: int) -> None:
-    if len(query_start) < 2 or query_start[0] != 0 or query_start[-1] != num_documents:
-        raise DataError(
-            f"query_start is {np.array2string(query_start, threshold=6)}; it must start with 0 and end with "
-            f"the number of documents, {num_documents}."
-        )
-    empty = np.flatnonzero(np.diff(query_start) <= 0)
-    if empty.size:
-        query = int(empty[0])
-        raise DataError(
-            f"query_start[{query}:{query + 2}] is {query_start[query : query + 2].tolist()}: query {query} "
-            "has no documents. query_start must increase; remove empty queries."
-        )
-
-
 def _checked(features: AnyFeatures) -> Features:
     """Returns the features of a data set in the form that the next data set does not check again."""
     return cast(Features, CheckedFeatures(features))
@@ -723,10 +633,7 @@ def _checked_features(given: object) -> Features:
     if isinstance(given, CheckedFeatures):
         return cast(Features, given.values)
     if hasattr(given, "tocsr"):
-        raise DataError(
-            f"features is a {type(given).__name__}; pass SparseRows.from_scipy(matrix) of "
-            "ltrbench.data.features, or matrix.toarray()."
-        )
+        raise DataError(f"features is a {type(given).__name__}; pass ltrbench.data.features.SparseRows.from_scipy.")
     if isinstance(given, FeatureMatrix):
         features = cast(Features, given)
     else:
@@ -749,27 +656,3 @@ def _check_features(features: Features) -> None:
                 f"features[{row}, {column}] is {value} in float32; features must be finite. Use NaN for a "
                 "missing value, and rescale features beyond float32 (3.4e38)."
             )
-
-
-def _check_labels(labels: Labels) -> None:
-    bad = np.flatnonzero(~np.isfinite(labels) | (labels < 0))
-    if bad.size:
-        raise DataError(f"labels[{bad[0]}] is {labels[bad[0]]}; a label must be a finite grade of 0 or more.")
-
-
-def _check_weights(weights: NDArray[np.float64]) -> None:
-    bad = np.flatnonzero(~np.isfinite(weights) | (weights <= 0))
-    if bad.size:
-        raise DataError(
-            f"query_weights[{bad[0]}] is {weights[bad[0]]}; a query weight must be positive and finite. "
-            "Remove queries that should have no weight."
-        )
-    # Runs scale weights to a mean of 1; every weight must stay positive and finite.
-    with np.errstate(over="ignore", divide="ignore"):
-        scaled = weights * (1.0 / weights.mean())
-    bad = np.flatnonzero(~np.isfinite(scaled) | (scaled <= 0))
-    if bad.size:
-        raise DataError(
-            f"query_weights[{bad[0]}] is {weights[bad[0]]}, which becomes {scaled[bad[0]]} in double "
-            "precision when the mean is scaled to 1. Rescale the weights to values closer to 1."
-        )

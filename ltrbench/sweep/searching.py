@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from ltrbench.config import build
 from ltrbench.data import Splits
-from ltrbench.data.dataset import num_shared
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment.loading import load_once
 from ltrbench.metrics import evaluate
@@ -491,5 +490,5 @@ def leaks(data: Mapping[str, Splits]) -> list[str]:
         f"the validation set of {name} contains {common} test queries of {other}"
         for (name, splits), (other, of_other) in itertools.permutations(data.items(), 2)
         if splits.valid is not None
-        and (common := num_shared(splits.valid.query_keys, of_other.test.query_keys))
+        and (common := len(np.intersect1d(splits.valid.query_keys, of_other.test.query_keys)))
     ]

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import naming
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import StackedRows
+from ltrbench.errors import DataError
 
 
 def dataset(**changes: Any) -> RankingDataset:
@@ -46,6 +48,35 @@ def test_arrays_are_converted_once_and_cannot_be_written() -> None:
             getattr(data, name)[0] = getattr(data, name)[1]
     with pytest.raises(AttributeError):
         data.labels = np.zeros(6)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"labels": [0, 2, -1, 4, 0, 3]}, ["labels[2]", -1.0, "grade"]),
+        ({"labels": [0, np.nan, 1, 4, 0, 3]}, ["labels[1]", "nan", "finite"]),
+        ({"labels": ["good"] * 6}, ["labels", "'good'", "numbers"]),
+        ({"query_start": [0, 2, 2, 6]}, ["query_start[1]", 2, "without documents"]),
+        ({"query_start": [0, 2, 3, 5]}, ["query_start", "[0 2 3 5]", "documents, 6"]),
+        ({"query_start": [0, 2.5, 3, 6]}, ["query_start[1]", 2.5, "whole"]),
+        ({"query_ids": ["a", "b", "a"]}, ["query_ids[0]", "query_ids[2]", "'a'", "consecutive"]),
+        ({"query_ids": ["a", "b", None]}, ["query_ids[2]", None, "string"]),
+        ({"document_ids": ["a"]}, ["document_ids", "(1,)", "6"]),
+        ({"query_weights": [1, 0, 1]}, ["query_weights[1]", "positive", "remove"]),
+        ({"query_weights": [1, np.inf, 1]}, ["query_weights[1]", "finite"]),
+        ({"document_weights": [1, 1, -1, 1, 1, 1]}, ["document_weights[2]", -1.0]),
+        ({"positions": [1, 2, -1, 3, 1, 2]}, ["positions[2]", -1, "rank"]),
+        ({"feature_names": ("a", "a")}, ["feature_names[0]", "feature_names[1]", "'a'", "rename"]),
+        ({"features": np.full((6, 2), np.inf)}, ["features[0, 0]", "inf", "finite"]),
+        ({"features": np.zeros((5, 2))}, ["5 rows", "6 labels"]),
+        ({"features": np.zeros(6)}, ["features", "(6,)", "2 dimensions"]),
+    ],
+)
+def test_an_invalid_value_is_named_with_its_field_and_row(
+    changes: dict[str, Any], parts: list[object]
+) -> None:
+    with pytest.raises(DataError, match=naming(*parts)):
+        dataset(**changes)
 
 
 def test_the_same_content_has_the_same_fingerprint() -> None:

@@ -230,7 +230,9 @@ def test_a_block_is_read_as_the_specification_reads_it(
     assert rows.labels.tobytes() == plain.labels.tobytes()
     assert rows.weights.tobytes() == (plain.weights.tobytes() if counts[letor_kernels.WEIGHTS] else b"")
     numbers = np.arange(num_documents)
-    assert (numbers + np.searchsorted(rows.skipped, numbers, side="right") + 11).tolist() == plain.lines.tolist()
+    assert (
+        numbers + np.searchsorted(rows.skipped, numbers, side="right") + 11
+    ).tolist() == plain.lines.tolist()
     lengths = np.diff([*(row for row, _ in runs), num_documents])
     assert [
         query for (_, query), size in zip(runs, lengths, strict=True) for _ in range(size)

@@ -72,21 +72,11 @@ def test_untrusted_names_cannot_break_the_line_or_become_markup(
     named = dataset.with_feature_names([MARKUP, "clicks"])
     for item in (run, other, failed, only([run, other]), named):
         assert repr(item).isprintable()
-        shown = item._repr_html_()
+    for run_or_comparison in (run, other, failed, only([run, other])):
+        shown = run_or_comparison._repr_html_()
         assert "<img" not in shown
         assert "\u202e" not in shown
     assert "&lt;img src=x onerror=&quot;alert(1)&quot;&gt;\\n" in run._repr_html_()
-
-
-# HTML
-
-
-def test_the_html_of_a_data_set_has_its_counts(dataset: RankingDataset) -> None:
-    shown = dataset._repr_html_()
-    for fact in ("min 2, median 2.5, max 3", "bm25, clicks", "0: 2, 1: 2, 2: 1", "weights, positions, ids"):
-        assert fact in shown
-    wide = replace(dataset, query_weights=None, features=np.zeros((5, 100), np.float32), feature_names=())
-    assert "88 more" in wide._repr_html_()
 
 
 # DataFrames
@@ -119,7 +109,8 @@ def test_a_repr_needs_no_pandas(tmp_path: Path) -> None:
         "import pathlib, sys, ltrbench\n"
         "data = ltrbench.RankingDataset(features=[[0.5]], labels=[1], query_start=[0, 1])\n"
         "run = ltrbench.read_run(pathlib.Path('run'))\n"
-        "for item in (data, run, *ltrbench.compare([run])): repr(item), item._repr_html_()\n"
+        "repr(data)\n"
+        "for item in (run, *ltrbench.compare([run])): repr(item), item._repr_html_()\n"
         "assert 'pandas' not in sys.modules"
     )
     done = subprocess.run(
