@@ -21,7 +21,10 @@ def settings_in(group: str, name: str) -> dict[str, Any]:
 
     Interpolated values, `${...}`, are left out: only a composed configuration resolves them.
     """
-    content = yaml.safe_load((conf_dir() / group / f"{name}.yaml").read_text(encoding="utf-8"))
+    path = conf_dir() / group / f"{name}.yaml"
+    if not path.exists():  # registered by `ltrbench.config`, with interpolated values only
+        return {}
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
     settings: dict[str, Any] = {}
     for base in content.pop("defaults", ["_self_"]):
         settings |= content if base == "_self_" else settings_in(group, base)

@@ -27,7 +27,8 @@ from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.experiment.run import Experiment
 from ltrbench.metrics import DEFAULT, load_plugins
 from ltrbench.provenance import without_password
-from ltrbench.rankers import EarlyStopping, Ranker
+from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
+from ltrbench.rankers.base import SHARED
 from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.search.base import NoSearch, Search
 from ltrbench.study import Study
@@ -43,21 +44,12 @@ PROGRESS = ("auto", "plain", "none")
 """Ways to show the progress of a fit; conf/config.yaml explains each."""
 
 
-@dataclass
-class Params:
-    """Parameters shared by all boosted-tree backends, as defined in `BoostingRanker`. null: the default of
-    the library."""
+_TYPES = typing.get_type_hints(BoostingRanker)
 
-    num_trees: int = MISSING
-    learning_rate: float | None = None
-    num_leaves: int | None = None
-    min_docs_in_leaf: int | None = None
-    min_sum_hessian: float | None = None
-    min_split_gain: float | None = None
-    max_delta_step: float | None = None
-    l2: float | None = None
-    max_bins: int | None = None
-    truncation: int | None = None
+Params: Any = dataclasses.make_dataclass(
+    "Params", [(name, _TYPES[name], MISSING if name == "num_trees" else None) for name in SHARED]
+)
+"""The shared parameters, which are fields of `BoostingRanker`. null: the default of the library."""
 
 
 @dataclass
@@ -98,8 +90,11 @@ class Config:
 
 
 def register_schema() -> None:
-    """Registers the schema with Hydra under the name that the defaults list of conf/config.yaml uses."""
+    """Registers the schema with Hydra under the name that the defaults list of conf/config.yaml uses, and the
+    shared parameters under the name that conf/model/_boosting.yaml uses."""
     ConfigStore.instance().store(name="schema", node=Config)
+    shared = {name: f"${{params.{name}}}" for name in SHARED}
+    ConfigStore.instance().store(group="model", name="_shared", node=shared)
 
 
 def resolved(config: DictConfig) -> dict[str, Any]:

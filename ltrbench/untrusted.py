@@ -6,24 +6,23 @@
     load_npz        arrays, each checked against its size in the file before memory is allocated
 
 All functions raise ResultError with one paragraph: the file, the reason, and the remedy, which the caller may
-set. Nothing is unpickled, and no module is imported because a file names it.
+set. Nothing is unpickled, and no module is imported because a file names it. Models of LightGBM, XGBoost,
+CatBoost and scikit-learn are read by these libraries: load only models that you trust.
 """
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
 import math
-import pickle
 import re
 import reprlib
 import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -303,6 +302,18 @@ def _validator(declared: Any) -> TypeAdapter[Any]:
     return TypeAdapter(declared)
 
 
+def type_error(values: Mapping[str, object], types: Mapping[str, Any]) -> str | None:
+    """Returns the first error in values read from JSON: a name without a type, or a value of another type.
+
+    >>> type_error({"num_leaves": 31, "l2": 1}, {"num_leaves": int, "l2": float | None})
+    >>> type_error({"num_leaves": "31"}, {"num_leaves": int})
+    "num_leaves is '31'; it should be a valid integer"
+    """
+    unknown = (f"there is no field '{name}'" for name in values if name not in types)
+    wrong = (validation_error(value, types[name], name) for name, value in values.items() if name in types)
+    return next(unknown, None) or next(filter(None, wrong), None)
+
+
 @cache
 def types_of(record: type) -> Mapping[str, Any]:
     """Returns field -> annotation of a dataclass or a TypedDict."""
@@ -378,48 +389,3 @@ def read_run_table(path: Path, first: Sequence[str], remedy: str) -> RunTable:
     if odd is not None:
         raise table.refusal(f"the row has {len(rows[odd])} cells, but the header has {len(header)}", odd)
     return RunTable(path, tuple(header), rows, lines, remedy)
-
-
-# ---- Makes unpickling an error while a model is loaded, because reading a pickle may run code.
-#
-# The functions of `pickle` raise, in all threads; a module that has imported one of them by name can still
-# unpickle.
-
-_REASON = "unpickling is refused: a saved model must load without pickle"
-
-
-@contextlib.contextmanager
-def unpickling_raises() -> Iterator[Callable[[], bool]]:
-    """Makes unpickling raise `pickle.UnpicklingError`.
-
-    Yields a function that returns whether unpickling was attempted, in case the error is caught.
-
-    >>> with unpickling_raises() as tried:
-    ...     try:
-    ...         pickle.loads(pickle.dumps([1.0]))
-    ...     except pickle.UnpicklingError:
-    ...         print("refused")
-    refused
-    >>> tried()
-    True
-    """
-    attempts: list[bool] = []
-
-    def refuse(*_: Any, **__: Any) -> NoReturn:
-        attempts.append(True)
-        raise pickle.UnpicklingError(_REASON)
-
-    # A class, because modules imported meanwhile may derive from it.
-    unpickler = type("Unpickler", (pickle.Unpickler,), {"load": refuse})
-    # The last is the unpickler in Python; its name is private, but joblib derives from it.
-    replacements = [
-        (pickle, "load", refuse),
-        (pickle, "loads", refuse),
-        (pickle, "Unpickler", unpickler),
-        (vars(pickle)["_Unpickler"], "load", refuse),
-    ]
-    with contextlib.ExitStack() as replaced:
-        for owner, name, replacement in replacements:
-            replaced.callback(setattr, owner, name, getattr(owner, name))
-            setattr(owner, name, replacement)
-        yield lambda: bool(attempts)

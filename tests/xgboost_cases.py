@@ -10,7 +10,6 @@ import numpy as np
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.models.trees import Node, flat, leaves_of, rebuilt
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
-from ltrbench.rankers.base import exact_trees_of
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
@@ -48,7 +47,7 @@ def fitted(backend: str, kind: str) -> tuple[Ensemble, Features]:
         features[chosen] = 0
     elif kind == "ties":
         features = np.round(features).astype(np.float32)
-    return exact_trees_of(ranker_of(backend).fit(replace(train, features=features))), features
+    return ranker_of(backend).fit(replace(train, features=features)).trees(), features
 
 
 def leaf_values_of(ensemble: Ensemble, number: int, features: Features) -> np.ndarray:

@@ -26,7 +26,7 @@ def _config_section(item: ConfigFile) -> str:
     parts += [_with_commands(item.intro)] if item.intro else []
     if item.target is not None:
         parts.append(f"Builds `{item.target}`.")
-    if item.bases:
+    if item.bases and item.name != "_boosting":  # its base is not a file
         links = (f"[`{item.group}/{base}`](#{_config_anchor(item.group, base)})" for base in item.bases)
         parts.append(f"Begins with the keys of {', '.join(links)}.")
     if item.keys:

@@ -10,12 +10,12 @@ from hydra import compose, initialize_config_dir
 
 from docs.macros.configuration import choices
 from docs.macros.tables import code, table, words
-from docs.macros.yamls import config_files
+from docs.macros.yamls import Key, config_files
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build, register_schema
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import BoostingRanker, Ranker
-from ltrbench.rankers.base import departures_of, library_parameters_of
+from ltrbench.rankers.base import SHARED, departures_of
 from ltrbench.rankers.native import NativeRanker
 
 # Settings that may cause further findings; a setting that a backend does not have is skipped.
@@ -104,9 +104,10 @@ def shared_parameters() -> str:
         for item in config_files()
         if (item.group, item.name) == ("params", name)
     )
+    unset = Key("", "null", "")
     rows = [
-        [code(f"params.{name}"), code(key.value), key.comment, library[name].comment]
-        for name, key in matched.items()
+        [code(f"params.{name}"), code(key.value), key.comment, library.get(name, unset).comment]
+        for name, key in ((name, matched.get(name, unset)) for name in SHARED)
     ]
     return table(["parameter", "matched", "meaning and reason", "params=library"], rows)
 
@@ -115,7 +116,7 @@ def given_to_libraries() -> str:
     """Returns all library parameters of each backend under params=matched, including seeds and threads."""
     blocks = []
     for model, ranker in boosting_models().items():
-        lines = "\n".join(f"{name}: {value}" for name, value in library_parameters_of(ranker).items())
+        lines = "\n".join(f"{name}: {value}" for name, value in ranker.library_parameters().items())
         blocks.append(f'??? note "{model}"\n\n' + textwrap.indent(f"```yaml\n{lines}\n```", "    "))
     return "\n\n".join(blocks)
 

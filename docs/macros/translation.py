@@ -10,7 +10,6 @@ from docs.macros.parameters import boosting_models
 from docs.macros.tables import code, table
 from ltrbench.errors import ConfigError
 from ltrbench.rankers import BoostingRanker
-from ltrbench.rankers.base import library_parameters_of
 from ltrbench.rankers.library import SHARED_FIELDS
 
 
@@ -28,10 +27,10 @@ def _translated(ranker: BoostingRanker, field: str) -> str:
     value = getattr(ranker, field)
     if value is None:
         return "not applied"
-    usual, unset = library_parameters_of(ranker), library_parameters_of(_varied(ranker, field, None))
+    usual, unset = ranker.library_parameters(), _varied(ranker, field, None).library_parameters()
     other_value = value // 2 if isinstance(value, int) else value * 2 or 1.0
     try:
-        other = library_parameters_of(_varied(ranker, field, other_value))
+        other = _varied(ranker, field, other_value).library_parameters()
     except ConfigError:
         fixed = [f"`{name} = {usual[name]}`" for name in usual if usual[name] != unset.get(name)]
         return "; ".join([*fixed, f"{value:g} or null only"])

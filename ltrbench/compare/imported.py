@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from ltrbench.compare.fusion import Origin, derived_run, reported_metrics
 from ltrbench.compare.grouping import cell_of, first_by
@@ -21,12 +21,12 @@ from ltrbench.data.score_files import Matched, ScoreFile, read_score_file
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
 from ltrbench.models.reading import ModelFile, read_model_file
-from ltrbench.rankers.base import check_types
 from ltrbench.rankers.importance import DROP_COLUMN, ImportanceSettings, importances
 from ltrbench.rankers.imported import ImportedRanker, MatchedFeatures, match_features
 from ltrbench.rankers.library import model_digest
 from ltrbench.rankers.saved import check_saved
 from ltrbench.runs import FINISHED, IMPORTED, Run, RunResult, ScoredSplit, claim, refuse_trial, write_run
+from ltrbench.untrusted import type_error, types_of
 
 _PLACEHOLDERS = ("data", "fold", "seed", "split")
 
@@ -334,7 +334,8 @@ def _importance_settings(like: Run) -> ImportanceSettings | None:
         return None
     try:
         values = {name: value for name, value in recorded.items() if name != "_target_"}
-        check_types(values, get_type_hints(ImportanceSettings))
+        if error_of_type := type_error(values, types_of(ImportanceSettings)):
+            raise ConfigError(error_of_type)
         settings = ImportanceSettings(**values)
     except (TypeError, AttributeError, ConfigError) as error:
         raise ResultError(

@@ -18,7 +18,6 @@ import tempfile
 import threading
 import time
 import uuid
-from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -34,9 +33,7 @@ from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.blocks import without_compression_ending
 from ltrbench.data.features import (
     FeatureMatrix,
-    SparseRows,
     arrays_of,
-    csr_of,
     is_mapped,
     is_sparse,
     row_blocks,
@@ -50,19 +47,14 @@ from ltrbench.metrics import (
     Evaluation,
     evaluate,
     has_relevant_document,
-    improvement,
     load_plugins,
     warm_up_metrics,
 )
 from ltrbench.metrics.evaluation import Weighting
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker
 from ltrbench.rankers.base import (
+    CurveRecorder,
     FitsTogether,
-    SupportsMemberWarmUp,
-    SupportsSparseWarmUp,
-    SupportsWarmUp,
-    check_distributed,
-    clean_copy_of,
     concerns_of,
     refuse,
     threads_of_workers,
@@ -93,11 +85,6 @@ class _Loaded:
         held = [array for value in values if isinstance(value, _HOLDS_ARRAYS) for array in arrays_of(value)]
         return sum({id(array): array.nbytes for array in held if not is_mapped(array)}.values())
 
-    def num_bytes_of_arrays(self, keep_sparse: bool) -> int:
-        """Returns the bytes of the arrays that `Splits.in_memory` makes."""
-        made = [split.features for _, split in self.splits if isinstance(split.features, FeatureMatrix)]
-        return sum(features.nbytes for features in made if not (keep_sparse and is_sparse(features)))
-
 
 _loaded: OrderedDict[Hashable, _Loaded] = OrderedDict()  # least recently used first
 _lock = threading.RLock()  # a worker may run jobs in several threads
@@ -116,20 +103,21 @@ def load_once(source: DataSource, in_memory: bool = False, keep_sparse: bool = F
     """
     with _lock:
         key = _key_of(source)
-        if key is None:
-            loaded = _load(source)
-            return _result(_in_memory(loaded, keep_sparse) if in_memory else loaded)
-        loaded = _kept(key, source)
+        # Before the files are read, so that a change during reading is noticed later.
+        stamps = _stamps(source, key)
+        loaded = _loaded.pop(key, None)
+        if loaded is None or loaded.stamps != stamps:
+            del loaded  # two versions of a large data set may not fit into memory
+            watch = Stopwatch()
+            with watch:
+                splits = source.load()
+            loaded = _Loaded(splits=splits, seconds=watch.seconds, stamps=stamps)
         if in_memory:
-            # Before the arrays are made, because they may not fit beside other data sets.
-            if num_bytes := loaded.num_bytes_of_arrays(keep_sparse):
-                _make_room(num_bytes)
-            loaded = _loaded[key] = _in_memory(loaded, keep_sparse)
-        return _result(loaded)
-
-
-def _result(loaded: _Loaded) -> tuple[Splits, float]:
-    return loaded.splits, loaded.seconds
+            loaded = _in_memory(loaded, keep_sparse)
+        if key is not None:
+            _loaded[key] = loaded
+            _make_room()
+        return loaded.splits, loaded.seconds
 
 
 def _in_memory(loaded: _Loaded, keep_sparse: bool) -> _Loaded:
@@ -147,34 +135,11 @@ def forget() -> None:
         _loaded.clear()
 
 
-def _kept(key: Hashable, source: DataSource) -> _Loaded:
-    loaded = _loaded.pop(key, None)
-    if loaded is None or loaded.stamps != _stamps(source):
-        del loaded  # two versions of a large data set may not fit into memory
-        loaded = _loaded[key] = _load(source)
-        _make_room()
-    else:
-        _loaded[key] = loaded
-    return loaded
-
-
-def _load(source: DataSource) -> _Loaded:
-    # Before the files are read, so that a change during reading is noticed later.
-    stamps, watch = _stamps(source), Stopwatch()
-    with watch:
-        splits = source.load()
-    return _Loaded(splits=splits, seconds=watch.seconds, stamps=stamps)
-
-
-def _make_room(num_bytes: int = 0) -> None:
-    """Drops the least recently used data sets until the others fit; the most recently used one always stays.
-
-    Args:
-        num_bytes: bytes that the most recently used data set will need in addition.
-    """
+def _make_room() -> None:
+    """Drops the least recently used data sets until the others fit, except the most recently used one."""
     held = sum(loaded.num_bytes for loaded in _loaded.values())
     most = _MEMORY_SHARE * (available_bytes() + held)
-    while len(_loaded) > 1 and held + num_bytes > most:
+    while len(_loaded) > 1 and held > most:
         _, dropped = _loaded.popitem(last=False)
         held -= dropped.num_bytes
 
@@ -200,10 +165,9 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not compared")
 
 
-def _stamps(source: DataSource) -> list[_Stamp]:
+def _stamps(source: DataSource, key: tuple[Path, type, str] | None) -> list[_Stamp]:
     """Returns name, inode, size, time of modification and of change of each file that a source names."""
     files: set[Path] = set()
-    key = _key_of(source)
     for text in () if key is None else _texts_in(json.loads(key[2])):
         try:
             path = Path(text).expanduser()
@@ -217,15 +181,11 @@ def _stamps(source: DataSource) -> list[_Stamp]:
                 files.update(file for file in path.iterdir() if file.is_file())
         except (OSError, RuntimeError, ValueError):  # a text that cannot be a path
             continue
-    return [_stamp(file) for file in sorted(files)]
-
-
-def _stamp(file: Path) -> _Stamp:
-    try:
-        status = file.stat()
-    except OSError:  # deleted since it was listed
-        return str(file), 0, 0, 0, 0
-    return str(file), status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    statuses = ((str(file), file.stat()) for file in sorted(files))
+    return [
+        (name, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        for name, status in statuses
+    ]
 
 
 def _texts_in(value: Any) -> Iterator[str]:
@@ -238,38 +198,6 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 # ---- Records the learning curve and reports progress while a ranker is fitted.
-
-
-class CurveRecorder:
-    """The `on_iteration` callback that evaluates train and valid after each iteration, and the out-of-bag
-    improvement if the iteration left out documents."""
-
-    def __init__(self, splits: Splits, names: tuple[str, ...]) -> None:
-        self.curve = LearningCurve()
-        self._splits = splits
-        self.names = names
-        self._before: Scores | None = None
-
-    def __call__(self, iteration: Iteration) -> None:
-        train, valid = self._splits.train, self._splits.valid
-        self.curve.iterations.append(iteration.number)
-        self._append("train", evaluate(train, iteration.train_scores, self.names).means)
-        if valid is not None and iteration.valid_scores is not None:
-            self._append("valid", evaluate(valid, iteration.valid_scores, self.names).means)
-        if iteration.left_out is not None:
-            self._append("oob", self._improvement(iteration, iteration.left_out))
-        self._before = iteration.train_scores
-
-    def _improvement(self, iteration: Iteration, left_out: NDArray[np.int64]) -> Mapping[str, float]:
-        before = np.zeros(len(iteration.train_scores)) if iteration.number == 1 else self._before
-        if before is None:
-            # The fit continues from a model whose scores were not reported.
-            return dict.fromkeys(self.names, np.nan)
-        return improvement(self._splits.train, left_out, before, iteration.train_scores, self.names)
-
-    def _append(self, kind: str, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            self.curve.values.setdefault(f"{kind}/{name}", []).append(value)
 
 
 @dataclass(frozen=True)
@@ -328,7 +256,7 @@ class ProgressReporter:
             iteration=iteration.number,
             num_iterations=self._num_iterations,
             metric=self._metric,
-            train=self._recorder.curve.values[f"train/{self._metric}"][-1],
+            train=self._recorder.curve[1][f"train/{self._metric}"][-1],
             valid=valid,
             best=best,
             best_iteration=best_iteration,
@@ -338,7 +266,7 @@ class ProgressReporter:
         self._report(self._last)
 
     def _latest(self, kind: str) -> float | None:
-        values = self._recorder.curve.values.get(f"{kind}/{self._metric}")
+        values = self._recorder.curve[1].get(f"{kind}/{self._metric}")
         return values[-1] if values else None
 
     def finish(self) -> None:
@@ -362,8 +290,8 @@ class OpensWorkers(Protocol):
         """Returns a context with the workers that fit together; None: this process fits alone."""
 
 
-class Place(ABC):
-    """Where a run works. Call `prepare` first.
+class Place:
+    """Where a run works: this process. Call `prepare` first.
 
     Attributes:
         splits: set by `prepare`.
@@ -382,11 +310,10 @@ class Place(ABC):
         """
         self.splits = splits
 
-    @abstractmethod
     def warm_up(self, ranker: Ranker) -> None:
         """Compiles and imports everything that a fit and an evaluation need."""
+        _warm_up(ranker, is_sparse(self.splits.train.features), log.info)
 
-    @abstractmethod
     def fit(
         self,
         ranker: Ranker,
@@ -400,48 +327,24 @@ class Place(ABC):
             metrics: metrics of the learning curve.
             timing: entered for the fit only.
         """
-
-    @abstractmethod
-    def fit_clean(self, ranker: Ranker) -> None:
-        """Fits an unfitted copy of the ranker without an evaluator."""
-
-    @abstractmethod
-    def predict(self, ranker: Ranker, name: str) -> NDArray[np.floating[Any]]:
-        """Returns the scores of the documents of a split by the ranker that was fitted last."""
-
-    @abstractmethod
-    def evaluate(self, name: str, scores: Scores, metrics: Sequence[str]) -> Evaluation:
-        """Returns the metrics of the scores of a split."""
-
-
-class ThisProcess(Place):
-    """The process of the run."""
-
-    def warm_up(self, ranker: Ranker) -> None:
-        _warm_up(ranker, is_sparse(self.splits.train.features), log.info)
-
-    def fit(
-        self,
-        ranker: Ranker,
-        metrics: tuple[str, ...],
-        on_progress: OnProgress | None,
-        timing: AbstractContextManager[None],
-    ) -> tuple[LearningCurve, float | None]:
-        memory, recorder = MemoryMeter(), CurveRecorder(self.splits, metrics)
+        memory, recorder = MemoryMeter(), CurveRecorder.of(self.splits.train, self.splits.valid, metrics)
         watcher = recorder if on_progress is None else ProgressReporter(recorder, ranker, on_progress)
         with memory, timing:
             ranker.fit(self.splits.train, self.splits.valid, watcher)
         if isinstance(watcher, ProgressReporter):
             watcher.finish()
-        return recorder.curve, memory.rise_mb
+        return LearningCurve(*recorder.curve), memory.rise_mb
 
     def fit_clean(self, ranker: Ranker) -> None:
-        clean_copy_of(ranker).fit(self.splits.train)
+        """Fits an unfitted copy of the ranker without an evaluator."""
+        ranker.clean_copy().fit(self.splits.train)
 
     def predict(self, ranker: Ranker, name: str) -> NDArray[np.floating[Any]]:
+        """Returns the scores of the documents of a split by the ranker that was fitted last."""
         return ranker.predict(getattr(self.splits, name).features)
 
     def evaluate(self, name: str, scores: Scores, metrics: Sequence[str]) -> Evaluation:
+        """Returns the metrics of the scores of a split."""
         return evaluate(getattr(self.splits, name), scores, metrics)
 
 
@@ -470,7 +373,7 @@ class OnWorkers(Place):
             "workers": num_workers,
             "threads": threads_of_workers(self._workers, ranker.num_threads),
             "shards": {name: _sizes(placed) for name, placed in self._placed.items()},
-            "deterministic": check_distributed(ranker).is_repeatable_on_workers,
+            "deterministic": ranker.is_repeatable_on_workers,
         }
 
     def close(self) -> None:
@@ -481,10 +384,9 @@ class OnWorkers(Place):
 
     def warm_up(self, ranker: Ranker) -> None:
         arguments = ranker, is_sparse(self.splits.train.features), self._plugins
-        if isinstance(ranker, SupportsMemberWarmUp):
-            hosts = [address.rpartition(":")[0] for address in self._workers.addresses]
-            is_first = [hosts.index(host) == rank for rank, host in enumerate(hosts)]
-            self._workers.run(_compile_on_host, [arguments if first else () for first in is_first])
+        hosts = [address.rpartition(":")[0] for address in self._workers.addresses]
+        is_first = [hosts.index(host) == rank for rank, host in enumerate(hosts)]
+        self._workers.run(_compile_on_host, [arguments if first else () for first in is_first])
         self._everywhere(warm_up_member, *arguments)
 
     def fit(
@@ -496,13 +398,13 @@ class OnWorkers(Place):
     ) -> tuple[LearningCurve, float | None]:
         train, valid = self._placed["train"], self._placed.get("valid")
         with timing:
-            numbers, values = check_distributed(ranker).fit_distributed(self._workers, train, valid, metrics)
+            numbers, values = ranker.fit_distributed(self._workers, train, valid, metrics)
         files = _files_of(ranker, min(threads_of_workers(self._workers, ranker.num_threads)))
         self._everywhere(_hold_ranker, self._key_of_ranker, type(ranker), files)
         return LearningCurve(numbers, values), None
 
     def fit_clean(self, ranker: Ranker) -> None:
-        check_distributed(clean_copy_of(ranker)).fit_distributed(self._workers, self._placed["train"])
+        ranker.clean_copy().fit_distributed(self._workers, self._placed["train"])
 
     def predict(self, ranker: Ranker, name: str) -> NDArray[np.floating[Any]]:
         placed = self._placed[name]
@@ -530,12 +432,9 @@ def place_of_run(distributed: OpensWorkers | None, plugins: Sequence[str] = ()) 
         distributed: None: this process.
         plugins: modules with metrics.
     """
-    if distributed is None:
-        yield ThisProcess()
-        return
-    with distributed.open() as workers:
+    with contextlib.nullcontext() if distributed is None else distributed.open() as workers:
         if workers is None:
-            yield ThisProcess()
+            yield Place()
             return
         on_workers = OnWorkers(workers, plugins)
         try:
@@ -558,9 +457,8 @@ def _warm_up(ranker: Ranker, has_sparse_features: bool, announce: Callable[[str]
 
     with announcing_compilation(announce):
         warm_up_metrics()
-        if isinstance(ranker, SupportsWarmUp):
-            ranker.warm_up()
-        if has_sparse_features and isinstance(ranker, SupportsSparseWarmUp):
+        ranker.warm_up()
+        if has_sparse_features:
             ranker.warm_up_sparse()
 
 
@@ -568,8 +466,7 @@ def warm_up_member(ranker: Ranker, has_sparse_features: bool, plugins: Sequence[
     """Warms up a worker, or the process that compiles for it."""
     load_plugins(list(plugins), "plugins")
     _warm_up(ranker, has_sparse_features, partial(print, file=sys.stderr))
-    if isinstance(ranker, SupportsMemberWarmUp):
-        ranker.warm_up_member()
+    ranker.warm_up_member()
 
 
 def _compile_on_host(*arguments: Any) -> None:
@@ -680,10 +577,6 @@ class FeatureFaults:
     missing: Mapping[str, int]
     constant: tuple[str, ...]
     constant_within_queries: tuple[str, ...]
-
-
-_Variation = tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]
-"""(F,) each: missing values, whether a feature varies, and whether it varies within a query."""
 
 
 @dataclass(frozen=True)
@@ -843,19 +736,6 @@ def _ascend(query_ids: NDArray[np.str_]) -> bool:
 def _feature_faults(dataset: RankingDataset) -> FeatureFaults:
     """Finds missing and constant features. A missing value counts as a value of its own: a feature without
     any value is constant, a feature with values in some documents is not."""
-    sparse = csr_of(dataset.features)
-    missing, varies, varies_in_a_query = (
-        _variation(dataset) if sparse is None else _variation_of_sparse(sparse, dataset)
-    )
-    names = np.array(dataset.feature_names)
-    return FeatureFaults(
-        missing={str(names[column]): int(missing[column]) for column in np.flatnonzero(missing)},
-        constant=tuple(names[~varies].tolist()),
-        constant_within_queries=tuple(names[varies & ~varies_in_a_query].tolist()),
-    )
-
-
-def _variation(dataset: RankingDataset) -> _Variation:
     missing = np.zeros(dataset.num_features, dtype=np.int64)
     varies_in_a_query = np.zeros(dataset.num_features, dtype=np.bool_)
     varies = np.zeros(dataset.num_features, dtype=np.bool_)
@@ -869,37 +749,12 @@ def _variation(dataset: RankingDataset) -> _Variation:
         features = np.concatenate([last, block]) if start else block
         varies_in_a_query |= _differ(features[1:], features[:-1])[inside].any(axis=0)
         last = block[-1:]
-    return missing, varies, varies_in_a_query
-
-
-def _variation_of_sparse(sparse: SparseRows, dataset: RankingDataset) -> _Variation:
-    """Returns `_variation` from the stored values."""
-    num_documents, num_features = sparse.shape
-    missing = np.bincount(sparse.columns[np.isnan(sparse.values)], minlength=num_features)
-    if np.isnan(sparse.absent):
-        missing += num_documents - np.bincount(sparse.columns, minlength=num_features)
-    columns = sparse.columns.astype(np.int64)
-    queries = np.repeat(dataset.query_of_document, np.diff(sparse.row_start))
-    of_query = _varying(sparse, queries * num_features + columns, dataset.query_sizes[queries])
-    varies, varies_in_a_query = np.zeros((2, num_features), dtype=np.bool_)
-    varies[columns[_varying(sparse, columns, np.full(len(columns), num_documents))]] = True
-    varies_in_a_query[columns[of_query]] = True
-    return missing, varies, varies_in_a_query
-
-
-def _varying(sparse: SparseRows, group: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the position of one stored value of each group of cells that are not all equal.
-
-    Args:
-        group: (n,) group of each stored value; equal for stored values of one group.
-        size: (n,) number of cells in this group, stored or not.
-    """
-    _, first, place, stored = np.unique(group, return_index=True, return_inverse=True, return_counts=True)
-    absent = np.full(len(first), sparse.absent, dtype=np.float32)
-    expected = np.where(stored < size[first], absent, sparse.values[first])
-    varies = np.zeros(len(first), dtype=np.bool_)
-    varies[place[_differ(sparse.values, expected[place])]] = True
-    return first[varies]
+    names = np.array(dataset.feature_names)
+    return FeatureFaults(
+        missing={str(names[column]): int(missing[column]) for column in np.flatnonzero(missing)},
+        constant=tuple(names[~varies].tolist()),
+        constant_within_queries=tuple(names[varies & ~varies_in_a_query].tolist()),
+    )
 
 
 def _differ(features: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.bool_]:

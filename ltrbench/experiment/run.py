@@ -7,7 +7,6 @@ built in Python. Every backend takes the same steps, with the same evaluator and
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import re
 import traceback
@@ -39,9 +38,6 @@ from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.base import (
     OF_EVERY_RANKER,
     SHARED,
-    SupportsLibraryMetrics,
-    SupportsSeedMatters,
-    check_distributed,
     departures_of,
     resolve_threads,
 )
@@ -67,7 +63,6 @@ from ltrbench.runs import (
 from ltrbench.shapes import PerQuery
 from ltrbench.tables import format_number
 from ltrbench.tracking import NoTracking, Tracker
-from ltrbench.untrusted import MOST_JSON_BYTES
 
 # ---- Reuses the training of an earlier run that differs only in a seed without effect.
 #
@@ -88,11 +83,6 @@ def settings_without_seed(experiment: Experiment) -> list[Any]:
     source = described(experiment.source)
     described_run = [experiment.model, experiment.params, experiment.is_trial]
     return [*described_run, ranker["class"], fields, drawn, source, *measured]
-
-
-def seed_matters(ranker: Ranker, num_documents: int) -> bool:
-    """Returns whether another seed may change a score of the ranker, fitted on that many documents."""
-    return not isinstance(ranker, SupportsSeedMatters) or ranker.seed_matters(num_documents)
 
 
 def copy_training(
@@ -132,37 +122,21 @@ def parameters_and_settings(
     if ranker.is_yardstick:
         return NO_PARAMETERS, {}
     shared = None if params == OWN else given
-    settings = _own_settings(fields, shared, " ".join(departures_of(ranker)))
-    takes_any = _has_all_shared(fields) and any(name not in settings for name in shared or SHARED)
-    return (params if takes_any else OWN), settings
-
-
-def _has_all_shared(fields: Mapping[str, Any]) -> bool:
-    """Returns whether a class with these fields has all shared parameters, not just some fields of the same
-    names."""
-    return all(name in fields for name in SHARED)
-
-
-def _own_settings(
-    fields: Mapping[str, Any], shared: Mapping[str, Any] | None, unmatched: str
-) -> dict[str, Any]:
-    """Returns the settings of a ranker that replace the shared parameters; see `RunResult.own_settings`.
-
-    Args:
-        shared: the values of the shared parameters; None if the ranker uses none.
-        unmatched: the sentences of `departures_of`; they explain the parameters that they name.
-    """
-    if not _has_all_shared(fields):
-        return {name: value for name, value in fields.items() if name not in OF_EVERY_RANKER}
+    if not all(name in fields for name in SHARED):
+        return OWN, {name: value for name, value in fields.items() if name not in OF_EVERY_RANKER}
     accepted = {name: fields[name] for name in SHARED}
     if shared is None:
-        return {name: value for name, value in accepted.items() if value is not None}
-    return {
-        name: value
-        for name, value in accepted.items()
-        if name in shared and value != shared[name]
-        if value is not None or not re.search(rf"\b{name}\b", unmatched)
-    }
+        settings = {name: value for name, value in accepted.items() if value is not None}
+    else:
+        unmatched = " ".join(departures_of(ranker))  # explain the parameters that they name
+        settings = {
+            name: value
+            for name, value in accepted.items()
+            if name in shared and value != shared[name]
+            if value is not None or not re.search(rf"\b{name}\b", unmatched)
+        }
+    takes_any = any(name not in settings for name in shared or SHARED)
+    return (params if takes_any else OWN), settings
 
 
 # ---- Compares the metrics that a library computes with those of ltrbench under the library's convention.
@@ -185,7 +159,7 @@ def check_drift(
     Returns:
         The record of `RunResult.drift`; empty if the ranker's library has no metrics.
     """
-    if not isinstance(ranker, SupportsLibraryMetrics):
+    if not ranker.library_convention:
         return {}
     convention = ranker.library_convention
     try:
@@ -286,12 +260,12 @@ class Experiment:
         if self.timing not in (MONITORED, CLEAN):
             raise ConfigError(f"timing is '{self.timing}'; it must be '{MONITORED}' or '{CLEAN}'.")
         if self.distributed is not None:
-            check_distributed(self.ranker)
+            self.ranker.check_distributed()
 
     @property
     def is_repeatable(self) -> bool:
         """Whether another run gives the same scores: some libraries give others on workers."""
-        return self.distributed is None or check_distributed(self.ranker).is_repeatable_on_workers
+        return self.distributed is None or self.ranker.is_repeatable_on_workers
 
 
 def run(
@@ -482,7 +456,9 @@ def _measure(
         "test": ScoredSplit(test, test_scores, test.query_keys, test.file_rows),
         **_scored_valid(ranker, place),
     }
-    evaluations = _evaluated(scored, experiment.metrics, place)
+    evaluations = {
+        split: place.evaluate(split, item.scores, experiment.metrics) for split, item in scored.items()
+    }
     of_features = _importances(experiment, splits, seconds)
     drift = check_drift(ranker, scored["test"], test, experiment.metrics)
     result = replace(_finished(experiment, begun, fit, evaluations, place), drift=drift)
@@ -513,7 +489,9 @@ def _measure_trial(
     influence the choice."""
     fit = _load_and_fit(experiment, begun, on_progress, place)
     scored = _scored_valid(experiment.ranker, place)
-    evaluations = _evaluated(scored, experiment.metrics, place)
+    evaluations = {
+        split: place.evaluate(split, item.scores, experiment.metrics) for split, item in scored.items()
+    }
     result = _finished(experiment, begun, fit, evaluations, place)
     return write_run(folder, result, scored=scored, curve=fit.curve)
 
@@ -526,7 +504,6 @@ def _load_and_fit(
     if experiment.is_trial:
         _check_validation("a trial of a search", "run without a search (search=none)", splits)
     _check_stopping(ranker, splits)
-    _check_recordable(splits.train)
     # A search has hundreds of trials on the same data.
     level = logging.DEBUG if experiment.is_trial else logging.INFO
     place.prepare(ranker, splits, ("train", "valid") if experiment.is_trial else ("train", "valid", "test"))
@@ -547,12 +524,6 @@ def _load_and_fit(
     return _Fitted(splits, data, seconds, curve, peak_memory_mb, (load, after))
 
 
-def _evaluated(
-    scored: Mapping[str, ScoredSplit], metrics: tuple[str, ...], place: Place
-) -> dict[str, Evaluation]:
-    return {split: place.evaluate(split, item.scores, metrics) for split, item in scored.items()}
-
-
 def _finished(
     experiment: Experiment,
     begun: RunResult,
@@ -560,7 +531,12 @@ def _finished(
     evaluations: Mapping[str, Evaluation],
     place: Place,
 ) -> RunResult:
-    summary = experiment.ranker.summary
+    summary, notes = experiment.ranker.summary, []
+    if place.record and not experiment.is_repeatable:
+        notes = [
+            f"Fitted on {place.record['workers']} workers, which is not repeatable: another fit may give "
+            "other scores."
+        ]
     return replace(
         begun,
         status=FINISHED,
@@ -571,7 +547,7 @@ def _finished(
         peak_memory_mb=fit.peak_memory_mb,
         distributed=place.record,
         threads=sum(place.record["threads"]) if place.record else begun.threads,
-        notes=(*begun.notes, *_notes(experiment, place)),
+        notes=(*begun.notes, *notes),
         best_iteration=summary.num_trees if summary else None,
         finished=now(),
     )
@@ -580,22 +556,7 @@ def _finished(
 def _threads_in_words(num_threads: int, place: Place) -> str:
     if not place.record:
         return f"{num_threads} {'thread' if num_threads == 1 else 'threads'}"
-    threads = sum(place.record["threads"])
-    return f"{_workers_in_words(place)} with {threads} {'thread' if threads == 1 else 'threads'} in total"
-
-
-def _workers_in_words(place: Place) -> str:
-    count = place.record["workers"]
-    return "1 worker" if count == 1 else f"{count} workers"
-
-
-def _notes(experiment: Experiment, place: Place) -> Iterator[str]:
-    """Yields a note if workers fitted a model that another fit need not give again."""
-    if place.record and not experiment.is_repeatable:
-        yield (
-            f"Fitted on {_workers_in_words(place)}, which is not repeatable: another fit may give other "
-            "scores."
-        )
+    return f"{place.record['workers']} workers with {sum(place.record['threads'])} threads in total"
 
 
 def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, Any]]:
@@ -702,19 +663,6 @@ def _first_of_many(train: RankingDataset) -> int | None:
     first = int(train.feature_names[0])
     is_numbered = all(name == str(number) for number, name in enumerate(train.feature_names, first))
     return first if is_numbered else None
-
-
-def _check_recordable(train: RankingDataset) -> None:
-    """Raises DataError if result.json, which has the names of the features, would be too large to be read."""
-    if train.num_features <= MOST_LISTED or _first_of_many(train) is not None:
-        return
-    num_bytes = len(json.dumps(train.feature_names, indent=6))
-    if num_bytes > MOST_JSON_BYTES // 2:
-        raise DataError(
-            f"the names of the {train.num_features} features take {num_bytes / 1e6:.1f} MB in result.json, "
-            f"but at most {MOST_JSON_BYTES / 2e6:.1f} MB can be recorded. Leave the features numbered "
-            "from 0 or 1 (without data.feature_names), or use shorter names."
-        )
 
 
 def _size(dataset: RankingDataset) -> str:

@@ -5,31 +5,19 @@ conf/model whose `_target_` names it. A boosted-tree backend derives from `Boost
 shared fields; any other backend derives from `Ranker`. The dataclass is the schema: only its fields can be
 set.
 
-Four methods are required: `fit`, `predict`, `save` and `load`. The protocols below list the optional methods,
-and the effect of leaving each one out.
+Four methods are required: `fit`, `predict`, `save` and `load`. Every other method of `Ranker` has a default,
+which means that the backend does not support it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
-import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
-from types import UnionType
-from typing import (
-    Any,
-    ClassVar,
-    Protocol,
-    Self,
-    TypeVar,
-    get_args,
-    get_origin,
-    runtime_checkable,
-)
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,9 +30,10 @@ from ltrbench.measure import Stopwatch, available_cores
 from ltrbench.metrics import Evaluation, evaluate, left_out_judgments, parse_metric, preset
 from ltrbench.metrics.evaluation import Weighting
 from ltrbench.models.trees import Ensemble, uniform
+from ltrbench.native.team import ALONE
 from ltrbench.settings import In, check, setting
 from ltrbench.shapes import Features, Scores
-from ltrbench.untrusted import read_json
+from ltrbench.untrusted import read_json, type_error
 
 # ---- Early stopping and learning curves, implemented once for all backends.
 #
@@ -52,9 +41,9 @@ from ltrbench.untrusted import read_json
 # stops when `should_stop` returns True. A backend never evaluates itself, so all backends stop by the same
 # rule.
 #
-# In a fit by several members each member has the scores of its shard only. `MemberMonitor` joins the values
-# of the queries of all members, so that every member decides alike, by the values that one process would
-# have.
+# In a fit by several members each member has the scores of its shard only. `CurveRecorder` and
+# `MemberMonitor` join the values of the queries of all members, so that every member decides alike, by the
+# values that one process would have.
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,21 +102,17 @@ class EarlyStopping:
                 f"early_stopping.patience is {self.patience}; set it to 1 or more, or set "
                 "early_stopping=null for no early stopping."
             )
-        for place, pair in enumerate(self.minimum):
-            if not _is_minimum(pair):
+        for pair in self.minimum:
+            try:
+                number, value = pair
+                is_minimum = number >= 1 and float(number).is_integer() and math.isfinite(value)
+            except (TypeError, ValueError):
+                is_minimum = False
+            if not is_minimum:
                 raise ConfigError(
-                    f"early_stopping.minimum[{place}] is {pair}; give pairs of a number of trees and "
-                    "a value of the metric, as in early_stopping.minimum=[[50,0.4]]."
+                    f"early_stopping.minimum has {pair}; give pairs of a number of trees and a value of the "
+                    "metric, as in early_stopping.minimum=[[50,0.4]]."
                 )
-
-
-def _is_minimum(pair: object) -> bool:
-    if not isinstance(pair, list | tuple) or len(pair) != 2:
-        return False
-    if any(isinstance(item, bool) or not isinstance(item, int | float) for item in pair):
-        return False
-    number, value = pair
-    return number >= 1 and float(number).is_integer() and math.isfinite(value)
 
 
 @dataclass
@@ -223,41 +208,39 @@ FitCurve = tuple[list[int], dict[str, list[float]]]
 """Number of trees of each recorded iteration; and "train/ndcg@10", "valid/ndcg@10", ... -> its values."""
 
 
-class MemberMonitor(Monitor):
-    """The monitor of one member of a fit: every member records the same curve and decides alike.
-
-    Every member calls `should_stop` in every iteration, because the members exchange values in it.
+class CurveRecorder:
+    """The `on_iteration` callback that records the learning curve: the metrics of train and valid after each
+    iteration, and the out-of-bag improvement if the iteration left out documents.
 
     Args:
-        team: the members.
         train: training queries of this member.
         valid: validation queries of this member; None: no member has any.
-        metrics: metrics of the learning curve; empty: no curve is recorded.
-
-    Attributes:
-        curve: the learning curve of the whole training and validation set.
+        names: metrics of the curve.
+        team: the members of the fit, who all record the curve of the whole sets.
     """
 
     def __init__(
-        self,
-        rule: EarlyStopping | None,
-        team: JoinsArrays,
-        train: QueryShard,
-        valid: QueryShard | None,
-        metrics: Sequence[str],
+        self, train: QueryShard, valid: QueryShard | None, names: Sequence[str], team: JoinsArrays = ALONE
     ) -> None:
-        super().__init__(rule, None if valid is None else valid.dataset, self._record if metrics else None)
         self.curve: FitCurve = ([], {})
-        self._team, self._train_shard, self._valid_shard = team, train, valid
-        self._metrics = tuple(metrics)
+        self.names = tuple(names)
+        self._train, self._valid, self._team = train, valid, team
         self._before: Scores | None = None
 
-    def _record(self, iteration: Iteration) -> None:
-        train, valid = self._train_shard, self._valid_shard
+    @classmethod
+    def of(cls, train: RankingDataset, valid: RankingDataset | None, names: Sequence[str]) -> Self:
+        """Returns the recorder of a fit in one process."""
+        shards = [
+            None if data is None else QueryShard(np.arange(data.num_queries), data) for data in (train, valid)
+        ]
+        assert shards[0] is not None
+        return cls(shards[0], shards[1], names)
+
+    def __call__(self, iteration: Iteration) -> None:
         self.curve[0].append(iteration.number)
-        self._append("train", self._means(train, iteration.train_scores))
-        if valid is not None and iteration.valid_scores is not None:
-            self._append("valid", self._means(valid, iteration.valid_scores))
+        self._append("train", self._means(self._train, iteration.train_scores))
+        if self._valid is not None and iteration.valid_scores is not None:
+            self._append("valid", self._means(self._valid, iteration.valid_scores))
         if iteration.left_out is not None:
             before = np.zeros(len(iteration.train_scores)) if iteration.number == 1 else self._before
             self._append("oob", self._improvement(iteration, iteration.left_out, before))
@@ -268,24 +251,54 @@ class MemberMonitor(Monitor):
             self.curve[1].setdefault(f"{kind}/{name}", []).append(mean)
 
     def _means(self, shard: QueryShard, scores: Scores) -> dict[str, float]:
-        evaluation = evaluate(shard.dataset, scores, self._metrics)
-        return joined_means(self._team, shard.queries, evaluation, self._metrics)
+        evaluation = evaluate(shard.dataset, scores, self.names)
+        return joined_means(self._team, shard.queries, evaluation, self.names)
 
     def _improvement(
         self, iteration: Iteration, left_out: NDArray[np.int64], before: Scores | None
     ) -> dict[str, float]:
         """Returns the out-of-bag improvement; NaN if the scores before the iteration were not reported."""
         if before is None:
-            return dict.fromkeys(self._metrics, np.nan)
+            return dict.fromkeys(self.names, np.nan)
         after = iteration.train_scores
         queries: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         evaluations: list[Evaluation | None] = [None, None]
         if left_out.size:  # another member may have left out documents although this one did not
-            chosen, judgments = left_out_judgments(self._train_shard.dataset, left_out)
-            queries = self._train_shard.queries[chosen]
-            evaluations = [evaluate(judgments, of[left_out], self._metrics) for of in (before, after)]
-        old, new = (joined_means(self._team, queries, each, self._metrics) for each in evaluations)
-        return {name: new[name] - old[name] for name in self._metrics}
+            chosen, judgments = left_out_judgments(self._train.dataset, left_out)
+            queries = self._train.queries[chosen]
+            evaluations = [evaluate(judgments, of[left_out], self.names) for of in (before, after)]
+        old, new = (joined_means(self._team, queries, each, self.names) for each in evaluations)
+        return {name: new[name] - old[name] for name in self.names}
+
+
+class MemberMonitor(Monitor):
+    """The monitor of one member of a fit: every member records the same curve and decides alike.
+
+    Every member calls `should_stop` in every iteration, because the members exchange values in it.
+
+    Args:
+        team: the members.
+        train: training queries of this member.
+        valid: validation queries of this member; None: no member has any.
+        metrics: metrics of the learning curve; empty: no curve is recorded.
+    """
+
+    def __init__(
+        self,
+        rule: EarlyStopping | None,
+        team: JoinsArrays,
+        train: QueryShard,
+        valid: QueryShard | None,
+        metrics: Sequence[str],
+    ) -> None:
+        self._team, self._valid_shard = team, valid
+        self._recorder = CurveRecorder(train, valid, metrics, team)
+        super().__init__(rule, None if valid is None else valid.dataset, self._recorder if metrics else None)
+
+    @property
+    def curve(self) -> FitCurve:
+        """The learning curve of the whole training and validation set."""
+        return self._recorder.curve
 
     def _mean(self, evaluation: Evaluation, metric: str) -> float:
         assert self._valid_shard is not None  # a rule applies only with a validation set
@@ -316,142 +329,6 @@ def joined_means(
     }
 
 
-# ---- Optional methods of a ranker, in addition to `fit`, `predict`, `save` and `load`: one protocol per
-# method.
-#
-# A ranker has a capability if its class defines the method; it need not register or derive from the
-# protocol. Python compares names only, so no field of a ranker may have the name of a method below. A
-# caller checks with `isinstance(ranker, SupportsTrees)`. Effect of a missing method:
-#
-#     warm_up              compilation and imports count in the fit time
-#     warm_up_sparse       compilation for sparse features counts in the fit time
-#     clean_copy           a clean fit uses the ranker's settings unchanged
-#     seed_matters         every seed of a sweep is trained
-#     importance           a run records neither split counts nor gain
-#     contributions        a run records no SHAP values
-#     trees                the command `trees` refuses the model
-#     findings             no refusals, no cautions, and no list of unmatched parameters
-#     library_model        MLflow keeps the model as ltrbench saved it
-#     library_metrics      a run does not compare the library's metrics with ltrbench's
-#     library_parameters   the documentation does not show the translation of the shared parameters
-#     fit_distributed      a run with workers (distributed=dask) is refused
-#     warm_up_member       the compilation for several workers counts in the time of their fit
-#
-# Shapes: D documents, F features.
-
-
-@runtime_checkable
-class SupportsWarmUp(Protocol):
-    def warm_up(self) -> None:
-        """Compiles and imports everything that `fit` and `predict` need, before the clock starts."""
-
-
-@runtime_checkable
-class SupportsSparseWarmUp(Protocol):
-    def warm_up_sparse(self) -> None:
-        """Compiles what a fit to sparse features needs in addition to `warm_up`."""
-
-
-@runtime_checkable
-class SupportsMemberWarmUp(Protocol):
-    def warm_up_member(self) -> None:
-        """Compiles what a fit on several workers needs in addition to `warm_up`."""
-
-
-@runtime_checkable
-class SupportsCleanCopy(Protocol):
-    def clean_copy(self) -> Self:
-        """Returns an unfitted copy that trains the kept model without an evaluator, for timing.
-
-        `BoostingRanker` implements it: the copy has the kept number of trees and no early stopping.
-        """
-
-
-@runtime_checkable
-class SupportsSeedMatters(Protocol):
-    def seed_matters(self, num_documents: int) -> bool:
-        """Returns whether another seed may give other scores; True if that is not known.
-
-        A subclass whose `fit` draws more random numbers than the `fit` of its base class must override this
-        method.
-
-        Args:
-            num_documents: number of training documents; a backend may bin a large training set on a sample.
-        """
-
-
-@runtime_checkable
-class SupportsImportance(Protocol):
-    def importance(self) -> dict[str, NDArray[np.float64]]:
-        """Returns kind -> (F,) values, in the library's units.
-
-        Kinds are "split", the number of splits on a feature, and "gain", its total gain. Kinds that the model
-        does not have are omitted.
-
-        Raises:
-            ConfigError: the ranker is not fitted.
-        """
-
-
-@runtime_checkable
-class SupportsContributions(Protocol):
-    def contributions(self, features: Features) -> NDArray[np.float64] | None:
-        """Returns (D, F + 1) TreeSHAP values of (D, F) features; None if the model has none.
-
-        Values are in units of the score. The last column is the expected score; each row sums to the score of
-        `predict`.
-
-        Raises:
-            DataError: `features` is not an array of numbers, or F differs from the training set.
-            ConfigError: the ranker is not fitted, or a tree is too deep for the backend to explain.
-        """
-
-
-@runtime_checkable
-class SupportsTrees(Protocol):
-    def trees(self) -> Ensemble:
-        """Returns the fitted trees in the arithmetic of the library; their weighted leaf values sum to the
-        scores of `predict`.
-
-        Raises:
-            ConfigError: the ranker is not fitted, or a node of its trees does not split on a single feature.
-        """
-
-
-@runtime_checkable
-class SupportsLibraryModel(Protocol):
-    def library_model(self) -> tuple[str, object]:
-        """Returns the package and its model object, for tools that support the package.
-
-        Raises:
-            ConfigError: the ranker is not fitted.
-        """
-
-
-@runtime_checkable
-class SupportsLibraryMetrics(Protocol):
-    library_convention: ClassVar[str]
-    """Preset of the metric convention that the library uses in `library_metrics`."""
-
-    def library_metrics(
-        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
-    ) -> dict[str, float]:
-        """Returns the metrics `names` of (D,) scores, computed by the backend's library.
-
-        A run compares them with ltrbench's values under `library_convention`. Metrics that the library cannot
-        compute are omitted.
-        """
-
-
-@runtime_checkable
-class SupportsLibraryParameters(Protocol):
-    def library_parameters(self) -> dict[str, Any]:
-        """Returns the settings under the names and in the units of the library or engine.
-
-        Values that depend on the training data are given for data without weights.
-        """
-
-
 class FitsTogether(RunsFunctions, Protocol):
     """The workers of a distributed fit, as far as rankers use them.
 
@@ -471,39 +348,6 @@ class FitsTogether(RunsFunctions, Protocol):
 
         Raises:
             LtrbenchError: A member failed or ended.
-        """
-
-
-@runtime_checkable
-class SupportsDistributedFit(Protocol):
-    is_repeatable_on_workers: ClassVar[bool]
-    """Whether two distributed fits of the same data give the same bits, on any number of workers."""
-
-    def check_distributed(self) -> None:
-        """Checks the settings before any data is read.
-
-        Raises:
-            ConfigError: A setting is not available in a distributed fit.
-        """
-
-    def fit_distributed(
-        self,
-        workers: FitsTogether,
-        train: PlacedShards,
-        valid: PlacedShards | None = None,
-        metrics: Sequence[str] = (),
-    ) -> FitCurve:
-        """Fits this ranker to the shards that the workers hold; afterwards it is as after `fit`.
-
-        The caller has refused training sets that `findings` refuses. The functions that run on the workers
-        get their shards with `held(key)`.
-
-        Args:
-            valid: validation set, used for early stopping and the learning curve.
-            metrics: metrics of the learning curve; empty: no scores are computed for it.
-
-        Returns:
-            The learning curve; empty without `metrics`.
         """
 
 
@@ -530,16 +374,6 @@ class Finding:
     sentence: str
 
 
-@runtime_checkable
-class SupportsFindings(Protocol):
-    def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
-        """Yields the findings about this ranker, fitted or not.
-
-        Args:
-            train: training set; None: only the findings that hold for any data.
-        """
-
-
 def refuse(ranker: Ranker, train: RankingDataset) -> None:
     """Raises DataError with the first refusal of a training set; to be called at the start of `fit`."""
     for sentence in _sentences(ranker, train, Severity.REFUSED):
@@ -558,37 +392,7 @@ def departures_of(ranker: Ranker) -> tuple[str, ...]:
 
 
 def _sentences(ranker: Ranker, train: RankingDataset | None, severity: Severity) -> Iterator[str]:
-    findings = ranker.findings(train) if isinstance(ranker, SupportsFindings) else ()
-    return (finding.sentence for finding in findings if finding.severity is severity)
-
-
-def check_distributed(ranker: Ranker) -> SupportsDistributedFit:
-    """Returns a ranker that can be fitted on workers.
-
-    Raises:
-        ConfigError: It has no distributed fit, or not with its settings.
-    """
-    if not isinstance(ranker, SupportsDistributedFit):
-        raise ConfigError(
-            f"distributed is set, but {type(ranker).__name__} has no distributed fit. Choose "
-            f"{_WITH_DISTRIBUTED_FIT}, or fit in one process with distributed=none."
-        )
-    ranker.check_distributed()
-    return ranker
-
-
-_WITH_DISTRIBUTED_FIT = "model=native, model=lightgbm or model=xgboost"
-"""The models in conf/model with `fit_distributed`."""
-
-
-def importance_of(ranker: Ranker) -> dict[str, NDArray[np.float64]]:
-    """Returns kind -> (F,) importances; empty if the ranker has none."""
-    return ranker.importance() if isinstance(ranker, SupportsImportance) else {}
-
-
-def contributions_of(ranker: Ranker, features: Features) -> NDArray[np.float64] | None:
-    """Returns (D, F + 1) TreeSHAP values of (D, F) features; None if the ranker has none."""
-    return ranker.contributions(features) if isinstance(ranker, SupportsContributions) else None
+    return (finding.sentence for finding in ranker.findings(train) if finding.severity is severity)
 
 
 def scores_with(
@@ -634,41 +438,13 @@ def _scores_of_copies(
     return scores
 
 
-def clean_copy_of(ranker: Ranker) -> Ranker:
-    """Returns an unfitted copy that trains the kept model without an evaluator."""
-    return ranker.clean_copy() if isinstance(ranker, SupportsCleanCopy) else replace(ranker)
-
-
-def library_model_of(ranker: Ranker) -> tuple[str, object] | None:
-    """Returns the package and its model object; None if the model is ltrbench's own."""
-    return ranker.library_model() if isinstance(ranker, SupportsLibraryModel) else None
-
-
-def library_parameters_of(ranker: Ranker) -> dict[str, Any]:
-    """Returns the settings under the library's names; empty if the ranker does not provide them."""
-    return ranker.library_parameters() if isinstance(ranker, SupportsLibraryParameters) else {}
-
-
 def trees_of(ranker: Ranker) -> Ensemble:
     """Returns the fitted trees in one form for all backends, see `uniform`.
 
     Raises:
         ConfigError: the ranker has no trees.
     """
-    return uniform(exact_trees_of(ranker))
-
-
-def exact_trees_of(ranker: Ranker) -> Ensemble:
-    """Returns the fitted trees in the arithmetic of their library.
-
-    Raises:
-        ConfigError: the ranker has no trees.
-    """
-    if not isinstance(ranker, SupportsTrees):
-        raise ConfigError(
-            f"{type(ranker).__name__} has no trees; choose a run of a tree model, such as model=native."
-        )
-    return ranker.trees()
+    return uniform(ranker.trees())
 
 
 Fitted = TypeVar("Fitted")
@@ -729,6 +505,10 @@ class Ranker(ABC):
     or `predict` sets it again."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Packages whose versions are recorded in the results of this backend, such as "lightgbm"."""
+    library_convention: ClassVar[str] = ""
+    """Preset of the metric convention of `library_metrics`; "": a run compares no metrics."""
+    is_repeatable_on_workers: ClassVar[bool] = False
+    """Whether two distributed fits of the same data give the same bits, on any number of workers."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -782,6 +562,119 @@ class Ranker(ABC):
     @abstractmethod
     def load(cls, folder: Path) -> Self:
         """Reads a model written by `save`; the loaded ranker predicts the same scores, bit for bit."""
+
+    # ---- Optional methods. Shapes: D documents, F features.
+
+    def warm_up(self) -> None:  # noqa: B027  # the default does nothing
+        """Compiles and imports everything that `fit` and `predict` need, before the clock starts."""
+
+    def warm_up_sparse(self) -> None:  # noqa: B027
+        """Compiles what a fit to sparse features needs in addition to `warm_up`."""
+
+    def warm_up_member(self) -> None:  # noqa: B027
+        """Compiles what a fit on several workers needs in addition to `warm_up`."""
+
+    def clean_copy(self) -> Self:
+        """Returns an unfitted copy that trains the kept model without an evaluator, for timing."""
+        return replace(self)
+
+    def seed_matters(self, num_documents: int) -> bool:
+        """Returns whether another seed may give other scores; True if that is not known.
+
+        Args:
+            num_documents: number of training documents; a backend may bin a large training set on a sample.
+        """
+        return True
+
+    def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
+        """Yields the findings about this ranker, fitted or not.
+
+        Args:
+            train: training set; None: only the findings that hold for any data.
+        """
+        yield from ()
+
+    def importance(self) -> dict[str, NDArray[np.float64]]:
+        """Returns kind -> (F,) values, in the library's units.
+
+        Kinds are "split", the number of splits on a feature, and "gain", its total gain. Kinds that the model
+        does not have are omitted.
+        """
+        return {}
+
+    def contributions(self, features: Features) -> NDArray[np.float64] | None:
+        """Returns (D, F + 1) TreeSHAP values of (D, F) features; None if the model has none.
+
+        Values are in units of the score. The last column is the expected score; each row sums to the score of
+        `predict`.
+        """
+        return None
+
+    def trees(self) -> Ensemble:
+        """Returns the fitted trees in the arithmetic of the library; their weighted leaf values sum to the
+        scores of `predict`.
+
+        Raises:
+            ConfigError: the ranker has no trees, or is not fitted.
+        """
+        raise ConfigError(
+            f"{type(self).__name__} has no trees; choose a run of model=native, lightgbm, xgboost or "
+            "catboost."
+        )
+
+    def library_model(self) -> tuple[str, object] | None:
+        """Returns the package and its model object, for tools that support the package; None: the model is
+        ltrbench's own."""
+        return None
+
+    def library_metrics(
+        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
+    ) -> dict[str, float]:
+        """Returns the metrics `names` of (D,) scores, computed by the backend's library.
+
+        A run compares them with ltrbench's values under `library_convention`. Metrics that the library cannot
+        compute are omitted.
+        """
+        return {}
+
+    def library_parameters(self) -> dict[str, Any]:
+        """Returns the settings under the names and in the units of the library or engine.
+
+        Values that depend on the training data are given for data without weights.
+        """
+        return {}
+
+    def check_distributed(self) -> None:
+        """Checks the settings of a distributed fit before any data is read.
+
+        Raises:
+            ConfigError: A setting, or the ranker, is not available in a distributed fit.
+        """
+        raise ConfigError(
+            f"distributed is set, but {type(self).__name__} has no distributed fit. Choose model=native, "
+            "model=lightgbm or model=xgboost, or fit in one process with distributed=none."
+        )
+
+    def fit_distributed(
+        self,
+        workers: FitsTogether,
+        train: PlacedShards,
+        valid: PlacedShards | None = None,
+        metrics: Sequence[str] = (),
+    ) -> FitCurve:
+        """Fits this ranker to the shards that the workers hold; afterwards it is as after `fit`.
+
+        The caller has refused training sets that `findings` refuses. The functions that run on the workers
+        get their shards with `held(key)`.
+
+        Args:
+            valid: validation set, used for early stopping and the learning curve.
+            metrics: metrics of the learning curve; empty: no scores are computed for it.
+
+        Returns:
+            The learning curve; empty without `metrics`.
+        """
+        raise NotImplementedError
 
 
 @dataclass(kw_only=True)
@@ -969,16 +862,18 @@ def check_features(features: object, num_features: int) -> Features:
     >>> check_features(np.array([[1, 2]]), 2)
     array([[1., 2.]], dtype=float32)
     """
-    expected = f"expected a NumPy array of numbers with shape (documents, {num_features})"
     if isinstance(features, FeatureMatrix):
         return as_array(check_blocks(features, num_features))
     if not isinstance(features, np.ndarray):
-        name = type(features).__name__
-        raise DataError(f"features has the type {name}; {expected}. {_remedy(features)}")
+        raise DataError(
+            f"features has the type {type(features).__name__}; expected a NumPy array of numbers with shape "
+            f"(documents, {num_features}). Convert it: np.asarray(features, dtype=np.float32), of a sparse "
+            "matrix features.toarray(), of a data set dataset.features."
+        )
     if features.dtype.kind not in "fiub":
         raise DataError(
-            f"features has the dtype {features.dtype}; {expected}. Encode values that are not numbers, "
-            "and convert the array: features.astype(np.float32)."
+            f"features has the dtype {features.dtype}, not numbers. Encode the values, and convert the "
+            "array: features.astype(np.float32)."
         )
     _check_shape(features.shape, num_features)
     try:
@@ -1018,20 +913,6 @@ def _check_shape(shape: tuple[int, ...], num_features: int) -> None:
         )
 
 
-def _remedy(features: object) -> str:
-    """Returns the sentence that explains how to convert an object to an array of features."""
-    if isinstance(features, RankingDataset):
-        return "Pass the features of the data set: predict(dataset.features)."
-    if hasattr(features, "to_numpy"):
-        return (
-            "Select the columns of the training set in their order and convert them: "
-            "frame[list(feature_names)].to_numpy().astype(np.float32)."
-        )
-    if hasattr(features, "toarray"):
-        return "Convert the sparse matrix: features.toarray().astype(np.float32)."
-    return "Convert it: np.asarray(features, dtype=np.float32)."
-
-
 def check_fitted(state: Fitted | None) -> Fitted:
     """Returns the fitted state of a ranker.
 
@@ -1055,56 +936,7 @@ def read_model_json(path: Path, types: Mapping[str, Any]) -> dict[str, Any]:
     """
     content = read_json(path, OF_A_FINISHED_RUN, finite=False)
     missing = [name for name in types if not isinstance(content, dict) or name not in content]
-    if missing:
-        raise ResultError(f"{path} is not a saved ranker: '{missing[0]}' is missing. {OF_A_FINISHED_RUN}.")
-    try:
-        check_types({name: content[name] for name in types}, types)
-    except TypeError as error:
-        raise ResultError(f"{path} is not a saved ranker: {error}. {OF_A_FINISHED_RUN}.") from None
+    error = f"'{missing[0]}' is missing" if missing else type_error({n: content[n] for n in types}, types)
+    if error is not None:
+        raise ResultError(f"{path} is not a saved ranker: {error}. {OF_A_FINISHED_RUN}.")
     return dict(content)
-
-
-@contextlib.contextmanager
-def refused_as_saved(path: Path) -> Iterator[None]:
-    """Converts a ConfigError about settings read from a file to a ResultError that names the file."""
-    try:
-        yield
-    except ConfigError as error:
-        raise ResultError(f"{path} is not a saved ranker: {error} {OF_A_FINISHED_RUN}.") from None
-
-
-def check_types(values: Mapping[str, object], types: Mapping[str, Any]) -> None:
-    """Raises TypeError if a value read from JSON does not have the type of its field.
-
-    Args:
-        types: name -> type, such as int, float | None or dict[str, Any]; any other name is refused.
-
-    >>> check_types({"num_leaves": 31, "l2": 1}, {"num_leaves": int, "l2": float | None})
-    >>> check_types({"num_leaves": "31"}, {"num_leaves": int})
-    Traceback (most recent call last):
-    TypeError: num_leaves is '31', not of type int
-    """
-    for name, value in values.items():
-        if name not in types:
-            raise TypeError(f"there is no field '{name}'")
-        if not _has_type(value, types[name]):
-            kind = types[name]
-            words = kind.__name__ if isinstance(kind, type) and not get_args(kind) else kind
-            raise TypeError(f"{name} is {reprlib.repr(value)}, not of type {words}")
-
-
-def _has_type(value: object, kind: Any) -> bool:
-    if isinstance(kind, UnionType):
-        return any(_has_type(value, each) for each in get_args(kind))
-    if kind is Any:
-        return True
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin is list:
-        return isinstance(value, list) and all(_has_type(item, inner[0]) for item in value)
-    if origin is dict:
-        return isinstance(value, dict) and all(_has_type(item, inner[1]) for item in value.values())
-    return isinstance(value, kind)

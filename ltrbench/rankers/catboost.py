@@ -40,12 +40,11 @@ from ltrbench.rankers.base import Finding, Monitor, Severity, check_fitted
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
     LibraryRanker,
-    first_change_of_weight,
     given,
     metrics_are_off,
     refuse_unknown,
-    refused_labels,
     unset_fields,
+    varying_weights,
     weights_of_documents,
 )
 from ltrbench.settings import setting
@@ -61,13 +60,9 @@ except ImportError as error:
     raise ImportError("model=catboost needs CatBoost: pip install 'ltrbench[catboost]'") from error
 
 LAMBDAMART, YETIRANK = "LambdaMart", "YetiRank"
-HIGHEST_EXPONENT = 1023
-"""Highest label whose exponential gain, 2^l - 1, fits into a float64."""
 MAX_DEPTH = 16
 """Maximum depth of a tree; CatBoost silently reduces a greater depth to this."""
 MAX_BINS = 65536
-LARGE_QUERY_SIZE = 10_000
-"""Number of documents per query above which YetiRank's pair weights (float32) need more than 400 MB."""
 
 _OF_LAMBDAMART = {"loss": (LAMBDAMART,)}
 _OF_YETIRANK = {"loss": (YETIRANK,)}
@@ -289,27 +284,9 @@ class CatBoostRanker(LibraryRanker):
         }
 
     def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
-        yield from _varying_weights(train)
+        yield from varying_weights(self.library, train)
         if self._loss == LAMBDAMART:
             yield from _differing_weights(train)
-            if self.exponential_gain:
-                yield from refused_labels(
-                    train.labels,
-                    train.labels > HIGHEST_EXPONENT,
-                    f"the gain 2^label - 1 needs labels up to {HIGHEST_EXPONENT}. Map the labels to grades, "
-                    "or set exponential_gain=false.",
-                )
-
-    def _cautions_in(self, train: RankingDataset) -> Iterator[Finding]:
-        largest = int(train.query_sizes.argmax())
-        size = int(train.query_sizes[largest])
-        if self._loss == YETIRANK and size > LARGE_QUERY_SIZE:
-            yield Finding(
-                Severity.CAUTION,
-                f"query {train.query_ids[largest]} has {size} documents, so YetiRank needs "
-                f"{size * size * 4 / 1e9:.1f} GB per thread for its pairs. Remove documents, or set "
-                "loss=LambdaMart.",
-            )
 
     def library_metrics(
         self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
@@ -503,19 +480,6 @@ def _inner_node(split: dict[str, Any], features: list[dict[str, Any]], left: Nod
         missing_left=feature["nan_value_treatment"] != "AsTrue",
         left=left,
         right=right,
-    )
-
-
-def _varying_weights(train: RankingDataset) -> Iterator[Finding]:
-    """Yields a refusal if weights vary within a query, because CatBoost has one weight per query."""
-    row = first_change_of_weight(train)
-    if row is None or train.document_weights is None:
-        return
-    yield Finding(
-        Severity.REFUSED,
-        f"document_weights[{row}:{row + 2}] is {train.document_weights[row : row + 2].tolist()} within a "
-        "query, but CatBoost has one weight per query. Pass query_weights instead, or use model=lightgbm or "
-        "model=native.",
     )
 
 

@@ -34,8 +34,8 @@ from ltrbench.data.features import rows_of_block
 from ltrbench.errors import ConfigError, did_you_mean, require
 from ltrbench.metrics import evaluate, parse_metric
 from ltrbench.metrics.functions import BUILT_IN
-from ltrbench.rankers.base import Ranker, contributions_of, importance_of, resolve_threads, scores_with
-from ltrbench.shapes import PerQuery, Scores
+from ltrbench.rankers.base import Ranker, resolve_threads, scores_with
+from ltrbench.shapes import PerQuery, QueryStart, Scores
 
 log = logging.getLogger("ltrbench")
 
@@ -185,7 +185,7 @@ def importances(
     """
     if settings is None:
         return Importances(splits.test.feature_names, {})
-    of_model = importance_of(ranker)
+    of_model = ranker.importance()
     kinds = [kind for kind in (SPLIT, GAIN) if kind in settings.kinds and kind in of_model]
     values = {kind: shares(of_model[kind]) for kind in kinds}
     if SHAP in settings.kinds:
@@ -206,7 +206,7 @@ def importances(
 def _shuffled_kinds(ranker: Ranker, test: RankingDataset, settings: ImportanceSettings) -> list[str]:
     """Returns the kinds of permutation importances to compute; logs if there are too many features."""
     kinds = [kind for kind in SHUFFLES if kind in settings.kinds]
-    if not kinds or test.num_features <= MOST_LISTED or SPLIT in importance_of(ranker):
+    if not kinds or test.num_features <= MOST_LISTED or SPLIT in ranker.importance():
         return kinds
     log.warning(
         "importance.kinds: no %s, because %s does not say which of the %s features it uses, and each of more "
@@ -235,19 +235,26 @@ def _shap(
     sample = np.sort(rows)
     size = rows_of_block(test.num_features)
     for first in range(0, len(sample), size):
-        contributions = contributions_of(ranker, test.features[sample[first : first + size]])
+        contributions = ranker.contributions(test.features[sample[first : first + size]])
         if contributions is None:
             return {}
         total += np.abs(contributions[:, :-1]).sum(axis=0)
     return {SHAP: shares(total / len(sample))}
 
 
+def order_of_keys(keys: NDArray[np.float64], query_start: QueryStart) -> NDArray[np.int64]:
+    """Returns (D,), the rows of each query by ascending key; equal keys stay in row order."""
+    sizes = np.diff(query_start)
+    # NumPy sorts integers of 16 bits in linear time.
+    query = np.repeat(np.arange(len(sizes), dtype=np.min_scalar_type(len(sizes))), sizes)
+    by_key = np.argsort(keys, kind="stable")
+    return by_key[np.argsort(query[by_key], kind="stable")]
+
+
 def within_queries(
     values: NDArray[np.float32], judgments: Judgments, rng: np.random.Generator
 ) -> NDArray[np.float32]:
     """Shuffles the values within each query."""
-    from ltrbench.rankers.shuffling import order_of_keys
-
     return values[order_of_keys(rng.random(len(values)), judgments.query_start)]
 
 
@@ -386,7 +393,7 @@ def _without(dataset: RankingDataset, feature: np.intp) -> RankingDataset:
 
 def _used(ranker: Ranker, num_features: int) -> NDArray[np.bool_]:
     """Returns (F,), whether a feature may affect the scores: a feature without splits needs no prediction."""
-    splits = importance_of(ranker).get(SPLIT)
+    splits = ranker.importance().get(SPLIT)
     return np.ones(num_features, dtype=np.bool_) if splits is None else splits > 0
 
 

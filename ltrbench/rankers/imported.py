@@ -1,8 +1,5 @@
 """Models that were trained elsewhere: model files of LightGBM, XGBoost and RankLib as rankers.
 
-    columns   which column of the data each feature of a model is
-    scoring   the scores of many documents, in a compiled loop
-
 The file stays as it is. The trees are read from it, and scores are computed in the arithmetic of its library:
 those of LightGBM and XGBoost bit for bit, those of RankLib up to the last bits of float32. The library is not
 needed.
@@ -44,11 +41,9 @@ from ltrbench.shapes import Features
 # positions.
 #
 #     names       the model and the data have names of features: equal names
-#     numbers     the number of a feature in a LETOR file, which is the name of the column: RankLib's
-#     feature 5,
-#                 and the feature with index 5 of LightGBM and XGBoost, which read LETOR files with indices
-#                 from
-#                 0, are the column "5"
+#     numbers     the number of a feature in a LETOR file, which is the name of the column: RankLib's feature
+#                 5, and the feature with index 5 of LightGBM and XGBoost, which read LETOR files with indices
+#                 from 0, are the column "5"
 #     positions   the first feature of the model is the first column; RankLib's features are counted from 1
 #
 # Only features that a split uses must exist in the data.
@@ -107,9 +102,19 @@ def match_features(file: ModelFile, data_names: Sequence[str], way: str | None =
     places, labels = _places(chosen, data_names), _labels(chosen, file, used)
     missing = [labels[feature] for feature in used if labels[feature] not in places]
     if missing:
-        raise DataError(_missing(file, chosen, missing, len(used), data_names))
+        others = " or ".join(f"--features {other}" for other in WAYS if other != chosen)
+        raise DataError(
+            f"{file.path}: {len(missing)} of the {len(used)} features that the model uses are not in the "
+            f"data, which has {len(data_names)} features ({_listed(list(data_names))}). Their {chosen} are "
+            f"{_listed(missing)}. Name a run on data with these features, or match them in another way: "
+            f"{others}."
+        )
     columns = {feature: places[labels[feature]] for feature in used}
-    return MatchedFeatures(chosen, columns, _sentence(file, chosen, len(used), data_names))
+    sentence = (
+        f"{len(used)} features of the model are used, and were matched with the {len(data_names)} columns of "
+        f"the data by their {chosen} (--features {chosen})."
+    )
+    return MatchedFeatures(chosen, columns, sentence)
 
 
 def _has_names(file: ModelFile) -> bool:
@@ -167,28 +172,6 @@ def _labels(way: str, file: ModelFile, used: Sequence[int]) -> dict[int, str]:
     return {feature: str(feature + first) for feature in used}
 
 
-def _missing(file: ModelFile, way: str, missing: list[str], num_used: int, data_names: Sequence[str]) -> str:
-    kind = {BY_NAMES: "names", BY_NUMBERS: "numbers", BY_POSITIONS: "positions, from 0,"}[way]
-    others = " or ".join(f"--features {other}" for other in WAYS if other != way)
-    return (
-        f"{file.path}: {len(missing)} of the {num_used} features that the model uses are not in the data, "
-        f"which has {len(data_names)} features ({_listed(list(data_names))}). Their {kind} are "
-        f"{_listed(missing)}. Name a run on data with these features, or match them in another way: {others}."
-    )
-
-
-def _sentence(file: ModelFile, way: str, num_used: int, data_names: Sequence[str]) -> str:
-    how = {
-        BY_NAMES: "by their names",
-        BY_NUMBERS: "by their numbers in LETOR files",
-        BY_POSITIONS: "by their positions: the first feature of the model is the first column",
-    }[way]
-    return (
-        f"{num_used} features of the model are used, and were matched with the {len(data_names)} columns of "
-        f"the data {how} (--features {way})."
-    )
-
-
 def _listed(names: list[str]) -> str:
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
@@ -196,7 +179,7 @@ def _listed(names: list[str]) -> str:
 
 # ---- The scores of an `Ensemble` for many documents, in a compiled loop.
 #
-# `rankers.models.scoring.ensemble_scores` is the specification: the scores have the same bits.
+# `ltrbench.models.trees.ensemble_scores` is the specification: the scores have the same bits.
 #
 # D documents, F features, T trees, N nodes of all trees.
 
@@ -302,11 +285,7 @@ def _one_block(trees: FlatTrees, features: Features, scores: NDArray[np.floating
 
 SETTINGS_FILE_OF_IMPORT = "imported.json"
 
-MOST_COLUMNS = 100_000_000
-"""Maximum number of columns of the data."""
-
 _IMPORT_AGAIN = "Copy the folder again, or import the model again"
-_NAMES = ("model.txt", "model.json", "model.ubj")
 
 
 @dataclass(frozen=True)
@@ -420,43 +399,20 @@ class ImportedRanker(Ranker):
         path = folder / SETTINGS_FILE_OF_IMPORT
         types = {"file": str, "digest": str, "num_columns": int, "columns": dict[str, int]}
         content = read_model_json(path, types)
-        if content["file"] not in _NAMES:
-            raise _damaged(path, f"file is {content['file']!r}, not one of {', '.join(_NAMES)}")
-        file = read_model_file(folder / content["file"], OF_A_FINISHED_RUN)
+        file = read_model_file(folder / Path(content["file"]).name, OF_A_FINISHED_RUN)
         if model_digest(file.content) != content["digest"]:
             raise ResultError(
                 f"{file.path} differs from the file that was imported: it was changed, or copied only in "
                 f"part. {_IMPORT_AGAIN}."
             )
-        columns = _checked_columns(path, content, file)
+        columns = {int(feature): column for feature, column in content["columns"].items()}
+        if columns.keys() != set(used_features(file.model.trees)) or not set(columns.values()) <= set(
+            range(content["num_columns"])
+        ):
+            raise ResultError(
+                f"{path} does not have a column of the data for each feature of the model. {_IMPORT_AGAIN}."
+            )
         return cls.of(file, columns, content["num_columns"])
-
-
-def _checked_columns(path: Path, content: Mapping[str, Any], file: ModelFile) -> dict[int, int]:
-    """Returns feature -> column from the JSON of a saved ranker.
-
-    Raises:
-        ResultError: A used feature has no column, or a column is out of range.
-    """
-    num_columns = content["num_columns"]
-    if not 1 <= num_columns <= MOST_COLUMNS:
-        raise _damaged(path, f"num_columns is {num_columns}, not between 1 and {MOST_COLUMNS:,}")
-    columns = {
-        int(text): column
-        for text, column in content["columns"].items()
-        if text.isdecimal() and len(text) < 10
-    }
-    used = used_features(file.model.trees)
-    if columns.keys() != set(used) or len(content["columns"]) != len(columns):
-        raise _damaged(path, "columns does not have exactly the features that the model uses")
-    wrong = next((column for column in columns.values() if not 0 <= column < num_columns), None)
-    if wrong is not None:
-        raise _damaged(path, f"columns has {wrong}, not a column from 0 to {num_columns - 1}")
-    return columns
-
-
-def _damaged(path: Path, reason: str) -> ResultError:
-    return ResultError(f"{path} is not a saved ranker: {reason}. {_IMPORT_AGAIN}.")
 
 
 def _on_columns(ensemble: Ensemble, columns: Mapping[int, int]) -> Ensemble:

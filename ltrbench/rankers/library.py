@@ -5,7 +5,7 @@ library; this file contains everything that the adapters have in common.
 
 A model is saved in the library's own format. `settings.json` in the same folder holds the ranker's fields,
 the summary of its fit, and the digest of the model file, so that a damaged file is refused before the
-library's parser reads it.
+library's parser reads it. Load only models that you trust: a crafted file may crash the library.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import inspect
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar, get_type_hints
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,13 +40,12 @@ from ltrbench.rankers.base import (
     check_blocks,
     check_features,
     check_fitted,
-    check_types,
     read_model_json,
     resolve_threads,
 )
 from ltrbench.settings import In, check_effects, in_library
 from ltrbench.shapes import Features, Labels, Scores
-from ltrbench.untrusted import read_bytes
+from ltrbench.untrusted import read_bytes, type_error, types_of
 
 SETTINGS_FILE = "settings.json"
 
@@ -56,13 +54,9 @@ SHARED_FIELDS = tuple(name for name in SHARED if name != "num_trees")
 
 DataT = TypeVar("DataT")
 RankerT = TypeVar("RankerT", bound=BoostingRanker)
-BuiltT = TypeVar("BuiltT")
 
 COPY_OR_FIT_AGAIN = "Copy the folder again, or fit again"
 """Remedy in messages about a damaged model file."""
-
-_OF_DAMAGED_MODELS = (ValueError, TypeError, LookupError, OverflowError, RecursionError)
-"""Exceptions that a damaged model file may cause, besides the library's own errors."""
 
 
 @dataclass(kw_only=True)
@@ -272,8 +266,15 @@ class LibraryRanker(BoostingRanker):
     @classmethod
     def load(cls, folder: Path) -> Self:
         ranker, content = read_model(folder, cls, cls.model_file)
-        with parsing(folder / cls.model_file, cls.library, cls.library_error):
+        try:
             ranker._model = ranker._from_bytes(content)
+        except cls.library_error as error:
+            # The first line only, because a C++ stack trace may follow.
+            reason = str(error).partition("\n")[0]
+            raise ResultError(
+                f"{folder / cls.model_file} is not a model that this version of {cls.library} can read "
+                f"({reason}). {COPY_OR_FIT_AGAIN}."
+            ) from None
         return ranker
 
     def warm_up(self) -> None:
@@ -282,12 +283,7 @@ class LibraryRanker(BoostingRanker):
         features = np.arange(40, dtype=np.float32).reshape(40, 1)
         labels, query_start = (features[:, 0] >= 20).astype(np.float64), np.array([0, 40])
         tiny = RankingDataset(features=features, labels=labels, query_start=query_start)
-        # The adapter class, because a class derived from it may have fields without a default.
-        bases = reversed(type(self).__mro__)
-        adapter = next(
-            kind for kind in bases if issubclass(kind, LibraryRanker) and not inspect.isabstract(kind)
-        )
-        adapter(num_trees=1, num_threads=self.num_threads).fit(tiny).predict(features)
+        type(self)(num_trees=1, num_threads=self.num_threads).fit(tiny).predict(features)
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         for sentence in self._all_departures():
@@ -370,19 +366,6 @@ def metrics_are_off(library: str) -> str:
     )
 
 
-def ties_by_row(train: RankingDataset) -> Iterator[Finding]:
-    """Yields a caution if a library's metrics, which rank tied documents in row order, would be inflated."""
-    within = np.diff(train.query_of_document) == 0
-    steps = np.diff(train.labels)[within]
-    if (steps < 0).any() and (steps <= 0).all():
-        yield Finding(
-            Severity.CAUTION,
-            "The library's own metrics rank tied documents in row order. The rows of each query are sorted "
-            "by descending label here, so those metrics are too high for scores with ties. ltrbench's "
-            "metrics are not affected: they are expected values over all orders of tied documents.",
-        )
-
-
 def refused_labels(labels: Labels, wrong: NDArray[np.bool_], remedy: str) -> Iterator[Finding]:
     """Yields a refusal of the first wrong label, if any.
 
@@ -395,13 +378,20 @@ def refused_labels(labels: Labels, wrong: NDArray[np.bool_], remedy: str) -> Ite
         yield Finding(Severity.REFUSED, f"labels[{rows[0]}] is {labels[rows[0]]}; {remedy}")
 
 
-def first_change_of_weight(train: RankingDataset) -> int | None:
-    """Returns the first document whose weight differs from the weight of the next document of its query;
-    None: the weights are equal within every query."""
+def varying_weights(library: str, train: RankingDataset) -> Iterator[Finding]:
+    """Yields a refusal if weights vary within a query, because the library has one weight per query."""
     if train.document_weights is None:
-        return None
+        return
     changes = np.diff(train.document_weights) * (np.diff(train.query_of_document) == 0)
-    return int(np.flatnonzero(changes)[0])
+    row = int(np.flatnonzero(changes)[0])
+    # No values, because a run scales the weights that the user has set.
+    rank = int(train.ranks_of_rows[row]) + 1
+    yield Finding(
+        Severity.REFUSED,
+        f"documents {rank} and {rank + 1} of query {train.query_ids[train.query_of_document[row]]} have "
+        f"different weights, but {library} has one weight per query. Use equal weights within each query, or "
+        "use model=lightgbm or model=native.",
+    )
 
 
 def weights_of_documents(data: RankingDataset) -> NDArray[np.float64] | None:
@@ -413,14 +403,9 @@ def write_model(folder: Path, ranker: BoostingRanker, model_file: str, model: by
     """Writes the library's model file, and the settings into `SETTINGS_FILE`."""
     (folder / model_file).write_bytes(model)
     settings = {"ranker": dataclasses.asdict(ranker), "model_digest": model_digest(model)}
-    (folder / SETTINGS_FILE).write_text(json.dumps(settings, indent=2, default=_as_number) + "\n")
-
-
-def _as_number(value: object) -> object:
-    """Converts a NumPy number, such as a setting from `np.arange`, to a Python number."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{value!r} of type {type(value).__name__} cannot be written as JSON")
+    # A setting may be a NumPy number, as from `np.arange`.
+    text = json.dumps(settings, indent=2, default=lambda number: number.item())
+    (folder / SETTINGS_FILE).write_text(text + "\n")
 
 
 def read_model(folder: Path, kind: type[RankerT], model_file: str) -> tuple[RankerT, bytes]:
@@ -433,7 +418,7 @@ def read_model(folder: Path, kind: type[RankerT], model_file: str) -> tuple[Rank
     settings = read_model_json(folder / SETTINGS_FILE, {"ranker": dict[str, Any], "model_digest": str})
     try:
         ranker = _ranker_of(kind, settings["ranker"])
-    except (TypeError, KeyError, ValueError, AttributeError, ConfigError) as error:
+    except (TypeError, KeyError, ConfigError) as error:
         raise ResultError(
             f"{folder / SETTINGS_FILE} does not contain the settings of {kind.__name__} ({error}). Load the "
             "model with the backend and the version of ltrbench that saved it."
@@ -447,49 +432,19 @@ def read_model(folder: Path, kind: type[RankerT], model_file: str) -> tuple[Rank
     return ranker, model
 
 
-@contextlib.contextmanager
-def parsing(path: Path, library: str, *errors: type[Exception]) -> Iterator[None]:
-    """Converts an error of a library about a model file to a ResultError.
-
-    Args:
-        errors: the library's exceptions. Their text may be damaged too, because it may quote the file.
-    """
-    refused: tuple[type[Exception], ...] = (*errors, *_OF_DAMAGED_MODELS)
-    try:
-        yield
-    except refused as error:
-        # The first line only, because a C++ stack trace may follow.
-        reason = ascii((str(error).splitlines() or [type(error).__name__])[0])
-        raise ResultError(
-            f"{path} is not a model that {library} can read ({reason}). {COPY_OR_FIT_AGAIN}."
-        ) from None
-
-
 def _ranker_of(kind: type[RankerT], settings: Mapping[str, Any]) -> RankerT:
     fields = dict(settings)
     summary, stopping = fields.pop("summary"), fields.pop("early_stopping")
-    types = get_type_hints(kind)
-    check_types(fields, {field.name: types[field.name] for field in dataclasses.fields(kind) if field.init})
-    ranker = kind(**fields, early_stopping=_stored_rule(stopping))
-    ranker.summary = _built(FitSummary, summary)
+    if error := type_error(fields, types_of(kind)):
+        raise TypeError(error)
+    rule = None
+    if stopping is not None:
+        # The metric is not checked: it may be a plug-in's, which only a fit needs.
+        rule = EarlyStopping(**{**stopping, "metric": EarlyStopping.metric})
+        rule.metric = stopping["metric"]
+    ranker = kind(**fields, early_stopping=rule)
+    ranker.summary = None if summary is None else FitSummary(**summary)
     return ranker
-
-
-def _stored_rule(stopping: Mapping[str, Any] | None) -> EarlyStopping | None:
-    """Returns the saved rule. Its metric is not checked: it may be a plug-in's, which only a fit needs."""
-    if stopping is None:
-        return None
-    check_types(stopping, get_type_hints(EarlyStopping))
-    rule = EarlyStopping(**{**stopping, "metric": EarlyStopping.metric})
-    rule.metric = stopping["metric"]
-    return rule
-
-
-def _built(kind: type[BuiltT], fields: Mapping[str, Any] | None) -> BuiltT | None:
-    if fields is None:
-        return None
-    check_types(fields, get_type_hints(kind))
-    return kind(**fields)
 
 
 def model_digest(model: bytes) -> str:

@@ -21,14 +21,13 @@ import contextlib
 import functools
 import io
 import re
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ltrbench.errors import ConfigError, DataError, LtrbenchError
+from ltrbench.errors import ConfigError
 
 try:
     import lightgbm as lgb
@@ -48,12 +47,8 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.features import (
     AnyFeatures,
     FeatureMatrix,
-    RowView,
-    StackedRows,
     as_array,
     csr_of,
-    read_rows,
-    require_memory,
     row_blocks,
     rows_of_block,
 )
@@ -65,7 +60,6 @@ from ltrbench.distributed.base import (
     held_by_member,
     keys_of_members,
 )
-from ltrbench.measure import available_bytes
 from ltrbench.models.lightgbm_files import parse_lightgbm_text, tree_of_lightgbm
 from ltrbench.models.trees import Ensemble
 from ltrbench.rankers.base import (
@@ -85,34 +79,17 @@ from ltrbench.rankers.library import (
     metrics_are_off,
     refuse_unknown,
     refused_labels,
-    ties_by_row,
     weights_of_documents,
 )
 from ltrbench.settings import samples, setting
 from ltrbench.shapes import Features, Scores
 
-# ---- Features in the forms that LightGBM reads without one array of all of them.
-#
-#     rows of arrays                 the arrays, and slices of them, one below the other
-#     sparse rows, 0 where absent    SciPy's CSR
-#     any other FeatureMatrix        BlockSequence, which LightGBM reads in batches
-#
-# LightGBM chooses the same bins, so that the models are the same as for one array.
-
-_DEFAULT_BINS = 255
-"""LightGBM's default of max_bin; with more bins than that, a bin takes 2 bytes."""
+# ---- Features in the forms that LightGBM reads: SciPy's CSR for sparse rows with 0 where absent, and
+# `BlockSequence` for any other FeatureMatrix. LightGBM chooses the same bins as for one array, so that the
+# models are the same.
 
 MOST_DOCUMENTS_BINNED = 200_000
 """Number of documents above which the bins are chosen on a sample (bin_construct_sample_cnt)."""
-
-_DEFAULT_LEAVES = 31
-"""LightGBM's default of num_leaves."""
-_STORED_BYTES, _FEATURE_BYTES, _HISTOGRAM_BYTES = 24, 1500, 16
-"""Bytes of sparse features: of a stored value and of a feature [measured, 4 million values of 2,000 to
-1,000,000 features, LightGBM 4.7], and of a bin of a leaf's histogram (two sums in float64)."""
-
-_SAMPLE_BYTES = 12
-"""Bytes of a sampled value: float64, and the row number."""
 
 
 def make_lightgbm_dataset(features: AnyFeatures, params: dict[str, Any], **content: Any) -> lgb.Dataset:
@@ -120,22 +97,14 @@ def make_lightgbm_dataset(features: AnyFeatures, params: dict[str, Any], **conte
 
     Args:
         content: labels, sizes of the queries and the like, under LightGBM's names.
-
-    Raises:
-        DataError: LightGBM needs more memory than is available.
     """
-    if params.get("linear_tree") and not _is_of_arrays(features):
+    if params.get("linear_tree"):
         features = as_array(features)  # LightGBM would crash
     if not isinstance(features, FeatureMatrix):
-        return lgb.Dataset(features, params=params, **content).construct()
+        return _Data(features, params=params, **content).construct()
     if (sparse := csr_of_zeros(features)) is not None:
-        _require_memory_of_stored(sparse.nnz, features.shape, params)
-        return lgb.Dataset(sparse, params=params, **content).construct()
-    _require_memory(features, params)
-    if _is_of_arrays(features):
-        arrays = list(_slices(features, 0, len(features)))
-        return lgb.Dataset(arrays, params=params, **content).construct()
-    return _DatasetOfSequence(BlockSequence(features), params=params, **content).construct()
+        return _Data(sparse, params=params, **content).construct()
+    return _Data(BlockSequence(features), params=params, **content).construct()
 
 
 def csr_of_zeros(features: AnyFeatures) -> Any | None:
@@ -160,8 +129,8 @@ class BlockSequence(lgb.Sequence):
         return rows if rows.ndim == 2 else rows.astype(np.float64)
 
 
-class _DatasetOfSequence(lgb.Dataset):
-    """A data set of a BlockSequence whose bins are chosen as for an array, and in no more memory.
+class _Data(lgb.Dataset):
+    """A data set; the bins of a BlockSequence are chosen as for an array, and in no more memory.
 
     The methods replace methods of LightGBM 4.6 and 4.7. If a later version has other names, its own methods
     choose the bins more slowly and in more than twice the memory.
@@ -203,75 +172,11 @@ def sampled_columns(
     )
 
 
-def _require_memory(features: FeatureMatrix, params: dict[str, Any]) -> None:
-    """Raises DataError if the bins, or what LightGBM needs to choose them, do not fit into memory."""
-    num_documents, num_features = features.shape
-    bytes_per_value = 1 if params.get("max_bin", _DEFAULT_BINS) <= _DEFAULT_BINS else 2
-    if params.get("linear_tree"):
-        bytes_per_value += features.dtype.itemsize  # linear leaves need the values
-    sampled = min(num_documents, params.get("bin_construct_sample_cnt", MOST_DOCUMENTS_BINNED))
-    num_bytes = (num_documents * bytes_per_value + sampled * _SAMPLE_BYTES) * num_features
-    free = available_bytes()
-    if num_bytes > free:
-        raise DataError(
-            f"LightGBM's bins of {num_documents} documents with {num_features} features need up to "
-            f"{num_bytes / 1e9:.1f} GB of memory, but only {free / 1e9:.1f} GB are available. Take fewer "
-            "queries (data.subset), or free memory."
-        )
-
-
-def _require_memory_of_stored(num_stored: int, shape: tuple[int, int], params: dict[str, Any]) -> None:
-    """Raises DataError if the bins of sparse features or the histograms do not fit into memory.
-
-    LightGBM bundles the features, and keeps the histogram of every leaf. A bin has at least `min_data_in_bin`
-    stored values, and a feature has two more bins.
-    """
-    num_documents, num_features = shape
-    most = num_features * params.get("max_bin", _DEFAULT_BINS)
-    num_bins = min(most, num_stored // params.get("min_data_in_bin", 3) + 2 * num_features)
-    histograms = params.get("num_leaves", _DEFAULT_LEAVES) * num_bins * _HISTOGRAM_BYTES
-    num_bytes = num_stored * _STORED_BYTES + num_features * _FEATURE_BYTES + histograms
-    require_memory(
-        f"LightGBM's bins and histograms of {num_documents} documents with {num_features} sparse features",
-        num_bytes,
-        "Take fewer queries (data.subset), set fewer num_leaves or max_bins (model.num_leaves, "
-        "model.max_bins), or free memory.",
-    )
-
-
-def _is_of_arrays(features: AnyFeatures) -> bool:
-    if isinstance(features, RowView):
-        return _is_of_arrays(features.base)
-    if isinstance(features, StackedRows):
-        return all(_is_of_arrays(part) for part in features.parts)
-    return not isinstance(features, FeatureMatrix)
-
-
-def _slices(features: AnyFeatures, start: int, stop: int) -> Iterator[Features]:
-    """Yields the arrays that hold the rows from `start` to before `stop`, without a copy."""
-    if isinstance(features, RowView):
-        for begin, end in features.ranges_within(np.array([[start, stop]])).tolist():
-            yield from _slices(features.base, begin, end)
-    elif isinstance(features, StackedRows):
-        part_start = features.row_start
-        first, after = np.searchsorted(part_start, start, side="right") - 1, np.searchsorted(part_start, stop)
-        for number in range(first, after):
-            part, offset = features.parts[number], int(part_start[number])
-            begin, end = max(start - offset, 0), min(stop - offset, len(part))
-            if begin < end:
-                yield from _slices(part, begin, end)
-    else:
-        yield read_rows(features, start, stop)
-
-
 # ---- LightGBM's fit on the workers of a Dask cluster, with `lightgbm.dask.DaskLGBMRanker`.
 #
 # Every worker turns its shard into one partition of each Dask array. The partitions stay on their workers,
 # and the group sizes of a partition sum to its rows, because no query is divided. LightGBM then connects
 # the workers by sockets of its own and adds their histograms (tree_learner=data).
-
-_LOOK_SECONDS = 1.0
-"""Time between two looks at the workers."""
 
 _SET_BY_DASK = ("num_threads",)
 """Parameters that `lightgbm.dask` sets: each worker uses the threads that Dask gives it."""
@@ -287,28 +192,29 @@ def fit_on_workers(
 
     Raises:
         ImportError: A package that `lightgbm.dask` needs is missing.
-        LtrbenchError: A worker has ended.
     """
     try:
         from lightgbm.dask import DaskLGBMRanker
     except ImportError as error:
-        raise ImportError(_NEEDS) from error
+        raise ImportError(
+            "a distributed fit of model=lightgbm needs Dask and scikit-learn: pip install "
+            "'ltrbench[dask,sklearn]'"
+        ) from error
     left = {name: value for name, value in parameters.items() if name not in _SET_BY_DASK}
     ranker = DaskLGBMRanker(client=workers.client, n_estimators=num_trees, **left)
-    arrays = {name: _array(workers, train, make) for name, make in _PARTS.items()}
-    if all(shard.dataset.query_weights is None for shard in train.shards):
-        del arrays["sample_weight"]
-
-    def fit() -> str:
-        with workers.client.as_current():
-            ranker.fit(arrays.pop("X"), arrays.pop("y"), **arrays)
-        return str(ranker.booster_.model_to_string())
-
-    # lightgbm.dask prints how it chooses ports, and always warns of n_jobs, which has a default. Output and
-    # warnings belong to all threads, and the thread of a fit whose worker has ended may never restore them.
-    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+    names = ["X", "y", "group"]
+    if any(shard.dataset.query_weights is not None for shard in train.shards):
+        names.append("sample_weight")
+    arrays = {name: _array(workers, train, name) for name in names}
+    # lightgbm.dask prints how it chooses ports, and always warns of n_jobs, which has a default.
+    with (
+        workers.client.as_current(),
+        contextlib.redirect_stdout(io.StringIO()),
+        warnings.catch_warnings(),
+    ):
         warnings.filterwarnings("ignore", "Parameter .* will be ignored")
-        return _watched(workers, fit)
+        ranker.fit(arrays.pop("X"), arrays.pop("y"), **arrays)
+    return str(ranker.booster_.model_to_string())
 
 
 def check_threads(workers: FitsTogether, num_threads: int) -> None:
@@ -324,97 +230,37 @@ def check_threads(workers: FitsTogether, num_threads: int) -> None:
             )
 
 
-_NEEDS = (
-    "a distributed fit of model=lightgbm needs Dask and scikit-learn: pip install 'ltrbench[dask,sklearn]'"
-)
+def _part(shard: QueryShard, name: str) -> Any:
+    """Returns an argument of `DaskLGBMRanker.fit`, made from a shard."""
+    data = shard.dataset
+    match name:
+        case "X":
+            sparse = csr_of_zeros(data.features)
+            return as_array(data.features) if sparse is None else sparse
+        case "y":
+            return data.labels
+        case "group":
+            return data.query_sizes
+        case _:
+            return weights_of_documents(data)
 
 
-def _features(shard: QueryShard) -> Any:
-    features = shard.dataset.features
-    sparse = csr_of_zeros(features) if isinstance(features, FeatureMatrix) else None
-    return as_array(features) if sparse is None else sparse
+def _held_part(key: str, name: str) -> Any:
+    return _part(held(key), name)
 
 
-def _labels(shard: QueryShard) -> NDArray[np.float64]:
-    return shard.dataset.labels
-
-
-def _query_sizes(shard: QueryShard) -> NDArray[np.int64]:
-    return shard.dataset.query_sizes
-
-
-def _weights(shard: QueryShard) -> NDArray[np.float64] | None:
-    return weights_of_documents(shard.dataset)
-
-
-_PARTS: dict[str, Callable[[QueryShard], Any]] = {
-    "X": _features,
-    "y": _labels,
-    "group": _query_sizes,
-    "sample_weight": _weights,
-}
-"""Argument of `DaskLGBMRanker.fit` -> function that makes it from a shard."""
-
-
-def _part(make: Callable[[QueryShard], Any], key: str) -> Any:
-    return make(held(key))
-
-
-def _array(workers: FitsTogether, placed: PlacedShards, make: Callable[[QueryShard], Any]) -> Any:
+def _array(workers: FitsTogether, placed: PlacedShards, name: str) -> Any:
     """Returns a Dask array with one partition on each worker, made there from its shard."""
-    try:
-        import dask
-        import dask.array
-    except ImportError as error:
-        raise ImportError(_NEEDS) from error
+    import dask
+    import dask.array
+
     parts = []
     for address, key, shard in zip(workers.addresses, placed.keys, placed.shards, strict=True):
-        future = workers.client.submit(_part, make, key, workers=[address], pure=False)
-        rows = shard.dataset.num_queries if make is _query_sizes else shard.dataset.num_documents
-        shape = (rows, shard.dataset.num_features) if make is _features else (rows,)
+        future = workers.client.submit(_held_part, key, name, workers=[address], pure=False)
+        rows = shard.dataset.num_queries if name == "group" else shard.dataset.num_documents
+        shape = (rows, shard.dataset.num_features) if name == "X" else (rows,)
         parts.append(dask.array.from_delayed(dask.delayed(future), shape, dtype=np.float64))
     return dask.array.concatenate(parts)
-
-
-def _watched(workers: FitsTogether, fit: Callable[[], str]) -> str:
-    """Returns the result of a fit; ends it if a worker has ended, for which `lightgbm.dask` would wait
-    without limit.
-
-    Raises:
-        LtrbenchError: A worker has ended.
-    """
-    results: list[str] = []
-    errors: list[BaseException] = []
-
-    def call() -> None:
-        try:
-            results.append(fit())
-        except BaseException as error:  # raised again in the thread of the caller
-            errors.append(error)
-
-    thread = threading.Thread(target=call, daemon=True, name="lightgbm.dask")
-    thread.start()
-    while thread.is_alive():
-        thread.join(_LOOK_SECONDS)
-        present = workers.client.nthreads()
-        lost = [address for address in workers.addresses if address not in present]
-        if lost:
-            _end_others(workers, [address for address in workers.addresses if address in present])
-            raise LtrbenchError(
-                f"the Dask worker {lost[0]} (rank {workers.addresses.index(lost[0])}) ended during the fit "
-                "of model=lightgbm, perhaps because memory ran out; the other workers were started again. "
-                "Run the job again, with more memory or more workers (distributed.workers)."
-            )
-    if errors:
-        raise errors[0]
-    return results[0]
-
-
-def _end_others(workers: FitsTogether, addresses: list[str]) -> None:
-    """Starts the processes of workers again, which wait in LightGBM for the lost one."""
-    # Without a nanny a worker cannot be started again; the error about the lost worker matters more.
-    with contextlib.suppress(Exception):
-        workers.client.restart_workers(addresses, timeout=10, raise_for_error=False)
 
 
 def replayed_curve(
@@ -445,7 +291,7 @@ def _member_curve(
 ) -> FitCurve:
     train, valid = held_by_member(keys)
     shards = [train] if valid is None else [train, valid]
-    booster, features = lgb.Booster(model_str=model), [_features(shard) for shard in shards]
+    booster, features = lgb.Booster(model_str=model), [_part(shard, "X") for shard in shards]
     scores = [np.zeros(shard.dataset.num_documents) for shard in shards]
     monitor = MemberMonitor(None, team, train, valid, metrics)
     for tree in range(booster.num_trees()):
@@ -459,8 +305,6 @@ def _member_curve(
 
 HIGHEST_GRADE = 30
 """Highest label in LightGBM's default gains, 2^l - 1."""
-MAX_QUERY_SIZE = 10_000
-"""Maximum number of documents per query in lambdarank."""
 
 _OF_LAMBDARANK = {"objective": ("lambdarank",)}
 """What a setting of the pairs of documents depends on."""
@@ -717,17 +561,8 @@ class LightGBMRanker(LibraryRanker):
             f"LightGBM accepts only the grades 0, 1, ..., {highest}. Map the labels to these grades; "
             "label_gain sets the gain of each grade.",
         )
-        largest = int(train.query_sizes.argmax())
-        if self.objective == "lambdarank" and train.query_sizes[largest] > MAX_QUERY_SIZE:
-            yield Finding(
-                Severity.REFUSED,
-                f"query {train.query_ids[largest]} has {train.query_sizes[largest]} documents; LightGBM's "
-                f"lambdarank accepts at most {MAX_QUERY_SIZE} per query. Remove documents, or set "
-                "objective=rank_xendcg.",
-            )
 
     def _cautions_in(self, train: RankingDataset) -> Iterator[Finding]:
-        yield from ties_by_row(train)
         if train.positions is not None and self.lambdarank_position_bias_regularization is None:
             yield Finding(
                 Severity.CAUTION,

@@ -1,19 +1,17 @@
 """The native LambdaMART of `ltrbench.native` behind the Ranker contract.
 
-    settings        all settings, their checks, and their translation to the engine's settings
-    departures      the sentences about parameters that are not matched with other backends
-    together        one fit by several workers
-
-This file: fitting, predicting, saving and loading.
+The file has four parts: the settings with their checks and their translation to the engine's settings, the
+sentences about parameters that are not matched with other backends, the fit on one of several workers, and
+the ranker.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,12 +195,6 @@ def sizes_of_samples(ranker: NativeSettings) -> tuple[int | float | str, ...]:
     )
 
 
-def changed_lambdas(ranker: NativeSettings) -> list[str]:
-    """Returns the settings of the lambdas, except objective and metric, that differ from their default."""
-    names = changed(ranker, ObjectiveOptions, PairOptions)
-    return [name for name in names if name not in ("objective", "metric")]
-
-
 def flat_settings(settings: Any) -> dict[str, Any]:
     """Returns the engine's settings as one dictionary, without the names of their groups."""
     flat: dict[str, Any] = {}
@@ -294,40 +286,21 @@ def _check_goss(ranker: NativeSettings) -> None:
 
 def departures(ranker: NativeSettings) -> tuple[str, ...]:
     """Returns the sentences of the findings with severity `UNMATCHED`."""
-    sentences = {
-        **_in_general(ranker),
-        **_of_the_objective(ranker),
-        **_of_trees(ranker),
-        **_of_sampling(ranker),
-    }
-    return tuple(sentence for sentence, applies in sentences.items() if applies)
-
-
-def _in_general(ranker: NativeSettings) -> dict[str, bool]:
-    """Returns sentence -> whether it applies."""
     unset = tuple(name for name in unset_fields(ranker) if name != "truncation" or truncates(ranker))
-    return {
+    names = changed(ranker, ObjectiveOptions, PairOptions)
+    lambdas = [name for name in names if name not in ("objective", "metric")]
+    trained_on = f"lambdarank on {ranker.metric}" if ranker.objective == "lambdarank" else ranker.objective
+    is_another = ranker.objective != "lambdarank" or parse_layout(ranker.metric)[0] != "ndcg"
+    sentences = {
         f"LightGBM's defaults are used for {', '.join(unset)}.": bool(unset),
         f"Training continues from the saved model in {ranker.warm_start}.": ranker.warm_start is not None,
         f"{ranker.preset}'s settings are used instead of the shared parameters, except num_trees.": (
             bool(ranker.preset)
         ),
-    }
-
-
-def _of_the_objective(ranker: NativeSettings) -> dict[str, bool]:
-    lambdas = changed_lambdas(ranker)
-    is_another = ranker.objective != "lambdarank" or parse_layout(ranker.metric)[0] != "ndcg"
-    return {
-        f"The objective is {_trained_on(ranker)}, not LambdaMART on NDCG.": is_another,
+        f"The objective is {trained_on}, not LambdaMART on NDCG.": is_another,
         f"The weight of a pair is its exact change of {ranker.metric}, so a pair with both documents below "
         "the cutoff has weight 0.": "@" in ranker.metric,
         f"These settings of the lambdas differ from native's defaults: {', '.join(lambdas)}.": bool(lambdas),
-    }
-
-
-def _of_trees(ranker: NativeSettings) -> dict[str, bool]:
-    return {
         "Bin edges differ from other backends: native bins features by its own quantiles, and max_bins does "
         "not count the bin of missing values.": ranker.binning == "quantile",
         "Bin edges differ from other backends: native uses bins of equal width, and max_bins does not count "
@@ -340,62 +313,25 @@ def _of_trees(ranker: NativeSettings) -> dict[str, bool]:
         f"Leaf values have L1 regularisation (l1={ranker.l1:g}).": ranker.l1 > 0,
         f"Scores are constrained to be monotone in {', '.join(ranker.monotone)}.": bool(ranker.monotone),
         f"Trees are grown {ranker.growth.replace('_', ' ')}, not best-first.": ranker.growth != "best_first",
-    }
-
-
-def _of_sampling(ranker: NativeSettings) -> dict[str, bool]:
-    sizes = sizes_of_samples(ranker)
-    return {
         "Samples differ from other backends: native samples queries, documents and features by its own "
-        "algorithm.": sizes != (1, 1, 1, 1),
+        "algorithm.": sizes_of_samples(ranker) != (1, 1, 1, 1),
         "Documents are sampled by the size of their gradients (GOSS).": ranker.goss_top_rate is not None,
         "Trees are dropped at random and rescaled during training (DART).": ranker.drop_rate > 0,
         f"Position bias is corrected (position_bias={ranker.position_bias}).": (
             ranker.position_bias is not None
         ),
     }
-
-
-def _trained_on(ranker: NativeSettings) -> str:
-    return f"lambdarank on {ranker.metric}" if ranker.objective == "lambdarank" else ranker.objective
+    return tuple(sentence for sentence, applies in sentences.items() if applies)
 
 
 # ---- One native fit by several workers: every member grows the same trees from its shard of the queries.
 
-
-class FittedTogether(NamedTuple):
-    """Result of a fit on workers."""
-
-    forest: Forest
-    position_factors: Factors
-    summary: FitSummary
-    curve: FitCurve
-
-
-def fit_together(
-    ranker: NativeRanker,
-    workers: FitsTogether,
-    train: PlacedShards,
-    valid: PlacedShards | None,
-    metrics: Sequence[str],
-) -> FittedTogether:
-    """Fits a copy of the ranker on every worker, and returns the result, which is the same for all of them.
-
-    The arguments are those of `fit_distributed`.
-    """
-    threads = threads_of_workers(workers, ranker.num_threads)
-    arguments = [
-        (replace(ranker, num_threads=count), keys, tuple(metrics))
-        for count, keys in zip(threads, keys_of_members(train, valid), strict=True)
-    ]
-    fitted = workers.run_team(_fit_member, arguments)[0]
-    assert isinstance(fitted, FittedTogether)  # member 0 returns it
-    return fitted
+_Fitted = tuple[Forest, Factors, FitSummary | None, FitCurve]
 
 
 def _fit_member(
     team: Team, ranker: NativeRanker, keys: MemberKeys, metrics: tuple[str, ...]
-) -> FittedTogether | None:
+) -> _Fitted | None:
     """Fits on a worker; every member has the same model, and member 0 returns it."""
     train, valid = held_by_member(keys)
     placement = Placement.among(team, train.queries, train.dataset.query_sizes)
@@ -403,9 +339,7 @@ def _fit_member(
     ranker.fit_member(train.dataset, placement, None if valid is None else valid.dataset, monitor)
     if team.rank > 0:
         return None
-    assert ranker.summary is not None  # set by the fit
-    forest = check_fitted(ranker._forest)
-    return FittedTogether(forest, ranker.position_factors, ranker.summary, monitor.curve)
+    return check_fitted(ranker._forest), ranker.position_factors, ranker.summary, monitor.curve
 
 
 MODEL_FILE = "model.npz"
@@ -464,12 +398,12 @@ class NativeRanker(NativeSettings):
         valid: RankingDataset | None = None,
         on_iteration: OnIteration | None = None,
     ) -> Self:
-        return self._fit(train, valid, self.monitor(valid, on_iteration), None)
+        return self.fit_member(train, None, valid, self.monitor(valid, on_iteration))
 
     def fit_member(
         self,
         train: RankingDataset,
-        placement: Placement,
+        placement: Placement | None,
         valid: RankingDataset | None,
         monitor: Monitor,
     ) -> Self:
@@ -479,41 +413,23 @@ class NativeRanker(NativeSettings):
 
         Args:
             train: training queries of this member.
-            placement: their numbers in the whole training set.
+            placement: their numbers in the whole training set; None: this is the only member.
             valid: validation queries of this member, whose scores the monitor gets.
             monitor: the monitor of this member, which must decide like those of all members.
         """
-        return self._fit(train, valid, monitor, placement)
-
-    def check_distributed(self) -> None:
-        """Every setting of a local fit is available."""
-
-    def fit_distributed(
-        self,
-        workers: FitsTogether,
-        train: PlacedShards,
-        valid: PlacedShards | None = None,
-        metrics: Sequence[str] = (),
-    ) -> FitCurve:
-        fitted = fit_together(self, workers, train, valid, metrics)
-        self._forest, self.position_factors, self.summary, curve = fitted
-        self.feature_names = train.shards[0].dataset.feature_names
-        return curve
-
-    def _fit(
-        self,
-        train: RankingDataset,
-        valid: RankingDataset | None,
-        monitor: Monitor,
-        placement: Placement | None,
-    ) -> Self:
         valid_features = None
         if monitor.wants_scores and valid is not None:
             valid_features = check_blocks(valid.features, train.num_features)
         start = self._model_to_continue(train)
         correction = self._correction(train, placement)
         if correction is not None and start is not None and start.position_factors:
-            self._refuse_other_factors(start.position_factors, correction.factors(0))
+            learned, continued = start.position_factors, correction.factors(0)
+            if learned.keys() != continued.keys():
+                raise ConfigError(
+                    f"warm_start: {self.warm_start} contains the position biases {', '.join(learned)}, but "
+                    f"position_bias={self.position_bias} learns {', '.join(continued)}. Set the "
+                    "position_bias of that model."
+                )
             correction.resume(start.position_factors)
         with threads(resolve_threads(self.num_threads)):
             ensemble = boost(
@@ -531,6 +447,26 @@ class NativeRanker(NativeSettings):
         self.feature_names = train.feature_names
         self.summary = FitSummary(kept, ensemble.num_trees, monitor.seconds)
         return self
+
+    def check_distributed(self) -> None:
+        """Every setting of a local fit is available."""
+
+    def fit_distributed(
+        self,
+        workers: FitsTogether,
+        train: PlacedShards,
+        valid: PlacedShards | None = None,
+        metrics: Sequence[str] = (),
+    ) -> FitCurve:
+        threads = threads_of_workers(workers, self.num_threads)
+        arguments = [
+            (replace(self, num_threads=count), keys, tuple(metrics))
+            for count, keys in zip(threads, keys_of_members(train, valid), strict=True)
+        ]
+        fitted: _Fitted = workers.run_team(_fit_member, arguments)[0]
+        self._forest, self.position_factors, self.summary, curve = fitted
+        self.feature_names = train.shards[0].dataset.feature_names
+        return curve
 
     def _correction(self, train: RankingDataset, placement: Placement | None = None) -> BiasCorrection | None:
         if self.position_bias is None:
@@ -568,14 +504,6 @@ class NativeRanker(NativeSettings):
                 "trees, which are included in num_trees. Set params.num_trees higher."
             )
         return model
-
-    def _refuse_other_factors(self, learned: Factors, continued: Factors) -> None:
-        if learned.keys() != continued.keys():
-            raise ConfigError(
-                f"warm_start: {self.warm_start} contains the position biases {', '.join(learned)}, but "
-                f"position_bias={self.position_bias} learns {', '.join(continued)}. Set the position_bias "
-                "of that model."
-            )
 
     def predict(self, features: Features) -> Scores:
         forest = check_fitted(self._forest)
@@ -634,14 +562,20 @@ class NativeRanker(NativeSettings):
         ranker, content = read_model(folder, cls, MODEL_FILE)
         path = folder / MODEL_FILE
         arrays = load_npz(path, content, remedy=COPY_OR_FIT_AGAIN)
-        expected = ("feature_names", "roots", "weights", *Tree._fields)
-        missing = [name for name in expected if name not in arrays]
-        flaw = f"the array '{missing[0]}' is missing" if missing else _flaw(arrays)
+        try:
+            ranker.feature_names = tuple(arrays["feature_names"].tolist())
+            nodes = Tree(**{name: arrays[name] for name in Tree._fields})
+            ranker._forest = Forest(arrays["roots"], nodes, arrays["weights"])
+            flaw = first_flaw(ranker._forest, len(ranker.feature_names))
+        except KeyError as error:
+            flaw = f"the array {error} is missing"
         if flaw is not None:
             raise ResultError(f"{path} is not a saved native model: {flaw}. {COPY_OR_FIT_AGAIN}.")
-        ranker._forest = _forest_of(arrays)
-        ranker.feature_names = tuple(arrays["feature_names"].tolist())
-        ranker.position_factors = _factors_of(arrays)
+        ranker.position_factors = {
+            name.removeprefix(_POSITIONS): values
+            for name, values in arrays.items()
+            if name.startswith(_POSITIONS)
+        }
         return ranker
 
     def warm_up(self) -> None:
@@ -704,32 +638,6 @@ def _difference(fitted: tuple[str, ...], given: tuple[str, ...]) -> str:
         return f"{len(fitted)} features, but the training set has {len(given)}"
     first = next(pair for pair in zip(fitted, given, strict=True) if pair[0] != pair[1])
     return f"feature '{first[0]}', but the training set has '{first[1]}' in its place"
-
-
-def _forest_of(arrays: Mapping[str, NDArray[Any]]) -> Forest:
-    return Forest(arrays["roots"], Tree(**{name: arrays[name] for name in Tree._fields}), arrays["weights"])
-
-
-def _factors_of(arrays: Mapping[str, NDArray[Any]]) -> Factors:
-    return {
-        name.removeprefix(_POSITIONS): values
-        for name, values in arrays.items()
-        if name.startswith(_POSITIONS)
-    }
-
-
-def _flaw(arrays: Mapping[str, NDArray[Any]]) -> str | None:
-    """Returns the first error in the arrays of a saved model, which must all exist; None without an error."""
-    names = arrays["feature_names"]
-    if names.ndim != 1 or names.dtype.kind != "U" or len(set(names.tolist())) != names.size:
-        return "feature_names is not a list of different texts"
-    for name, values in _factors_of(arrays).items():
-        shape = arrays.get(f"{_POSITIONS}position", values).shape
-        if values.ndim != 1 or values.shape != shape or values.dtype != np.float64:
-            return f"{_POSITIONS}{name} does not have one float64 per position"
-        if not np.isfinite(values).all():
-            return f"{_POSITIONS}{name} contains a value that is not finite"
-    return first_flaw(_forest_of(arrays), len(names))
 
 
 def _root(tree: Tree) -> Node:

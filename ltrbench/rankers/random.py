@@ -18,7 +18,6 @@ from ltrbench.rankers.base import (
     check_blocks,
     check_fitted,
     read_model_json,
-    refused_as_saved,
 )
 from ltrbench.shapes import Features
 
@@ -78,8 +77,7 @@ class RandomRanker(Ranker):
     @classmethod
     def load(cls, folder: Path) -> Self:
         content = read_model_json(folder / _FILE, {"seed": int, "num_features": int})
-        with refused_as_saved(folder / _FILE):
-            ranker = cls(seed=content["seed"])
+        ranker = cls(seed=content["seed"])
         ranker._num_features = content["num_features"]
         return ranker
 

@@ -1,9 +1,4 @@
-"""Checks the model that a run has saved: it must load without running code, and predict the same scores.
-
-The model is loaded in the process of the run, with unpickling disabled. A new process would take seconds per
-job of a sweep to import the libraries; tests/rankers/test_conformance.py loads every backend's model in a new
-process.
-"""
+"""Checks the model that a run has saved, and loads saved models by the name of their class."""
 
 from __future__ import annotations
 
@@ -18,12 +13,6 @@ from numpy.typing import NDArray
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.rankers.base import Ranker
 from ltrbench.shapes import Features
-from ltrbench.untrusted import unpickling_raises
-
-_REMEDY = (
-    "Save arrays with numpy.savez, settings as JSON, or the model in its library's own format, as "
-    "docs/tasks/adding-a-backend.md shows."
-)
 
 
 class SavedModelError(ResultError):
@@ -31,47 +20,28 @@ class SavedModelError(ResultError):
 
 
 def check_saved(ranker: Ranker, folder: Path, features: Features, scores: NDArray[np.floating[Any]]) -> None:
-    """Loads a saved ranker with unpickling disabled, and predicts again.
+    """Loads a saved ranker, and predicts again.
 
     Args:
         features: (D, F) features of documents.
         scores: (D,) scores of these documents from the ranker that was saved.
 
     Raises:
-        SavedModelError: the model unpickles, does not load, or predicts other scores.
+        SavedModelError: the model does not load, or predicts other scores.
     """
     name = type(ranker).__name__
-    with unpickling_raises() as tried:
-        try:
-            loaded = type(ranker).load(folder)
-        except Exception as error:
-            if tried():
-                raise _unpickles(name, folder) from None
-            raise SavedModelError(
-                f"{name}.load cannot read the model written by {name}.save ({type(error).__name__}: "
-                f"{error}). Correct save or load; the model of this run cannot be used."
-            ) from error
-    if tried():
-        raise _unpickles(name, folder)
     try:
-        again = loaded.predict(features)
+        again = type(ranker).load(folder).predict(features)
     except Exception as error:
         raise SavedModelError(
-            f"{name}.predict fails after {name}.load ({type(error).__name__}: {error}). Correct save or "
-            "load; the model of this run cannot be used."
+            f"{name}.load cannot read the model written by {name}.save, or not predict with it "
+            f"({type(error).__name__}: {error}). Correct save or load; the model of this run cannot be used."
         ) from error
     if not np.array_equal(again, scores, equal_nan=True):
         raise SavedModelError(
             f"{name}.load predicts other scores than the ranker that was saved: "
             f"{_difference(again, scores)}. Save everything that predict needs, without rounding."
         )
-
-
-def _unpickles(name: str, folder: Path) -> SavedModelError:
-    files = ", ".join(f"{folder.name}/{path.name}" for path in sorted(folder.rglob("*")) if path.is_file())
-    return SavedModelError(
-        f"{name}.load unpickles {files}, written by {name}.save, and loading a pickle may run code. {_REMEDY}"
-    )
 
 
 def _difference(again: NDArray[np.floating[Any]], scores: NDArray[np.floating[Any]]) -> str:
@@ -120,13 +90,11 @@ def ranker_class(target: str) -> type[Ranker]:
             f"model with {class_name}.load in Python."
         )
     try:
-        model_class = getattr(importlib.import_module(module_name), class_name, None)
-    except ModuleNotFoundError as error:
-        if error.name != module_name:
+        found: type[Ranker] = getattr(importlib.import_module(module_name), class_name)
+    except (ModuleNotFoundError, AttributeError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name != module_name:
             raise
-        model_class = None
-    if not (isinstance(model_class, type) and issubclass(model_class, Ranker)) or inspect.isabstract(
-        model_class
-    ):
+        found = Ranker
+    if not issubclass(found, Ranker) or inspect.isabstract(found):
         raise ConfigError(f"'{target}' is not a ranker of this version of ltrbench; update ltrbench.")
-    return model_class
+    return found

@@ -10,17 +10,12 @@ A backend is one file with a dataclass that derives from `SklearnRanker`, and on
         def estimator(self) -> RandomForestRegressor:
             return RandomForestRegressor(n_estimators=self.num_trees)
 
-The files, in reading order:
-
-    estimators    seed, threads, weights, missing values and prediction of a regressor
-    model_file    saves and loads a fitted regressor without pickle
-    structure     checks a fitted regressor that was read from a file
+The file has three parts: fitting and prediction of a regressor, the ranker, and its model file.
 """
 
 from __future__ import annotations
 
 import json
-import zipfile
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,16 +35,14 @@ except ImportError as error:
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, TransformerMixin, is_clusterer, is_regressor
-from sklearn.ensemble import BaseEnsemble, GradientBoostingRegressor, HistGradientBoostingRegressor
-from sklearn.ensemble._forest import BaseForest, ForestRegressor
-from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+from sklearn.base import BaseEstimator, is_regressor
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
+from sklearn.ensemble._forest import ForestRegressor
 from sklearn.pipeline import Pipeline
-from sklearn.tree import BaseDecisionTree, DecisionTreeRegressor
+from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
-from skops.io.exceptions import UnsupportedTypeException, UntrustedTypesFoundException
+from skops.io.exceptions import UnsupportedTypeException
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from ltrbench.data import RankingDataset
@@ -60,12 +53,11 @@ from ltrbench.data.features import (
     csr_of,
     is_sparse,
     read_rows,
-    row_blocks,
     rows_of_block,
 )
-from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError
-from ltrbench.models.trees import Ensemble
+from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.rankers.base import (
+    OF_A_FINISHED_RUN,
     Finding,
     OnIteration,
     Ranker,
@@ -79,6 +71,7 @@ from ltrbench.rankers.base import (
 )
 from ltrbench.rankers.library import SETTINGS_FILE
 from ltrbench.shapes import Features
+from ltrbench.untrusted import read_bytes
 
 # ---- Fits and applies a scikit-learn regressor with one seed, a maximum number of threads, and scores that
 # do not depend on the batch.
@@ -100,19 +93,12 @@ class Estimator(Protocol):
 
 
 def check_regressor(estimator: Any, name: str) -> None:
-    """Raises ConfigError if the object is not a regressor, or has a parameter that its `fit` would refuse."""
+    """Raises ConfigError if the object is not a regressor."""
     if isinstance(estimator, type) or not isinstance(estimator, BaseEstimator) or not is_regressor(estimator):
         raise ConfigError(
             f"{name}.estimator() returns {estimator!r}; it must return a scikit-learn regressor, such as "
             "RandomForestRegressor(), or a pipeline that ends with one."
         )
-    for part in (estimator, *estimator.get_params().values()):
-        # A user's own transformer need not declare its parameters' values.
-        if isinstance(part, BaseEstimator) and hasattr(part, "_parameter_constraints"):
-            try:
-                part._validate_params()
-            except ValueError as error:
-                raise ConfigError(f"{name}.estimator(): {reason(error)}") from None
 
 
 def fit_estimator(estimator: Any, train: RankingDataset, seed: int, num_threads: int) -> Estimator:
@@ -175,16 +161,6 @@ def score_documents(estimator: Estimator, features: AnyFeatures, num_threads: in
 def refusals(estimator: Any, train: RankingDataset) -> Iterator[Finding]:
     """Yields the reasons why a regressor cannot learn from a training set."""
     name = type(estimator).__name__
-    if not _takes_missing(estimator):
-        missing = _first_missing(train.features)
-        if missing is not None:
-            row, column = missing
-            yield Finding(
-                Severity.REFUSED,
-                f"feature {train.feature_names[column]} of document {row} is missing, but {name} "
-                "does not accept missing values. Use a pipeline with a SimpleImputer before it, or a "
-                "regressor that accepts missing values, such as HistGradientBoostingRegressor.",
-            )
     if train.query_weights is not None and _weights_argument(estimator) is None:
         yield Finding(
             Severity.REFUSED,
@@ -215,15 +191,6 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _first_missing(features: Features) -> tuple[int, int] | None:
-    """Returns the row and the column of the first missing value; None if no value is missing."""
-    for start, block in row_blocks(features):
-        rows, columns = np.nonzero(np.isnan(block))
-        if rows.size:
-            return start + int(rows[0]), int(columns[0])
-    return None
-
-
 def _as_training_input(estimator: Any, features: AnyFeatures) -> Any:
     """Returns sparse features as a matrix of SciPy if cells that are not stored are 0 and the estimator reads
     it, and other features as `_as_input` does."""
@@ -249,12 +216,6 @@ def _named(parameters: dict[str, Any], name: str) -> list[str]:
     return [key for key in parameters if key == name or key.endswith(f"__{name}")]
 
 
-def _takes_missing(estimator: Any) -> bool:
-    # A pipeline has the tags of its last step, but its first step receives the data.
-    first = estimator[0] if isinstance(estimator, Pipeline) else estimator
-    return bool(get_tags(first).input_tags.allow_nan)
-
-
 def _weights(estimator: Any, train: RankingDataset) -> dict[str, NDArray[np.float64]]:
     """Returns the argument of `fit` with the document weights; empty without weights."""
     name = _weights_argument(estimator)
@@ -274,180 +235,6 @@ def _weights_argument(estimator: Any) -> str | None:
     return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
 
 
-# ---- Checks of a regressor that was read from a file, so that its `predict` stays within its own memory.
-#
-# scikit-learn's trees do not check the indices of their nodes, and a file may contain any index. All
-# indices are therefore checked, in time linear in the number of nodes. Other estimators are allowed only if
-# their `predict` and `transform` use NumPy; libsvm, for example, does not check its arrays.
-
-MODULES = (
-    "sklearn.compose",
-    "sklearn.cross_decomposition",
-    "sklearn.decomposition._pca",
-    "sklearn.dummy",
-    "sklearn.ensemble",
-    "sklearn.feature_selection",
-    "sklearn.impute",
-    "sklearn.kernel_ridge",
-    "sklearn.linear_model",
-    "sklearn.neural_network",
-    "sklearn.pipeline",
-    "sklearn.preprocessing",
-    "sklearn.tree",
-)
-"""Modules of the regressors and transformers that a model may contain."""
-MOST_FEATURES_OF_A_MODEL = 1_000_000
-"""Maximum number of features in a model file: more would take gigabytes for the first documents."""
-
-
-def check_supported(model: Any, trusted_types: Sequence[str]) -> None:
-    """Raises ConfigError if an estimator, fitted or not, contains a part that cannot be loaded safely."""
-    for part in parts(model):
-        if issparse(part):
-            raise ConfigError(
-                f"the model contains a {type(part).__name__}, whose indices cannot be loaded safely; use "
-                "dense arrays."
-            )
-        if isinstance(part, BaseEstimator):
-            _check_estimator(part, trusted_types)
-
-
-def check_fitted_model(model: Any, trusted_types: Sequence[str]) -> None:
-    """Raises ConfigError if a fitted regressor is not supported, or has an invalid tree."""
-    check_supported(model, trusted_types)
-    if not 1 <= _num_features(model) <= MOST_FEATURES_OF_A_MODEL:
-        raise ConfigError(
-            f"{type(model).__name__} has {getattr(model, 'n_features_in_', 'no')} features; it must be "
-            f"fitted on 1 to {MOST_FEATURES_OF_A_MODEL}."
-        )
-    for part in parts(model):
-        if isinstance(part, BaseDecisionTree):
-            _check_tree(part)
-        elif isinstance(part, BaseForest | GradientBoostingRegressor):
-            _check_members(part)
-        elif isinstance(part, HistGradientBoostingRegressor):
-            _check_histogram_trees(part)
-
-
-def parts(model: Any) -> Iterator[Any]:
-    """Yields the object and all objects that it contains, each once."""
-    waiting, seen = [model], set()
-    while waiting:
-        part = waiting.pop()
-        if id(part) in seen or isinstance(part, type):
-            continue
-        seen.add(id(part))
-        yield part
-        if isinstance(part, dict):
-            waiting += [*part.keys(), *part.values()]
-        elif isinstance(part, list | tuple | set | frozenset):
-            waiting += part
-        elif isinstance(part, np.ndarray):
-            waiting += part.ravel().tolist() if part.dtype == object else []
-        elif hasattr(part, "__dict__"):
-            waiting += vars(part).values()
-
-
-def _check_estimator(estimator: BaseEstimator, trusted_types: Sequence[str]) -> None:
-    kind = type(estimator)
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    if name in trusted_types:
-        return
-    is_known = any(f"{kind.__module__}.".startswith(f"{module}.") for module in MODULES)
-    is_part = is_regressor(estimator) or (
-        isinstance(estimator, TransformerMixin) and not is_clusterer(estimator)
-    )
-    if not is_known or not is_part:
-        raise ConfigError(
-            f"{name} cannot be saved in a way that is safe to load. Use regressors and transformers of "
-            f"{', '.join(MODULES)}, or add a class of your own to the class's trusted_types."
-        )
-    shadows = [key for key in vars(estimator) if callable(getattr(kind, key, None))]
-    if shadows:
-        raise ConfigError(
-            f"{kind.__name__} has a value in place of its method {shadows[0]}: the model was changed."
-        )
-
-
-def _check_tree(estimator: BaseDecisionTree) -> None:
-    tree = getattr(estimator, "tree_", None)
-    if tree is None:  # not fitted: the template of an ensemble's trees
-        return
-    if not (1 <= tree.node_count <= tree.capacity and tree.n_features == estimator.n_features_in_):
-        raise ConfigError(
-            f"a tree of {type(estimator).__name__} has {tree.node_count} nodes with room for "
-            f"{tree.capacity}, and {tree.n_features} features instead of {estimator.n_features_in_}: the "
-            "model was changed."
-        )
-    is_leaf = tree.children_left == -1
-    _check_nodes(estimator, is_leaf, tree.children_left, tree.children_right, tree.feature)
-
-
-def _check_members(ensemble: BaseEnsemble) -> None:
-    """Checks the trees of an ensemble: scikit-learn checks the features of the first tree only, and assumes
-    one output."""
-    if not hasattr(ensemble, "estimators_"):  # not fitted: a parameter of another ensemble
-        return
-    members = np.asarray(ensemble.estimators_, dtype=object)
-    boosted = isinstance(ensemble, GradientBoostingRegressor)
-    counts = {getattr(member, "n_features_in_", None) for member in members.ravel()}
-    if (
-        not members.size
-        or not all(isinstance(member, BaseDecisionTree) for member in members.ravel())
-        or counts != {ensemble.n_features_in_}
-        or (members.ndim == 2 and members.shape[1] == 1) != boosted
-    ):
-        raise ConfigError(
-            f"the trees of {type(ensemble).__name__} differ in type, features or outputs: the model was "
-            "changed."
-        )
-
-
-def _check_histogram_trees(estimator: HistGradientBoostingRegressor) -> None:
-    for iteration in getattr(estimator, "_predictors", ()):
-        for predictor in iteration:
-            nodes = predictor.nodes
-            if not isinstance(predictor, TreePredictor) or len(nodes) == 0 or nodes["is_categorical"].any():
-                raise ConfigError(
-                    f"a tree of {type(estimator).__name__} is empty or has categorical splits; fit without "
-                    "categorical_features."
-                )
-            _check_nodes(
-                estimator, nodes["is_leaf"] != 0, nodes["left"], nodes["right"], nodes["feature_idx"]
-            )
-
-
-def _check_nodes(
-    estimator: BaseEstimator,
-    is_leaf: NDArray[np.bool_],
-    left: NDArray[Any],
-    right: NDArray[Any],
-    features: NDArray[Any],
-) -> None:
-    """Raises ConfigError if a child or feature index of an inner node is out of range.
-
-    A child must have a greater index than its parent, so that every path ends in a leaf.
-    """
-    inner = np.flatnonzero(~is_leaf)
-    children = np.stack([left[inner], right[inner]]).astype(np.int64)
-    of_node = features[inner].astype(np.int64)
-    if (
-        (children <= inner).any()
-        or (children >= len(is_leaf)).any()
-        or (of_node < 0).any()
-        or (of_node >= _num_features(estimator)).any()
-    ):
-        raise ConfigError(
-            f"a tree of {type(estimator).__name__} has a child or feature index out of range: the model was "
-            "changed."
-        )
-
-
-def _num_features(estimator: BaseEstimator) -> int:
-    count = getattr(estimator, "n_features_in_", None)
-    return count if isinstance(count, int) else 0
-
-
 @dataclass(kw_only=True)
 class SklearnRanker(Ranker):
     """Scores each document by a regression of the labels on its features (pointwise, without queries).
@@ -456,20 +243,18 @@ class SklearnRanker(Ranker):
     of threads and overrides `n_jobs`. Query and document weights become sample weights.
 
     Raises:
-        ConfigError: `estimator` does not return a regressor, or returns one that cannot be saved safely.
+        ConfigError: `estimator` does not return a regressor.
     """
 
     packages: ClassVar[tuple[str, ...]] = ("scikit-learn", "skops")
     trusted_types: ClassVar[tuple[str, ...]] = ()
-    """Full names of further types allowed in a saved model of this class, such as "my_module.Clip"; their
-    content is not checked. A model file cannot extend this list."""
+    """Full names of further types allowed in a saved model of this class, such as "my_module.Clip". A model
+    file cannot extend this list."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._model: Estimator | None = None
-        estimator = self.estimator()
-        check_regressor(estimator, type(self).__name__)
-        check_supported(estimator, self.trusted_types)
+        check_regressor(self.estimator(), type(self).__name__)
 
     @property
     def reads_sparse(self) -> bool:
@@ -510,12 +295,6 @@ class SklearnRanker(Ranker):
         """Returns `feature_importances_`, if the model has them, as "gain" in shares of the sum."""
         gains = getattr(check_fitted(self._model), "feature_importances_", None)
         return {} if gains is None else {"gain": np.asarray(gains, dtype=np.float64)}
-
-    def trees(self) -> Ensemble:
-        raise ConfigError(
-            f"the trees of {type(self).__name__}, a scikit-learn regressor, are not available; choose a run "
-            "of a boosted-tree model, such as model=native."
-        )
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         estimator = self.estimator()
@@ -563,16 +342,14 @@ class SklearnRanker(Ranker):
 # ONNX, another format without pickle, stores a forest's thresholds and values in float32, so a loaded model
 # would not give the scores of the fitted one, and it supports only some of the estimators.
 #
-# skops constructs an object only if its type is trusted. The trusted types are those that skops trusts by
-# default (scikit-learn's public estimators and NumPy's types), `TRUSTED`, and those of the class that
-# loads; a file cannot extend them. The functions on their structure then check the content of the objects.
+# skops constructs an object only if its type is trusted: the types that skops trusts by default
+# (scikit-learn's public estimators and NumPy's types), `TRUSTED`, and those of the class that loads; a file
+# cannot extend them. The content of the objects is not checked: load only models that you trust.
 
 NAME = "model.skops"
 TRUSTED = (
-    # Checked node by node.
     "sklearn.tree._tree.Tree",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    # Written in Python, or data types: they contain no index that is used unchecked.
     "sklearn.utils._bunch.Bunch",
     "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
     "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
@@ -600,7 +377,6 @@ def write_estimator(path: Path, model: Any, trusted_types: Sequence[str]) -> Non
             f"{name} cannot be saved, because it contains {', '.join(sorted(unknown))}, which is not loaded "
             "from a file. Choose another regressor, or add your own types to the class's trusted_types."
         )
-    check_fitted_model(model, trusted_types)
     path.write_bytes(content)
 
 
@@ -613,42 +389,13 @@ def read_estimator(path: Path, trusted_types: Sequence[str], saved_with: str) ->
     Raises:
         ResultError: the file is not such a model, or contains a type that is not trusted.
     """
-    _check_zip(path)
+    content = read_bytes(path, OF_A_FINISHED_RUN)
     try:
-        model = skops.io.load(path, trusted=[*TRUSTED, *trusted_types])
-        check_fitted_model(model, trusted_types)
-        # Finds missing attributes and wrong shapes now, and not in the middle of a prediction.
-        model.predict(np.zeros((1, model.n_features_in_)))
-    except UntrustedTypesFoundException as error:
-        raise ResultError(
-            f"{path} is not loaded: {reason(error)} The file was changed, or was saved by a class "
-            "with more trusted_types. Copy the folder again, or load it with that class."
-        ) from error
-    except LtrbenchError as error:
-        raise ResultError(f"{path} is not loaded: {error}") from error
+        return skops.io.loads(content, trusted=[*TRUSTED, *trusted_types])
     # A damaged file may raise any exception in the parsers of three packages.
     except Exception as error:
         raise ResultError(
-            f"{path} cannot be read with scikit-learn {VERSION} ({type(error).__name__}: "
-            f"{reason(error)}). Copy it again if it is damaged, or install scikit-learn "
-            f"{saved_with}, which saved it."
+            f"{path} cannot be read with scikit-learn {VERSION} ({type(error).__name__}: {reason(error)}). "
+            f"Copy it again if it is damaged, install scikit-learn {saved_with}, which saved it, or load it "
+            "with the class that saved it, whose trusted_types may be more."
         ) from error
-    return model
-
-
-def _check_zip(path: Path) -> None:
-    """Raises ResultError if the file does not exist, is not a zip file, or unpacks to more than its size."""
-    if not path.is_file():
-        raise ResultError(f"{path} does not exist; give the model folder of a finished run.")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            unpacked = sum(item.file_size for item in archive.infolist())
-    except (OSError, zipfile.BadZipFile) as error:
-        raise ResultError(
-            f"{path} is not a saved model ({error}); copy the folder again, or fit again."
-        ) from None
-    if unpacked > path.stat().st_size:
-        raise ResultError(
-            f"{path} has {path.stat().st_size} bytes but unpacks to {unpacked}. ltrbench does not compress "
-            "saved models, so it did not write this file; give the model folder of a finished run."
-        )

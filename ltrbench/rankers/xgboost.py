@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,7 +46,6 @@ from ltrbench.data.features import (
     FeatureMatrix,
     csr_of,
     is_sparse,
-    require_memory,
     row_blocks,
 )
 from ltrbench.distributed.base import MemberKeys, PlacedShards, held_by_member, keys_of_members
@@ -68,12 +66,11 @@ from ltrbench.rankers.base import (
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
     LibraryRanker,
-    first_change_of_weight,
     given,
     metrics_are_off,
     refused_labels,
-    ties_by_row,
     unset_fields,
+    varying_weights,
 )
 from ltrbench.settings import samples, setting
 from ltrbench.shapes import Features, Labels, Scores
@@ -85,8 +82,8 @@ from ltrbench.shapes import Features, Labels, Scores
 #     bins_folder        the folder of these files, if the bins do not fit into memory
 #     RunningScores      scores of a validation set during a fit, read by blocks
 #
-# XGBoost keeps the bin of every value twice: by rows and by columns. By rows a bin takes 1 byte (2 bytes
-# for more than 256 bins), but 4 bytes if any value of the matrix is missing [measured, XGBoost 3.2].
+# XGBoost keeps the bin of every value twice: by columns in 1 byte (2 bytes for more than 256 bins), and by
+# rows in up to 4 bytes, if any value of the matrix is missing [measured, XGBoost 3.2].
 
 _DEFAULT_BINS = 256
 """XGBoost's default of max_bin."""
@@ -99,12 +96,6 @@ _SKETCH_BYTES_OF_BIN = 4500
 _SKETCH_BYTES_OF_VALUE = 32
 """Upper limit: the sketch of few values holds all of them [measured, 5,000 x 3,000, 30,000 x 1,000, and 2,000
 x 20,000 of which nearly all are 0]."""
-
-_DEFAULT_LEAVES = 64
-"""Number of leaves of a tree of XGBoost's default depth, 6."""
-_STORED_BYTES, _FEATURE_BYTES, _HISTOGRAM_BYTES = 40, 500, 16
-"""Bytes of sparse features whose absent values are missing: of a stored value and of a feature [measured, 4
-million values of 2,000 to 1,000,000 features, XGBoost 3.2], and of a bin of a node's histogram."""
 
 _SKETCHES_SHIFTED = tuple(int(part) for part in xgb.__version__.split(".")[:2]) < (3, 3)
 """Whether XGBoost's quantile sketch weights the first document of a query like the query before it."""
@@ -163,100 +154,22 @@ def training_matrix(
 
 
 @contextlib.contextmanager
-def bins_folder(features: AnyFeatures, max_bins: int | None, num_leaves: int | None) -> Iterator[Path | None]:
-    """Provides a temporary folder for the bins of features that are read by blocks; None if the bins fit into
-    memory.
-
-    Args:
-        num_leaves: maximum number of leaves of a tree; None: XGBoost's default.
-
-    Raises:
-        DataError: the bins fit neither into memory nor on the disk of temporary files.
-    """
-    sparse = csr_of_missing(features)
-    if sparse is not None:
-        _require_memory_of_stored(sparse.nnz, features.shape, max_bins, num_leaves)
-    if sparse is not None or not isinstance(features, FeatureMatrix) or _fits(features, max_bins):
+def bins_folder(features: AnyFeatures, max_bins: int | None) -> Iterator[Path | None]:
+    """Provides a temporary folder for the bins of features that are read by blocks; None if the bins and the
+    quantile sketches, from which XGBoost chooses them, fit into memory."""
+    if not isinstance(features, FeatureMatrix) or csr_of_missing(features) is not None:
         yield None
         return
-    _require_disk(features, max_bins)
+    num_bins = max_bins or _DEFAULT_BINS
+    bins = features.size * (4 + (1 if num_bins <= 256 else 2))
+    sketches = min(
+        features.shape[1] * num_bins * _SKETCH_BYTES_OF_BIN, features.size * _SKETCH_BYTES_OF_VALUE
+    )
+    if bins + sketches <= _SHARE_OF_BINS * available_bytes():
+        yield None
+        return
     with tempfile.TemporaryDirectory(prefix="ltrbench_") as folder:
         yield Path(folder)
-
-
-def _require_disk(features: FeatureMatrix, max_bins: int | None) -> None:
-    """Raises DataError if the bins do not fit on the disk, or what XGBoost needs to choose them not into
-    memory."""
-    free, on_disk = available_bytes(), shutil.disk_usage(tempfile.gettempdir()).free
-    sketches, bins = _bytes_of_sketches(features, max_bins), _bytes_of_bins(features, max_bins, 4)
-    if sketches > free or bins > on_disk:
-        num_documents, num_features = features.shape
-        raise DataError(
-            f"XGBoost's bins of {num_documents} documents with {num_features} features need up to "
-            f"{bins / 1e9:.1f} GB of memory or disk, and their choice {sketches / 1e9:.1f} GB of memory, but "
-            f"{free / 1e9:.1f} GB of memory are available, and {on_disk / 1e9:.1f} GB on the disk of "
-            f"{tempfile.gettempdir()}. {_remedy(features)} model=lightgbm, which needs less, take fewer "
-            "queries (data.subset), or set the environment variable TMPDIR to a folder on a disk with more "
-            "space."
-        )
-
-
-def _remedy(features: FeatureMatrix) -> str:
-    if not is_sparse(features):
-        return "Use"
-    return (
-        "XGBoost reads cells that are not stored as missing, so these features are passed with all their "
-        "zeros: read the file with data.absent=nan, which makes absent features missing, use"
-    )
-
-
-def _fits(features: FeatureMatrix, max_bins: int | None) -> bool:
-    """Returns whether the bins fit into memory. The features are searched for missing values only if the
-    answer depends on them."""
-    free = _SHARE_OF_BINS * available_bytes() - _bytes_of_sketches(features, max_bins)
-    if _bytes_of_bins(features, max_bins, 4) <= free:
-        return True
-    if _bytes_of_bins(features, max_bins, 1) > free:
-        return False
-    return not any(np.isnan(block).any() for _, block in row_blocks(features))
-
-
-def _bytes_of_bins(features: FeatureMatrix, max_bins: int | None, by_row: int) -> int:
-    """Returns the number of bytes of the bins.
-
-    Args:
-        by_row: minimum number of bytes of a bin by rows.
-    """
-    width = 1 if (max_bins or _DEFAULT_BINS) <= 256 else 2
-    return features.size * (max(by_row, width) + width)
-
-
-def _bytes_of_sketches(features: FeatureMatrix, max_bins: int | None) -> int:
-    """Returns the number of bytes of the quantile sketches, from which XGBoost chooses the bins.
-
-    A sketch has the size that all values of its feature need, also if most of them are 0.
-    """
-    of_bins = features.shape[1] * (max_bins or _DEFAULT_BINS) * _SKETCH_BYTES_OF_BIN
-    return min(of_bins, features.size * _SKETCH_BYTES_OF_VALUE)
-
-
-def _require_memory_of_stored(
-    num_stored: int, shape: tuple[int, int], max_bins: int | None, num_leaves: int | None
-) -> None:
-    """Raises DataError if sketches, bins and histograms of stored values do not fit into memory.
-
-    XGBoost keeps the histograms of all nodes of a tree.
-    """
-    num_documents, num_features = shape
-    num_bins = min(num_features * (max_bins or _DEFAULT_BINS), num_stored)
-    histograms = 2 * (num_leaves or _DEFAULT_LEAVES) * num_bins * _HISTOGRAM_BYTES
-    num_bytes = num_stored * _STORED_BYTES + num_features * _FEATURE_BYTES + histograms
-    require_memory(
-        f"XGBoost's bins and histograms of {num_documents} documents with {num_features} sparse features",
-        num_bytes,
-        "Take fewer queries (data.subset), set fewer num_leaves or max_bins (model.num_leaves, "
-        "model.max_bins), or free memory.",
-    )
 
 
 def _sketch_weights(train: RankingDataset) -> NDArray[np.float64] | None:
@@ -444,39 +357,28 @@ class XGBoostRanker(LibraryRanker):
         if "tree_method" in self.extra:  # such a matrix needs the features as one array
             train = train.in_memory()
         scale = _weight_scale(train) if weight_scale is None else weight_scale
-        with bins_folder(train.features, self.max_bins, self.num_leaves) as folder:
-            return self._boosted_in(folder, train, valid, monitor, scale)
+        with bins_folder(train.features, self.max_bins) as folder:
+            train_matrix, valid_matrix = self._train_matrix(train, folder), None
+            if valid is not None and monitor.wants_scores:
+                valid_matrix = self._valid_matrix(valid.features)
+            # For a matrix in the booster's cache, a prediction evaluates only the newest tree.
+            cached = [matrix for matrix in (train_matrix, valid_matrix) if isinstance(matrix, xgb.DMatrix)]
+            booster = xgb.Booster(self._parameters(scale), cached)
 
-    def _boosted_in(
-        self,
-        folder: Path | None,
-        train: RankingDataset,
-        valid: RankingDataset | None,
-        monitor: Monitor,
-        weight_scale: float,
-    ) -> tuple[xgb.Booster, int, int]:
-        """Fits as `_boosted`; a folder for the bins is no longer in use after the return."""
-        train_matrix, valid_matrix = self._train_matrix(train, folder), None
-        if valid is not None and monitor.wants_scores:
-            valid_matrix = self._valid_matrix(valid.features)
-        # For a matrix in the booster's cache, a prediction evaluates only the newest tree.
-        cached = [matrix for matrix in (train_matrix, valid_matrix) if isinstance(matrix, xgb.DMatrix)]
-        booster = xgb.Booster(self._parameters(weight_scale), cached)
+            def grow(iteration: int) -> int:
+                booster.update(train_matrix, iteration - 1)
+                return iteration
 
-        def grow(iteration: int) -> int:
-            booster.update(train_matrix, iteration - 1)
-            return iteration
+            def scores_of(matrix: _Matrix) -> Scores:
+                if isinstance(matrix, RunningScores):
+                    return matrix.after(booster)
+                return booster.predict(matrix, output_margin=True)
 
-        def scores_of(matrix: _Matrix) -> Scores:
-            if isinstance(matrix, RunningScores):
-                return matrix.after(booster)
-            return booster.predict(matrix, output_margin=True)
-
-        matrices: tuple[_Matrix, _Matrix | None] = train_matrix, valid_matrix
-        num_iterations = self._boost(grow, scores_of, *matrices, monitor)
-        kept = monitor.best_iteration or booster.num_boosted_rounds()
-        # A slice holds only the kept trees, and releases the training data.
-        return self._with_threads(booster[:kept]), kept, num_iterations
+            matrices: tuple[_Matrix, _Matrix | None] = train_matrix, valid_matrix
+            num_iterations = self._boost(grow, scores_of, *matrices, monitor)
+            kept = monitor.best_iteration or booster.num_boosted_rounds()
+            # A slice holds only the kept trees, and releases the training data.
+            return self._with_threads(booster[:kept]), kept, num_iterations
 
     def _train_matrix(self, train: RankingDataset, folder: Path | None) -> xgb.DMatrix:
         if isinstance(train.features, FeatureMatrix):
@@ -574,13 +476,17 @@ class XGBoostRanker(LibraryRanker):
 
     def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
         yield from self._refused_labels(train.labels)
-        yield from _varying_weights(train)
+        yield from varying_weights(self.library, train)
         if self.lambdarank_unbiased:
             yield from _other_order_shown(train)
 
     def _cautions_in(self, train: RankingDataset) -> Iterator[Finding]:
-        yield from ties_by_row(train)
-        yield from self._unused_positions(train)
+        if train.positions is not None and not self.lambdarank_unbiased:
+            yield Finding(
+                Severity.CAUTION,
+                "The positions of the training data are not used; set model.lambdarank_unbiased=true to "
+                "learn position biases.",
+            )
         yield from _absent_zeros(train.features)
 
     def _refused_labels(self, labels: Labels) -> Iterator[Finding]:
@@ -595,27 +501,6 @@ class XGBoostRanker(LibraryRanker):
         else:
             return
         yield from refused_labels(labels, wrong, f"{allowed}. {remedy}")
-
-    def _unused_positions(self, train: RankingDataset) -> Iterator[Finding]:
-        if train.positions is None:
-            return
-        if not self.lambdarank_unbiased:
-            yield Finding(
-                Severity.CAUTION,
-                "The positions of the training data are not used; set model.lambdarank_unbiased=true to "
-                "learn position biases.",
-            )
-            return
-        skipped = train.positions - train.ranks_of_rows
-        odd = np.flatnonzero(skipped != skipped[0])
-        if odd.size:
-            row = odd[0]
-            yield Finding(
-                Severity.CAUTION,
-                f"positions[{row}] is {train.positions[row]}, but XGBoost ignores the values and uses the "
-                f"row order, in which the document has rank {train.ranks_of_rows[row] + 1}. Include every "
-                "document that was shown, or use model=lightgbm.",
-            )
 
     def library_metrics(
         self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
@@ -728,21 +613,6 @@ def _absent_zeros(features: AnyFeatures) -> Iterator[Finding]:
             "them missing, as is usual with XGBoost, read the file with absent=nan (data.absent=nan in a "
             "run); this is another data set, with other scores.",
         )
-
-
-def _varying_weights(train: RankingDataset) -> Iterator[Finding]:
-    """Yields a refusal if weights vary within a query, because XGBoost has one weight per query."""
-    row = first_change_of_weight(train)
-    if row is None:
-        return
-    # No values, because a run scales the weights that the user has set.
-    rank = int(train.ranks_of_rows[row]) + 1
-    yield Finding(
-        Severity.REFUSED,
-        f"documents {rank} and {rank + 1} of query {train.query_ids[train.query_of_document[row]]} have "
-        "different weights, but XGBoost has one weight per query. Use equal weights within each query, or "
-        "use model=lightgbm or model=native.",
-    )
 
 
 def _other_order_shown(train: RankingDataset) -> Iterator[Finding]:

@@ -23,7 +23,6 @@ from ltrbench.metrics import DEFAULT, PRESETS
 from ltrbench.models.trees import Ensemble
 from ltrbench.provenance import plain, versions
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.base import SupportsTrees, exact_trees_of
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs import MODEL_FOLDER, RESULT_FILE, Run
 from ltrbench.shipping import targets
@@ -167,12 +166,7 @@ def _checked_name(name: str | None, of_run: str) -> str:
 def _scorer(run: Run, ranker: Ranker) -> Ensemble | Linear:
     if isinstance(ranker, SingleFeatureRanker):
         return Linear(ranker.weights)
-    if not isinstance(ranker, SupportsTrees):
-        raise ConfigError(
-            f"{run.path}: {run.result.model} ({type(ranker).__name__}) has no trees and cannot be shipped. "
-            "Choose a run of model=native, lightgbm, xgboost, catboost or single_feature."
-        )
-    return exact_trees_of(ranker)
+    return ranker.trees()
 
 
 def run_record(run: Run, ranker: Ranker, reason: str = "") -> dict[str, Any]:

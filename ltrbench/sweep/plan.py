@@ -23,7 +23,7 @@ from ltrbench.data import Splits
 from ltrbench.disk import delete_abandoned
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment.loading import load_once
-from ltrbench.experiment.run import Experiment, seed_matters
+from ltrbench.experiment.run import Experiment
 from ltrbench.measure import now
 from ltrbench.runs import FAILED as FAILED  # a state of a job too
 from ltrbench.runs import FINISHED, RESULT_FILE, Holder, Run, hold, holder, read_run
@@ -325,7 +325,7 @@ def _training(experiment: Experiment, key: JobKey, splits: Splits) -> str:
     """Returns `Job.training`; empty if every seed is trained."""
     drawn = experiment.resample
     num_documents = splits.train.num_documents if drawn is None else drawn.num_documents(splits.train)
-    if not experiment.is_repeatable or seed_matters(experiment.ranker, num_documents):
+    if not experiment.is_repeatable or experiment.ranker.seed_matters(num_documents):
         return ""
     return training_digest(experiment, key)
 

@@ -24,7 +24,6 @@ import pandas as pd
 from ltrbench.errors import ResultError
 from ltrbench.provenance import versions
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.base import library_model_of
 from ltrbench.rankers.importance import MOST_LISTED
 from ltrbench.rankers.saved import is_ours, load_ranker
 from ltrbench.runs import MODEL_FOLDER, Run
@@ -61,7 +60,7 @@ def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
         "pip_requirements": _requirements(ranker),
         **of_mlflow,
     }
-    library = library_model_of(ranker)
+    library = ranker.library_model()
     if library is not None:
         package, model = library
         flavor = importlib.import_module(f"mlflow.{package}")
@@ -131,7 +130,7 @@ def _target(run: Run) -> str:
 def _requirements(ranker: Ranker) -> list[str]:
     """Returns the pip requirements; MLflow would take seconds to infer them by loading the model in another
     process."""
-    library = library_model_of(ranker)
+    library = ranker.library_model()
     packages = ["mlflow", "numpy", *([library[0]] if library else ["ltrbench", *ranker.packages])]
     installed = versions(packages)
     return [f"{package}=={installed[package]}" for package in dict.fromkeys(packages)]

@@ -25,7 +25,6 @@ import xgboost as xgb
 from bench_jobs import make_dataset, seconds
 
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.base import library_model_of
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
@@ -46,7 +45,7 @@ def learn(num_trees: int, num_leaves: int) -> dict[str, Ranker]:
 def set_threads(rankers: dict[str, Ranker], num_threads: int) -> None:
     for ranker in rankers.values():
         ranker.num_threads = num_threads
-    _, booster = library_model_of(rankers["XGBoost"]) or ("", None)
+    _, booster = rankers["XGBoost"].library_model() or ("", None)
     assert isinstance(booster, xgb.Booster)
     # XGBoost's number of threads is only set during the fit.
     booster.set_param({"nthread": num_threads})

@@ -6,19 +6,14 @@ import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from messages import naming
 
 from ltrbench.cli import main
 from ltrbench.conf_folder import conf_dir
 from ltrbench.data import RankingDataset, Splits
-from ltrbench.data.features import SparseRows
 from ltrbench.data.sources import DataSource
 from ltrbench.experiment.loading import inspect_data
 from ltrbench.experiment.run import Experiment, run
@@ -100,27 +95,6 @@ def test_features_that_order_nothing_are_named() -> None:
     assert faults.constant_within_queries == ("of_query",)
 
 
-@given(
-    sizes=st.lists(st.integers(1, 3), min_size=1, max_size=4),
-    data=st.data(),
-    absent=st.sampled_from([0.0, -0.0, np.nan]),
-)
-def test_sparse_features_have_the_faults_of_the_array(
-    sizes: list[int], data: st.DataObject, absent: float
-) -> None:
-    values = st.sampled_from([0.0, 0.0, -0.0, 1.0, np.nan])
-    features = data.draw(arrays(np.float32, (sum(sizes), 3), elements=values))
-    # Cells with a value that equals `absent` may be stored as well.
-    stored = features.view(np.uint32) != np.float32(absent).view(np.uint32)
-    stored |= data.draw(arrays(np.bool_, features.shape))
-    row_start = np.concatenate([[0], np.cumsum(stored.sum(axis=1))])
-    sparse: Any = SparseRows(row_start, np.nonzero(stored)[1].astype(np.int32), features[stored], 3, absent)
-    query_start = np.cumsum([0, *sizes])
-    dense = RankingDataset(features=features, labels=np.zeros(sum(sizes)), query_start=query_start)
-    expected = inspect_data(dense, {}).feature_faults
-    assert inspect_data(replace(dense, features=sparse), {}).feature_faults == expected
-
-
 @pytest.mark.parametrize(
     ("labels", "best_first", "worst_first"),
     [([2, 1, 0, 3, 0, 0], 2, 0), ([0, 0, 1, 0, 3, 0], 0, 2), ([1, 0, 1, 0, 0, 0], 0, 0)],
@@ -148,23 +122,3 @@ def test_the_verb_asks_every_backend_of_conf_model_and_its_json_is_whole(
     assert sorted(report["concerns"]) == sorted(models)
     assert report["feature_faults"]["constant"] == [str(index) for index in range(1, 31)]
     assert any("40" in sentence for sentence in report["concerns"]["lightgbm"])
-
-
-def test_the_verb_takes_several_files_as_one_split_and_remarks_what_is_odd(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
-    for path, query in zip(paths, "ab", strict=True):
-        path.write_text(f"0.5 qid:{query} 1:1\n0 qid:{query} 1:2\n")
-        Path(f"{path}.position").write_text("1\n2\n")
-    words = ["inspect", *map(str, paths)]
-    assert main([*words, "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["data"] == words[1:]
-    assert (report["documents"], report["queries"], report["fractional_labels"]) == (4, 2, 2)
-    for model in ("lightgbm", "xgboost"):
-        assert any("positions" in each and "model.lambdarank" in each for each in report["concerns"][model])
-    assert main(words) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert re.search(naming("labels of 2 documents", "2^label - 1", "data.whole_labels=false"), shown)
-    assert re.search(naming("positions", "1 to 2", "training"), shown)

@@ -241,23 +241,3 @@ def test_no_run_can_change_the_data_of_the_next_run(tmp_path: Path) -> None:
 def _writable(value: object) -> bool:
     parts = value if isinstance(value, tuple) else (value,)
     return any(isinstance(part, np.ndarray) and part.flags.writeable for part in parts)
-
-
-def test_each_run_draws_its_resample_from_the_shared_data(tmp_path: Path) -> None:
-    source = Synthetic(name="synthetic", num_queries=20)
-    drawn = [
-        run(
-            Experiment(
-                model="random",
-                ranker=RandomRanker(),
-                source=source,
-                resample=TrainingResample(number=2, index=index),
-            ),
-            tmp_path / f"{index}",
-        ).result
-        for index in (1, 2)
-    ]
-    whole = source.load().train.fingerprint
-    assert [result.data["resample"]["train"] for result in drawn] == [whole, whole]
-    assert drawn[0].data["train"]["fingerprint"] != drawn[1].data["train"]["fingerprint"]
-    assert all(result.seconds["load"] > load_once(source)[1] for result in drawn)

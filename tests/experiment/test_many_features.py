@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ltrbench.cli import main
-from ltrbench.data import read_letor
 from ltrbench.data.sources import LetorFiles
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers import Ranker
@@ -44,8 +41,8 @@ def letor_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run_of(ranker: Ranker, letor_file: Path, folder: Path, first_index: int = 1) -> Run:
-    source = LetorFiles(name="many", train=str(letor_file), sparse=True, first_index=first_index)
+def run_of(ranker: Ranker, letor_file: Path, folder: Path) -> Run:
+    source = LetorFiles(name="many", train=str(letor_file), sparse=True)
     model = {"_target_": f"{type(ranker).__module__}.{type(ranker).__qualname__}"}
     kinds = ImportanceSettings(kinds=[SPLIT, GAIN, WITHIN, ACROSS, SHAP])
     experiment = Experiment(
@@ -72,18 +69,3 @@ def test_the_files_of_a_run_list_the_features_in_use(letor_file: Path, tmp_path:
         assert importances.values[kind].sum() == pytest.approx(1)
     assert {"permutation_within", "permutation_across"} <= importances.values.keys()
     assert sum(path.stat().st_size for path in tmp_path.iterdir() if path.is_file()) < 100_000
-
-
-def test_many_features_numbered_from_zero_are_recorded_by_the_first(
-    letor_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run_of(LightGBMRanker(num_trees=3, num_leaves=4, min_docs_in_leaf=5), letor_file, tmp_path, first_index=0)
-    recorded = read_run(tmp_path)
-    train = recorded.result.data["train"]
-    assert ("feature_names" in train, train["first_feature"]) == (False, 0)
-    names = read_letor(letor_file, sparse=True, first_index=0).feature_names
-    assert recorded.result.feature_names == names
-    assert {"1", str(NUM_FEATURES)} <= set(recorded.importances().feature_names) < set(names)
-    assert main(["trees", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
-    assert re.search(rf"\b{NUM_FEATURES} <=", shown)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import TINY
-from composed_jobs import drafted
 from plan_cases import SETTINGS, numbered
 from test_experiment import Recorder, Toy
 
@@ -18,17 +15,15 @@ from ltrbench.data import RankingDataset, TrainingResample
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.provenance import plain
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.base import SupportsSeedMatters
 from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.runs import FAILED, RESULT_FILE, Run, read_run
+from ltrbench.runs import RESULT_FILE, Run, read_run
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.plan import draft, plan_jobs, prepare_sweep, read_plan
-from ltrbench.sweep.running import JobTask, run_task
 
 FEW = 1000
 
@@ -47,7 +42,6 @@ FEW = 1000
     ids=repr,
 )
 def test_without_random_numbers_the_seed_does_not_matter(ranker: Ranker) -> None:
-    assert isinstance(ranker, SupportsSeedMatters)
     assert not ranker.seed_matters(FEW)
 
 
@@ -79,7 +73,7 @@ def test_without_random_numbers_the_seed_does_not_matter(ranker: Ranker) -> None
     ids=repr,
 )
 def test_what_draws_random_numbers_or_is_not_known_says_that_the_seed_matters(ranker: Ranker) -> None:
-    assert not isinstance(ranker, SupportsSeedMatters) or ranker.seed_matters(FEW)
+    assert ranker.seed_matters(FEW)
 
 
 @dataclass(kw_only=True)
@@ -168,42 +162,3 @@ def test_jobs_that_differ_in_such_a_seed_alone_copy_the_first_and_never_a_copy(t
 def test_a_job_that_differs_in_more_than_the_seed_trains(fields: dict[str, Any], tmp_path: Path) -> None:
     jobs = planned(tmp_path, experiment(1), experiment(2, **fields), experiment(3))
     assert copied_of(jobs) == [None, None, "0"]
-
-
-@pytest.fixture
-def tasks(tmp_path: Path) -> list[JobTask]:
-    """Three planned jobs that differ in a seed without effect."""
-    experiments = [
-        replace(
-            drafted("model=single_feature", f"seed={seed}", *TINY, sweep=str(tmp_path)),
-            started_in=str(Path.cwd()),
-        )
-        for seed in (1, 2, 3)
-    ]
-    prepare_sweep(tmp_path)
-    jobs = plan_jobs(read_plan(tmp_path), experiments, numbered)
-    assert copied_of(jobs) == [None, "0", "0"]
-    trained = [None, ("0", jobs[0].digest), ("0", jobs[0].digest)]
-    return [JobTask(job=job, sweep=tmp_path, trained=of) for job, of in zip(jobs, trained, strict=True)]
-
-
-@pytest.mark.parametrize(
-    "changes", [{"status": FAILED, "error": "by design"}, {"key": "another"}, {"reused": "5"}], ids=repr
-)
-def test_a_run_that_failed_or_is_of_another_job_or_is_a_copy_is_not_copied(
-    tasks: list[JobTask], tmp_path: Path, changes: dict[str, str]
-) -> None:
-    run_task(tasks[0])
-    path = tmp_path / "0" / RESULT_FILE
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-    run_task(tasks[1])
-    assert read_run(tmp_path / "1").result.reused is None
-
-
-@pytest.mark.parametrize("is_trial", [False, True])
-def test_a_trial_never_copies_a_run_without_a_search_nor_the_reverse(is_trial: bool, tmp_path: Path) -> None:
-    first, other, same = (
-        experiment(seed, is_trial=of_trial)
-        for seed, of_trial in enumerate((is_trial, not is_trial, is_trial))
-    )
-    assert copied_of(planned(tmp_path, first, other, same)) == [None, None, None if is_trial else "0"]

@@ -107,22 +107,11 @@ def test_a_final_run_carries_its_search_and_the_trials(tmp_path: Path) -> None:
     assert tuple(done.trials()) == TRIALS
 
 
-def test_an_incomplete_record_of_a_search_is_refused_before_the_fit(tmp_path: Path) -> None:
-    search = {name: value for name, value in search_record().items() if name != "budget"}
-    experiment = Experiment(model="native", ranker=native(), source=Toy(), search=search)
-    with pytest.raises(ConfigError, match=naming("result.json", "search.budget")):
-        run(experiment, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.parametrize(
     ("executor", "shared"),
     [
         ({}, False),
-        ({"_target_": "ltrbench.sweep.executors.base.InlineExecutor"}, False),
-        ({"_target_": "ltrbench.sweep.executors.processes.ProcessExecutor", "workers": 1}, False),
         ({"_target_": "ltrbench.sweep.executors.processes.ProcessExecutor", "workers": 2}, True),
-        ({"_target_": "ltrbench.sweep.executors.dask.DaskExecutor"}, True),
     ],
 )
 def test_jobs_that_run_at_a_time_share_the_machine_and_the_load_is_recorded(

@@ -32,6 +32,7 @@ from ltrbench.cli.launch import flags_and_overrides, with_all_jobs
 from ltrbench.cli.verbs import MODULE_OF, verbs
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build_experiment, build_tracker, register_schema
+from ltrbench.rankers.base import SHARED
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +48,7 @@ _KEY = re.compile(r"(model|params|data|tracking|early_stopping|importance)\.[a-z
 _PATH = re.compile(r"(ltrbench|tests|conf|results|docs)/[\w./-]+")
 
 
-KEYS = {key.name for item in config_files() for key in item.keys}
+KEYS = {key.name for item in config_files() for key in item.keys} | {f"model.{name}" for name in SHARED}
 GROUPS = ("params", "model", "data", "tracking", "executor", "distributed", "experiment")
 # Without Hydra's own keys, which are more than those that ours set.
 TOP_LEVEL = {*GROUPS, *(key.partition(".")[0] for key in KEYS)} - {"hydra"}

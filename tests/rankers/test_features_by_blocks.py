@@ -143,36 +143,6 @@ def test_a_fit_by_blocks_gives_the_model_and_the_scores_of_an_array(
     )
 
 
-SETTINGS: list[tuple[type[LibraryRanker], dict[str, Any]]] = [
-    (LightGBMRanker, {"min_docs_in_leaf": 1, "max_bins": 600}),
-    (LightGBMRanker, {"bagging_fraction": 0.5, "bagging_freq": 1, "feature_fraction": 0.5}),
-    (LightGBMRanker, {"objective": "rank_xendcg", "deterministic": False}),
-    (LightGBMRanker, {"extra": {"bin_construct_sample_cnt": 100, "linear_tree": True}}),
-    (XGBoostRanker, {"max_bins": 16, "subsample": 0.5, "colsample_bynode": 0.5}),
-    (XGBoostRanker, {"max_bins": 600, "objective": "pairwise", "lambdarank_pair_method": "mean"}),
-    (XGBoostRanker, {"extra": {"tree_method": "exact"}, "num_leaves": None}),
-    (XGBoostRanker, {"extra": {"base_score": 0.3}}),
-]
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    ("backend", "settings"),
-    [
-        (LightGBMRanker, {"lambdarank_position_bias_regularization": 0.5}),
-        (XGBoostRanker, {"lambdarank_unbiased": True}),
-    ],
-)
-def test_biases_of_positions_are_learned_by_blocks(
-    backend: type[LibraryRanker], settings: dict[str, Any], form: Any
-) -> None:
-    positions = make_data(1).ranks_of_rows
-    train = form(make_data(1, positions=positions))
-    valid, test = form(make_data(2)), form(make_data(3))
-    splits = Splits(train, valid, test)
-    assert_same(fit(backend, splits, **settings), fit(backend, splits.in_memory(), **settings))
-
-
 @of_every_form
 @of_every_backend
 def test_a_fit_and_a_prediction_never_have_the_features_as_one_array(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.rankers import EarlyStopping, Iteration
-from ltrbench.rankers.base import concerns_of, departures_of, importance_of
+from ltrbench.rankers.base import concerns_of, departures_of
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.library import LibraryRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -150,27 +150,6 @@ def test_every_parameter_arrives(kind: Kind, usual: dict[str, Any], field: str, 
     assert not np.array_equal(varied, scores_of(kind, data, **usual))
 
 
-def test_the_seed_of_lightgbm_matters_under_sampling_only() -> None:
-    data = graded()
-    np.testing.assert_array_equal(scores_of(LIGHT, data, seed=1), scores_of(LIGHT, data, seed=2))
-
-
-@pytest.mark.parametrize(
-    ("kind", "fields", "splits"),
-    [
-        (LIGHT, {"num_leaves": 4}, 3),
-        (XGB, {"num_leaves": 4}, 3),
-        (CAT, {"num_leaves": 7}, 6),
-        (CAT, {"grow_policy": "SymmetricTree", "depth": 4}, 4),
-    ],
-)
-def test_importance_counts_the_splits_of_the_trees(kind: Kind, fields: dict[str, Any], splits: int) -> None:
-    importance = importance_of(fitted(kind, graded(), num_trees=3, **fields))
-    assert importance["split"].sum() == 3 * splits
-    for values in importance.values():  # CatBoost has no gains
-        np.testing.assert_array_equal(values > 0, importance["split"] > 0)
-
-
 @pytest.mark.parametrize("boosting", ["gbdt", "dart", "rf"])
 def test_contributions_add_up_to_scores_in_every_kind_of_boosting(boosting: str) -> None:
     data = graded()
@@ -221,10 +200,6 @@ def test_positions_that_xgboost_does_not_use_as_given_are_a_caution() -> None:
         return [sentence for sentence in sentences if "position" in sentence]
 
     assert cautions(unbiased, ranks + 1) == []
-    (gap,) = cautions(unbiased, 7 * ranks + 3)
-    assert all(part in gap for part in ("positions[1] is 10", "XGBoost", "rank 2", "model=lightgbm"))
-    (later,) = cautions(unbiased, ranks + 10 * (plain.query_of_document == 1))
-    assert all(part in later for part in (f"positions[{plain.query_start[1]}] is 10", "rank 1"))
     (unused,) = cautions(XGBoostRanker(), ranks)
     assert "model.lambdarank_unbiased=true" in unused
 
@@ -249,14 +224,6 @@ def test_the_monitor_gets_the_scores_of_the_current_trees(kind: Kind, fields: di
     assert [iteration.valid_scores for iteration in alone] == [None, None]
 
 
-def test_catboost_treats_a_missing_value_as_lower_than_every_other() -> None:
-    data = graded()
-    ranker = fitted(CAT, data, **LAMBDAMART)
-    missing, low = data.features.copy(), data.features.copy()
-    missing[:, 0], low[:, 0] = np.nan, -1e30
-    np.testing.assert_array_equal(ranker.predict(missing), ranker.predict(low))
-
-
 # Refusals
 
 
@@ -269,7 +236,6 @@ def test_catboost_treats_a_missing_value_as_lower_than_every_other() -> None:
         (XGB, {}, [0, 1, 0.5], ("labels[2] is 0.5", "0, 1, ..., 31", "ndcg_exp_gain=false")),
         (XGB, {}, [0, 32, 1], ("labels[1] is 32.0", "0, 1, ..., 31", "ndcg_exp_gain=false")),
         (XGB, {"objective": "map"}, [0, 1, 2], ("labels[2] is 2.0", "objective=map", "objective=ndcg")),
-        (CAT, {"num_leaves": 4}, [0, 1024, 1], ("labels[1]", 1024.0, 1023, "exponential_gain=false")),
     ],
 )
 def test_labels_that_the_library_does_not_accept_are_named(

@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestRegressor
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data import features as matrix
 from ltrbench.data.features import AnyFeatures, SparseRows
-from ltrbench.rankers import Ranker, single_feature
+from ltrbench.rankers import Ranker
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.importance import SHUFFLES, ImportanceSettings, importances
 from ltrbench.rankers.native import NativeRanker
@@ -124,22 +124,3 @@ def test_importances_are_those_of_an_array(name: str) -> None:
     assert figures[0].keys() == figures[1].keys()
     for kind, values in figures[0].items():
         np.testing.assert_array_equal(figures[1][kind], values)
-
-
-@pytest.mark.parametrize("metric", ["ndcg@10", "map", "err@10"])
-@pytest.mark.parametrize("absent", [0.0, np.nan])
-def test_the_best_of_sparse_features_is_found_from_the_queries_with_stored_values(
-    absent: float, metric: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(single_feature, "_MOST_DOCUMENTS", 50)
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        shape = 40, NUM_FEATURES
-        features = np.where(rng.random(shape) < 0.03, rng.integers(-1, 2, shape), absent).astype(np.float32)
-        labels = np.where(rng.random(40) < 0.5, rng.integers(0, 3, 40), 0).astype(np.float64)
-        weights = rng.random(5) + 0.1
-        start = np.array([0, 3, 10, 11, 30, 40])
-        data = RankingDataset(features=features, labels=labels, query_start=start, query_weights=weights)
-        sparse = with_features(data, SparseRows.of(features, absent))
-        expected, ranker = (SingleFeatureRanker(metric=metric).fit(each) for each in (data, sparse))
-        assert (ranker._feature, ranker._sign) == (expected._feature, expected._sign)

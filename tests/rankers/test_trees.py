@@ -24,7 +24,6 @@ from ltrbench.rankers.xgboost import XGBoostRanker
 
 LARGEST = float(np.finfo(np.float32).max)
 STUMP = InnerNode(1, 0.5, missing_left=False, left=Leaf(-0.25), right=Leaf(1.0))
-BIASED = Ensemble((WeightedTree(0.1, STUMP),), base_score=0.5)
 
 
 def finished(ranker: Ranker, folder: Path) -> Path:
@@ -114,18 +113,4 @@ def test_text_shows_the_branch_of_missing_values_and_the_initial_score() -> None
         "",
         "tree 2, weight 0.1",
         "+0",
-    ]
-
-
-def test_json_has_the_initial_score_as_a_last_tree() -> None:
-    assert as_nested(BIASED) == [
-        {
-            "weight": 0.1,
-            "feature": 1,
-            "threshold": 0.5,
-            "missing": "right",
-            "left": {"value": -0.25},
-            "right": {"value": 1.0},
-        },
-        {"weight": 1.0, "value": 0.5},
     ]

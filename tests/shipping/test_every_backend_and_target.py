@@ -17,7 +17,6 @@ from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
 from ltrbench.models.trees import ensemble_scores, flat
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
-from ltrbench.rankers.base import SupportsTrees, exact_trees_of
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
@@ -80,8 +79,7 @@ def fitted(backend: str, kind: str) -> tuple[Ranker, ShippedModel]:
     if isinstance(ranker, SingleFeatureRanker):
         scorer: Linear | Ensemble = Linear(ranker.weights)
     else:
-        assert isinstance(ranker, SupportsTrees)
-        scorer = exact_trees_of(ranker)
+        scorer = ranker.trees()
     return ranker, ShippedModel("a_model", tuple(data.feature_names), scorer, has_missing)
 
 

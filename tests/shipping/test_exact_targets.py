@@ -14,7 +14,6 @@ from ltrbench.data.synthetic import Synthetic
 from ltrbench.models.trees import Ensemble, ensemble_scores, weighted_values
 from ltrbench.models.trees import flat as flat_tree
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.base import exact_trees_of
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
@@ -80,7 +79,7 @@ DATA = {"dense": 0.0, "missing": 0.3}
 @pytest.mark.parametrize(("backend", "data"), list(itertools.product(BACKENDS, DATA)))
 def test_scores_are_those_of_the_library_bit_for_bit(target: Target, backend: str, data: str) -> None:
     ranker, features = fitted(backend, data)
-    scores = engine_scores(target, exact_trees_of(ranker), features)
+    scores = engine_scores(target, ranker.trees(), features)
     np.testing.assert_array_equal(scores, ranker.predict(features))
 
 

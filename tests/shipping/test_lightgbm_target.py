@@ -13,7 +13,6 @@ from ltrbench.data.synthetic import Synthetic
 from ltrbench.metrics import DEFAULT
 from ltrbench.models.trees import LARGEST_ZERO, ensemble_scores
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.base import exact_trees_of
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.shapes import Features
 from ltrbench.shipping.certificate import CERTIFIED, Certificate, certify
@@ -77,7 +76,7 @@ def test_a_model_of_lightgbm_is_the_file_that_lightgbm_wrote(
     features[np.random.default_rng(0).random(features.shape) < 0.2] = np.nan
     ranker = LightGBMRanker(num_trees=8, extra=extra).fit(replace(train, features=features))
     ranker.save(tmp_path)
-    model = shipped(exact_trees_of(ranker), features.shape[1])
+    model = shipped(ranker.trees(), features.shape[1])
     export = TARGET.export(model)
     written, original = export.files["model.txt"].decode(), (tmp_path / "model.txt").read_text()
     start, end = "Tree=0\n", "end of trees\n"

@@ -13,7 +13,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.models.trees import Node, ensemble_scores, flat
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.base import EarlyStopping, exact_trees_of
+from ltrbench.rankers.base import EarlyStopping
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
@@ -146,6 +146,6 @@ def test_a_model_that_early_stopping_has_trimmed_is_certified(name: str, backend
         "xgboost": XGBoostRanker(num_trees=30, early_stopping=stopping),
         "catboost": CatBoostRanker(num_trees=30, early_stopping=stopping),
     }
-    ensemble = exact_trees_of(rankers[backend].fit(splits.train, splits.valid))
+    ensemble = rankers[backend].fit(splits.train, splits.valid).trees()
     assert len(ensemble.trees) < 30
     check(name, ensemble, splits.test)

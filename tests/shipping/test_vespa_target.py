@@ -19,7 +19,6 @@ from ltrbench.data.synthetic import Synthetic
 from ltrbench.models.lightgbm_files import read_lightgbm_json
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, ensemble_scores
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.base import exact_trees_of
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
@@ -131,7 +130,7 @@ def fitted(backend: str, data: str) -> tuple[Ensemble, RankingDataset]:
     train, test = (
         replace(each, features=DATA[data](np.array(each.features))) for each in (splits.train, splits.test)
     )
-    return exact_trees_of(replace(BACKENDS[backend]).fit(train)), test
+    return replace(BACKENDS[backend]).fit(train).trees(), test
 
 
 def certified(target: VespaTarget, ensemble: Ensemble, data: RankingDataset, **changes: bytes) -> Certificate:
@@ -178,7 +177,7 @@ def test_the_certificate_refuses_the_dump_of_lightgbm_itself(tmp_path: Path) -> 
     whole = np.round(np.array(splits.train.features)).astype(np.float32)
     halves = np.round(np.array(splits.test.features) * 2).astype(np.float32) / np.float32(2)
     ranker = LightGBMRanker(num_trees=20).fit(replace(splits.train, features=whole))
-    ensemble, data = exact_trees_of(ranker), replace(splits.test, features=halves)
+    ensemble, data = ranker.trees(), replace(splits.test, features=halves)
     content, target = dump_of(ranker, data.num_features, tmp_path), VespaTarget(fast_forest=True)
     certificate = certified(target, ensemble, data, **{FILE: content})
     assert certificate.status == REFUSED
@@ -190,7 +189,7 @@ def test_the_dump_of_lightgbm_loses_where_missing_values_go(tmp_path: Path) -> N
     """Without missing values in training, LightGBM takes them for 0, but Vespa reads default_left."""
     train = Synthetic(name="synthetic", num_queries=20).load().train
     ranker = LightGBMRanker(num_trees=20).fit(train)
-    model = shipped(exact_trees_of(ranker), train.num_features)
+    model = shipped(ranker.trees(), train.num_features)
     absent = np.full((1, train.num_features), np.nan, dtype=np.float32)
     names = {name: number for number, name in enumerate(names_of(train.num_features))}
     naive = read_lightgbm_json(dump_of(ranker, train.num_features, tmp_path), names)

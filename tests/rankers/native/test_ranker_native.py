@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import lightgbm as lgb
 import numba
 import numpy as np
 import pytest
 from messages import naming
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import SparseRows
-from ltrbench.data.letor import read_letor
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, DataError, ResultError
-from ltrbench.metrics import evaluate
 from ltrbench.rankers.base import EarlyStopping, Iteration, concerns_of
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
@@ -163,13 +158,6 @@ def test_position_factors_are_saved_continued_and_trimmed_with_the_trees(
     np.testing.assert_array_equal(continued.predict(clicked.features), whole.predict(clicked.features))
 
 
-def test_threads_give_the_same_bits_and_are_given_back(data: RankingDataset) -> None:
-    before = numba.get_num_threads()
-    one, two = (small(num_threads=n, documents_per_tree=0.7).fit(data) for n in (1, 2))
-    np.testing.assert_array_equal(one.predict(data.features), two.predict(data.features))
-    assert numba.get_num_threads() == before
-
-
 @pytest.mark.parametrize("fields", [{}, {"drop_rate": 0.4}, {"queries_per_tree": 0.5}])
 def test_a_model_continues_where_it_was_saved(
     data: RankingDataset, tmp_path: Path, fields: dict[str, Any]
@@ -264,31 +252,3 @@ def test_after_warm_up_a_fit_compiles_nothing(
     with numba.core.event.install_recorder("numba:compile") as recorder:
         small(**fields).fit(clicked, valid).predict(valid.features)
     assert recorder.buffer == []
-
-
-def sparse(data: RankingDataset, share: float) -> RankingDataset:
-    """Returns sparse data with a share of the values."""
-    is_stored = np.random.default_rng(1).random(data.features.shape) < share
-    features: Any = SparseRows.of(np.where(is_stored, data.features, np.float32(0)))
-    return replace(data, features=features)
-
-
-@pytest.mark.slow
-def test_on_mq2008_it_ranks_as_well_as_lightgbm(letor_data: Callable[[str], Path]) -> None:
-    values: dict[str, list[float]] = {"native": [], "lightgbm": []}
-    for fold in range(1, 6):
-        folder = letor_data("MQ2008") / f"Fold{fold}"
-        train = read_letor(folder / "train.txt")
-        train_set = lgb.Dataset(train.features, train.labels, group=train.query_sizes)
-        peer = lgb.train({"objective": "lambdarank", "verbose": -1, "num_threads": 1}, train_set, 100)
-        native = NativeRanker(num_trees=100).fit(train)
-        for name in ("vali.txt", "test.txt"):
-            data = read_letor(folder / name)
-            for model, scores in (
-                ("native", native.predict(data.features)),
-                ("lightgbm", np.asarray(peer.predict(data.features))),
-            ):
-                values[model].append(evaluate(data, scores, ["ndcg@10"]).means["ndcg@10"])
-    # The NDCG of a fold changes by 0.02 with the bin edges or with the way documents per leaf are counted;
-    # the mean over ten values changes by a third of that.
-    assert np.mean(values["native"]) == pytest.approx(np.mean(values["lightgbm"]), abs=0.01)

@@ -55,11 +55,8 @@ def assert_same_model(one: NativeRanker, other: NativeRanker) -> None:
 
 
 SETTINGS: list[dict[str, Any]] = [
-    {},
-    {"documents_per_tree": 0.5},
     {"drop_rate": 0.5, "queries_per_tree": 0.7},
     {"binning": "equal_width", "max_bins": 20},
-    {"max_bins": 600},
     {"float32_scores": True, "drop_rate": 0.3},
 ]
 
@@ -97,12 +94,3 @@ def test_a_fit_and_a_prediction_never_have_the_features_as_one_array(
     monkeypatch.setattr(matrix, "available_bytes", lambda: 10_000)  # for the bins, not for a whole matrix
     ranker, _ = fit_and_curve(splits, documents_per_tree=0.5)
     assert len(ranker.predict(splits.test.features)) == splits.test.num_documents
-
-
-def test_predictions_by_blocks_have_the_bits_of_predictions_for_an_array(splits: Splits) -> None:
-    ranker = NativeRanker(num_trees=6, min_docs_in_leaf=5).fit(splits.train)
-    test = splits.test.in_memory()
-    np.testing.assert_array_equal(ranker.predict(splits.test.features), ranker.predict(test.features))
-    np.testing.assert_array_equal(
-        ranker.contributions(splits.test.features), ranker.contributions(test.features)
-    )
