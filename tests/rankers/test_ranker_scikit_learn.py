@@ -157,7 +157,7 @@ def test_what_is_no_regressor_and_an_invalid_parameter_are_refused(add: Callable
 
 
 @dataclass(kw_only=True)
-class Doubling(BaseEstimator, RegressorMixin):  # type: ignore[misc]
+class Doubling(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A user's own regressor."""
 
     def fit(self, features: Any, labels: Any) -> Doubling:
