@@ -11,7 +11,7 @@ import inspect
 import re
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ from ltrbench.data import TrainingResample
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import BOOTSTRAP
 from ltrbench.distributed.base import Distribution, OneProcess
-from ltrbench.errors import ConfigError, did_you_mean
+from ltrbench.errors import ConfigError, did_you_mean, require_choice
 from ltrbench.experiment.run import Experiment
 from ltrbench.metrics import DEFAULT, load_plugins
 from ltrbench.provenance import without_password
@@ -137,8 +137,7 @@ def build_experiment(
     load_plugins(settings["plugins"], "plugins")
     # Checked here too, because a model without early stopping never builds it.
     _typed(settings, "early_stopping", EarlyStopping)
-    if settings["progress"] not in PROGRESS:
-        raise ConfigError(f"progress is '{settings['progress']}'; it must be one of {', '.join(PROGRESS)}.")
+    require_choice("progress", settings["progress"], PROGRESS)
     if settings["cv"] is not None and "cv" not in settings["data"]:
         raise ConfigError(
             f"cv is {settings['cv']}, but data={choices['data']} has a fixed test set. Leave out cv (to run "
@@ -212,7 +211,6 @@ def _resample(settings: Mapping[str, Any] | None) -> TrainingResample | None:
     if settings is None:
         return None
     number, index = settings["number"], settings["index"]
-    _refuse_unused(settings)
     if number is index is None:
         return None
     if number is None:
@@ -227,26 +225,6 @@ def _resample(settings: Mapping[str, Any] | None) -> TrainingResample | None:
         )
     # TrainingResample rejects a number below 2, whatever the index.
     return TrainingResample(**{**settings, "index": 1 if index is None else index})
-
-
-def _refuse_unused(settings: Mapping[str, Any]) -> None:
-    """
-    Raises:
-        ConfigError: A setting of `replicates` would have no effect.
-    """
-    defaults = asdict(Replicates())
-    changed = [name for name in ("kind", "share", "seed") if settings[name] != defaults[name]]
-    if settings["number"] is None and changed:
-        raise ConfigError(
-            f"replicates.{changed[0]} is {settings[changed[0]]}, which has no effect without a number of "
-            "resamples. Add replicates=5 and -m, or set replicates=null to train once on all training "
-            "queries."
-        )
-    if settings["kind"] == BOOTSTRAP and "share" in changed:
-        raise ConfigError(
-            f"replicates.share is {settings['share']}, but a bootstrap draws as many queries as the training "
-            "set has. Add replicates.kind=subsample, or leave out replicates.share."
-        )
 
 
 def build_tracker(config: DictConfig | Mapping[str, Any]) -> Tracker:
@@ -385,53 +363,27 @@ def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
     module_name, _, class_name = target.rpartition(".")
     try:
         target_class = getattr(import_user_module(module_name), class_name)
-    except ModuleNotFoundError as error:
-        if error.name and module_name.startswith(error.name):
-            raise ConfigError(
-                f"{key}._target_ is '{target}', but neither the current folder nor the environment has a "
-                f"module '{error.name}'."
-            ) from None
-        raise ConfigError(
-            f"{key}._target_ is '{target}', which needs the package '{error.name}'; install it."
-        ) from None
-    except (ImportError, ValueError) as error:
-        raise ConfigError(f"{key}._target_ is '{target}', which cannot be imported: {error}") from None
-    except AttributeError:
-        raise ConfigError(f"{key}._target_ is '{target}', but {module_name} has no '{class_name}'.") from None
-    if not (isinstance(target_class, type) and issubclass(target_class, kind)) or not _can_be_built(
-        target_class
-    ):
+    except (ImportError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{key}._target_ is '{target}', which cannot be imported: {error}.") from None
+    is_kind = isinstance(target_class, type) and issubclass(target_class, kind)
+    if not is_kind or not dataclasses.is_dataclass(target_class) or inspect.isabstract(target_class):
         raise ConfigError(
             f"{key}._target_ is '{target}', which is not a dataclass derived from {kind.__name__} that "
             "implements all of its abstract methods."
         )
-    return target_class
-
-
-def _can_be_built(target_class: type[Any]) -> bool:
-    return dataclasses.is_dataclass(target_class) and not inspect.isabstract(target_class)
+    return typing.cast(type[Any], target_class)
 
 
 def _resolved(node: DictConfig, key: str) -> dict[Any, Any]:
     try:
         settings = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
     except MissingMandatoryValue as error:
-        raise ConfigError(_missing(getattr(error, "full_key", None) or key)) from None
+        name = getattr(error, "full_key", None) or key
+        raise ConfigError(f"{name} has no value; set it, as in {name}=VALUE.") from None
     except OmegaConfBaseException as error:
         raise ConfigError(f"{getattr(error, 'full_key', None) or key}: {_first_line(error)}.") from None
     assert isinstance(settings, dict)
     return settings
-
-
-def _missing(name: str) -> str:
-    """Returns the error message about a required key without a value."""
-    if name == "data.train":
-        return (
-            "data.train is not set, and this data set has no default training file. Name your file, as in "
-            "data.train=train.txt or 'data.train=[a.txt,b.txt]'; without data.valid and data.test, queries "
-            "of the training file are held out for validation and test."
-        )
-    return f"{name} has no value; set it, as in {name}=VALUE."
 
 
 def _first_line(error: BaseException) -> str:

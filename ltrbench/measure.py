@@ -14,7 +14,6 @@ import gc
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -131,29 +130,8 @@ def _resident_mb(key: str) -> float:
 _MACHINE = Path("/proc/meminfo")
 _GROUPS = Path("/sys/fs/cgroup")
 _GROUPS_OF_PROCESS = Path("/proc/self/cgroup")
-
-
-@dataclass(frozen=True, slots=True)
-class _Version:
-    """Names of the files of one version of control groups; see cgroups(7)."""
-
-    folder: str  # of the memory controller, below _GROUPS
-    controllers: str  # of the line of the memory controller in /proc/self/cgroup
-    limit: str
-    usage: str
-    cache: tuple[str, ...]  # keys of memory.stat: file cache, which the system frees when memory is short
-
-
-_VERSIONS = (
-    _Version("", "", "memory.max", "memory.current", ("active_file", "inactive_file")),
-    _Version(
-        "memory",
-        "memory",
-        "memory.limit_in_bytes",
-        "memory.usage_in_bytes",
-        ("total_active_file", "total_inactive_file"),
-    ),
-)
+# File cache in memory.stat, which the system frees when memory is short.
+_CACHE = ("active_file", "inactive_file")
 
 
 def available_cores() -> int:
@@ -171,31 +149,27 @@ def available_bytes() -> int:
         available = [_amount(_MACHINE, "MemAvailable:") * 1024]
     except OSError:
         available = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    for version in _VERSIONS:
-        for group in _groups(version):
-            with contextlib.suppress(OSError, ValueError):  # not this version, or "max": without a limit
-                available.append(max(int((group / version.limit).read_text()) - _used(group, version), 0))
+    for group in _groups():
+        with contextlib.suppress(OSError, ValueError):  # no control groups, or "max": without a limit
+            usage = int((group / "memory.current").read_text())
+            used = usage - sum(_amount(group / "memory.stat", key) for key in _CACHE)
+            available.append(max(int((group / "memory.max").read_text()) - used, 0))
     return min(available)
 
 
-def _groups(version: _Version) -> Iterator[Path]:
-    """Yields the folder of the control group of this process and of the groups that contain it."""
-    root = _GROUPS / version.folder
+def _groups() -> Iterator[Path]:
+    """Yields the folder of the control group (version 2) of this process and of the groups that contain
+    it."""
     path = ""
     with contextlib.suppress(OSError):
         lines = [line.split(":", 2) for line in _GROUPS_OF_PROCESS.read_text().splitlines()]
-        path = next((line[2] for line in lines if version.controllers in line[1].split(",")), "")
+        path = next((line[2] for line in lines if not line[1]), "")
     # Inside a container the path may be that of the host, which does not exist here; the root always does.
-    group = root / path.lstrip("/")
+    group = _GROUPS / path.lstrip("/")
     yield group
-    while group != root:
+    while group != _GROUPS:
         group = group.parent
         yield group
-
-
-def _used(group: Path, version: _Version) -> int:
-    usage = int((group / version.usage).read_text())
-    return usage - sum(_amount(group / "memory.stat", key) for key in version.cache)
 
 
 def _amount(path: Path, key: str) -> int:

@@ -172,24 +172,23 @@ def test_a_run_passes_arrays_unless_the_backend_reads_blocks(
             assert set(Blind.seen) == {np.ndarray}
 
 
-@pytest.mark.parametrize("version", measure._VERSIONS)
 def test_available_memory_respects_the_limit_of_each_group_that_contains_the_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: measure._Version
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measure, "_GROUPS", tmp_path)
     monkeypatch.setattr(measure, "_GROUPS_OF_PROCESS", tmp_path / "groups")
     of_machine = available_bytes()
-    (tmp_path / "groups").write_text(f"5:devices:/other\n0:{version.controllers}:/batch/job\n")
-    job = tmp_path / version.folder / "batch" / "job"
+    (tmp_path / "groups").write_text("5:devices:/other\n0::/batch/job\n")
+    job = tmp_path / "batch" / "job"
     job.mkdir(parents=True)
-    for group in (tmp_path / version.folder, job):
-        (group / version.limit).write_text("1000000\n")
-        (group / version.usage).write_text("700000\n")
-        (group / "memory.stat").write_text("".join(f"{key} 150000\n" for key in version.cache))
+    for group in (tmp_path, job):
+        (group / "memory.max").write_text("1000000\n")
+        (group / "memory.current").write_text("700000\n")
+        (group / "memory.stat").write_text("".join(f"{key} 150000\n" for key in measure._CACHE))
         assert available_bytes() == 600_000
-        (group / version.limit).write_text("300000\n")
+        (group / "memory.max").write_text("300000\n")
         assert available_bytes() == 0
-        (group / version.limit).write_text("max\n")
+        (group / "memory.max").write_text("max\n")
         assert available_bytes() == pytest.approx(of_machine, rel=0.5)
 
 

@@ -169,24 +169,12 @@ def _summary(certificate: Certificate, output: Path) -> list[str]:
         return [wrapped(f"{output}: not verified, because there is no evaluator of this engine in Python.")]
     how = "the simulator of " if engine.is_simulated else ""
     lines = [
-        f"{output}: {certificate.status} with {how}{engine.name}".rstrip()
-        + f" {engine.version}".rstrip()
-        + ".",
+        " ".join(f"{output}: {certificate.status} with {how}{engine.name} {engine.version}".split()) + ".",
         f"Rankings changed: {len(comparison.changed_queries)} of {comparison.num_queries} queries. Largest "
         f"difference of scores: {comparison.largest_difference:.3g}{comparison.reordered_in_words()}.",
     ]
-    if certificate.absent is not None:
-        lines.append(
-            f"Rankings changed if zeros are absent: {len(certificate.absent.changed_queries)} of "
-            f"{comparison.num_queries} queries."
-        )
-    if certificate.coverage.splits:
-        tested = f"{certificate.coverage.tested} of {certificate.coverage.splits}"
-        lines.append(f"Splits tested at their thresholds: {tested}.")
-    metric = comparison.metric
-    if metric is not None:
-        interval = "" if metric.low is None else f" (95 % interval {metric.low:.4g} to {metric.high:.4g})"
-        lines.append(f"NDCG@10 {metric.original:.4f}, loss {metric.loss:.4g}{interval}.")
+    if (metric := comparison.metric) is not None:
+        lines.append(f"NDCG@10 {metric.original:.4f}, loss {metric.loss:.4g}.")
     lines += [f"Limit ({kind}): {limit.sentence}" for kind, limit in certificate.limits.items()]
     lines += [
         f"Difference: {rows.sentence(kind, engine.name)}."

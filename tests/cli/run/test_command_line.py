@@ -235,7 +235,7 @@ def test_help_has_a_page_for_settings_with_their_values_and_one_for_verbs(tmp_pa
         (["model=lightgbm", "model.queries_per_tree=0.5"], ("model.queries_per_tree", "LightGBMRanker")),
         (["params.num_leaves=1"], ("num_leaves is 1", "at least 2")),
         (["metrics=[ndgc@10]"], ("'ndgc@10'", "'ndcg'")),
-        (["data=letor"], ("data.train", "data.train=train.txt")),
+        (["data=letor"], ("data.train", "data.train=VALUE")),
         (["progress=lots"], ("progress is 'lots'", "auto, plain, none")),
         (["tracking.uri=http://127.0.0.1:9"], ("http://127.0.0.1:9", "tracking.uri=", "tracking=none")),
     ],

@@ -15,7 +15,7 @@ from ltrbench.rankers.random import RandomRanker
 
 
 def test_a_class_outside_the_environment_is_named() -> None:
-    with pytest.raises(ConfigError, match=naming("'no_such_module.Ranker'", "module 'no_such_module'")):
+    with pytest.raises(ConfigError, match=naming("'no_such_module.Ranker'", "module named 'no_such_module'")):
         find_class("no_such_module.Ranker", Ranker, "model")
     with pytest.raises(ConfigError, match=naming("ltrbench.rankers.random", "'Randm'")):
         find_class("ltrbench.rankers.random.Randm", Ranker, "model")
@@ -29,7 +29,7 @@ def test_a_backend_whose_library_is_missing_says_which(
 ) -> None:
     (tmp_path / "wants_more.py").write_text("import a_library_that_is_not_there\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError, match=naming("package 'a_library_that_is_not_there'", "install")):
+    with pytest.raises(ConfigError, match=naming("'a_library_that_is_not_there'")):
         find_class("wants_more.Ranker", Ranker, "model")
 
 
