@@ -132,29 +132,14 @@ DAMAGED_RESULTS: list[tuple[Callable[[Path], None], *tuple[str, ...]]] = [
     (edited("metrics", "test/ndcg@10", to=float("nan")), "not finite"),
     (edited("metrics", "test/ndcg@10", to="0.5"), "metrics.test/ndcg@10 is '0.5'"),
     (edited("metrics", to={}), "incomplete", "metrics", "test"),
-    (edited("seconds", "fit", to=None), "seconds.fit is None"),
     (edited("seconds", "fit", to=-1), "seconds.fit is -1"),
-    (edited("model", to=["native"]), "model is ['native']"),
-    (edited("model", to="x" * 10_000), "model is 'xxx", "1000 characters"),
-    (edited("seed", to="1"), "seed is '1'"),
     (edited("status", to="done"), "status is 'done'", "'finished' or 'failed'"),
     (edited("started", to="2026-01-31T12:00:00"), "started is '2026-01-31T12:00:00'", "time zone"),
-    (edited("data", to=[]), "data is []"),
-    (edited("data", "fold", to=[1]), "data.fold is [1]", "integer"),
     (edited("data", "test", "fingerprint", to=None), "data.test.fingerprint is None"),
-    (edited("data", "train", "feature_names", 3, to=None), "data.train.feature_names[3] is None"),
     (edited("data", "train", "feature_names", to=["a"]), "data.train", "40 features", "1 feature_names"),
-    (edited("versions", "python", to=None), "versions.python is None"),
-    (edited("config", "model", to=None), "config.model is None"),
-    (edited("config", "tracking", to=[]), "config.tracking is []"),
-    (edited("config", "data", to={"published": {"source": "a"}}), "config.data.published", "figures"),
     (edited("drift", to={"convention": "x", "own": "y"}), "drift.own is 'y'"),
-    (edited("notes", to="a"), "notes is 'a'"),
-    (edited("ranker", to={"class": "a"}), "ranker"),
     (edited("best_iteration", to=-1), "best_iteration is -1", "0"),
-    (edited("trial", to="yes"), "trial", "yes"),
     (without("seed"), "seed is missing"),
-    (without("data", "valid", "fingerprint"), "data.valid.fingerprint is missing"),
     (without("search", "budget"), "search.budget"),
 ]
 
@@ -173,12 +158,21 @@ def refused(words: list[str], file: Path, parts: Sequence[str], capsys: pytest.C
 
 
 @pytest.mark.parametrize("damage", DAMAGED_RESULTS, ids=lambda damage: " ".join(damage[1:]))
-def test_every_verb_refuses_a_damaged_result_by_name_within_a_second(
-    damaged: Path, damage: tuple[Any, ...], capsys: pytest.CaptureFixture[str]
+def test_a_damaged_result_is_refused_with_the_field_and_the_remedy(
+    damaged: Path, damage: tuple[Any, ...]
 ) -> None:
     damage[0](damaged / RESULT_FILE)
+    with pytest.raises(ResultError, match=naming(*damage[1:], "Run it again", "copy its folder")) as raised:
+        read_run(damaged)
+    assert str(raised.value).startswith(str(damaged / RESULT_FILE))
+
+
+def test_every_verb_refuses_a_damaged_result_by_name_within_a_second(
+    damaged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_to("{")(damaged / RESULT_FILE)
     for words in verbs(damaged):
-        refused(words, damaged / RESULT_FILE, damage[1:], capsys)
+        refused(words, damaged / RESULT_FILE, ["line 1"], capsys)
 
 
 def saved(damaged: Path, **changes: Any) -> None:
@@ -196,10 +190,7 @@ def scores_of(damaged: Path, name: str = "test_scores") -> Any:
 DAMAGED_SCORES: list[tuple[Callable[[Path], None], *tuple[str, ...]]] = [
     (lambda run: saved(run, test_scores=np.array([{}])), "allow_pickle"),
     (lambda run: saved(run, test_scores=scores_of(run) * np.nan), "test: scores[0] is NaN"),
-    (lambda run: saved(run, test_scores=scores_of(run).astype(str)), "test: scores", "floating-point"),
     (lambda run: saved(run, test_scores=scores_of(run)[1:]), "test: scores", "shape", "documents"),
-    (lambda run: saved(run, test_scores=scores_of(run)[None]), "test: scores", "shape (1, ", "documents"),
-    (lambda run: saved(run, test_labels=scores_of(run, "test_labels")[1:]), "test: query_start"),
     (lambda run: saved(run, test_labels=None), "test: ", "missing", "labels"),
     (lambda run: saved(run, test_query_keys=None), "query keys", "'test'"),
     (lambda run: saved(run, test_query_start=scores_of(run, "test_query_start")[::-1]), "test: query_start"),
@@ -210,13 +201,11 @@ DAMAGED_SCORES: list[tuple[Callable[[Path], None], *tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize("damage", DAMAGED_SCORES, ids=lambda damage: " ".join(damage[1:]))
-def test_verbs_that_read_scores_refuse_damaged_ones_by_name_within_a_second(
+def test_damaged_scores_are_refused_with_the_reason(
     damaged: Path, damage: tuple[Any, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     damage[0](damaged)
-    for words in verbs(damaged):
-        if words[0] in ("compare", "export", "import", "reproduce"):
-            refused(words, damaged / SCORES_FILE, damage[1:], capsys)
+    refused(["export", str(damaged), "--format", "scores"], damaged / SCORES_FILE, damage[1:], capsys)
 
 
 def line_replaced(number: int, text: str) -> Callable[[Path], None]:
@@ -234,9 +223,6 @@ ANOTHER_HEADER = naming("columns")
 DAMAGED_TABLES: dict[str, tuple[Callable[[Path], None], str]] = {
     "another header": (line_replaced(1, "a,b,c"), ANOTHER_HEADER),
     "a short row": (line_replaced(3, "1"), naming(":3:", "1 cells", "header")),
-    "a blank row": (lambda path: set_to(path.read_text() + "\n")(path), naming("0 cells")),
-    "only a header": (lambda path: set_to(path.read_text().split("\n")[0])(path), naming("no rows")),
-    "empty": (set_to(""), naming("no rows")),
     "no text": (set_to(b"\xff\xfe"), naming("UTF-8")),
     "an open quotation mark": (line_replaced(2, '"'), naming("UTF-8")),
     "a huge cell": (line_replaced(2, "x" * 200_000), naming("UTF-8", "field larger")),
@@ -306,12 +292,7 @@ def study(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("damage", "reason"),
-    [
-        (set_to("[" * 100_000), naming("nested")),
-        (set_to("{}"), naming("machine")),
-        (edited("runs", 0, "command", to=7), naming("runs[0].command is 7")),
-        (edited("machine", to=[]), naming("machine is []")),
-    ],
+    [(set_to("{}"), naming("machine")), (edited("machine", to=[]), naming("machine is []"))],
 )
 def test_damaged_results_of_a_study_are_refused_by_name(
     study: Path, tmp_path: Path, damage: Callable[[Path], None], reason: str

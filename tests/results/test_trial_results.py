@@ -69,16 +69,9 @@ def test_trials_are_found_only_where_they_are_wanted(sweep: Path) -> None:
 
 
 VERBS = {
-    "compare": (["compare", "{trial}"], "metrics of test"),
     "predict": (["predict", "{trial}", "{scores}"], "model"),
-    "trees": (["trees", "{trial}"], "model"),
     "export": (["export", "{trial}", "--format", "scores"], "scores of test"),
-    "import": (
-        ["import", "a", "{scores}", "--like", "{trial}", "--output", "{scores}.run"],
-        "judgments of test",
-    ),
     "reproduce": (["reproduce", "{trial}", "{trial}"], "metrics of test"),
-    "aa": (["aa", "{trial}"], "metrics of test"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Backends with faults, which commands import from the folder in which they are started."""
+"""A slow backend, which commands import from the folder in which they are started."""
 
 from __future__ import annotations
 
@@ -32,14 +32,6 @@ class Slow(RandomRanker):
     def save(self, folder: Path) -> None:
         super().save(folder)
         time.sleep(SECONDS)
-
-
-class Large(RandomRanker):
-    """Has a model of two million bytes."""
-
-    def save(self, folder: Path) -> None:
-        super().save(folder)
-        (folder / "zeros.bin").write_bytes(bytes(2_000_000))
 
 
 def _beside(name: Path) -> Path:

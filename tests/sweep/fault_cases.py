@@ -6,8 +6,6 @@ import contextlib
 import json
 import os
 import random
-import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -18,16 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import fault_backend
-import fault_native
 from command_line import COMMAND
 from forked import run_forked
 
-YARDSTICKS, NATIVE = Path(fault_backend.__file__), Path(fault_native.__file__)
-BACKENDS = {
-    YARDSTICKS: ("_yardstick", ("Slow", "Large")),
-    NATIVE: ("native", ("Steady", "Fragile")),
-}
-"""Module -> the YAML that its backends extend, and their classes."""
 QUICK = ("data.num_queries=20", "params.num_trees=3", "importance=null", "metrics=[ndcg@10]", "progress=none")
 TWO_WORKERS = ("executor=processes", "executor.workers=2")
 DASK = (
@@ -38,18 +29,13 @@ DASK = (
 SWEEP = "sweep"
 """Folder of the sweep, in the folder in which its command is started."""
 
-_STRAYS = re.compile(r"\.partial-.*|\.lease-.*|\.clock-.*")
-
 
 def prepare(folder: Path, *words: str) -> list[str]:
-    """Puts the backends into a folder, as `model=slow` and so on, and returns the words of a quick sweep."""
+    """Puts the backend into a folder, as `model=slow`, and returns the words of a quick sweep."""
     models = folder / "conf" / "model"
     models.mkdir(parents=True)
-    for module, (extended, names) in BACKENDS.items():
-        shutil.copy(module, folder)
-        for name in names:
-            text = f"defaults:\n  - {extended}\n  - _self_\n_target_: {module.stem}.{name}\n"
-            (models / f"{name.lower()}.yaml").write_text(text, encoding="utf-8")
+    shutil.copy(fault_backend.__file__, folder)
+    (models / "slow.yaml").write_text("defaults: [_yardstick, _self_]\n_target_: fault_backend.Slow\n")
     tracking = () if any(word.startswith("tracking=") for word in words) else ("tracking=none",)
     return ["-m", "--config-dir", "conf", f"hydra.sweep.dir={SWEEP}", *QUICK, *tracking, *words]
 
@@ -71,30 +57,14 @@ class Command:
     def is_running(self) -> bool:
         return self.process.poll() is None
 
-    @property
-    def messages(self) -> str:
-        """Standard error so far."""
-        return self.files[1].read_text(encoding="utf-8")
-
     def wait_until(self, condition: Callable[[], object], seconds: float = 60) -> bool:
         """Returns whether a condition became true before the command ended."""
         end = time.monotonic() + seconds
         while self.is_running:
             if condition():
                 return True
-            assert time.monotonic() < end, self.messages
+            assert time.monotonic() < end
             time.sleep(0.004)
-        return False
-
-    def left_nothing_running(self) -> bool:
-        """Returns whether all processes of an ended command have ended, too, within some seconds."""
-        end = time.monotonic() + 10
-        while time.monotonic() < end:
-            try:
-                os.killpg(self.process.pid, 0)
-            except ProcessLookupError:
-                return True
-            time.sleep(0.02)
         return False
 
     def workers(self) -> list[int]:
@@ -103,18 +73,8 @@ class Command:
 
 
 @contextlib.contextmanager
-def started(*words: str, folder: Path, limit: int | None = None) -> Iterator[Command]:
-    """Starts a command; none of its processes outlives the block.
-
-    Args:
-        limit: maximum size of a file that the command writes, in bytes.
-    """
-
-    def prepare_process() -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
-        if limit is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-
+def started(*words: str, folder: Path) -> Iterator[Command]:
+    """Starts a command; none of its processes outlives the block."""
     number = len(list(folder.glob("*.stdout")))
     files = (folder / f"{number}.stdout", folder / f"{number}.stderr")
     with files[0].open("wb") as out, files[1].open("wb") as error:
@@ -125,7 +85,6 @@ def started(*words: str, folder: Path, limit: int | None = None) -> Iterator[Com
             stdout=out,
             stderr=error,
             start_new_session=True,
-            preexec_fn=prepare_process,
         )
     try:
         yield Command(process, files)
@@ -175,14 +134,11 @@ class Killer:
             self.log.append(f"{victim} +{delay:.3f} s")
 
 
-def done(
-    *words: str, folder: Path, check: int | None = 0, limit: int | None = None
-) -> subprocess.CompletedProcess[str]:
+def done(*words: str, folder: Path) -> None:
     """Runs a command to its end."""
-    with started(*words, folder=folder, limit=limit) as command:
+    with started(*words, folder=folder) as command:
         result = command.ended()
-    assert check is None or result.returncode == check, result.stdout + result.stderr
-    return result
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def _descendants(pid: int) -> list[int]:
@@ -234,22 +190,6 @@ def bits(sweep: Path) -> dict[str, Any]:
         )
         for name, result in results(sweep).items()
     }
-
-
-def strays(sweep: Path) -> list[str]:
-    """Files of processes that were killed: in the folders of runs, of the plan and of the comparison."""
-    names = [path for path in sweep.glob("*/*") if _STRAYS.fullmatch(path.name)]
-    drafts = [path for path in (sweep / "plan").iterdir() if not re.fullmatch(r"\w+\.json", path.name)]
-    partial = [path for path in sweep.iterdir() if path.name.startswith(".partial-")]
-    return [path.relative_to(sweep).as_posix() for path in (*names, *drafts, *partial)]
-
-
-def age(sweep: Path, seconds: float = 3600) -> None:
-    """Makes the hidden files of a sweep older, as if the last command had ended an hour ago."""
-    then = time.time() - seconds
-    for path in sweep.rglob("*"):
-        if path.name.startswith(".") or path.parent.name == "plan":
-            os.utime(path, (then, then))
 
 
 def logged(folder: Path) -> dict[str, list[str]]:
