@@ -110,9 +110,9 @@ successive halving keeps the floor instead of the ceiling
 the last of equally good trials is chosen
 - key=lambda trial: (trial.value, -trial.proposal.number)
 + key=lambda trial: (trial.value, trial.proposal.number)
-the minimum of hyperband is the value one place too low
-- values[math.ceil(len(values) / ETA) - 1]
-+ values[math.ceil(len(values) / ETA)]
+the median rule compares the values after the checkpoint
+- for number, value in trial.curve.items() if number <= trees]
++ for number, value in trial.curve.items() if number >= trees]
 the grid spaces logarithmic ranges linearly
 - np.geomspace(low, high, number) if values.log else np.linspace(low, high, number)
 + np.linspace(low, high, number) if values.log else np.geomspace(low, high, number)

@@ -166,10 +166,8 @@ class Run:
         path = self.path / SCORES_FILE
         stored = load_npz(path, names=[f"{split}_{name}" for name in wanted], remedy=RUN_REMEDY)
         arrays = {name.removeprefix(f"{split}_"): array for name, array in stored.items()}
-        if "scores" not in arrays:
-            raise ResultError(f"{path} has no scores of '{split}'.")
-        if "query_keys" not in arrays:
-            raise ResultError(f"{path} has no query keys of '{split}'. {RUN_REMEDY}.")
+        if not {"scores", "query_keys"} <= arrays.keys():
+            raise ResultError(f"{path} has no scores or query keys of '{split}'. {RUN_REMEDY}.")
         scores, query_keys, file_rows = (arrays.pop(name, None) for name in columns)
         try:
             known = Judgments(**arrays) if judgments is None else judgments
@@ -232,8 +230,6 @@ class Run:
             for column, name in enumerate(TRIAL_COLUMNS)
             if name != "state"
         }
-        if (chosen := self.result.search.get("chosen")) is not None and chosen not in numbers["trial"]:
-            raise table.refusal(f"it lacks trial {chosen}, which {RESULT_FILE} names as search.chosen")
         num_columns = len(TRIAL_COLUMNS)
         return [
             TrialRow(
@@ -252,11 +248,6 @@ class Run:
         table = self._table(EXAMPLE_FILE, [])
         if table is None:
             return np.empty((0, 0), dtype=np.float32)
-        num_features = self.result.data.get("train", {}).get("features", len(table.header))
-        if len(table.header) != num_features:
-            raise table.refusal(
-                f"it has {len(table.header)} columns, but the model has {num_features} features"
-            )
         columns = [table.numbers(column) for column in range(len(table.header))]
         return np.stack(columns, axis=1).astype(np.float32)
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, Required
+from typing import Annotated, Any, Literal, Required
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -27,7 +27,6 @@ from typing_extensions import TypedDict
 from ltrbench.data.splits import KINDS
 from ltrbench.disk import DISK_REMEDIES
 from ltrbench.errors import ConfigError, ResultError
-from ltrbench.metrics import PRESETS
 from ltrbench.untrusted import Amount, Count, Must, Name, types_of, validation_error
 
 # ---- Overrides in the syntax of the command line: combines the overrides of many jobs into few commands.
@@ -261,39 +260,8 @@ class SearchRecord(TypedDict):
     importance: Mapping[str, Amount]
 
 
-class PublishedRecord(TypedDict):
-    """Published metrics of other systems on a data set."""
-
-    convention: NotRequired[Literal[*PRESETS] | None]  # type: ignore[valid-type]
-    source: str
-    figures: Mapping[str, Mapping[str, float]]
-
-
-class _DataSettings(TypedDict, total=False):
-    published: PublishedRecord | None
-
-
 RankerRecord = TypedDict("RankerRecord", {"class": Name, "fields": Mapping[str, Any]})
-"""`RunResult.ranker`; only the fields that ltrbench reads."""
-SourceRecord = TypedDict("SourceRecord", {"class": Name, "fields": _DataSettings})
-"""`RunResult.source`; only the fields that ltrbench reads."""
-
-
-class _ImportanceSettings(TypedDict, total=False):
-    metric: str | None
-
-
-class _TrackingSettings(TypedDict, total=False):
-    uri: str | None
-
-
-class ConfigRecord(TypedDict, total=False):
-    """`RunResult.config`; only the fields that ltrbench reads."""
-
-    model: Mapping[str, Any]
-    data: _DataSettings
-    importance: _ImportanceSettings | None
-    tracking: _TrackingSettings
+"""`RunResult.ranker` and `RunResult.source`; only the fields that ltrbench reads."""
 
 
 def _is_moment(text: str) -> bool:
@@ -370,7 +338,7 @@ class RunResult:
     params: Name
     seed: int
     ranker: Annotated[Mapping[str, Any], RankerRecord] = field(default_factory=dict)
-    source: Annotated[Mapping[str, Any], SourceRecord] = field(default_factory=dict)
+    source: Annotated[Mapping[str, Any], RankerRecord] = field(default_factory=dict)
     own_settings: Mapping[str, Any] = field(default_factory=dict)
     data: Annotated[Mapping[str, Any], DataRecord] = field(default_factory=dict)
     metrics: Mapping[str, float | None] = field(default_factory=dict)
@@ -399,7 +367,7 @@ class RunResult:
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
-    config: Annotated[Mapping[str, Any], ConfigRecord] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
     drift: Annotated[Mapping[str, Any], DriftRecord] = field(default_factory=dict)
 
     @property

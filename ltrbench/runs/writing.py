@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -175,13 +175,19 @@ def write_run(
         if scored:
             np.savez_compressed(staging / SCORES_FILE, allow_pickle=False, **_as_arrays(scored))
         if scored and per_query:
-            _write_per_query(staging / PER_QUERY_FILE, scored["test"].judgments, per_query)
+            queries = scored["test"].judgments
+            ids, sizes = queries.query_ids.tolist(), queries.query_sizes.tolist()
+            rows = zip(ids, sizes, *map(_cells, per_query.values()), strict=True)
+            _write_table(staging / PER_QUERY_FILE, ["query_id", "num_documents", *per_query], rows, ids)
         if curve is not None and curve.iterations:
-            _write_curve(staging / CURVE_FILE, curve)
+            steps = zip(curve.iterations, *curve.values.values(), strict=True)
+            _write_table(staging / CURVE_FILE, ["iteration", *curve.values], steps)
         if importances is not None and importances.values:
             _write_importances(staging / IMPORTANCES_FILE, importances.listed())
         if example is not None and example.num_features <= MOST_LISTED:
-            _write_example(staging / EXAMPLE_FILE, example)
+            # As float64, because its text restores the float32 value exactly.
+            documents = map(_cells, example.features[:NUM_EXAMPLES].astype(np.float64))
+            _write_table(staging / EXAMPLE_FILE, example.feature_names, documents, example.feature_names)
         if trials:
             _write_trials(staging / TRIALS_FILE, trials)
     return Run(folder, result)
@@ -340,54 +346,33 @@ def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _csv_writer(file: TextIO, names: Iterable[str]) -> Any:
-    # csv does not quote a carriage return, which would end the line for a reader.
-    quote_all = any("\r" in name for name in names)
-    return csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL)
-
-
-def _write_per_query(path: Path, judgments: Judgments, per_query: Mapping[str, PerQuery]) -> None:
+def _write_table(
+    path: Path, header: Iterable[str], rows: Iterable[Iterable[object]], names: Iterable[str] = ()
+) -> None:
+    # csv does not quote a carriage return in a name, which would end the line for a reader.
+    has_return = any("\r" in name for name in names)
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = _csv_writer(file, judgments.query_ids.tolist())
-        writer.writerow(["query_id", "num_documents", *per_query])
-        columns = [_cells(values) for values in per_query.values()]
-        writer.writerows(
-            zip(judgments.query_ids.tolist(), judgments.query_sizes.tolist(), *columns, strict=True)
+        writer = csv.writer(
+            file, lineterminator="\n", quoting=csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
         )
-
-
-def _write_curve(path: Path, curve: LearningCurve) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["iteration", *curve.values])
-        writer.writerows(zip(curve.iterations, *curve.values.values(), strict=True))
+        writer.writerow(header)
+        writer.writerows(rows)
 
 
 def _write_importances(path: Path, importances: Importances) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = _csv_writer(file, importances.feature_names)
-        writer.writerow(["feature", *importances.values])
-        columns = [_cells(values) for values in importances.values.values()]
-        writer.writerows(zip(importances.feature_names, *columns, strict=True))
-
-
-def _write_example(path: Path, dataset: RankingDataset) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = _csv_writer(file, dataset.feature_names)
-        writer.writerow(dataset.feature_names)
-        # As float64, because its text restores the float32 value exactly.
-        writer.writerows(_cells(row) for row in dataset.features[:NUM_EXAMPLES].astype(np.float64))
+    names, columns = importances.feature_names, map(_cells, importances.values.values())
+    _write_table(path, ["feature", *importances.values], zip(names, *columns, strict=True), names)
 
 
 def _write_trials(path: Path, trials: Sequence[TrialRow]) -> None:
     names = [*dict.fromkeys(name for row in trials for name in row.settings)]
-    texts = [[row.settings.get(name, "") for name in names] for row in trials]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = _csv_writer(file, [*names, *(text for of_trial in texts for text in of_trial)])
-        writer.writerow([*TRIAL_COLUMNS, *names])
-        for row, of_trial in zip(trials, texts, strict=True):
-            value, *others = _cells(np.array([row.value, row.seconds, row.low, row.high]))
-            writer.writerow([row.trial, row.state, value, row.iterations, *others, *of_trial])
+    rows: list[list[object]] = []
+    for row in trials:
+        value, *others = _cells(np.array([row.value, row.seconds, row.low, row.high]))
+        settings = [row.settings.get(name, "") for name in names]
+        rows.append([row.trial, row.state, value, row.iterations, *others, *settings])
+    texts = [*names, *(text for row in trials for text in row.settings.values())]
+    _write_table(path, [*TRIAL_COLUMNS, *names], rows, texts)
 
 
 def _cells(values: NDArray[np.float64]) -> list[str]:

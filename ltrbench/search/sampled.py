@@ -42,7 +42,17 @@ except ImportError as error:
 
 import numpy as np
 
-from ltrbench.search.base import BATCH, MINIMA, PER_FOLD, Proposal, Range, Search, SearchedModel, Trial, Value
+from ltrbench.search.base import (
+    BATCH,
+    PER_FOLD,
+    Proposal,
+    Range,
+    Search,
+    SearchedModel,
+    Trial,
+    Value,
+    median_minima,
+)
 
 SIGNIFICANT_DIGITS = 4
 """Digits of a drawn number, so that a table can show exactly the value that was trained."""
@@ -243,8 +253,8 @@ class RandomSearch(Search):
     Attributes:
         batch: number of trials that are proposed together. Without `seconds` and `pruning`, random search
             proposes all trials at once.
-        pruning: rule that ends fits without prospect, by the learning curves of earlier batches: median or
-            hyperband; None: no pruning. It needs choose=per_fold, because folds differ in difficulty.
+        pruning: rule that ends fits without prospect, by the learning curves of earlier batches: median;
+            None: no pruning. It needs choose=per_fold, because folds differ in difficulty.
         warm_up: number of trials that are not pruned, the first ones.
 
     Raises:
@@ -259,7 +269,7 @@ class RandomSearch(Search):
         super().__post_init__()
         require("search.batch", self.batch, at_least=1)
         require("search.warm_up", self.warm_up, at_least=1)
-        require_choice("search.pruning", self.pruning, list(MINIMA))
+        require_choice("search.pruning", self.pruning, ["median"])
         if self.pruning is not None and self.choose != PER_FOLD:
             raise ConfigError(
                 f"search.pruning is {self.pruning}, which compares fits on one fold, but search.choose is "
@@ -296,7 +306,7 @@ class RandomSearch(Search):
             return {}
         # Not the trials of the same batch, so that a trial does not depend on where a search was interrupted.
         earlier = trials[: number - number % self.batch]
-        return MINIMA[self.pruning](number, earlier, num_trees)
+        return median_minima(earlier, num_trees)
 
 
 # ---- Search with a tree-structured Parzen estimator (TPE), which learns from the trials so far.

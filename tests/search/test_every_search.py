@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from statistics import median
@@ -24,15 +23,13 @@ from ltrbench.search.base import (
     Search,
     SearchedModel,
     Trial,
-    bracket_of,
-    hyperband_minima,
     median_minima,
 )
 from ltrbench.search.sampled import RandomSearch, Rung, SuccessiveHalving, TpeSearch
 
 SEARCHES = [RandomSearch, TpeSearch]
 searches = pytest.mark.parametrize("kind", SEARCHES)
-prunings = pytest.mark.parametrize("pruning", [None, "median", "hyperband"])
+prunings = pytest.mark.parametrize("pruning", [None, "median"])
 
 
 MODEL = SearchedModel(SPACE, DEFAULT, NUM_TREES)
@@ -40,7 +37,7 @@ COMPLETE: list[Callable[..., Search]] = [
     RandomSearch,
     TpeSearch,
     partial(RandomSearch, pruning="median"),
-    partial(TpeSearch, pruning="hyperband"),
+    partial(TpeSearch, pruning="median"),
     partial(FullGrid, trials=54),
     partial(SuccessiveHalving, trials=20),
 ]
@@ -209,7 +206,7 @@ def flat(number: int, value: float, last: int = 80, is_pruned: bool = False) -> 
 def test_the_median_rule_compares_best_values_so_far_at_the_checkpoints() -> None:
     rising = trial(0, {5: 0.1, 10: 0.2, 15: 0.3, 40: 0.4, 60: 0.5})
     others = [flat(1, 0.25), flat(2, 0.15)]
-    assert median_minima(3, [rising, *others], 80) == {
+    assert median_minima([rising, *others], 80) == {
         10: median([0.2, 0.25, 0.15]),
         20: median([0.3, 0.25, 0.15]),
         40: median([0.4, 0.25, 0.15]),
@@ -218,33 +215,16 @@ def test_the_median_rule_compares_best_values_so_far_at_the_checkpoints() -> Non
 
 def test_a_fit_that_early_stopping_ended_keeps_its_best_value_and_a_pruned_one_does_not_count() -> None:
     stopped, pruned = flat(0, 0.3, last=15), flat(1, 0.1, last=15, is_pruned=True)
-    assert median_minima(3, [stopped, pruned, Trial(Proposal(2, {}), None)], 80) == {
+    assert median_minima([stopped, pruned, Trial(Proposal(2, {}), None)], 80) == {
         10: 0.2,
         20: 0.3,
         40: 0.3,
     }
 
 
-def test_hyperband_keeps_the_best_third_of_the_bracket() -> None:
-    numbers = [number for number in range(34) if bracket_of(number) == 2]
-    peers = [flat(number, place / 10, last=300) for place, number in enumerate(numbers[:7])]
-    others = [flat(number, 9.0, last=300) for number in range(34) if bracket_of(number) == 1]
-    minima = hyperband_minima(numbers[7], [*peers, *others], 300)
-    assert minima == {34: 0.4, 100: 0.4}  # 300 / 9 and 300 / 3; the third best of seven
-    assert hyperband_minima(numbers[7], peers[:2], 300) == {}
-
-
-def test_brackets_have_as_many_trials_as_in_the_paper() -> None:
-    # n_s = ceil((s_max + 1) eta^s / (s + 1)) with s_max = 2 and eta = 3
-    for begin in (0, 1, 20):
-        assert Counter(map(bracket_of, range(begin, begin + 17))) == {0: 3, 1: 5, 2: 9}
-    assert len({bracket_of(number) for number in range(1, 7)}) == 3
-
-
-@pytest.mark.parametrize("pruning", ["median", "hyperband"])
 @pytest.mark.parametrize("kind", [RandomSearch, TpeSearch])
-def test_pruning_saves_iterations_and_the_best_trial_stays(kind: type[RandomSearch], pruning: str) -> None:
-    trials = run(kind(trials=40, pruning=pruning))
+def test_pruning_saves_iterations_and_the_best_trial_stays(kind: type[RandomSearch]) -> None:
+    trials = run(kind(trials=40, pruning="median"))
     assert not any(trial.proposal.minimum for trial in trials[:8])
     spent = sum(trial.iterations for trial in trials)
     assert spent < 0.9 * len(trials) * NUM_TREES
