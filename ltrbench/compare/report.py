@@ -33,8 +33,8 @@ from ltrbench.compare.sections.claims import data_sets_chapter
 from ltrbench.compare.tables import answer
 from ltrbench.compare.views import Chapter, Code, Definitions, Folded, Prose, Section, Shown, View
 from ltrbench.glossary import anchor, glossary
-from ltrbench.runs import NO_PARAMETERS, Run, RunResult
-from ltrbench.tables import Table, TableCell, TableColumn, TableRow, numbers
+from ltrbench.runs import NO_PARAMETERS, Run
+from ltrbench.tables import Table, TableColumn
 from ltrbench.untrusted import visible
 
 if TYPE_CHECKING:
@@ -144,7 +144,6 @@ def _environment(runs: Sequence[Run]) -> Section:
     parts: list[View] = [
         Table(columns, list(facts.items()), "Environment", "compact"),
         Table(columns, list(versions.items()), "Versions", "compact"),
-        Folded(f"The {len(runs)} runs", [_runs_table(runs)]),
     ]
     return Section("made-by", "Environment of the runs", "", parts)
 
@@ -152,40 +151,6 @@ def _environment(runs: Sequence[Run]) -> Section:
 def _distinct(values: Iterable[object]) -> str | None:
     """Returns the distinct values, separated by semicolons."""
     return "; ".join(dict.fromkeys(str(value) for value in values if value not in (None, ""))) or None
-
-
-def _runs_table(runs: Sequence[Run]) -> Table:
-    columns = [
-        TableColumn("model", left=True),
-        TableColumn("data", left=True),
-        TableColumn("fold", numbers.COUNT),
-        TableColumn("seed"),
-        TableColumn("trees", numbers.COUNT),
-        TableColumn("fit", numbers.duration),
-        TableColumn("commit", left=True),
-        TableColumn("folder", left=True),
-    ]
-    rows: list[TableRow] = [
-        [
-            run.result.model,
-            str(run.result.data["name"]),
-            run.result.data.get("fold"),
-            TableCell(run.result.seed, note=_replicate(run.result)),
-            run.result.best_iteration,
-            TableCell(note="shared machine") if run.result.shared_machine else run.result.seconds.get("fit"),
-            run.result.commit or None,
-            str(run.path),
-        ]
-        for run in runs
-    ]
-    return Table(columns, rows, "Runs", "compact")
-
-
-def _replicate(result: RunResult) -> str:
-    """Returns the resample of a run, and the run whose training it reuses."""
-    resample = result.data.get("resample")
-    drawn = [] if resample is None else [f"resample {resample['index']} ({resample['kind']})"]
-    return ", ".join([*drawn, *([f"reuses the training of {result.reused}"] if result.reused else [])])
 
 
 # ---- Writes chapters as one HTML page that contains its style and its script.

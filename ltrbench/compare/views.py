@@ -217,17 +217,6 @@ class Shown:
         queries = self.comparison.queries
         return [] if queries is None else [row.label for row in self.rows if row.label in queries.labels]
 
-    @property
-    def with_baseline(self) -> list[Pair]:
-        """The pairs with the baseline, in the order of the leaderboard."""
-        return [row.to_baseline for row in self.rows if row.to_baseline is not None]
-
-    @property
-    def without_baseline(self) -> list[Pair]:
-        """The other pairs of the family."""
-        baseline = self.comparison.baseline
-        return [pair for pair in self.comparison.family if baseline not in (pair.a, pair.b)]
-
     def cell_of(self, label: str, note: str = "") -> TableCell:
         """Returns the cell with the label of a row and its colour."""
         return TableCell(label, note=note, colour=colour_of(_model_of(self.comparison.row(label))))
@@ -236,11 +225,13 @@ class Shown:
         self, caption: str, columns: Sequence[TableColumn], cells: Callable[[Pair], TableRow]
     ) -> list[View]:
         """Returns one row per pair: those with the baseline first, others folded."""
-        first, rest = self.with_baseline, self.without_baseline
+        baseline = self.comparison.baseline
+        first = [row.to_baseline for row in self.rows if row.to_baseline is not None]
+        rest = [pair for pair in self.comparison.family if baseline not in (pair.a, pair.b)]
         tables = [Table(columns, [cells(pair) for pair in some], caption) for some in (first, rest) if some]
         if len(tables) < 2:
             return [*tables]
-        return [tables[0], Folded(f"Pairs without {self.comparison.baseline}: {len(rest)}", tables[1:])]
+        return [tables[0], Folded(f"Pairs without {baseline}: {len(rest)}", tables[1:])]
 
     @property
     def all_folds(self) -> str:

@@ -53,19 +53,6 @@ def data_of(series: Sequence[Series]) -> str:
     return ", ".join(dict.fromkeys(str(run.result.data.get("name")) for item in series for run in item.runs))
 
 
-def over(series: Sequence[Series]) -> str:
-    """Returns the scope of a mean, such as ", mean over 5 folds"; empty if each series has one run."""
-    if max(len(item.runs) for item in series) == 1:
-        return ""
-    results = [run.result for item in series for run in item.runs]
-    counts = {
-        "folds": len({result.data.get("fold") for result in results}),
-        "seeds": len({result.seed for result in results}),
-    }
-    several = [f"{count} {what}" for what, count in counts.items() if count > 1]
-    return f", mean over {' and '.join(several) or 'runs'}"
-
-
 # ---- Styles of series: a backend has one color and marker; its rows differ in line, fill style and hatch.
 
 LineStyle = tuple[int, tuple[float, ...]]
@@ -98,30 +85,12 @@ _HATCHES = ("", "/////", ".....", "xxxxx", "-----", "\\\\\\\\\\")
 
 @dataclass(frozen=True)
 class Style:
-    """Style of a series.
-
-    Attributes:
-        filling: fill style of the marker, in matplotlib's names.
-        hatch: hatch of a bar.
-    """
+    """Style of a series: arguments of matplotlib for its points and its bars."""
 
     colour: str
-    marker: str
     line: LineStyle
-    filling: str
-    hatch: str
-
-    @property
-    def stroke(self) -> dict[str, Any]:
-        return {"color": self.colour, "linestyle": self.line}
-
-    @property
-    def points(self) -> dict[str, Any]:
-        return {"color": self.colour, "marker": self.marker, "fillstyle": self.filling}
-
-    @property
-    def bar(self) -> dict[str, Any]:
-        return {"facecolor": self.colour, "edgecolor": "white", "hatch": self.hatch, "linewidth": 0}
+    points: dict[str, Any]
+    bar: dict[str, Any]
 
 
 def styles_of(series: Sequence[Series]) -> list[Style]:
@@ -130,17 +99,14 @@ def styles_of(series: Sequence[Series]) -> list[Style]:
     chosen = []
     for item in series:
         colour, rank = colour_of(item.model), _rank(item.model)
+        marker = _MARKERS.get(item.model) or _OTHER_MARKERS[rank // 2 % len(_OTHER_MARKERS)]
         variant = seen[colour]
         seen[colour] += 1
         # Each backend starts with a different line and hatch, so that they differ in print without colors.
-        style = Style(
-            colour=colour,
-            marker=_MARKERS.get(item.model) or _OTHER_MARKERS[rank // 2 % len(_OTHER_MARKERS)],
-            line=_LINES[(rank + variant) % len(_LINES)],
-            filling=_FILLINGS[variant % len(_FILLINGS)],
-            hatch=_HATCHES[(rank + variant) % len(_HATCHES)],
-        )
-        chosen.append(style)
+        line, hatch = _LINES[(rank + variant) % len(_LINES)], _HATCHES[(rank + variant) % len(_HATCHES)]
+        points = {"color": colour, "marker": marker, "fillstyle": _FILLINGS[variant % len(_FILLINGS)]}
+        bar = {"facecolor": colour, "edgecolor": "white", "hatch": hatch, "linewidth": 0}
+        chosen.append(Style(colour, line, points, bar))
     return chosen
 
 
@@ -341,7 +307,7 @@ def metric_against_cost(
     if not known:
         return None
     drawn, points = [item for item, _ in known], [point for _, point in known]
-    title = f"{data_of(drawn)}: {metric} on test against {cost.name}{over(drawn)}"
+    title = f"{data_of(drawn)}: {metric} on test against {cost.name}"
     figure, (axes,) = titled_panels(title, keys_of(drawn), page.height(HEIGHT), page)
     axes.margins(0.12)
     for (spent, value), style in zip(points, styles_of(drawn), strict=True):
@@ -398,7 +364,7 @@ def ndcg_by_cutoff(series: Sequence[Series], page: Page = PAPER) -> Figure | Non
     values = [item.ndcg for item in drawn]
     ks = range(1, max(map(len, values)) + 1)
     figure, (axes,) = titled_panels(
-        f"{data_of(drawn)}: NDCG@k on test{over(drawn)}", keys_of(drawn), page.height(HEIGHT), page
+        f"{data_of(drawn)}: NDCG@k on test", keys_of(drawn), page.height(HEIGHT), page
     )
     for ndcg, style in zip(values, styles_of(drawn), strict=True):
         marks = {"markersize": 4.5, **style.points}
@@ -437,7 +403,7 @@ def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | No
     drawn = [item for item, _ in shown]
     # About five points per bar show its hatch; the height of the page limits it.
     height = min(_PAGE, max(HEIGHT, 1.2 + len(features) * (0.08 + 0.07 * len(drawn))))
-    title = f"{data_of(drawn)}: most important features{over(drawn)}"
+    title = f"{data_of(drawn)}: most important features"
     grid = {"ncols": len(kinds[:_MOST_PANELS]), "sharey": True}
     figure, panels = titled_panels(title, keys_of_bars(drawn), height, page, **grid)
     metrics = {run.result.importance_metric for item in drawn for run in item.runs}
@@ -524,12 +490,18 @@ def curves_by_iteration(series: Sequence[Series], metric: str, page: Page = PAPE
     trained = any(train is not None for _, _, train in shown)
     grid = {"nrows": 2, "height_ratios": (1, 2.6), "sharex": True} if trained else {}
     mark = Line2D([], [], color="#777777", linestyle="none", marker="o", label="iteration kept", **_KEPT)
-    title = f"{data_of(drawn)}: {name} by iteration{over(drawn)}"
+    title = f"{data_of(drawn)}: {name} by iteration"
     height = max(page.height(HEIGHT), _LOWEST)
     figure, panels = titled_panels(title, [*keys_of(drawn), mark], height, page, **grid)
     for (_, valid, train), style in zip(shown, styles_of(drawn), strict=True):
         if train is not None:
-            panels[0].plot(train.iterations, train.values.mean(axis=0), linewidth=0.8, **style.stroke)
+            panels[0].plot(
+                train.iterations,
+                train.values.mean(axis=0),
+                linewidth=0.8,
+                color=style.colour,
+                linestyle=style.line,
+            )
         _draw_curve(panels[-1], valid, style, with_band=len(shown) <= _MOST_BANDS)
     for axes, split in zip(panels[::-1], ("validation", "train"), strict=False):
         name_axes(axes, y=f"{name}, {split}")

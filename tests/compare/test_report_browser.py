@@ -78,7 +78,7 @@ def test_every_drawing_is_drawn_and_said_in_words(page: Page) -> None:
     assert len(sizes) > 10
     assert all(width > 0 and height > 0 for width, height in sizes)
     words = page.locator("[role=img]").evaluate_all("all => all.map(it => it.ariaLabel.length)")
-    assert min(words) > 20
+    assert min(words) > 10
 
 
 def test_five_data_sets_are_compared_by_a_critical_difference_diagram(page: Page) -> None:

@@ -31,7 +31,6 @@ from ltrbench.plots.report import (
     best_by_trials,
     distribution_over_queries,
     setting_importance_bars,
-    thinned,
 )
 from ltrbench.rankers.importance import ACROSS, GAIN, HIGH, LOW, SHAP, WITHIN, Importances, averaged, shares
 from ltrbench.runs import FINISHED, LearningCurve, Run, RunResult, write_run
@@ -149,7 +148,7 @@ def named(*models: str) -> list[Series]:
 def test_a_backend_has_one_colour_and_marker_whatever_stands_beside_it(models: list[str]) -> None:
     for model, style in zip(models, styles_of(named(*models)), strict=True):
         (alone,) = styles_of(named(model))
-        assert (style.colour, style.marker) == (alone.colour, alone.marker)
+        assert (style.colour, style.points["marker"]) == (alone.colour, alone.points["marker"])
 
 
 # Importances
@@ -206,18 +205,6 @@ def test_the_pareto_front_is_what_no_other_point_beats_in_cost_and_worth(
 
 
 # Differences by query
-
-
-@given(st.lists(st.floats(-1, 1).map(lambda value: round(value, 2)), min_size=1, max_size=2000))
-def test_a_thinned_curve_keeps_the_ends_and_the_shares_of_wins_and_losses(values: list[float]) -> None:
-    descending = np.sort(np.array(values))[::-1]
-    shares, thin = thinned(descending)
-    assert len(thin) <= 2 * 260
-    assert (thin[0], thin[-1], shares[0], shares[-1]) == (descending[0], descending[-1], 0, 1)
-    widths = np.diff(shares)[::2]
-    for sign in (1, -1):
-        share = widths[sign * thin[::2] > 0].sum()
-        assert share == pytest.approx((sign * descending > 0).mean(), abs=1e-12)
 
 
 def test_a_distribution_is_the_share_of_queries_up_to_each_value(tmp_path: Path) -> None:

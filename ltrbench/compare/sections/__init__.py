@@ -12,57 +12,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ltrbench.compare.sections.claims import (
-    conventions_section,
-    folds_section,
-    leaderboard_section,
-    pairs_section,
-    power_section,
-)
-from ltrbench.compare.sections.queries import (
-    distribution_section,
-    queries_section,
-    risk_section,
-    slices_section,
-)
-from ltrbench.compare.sections.runs import (
-    alike_section,
-    costs_section,
-    cutoffs_section,
-    data_section,
-    hyperparameters_section,
-    importances_section,
-    learning_section,
-    notes_section,
-    published_section,
-    search_section,
-    settings_section,
-)
+from ltrbench.compare.sections import claims, queries, runs
 from ltrbench.compare.views import Section, Shown
 
 SECTIONS: tuple[Callable[[Shown], Section | None], ...] = (
-    leaderboard_section,
-    pairs_section,
-    folds_section,
-    power_section,
-    distribution_section,
-    queries_section,
-    risk_section,
-    slices_section,
-    cutoffs_section,
-    learning_section,
-    costs_section,
-    conventions_section,
-    importances_section,
-    search_section,
-    settings_section,
-    alike_section,
-    hyperparameters_section,
-    data_section,
-    published_section,
-    notes_section,
+    claims.leaderboard_section,
+    claims.pairs_section,
+    claims.folds_section,
+    claims.power_section,
+    queries.distribution_section,
+    queries.queries_section,
+    queries.risk_section,
+    queries.slices_section,
+    runs.cutoffs_section,
+    runs.learning_section,
+    runs.costs_section,
+    claims.conventions_section,
+    runs.importances_section,
+    runs.search_section,
+    runs.settings_section,
+    runs.alike_section,
+    runs.hyperparameters_section,
+    runs.data_section,
+    runs.published_section,
+    runs.notes_section,
 )
 """All sections of the report."""
 
-OF_TEXT = (folds_section, slices_section, published_section)
+OF_TEXT = (claims.folds_section, queries.slices_section, runs.published_section)
 """The sections below the table on a terminal and in table.md."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -275,10 +274,10 @@ class ConventionOutcome:
     claims: Mapping[str, str]
     reason: str = ""
 
-    def swapped(self, reference: ConventionOutcome) -> list[str]:
-        """Returns the pairs of rows in another order than under the convention of the comparison."""
-        pairs = itertools.combinations([label for label in self.means if label in reference.means], 2)
-        return [f"{a} and {b}" for a, b in pairs if _order(self.means, a, b) != _order(reference.means, a, b)]
+    @property
+    def order(self) -> list[str]:
+        """The rows, the best first; ties in the order of the comparison."""
+        return sorted(self.means, key=lambda label: -round(self.means[label], _DECIMALS))
 
     def changed(self, reference: ConventionOutcome) -> list[str]:
         """Returns the rows with another claim than under the convention of the comparison."""
@@ -324,11 +323,6 @@ def _claims(comparison: Comparison, rows: Sequence[EvaluatedRow]) -> dict[str, s
     return {pair.a: pair.claim for pair in against(decided(family, queries, settings), comparison.baseline)}
 
 
-def _order(means: Mapping[str, float], a: str, b: str) -> int:
-    difference = round(means[a] - means[b], _DECIMALS)
-    return (difference > 0) - (difference < 0)
-
-
 def conventions_section(shown: Shown) -> Section:
     """Returns means and claims under every convention, and the properties of each convention."""
     comparison = shown.comparison
@@ -343,9 +337,8 @@ def conventions_section(shown: Shown) -> Section:
     def order(outcome: ConventionOutcome) -> TableCell:
         if outcome.reason:
             return TableCell(text="not defined", note=outcome.reason)
-        swapped = outcome.swapped(reference)
-        text = f"swaps {', '.join(swapped)}" if swapped else "the same"
-        return TableCell(len(swapped), text, emphasis=CHANGED if swapped else "")
+        is_changed = outcome.order != reference.order
+        return TableCell(text=" > ".join(outcome.order), emphasis=CHANGED if is_changed else "")
 
     def claim(outcome: ConventionOutcome, label: str) -> TableCell:
         is_changed = label in outcome.changed(reference)
@@ -370,7 +363,7 @@ def conventions_section(shown: Shown) -> Section:
     ]
     parts.append(Folded("Properties of each convention", [Bullets(quirks)]))
     changes = {
-        "order of the models": [item.convention.name for item in others if item.swapped(reference)],
+        "order of the models": [item.convention.name for item in others if item.order != reference.order],
         f"claims against {comparison.baseline}": [
             item.convention.name for item in others if item.changed(reference)
         ],

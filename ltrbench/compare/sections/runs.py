@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import isnan, nan
 from statistics import fmean
 
 import numpy as np
@@ -13,7 +14,7 @@ from ltrbench.compare.comparison import ModelRow
 from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
 from ltrbench.compare.grouping import DATA_SPLITS, by_group, cells_in_words, flatten, fold_of
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
-from ltrbench.compare.leaderboard import between, difference_cell
+from ltrbench.compare.leaderboard import difference_cell
 from ltrbench.compare.tuning import SearchedRun, Tuning, budget_picture, share_picture, tunings
 from ltrbench.compare.views import (
     WIDE_PAGE,
@@ -41,7 +42,6 @@ from ltrbench.plots.drawing import (
 from ltrbench.rankers.base import OF_EVERY_RANKER, SHARED
 from ltrbench.rankers.importance import HIGH, LOW, NAMES, SHARES
 from ltrbench.runs import TIMES, Run
-from ltrbench.statistics import Interval
 from ltrbench.tables import CHANGED, Table, TableCell, TableColumn, TableRow, assignments
 from ltrbench.tables.numbers import (
     COUNT,
@@ -66,12 +66,8 @@ def _micros_per_document(row: ModelRow) -> float | None:
     None if there is no such run, or one of them was not timed.
     """
     alone = [item for item in row.evaluated if not item.run.result.shared_machine]
-    times = [
-        1e6 * item.run.result.seconds["predict"] / item.judgments.num_documents
-        for item in alone
-        if "predict" in item.run.result.seconds
-    ]
-    return fmean(times) if times and len(times) == len(alone) else None
+    times = [item.run.result.seconds.get("predict", nan) / item.judgments.num_documents for item in alone]
+    return 1e6 * fmean(times) if times and not isnan(fmean(times)) else None
 
 
 _COSTS = {
@@ -380,12 +376,9 @@ def _feature_table(importances: ImportanceComparison, kind: str) -> Table:
 
 def _importance_cell(importances: ImportanceComparison, label: str, kind: str, feature: int) -> TableCell:
     """Returns the value, with its 95 % interval if the kind has one."""
-    values = importances.rows[label].values
-    note = ""
-    if kind + HIGH in values:
-        ends = Interval(float(values[kind + LOW][feature]), float(values[kind + HIGH][feature]), "t")
-        note = between(ends)
-    return TableCell(float(values[kind][feature]), note=note)
+    low, value, high = (importances.rows[label].values.get(name) for name in (kind + LOW, kind, kind + HIGH))
+    note = "" if low is None or high is None else interval(low[feature], high[feature], DIFFERENCE)
+    return TableCell(None if value is None else float(value[feature]), note=note)
 
 
 # ---- Section "Notes": the notes of the table by group, each with a link to the glossary.
@@ -414,29 +407,19 @@ def search_section(shown: Shown) -> Section | None:
         "queries."
     )
     parts: list[View] = [_budgets(shown, searched), _results(shown, searched)]
-    untuned = [item for item in searched if item.untuned is not None]
-    if untuned:
-        parts.append(_against_default(shown, untuned))
     figures = drawn(partial(budget_picture, searched), "Best value by number of trials", "search.png")
     if figures:
-        parts += [Figures(figures), Prose(_reading(searched))]
+        parts += [Figures(figures), Prose(_READING)]
     terms = ("search", "trial", "settings varied", "iterations fitted", "tunability", "expected best value")
     return Section("search", "Search", lead, parts, terms)
 
 
-def _reading(searched: Sequence[Tuning]) -> str:
-    kind = (
-        "Each line is the expected best value on validation after so many trials, over the order of the "
-        "random trials; the first trial has the default settings."
-        if all(item.is_expected for item in searched)
-        else "Each line is the best value on validation so far, in the order of the trials; an expected "
-        "value is not defined, because not every search drew its trials independently and trained them fully."
-    )
-    return (
-        f"{kind} Lines are means over folds and searches. The marks beside them are the values on test of "
-        "the chosen settings, on an axis of the same scale; there is no line for test, because trials are "
-        "not evaluated on test."
-    )
+_READING = (
+    "Lines are the best value on validation so far, means over folds and searches. If every search drew its "
+    "trials independently and trained them fully, they are expected over the order of the trials; the first "
+    "trial has the default settings. Marks are the values on test of the chosen settings, on an axis of the "
+    "same scale; trials are not evaluated on test."
+)
 
 
 def _budgets(shown: Shown, searched: Sequence[Tuning]) -> Table:
@@ -473,43 +456,17 @@ def _results(shown: Shown, searched: Sequence[Tuning]) -> Table:
         TableColumn("tunability", DIFFERENCE, hint="Chosen minus default settings on validation."),
         TableColumn("chosen, test", QUALITY),
         TableColumn(minus("validation", "test"), DIFFERENCE, hint="Chosen settings."),
-        TableColumn(
-            "sd over searches", QUALITY, hint="Of the value on test, over searches with other seeds."
-        ),
-    ]
-    rows: list[TableRow] = [
-        [
-            shown.cell_of(item.label),
-            item.default_value,
-            item.chosen_value,
-            item.tunability,
-            item.test_value,
-            item.gap,
-            item.sd_over_searches,
-        ]
-        for item in searched
-    ]
-    return Table(columns, rows, f"{metric} under the default convention")
-
-
-def _against_default(shown: Shown, searched: Sequence[Tuning]) -> Table:
-    columns = [
-        TableColumn("tuned", left=True),
-        TableColumn("default settings", left=True),
-        TableColumn(shown.comparison.metric, DIFFERENCE, hint="Tuned minus default, on test."),
+        TableColumn("sd over searches", QUALITY, hint="Of the value on test, over seeds of searches."),
+        TableColumn(minus("tuned", "default"), DIFFERENCE, hint=f"{shown.comparison.metric} on test."),
         TableColumn("claim", left=True),
     ]
     rows: list[TableRow] = []
     for item in searched:
-        untuned = item.untuned
-        if untuned is not None:
-            names = [shown.cell_of(item.label), shown.cell_of(untuned.label)]
-            pair = untuned.pair
-            if pair is None:
-                rows.append([*names, None, ""])
-            else:
-                rows.append([*names, difference_cell(pair), pair.claim])
-    return Table(columns, rows, "Tuned against default settings on test")
+        values = (item.default_value, item.chosen_value, item.tunability, item.test_value, item.gap)
+        pair = None if item.untuned is None else item.untuned.pair
+        on_test = [None, None] if pair is None else [difference_cell(pair), pair.claim]
+        rows.append([shown.cell_of(item.label), *values, item.sd_over_searches, *on_test])
+    return Table(columns, rows, f"{metric} under the default convention")
 
 
 # ---- Section "Settings": which settings matter, and what was chosen.
