@@ -9,7 +9,6 @@ and dtype the format has. Readers rely on complete files: load only models that 
     lightgbm_files   LightGBM's text and dump
     xgboost_files    XGBoost's model file and dump
     ranklib_file     RankLib's XML
-    float32          trees and numbers of formats that have float32 only
 """
 
 from __future__ import annotations

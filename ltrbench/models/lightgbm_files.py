@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError
 from ltrbench.models import ReadModel
-from ltrbench.models.float32 import nested_json, rounded_to_float32, smallest_right
 from ltrbench.models.trees import (
     LARGEST_ZERO,
     Ensemble,
@@ -35,6 +34,9 @@ from ltrbench.models.trees import (
     WeightedTree,
     flat,
     float32_thresholds,
+    nested_json,
+    rounded_to_float32,
+    smallest_right,
     tree_of,
     weighted_values,
     without_zero_missing,

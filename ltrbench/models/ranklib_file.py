@@ -22,8 +22,19 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ltrbench.models import ReadModel
-from ltrbench.models.float32 import at_most_trees, float32_texts, parse_float32
-from ltrbench.models.trees import Ensemble, FlatTree, InnerNode, Leaf, Node, WeightedTree, nodes_of, tree_of
+from ltrbench.models.trees import (
+    Ensemble,
+    FlatTree,
+    InnerNode,
+    Leaf,
+    Node,
+    WeightedTree,
+    at_most_trees,
+    float32_texts,
+    nodes_of,
+    parse_float32,
+    tree_of,
+)
 
 _SIDES = ("left", "right")
 _MOST_INDENTED = 30

@@ -24,13 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.models import ReadModel
-from ltrbench.models.float32 import (
-    float32_leaf_values,
-    float32_texts,
-    nested_json,
-    rounded_to_float32,
-    smallest_right,
-)
 from ltrbench.models.trees import (
     Ensemble,
     FlatTree,
@@ -39,7 +32,12 @@ from ltrbench.models.trees import (
     Node,
     WeightedTree,
     flat,
+    float32_leaf_values,
+    float32_texts,
+    nested_json,
     nodes_of,
+    rounded_to_float32,
+    smallest_right,
     tree_of,
     without_zero_missing,
 )

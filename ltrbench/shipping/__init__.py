@@ -1,8 +1,7 @@
 """Models in the formats of search engines and libraries, with a certificate that the rankings are the same.
 
-    target            the contract of a target, and the model that is shipped
+    target            the contract of a target, the model that is shipped, and the arithmetic of engines
     targets           a file for each target
-    arithmetic        scores in the arithmetic of an engine
     plugins           what the targets elasticsearch and opensearch have in common
     probes            rows that test a conversion, and bounds of rounding
     certificate       comparison of the converted model with the original

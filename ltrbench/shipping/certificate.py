@@ -11,7 +11,7 @@ decisions in all trees never changes a ranking.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -38,7 +38,6 @@ from ltrbench.shipping.probes import (
     rounding_bounds,
 )
 from ltrbench.shipping.target import ABSENT_ZEROS, ZERO_VALUES, Engine, Export, ScoreFunction, ShippedModel
-from ltrbench.statistics import PairedSample, compare_pairs
 from ltrbench.tables import listed
 
 METRIC = "ndcg@10"
@@ -63,24 +62,14 @@ class ChangedPair:
 
 @dataclass(frozen=True)
 class MetricLoss:
-    """The metric of both models, and the loss: original minus converted.
-
-    Attributes:
-        original, converted: means over queries.
-        loss: 0 for equal rankings.
-        low, high: 95 % interval of the loss, paired over queries; None if it is not available.
-        note: why there is no interval, or "identical".
-    """
+    """The means over queries of both models, and the loss: original minus converted."""
 
     original: float
     converted: float
     loss: float
-    low: float | None
-    high: float | None
-    note: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class RankingComparison:
     """Converted scores against original scores.
 
@@ -132,22 +121,21 @@ def compare_scores(
     """
     scores = original.astype(np.float64)
     differences = difference_of(scores, converted)
-    counts = _Counts()
-    for query in _reordered_queries(judgments, scores, converted):
-        counts.add(query, judgments, scores, converted, bounds)
-    return RankingComparison(
+    comparison = RankingComparison(
         num_documents=judgments.num_documents,
         num_queries=judgments.num_queries,
         num_equal=int((differences == 0).sum()),
         largest_difference=float(differences.max()),
-        changed_queries=tuple(counts.changed),
-        reversed_pairs=counts.reversed_pairs,
-        tied_pairs=counts.tied_pairs,
-        reversed_within_rounding=counts.reversed_within,
-        tied_within_rounding=counts.tied_within,
-        example=counts.example,
         metric=_metric_loss(judgments, original, converted, convention),
     )
+    for query in _reordered_queries(judgments, scores, converted):
+        start, stop = judgments.query_start[query : query + 2].tolist()
+        of_query = (array[start:stop] for array in (scores, converted, bounds))
+        pair = _count_pairs(comparison, *of_query)
+        if pair is not None:
+            comparison.changed_queries += (query,)
+            comparison.example = comparison.example or ChangedPair(query, start + pair[0], start + pair[1])
+    return comparison
 
 
 def difference_of(original: NDArray[np.float64], converted: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -158,54 +146,34 @@ def difference_of(original: NDArray[np.float64], converted: NDArray[np.float64])
     return np.where(same, 0.0, np.where(np.isfinite(differences), differences, np.inf))
 
 
-@dataclass
-class _Counts:
-    """Pairs counted so far."""
-
-    changed: list[int] = field(default_factory=list)
-    reversed_pairs: int = 0
-    tied_pairs: int = 0
-    reversed_within: int = 0
-    tied_within: int = 0
-    example: ChangedPair | None = None
-
-    def add(self, query: int, judgments: Judgments, *of_documents: NDArray[np.float64]) -> None:
-        """Counts the pairs of a query; `of_documents` are original scores, converted scores and bounds."""
-        start, stop = judgments.query_start[query : query + 2].tolist()
-        original, converted, bounds = (array[start:stop] for array in of_documents)
-        largest, pair = -1.0, None
-        for first, gap, is_ordered, after in _pairs(original, converted, bounds):
-            wrong = is_ordered & ~(after > 0)
-            self.reversed_pairs += int((is_ordered & (after < 0)).sum())
-            self.tied_pairs += int((is_ordered & (after == 0)).sum())
-            within = (gap > 0) & ~is_ordered
-            self.reversed_within += int((within & (after < 0)).sum())
-            self.tied_within += int((within & (after == 0)).sum())
-            if wrong.any():
-                place = np.unravel_index(int(np.where(wrong, gap, -1.0).argmax()), gap.shape)
-                if gap[place] > largest:
-                    largest = float(gap[place])
-                    pair = ChangedPair(query, start + first + int(place[0]), start + int(place[1]))
-        if pair is not None:
-            self.changed.append(query)
-            self.example = self.example or pair
-
-
-def _pairs(
-    original: NDArray[np.float64], converted: NDArray[np.float64], bounds: NDArray[np.float64]
-) -> Iterator[tuple[int, NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]]:
-    """Yields blocks of the pairs (i, j) of a query: first i, original s_i - s_j, whether the pair is
-    ordered with i first, and the sign of the converted difference (NaN if a score is no number)."""
+def _count_pairs(
+    comparison: RankingComparison,
+    original: NDArray[np.float64],
+    converted: NDArray[np.float64],
+    bounds: NDArray[np.float64],
+) -> tuple[int, int] | None:
+    """Counts the pairs of a query; returns the wrong pair with the largest difference, None without one."""
+    largest, pair = -1.0, None
     size = max(_CELLS // len(original), 1)
     for first in range(0, len(original), size):
         rows = slice(first, first + size)
         with np.errstate(invalid="ignore"):
             gap = np.nan_to_num(original[rows, None] - original, nan=0.0, posinf=np.inf, neginf=-np.inf)
+            # The sign of the converted difference; NaN if a score is no number.
             after = np.where(
                 converted[rows, None] == converted, 0.0, np.sign(converted[rows, None] - converted)
             )
             is_ordered = gap > bounds[rows, None] + bounds
-        yield first, gap, is_ordered, after
+        wrong = is_ordered & ~(after > 0)
+        within = (gap > 0) & ~is_ordered
+        comparison.reversed_pairs += int((is_ordered & (after < 0)).sum())
+        comparison.tied_pairs += int((is_ordered & (after == 0)).sum())
+        comparison.reversed_within_rounding += int((within & (after < 0)).sum())
+        comparison.tied_within_rounding += int((within & (after == 0)).sum())
+        i, j = divmod(int(np.where(wrong, gap, -1.0).argmax()), len(original))
+        if wrong[i, j] and gap[i, j] > largest:
+            largest, pair = float(gap[i, j]), (first + i, j)
+    return pair
 
 
 def _reordered_queries(
@@ -233,29 +201,11 @@ def _metric_loss(
 ) -> MetricLoss | None:
     """Returns NDCG@10 of both; None if no query counts."""
     ranked = np.where(np.isnan(converted), -np.inf, converted)
-    evaluations = [
-        evaluate(judgments, scores, [METRIC], convention) for scores in (original.astype(np.float64), ranked)
-    ]
-    values = np.array([evaluation.per_query[METRIC] for evaluation in evaluations])
-    counted = ~np.isnan(values).any(axis=0)
-    if not counted.any():
-        return None
-    weighting = evaluations[0].weightings[METRIC]
-    sample = PairedSample.of(
-        np.array([weighting.rescaled(of_model) for of_model in values])[:, counted],
-        weighting.weights[counted],
+    before, after = (
+        evaluate(judgments, scores, [METRIC], convention).means[METRIC]
+        for scores in (original.astype(np.float64), ranked)
     )
-    pair = compare_pairs(sample, [(0, 1)])[0]
-    before, after = (evaluation.means[METRIC] for evaluation in evaluations)
-    interval = pair.interval
-    return MetricLoss(
-        original=before,
-        converted=after,
-        loss=float(pair.difference or 0.0),
-        low=None if interval is None else interval.low,
-        high=None if interval is None else interval.high,
-        note=pair.note,
-    )
+    return None if np.isnan(before) else MetricLoss(before, after, before - after)
 
 
 # ---- Probe rows on which the converted model has another score, by kind, with the first example.

@@ -19,14 +19,15 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 
 from ltrbench.errors import ConfigError, require_choice
-from ltrbench.models.float32 import float32_texts, rounded_to_float32
 from ltrbench.models.ranklib_file import read_ranklib_xml, write_ranklib_xml
 from ltrbench.models.trees import (
     Ensemble,
     InnerNode,
     Leaf,
     WeightedTree,
+    float32_texts,
     rebuilt,
+    rounded_to_float32,
     sends_zero_left,
 )
 from ltrbench.models.xgboost_files import (
@@ -35,10 +36,10 @@ from ltrbench.models.xgboost_files import (
     read_xgboost_dump,
     write_xgboost_dump,
 )
-from ltrbench.shipping.arithmetic import Arithmetic
 from ltrbench.shipping.probes import limits_of_infinity, limits_with_missing_as_zero, sends_missing_elsewhere
 from ltrbench.shipping.target import (
     MISSING_VALUES,
+    Arithmetic,
     CheckRequests,
     CheckRows,
     Engine,
@@ -145,14 +146,11 @@ class LearningToRankPlugin(Target):
         version: version of the engine, such as "8.17".
         absent: what an absent feature stands for: "zero" if the training data have 0 for it, or "missing";
             None: "zero" if the training data have no missing values. Otherwise a choice is required.
-        offset: constant added to the scores of trees; None: a bound below which no score can be. A smaller
-            one keeps more digits of float32, but must make the scores of all documents non-negative.
     """
 
     form: str | None = None
     version: str = ""
     absent: str | None = None
-    offset: float | None = None
 
     engine_name: ClassVar[str]
     """Name of the engine in sentences."""
@@ -171,8 +169,6 @@ class LearningToRankPlugin(Target):
                 f"version is '{self.version}', not a version of {self.engine_name} such as "
                 f"{self._first_with_missing}."
             )
-        if self.offset is not None and not (0 <= self.offset < float(np.finfo(np.float32).max)):
-            raise ConfigError(f"offset is {self.offset}; it must be at least 0 and finite as float32.")
         if self.absent == "zero" and self.absent_features == "right":
             raise ConfigError(
                 f"absent is 'zero', but {self.engine_name} {self.version} sends absent features right in "
@@ -281,43 +277,33 @@ class LearningToRankPlugin(Target):
         """Returns the definition of trees, and the offset, notes and limits of the export."""
         original = model.trees(self.name)
         written = base_score_as_tree(with_absent_as_zero(original) if self.absent == "zero" else original)
-        offset, notes = self._offset(written)
+        offset = offset_above_zero(written)
         if offset:
             # Last, so that it rounds whole scores: rounding may make scores equal, but does not swap them.
             written = replace(written, trees=(*written.trees, WeightedTree(1.0, Leaf(offset))))
         definition = write_xgboost_dump(written, model.feature_names).decode()
-        notes += self._notes_on_absent_features()
-        return definition, Export({}, "", offset, tuple(notes), self._limits(original))
+        notes = (*self._note_on_offset(offset), self._note_on_absent_features())
+        return definition, Export({}, "", offset, notes, self._limits(original))
 
     def _ranklib(self, model: ShippedModel) -> tuple[str, Export]:
         """Returns the definition of trees as a text of RankLib, and the offset, notes and limits."""
         trees = model.trees(self.name)
-        offset, notes = self._offset(base_score_as_tree(trees))
-        notes.append(
-            "The model knows features by their place in the feature set, not by name: keep their order in "
-            "featureset.json."
+        offset = offset_above_zero(base_score_as_tree(trees))
+        notes = (
+            *self._note_on_offset(offset),
+            "The model knows features by their place in featureset.json: keep their order.",
         )
         definition = write_ranklib_xml(trees, offset).decode()
         limits = limits_with_missing_as_zero(trees, self.engine_name)
-        return definition, Export({}, "", offset, tuple(notes), limits)
+        return definition, Export({}, "", offset, notes, limits)
 
-    def _offset(self, trees: Ensemble) -> tuple[float, list[str]]:
-        """Returns the constant that is added to all scores, and notes on it."""
-        bound = offset_above_zero(trees)
-        offset = bound if self.offset is None else float(np.float32(self.offset))
-        notes = []
-        if offset:
-            notes.append(
-                f"The last tree adds {offset!r} to all scores, because {self.engine_name} does not allow "
-                "negative scores. This swaps no documents, but close scores may become equal, fewer "
-                "with a smaller offset."
-            )
-        if offset < bound:
-            notes.append(
-                f"The offset is {offset!r}, so documents whose score by the model is below {-offset!r} get a "
-                f"negative score. No score can be negative with an offset of {bound!r}."
-            )
-        return offset, notes
+    def _note_on_offset(self, offset: float) -> list[str]:
+        if not offset:
+            return []
+        return [
+            f"The last tree adds {offset!r} to all scores, because {self.engine_name} does not allow "
+            "negative scores. This swaps no documents, but close scores may become equal."
+        ]
 
     def _linear(self, model: ShippedModel) -> tuple[str, Export]:
         """Returns the definition of a linear model, and the notes and limits of the export."""
@@ -336,37 +322,27 @@ class LearningToRankPlugin(Target):
 
     def _limits(self, original: Ensemble) -> dict[str, str]:
         limits = limits_of_infinity(original)
-        if self.absent_features == "right":
-            is_elsewhere = any(tree.missing_left[~tree.is_leaf].any() for tree in float32_trees(original))
-        else:
-            is_elsewhere = self._absent_is_zero and sends_missing_elsewhere(original)
-        return {**limits, MISSING_VALUES: self._sentence_on_missing()} if is_elsewhere else limits
-
-    def _sentence_on_missing(self) -> str:
         newer = f"{self.engine_name} {self._first_with_missing} or newer"
         if self.absent_features == "right":
-            return (
-                f"{self.engine_name} {self.version} sends absent features right, but the model sends missing "
-                f"values left in a split. Use {newer}, or train with 0 for missing values."
+            if any(tree.missing_left[~tree.is_leaf].any() for tree in float32_trees(original)):
+                limits[MISSING_VALUES] = (
+                    f"{self.engine_name} {self.version} sends absent features right, but the model sends "
+                    f"missing values left in a split. Use {newer}, or train with 0 for missing values."
+                )
+        elif self._absent_is_zero and sends_missing_elsewhere(original):
+            limits[MISSING_VALUES] = (
+                "An absent feature would count as 0, but the model sends missing values elsewhere. Export "
+                f"with --set absent=missing for {newer}, or train with 0 for missing values."
             )
-        return (
-            "An absent feature would count as 0, but the model sends missing values elsewhere. Export with "
-            f"--set absent=missing for {newer}, or train with 0 for missing values."
-        )
+        return limits
 
-    def _notes_on_absent_features(self) -> list[str]:
-        if self._absent_is_zero:
-            return ["A feature counts as 0 if its query does not match the document."]
-        if self.absent_features == "right":
-            return [
-                f"{self.engine_name} {self.version} sends a feature whose query does not match the document "
-                "to the right in every split. Give each feature a value for every document, or use "
-                f"{self.engine_name} {self._first_with_missing} or newer."
-            ]
-        return [
-            "A feature counts as missing, not as 0, if its query does not match the document. If such "
-            "features are 0 in the training data, export again with --set absent=zero."
-        ]
+    def _note_on_absent_features(self) -> str:
+        meaning = {
+            "zero": "counts as 0",
+            "right": "goes right in every split: give each feature a value for every document",
+            "missing": "counts as missing: if it is 0 in the training data, export with --set absent=zero",
+        }["zero" if self._absent_is_zero else self.absent_features]
+        return f"A feature whose query does not match the document {meaning}."
 
     def _notes_on_features(self, model: ShippedModel) -> tuple[str, ...]:
         return (
@@ -464,13 +440,14 @@ def plugin_requests(
     Args:
         uploaded: type and definition of the model as it was exported.
     """
-    rows, left_out = _usable(model, target.engine_name, rows)
+    rows, infinite = rows.finite()
+    reason = f"a negative score, which {target.engine_name} does not allow"
+    rows, negative = rows.without(rows.scores < 0, reason)
     signed = _signed_features(rows)
     name, index = f"{model.name}_check", f"ltrbench-check-{model.name.lower()}"
     definition = uploaded["definition"]
-    if (
-        uploaded["type"] == "model/ranklib"
-    ):  # knows features by their places, which the additional ones change
+    if uploaded["type"] == "model/ranklib":
+        # It knows features by their places, which the additional ones change.
         definition = _with_features_moved(definition, 2 * len(signed))
     feature_set = {"featureset": {"name": f"{name}_set", "features": _features(model, signed)}}
     upload = {"model": {"name": name, "model": {"type": uploaded["type"], "definition": definition}}}
@@ -495,25 +472,8 @@ def plugin_requests(
         commands=_commands(target.address, index, name),
         cleanup=_cleanup(target.address, index, name),
         notes=_notes(model, target.engine_name, uploaded, signed),
-        left_out=left_out,
+        left_out=infinite | negative,
     )
-
-
-def _usable(model: ShippedModel, engine_name: str, rows: CheckRows) -> tuple[CheckRows, dict[str, str]]:
-    """Returns the rows that documents can hold, and id -> reason of the others."""
-    rows, left_out = rows.finite()
-    reason = f"a negative score, which {engine_name} does not allow"
-    rows, negative_scores = rows.without(rows.scores < 0, reason)
-    left_out |= negative_scores
-    if model.num_features + 2 * len(_signed_features(rows)) > _MOST_FEATURES_OF_SET:
-        reason = (
-            f"a negative value, for which a feature set of {engine_name} with at most "
-            f"{_MOST_FEATURES_OF_SET:,} features has no room"
-        )
-        is_negative = np.asarray((rows.features[:, rows.columns] < 0).any(axis=1))
-        rows, negative_values = rows.without(is_negative, reason)
-        left_out |= negative_values
-    return rows, left_out
 
 
 def _signed_features(rows: CheckRows) -> dict[int, None]:

@@ -67,7 +67,7 @@ def test_a_faithful_engine_always_passes(
 
 @given(st.integers(0, 10**6), st.sampled_from(COMPARISONS))
 def test_an_engine_that_sums_in_another_order_passes(seed: int, comparison: str) -> None:
-    ensemble = random_ensemble(seed, comparison, num_trees=60)
+    ensemble = random_ensemble(seed, comparison, num_trees=30)
     turned = replace(ensemble, trees=ensemble.trees[::-1], score_dtype="float32")
     engine = Engine(
         lambda features: ensemble_scores(turned, features), "Turned", score_dtype="float32", is_in_order=False

@@ -15,7 +15,7 @@ from messages import naming
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
-from ltrbench.models.trees import ensemble_scores, flat
+from ltrbench.models.trees import ensemble_scores
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -160,20 +160,6 @@ def test_zeros_that_are_absent_in_the_engine_rank_as_zeros_or_the_certificate_fa
     assert re.search(naming("0", "ndcg@10", "--set absent=zero"), as_missing.reason)
     changed = len(as_missing.absent.changed_queries)
     assert certificate_of(name, {"absent": "missing"}, "xgboost", "zeros", changed).status == CERTIFIED
-
-
-@pytest.mark.parametrize("backend", ["native", "lightgbm"])
-@pytest.mark.parametrize("name", ["c", "onnx", "treelite", "lightgbm", "vespa"])
-def test_a_split_of_missing_values_from_all_others_changes_no_score(name: str, backend: str) -> None:
-    if name in EXTRAS:
-        pytest.importorskip(EXTRAS[name])
-    scorer = fitted(backend, "presence")[1].scorer
-    assert isinstance(scorer, Ensemble)
-    if backend == "native":
-        assert any(np.isinf(flat(tree.root).threshold).any() for tree in scorer.trees)
-    comparison = certificate_of(name, {}, backend, "presence").comparison
-    assert comparison is not None
-    assert comparison.largest_difference == 0
 
 
 def many_stumps(count: int) -> Ensemble:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +9,8 @@ import numpy as np
 import pytest
 from tree_cases import CASES, NUM_FEATURES, XGBOOST, forest, timestamps, values_around, zeros_as_missing
 
-from ltrbench.data.synthetic import Synthetic
 from ltrbench.models.trees import Ensemble, ensemble_scores, weighted_values
 from ltrbench.models.trees import flat as flat_tree
-from ltrbench.rankers import Ranker
-from ltrbench.rankers.catboost import CatBoostRanker
-from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shapes import Features
 from ltrbench.shipping.target import ShippedModel, Target
 from ltrbench.shipping.targets.c import CTarget
@@ -62,48 +55,6 @@ def test_scores_are_those_of_the_ensemble_bit_for_bit(target: Target, ensemble: 
     np.testing.assert_array_equal(scores, ensemble_scores(ensemble, features), strict=True)
 
 
-BACKENDS: dict[str, Ranker] = {
-    "native": NativeRanker(num_trees=20),
-    "native dart": NativeRanker(num_trees=20, drop_rate=0.5, seed=1),
-    "lightgbm": LightGBMRanker(num_trees=20),
-    "lightgbm dart": LightGBMRanker(num_trees=20, extra={"boosting": "dart", "drop_rate": 0.5}, seed=1),
-    "lightgbm zeros": LightGBMRanker(num_trees=20, num_leaves=8, extra={"zero_as_missing": True}),
-    "xgboost": XGBoostRanker(num_trees=20),
-    "xgboost base score": XGBoostRanker(num_trees=20, extra={"base_score": 0.3}),
-    "catboost": CatBoostRanker(num_trees=20),
-}
-DATA = {"dense": 0.0, "missing": 0.3}
-
-
-@each_target
-@pytest.mark.parametrize(("backend", "data"), list(itertools.product(BACKENDS, DATA)))
-def test_scores_are_those_of_the_library_bit_for_bit(target: Target, backend: str, data: str) -> None:
-    ranker, features = fitted(backend, data)
-    scores = engine_scores(target, ranker.trees(), features)
-    np.testing.assert_array_equal(scores, ranker.predict(features))
-
-
-FITTED: dict[tuple[str, str], tuple[Ranker, Features]] = {}
-
-
-def fitted(backend: str, data: str) -> tuple[Ranker, Features]:
-    """Returns a fitted ranker and test features; the second half of the documents repeats the first."""
-    if (backend, data) not in FITTED:
-        splits = Synthetic(name="synthetic", num_queries=30).load()
-        ranker = replace(BACKENDS[backend])
-        ranker.fit(replace(splits.train, features=holed(np.asarray(splits.train.features), DATA[data])))
-        features = holed(np.asarray(splits.test.features), DATA[data])
-        FITTED[backend, data] = (ranker, np.concatenate([features, features]))
-    return FITTED[backend, data]
-
-
-def holed(features: Features, part: float) -> Features:
-    """Returns features of which a part is missing, and a part zero."""
-    draw = np.random.default_rng(0).random(features.shape)
-    zeros = np.where(draw > 1 - part, 0, features)
-    return np.where(draw < part, np.nan, zeros).astype(np.float32)
-
-
 @each_target
 def test_a_score_does_not_depend_on_the_batch(target: Target) -> None:
     ensemble = forest(120, base_score=0.3)
@@ -111,17 +62,6 @@ def test_a_score_does_not_depend_on_the_batch(target: Target) -> None:
     expected = ensemble_scores(ensemble, features)
     for size in (0, 1, 20, 51, 129, 1200):
         np.testing.assert_array_equal(engine_scores(target, ensemble, features[:size]), expected[:size])
-
-
-@each_target
-@pytest.mark.parametrize("fields", [{}, XGBOOST], ids=["float64", "float32"])
-@pytest.mark.slow
-def test_10_000_trees_are_summed_in_order(target: Target, fields: dict[str, Any]) -> None:
-    ensemble = forest(10_000, num_leaves=3, **fields)
-    features = values_around(ensemble, 60)
-    np.testing.assert_array_equal(
-        engine_scores(target, ensemble, features), ensemble_scores(ensemble, features)
-    )
 
 
 @pytest.mark.parametrize("scale", [1.6e9, 1.6e12])

@@ -10,15 +10,13 @@ import numpy as np
 import pytest
 from java_engine_cases import (
     around_thresholds,
-    deep,
     random_ensemble,
     without_missing,
 )
 from messages import naming
 
 from ltrbench.errors import ConfigError
-from ltrbench.models.float32 import float32_texts
-from ltrbench.models.trees import Node, ensemble_scores
+from ltrbench.models.trees import Node, ensemble_scores, float32_texts
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.shapes import Features
 from ltrbench.shipping.target import MISSING_VALUES, Export, Linear, ShippedModel, Target
@@ -135,14 +133,6 @@ def test_solr_sends_missing_values_where_the_model_does(threshold: float) -> Non
     )
 
 
-def test_zeros_that_are_missing_in_the_model_are_in_solr() -> None:
-    root = InnerNode(0, 1.0, False, Leaf(1.0), Leaf(2.0), zero_missing=True)
-    features = np.array([[value, 0, 0] for value in (np.nan, -1, -1e-36, 0, 1e-36, 1, 2)], dtype=np.float32)
-    for target in (SolrTarget(), SolrTarget(absent="missing")):
-        scores = scores_of(target, shipped(of_one(root)), features)
-        np.testing.assert_array_equal(scores, ensemble_scores(of_one(root), features))
-
-
 def test_missing_values_need_trees_and_a_version_that_has_them() -> None:
     for version in ("8.11", "9.1.1"):
         with pytest.raises(ConfigError, match=naming("missing", version, "9.2")):
@@ -214,12 +204,6 @@ def test_features_near_1e_5_keep_their_scores_only_with_corrected_thresholds() -
     changed = int((target.engine(model, naive).scores(features) != expected).sum())
     assert changed > len(features) // 2
     np.testing.assert_array_equal(scores_of(target, model, features), expected)
-
-
-def test_a_note_names_the_features_that_solr_scales() -> None:
-    model, _ = tiny_model()
-    assert any("feature 0" in note and "norm" in note for note in SolrTarget().export(model).notes)
-    assert not any("norm" in note for note in SolrTarget().export(shipped(of_one(deep(3)))).notes)
 
 
 def test_a_linear_model_is_a_float32_sum_in_the_order_of_the_features() -> None:

@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 from messages import naming
 from xgboost_cases import (
-    BACKENDS,
-    LARGEST,
     around_thresholds,
-    fitted,
     random_ensemble,
 )
 
@@ -69,19 +66,6 @@ def check_scores(target: LearningToRankPlugin, ensemble: Ensemble, features: Fea
     np.testing.assert_allclose(scores - export.offset, reference, rtol=0, atol=rounding)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_only_new_versions_send_missing_values_where_trained_trees_do(backend: str) -> None:
-    ensemble, features = fitted(backend, "missing")
-    model = shipped(ensemble, features.shape[1])
-    limited = [MISSING_VALUES in target.export(model).limits for target in TARGETS]
-    assert limited == [False, False, True, True]
-    for target in TARGETS:
-        wrong = scores_of(target, model, features) - target.export(model).offset
-        differs = not np.allclose(wrong, ensemble_scores(ensemble, features), rtol=0, atol=1e-3)
-        assert differs == (MISSING_VALUES in target.export(model).limits)
-
-
 @every_target
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("comparison", ["<=", "<"])
@@ -101,22 +85,6 @@ def test_a_threshold_between_two_float32_stays_between_them(threshold: float) ->
     check_scores(OpenSearchTarget(absent="missing"), ensemble, around_thresholds(ensemble, 1))
 
 
-def test_a_threshold_above_every_float32_is_the_largest_one() -> None:
-    ensemble = of_one(InnerNode(0, 1e300, False, Leaf(-1.0), Leaf(1.0)), threshold_dtype="float64")
-    values = np.array([[0.0], [np.nextafter(np.float32(LARGEST), np.float32(0))]], dtype=np.float32)
-    check_scores(ElasticsearchTarget(absent="missing"), ensemble, values)
-
-
-def test_the_offset_does_not_swap_documents() -> None:
-    ensemble = random_ensemble(50, "<", "float32")
-    features = np.random.default_rng(5).normal(size=(2000, 3)).astype(np.float32)
-    model = shipped(ensemble)
-    assert OpenSearchTarget(absent="missing").export(model).offset > 0
-    scores = scores_of(OpenSearchTarget(absent="missing"), model, features)
-    order = np.argsort(ensemble_scores(ensemble, features), kind="stable")
-    assert (np.diff(scores[order]) >= 0).all()
-
-
 def test_the_offset_is_above_the_smallest_sum_and_at_most_an_eighth_larger() -> None:
     trees = random_ensemble(30)
     smallest = -sum(float((np.array(list(values_of(tree.root))) * tree.weight).min()) for tree in trees.trees)
@@ -126,21 +94,6 @@ def test_the_offset_is_above_the_smallest_sum_and_at_most_an_eighth_larger() -> 
 
 def values_of(root: Node) -> list[float]:
     return [root.value] if isinstance(root, Leaf) else values_of(root.left) + values_of(root.right)
-
-
-def test_a_given_offset_replaces_the_bound_and_a_note_names_both() -> None:
-    ensemble = random_ensemble(30, "<", "float32")
-    features = np.random.default_rng(5).normal(size=(100, 3)).astype(np.float32)
-    target, bound = (
-        OpenSearchTarget(offset=5.5),
-        OpenSearchTarget(absent="missing").export(shipped(ensemble)).offset,
-    )
-    export = target.export(shipped(ensemble))
-    assert export.offset == 5.5 < bound
-    scores = scores_of(target, shipped(ensemble), features)
-    np.testing.assert_array_equal(scores, ensemble_scores(ensemble, features) + np.float32(5.5))
-    assert any("5.5" in note and repr(bound) in note for note in export.notes)
-    assert OpenSearchTarget(offset=0.0).export(shipped(ensemble)).offset == 0
 
 
 # Missing values and zeros
@@ -191,21 +144,6 @@ def test_a_choice_is_required_if_the_training_data_may_have_missing_values(
         replace(target, absent=None).export(model)
     default = replace(target, absent=None).export(shipped(random_ensemble()))
     assert default.files == replace(target, absent="zero").export(shipped(random_ensemble())).files
-
-
-def test_absent_features_are_zeros_if_the_training_data_have_zeros_for_them() -> None:
-    ensemble = random_ensemble()
-    target = OpenSearchTarget(absent="zero")
-    features = np.random.default_rng(6).normal(size=(200, 3)).astype(np.float32)
-    zeros = np.random.default_rng(7).random(features.shape) < 0.4
-    with_zeros, absent = (
-        np.where(zeros, np.float32(0), features),
-        np.where(zeros, np.float32("nan"), features),
-    )
-    expected = scores_of(target, shipped(ensemble), with_zeros)
-    np.testing.assert_array_equal(scores_of(target, shipped(ensemble), absent), expected)
-    check_scores(target, ensemble, with_zeros)
-    assert MISSING_VALUES in target.export(shipped(ensemble)).limits
 
 
 @pytest.mark.parametrize("comparison", ["<=", "<"])
@@ -266,15 +204,6 @@ def test_an_absent_feature_is_zero_in_ranklibs_format(target: LearningToRankPlug
             model = shipped(of_one(node))
             assert scores_of(target, model, absent)[0] == (1.0 if threshold >= 0 else 2.0)
             assert (MISSING_VALUES in target.export(model).limits) == (missing_left != (threshold >= 0))
-
-
-def test_a_given_offset_is_added_last_in_ranklibs_format() -> None:
-    ensemble = random_ensemble(30, "<", "float32")
-    features = np.random.default_rng(5).normal(size=(100, 3)).astype(np.float32)
-    without, with_offset = (OpenSearchTarget(form="ranklib", offset=offset) for offset in (0.0, 5.5))
-    scores = scores_of(without, shipped(ensemble), features)
-    expected = (scores.astype(np.float64) + 5.5).astype(np.float32)
-    np.testing.assert_array_equal(scores_of(with_offset, shipped(ensemble), features), expected)
 
 
 # Linear models

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from xgboost_cases import BACKENDS, KINDS, around_thresholds, fitted, random_ensemble
+from xgboost_cases import around_thresholds, random_ensemble
 
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.metrics import DEFAULT
@@ -41,29 +41,6 @@ def certified(model: ShippedModel) -> Certificate:
         return np.asarray(ensemble_scores(scorer, features))
 
     return certify(model, predict, data, export, TARGET.engine(model, export), DEFAULT)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_lightgbm_gives_the_scores_of_the_backend(backend: str, kind: str) -> None:
-    ensemble, features = fitted(backend, kind)
-    model = shipped(ensemble, features.shape[1])
-    scores = TARGET.engine(model, TARGET.export(model)).scores(features)
-    expected = ensemble_scores(ensemble, features)
-    if ensemble.score_dtype == "float64":
-        np.testing.assert_array_equal(scores, expected)
-    else:
-        np.testing.assert_allclose(scores, expected, rtol=0, atol=len(ensemble.trees) * 2.0**-22)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_models_of_every_backend_are_certified(backend: str, kind: str) -> None:
-    ensemble, features = fitted(backend, kind)
-    certificate = certified(shipped(ensemble, features.shape[1]))
-    assert (certificate.status, certificate.reason) == (CERTIFIED, "")
 
 
 @pytest.mark.slow

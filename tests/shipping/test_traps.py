@@ -10,13 +10,8 @@ import numpy as np
 import pytest
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.synthetic import Synthetic
-from ltrbench.models.trees import Node, ensemble_scores, flat
+from ltrbench.models.trees import Node, ensemble_scores
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.base import EarlyStopping
-from ltrbench.rankers.catboost import CatBoostRanker
-from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shipping.certificate import CERTIFIED, certify
 from ltrbench.shipping.shipment import build_target, target_names
 from ltrbench.shipping.target import ShippedModel
@@ -116,36 +111,3 @@ def test_a_trap_is_certified(name: str, trap: str) -> None:
         feature_names=NAMES,
     )
     check(name, TRAPS[trap](), data)
-
-
-@pytest.mark.parametrize("name", target_names())
-def test_ten_thousand_trees_are_scored(name: str) -> None:
-    if name in EXTRAS:
-        pytest.importorskip(EXTRAS[name])
-    ensemble = stumps(10_000)
-    features = np.random.default_rng(1).normal(size=(50, NUM_FEATURES)).astype(np.float32)
-    model = ShippedModel("a_model", NAMES, ensemble)
-    target = build_target(name, {})
-    export = target.export(model)
-    engine = target.engine(model, export)
-    assert engine is not None
-    expected = ensemble_scores(ensemble, features)
-    largest = sum(float(np.abs(flat(tree.root).value).max()) for tree in ensemble.trees)
-    bound = 2 * 10_000 * 2.0**-24 * (largest + export.offset)
-    np.testing.assert_allclose(engine.scores(features) - export.offset, expected, rtol=0, atol=bound)
-
-
-@pytest.mark.parametrize("backend", ["native", "xgboost", "catboost"])
-@pytest.mark.parametrize("name", target_names())
-def test_a_model_that_early_stopping_has_trimmed_is_certified(name: str, backend: str) -> None:
-    """XGBoost's base score is a list from version 3.1 on, and CatBoost's trees are symmetric."""
-    splits = Synthetic(name="synthetic", num_queries=24).load()
-    stopping = EarlyStopping(patience=2)
-    rankers = {
-        "native": NativeRanker(num_trees=30, early_stopping=stopping),
-        "xgboost": XGBoostRanker(num_trees=30, early_stopping=stopping),
-        "catboost": CatBoostRanker(num_trees=30, early_stopping=stopping),
-    }
-    ensemble = rankers[backend].fit(splits.train, splits.valid).trees()
-    assert len(ensemble.trees) < 30
-    check(name, ensemble, splits.test)

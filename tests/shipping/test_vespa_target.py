@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +17,9 @@ from ltrbench.data.synthetic import Synthetic
 from ltrbench.models.lightgbm_files import read_lightgbm_json
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, ensemble_scores
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shapes import Features
 from ltrbench.shipping.certificate import CERTIFIED, REFUSED, Certificate, certify
-from ltrbench.shipping.probes import rounding_bounds, score_dtype_of
 from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, Export, Linear, ShippedModel
 from ltrbench.shipping.targets.vespa import (
     COMPILED,
@@ -61,29 +55,12 @@ def scores_of(target: VespaTarget, model: ShippedModel, features: Features) -> n
     return target.engine(model, target.export(model)).scores(features)
 
 
-def check_scores(target: VespaTarget, ensemble: Ensemble, features: Features) -> None:
-    """Checks that scores differ by no more than the rounding of leaves and sums."""
-    model = shipped(ensemble, features.shape[1])
-    engine = target.engine(model, target.export(model))
-    bounds = rounding_bounds(
-        model, features, (score_dtype_of(model), engine.leaf_dtype or engine.score_dtype)
-    )
-    assert engine.is_simulated
-    assert (np.abs(engine.scores(features) - ensemble_scores(ensemble, features)) <= bounds).all()
-
-
 @pytest.mark.parametrize("ensemble", CASES.values(), ids=CASES.keys())
 def test_float64_scores_are_those_of_the_ensemble_bit_for_bit(ensemble: Ensemble) -> None:
     ensemble = replace(ensemble, score_dtype="float64")
     features = values_around(ensemble)
     scores = scores_of(VespaTarget(), shipped(ensemble), features)
     np.testing.assert_array_equal(scores, ensemble_scores(ensemble, features), strict=True)
-
-
-@pytest.mark.parametrize("fast_forest", [False, True])
-@pytest.mark.parametrize("ensemble", CASES.values(), ids=CASES.keys())
-def test_every_way_gives_the_scores_but_for_rounding(fast_forest: bool, ensemble: Ensemble) -> None:
-    check_scores(VespaTarget(fast_forest=fast_forest), ensemble, values_around(ensemble))
 
 
 @pytest.mark.parametrize("ensemble", [timestamps(1.6e9), timestamps(1.6e12), beyond_float32()])
@@ -99,38 +76,6 @@ def test_every_way_sends_a_value_to_the_same_leaf(ensemble: Ensemble) -> None:
 def imported(ensemble: Ensemble) -> Ensemble:
     content = VespaTarget().export(shipped(ensemble)).files[FILE]
     return read_lightgbm_json(content, {name: number for number, name in enumerate(names_of(NUM_FEATURES))})
-
-
-BACKENDS: dict[str, Ranker] = {
-    "native": NativeRanker(num_trees=20),
-    "native dart": NativeRanker(num_trees=20, drop_rate=0.5, seed=1),
-    "lightgbm": LightGBMRanker(num_trees=20),
-    "lightgbm dart": LightGBMRanker(num_trees=20, extra={"boosting": "dart", "drop_rate": 0.5}, seed=1),
-    "lightgbm zeros": LightGBMRanker(num_trees=20, num_leaves=8, extra={"zero_as_missing": True}),
-    "xgboost": XGBoostRanker(num_trees=20),
-    "xgboost base score": XGBoostRanker(num_trees=20, extra={"base_score": 0.3}),
-    "catboost": CatBoostRanker(num_trees=20),
-}
-DATA: dict[str, Callable[[Features], Features]] = {
-    "dense": lambda features: features,
-    "missing": lambda features: np.where(drawn(features), np.float32(np.nan), features),
-    "zeros": lambda features: np.where(drawn(features), np.float32(0), features),
-    "ties": lambda features: np.round(features).astype(np.float32),
-}
-
-
-def drawn(features: Features) -> np.ndarray[Any, Any]:
-    return np.random.default_rng(0).random(features.shape) < 0.3
-
-
-@cache
-def fitted(backend: str, data: str) -> tuple[Ensemble, RankingDataset]:
-    """Returns the trees of a model, and test data."""
-    splits = Synthetic(name="synthetic", num_queries=20).load()
-    train, test = (
-        replace(each, features=DATA[data](np.array(each.features))) for each in (splits.train, splits.test)
-    )
-    return replace(BACKENDS[backend]).fit(train).trees(), test
 
 
 def certified(target: VespaTarget, ensemble: Ensemble, data: RankingDataset, **changes: bytes) -> Certificate:
@@ -154,21 +99,6 @@ def dump_of(ranker: Ranker, num_features: int, folder: Path) -> bytes:
 
 def names_of(num_features: int) -> list[str]:
     return [f"feature_{number}" for number in range(num_features)]
-
-
-def test_the_certificate_refuses_thresholds_that_were_not_shifted() -> None:
-    ensemble, data = fitted("native", "ties")
-    model = shipped(ensemble, data.num_features)
-    content = json.loads(VespaTarget().export(model).files[FILE])
-    trees = [tree["tree_structure"] for tree in content["tree_info"]]
-    while trees:
-        node = trees.pop()
-        if "threshold" in node:
-            node["threshold"] = float(np.nextafter(np.float32(node["threshold"]), np.float32(-np.inf)))
-            trees += [node["left_child"], node["right_child"]]
-    certificate = certified(VespaTarget(), ensemble, data, **{FILE: json.dumps(content).encode()})
-    assert certificate.status == REFUSED
-    assert "value equal to a threshold" in certificate.reason
 
 
 def test_the_certificate_refuses_the_dump_of_lightgbm_itself(tmp_path: Path) -> None:

@@ -25,9 +25,10 @@ splits are expanded.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 try:
     import onnx
@@ -150,76 +151,37 @@ def _zeros_to_nan(
     return nodes, constants
 
 
-class _Columns(NamedTuple):
-    """The attributes of the operator as arrays: I inner nodes and L leaves of all trees.
-
-    Attributes:
-        roots: (T,), the inner node of each tree.
-        left: (I,), index among the inner nodes or among the leaves.
-        left_is_leaf: (I,), 1 or 0.
-        value: (L,), what a leaf adds to the score.
-    """
-
-    roots: NDArray[np.int64]
-    feature: NDArray[np.int64]
-    threshold: NDArray[np.floating[Any]]
-    missing_left: NDArray[np.int64]
-    left: NDArray[np.int64]
-    left_is_leaf: NDArray[np.int64]
-    right: NDArray[np.int64]
-    right_is_leaf: NDArray[np.int64]
-    value: NDArray[np.floating[Any]]
-
-
-def _columns(ensemble: Ensemble) -> _Columns:
-    """Returns the attributes with the thresholds of the ensemble; the base score is the first tree."""
+def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
+    """Returns the operator; its inner nodes and its leaves are numbered over all trees."""
     base = WeightedTree(1.0, Leaf(ensemble.base_score))
     has_base = ensemble.base_score != 0 or not ensemble.trees  # the operator needs a tree
-    trees = [_columns_of_tree(tree, ensemble) for tree in (base,) * has_base + ensemble.trees]
-    num_inner = np.array([len(tree.feature) for tree in trees])
-    num_leaves = np.array([len(tree.value) for tree in trees])
-    first_inner, first_leaf = np.cumsum(num_inner) - num_inner, np.cumsum(num_leaves) - num_leaves
-    joined = _Columns(*(np.concatenate(parts) for parts in zip(*trees, strict=True)))
-    inner, leaf = np.repeat(first_inner, num_inner), np.repeat(first_leaf, num_inner)
-    return joined._replace(
-        roots=first_inner,
-        left=joined.left + np.where(joined.left_is_leaf, leaf, inner),
-        right=joined.right + np.where(joined.right_is_leaf, leaf, inner),
-    )
-
-
-def _columns_of_tree(weighted: WeightedTree, ensemble: Ensemble) -> _Columns:
-    tree = flat(weighted.root)
-    values = weighted_values(tree, weighted.weight, ensemble.score_dtype)
-    if len(tree.feature) == 1:
-        return _equal_leaves(values)
-    is_leaf = tree.is_leaf
-    number = np.where(is_leaf, np.cumsum(is_leaf), np.cumsum(~is_leaf)) - 1  # among leaves or inner nodes
-    inner = ~is_leaf
-    left, right = tree.left[inner], tree.right[inner]
-    return _Columns(
-        roots=np.zeros(1, dtype=np.int64),
-        feature=tree.feature[inner],
-        threshold=tree.threshold[inner],
-        missing_left=tree.missing_left[inner].astype(np.int64),
-        left=number[left],
-        left_is_leaf=is_leaf[left].astype(np.int64),
-        right=number[right],
-        right_is_leaf=is_leaf[right].astype(np.int64),
-        value=values[is_leaf],
-    )
-
-
-def _equal_leaves(value: NDArray[np.floating[Any]]) -> _Columns:
-    """Returns a split on the first feature with the (1,) value in both leaves."""
-    zero, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
-    return _Columns(zero, zero, np.zeros(1), zero, zero, one, one, one, np.repeat(value, 2))
-
-
-def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
-    columns = _columns(ensemble)
+    columns: dict[str, list[NDArray[Any]]] = defaultdict(list)
+    roots: list[int] = []
+    num_inner = num_leaves = 0
+    for weighted in (base,) * has_base + ensemble.trees:
+        root = weighted.root
+        tree = flat(InnerNode(0, 0.0, False, root, root) if isinstance(root, Leaf) else root)
+        is_leaf, inner = tree.is_leaf, ~tree.is_leaf
+        places = np.where(is_leaf, num_leaves + np.cumsum(is_leaf), num_inner + np.cumsum(inner)) - 1
+        of_nodes = {
+            "featureids": tree.feature,
+            "splits": tree.threshold,
+            "missing_value_tracks_true": tree.missing_left,
+            "truenodeids": places[tree.left],
+            "trueleafs": is_leaf[tree.left],
+            "falsenodeids": places[tree.right],
+            "falseleafs": is_leaf[tree.right],
+        }
+        for name, column in of_nodes.items():
+            columns[name].append(column[inner])
+        columns["weights"].append(weighted_values(tree, weighted.weight, ensemble.score_dtype)[is_leaf])
+        roots.append(num_inner)
+        num_inner, num_leaves = num_inner + int(inner.sum()), num_leaves + int(is_leaf.sum())
+    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+    threshold, weights = joined.pop("splits"), joined.pop("weights")
     is_exact = form == "float64" or ensemble.threshold_dtype == "float32"
-    threshold = columns.threshold if is_exact else float32_thresholds(columns.threshold, ensemble.comparison)
+    if not is_exact:
+        threshold = float32_thresholds(threshold, ensemble.comparison)
     mode = _LT if is_exact and ensemble.comparison == "<" else _LEQ
     modes = np.full(len(threshold), mode, dtype=np.uint8)
     return helper.make_node(
@@ -229,17 +191,12 @@ def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
         domain="ai.onnx.ml",
         n_targets=1,
         aggregate_function=_SUM,
-        tree_roots=columns.roots.tolist(),
-        nodes_featureids=columns.feature.tolist(),
+        tree_roots=roots,
         nodes_modes=onnx.numpy_helper.from_array(modes, "nodes_modes"),
         nodes_splits=onnx.numpy_helper.from_array(threshold.astype(form), "nodes_splits"),
-        nodes_missing_value_tracks_true=columns.missing_left.tolist(),
-        nodes_truenodeids=columns.left.tolist(),
-        nodes_trueleafs=columns.left_is_leaf.tolist(),
-        nodes_falsenodeids=columns.right.tolist(),
-        nodes_falseleafs=columns.right_is_leaf.tolist(),
-        leaf_targetids=[0] * len(columns.value),
-        leaf_weights=onnx.numpy_helper.from_array(columns.value.astype(form), "leaf_weights"),
+        leaf_targetids=[0] * num_leaves,
+        leaf_weights=onnx.numpy_helper.from_array(weights.astype(form), "leaf_weights"),
+        **{f"nodes_{name}": column.astype(np.int64).tolist() for name, column in joined.items()},
     )
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ltrbench.models.float32 import float32_texts
 from ltrbench.models.ranklib_file import read_ranklib_xml, write_ranklib_xml
+from ltrbench.models.trees import float32_texts
 from ltrbench.shipping.plugins import RANKLIB_ARITHMETIC
 from ltrbench.shipping.probes import limits_with_missing_as_zero
 from ltrbench.shipping.target import (

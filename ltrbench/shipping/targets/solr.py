@@ -30,13 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError, require_choice
-from ltrbench.models.float32 import (
-    at_most_trees,
-    float32_texts,
-    nested_json,
-    parse_float32,
-    rounded_to_float32,
-)
 from ltrbench.models.trees import (
     Ensemble,
     FlatTree,
@@ -44,15 +37,20 @@ from ltrbench.models.trees import (
     Leaf,
     Node,
     WeightedTree,
+    at_most_trees,
+    float32_texts,
+    nested_json,
+    parse_float32,
+    rounded_to_float32,
     tree_of,
     without_zero_missing,
 )
 from ltrbench.native.nodes import NO_FEATURE
 from ltrbench.shapes import Features
-from ltrbench.shipping.arithmetic import Arithmetic
 from ltrbench.shipping.probes import limits_with_missing_as_zero
 from ltrbench.shipping.target import (
     MISSING_VALUES,
+    Arithmetic,
     CheckRequests,
     CheckRows,
     Engine,

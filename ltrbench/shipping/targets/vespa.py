@@ -37,11 +37,11 @@ from ltrbench.models.xgboost_files import (
     read_xgboost_dump,
     write_xgboost_dump,
 )
-from ltrbench.shipping.arithmetic import Arithmetic
 from ltrbench.shipping.probes import features_read, limits_of_infinity
 from ltrbench.shipping.target import (
     INFINITE_VALUES,
     MISSING_VALUES,
+    Arithmetic,
     CheckRequests,
     CheckRows,
     Engine,

@@ -12,8 +12,7 @@ from java_engine_cases import around_thresholds, random_ensemble
 from messages import naming
 
 from ltrbench.errors import ConfigError
-from ltrbench.models.float32 import at_most_trees, float32_texts, parse_float32
-from ltrbench.models.trees import flat, leaves_of
+from ltrbench.models.trees import at_most_trees, flat, float32_texts, leaves_of, parse_float32
 from ltrbench.rankers import Ensemble, Leaf, WeightedTree
 
 LARGEST = float(np.finfo(np.float32).max)

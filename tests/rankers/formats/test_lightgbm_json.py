@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from tree_cases import CASES, NUM_FEATURES, values_around
 
-from ltrbench.models.float32 import smallest_right
 from ltrbench.models.lightgbm_files import smaller_left_trees, write_lightgbm_json
-from ltrbench.models.trees import Ensemble, Node, WeightedTree, ensemble_scores, leaves_of
+from ltrbench.models.trees import Ensemble, Node, WeightedTree, ensemble_scores, leaves_of, smallest_right
 from ltrbench.shapes import Features
 
 NAMES = [f"feature_{number}" for number in range(NUM_FEATURES)]

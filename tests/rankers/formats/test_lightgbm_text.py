@@ -12,11 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
 from xgboost_cases import (
-    BACKENDS,
-    KINDS,
     LARGEST,
     around_thresholds,
-    fitted,
     leaf_values_of,
     random_ensemble,
 )
@@ -146,13 +143,6 @@ def test_a_file_of_lightgbm_is_written_again_byte_for_byte(training: str, num_tr
 
 
 # Trees of all backends
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_lightgbm_sends_documents_to_the_leaves_of_the_backend(backend: str, kind: str) -> None:
-    check_leaves(*fitted(backend, kind))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -12,18 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
 from xgboost_cases import (
-    BACKENDS,
-    KINDS,
     LARGEST,
     around_thresholds,
-    fitted,
     leaf_values_of,
     random_ensemble,
 )
 
 from ltrbench.models import ReadModel
-from ltrbench.models.float32 import float32_texts
-from ltrbench.models.trees import Node, ensemble_scores
+from ltrbench.models.trees import Node, ensemble_scores, float32_texts
 from ltrbench.models.xgboost_files import read_xgboost, write_xgboost_dump, write_xgboost_json
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.shapes import Features
@@ -72,13 +68,6 @@ def leaves_of_dump(root: dict[str, Any]) -> dict[int, float]:
         if "leaf" in node:
             leaves[node["nodeid"]] = node["leaf"]
     return leaves
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_xgboost_sends_documents_to_the_leaves_of_the_backend(backend: str, kind: str) -> None:
-    check_leaves(*fitted(backend, kind))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -167,7 +156,7 @@ OBJECTIVES = (
     *("reg:logistic", "reg:squarederror", "reg:squaredlogerror", "reg:pseudohubererror"),
     *("reg:absoluteerror", "count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft"),
 )
-BASE_SCORES = (0.3, 1e-7, 1 - 2e-7, *np.random.default_rng(0).uniform(0.01, 0.99, 12).tolist())
+BASE_SCORES = (0.3, 1e-7, 1 - 2e-7, *np.random.default_rng(0).uniform(0.01, 0.99, 3).tolist())
 
 
 @pytest.mark.parametrize("form", ["json", "ubj"])
