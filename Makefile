@@ -110,7 +110,6 @@ bench: dev ## benchmark time and memory of readers, engine and evaluator (relati
 	$(BIN)/python tests/bench/bench_full_size.py
 	$(BIN)/python tests/bench/bench_full_size.py --documents 10454629 --features 220 --trees 10
 
-
 STUDIES = smoke mq2008 mq2007 clueweb09 tuned native_best
 # Studies that are not reproduced: choices of settings, and studies that are not sweeps.
 CHOICES = native_best_choice halving ablation

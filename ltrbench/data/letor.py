@@ -57,7 +57,7 @@ from ltrbench.data.letor_lines import (
     read_companions,
     read_feature_names,
 )
-from ltrbench.errors import ConfigError, DataError
+from ltrbench.errors import DataError
 from ltrbench.measure import available_bytes
 from ltrbench.shapes import Features, Labels
 
@@ -125,13 +125,21 @@ def read_letor(
     >>> data.labels.tolist(), data.query_start.tolist(), data.query_ids.tolist()
     ([2.0, 0.0, 1.0], [0, 2, 3], ['7', '8'])
     """
-    form = LineFormat(num_features, first_index, whole_labels, overflow=overflow, nulls=nulls)
+    form = LineFormat(
+        num_features,
+        first_index,
+        whole_labels,
+        overflow=overflow,
+        nulls=nulls,
+        absent=absent,
+        sparse=sparse,
+    )
     form, names = _with_names(form, feature_names)
     check_switch("sort_queries", sort_queries)
     paths = as_paths(path)
     beside = [read_companions(path) for path in paths]
-    read = _read_files(paths, beside, form, absent, sparse, None if scratch is None else Path(scratch))
-    dataset = _dataset_of(read, beside, form, absent, sort_queries)
+    read = _read_files(paths, beside, form, None if scratch is None else Path(scratch))
+    dataset = _dataset_of(read, beside, form, sort_queries)
     return dataset if names is None else dataset.with_feature_names(names)
 
 
@@ -167,12 +175,18 @@ def read_letor_features(
     [[0.5, 0.0, 1.0], [0.0, 4.0, 0.0]]
     """
     form = LineFormat(
-        num_features, first_index, needs_qid=False, needs_label=False, overflow=overflow, nulls=nulls
+        num_features,
+        first_index,
+        needs_qid=False,
+        needs_label=False,
+        overflow=overflow,
+        nulls=nulls,
+        absent=absent,
+        sparse=sparse,
     )
     form, _ = _with_names(form, feature_names)
     paths = as_paths(path)
-    read = _read_files(paths, [Companions() for _ in paths], form, absent, sparse)
-    return cast(Features, read.rows.matrix(absent))
+    return cast(Features, _read_files(paths, [Companions() for _ in paths], form).rows.matrix(form))
 
 
 def _with_names(form: LineFormat, path: str | Path | None) -> tuple[LineFormat, tuple[str, ...] | None]:
@@ -215,12 +229,7 @@ class DocumentRows:
 
     @classmethod
     def allocate(
-        cls,
-        counts: NDArray[np.int64],
-        num_features: int,
-        absent: float,
-        sparse: bool,
-        folder: Path | None = None,
+        cls, counts: NDArray[np.int64], num_features: int, form: LineFormat, folder: Path | None = None
     ) -> DocumentRows:
         """Returns arrays for documents that were counted.
 
@@ -229,11 +238,12 @@ class DocumentRows:
         """
         from ltrbench.data import letor_kernels as kernels
 
-        num_documents, num_values = counts[kernels.DOCUMENTS], counts[kernels.VALUES] if sparse else 0
-        shape = (0 if sparse else int(num_documents), num_features)
+        num_documents, num_values = counts[kernels.DOCUMENTS], counts[kernels.VALUES] if form.sparse else 0
+        shape = (0 if form.sparse else int(num_documents), num_features)
+        absent = form.absent
         return cls(
             features=full(shape, absent) if folder is None else array_in_file(folder, shape, absent),
-            row_stop=np.empty(num_documents if sparse else 0, dtype=np.int64),
+            row_stop=np.empty(num_documents if form.sparse else 0, dtype=np.int64),
             columns=np.empty(num_values, dtype=np.int32),
             values=np.empty(num_values, dtype=np.float32),
             labels=np.empty(num_documents),
@@ -241,10 +251,6 @@ class DocumentRows:
             skipped=np.empty(counts[kernels.LINES] - num_documents, dtype=np.int64),
             documents=np.zeros((num_documents, counts[kernels.LONGEST_DOCUMENT_ID]), dtype=np.uint32),
         )
-
-    @property
-    def is_sparse(self) -> bool:
-        return not len(self.features)
 
     def until(self, num_documents: int, num_values: int, num_skipped: int) -> DocumentRows:
         """Returns the first rows, values and lines without a document, without a copy."""
@@ -258,12 +264,12 @@ class DocumentRows:
             skipped=self.skipped[:num_skipped],
         )
 
-    def matrix(self, absent: float) -> AnyFeatures:
+    def matrix(self, form: LineFormat) -> AnyFeatures:
         """Returns the features, once they are written."""
-        if not self.is_sparse:
+        if not form.sparse:
             return self.features
         row_start = np.concatenate([np.zeros(1, np.int64), self.row_stop])
-        return SparseRows(row_start, self.columns, self.values, self.features.shape[1], absent)
+        return SparseRows(row_start, self.columns, self.values, self.features.shape[1], form.absent)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -302,8 +308,6 @@ def _allocate(
     paths: Sequence[Path],
     counts: Sequence[NDArray[np.int64]],
     form: LineFormat,
-    absent: float,
-    sparse: bool,
     scratch: Path | None,
 ) -> DocumentRows:
     """Returns arrays for the documents of all files.
@@ -327,14 +331,14 @@ def _allocate(
     width = form.num_features or min(max(largest + 1 - form.first_index, 0), MAX_FEATURES)
     num_documents = int(total[kernels.DOCUMENTS])
     matrix = 4 * num_documents * width
-    features = 8 * num_documents + 8 * int(total[kernels.VALUES]) if sparse else matrix
+    features = 8 * num_documents + 8 * int(total[kernels.VALUES]) if form.sparse else matrix
     # Labels, weights, lines without a document, ids and names.
     others = 8 * int(total[kernels.LINES]) + 8 * num_documents * bool(total[kernels.WEIGHTS])
     others += 4 * num_documents * int(total[kernels.LONGEST_DOCUMENT_ID]) + width * _BYTES_PER_NAME
     available = available_bytes()
-    in_file = scratch is not None and not sparse and features + others > available
+    in_file = scratch is not None and not form.sparse and features + others > available
     implausible = max(_IMPLAUSIBLE_BYTES, _IMPLAUSIBLE_RATIO * int(total[kernels.BYTES]))
-    is_wrong = not sparse and form.num_features is None and matrix > implausible
+    is_wrong = not form.sparse and form.num_features is None and matrix > implausible
     if is_wrong or others + (0 if in_file else features) > available:
         number = next(n for n, part in enumerate(counts) if part[:, kernels.LARGEST_INDEX].max() == largest)
         unit = int(counts[number][:, kernels.LARGEST_INDEX].argmax())
@@ -348,7 +352,7 @@ def _allocate(
             f"which keep the features on the disk; or set num_features={width} (in a run data.num_features) "
             "to accept the size; or use more memory."
         )
-    return DocumentRows.allocate(total, width, absent, sparse, scratch if in_file else None)
+    return DocumentRows.allocate(total, width, form, scratch if in_file else None)
 
 
 # ---- Parses the lines into the arrays.
@@ -364,16 +368,10 @@ def _read_files(
     paths: Sequence[Path],
     beside: Sequence[Companions],
     form: LineFormat,
-    absent: float,
-    sparse: bool,
     scratch: Path | None = None,
 ) -> _Read:
     from ltrbench.data import letor_kernels as kernels
 
-    check_switch("sparse", sparse)
-    is_number = isinstance(absent, (int, float)) and not isinstance(absent, bool)
-    if not is_number or not (absent == 0 or math.isnan(absent)):
-        raise ConfigError(f"absent is {absent!r}; the value of features that a line omits must be 0 or nan.")
     counts: list[NDArray[np.int64]] = []
     for path in paths:
         units = for_each_unit(path, lambda _, text: count_unit(text))
@@ -383,7 +381,7 @@ def _read_files(
                 f"{path}: the file has no documents: it is empty, or has only blank lines and comments. "
                 f"{SYNTAX} Check that the file was written and copied completely."
             )
-    rows = _allocate(paths, counts, form, absent, sparse, scratch)
+    rows = _allocate(paths, counts, form, scratch)
     if rows.features.shape[1] == 0:
         raise DataError(
             f"{paths[0]}: no line has a feature. {SYNTAX} Add features, or set num_features if all values "
@@ -393,7 +391,7 @@ def _read_files(
     ends = [np.zeros(3, dtype=np.int64)]  # documents, values and lines without a document, up to each file
     for path, of_units, companions in zip(paths, counts, beside, strict=True):
         lines = form if companions.query_sizes is None else replace(form, needs_qid=False)
-        of_file, end = _fill_file(path, of_units, ends[-1], lines, absent, rows)
+        of_file, end = _fill_file(path, of_units, ends[-1], lines, rows)
         ends.append(end)
         for run in of_file:
             if not runs or run[1] != runs[-1][1]:
@@ -408,7 +406,6 @@ def _fill_file(
     counts: NDArray[np.int64],
     start: NDArray[np.int64],
     form: LineFormat,
-    absent: float,
     rows: DocumentRows,
 ) -> tuple[list[QueryRun], NDArray[np.int64]]:
     """Parses a file; returns its runs, and the numbers of documents, values and other lines up to its end."""
@@ -421,7 +418,7 @@ def _fill_file(
 
     def fill(number: int, text: bytes) -> list[QueryRun]:
         of_unit = rows.until(*starts[number + 1].tolist())
-        return fill_unit(text, path, int(first_line[number]), starts[number], of_unit, form, absent)
+        return fill_unit(text, path, int(first_line[number]), starts[number], of_unit, form)
 
     return list(chain.from_iterable(for_each_unit(path, fill))), starts[-1]
 
@@ -433,7 +430,6 @@ def fill_unit(
     start: NDArray[np.int64],
     rows: DocumentRows,
     form: LineFormat,
-    absent: float,
 ) -> list[QueryRun]:
     """Parses lines into the rows that were counted for them, and returns their queries.
 
@@ -450,7 +446,7 @@ def fill_unit(
     content = np.frombuffer(text, dtype=np.uint8)
     overflow = OVERFLOWS.index(form.overflow)
     needed = (form.needs_label, form.needs_qid)
-    rules = np.array([form.first_index, overflow, form.whole_labels, *needed, rows.is_sparse])
+    rules = np.array([form.first_index, overflow, form.whole_labels, *needed, form.sparse])
     cursor = np.zeros(kernels.CURSOR, dtype=np.int64)
     cursor[kernels.LINE_NUMBER] = first_line
     counted = [kernels.ROW, kernels.NUM_STORED, kernels.NUM_SKIPPED]
@@ -477,12 +473,12 @@ def fill_unit(
         new = places[: cursor[kernels.NUM_RUNS]].tolist()
         runs += [(row, text[begin:stop].decode()) for row, begin, stop in new]
         if reason == kernels.ODD_LINE:
-            runs += _fill_odd_line(text, cursor, form, absent, path, rows)
+            runs += _fill_odd_line(text, cursor, form, path, rows)
         elif reason == kernels.ODD_ID:  # of the line before the cursor
             position, _, row, *_ = cursor.tolist()
             line = text[text.rfind(b"\n", 0, position - 1) + 1 : position]
             _write_id(document_id(line.partition(b"#")[2]), row - 1, rows)
-    if not rows.is_sparse:
+    if not form.sparse:
         cursor[kernels.NUM_STORED] = len(rows.values)
     if cursor[counted].tolist() != [len(rows.labels), len(rows.values), len(rows.skipped)]:
         raise DataError(f"{path}: the file changed while it was read. Read it again.")
@@ -490,7 +486,7 @@ def fill_unit(
 
 
 def _fill_odd_line(
-    text: bytes, cursor: NDArray[np.int64], form: LineFormat, absent: float, path: Path, rows: DocumentRows
+    text: bytes, cursor: NDArray[np.int64], form: LineFormat, path: Path, rows: DocumentRows
 ) -> list[QueryRun]:
     """Parses the line at the cursor by the specification, and moves the cursor behind it."""
     position, number, row, _, num_values, num_skipped = cursor.tolist()
@@ -502,12 +498,12 @@ def _fill_odd_line(
         cursor[5] = num_skipped + 1
         return []
     columns = np.array(line.indices, dtype=np.int64) - form.first_index
-    if rows.is_sparse:
+    if form.sparse:
         cursor[4] = rows.row_stop[row] = num_values + len(columns)
         rows.columns[num_values : cursor[4]] = columns
         rows.values[num_values : cursor[4]] = line.values
     else:
-        rows.features[row] = absent
+        rows.features[row] = form.absent
         rows.features[row, columns] = line.values
     rows.labels[row] = line.label
     if len(rows.weights):
@@ -525,7 +521,7 @@ def _write_id(document: str, row: int, rows: DocumentRows) -> None:
 
 
 def _dataset_of(
-    read: _Read, beside: Sequence[Companions], form: LineFormat, absent: float, sort_queries: bool
+    read: _Read, beside: Sequence[Companions], form: LineFormat, sort_queries: bool
 ) -> RankingDataset:
     rows = read.rows
     for path, companions, size in zip(read.paths, beside, np.diff(read.file_start).tolist(), strict=True):
@@ -542,7 +538,7 @@ def _dataset_of(
     positions = [name for companions in beside for name in companions.positions or ()]
     longest_id = rows.documents.shape[1]
     ids = gathered.take(rows.documents.view(f"U{longest_id}")[:, 0]) if longest_id else None
-    features = rows.matrix(absent)
+    features = rows.matrix(form)
     if isinstance(features, np.ndarray) and not is_mapped(features):
         features = gathered.take(features)
     else:

@@ -30,7 +30,7 @@ from ltrbench.data.blocks import (
 )
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.features import row_blocks
-from ltrbench.errors import DataError, require, require_choice
+from ltrbench.errors import ConfigError, DataError, require, require_choice
 
 # A larger index means a damaged file or a hashed feature space; neither fits into a dense (D, F) matrix.
 MAX_FEATURES = 2**24
@@ -70,7 +70,7 @@ _DOCUMENT_ID = re.compile(rb"\s*docid\s*=\s*(\S+)")
 
 @dataclass(frozen=True, slots=True)
 class LineFormat:
-    """Options for parsing a line.
+    """Options of a reader of lines.
 
     Args:
         num_features: maximum number of features; None: MAX_FEATURES.
@@ -81,6 +81,8 @@ class LineFormat:
         overflow: treatment of values beyond float32: "refuse", "cap" (largest float32 of the same sign) or
             "missing" (NaN).
         nulls: treatment of values written as NULL, in any case: "refuse" or "missing" (NaN).
+        absent: value of features that a line omits, 0 or NaN.
+        sparse: whether only the values that lines have are stored.
         width_reason: origin of num_features and the remedy, for messages.
     """
 
@@ -91,6 +93,8 @@ class LineFormat:
     needs_label: bool = True
     overflow: str = "refuse"
     nulls: str = "refuse"
+    absent: float = 0.0
+    sparse: bool = False
     width_reason: str = (
         "the number of features in training. Remove features that training does not have, or set "
         "num_features to the total number"
@@ -101,10 +105,15 @@ class LineFormat:
             check_whole("num_features", self.num_features)
         check_whole("first_index", self.first_index)
         check_switch("whole_labels", self.whole_labels)
+        check_switch("sparse", self.sparse)
         require("num_features", self.num_features, at_least=1, at_most=MAX_FEATURES)
         require("first_index", self.first_index, at_least=0, at_most=1)
         require_choice("overflow", self.overflow, OVERFLOWS)
         require_choice("nulls", self.nulls, NULLS)
+        if not isinstance(self.absent, (int, float)) or not (self.absent == 0 or math.isnan(self.absent)):
+            raise ConfigError(
+                f"absent is {self.absent!r}; the value of features that a line omits must be 0 or nan."
+            )
 
 
 @dataclass(frozen=True, slots=True)

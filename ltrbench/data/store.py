@@ -590,17 +590,13 @@ def _columns(names: tuple[str, ...], wanted: tuple[str, ...], store: Path) -> li
     if names == wanted or _are_numbers(names) or _are_numbers(wanted):
         return None
     column_of = {name: column for column, name in enumerate(names)}
-    missing = next((name for name in wanted if name not in column_of), None)
-    if missing is not None:
+    different = set(names) ^ set(wanted)
+    odd = next((name for name in (*wanted, *names) if name in different), None)
+    if odd is not None:
+        only = "the store" if odd in column_of else "the training data"
         raise DataError(
-            f"{store}: the store has no feature '{missing}'{did_you_mean(missing, names)} The training "
-            "data has it; build the store from a source that has it too."
-        )
-    if len(names) > len(wanted):
-        more = next(name for name in names if name not in set(wanted))
-        raise DataError(
-            f"{store}: the feature '{more}' is not in the training data; build the store from a source "
-            "without it."
+            f"{store}: only {only} has the feature '{odd}'{did_you_mean(odd, different - {odd})} Run `python -m "
+            "ltrbench data build` on a source with the features of the training data."
         )
     return [column_of[name] for name in wanted]
 

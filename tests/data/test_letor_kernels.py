@@ -83,6 +83,8 @@ FORMS = st.builds(
     needs_qid=st.booleans(),
     needs_label=st.booleans(),
     overflow=st.sampled_from(OVERFLOWS),
+    absent=st.sampled_from([0.0, -0.0, math.nan]),
+    sparse=st.booleans(),
 )
 
 
@@ -159,7 +161,7 @@ class Block:
     widest: int  # line of the largest index
 
 
-def read_block_plainly(text: bytes, first_line: int, form: LineFormat, absent: float, path: Path) -> Block:
+def read_block_plainly(text: bytes, first_line: int, form: LineFormat, path: Path) -> Block:
     """Parses a block line by line, by the specification.
 
     Raises:
@@ -173,7 +175,7 @@ def read_block_plainly(text: bytes, first_line: int, form: LineFormat, absent: f
     with_features = [(parsed.indices[-1], -number) for number, parsed in numbered if parsed.indices]
     largest, widest = max(with_features, default=(form.first_index - 1, -first_line))
     width = largest - form.first_index + 1
-    features = np.full((len(numbered), width), absent, dtype=np.float32)
+    features = np.full((len(numbered), width), form.absent, dtype=np.float32)
     for row, (_, parsed) in enumerate(numbered):
         features[row, np.array(parsed.indices, dtype=np.int64) - form.first_index] = parsed.values
     return Block(
@@ -195,24 +197,22 @@ def parsed_lines(text: bytes, form: LineFormat) -> list[Line]:
 @given(
     text=damaged_lines() | letor_lines() | mutated_real_lines() | lines_of_numbers(),
     form=FORMS,
-    absent=st.sampled_from([0.0, -0.0, math.nan]),
-    sparse=st.booleans(),
 )
 @settings(deadline=None, max_examples=2 * EXAMPLES)
 def test_a_block_is_read_as_the_specification_reads_it(
-    text: bytes, form: LineFormat, absent: float, sparse: bool
+    text: bytes, form: LineFormat
 ) -> None:
     lines = text if text.endswith(b"\n") or not text else text + b"\n"
     counts = count_unit(lines)
-    rows = DocumentRows.allocate(counts, form.num_features or 0, absent, sparse)
+    rows = DocumentRows.allocate(counts, form.num_features or 0, form)
     start = np.zeros(3, dtype=np.int64)
     try:
-        plain = read_block_plainly(text, 11, form, absent, Path("f"))
+        plain = read_block_plainly(text, 11, form, Path("f"))
     except DataError as error:
         with pytest.raises(DataError, match=naming(error)):
-            letor.fill_unit(lines, Path("f"), 11, start, rows, form, absent)
+            letor.fill_unit(lines, Path("f"), 11, start, rows, form)
         return
-    runs = letor.fill_unit(lines, Path("f"), 11, start, rows, form, absent)
+    runs = letor.fill_unit(lines, Path("f"), 11, start, rows, form)
     num_documents, width = plain.features.shape
     parsed = parsed_lines(text, form)
     largest = counts[letor_kernels.LARGEST_INDEX]
@@ -224,9 +224,9 @@ def test_a_block_is_read_as_the_specification_reads_it(
     assert counts[letor_kernels.WEIGHTS] == np.count_nonzero(~np.isnan(plain.weights))
     if num_documents == 0:
         return
-    features = np.asarray(rows.matrix(absent))
+    features = np.asarray(rows.matrix(form))
     assert features[:, :width].tobytes() == plain.features.tobytes()
-    np.testing.assert_array_equal(features[:, width:], absent)
+    np.testing.assert_array_equal(features[:, width:], form.absent)
     assert rows.labels.tobytes() == plain.labels.tobytes()
     assert rows.weights.tobytes() == (plain.weights.tobytes() if counts[letor_kernels.WEIGHTS] else b"")
     numbers = np.arange(num_documents)
@@ -336,6 +336,6 @@ def test_real_lines_keep_their_document_ids_and_are_read_by_the_kernel(
         data = read_letor(file)
     assert data.document_ids is not None
     assert data.document_ids[0] == "GX008-86-4444840"
-    plain = read_block_plainly(file.read_bytes(), 1, LineFormat(), 0.0, file)
+    plain = read_block_plainly(file.read_bytes(), 1, LineFormat(), file)
     assert data.features.tobytes() == plain.features.tobytes()
     assert data.document_ids.tolist() == plain.documents
