@@ -6,13 +6,12 @@ page marks; generated text is generated at each build. `make docs` does all thre
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -24,15 +23,12 @@ from omegaconf import OmegaConf, flag_override
 
 from docs import leaderboard
 from docs.isolation import modules_of
-from docs.macros.configuration import choices
-from docs.macros.yamls import config_files
 from docs.pages import ROOT, titled_files, write_files
 from docs.transcript import comparable, data_folder, retaken, transcripts
 from ltrbench.cli.launch import flags_and_overrides, with_all_jobs
 from ltrbench.cli.verbs import MODULE_OF, verbs
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build_experiment, build_tracker, register_schema
-from ltrbench.rankers.base import SHARED
 
 pytestmark = pytest.mark.slow
 
@@ -41,17 +37,6 @@ DOCS_PAGES = sorted(DOCS.rglob("*.md"))
 PAGES = [*DOCS_PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 _SHELL = re.compile(r"^```sh[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-_SPAN = re.compile(r"`([^`\n]+)`")
-_SETTING = re.compile(r"\+?(?P<key>[a-z]\w*(\.[a-z]\w*)*)=(?P<value>[^ ]*)( -m)?")
-_KEY = re.compile(r"(model|params|data|tracking|early_stopping|importance)\.[a-z][\w.]*")
-_PATH = re.compile(r"(ltrbench|tests|conf|results|docs)/[\w./-]+")
-
-
-KEYS = {key.name for item in config_files() for key in item.keys} | {f"model.{name}" for name in SHARED}
-GROUPS = ("params", "model", "data", "tracking", "executor", "distributed", "experiment")
-# Without Hydra's own keys, which are more than those that ours set.
-TOP_LEVEL = {*GROUPS, *(key.partition(".")[0] for key in KEYS)} - {"hydra"}
 
 
 @pytest.fixture(params=PAGES, ids=lambda path: path.name)
@@ -76,11 +61,6 @@ def commands(page: str) -> list[list[str]]:
     return [list(itertools.takewhile(lambda word: word not in ("|", ">", "&"), each[3:])) for each in words]
 
 
-def spans(page: str) -> list[str]:
-    """Returns the inline code of a page."""
-    return [span.strip("'") for span in _SPAN.findall(_FENCE.sub("", page))]
-
-
 def is_verb(words: list[str]) -> bool:
     return bool(words) and words[0] in MODULE_OF
 
@@ -96,16 +76,6 @@ def test_every_verb_takes_its_arguments_and_every_run_can_be_composed(page: str)
                 context = command.make_context(name, list(rest), parent=context)
         else:
             check_run(words)
-
-
-def with_subcommands(commands: Iterable[click.Command]) -> Iterator[click.Command]:
-    """Yields commands and, after each group, the commands in it."""
-    for command in commands:
-        yield command
-        if isinstance(command, click.Group):
-            context = click.Context(command)
-            inside = (command.get_command(context, name) for name in command.list_commands(context))
-            yield from with_subcommands(item for item in inside if item is not None)
 
 
 def check_run(words: list[str]) -> None:
@@ -147,51 +117,6 @@ def jobs(overrides: list[str]) -> Iterator[list[str]]:
     ]
     for number in range(max((len(values) for values in choices), default=1)):
         yield [values[number % len(values)] for values in choices]
-
-
-def is_key(key: str) -> bool:
-    return key in KEYS or key.startswith("model.extra.")
-
-
-@functools.cache
-def flags() -> set[str]:
-    """Returns the options of all verbs, and the flags of a run."""
-    of_verbs = {
-        name
-        for command in with_subcommands([verbs])
-        for option in command.params
-        if isinstance(option, click.Option)
-        for name in option.opts
-    }
-    return of_verbs | {name for action in get_args_parser()._actions for name in action.option_strings}
-
-
-@functools.cache
-def targets_of_make() -> set[str]:
-    return set(re.findall(r"^([a-z-]+)[%:]", (ROOT / "Makefile").read_text(), re.MULTILINE))
-
-
-def exists(span: str, files_of_page: Collection[str]) -> bool:
-    """Returns whether what a piece of inline code names exists; true if it names nothing that is checked.
-
-    Args:
-        files_of_page: the files of the page's example.
-    """
-    words, setting = span.split(), _SETTING.fullmatch(span)
-    if setting and setting["key"] in GROUPS:
-        known = {*choices(setting["key"]), "null", "", *(Path(name).stem for name in files_of_page)}
-        return {value for value in setting["value"].split(",") if value.islower()} <= known
-    if setting and setting["key"].partition(".")[0] in TOP_LEVEL:
-        return is_key(setting["key"])
-    if _KEY.fullmatch(span) and not span.endswith((".py", ".txt", ".ubj", ".npz", ".cbm")):
-        return is_key(span)
-    if span.startswith("--"):
-        return words[0] in flags()
-    if words[:3] == ["python", "-m", "ltrbench"] and len(words) > 3:
-        return is_verb(words[3:]) or re.search(r"^-|=", words[3]) is not None
-    if _PATH.fullmatch(span):
-        return span in files_of_page or (ROOT / span).exists()
-    return not re.match(r"make [a-z]", span) or words[1] in targets_of_make()
 
 
 @pytest.fixture(scope="module")

@@ -39,14 +39,6 @@ def test_importing_the_package_imports_nothing_but_the_standard_library(tmp_path
     assert imported.isdisjoint(HEAVY)
 
 
-def test_reading_data_imports_no_backend(tmp_path: Path) -> None:
-    (tmp_path / "train.txt").write_text("1 qid:1 1:0.5\n")
-    code = "import ltrbench, sys; ltrbench.read_letor('train.txt'); print(*sys.modules)"
-    imported = set(in_a_new_process(code, tmp_path).split())
-    # The kernels of the reader need numba, which imports parts of SciPy.
-    assert imported.isdisjoint(HEAVY - {"numpy", "numba", "scipy"})
-
-
 @pytest.mark.parametrize("name", [*ltrbench.__all__, "CatBoostRanker"])
 def test_a_public_name_is_that_of_the_module_it_comes_from(name: str) -> None:
     if name in ("__version__", "compare"):

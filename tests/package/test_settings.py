@@ -10,8 +10,6 @@ import pytest
 from messages import naming
 
 from ltrbench.errors import ConfigError
-from ltrbench.native.boosting import BoostingSettings
-from ltrbench.rankers.native import NativeRanker, engine_settings
 from ltrbench.settings import changed, check, check_effects, part, setting
 
 
@@ -65,14 +63,5 @@ def test_the_engine_is_given_values_by_name_and_of_the_declared_type() -> None:
         part(object(), Kernel)
 
 
-def test_a_declared_dict_is_not_shared() -> None:
-    Options().names["x"] = 1
-    assert Options().names == {}
-
-
 def test_changed_are_those_without_their_default() -> None:
     assert changed(Options(weight=2.0, corners=4), Options) == ["weight"]
-
-
-def test_a_ranker_without_settings_is_the_engine_without_settings() -> None:
-    assert engine_settings(NativeRanker()) == BoostingSettings()

@@ -91,16 +91,6 @@ def refuse(*_: Any, **__: Any) -> None:
     raise OSError("no space")
 
 
-def test_a_folder_with_new_content_has_one_copy(tracker: MLflowTracker, tmp_path: Path) -> None:
-    tracker.open(str(tmp_path / "here"), "abc")
-    tracker.log(make_run(tmp_path / "here/0", status=FAILED))
-    tracker.close("failed")
-    # The sweep is continued on another host, which has it at another path.
-    tracker.open(str(tmp_path / "there"), "abc")
-    tracker.log(make_run(tmp_path / "there/0", seed=2))
-    assert statuses(tracker) == ["FINISHED"]
-
-
 def test_an_interrupted_job_is_killed_stored_once_and_replaced_by_its_finished_run(
     tracker: MLflowTracker, tmp_path: Path
 ) -> None:

@@ -113,15 +113,6 @@ def test_a_logged_model_is_given_its_features_only_and_carries_the_metrics(frame
     assert {metric.key: metric.value for metric in of_model or []} == expected(scored)
 
 
-def test_the_metrics_and_the_convention_are_logged_to_the_active_run(frame: pd.DataFrame) -> None:
-    with mlflow.start_run() as active:
-        result = run_evaluation(frame, config={"convention": "ranklib"})
-    run = mlflow.get_run(active.info.run_id)
-    assert result.run_id == active.info.run_id
-    assert run.data.metrics == result.metrics == expected(frame, preset("ranklib"))
-    assert run.data.tags["convention"] == "ranklib"
-
-
 def test_the_artifacts_hold_the_value_of_every_query_and_what_was_skipped(frame: pd.DataFrame) -> None:
     result = run_evaluation(frame)
     evaluation = evaluate(read_table(frame), frame["clicks"].to_numpy(), METRICS)

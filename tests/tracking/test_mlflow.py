@@ -274,34 +274,3 @@ def test_an_interrupted_migration_leaves_nothing(tmp_path: Path, monkeypatch: py
     with pytest.raises(KeyboardInterrupt):
         MLflowTracker(uri=f"sqlite:///{tmp_path / 'mlflow.db'}").open("sweep")
     assert not list(tmp_path.iterdir())
-
-
-def make_trial(folder: Path) -> Run:
-    """A trial of a search in the sweep over `SWEPT`."""
-    job = make_job(folder.parent, "native", 31, 1).result
-    data = {**job.data, "valid": {"fingerprint": "beef", "documents": 2, "queries": 1, "features": 3}}
-    result = replace(job, trial=True, metrics={"valid/ndcg@10": 0.75}, data=data, best_iteration=2)
-    judged = Judgments(labels=np.array([1.0, 0.0]), query_start=np.array([0, 2]))
-    scored = {"valid": ScoredSplit(judged, np.array([0.5, 0.25]), np.array(["0" * 32]))}
-    curve = LearningCurve([1, 2, 3], {"valid/ndcg@10": [0.5, 0.75, 0.25]})
-    return write_run(folder, result, scored=scored, curve=curve)
-
-
-def test_a_trial_is_a_child_with_its_validation_metrics_and_without_test_pictures_and_model(
-    tracker: MLflowTracker, tmp_path: Path
-) -> None:
-    tracker.open("multirun/today")
-    trial = make_trial(tmp_path / "trials/0")
-    for _ in range(2):
-        tracker.log(trial)
-    parent, child = logged(tracker)
-    assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id
-    assert child.data.tags["trial"] == "true"
-    assert "trial" in child.info.run_name.split()
-    assert child.data.params["model.num_leaves"] == "31"
-    assert child.data.metrics["valid/ndcg_at_10"] == 0.75
-    assert not any(name.startswith("test/") for name in child.data.metrics)
-    client = MlflowClient(tracker.uri)
-    artifacts = {item.path for item in client.list_artifacts(child.info.run_id)}
-    assert artifacts == {"result.json", "learning_curve.csv", "scores.npz"}
-    assert not client.search_logged_models([child.info.experiment_id])

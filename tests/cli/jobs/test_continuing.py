@@ -123,23 +123,6 @@ def test_the_same_command_runs_only_the_jobs_that_have_not_finished(tmp_path: Pa
     assert not [*tmp_path.rglob(".hydra")]
 
 
-@pytest.mark.parametrize(
-    ("words", "parts"),
-    [
-        (["cv=1"], ("cv is 1", "at least 2")),
-        (["data.fold=0,1"], ("data.fold is 0", "synthetic")),
-        (["model.seed=${nowhere}"], ("model.seed", "'nowhere'")),
-    ],
-)
-def test_a_sweep_is_refused_before_any_job_starts(
-    words: list[str], parts: tuple[str, ...], tmp_path: Path
-) -> None:
-    done = run("model=random", *words, "-m", *CHEAP, "tracking=none", folder=tmp_path, check=2)
-    assert re.search(naming(*parts), done.stderr)
-    assert "job 0" not in done.stderr
-    assert not (tmp_path / "multirun").exists()
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("migrated_store")
 def test_ctrl_c_says_what_is_finished_and_the_command_it_prints_does_the_rest(tmp_path: Path) -> None:

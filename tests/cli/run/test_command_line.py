@@ -14,7 +14,6 @@ import urllib.request
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from command_line import COMMAND, run, run_process, statuses
 from messages import naming
@@ -157,30 +156,6 @@ def test_predict_gives_the_scores_of_the_run_a_line_a_document(letor: Path, tmp_
     assert re.search(naming("nowhere", "result.json", "outputs/DATE/TIME"), done.stderr)
 
 
-def test_predict_needs_neither_labels_nor_queries(letor: Path, tmp_path: Path) -> None:
-    table = pd.DataFrame(read_letor(letor).features, columns=["a", "b", "c"])
-    table = table.assign(grade=read_letor(letor).labels, session=np.repeat(np.arange(30), 8))
-    table.to_csv(tmp_path / "train.csv", index=False)
-    for name, words in {
-        "lines": ("data=letor", f"data.train={letor}"),
-        "table": ("data=table", "data.train=train.csv", "data.label=grade", "data.query=session"),
-    }.items():
-        run("model=single_feature", *words, "tracking=none", f"hydra.run.dir={name}", folder=tmp_path)
-    lines = letor.read_text().splitlines()
-    (tmp_path / "no_labels.txt").write_text("\n".join(line.partition(" ")[2] for line in lines))
-    (tmp_path / "no_queries.txt").write_text("\n".join(line.split(" ", 2)[2] for line in lines))
-    table[["session", "c", "b", "a"]].to_csv(tmp_path / "no_labels.csv", index=False)
-    expected = run("predict", "lines", str(letor), folder=tmp_path).stdout
-    assert len(expected.split()) == 240
-    for kind, name in (("lines", "no_queries.txt"), ("table", "no_labels.csv")):
-        assert run("predict", kind, name, folder=tmp_path).stdout == expected, name
-    (tmp_path / "some_labels.txt").write_text("\n".join([*lines[:3], lines[3].partition(" ")[2]]))
-    done = run("predict", "lines", "some_labels.txt", folder=tmp_path, check=2)
-    assert re.search(naming("some_labels.txt:4:", "label"), done.stderr)
-    done = run("inspect", "no_labels.txt", folder=tmp_path, check=2)
-    assert re.search(naming("no_labels.txt:1:", "'qid:0'", "label", "predict"), done.stderr)
-
-
 def test_a_users_own_backend_is_one_file_and_one_yaml(letor: Path, tmp_path: Path) -> None:
     for path in ("mean_feature.py", "conf/model/mean_feature.yaml"):
         target = tmp_path / path
@@ -290,14 +265,6 @@ def test_a_failing_job_is_recorded_the_others_go_on_and_the_exit_code_tells(tmp_
     folder = str(only(tmp_path, "multirun/*/*/1").parent.relative_to(tmp_path))
     resumed = run("resume", folder, "--failed", folder=tmp_path, check=1).stderr
     assert [number for number in range(3) if f"job {number}:" in resumed] == [1]
-
-
-def test_a_taken_folder_is_refused_and_its_old_numbers_are_not_shown_as_new(tmp_path: Path) -> None:
-    words = ["hydra.run.dir=mine", *SMALL]
-    assert "| native |" in run(*words, folder=tmp_path).stdout
-    done = run(*words, folder=tmp_path, check=2)
-    assert re.search(naming("mine", "model, scores.npz, per_query.csv, ", "hydra.run.dir="), done.stderr)
-    assert done.stdout == ""
 
 
 @pytest.mark.usefixtures("migrated_store")

@@ -16,7 +16,7 @@ from messages import naming
 from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
-from ltrbench.cli.launch import Composer, check_keys, composition_message
+from ltrbench.cli.launch import Composer, check_keys
 from ltrbench.conf_folder import conf_dir
 from ltrbench.config import register_schema
 from ltrbench.errors import ConfigError
@@ -141,26 +141,3 @@ def test_a_key_that_is_read_may_be_added(loader: ConfigLoader, overrides: list[s
     config = loader.load_configuration("config", overrides, RunMode.RUN)
     hydra = config.hydra
     check_keys(without_hydra(config), hydra)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "parts"),
-    [
-        (["model=lightgmb"], ["'model/lightgmb'", "lightgbm"]),
-        (["metrics=[ndcg@10"], ["[ndcg@10"]),
-        (["modl=native"], ["key modl", "'model'"]),
-        (["model.num_leavs=3"], ["key model.num_leavs", "'num_leaves'"]),
-        (["model.extra.foo=3"], ["+model.extra.foo=VALUE"]),
-        (["+params.num_leaves=3"], ["params.num_leaves", "remove + prefix"]),
-        (["seed=many"], ["seed=many", "'many'", "Integer"]),
-        (["data=store", "data.colour=red"], ["data.colour", "StoreFiles"]),
-    ],
-)
-def test_a_mistake_in_composing_names_the_value_and_the_remedy(
-    loader: ConfigLoader, overrides: list[str], parts: list[str]
-) -> None:
-    with pytest.raises(HydraException) as caught:
-        loader.load_configuration("config", overrides, RunMode.RUN)
-    message = composition_message(caught.value)
-    for part in parts:
-        assert part in message

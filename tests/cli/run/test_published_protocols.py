@@ -90,20 +90,6 @@ def test_the_protocol_of_ltr_baseline_runs_all_folds_beside_its_published_values
     }
 
 
-def test_the_protocol_of_lightgbms_documentation_counts_empty_queries_as_one(tmp_path: Path) -> None:
-    write_five_folds(tmp_path / "MSLR-WEB30K")
-    table, runs = run_protocol(tmp_path, "experiment=lightgbm_docs")
-    assert [one.result.data["fold"] for one in runs] == [1, 1]
-    # Only its own values, not those of the data set's YAML.
-    assert figures(table, "published") == {"LightGBM": ["0.5046", "0.5243"]}
-    here = {
-        convention: [f"{mean(runs, 'native', f'ndcg@{k}', preset(convention)):.4f}" for k in (5, 10)]
-        for convention in ("lightgbm", "default")
-    }
-    assert figures(table, "here, fold 1")["native"] == here["lightgbm"] != here["default"]
-    assert "convention, lightgbm" in " ".join(table.split())
-
-
 @pytest.mark.parametrize(
     ("experiment", "settings"),
     [("ltr_baseline", [1000, 63, 0.05, 20, 0.001]), ("lightgbm_docs", [500, 255, 0.1, 1, 100.0])],

@@ -96,21 +96,6 @@ def test_an_interrupted_search_resumes_to_the_same_result(searched: Path, tmp_pa
     assert results(tmp_path)["s/1"]["metrics"] == results(searched)["s/1"]["metrics"]
 
 
-@pytest.mark.slow
-def test_more_trials_extend_a_search(searched: Path, tmp_path: Path) -> None:
-    shutil.copytree(searched / "s", tmp_path / "s")
-    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("s/trials/*")}
-    done = run(
-        *("model=native,lightgbm", "-m", "search=random", "search.trials=6", *TINY),
-        folder=tmp_path,
-    )
-    after = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("s/trials/*")}
-    assert len(after) == len(before) + 2 * 2
-    assert {name: after[name] for name in before} == before
-    assert sorted(search["trials"] for search in searches(tmp_path).values()) == [4, 4, 6, 6]
-    assert "native" in done.stdout
-
-
 @pytest.mark.parametrize(
     ("words", "parts"),
     [

@@ -59,10 +59,8 @@ def test_json_holds_rows_in_the_order_of_the_file_and_gradients_of_the_cost(
 @pytest.mark.parametrize(
     "settings",
     [
-        ["metric=none"],
         ["metric=err@3", "highest_grade=5", "ties=worst"],
         ["truncation=none", "pairs_per_document=3", "query_norm=pairs"],
-        ["sigmoid=table", "float32_scores=true", "least_hessian=0.01"],
     ],
     ids=str,
 )

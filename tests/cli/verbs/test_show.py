@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from messages import naming
 
@@ -70,23 +69,6 @@ def test_a_run_says_what_it_was_and_how_to_make_it_again(finished: Run, shown: C
     assert f"trees    {finished.result.best_iteration} of at most 10\n" in text
     (unmatched,) = finished.result.unmatched
     assert text.endswith(f"\n- {unmatched}\n")
-
-
-def test_the_ten_features_that_fall_furthest_within_queries_are_listed(
-    finished: Run, shown: Callable[..., str]
-) -> None:
-    text, worth = shown(finished.path), finished.importances()
-    falls = worth.values["permutation_within"]
-    best = np.argsort(-falls, kind="stable")[:10]
-    lines = text[text.index("| feature") :].split("\n\n")[0].splitlines()[2:]
-    assert [line.split("|")[1].strip() for line in lines] == [worth.feature_names[row] for row in best]
-    top = best[0]
-    assert cells(text, worth.feature_names[top]) == [
-        f"{falls[top]:+.4f}",
-        " to ".join(f"{worth.values[f'permutation_within_{end}'][top]:+.4f}" for end in ("low", "high")),
-        f"{worth.values['permutation_across'][top]:+.4f}",
-        *(f"{worth.values[kind][top]:.1%}" for kind in ("shap", "gain", "split")),
-    ]
 
 
 def test_a_drift_cannot_be_overlooked(finished: Run, shown: Callable[..., str], tmp_path: Path) -> None:

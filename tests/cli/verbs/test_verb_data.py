@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import TINY, run
 
 from ltrbench.cli import main
 from ltrbench.data import read_data
@@ -101,21 +100,3 @@ def test_a_verb_prints_the_same_for_text_and_store(
     of_text = printed_by(capsys, verb, "train.txt", *words, "--read", "sparse=true")
     of_store = printed_by(capsys, verb, "train.store", *words)
     assert of_text.replace("train.txt", "") == of_store.replace("train.store", "")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("text")
-def test_a_run_on_a_store_gives_the_scores_of_its_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    build = ["data", "build", "train.txt", "--output", "train.store", "--shard-mb", "0.0003"]
-    printed_by(capsys, *build, "--read", "sparse=true")
-    settings = ["model=single_feature", *(word for word in TINY if not word.startswith(("data.", "params.")))]
-    for data, train in (("letor", "train.txt"), ("store", "train.store")):
-        run(f"data={data}", f"data.train={train}", *settings, f"hydra.run.dir={data}", folder=tmp_path)
-        printed_by(capsys, "predict", data, train, "--output", f"{data}.scores")
-    results = [json.loads((tmp_path / data / "result.json").read_text()) for data in ("letor", "store")]
-    assert results[0]["metrics"] == results[1]["metrics"]
-    fingerprints = [result["data"]["test"]["fingerprint"] for result in results]
-    assert fingerprints[0] == fingerprints[1]
-    assert (tmp_path / "letor.scores").read_bytes() == (tmp_path / "store.scores").read_bytes()

@@ -111,13 +111,6 @@ def test_a_refusal_leaves_only_the_certificate(ship: Ship, native: Path, tmp_pat
     assert names_in(tmp_path / "shipped") == {*WRITTEN, CERTIFICATE_FILE}
 
 
-def test_an_engine_without_evaluator_is_not_verified(ship: Ship, native: Path, tmp_path: Path) -> None:
-    code, text = ship(native, "--to", "faithful", "--output", "shipped", "--set", "is_verified=false")
-    assert (code, "not verified" in text) == (0, True)
-    assert read(tmp_path / "shipped", CERTIFICATE_FILE)["status"] == "not verified"
-    assert read(tmp_path / "shipped", CHECK_FILE)["rows"]
-
-
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
@@ -192,7 +185,7 @@ def answer_of(target: str, scores: dict[str, float]) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["elasticsearch", "solr", "ranklib", "xgboost"])
+@pytest.mark.parametrize("target", ["solr", "ranklib"])
 def test_answers_are_checked_in_the_form_of_each_engine(
     ship: Ship, native: Path, tmp_path: Path, target: str
 ) -> None:

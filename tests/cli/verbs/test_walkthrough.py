@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 
 from docs.walkthrough import (
-    Walk,
     tell,
-    tutorial_cut,
-    walk,
 )
 from ltrbench.cli import main
-
-
-@pytest.fixture(scope="module")
-def walked() -> Walk:
-    return walk()
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +33,6 @@ def test_the_numbers_are_those_that_tutorials_publish(text: str) -> None:
     assert deltas == ["0.222", "0.239", "0.260", "0.267"]
     published = "-0.495 -0.206 -0.104 0.231 0.231 -0.033 0.240 0.247 -0.051 -0.061"
     assert cells(text, "3. ", "lambda") == published.split()
-
-
-def test_the_tutorials_cut_has_its_published_means_and_errors(walked: Walk) -> None:
-    cut = tutorial_cut(walked)
-    assert (np.flatnonzero(cut.left) + 1).tolist() == [1, 2, 3, 9]
-    assert (round(cut.mean_left, 3), round(cut.mean_right, 3)) == (-0.214, 0.143)
-    assert (round(cut.error_left, 4), round(cut.error_right, 4)) == (0.1173, 0.1082)
 
 
 def test_the_verb_prints_what_the_engine_computes(text: str, capsys: pytest.CaptureFixture[str]) -> None:
