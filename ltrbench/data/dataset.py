@@ -227,7 +227,9 @@ class Judgments:
                 f"the number of documents, {len(labels)}."
             )
         sizes = np.diff(query_start)
-        _check("query_start", query_start[:-1], sizes > 0, "below the next one; remove queries without documents")
+        _check(
+            "query_start", query_start[:-1], sizes > 0, "below the next one; remove queries without documents"
+        )
         query_ids = _numbered(len(sizes)) if self.query_ids is None else self.query_ids
         self._set("labels", labels)
         self._set("query_start", query_start)
@@ -633,7 +635,9 @@ def _checked_features(given: object) -> Features:
     if isinstance(given, CheckedFeatures):
         return cast(Features, given.values)
     if hasattr(given, "tocsr"):
-        raise DataError(f"features is a {type(given).__name__}; pass ltrbench.data.features.SparseRows.from_scipy.")
+        raise DataError(
+            f"features is a {type(given).__name__}; pass ltrbench.data.features.SparseRows.from_scipy."
+        )
     if isinstance(given, FeatureMatrix):
         features = cast(Features, given)
     else:

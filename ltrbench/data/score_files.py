@@ -271,27 +271,23 @@ def document_names(
     >>> document_names(Judgments(labels=[0, 1], query_start=[0, 2], document_ids=["a", "a"]))
     (array(['1', '2'], dtype='<U21'), "document 'a' occurs twice in query '1'")
     """
-    reason = _why_no_ids(judgments)
-    if not reason and judgments.document_ids is not None:
-        return judgments.document_ids, ""
+    reason = ""
+    if judgments.document_ids is None:
+        reason = "the data has no document ids"
+    else:
+        seen: set[tuple[int, str]] = set()
+        for key in zip(judgments.query_of_document.tolist(), judgments.document_ids.tolist(), strict=True):
+            if len(key[1].split()) != 1:
+                reason = f"document id {key[1]!r} is not one word"
+            elif key in seen:
+                reason = f"document {key[1]!r} occurs twice in query {str(judgments.query_ids[key[0]])!r}"
+            if reason:
+                break
+            seen.add(key)
+        else:
+            return judgments.document_ids, ""
     rows = np.arange(judgments.num_documents) if file_rows is None else file_rows
     return (rows + 1).astype(np.str_), reason
-
-
-def _why_no_ids(judgments: Judgments) -> str:
-    if judgments.document_ids is None:
-        return "the data has no document ids"
-    ids = judgments.document_ids.tolist()
-    bad = next((document for document in ids if len(document.split()) != 1), None)
-    if bad is not None:
-        return f"document id {bad!r} is not one word"
-    distinct, numbers = np.unique(judgments.document_ids, return_inverse=True)
-    keys, first = np.unique(judgments.query_of_document * len(distinct) + numbers, return_index=True)
-    if len(keys) == len(ids):
-        return ""
-    row = int(np.setdiff1d(np.arange(len(ids)), first)[0])
-    query = judgments.query_ids[judgments.query_of_document[row]]
-    return f"document {ids[row]!r} occurs twice in query {str(query)!r}"
 
 
 def _query_words(judgments: Judgments) -> list[str]:
@@ -408,7 +404,9 @@ def read_score_file(path: Path) -> ScoreFile:
     if len(first) >= RUN_COLUMNS:
         run = _run_of_lines(rows)
         return _ScoresOfDocuments(path, run.keys(), run)
-    expected = f"one score per line, RankLib's -score '{SCORE_LINE}', or a TREC run '{RUN_LINE}', without a header"
+    expected = (
+        f"one score per line, RankLib's -score '{SCORE_LINE}', or a TREC run '{RUN_LINE}', without a header"
+    )
     raise _mistake(place, first, expected)
 
 

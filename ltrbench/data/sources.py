@@ -29,6 +29,7 @@ from ltrbench.data.store import NONE, cache_folder, read_cached, read_store
 from ltrbench.data.tables import SPLIT_ROLES, SplitColumns, read_split_columns, read_table
 from ltrbench.errors import ConfigError, DataError, require, require_choice
 
+
 @dataclass(kw_only=True)
 class PublishedArchive:
     """The `fetch` node of a YAML in conf/data: where a published archive is, and how to check and unpack it.

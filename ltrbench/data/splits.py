@@ -427,12 +427,7 @@ def _distinct_ids(query_ids: NDArray[np.str_], queries: NDArray[np.int64]) -> ND
         queries: (n,) ascending, with repeats.
     """
     copies = np.arange(len(queries)) - np.searchsorted(queries, queries) + 1
-    repeated = np.flatnonzero(copies > 1)
     ids: list[str] = query_ids[queries].tolist()
-    known, mark = set(query_ids.tolist()), "#"
-    # The mark is lengthened until no id of the file looks like the id of a copy.
-    while any(f"{ids[place]}{mark}{copies[place]}" in known for place in repeated):
-        mark += "#"
-    for place in repeated:
-        ids[place] = f"{ids[place]}{mark}{copies[place]}"
+    for place in np.flatnonzero(copies > 1):
+        ids[place] = f"{ids[place]}#{copies[place]}"
     return np.array(ids, dtype=np.str_)

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.sources import SplitSource
 from ltrbench.data.splits import Splits
-from ltrbench.errors import DataError
+from ltrbench.errors import require
 from ltrbench.shapes import Values
 
 Columns = dict[str, NDArray[Any]]  # feature name -> (D,) values
@@ -73,7 +73,7 @@ def make_synthetic(num_queries: int = 500, seed: int = 0) -> RankingDataset:
         About 85 * num_queries documents with 40 named features and grades 0 to 4.
 
     Raises:
-        DataError: `num_queries` or `seed` is out of range.
+        ConfigError: `num_queries` or `seed` is out of range.
 
     >>> data = make_synthetic(num_queries=20, seed=1)
     >>> data.num_queries, data.num_features, data.feature_names[:3]
@@ -81,10 +81,8 @@ def make_synthetic(num_queries: int = 500, seed: int = 0) -> RankingDataset:
     >>> make_synthetic(num_queries=20, seed=1).fingerprint == data.fingerprint
     True
     """
-    if num_queries < 1:
-        raise DataError(f"data.num_queries is {num_queries}; set at least 1, or at least 3 for a run.")
-    if seed < 0:
-        raise DataError(f"data.seed is {seed}; set a whole number of 0 or more.")
+    require("data.num_queries", num_queries, at_least=1)
+    require("data.seed", seed, at_least=0)
     rng = np.random.default_rng(seed)
     sizes = np.exp(rng.normal(np.log(MEDIAN_SIZE), SIZE_SPREAD, num_queries))
     whole_sizes = np.clip(sizes.astype(np.int64), SMALLEST_QUERY, LARGEST_QUERY)

@@ -142,7 +142,7 @@ def _numbers(cells: pd.Series[Any]) -> tuple[NDArray[np.float64], NDArray[np.boo
 
 
 def _open(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[_Table]:
-    """Opens the tables of one split, which must have the same columns."""
+    """Opens the tables of one split; the first one determines the columns."""
     # Imported here, because pandas takes half a second, too long for --help.
     import pandas as pd
 
@@ -158,12 +158,6 @@ def _open(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[_Tab
         twice = [column for column in table.columns if table.columns.count(column) > 1]
         if twice:
             raise DataError(f"{table.name}: two columns have the name '{twice[0]}'; rename one of them.")
-        odd = sorted(set(table.columns) ^ set(tables[0].columns))
-        if odd:
-            raise DataError(
-                f"{table.name}: the columns {', '.join(odd)} are not in both this table and "
-                f"{tables[0].name}; the tables of one split must have the same columns."
-            )
     return tables
 
 
@@ -376,14 +370,15 @@ def read_table(
     queries = rows.ids(roles["query"])
     rows.check(roles["query"], np.array([query != "" for query in queries]), "every row needs a query id")
     gathered = gather(queries, sort_queries, rows.place)
-    parts: dict[str, Any] = {"labels": _labels(rows, roles["label"], whole_labels)}
-    if "document" in roles:
-        parts["document_ids"] = np.array(rows.ids(roles["document"]))
-    if "weight" in roles:
-        parts["document_weights"] = _weights(rows, roles["weight"])
-    if "position" in roles:
-        parts["positions"] = _positions(rows, roles["position"])
-    parts = {name: gathered.take(values) for name, values in parts.items()}
+    parts = {
+        field: gathered.take(read(rows, roles[role]))
+        for role, (field, read) in _FIELDS.items()
+        if role in roles
+    }
+    if whole_labels:
+        labels = rows.numbers(roles["label"], "")
+        expected = "write whole numbers, or set whole_labels=false (in a run data.whole_labels=false)"
+        rows.check(roles["label"], labels == np.floor(labels), expected)
     if "weight" in roles:
         check_some_weight(parts["document_weights"], gathered, rows.place)
     return RankingDataset(
@@ -473,16 +468,14 @@ def _features(rows: _Rows, names: Sequence[str]) -> Features:
     return features
 
 
-def _labels(rows: _Rows, column: str, whole_labels: bool) -> NDArray[np.float64]:
-    expected = "write a grade of 0 or more, with 0 for irrelevant; remove documents without a label"
+def _ids(rows: _Rows, column: str) -> NDArray[np.str_]:
+    return np.array(rows.ids(column))
+
+
+def _labels(rows: _Rows, column: str) -> NDArray[np.float64]:
+    expected = "write a finite grade of 0 or more, with 0 for irrelevant; remove documents without a label"
     labels = rows.numbers(column, expected)
-    rows.check(column, np.isfinite(labels) & (labels >= 0), f"a label must be finite: {expected}")
-    if whole_labels:
-        rows.check(
-            column,
-            labels == np.floor(labels),
-            "write whole numbers, or set whole_labels=false (in a run data.whole_labels=false)",
-        )
+    rows.check(column, np.isfinite(labels) & (labels >= 0), expected)
     return labels
 
 
@@ -497,8 +490,18 @@ def _positions(rows: _Rows, column: str) -> NDArray[np.int64]:
     expected = "write the rank at which the document was shown, a whole number of 0 or more"
     positions = rows.numbers(column, expected)
     # Above 2^53 a double does not represent every whole number.
-    rows.check(column, (positions >= 0) & (positions < 2**53) & (positions == np.floor(positions)), expected)
+    valid = (positions >= 0) & (positions < 2**53) & (positions == np.floor(positions))
+    rows.check(column, valid, expected)
     return positions.astype(np.int64)
+
+
+_FIELDS: dict[str, tuple[str, Callable[[_Rows, str], NDArray[Any]]]] = {
+    "label": ("labels", _labels),
+    "document": ("document_ids", _ids),
+    "weight": ("document_weights", _weights),
+    "position": ("positions", _positions),
+}
+"""Role -> field of RankingDataset, and its reader."""
 
 
 # ---- Columns by which queries are split: the time of a query, and its group of near-duplicates.

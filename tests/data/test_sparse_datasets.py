@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ltrbench.data import RankingDataset, Splits, split_queries
+from ltrbench.data import RankingDataset
 from ltrbench.data import dataset as dataset_module
 from ltrbench.data import features as matrix_module
 from ltrbench.data import features as segments_module
 from ltrbench.data.features import AnyFeatures, SparseRows, StackedRows, take_rows
-from ltrbench.errors import DataError
 from ltrbench.shapes import Features
 
 
