@@ -30,7 +30,7 @@ from ltrbench.measure import Stopwatch, available_cores
 from ltrbench.metrics import Evaluation, evaluate, left_out_judgments, parse_metric, preset
 from ltrbench.metrics.evaluation import Weighting
 from ltrbench.models.trees import Ensemble, uniform
-from ltrbench.native.team import ALONE
+from ltrbench.native.team import ALONE, Team
 from ltrbench.settings import In, check, setting
 from ltrbench.shapes import Features, Scores
 from ltrbench.untrusted import read_json, type_error
@@ -191,19 +191,6 @@ class Monitor:
         return evaluation.means[metric]
 
 
-class JoinsArrays(Protocol):
-    """The members of a fit, as far as backends and monitors use them.
-
-    Attributes:
-        rank: number of this member, from 0.
-    """
-
-    rank: int
-
-    def joined(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        """Returns the one-dimensional arrays of all members, by rank."""
-
-
 FitCurve = tuple[list[int], dict[str, list[float]]]
 """Number of trees of each recorded iteration; and "train/ndcg@10", "valid/ndcg@10", ... -> its values."""
 
@@ -220,7 +207,7 @@ class CurveRecorder:
     """
 
     def __init__(
-        self, train: QueryShard, valid: QueryShard | None, names: Sequence[str], team: JoinsArrays = ALONE
+        self, train: QueryShard, valid: QueryShard | None, names: Sequence[str], team: Team = ALONE
     ) -> None:
         self.curve: FitCurve = ([], {})
         self.names = tuple(names)
@@ -286,7 +273,7 @@ class MemberMonitor(Monitor):
     def __init__(
         self,
         rule: EarlyStopping | None,
-        team: JoinsArrays,
+        team: Team,
         train: QueryShard,
         valid: QueryShard | None,
         metrics: Sequence[str],
@@ -306,7 +293,7 @@ class MemberMonitor(Monitor):
 
 
 def joined_means(
-    team: JoinsArrays, queries: NDArray[np.int64], evaluation: Evaluation | None, metrics: Sequence[str]
+    team: Team, queries: NDArray[np.int64], evaluation: Evaluation | None, metrics: Sequence[str]
 ) -> dict[str, float]:
     """Returns the means over the queries of all members, with the bits of an evaluation in one process.
 

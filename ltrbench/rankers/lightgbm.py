@@ -62,12 +62,12 @@ from ltrbench.distributed.base import (
 )
 from ltrbench.models.lightgbm_files import parse_lightgbm_text, tree_of_lightgbm
 from ltrbench.models.trees import Ensemble
+from ltrbench.native.team import Team
 from ltrbench.rankers.base import (
     Finding,
     FitCurve,
     FitsTogether,
     FitSummary,
-    JoinsArrays,
     MemberMonitor,
     Monitor,
     Severity,
@@ -287,7 +287,7 @@ def replayed_curve(
 
 
 def _member_curve(
-    team: JoinsArrays, keys: MemberKeys, model: str, metrics: tuple[str, ...], num_threads: int
+    team: Team, keys: MemberKeys, model: str, metrics: tuple[str, ...], num_threads: int
 ) -> FitCurve:
     train, valid = held_by_member(keys)
     shards = [train] if valid is None else [train, valid]

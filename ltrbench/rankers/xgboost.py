@@ -51,12 +51,12 @@ from ltrbench.data.features import (
 from ltrbench.distributed.base import MemberKeys, PlacedShards, held_by_member, keys_of_members
 from ltrbench.measure import available_bytes
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
+from ltrbench.native.team import Team
 from ltrbench.rankers.base import (
     Finding,
     FitCurve,
     FitsTogether,
     FitSummary,
-    JoinsArrays,
     MemberMonitor,
     Monitor,
     Severity,
@@ -592,7 +592,7 @@ def _weight_scale_of(train: PlacedShards) -> float:
 
 
 def _fit_member(
-    team: JoinsArrays, ranker: XGBoostRanker, keys: MemberKeys, weight_scale: float, metrics: tuple[str, ...]
+    team: Team, ranker: XGBoostRanker, keys: MemberKeys, weight_scale: float, metrics: tuple[str, ...]
 ) -> tuple[bytes, FitSummary | None, FitCurve] | None:
     """Fits on a worker, inside a collective; every member has the same model, and member 0 returns it."""
     train, valid = held_by_member(keys)
