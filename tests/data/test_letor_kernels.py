@@ -199,9 +199,7 @@ def parsed_lines(text: bytes, form: LineFormat) -> list[Line]:
     form=FORMS,
 )
 @settings(deadline=None, max_examples=2 * EXAMPLES)
-def test_a_block_is_read_as_the_specification_reads_it(
-    text: bytes, form: LineFormat
-) -> None:
+def test_a_block_is_read_as_the_specification_reads_it(text: bytes, form: LineFormat) -> None:
     lines = text if text.endswith(b"\n") or not text else text + b"\n"
     counts = count_unit(lines)
     rows = DocumentRows.allocate(counts, form.num_features or 0, form)

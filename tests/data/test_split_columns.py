@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import TINY, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
@@ -229,21 +227,3 @@ def test_a_split_by_time_excludes_folds_and_files_of_other_splits() -> None:
     for excluded in ({"cv": 5, "fold": 1}, {"valid": "x.csv"}, {"test": "x.csv"}):
         with pytest.raises(ConfigError, match=naming("split_by=date", "remove cv", "data.train")):
             table(**excluded)
-
-
-@pytest.mark.slow
-def test_a_run_on_a_table_is_split_by_time_and_predicts_a_table_with_the_same_columns(
-    write: Write, tmp_path: Path
-) -> None:
-    table = frame([day.strftime("%Y-%m-%d") for day in DAYS] * 2).assign(
-        cluster=np.repeat([f"c{number % 10}" for number in range(20)], 2)
-    )
-    write(table)
-    words = ["data.split_by=date", "data.group_by=cluster", *TINY[1:]]
-    run("data=table", "data.train=train.csv", *words, "hydra.run.dir=out", folder=tmp_path)
-    result = json.loads((tmp_path / "out" / "result.json").read_text())
-    assert result["data"]["test"]["queries"] == 4
-    for name, columns in {"new.csv": [], "bare.csv": ["date", "cluster", "label"]}.items():
-        write(table.drop(columns=columns), name)
-        run("predict", "out", name, "--output", f"{name}.scores", folder=tmp_path)
-        assert len((tmp_path / f"{name}.scores").read_text().split()) == len(table)
