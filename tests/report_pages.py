@@ -25,22 +25,20 @@ def judged(fold: int, num_queries: int = 40) -> Judgments:
     return Judgments(labels=labels, query_start=np.arange(num_queries + 1) * 5, query_ids=np.array(ids))
 
 
-def comparisons(folder: Path, names: tuple[str, ...] = ("toy",)) -> list[Comparison]:
-    """Three models on three folds of each data set: one clearly worse, one with a name that is markup."""
+def comparisons(folder: Path) -> list[Comparison]:
+    """Three models on three folds: one clearly worse, one with a name that is markup."""
     models = {"native": 3.0, HOSTILE_MODEL: 2.9, "random": 0.0}
     runs = [
         write_run(
-            folder / name / str(number) / str(fold),
+            folder / str(number) / str(fold),
             model,
-            name=name,
             fold=fold,
-            skill=skill + places / 10,
-            judged=judged(fold + 3 * places),
+            skill=skill,
+            judged=judged(fold),
             settings={"num_leaves": 31 + number, "l2": 0.0},
             seconds={"fit": 1.0 + number, "predict": 0.1},
             curve=LearningCurve([1, 2, 3], {"valid/ndcg@10": [0.2, 0.4 + number / 10, 0.5]}),
         )
-        for places, name in enumerate(names)
         for number, (model, skill) in enumerate(models.items())
         for fold in (1, 2, 3)
     ]

@@ -31,8 +31,7 @@ WIDTHS = (400, 1600)
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
-    names = tuple(f"toy{number}" for number in range(5))
-    return report(comparisons(folder, names), folder / "report.html")
+    return report(comparisons(folder), folder / "report.html")
 
 
 @pytest.fixture(scope="module")
@@ -75,16 +74,10 @@ def unfold(page: Page) -> None:
 def test_every_drawing_is_drawn_and_said_in_words(page: Page) -> None:
     boxes = "all => all.map(it => it.getBBox()).map(it => [it.width, it.height])"
     sizes = page.locator("svg").evaluate_all(boxes)
-    assert len(sizes) > 10
+    assert len(sizes) > 8
     assert all(width > 0 and height > 0 for width, height in sizes)
     words = page.locator("[role=img]").evaluate_all("all => all.map(it => it.ariaLabel.length)")
     assert min(words) > 10
-
-
-def test_five_data_sets_are_compared_by_a_critical_difference_diagram(page: Page) -> None:
-    diagram = page.get_by_role("img", name="Nemenyi")
-    expect(diagram).to_be_visible()
-    expect(diagram).to_contain_text("critical difference")
 
 
 @pytest.mark.parametrize("width", WIDTHS)

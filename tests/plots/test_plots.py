@@ -29,6 +29,7 @@ from ltrbench.plots.drawing import (
 from ltrbench.plots.report import (
     BudgetCurve,
     best_by_trials,
+    critical_difference_diagram,
     distribution_over_queries,
     setting_importance_bars,
 )
@@ -255,6 +256,15 @@ def test_a_line_has_the_best_values_and_a_mark_beside_it_the_value_on_test() -> 
     assert "test" in right.get_ylabel()
     lengths = [high - low for low, high in (left.get_ylim(), right.get_ylim())]
     assert lengths[0] == pytest.approx(lengths[1])
+
+
+def test_a_critical_difference_diagram_names_models_by_rank_and_joins_those_without_a_difference() -> None:
+    names = ("native", "lightgbm", "random")
+    (axes,) = critical_difference_diagram(names, (1.2, 1.8, 3.0), 0.9, [(0, 1)]).axes
+    texts = [text.get_text() for text in axes.texts]
+    assert texts == ["native  1.20", "lightgbm  1.80", "random  3.00", "critical difference 0.90"]
+    (bar,) = (line for line in axes.lines if line.get_linewidth() == 3)
+    assert [x for x, _ in points(bar)] == [1.2, 1.8]
 
 
 def test_bars_are_shares_in_percent_with_the_most_important_setting_first() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from run_cases import finished_run
 from toy_runs import NUM_QUERIES, write
 
 from ltrbench.compare import Comparison, Settings, compare
@@ -45,22 +42,6 @@ def only(runs: list[Run], baseline: str | None = None) -> Comparison:
 
 
 # repr
-
-
-def test_a_repr_is_one_line_with_the_main_facts(dataset: RankingDataset, runs: list[Run]) -> None:
-    assert repr(dataset) == "RankingDataset(documents=5, queries=2, features=2, labels='0 to 2')"
-    judgments = runs[0].scored("test").judgments
-    assert (
-        repr(judgments) == f"Judgments(documents={6 * NUM_QUERIES}, queries={NUM_QUERIES}, labels='0 to 2')"
-    )
-    mean = runs[0].result.metrics["test/ndcg@10"]
-    assert repr(runs[0]) == (
-        f"Run(model='native', data='toy', fold=1, seed=0, status='finished', ndcg@10={mean:.4f})"
-    )
-    of_random = runs[1].result.metrics["test/ndcg@10"]
-    assert repr(only(runs)) == (
-        f"Comparison(data='toy', metric='ndcg@10', rows=['native {mean:.4f}', 'random {of_random:.4f}'])"
-    )
 
 
 def test_untrusted_names_cannot_break_the_line_or_become_markup(
@@ -101,19 +82,3 @@ def test_the_frame_of_a_run_has_one_row_per_query_and_its_mean_is_the_metric(run
     assert np.isnan(frame["ndcg@10"][0])  # a query without a relevant document
     assert frame["ndcg@10"].mean() == pytest.approx(runs[0].result.metrics["test/ndcg@10"], abs=1e-15)
     assert frame["num_documents"].unique().tolist() == [6]
-
-
-def test_a_repr_needs_no_pandas(tmp_path: Path) -> None:
-    finished_run(tmp_path / "run", "native")
-    code = (
-        "import pathlib, sys, ltrbench\n"
-        "data = ltrbench.RankingDataset(features=[[0.5]], labels=[1], query_start=[0, 1])\n"
-        "run = ltrbench.read_run(pathlib.Path('run'))\n"
-        "repr(data)\n"
-        "for item in (run, *ltrbench.compare([run])): repr(item), item._repr_html_()\n"
-        "assert 'pandas' not in sys.modules"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
