@@ -14,13 +14,13 @@ import gzip
 import lzma
 import numbers
 import os
+import secrets
 import sys
-import tempfile
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from io import BufferedReader
@@ -146,31 +146,22 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
     Raises:
         DataError: The path is a folder, or its folder does not exist or is not writable.
     """
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        unfinished = Path(name)
-        try:
-            with os.fdopen(handle, "wb") as raw:
-                if (ending := path.suffix.lower()) in COMPRESSIONS:
-                    with COMPRESSIONS[ending][1](raw, "wb") as packed:
-                        yield packed
-                else:
-                    yield raw
-            unfinished.chmod(0o666 & ~_umask())  # mkstemp creates a file that only its owner can read
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        with unfinished.open("xb") as raw:
+            if (ending := path.suffix.lower()) in COMPRESSIONS:
+                with COMPRESSIONS[ending][1](raw, "wb") as packed:
+                    yield packed
+            else:
+                yield raw
+        unfinished.replace(path)
     except OSError as error:
         raise DataError(
             f"{path}: the file cannot be written ({error.strerror}). Check the folder and its permissions."
         ) from None
-
-
-def _umask() -> int:
-    # The umask can only be read by setting it.
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    finally:
+        with suppress(OSError):  # replaced, or never created
+            unfinished.unlink()
 
 
 # ---- Units of LETOR text: about a megabyte of whole lines, which all available cores read and parse at

@@ -188,11 +188,6 @@ def document_id(comment: bytes) -> str:
     return (match[1] if match else comment.strip())[:LONGEST_ID].decode(errors="backslashreplace")
 
 
-def is_text(token: bytes) -> bool:
-    """Returns whether a line may contain these bytes."""
-    return not (_NOT_TEXT.search(token) or _RETURN_WITHIN.search(token) or b"\n" in token)
-
-
 def quote(token: bytes) -> str:
     """Returns a token in quotes for a message: escaped, and at most 40 characters."""
     text = token.decode(errors="backslashreplace")
@@ -602,8 +597,8 @@ def _number(value: float) -> bytes:
 
 def _query_token(query: str) -> bytes:
     token = _encoded(query)
-    is_word = token.split() == [token] and b"#" not in token and is_text(token)
-    if not is_word or token.decode() != query or len(token) > LONGEST_ID:
+    line = _parsed(b"0 qid:" + token)
+    if line is None or line.query != query or line.document:
         raise DataError(
             f"query_ids: {query!r} cannot be written as LETOR text; an id must be one word of at most "
             f"{LONGEST_ID} bytes without blanks and '#'. Rename the query, or write a table."
@@ -613,16 +608,22 @@ def _query_token(query: str) -> bytes:
 
 def _comment(document: str) -> bytes:
     """Returns the comment that stores a document id."""
-    if not document:
-        return b""
     text = _encoded(document)
-    for comment in (b" docid = " + text, b" " + text):
-        if is_text(text) and document_id(comment) == document:
-            return b" #" + comment
+    for comment in (b" # docid = " + text, b" # " + text):
+        line = _parsed(b"0 qid:1" + comment)
+        if line is not None and line.document == document and b"\n" not in text:
+            return comment if document else b""
     raise DataError(
         f"document_ids: {document!r} cannot be written as a comment of LETOR text; an id must be one line of "
         f"at most {LONGEST_ID} bytes. Rename the document, or write a table."
     )
+
+
+def _parsed(line: bytes) -> Line | None:
+    try:
+        return parse_line(line, "", LineFormat())
+    except DataError:
+        return None
 
 
 def _encoded(name: str) -> bytes:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
-import string
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +17,6 @@ from store_cases import without_waiting_for_the_disk as without_waiting_for_the_
 
 from ltrbench.cli import main
 from ltrbench.data import RankingDataset, read_data, read_features, write_letor, write_table
-from ltrbench.data.features import SparseRows
 from ltrbench.data.reading import files_of
 from ltrbench.data.sources import StoreFiles
 from ltrbench.data.store import (
@@ -30,6 +26,7 @@ from ltrbench.data.store import (
     problems_of,
     read_manifest,
     read_store,
+    shards_of,
     stored_file,
     write_manifest,
     write_store,
@@ -45,72 +42,14 @@ def test_a_store_gives_its_data_set_in_any_shards(
     store = store_of(dataset, folder / "a", shard_bytes)
     assert content(read_store(store)) == content(dataset)
     assert content(read_store(store_of(read_store(store), folder / "b", again))) == content(dataset)
-    assert read_manifest(store).fingerprint == dataset.fingerprint
     assert problems_of(store) == []
-
-
-@given(dataset=data_sets().filter(lambda data: isinstance(data.features, np.ndarray)))
-def test_queries_are_never_divided_and_shards_are_full(
-    tmp_path_factory: pytest.TempPathFactory, dataset: RankingDataset
-) -> None:
-    rows = 3
-    store = store_of(dataset, tmp_path_factory.mktemp("s") / "a", rows * 4 * dataset.num_features)
-    starts = np.cumsum([0, *(shard.documents for shard in read_manifest(store).shards)])
-    assert set(starts.tolist()) <= set(dataset.query_start.tolist())
-    for start, end in itertools.pairwise(starts.tolist()):
-        queries = np.searchsorted(dataset.query_start, [start, end])
-        assert end - start <= rows or queries[1] - queries[0] == 1
-        following = np.searchsorted(dataset.query_start, end, side="right")
-        if following <= dataset.num_queries:
-            assert dataset.query_start[following] - start > rows
-
-
-# Sparse features
-
-WORDS = st.lists(
-    st.tuples(st.integers(1, 6), st.sampled_from(["1", "0", "-0", "nan", "0.5"])),
-    unique_by=lambda word: word[0],
-    max_size=3,
-)
-
-
-@given(
-    lines=st.lists(st.tuples(st.sampled_from(string.ascii_lowercase[:3]), WORDS), min_size=1, max_size=8),
-    absent=st.sampled_from([0.0, float("nan")]),
-    shard_bytes=st.integers(1, 80),
-)
-def test_text_dense_store_and_sparse_store_are_one_data_set(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[Any], absent: float, shard_bytes: int
-) -> None:
-    folder = tmp_path_factory.mktemp("text")
-    text = "".join(
-        f"{number % 3} qid:{query} {' '.join(f'{index}:{value}' for index, value in sorted(words))}\n"
-        for number, (query, words) in enumerate(lines)
-    )
-    (folder / "train.txt").write_text(text)
-    options: dict[str, Any] = {"num_features": 6, "absent": absent, "sort_queries": True}
-    of_text = read_data(folder / "train.txt", **options)
-    for kind in (False, True):
-        of_kind = read_data(folder / "train.txt", **options, sparse=kind)
-        store = read_store(store_of(of_kind, folder / f"{kind}", shard_bytes))
-        assert content(store) == content(of_text)
-        assert isinstance(store.features, SparseRows) == kind
-
-
-@given(
-    dataset=data_sets().filter(lambda data: isinstance(data.features, SparseRows)),
-    shard_bytes=st.integers(1, 80),
-)
-def test_shards_have_the_given_size_of_stored_values(
-    tmp_path_factory: pytest.TempPathFactory, dataset: RankingDataset, shard_bytes: int
-) -> None:
-    store = store_of(dataset, tmp_path_factory.mktemp("s") / "a", shard_bytes)
-    shards = read_manifest(store).shards
-    for number, shard in enumerate(shards):
-        files = [store / f"shard-{number:05d}" / f"{name}.npy" for name in ("row_start", "columns", "values")]
-        size = sum(file.stat().st_size - 128 for file in files) - 8  # without the end of the last row
-        assert size == 8 * shard.documents + 8 * shard.values
-        assert size <= shard_bytes or shard.queries == 1
+    manifest = read_manifest(store)
+    assert manifest.fingerprint == dataset.fingerprint
+    assert sum(shard.queries for shard in manifest.shards) == dataset.num_queries  # none is divided
+    for shard in shards_of(store, manifest):
+        size = sum(shard.file(name).num_bytes for name in manifest.feature_arrays)
+        size -= 0 if manifest.absent is None else 8  # the end of the last row
+        assert size <= shard_bytes or shard.record.queries == 1
 
 
 def test_build_and_info_of_sparse_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
