@@ -29,16 +29,8 @@ from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingErr
 from ltrbench.experiment.loading import forget
 from ltrbench.experiment.run import record_failure
 from ltrbench.runs import FAILED as RUN_HAS_FAILED
-from ltrbench.runs import (
-    FINISHED,
-    RESULT_FILE,
-    LeaseHeldError,
-    Run,
-    find_runs_and_trials,
-    hold,
-    holds_runs,
-    read_run,
-)
+from ltrbench.runs import FINISHED, RESULT_FILE, LeaseHeldError, Run, hold, read_run
+from ltrbench.runs.reading import find_runs_and_trials, holds_runs
 from ltrbench.sweep.executors.base import Executor, InlineExecutor
 from ltrbench.sweep.job import COMPARISON_FOLDER, TRIALS_FOLDER, Job, in_ranges
 from ltrbench.sweep.plan import (

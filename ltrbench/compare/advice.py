@@ -39,8 +39,8 @@ from ltrbench.compare.pairs import (
     is_tuned_again,
 )
 from ltrbench.rankers.importance import YARDSTICKS
-from ltrbench.runs import FUSED, IMPORTED, Run
-from ltrbench.runs.record import as_products, quoted
+from ltrbench.runs import IMPORTED, Run
+from ltrbench.runs.record import FUSED, as_products, quoted
 from ltrbench.statistics import BETTER, FEWEST_REPLICATES, SCOPES, WORSE
 from ltrbench.statistics.claims import (
     EQUIVALENT,

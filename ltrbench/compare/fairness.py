@@ -41,7 +41,8 @@ from ltrbench.compare.grouping import (
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.errors import ResultError, UndefinedMetricError
 from ltrbench.metrics import Convention, evaluate, parse_metric
-from ltrbench.runs import NO_PARAMETERS, OWN, Run, RunResult, ScoredSplit
+from ltrbench.runs import NO_PARAMETERS, Run, RunResult, ScoredSplit
+from ltrbench.runs.record import OWN
 from ltrbench.tables import assignments, format_number, listed
 
 SHOWN_DIGITS = 12

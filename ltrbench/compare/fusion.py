@@ -29,7 +29,8 @@ from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.metrics import DEFAULT, evaluate, rank
 from ltrbench.metrics.evaluation import is_metric, is_plugin_version, parse_metric
-from ltrbench.runs import FINISHED, FUSED, IMPORTED, RESULT_FILE, Run, RunResult, ScoredSplit, naming
+from ltrbench.runs import FINISHED, IMPORTED, RESULT_FILE, Run, RunResult, ScoredSplit, naming
+from ltrbench.runs.record import FUSED
 from ltrbench.shapes import Scores
 
 # ---- Parts of a fused score: each run contributes a part that is comparable within a query.

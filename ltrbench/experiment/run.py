@@ -46,20 +46,18 @@ from ltrbench.rankers.saved import SavedModelError, check_saved
 from ltrbench.runs import (
     FAILED,
     FINISHED,
-    INTERRUPTED,
     NO_PARAMETERS,
-    OWN,
     LearningCurve,
     Run,
     RunResult,
     ScoredSplit,
     TrialRow,
-    check_readable,
     claim,
-    copy_run,
     read_run,
     write_run,
 )
+from ltrbench.runs.record import INTERRUPTED, OWN, check_readable
+from ltrbench.runs.writing import copy_run
 from ltrbench.shapes import PerQuery
 from ltrbench.tables import format_number
 from ltrbench.tracking import NoTracking, Tracker

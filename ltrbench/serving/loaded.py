@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from ltrbench.errors import DataError, ResultError
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.saved import load_ranker
-from ltrbench.runs import MODEL_FOLDER, RESULT_FILE, Run, class_and_folder_of_model, read_run
+from ltrbench.runs import MODEL_FOLDER, RESULT_FILE, Run, read_run
+from ltrbench.runs.reading import class_and_folder_of_model
 from ltrbench.shapes import Features
 from ltrbench.tables import one_line
 

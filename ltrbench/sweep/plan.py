@@ -26,8 +26,9 @@ from ltrbench.experiment.loading import load_once
 from ltrbench.experiment.run import Experiment
 from ltrbench.measure import now
 from ltrbench.runs import FAILED as FAILED  # a state of a job too
-from ltrbench.runs import FINISHED, RESULT_FILE, Holder, Run, hold, holder, read_run
+from ltrbench.runs import FINISHED, RESULT_FILE, Run, hold, holder, read_run
 from ltrbench.runs.record import INTERRUPTED, writing_to
+from ltrbench.runs.writing import Holder
 from ltrbench.search.base import ACROSS_DATA, PER_FOLD
 from ltrbench.sweep.job import (
     PLAN_FOLDER,

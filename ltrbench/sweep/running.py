@@ -30,17 +30,8 @@ from ltrbench.errors import LtrbenchError, ResultError, debugging, in_words
 from ltrbench.experiment.loading import OnProgress
 from ltrbench.experiment.run import Experiment, outcome_in_words, record_failure, run
 from ltrbench.rankers.base import resolve_threads
-from ltrbench.runs import (
-    FINISHED,
-    RESULT_FILE,
-    LeaseHeldError,
-    Run,
-    RunResult,
-    TrialRow,
-    hold,
-    read_run,
-    rewrite_result,
-)
+from ltrbench.runs import FINISHED, RESULT_FILE, LeaseHeldError, Run, RunResult, TrialRow, hold, read_run
+from ltrbench.runs.writing import rewrite_result
 from ltrbench.sweep.executors.base import Executor, WorkerLostError
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.plan import DONE, FAILED, RUNNING, JobState, state_of, states_of

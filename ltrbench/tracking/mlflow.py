@@ -39,7 +39,8 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 from ltrbench.errors import LtrbenchError, ResultError, TrackingError
 from ltrbench.plots import draw_run
 from ltrbench.provenance import without_password
-from ltrbench.runs import FAILED, FINISHED, INTERRUPTED, RESULT_FILE, RUN_FILES, Run
+from ltrbench.runs import FAILED, FINISHED, RESULT_FILE, Run
+from ltrbench.runs.record import INTERRUPTED, RUN_FILES
 from ltrbench.tracking.base import Tracker
 from ltrbench.tracking.mlflow_entities import (
     MAX_TAG_LENGTH,

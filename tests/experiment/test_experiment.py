@@ -25,7 +25,8 @@ from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.saved import SavedModelError
-from ltrbench.runs import FAILED, FINISHED, INTERRUPTED, Run, RunResult, read_run
+from ltrbench.runs import FAILED, FINISHED, Run, RunResult, read_run
+from ltrbench.runs.record import INTERRUPTED
 from ltrbench.tracking import Tracker
 
 

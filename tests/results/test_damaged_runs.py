@@ -23,18 +23,8 @@ from ltrbench.errors import ResultError
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.runs import (
-    CURVE_FILE,
-    EXAMPLE_FILE,
-    IMPORTANCES_FILE,
-    PER_QUERY_FILE,
-    RESULT_FILE,
-    SCORES_FILE,
-    TRIALS_FILE,
-    TrialRow,
-    find_runs,
-    read_run,
-)
+from ltrbench.runs import RESULT_FILE, SCORES_FILE, TRIALS_FILE, TrialRow, find_runs, read_run
+from ltrbench.runs.record import CURVE_FILE, EXAMPLE_FILE, IMPORTANCES_FILE, PER_QUERY_FILE
 from ltrbench.tracking.mlflow import read_all
 
 SECONDS = 1.0

@@ -17,18 +17,8 @@ from toy_runs import keys_of
 from ltrbench.data import Judgments
 from ltrbench.errors import ResultError
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.runs import (
-    FAILED,
-    FINISHED,
-    Run,
-    RunResult,
-    ScoredSplit,
-    claim,
-    copy_run,
-    find_runs,
-    read_run,
-    write_run,
-)
+from ltrbench.runs import FAILED, FINISHED, Run, RunResult, ScoredSplit, claim, find_runs, read_run, write_run
+from ltrbench.runs.writing import copy_run
 
 RESULT = RunResult(
     status=FINISHED,

@@ -17,8 +17,8 @@ from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ResultError
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.runs import TRIALS_FILE, Run, TrialRow, find_runs, find_runs_and_trials, read_run
-from ltrbench.runs.reading import TRIAL_COLUMNS
+from ltrbench.runs import TRIALS_FILE, Run, TrialRow, find_runs, read_run
+from ltrbench.runs.reading import TRIAL_COLUMNS, find_runs_and_trials
 
 SEARCH = search_record()
 TRIALS = (

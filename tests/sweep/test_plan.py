@@ -13,7 +13,8 @@ from messages import naming
 from plan_cases import fail, finish, job, jobs, names_of, numbered, numbers_on_disk
 
 from ltrbench.errors import ConfigError, ResultError
-from ltrbench.runs import INTERRUPTED, hold
+from ltrbench.runs import hold
+from ltrbench.runs.record import INTERRUPTED
 from ltrbench.sweep.job import as_text, read_job
 from ltrbench.sweep.plan import (
     Plan,

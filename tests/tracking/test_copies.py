@@ -19,7 +19,8 @@ from test_mlflow import make_run
 from werkzeug.serving import make_server
 
 from ltrbench.errors import TrackingError
-from ltrbench.runs import FAILED, INTERRUPTED
+from ltrbench.runs import FAILED
+from ltrbench.runs.record import INTERRUPTED
 from ltrbench.tracking import mlflow as mlflow_tracker
 from ltrbench.tracking.mlflow import MLflowTracker
 

@@ -27,7 +27,8 @@ from ltrbench.cli.session import (
 )
 from ltrbench.config import build_experiment
 from ltrbench.errors import ConfigError, ResultError
-from ltrbench.runs import Run, find_runs_and_trials, holder
+from ltrbench.runs import Run, holder
+from ltrbench.runs.reading import find_runs_and_trials
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.plan import (
     CHOSEN_WITH,
