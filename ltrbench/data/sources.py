@@ -3,7 +3,6 @@
 A source is a dataclass. Its fields are the keys of the YAML, checked by their types, and `load()` returns the
 Splits. A data set in LETOR files or tables needs no Python, only a YAML for LetorFiles or TableFiles. For
 another format, write a subclass of FileSource or DataSource in one file, here or in a package of your own.
-
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ def _columns_of_roles(
     """Returns role -> column, for the roles that the table has.
 
     Raises:
-        DataError: A given or a required column is missing, or a role or a column is assigned twice.
+        DataError: A given or a required column is missing, or several columns have default names of a role.
     """
     columns: dict[str, str] = {}
     for role, name in given.items():
@@ -249,14 +249,6 @@ def _columns_of_roles(
             columns[role] = choices[0]
         elif name or role in required:
             raise _no_column(table, role, repr(name) if name else " or ".join(usual))
-    of_rows = [column for role, column in columns.items() if role not in SPLIT_ROLES]
-    twice = [column for column in of_rows if of_rows.count(column) > 1]
-    if twice:
-        raise DataError(
-            f"{table.name}: the column '{twice[0]}' is assigned to "
-            f"{' and to '.join(role for role, column in columns.items() if column == twice[0])}; assign a "
-            "different column to each."
-        )
     return columns
 
 

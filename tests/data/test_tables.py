@@ -151,7 +151,6 @@ def test_a_wrong_value_is_named_with_its_row_and_column(
         ("query_id", {}, ["query_id or qid", "query=COLUMN", "'label', 'bm25'"]),
         ("bm25", {}, ["0 feature columns", "at least 1"]),
         ("", {"label": "lable"}, ["lable", "'label'?", "'query_id'"]),
-        ("", {"weight": "label"}, ["column 'label'", "to label", "to weight", "a different column"]),
         ("", {"split_by": "bm25"}, ["0 feature columns"]),
         ("", {"features": ["bm25"], "group_by": "bm25"}, ["'bm25'", "role"]),
         ("", {"feature_names": ("bm52",)}, ["'bm52'", "'bm25'?"]),
