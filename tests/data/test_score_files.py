@@ -1,0 +1,177 @@
+"""Score files: written files restore the data, trec_eval agrees, and errors name the line."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytrec_eval
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from messages import naming
+
+from ltrbench.data import Judgments
+from ltrbench.data.score_files import (
+    QRELS_LINE,
+    RUN_LINE,
+    document_names,
+    qrels_lines,
+    read_qrels,
+    read_score_file,
+    read_scores,
+    read_trec_run,
+    trec_run_lines,
+)
+from ltrbench.errors import DataError
+from ltrbench.metrics import evaluate, preset
+from ltrbench.shapes import Scores
+
+
+def make(labels: list[float], query_start: list[int], **ids: list[str] | None) -> Judgments:
+    given = {name: np.array(values) for name, values in ids.items() if values is not None}
+    return Judgments(labels=np.array(labels), query_start=np.array(query_start), **given)
+
+
+def judged(sizes: tuple[int, ...] = (3, 1, 4), names: bool = True) -> Judgments:
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    rng = np.random.default_rng(len(sizes))
+    documents = np.array([f"d{row}" for row in rng.permutation(start[-1])])
+    return Judgments(
+        labels=rng.integers(0, 3, start[-1]),
+        query_start=start,
+        query_ids=np.array([f"q{number}" for number in range(len(sizes))]),
+        document_ids=documents if names else None,
+    )
+
+
+def write_run(path: Path, judgments: Judgments, scores: Scores) -> Path:
+    path.write_text("".join(trec_run_lines(judgments, scores, document_names(judgments)[0], "a system")))
+    return path
+
+
+@given(
+    st.lists(st.floats(allow_nan=False), min_size=8, max_size=8), st.sampled_from([np.float32, np.float64])
+)
+@settings(max_examples=50)
+def test_a_run_that_is_written_reads_back_with_the_same_bits(
+    tmp_path_factory: pytest.TempPathFactory, values: list[float], dtype: type[np.floating]
+) -> None:
+    with np.errstate(over="ignore"):
+        scores = np.array(values).astype(dtype)
+    path = write_run(tmp_path_factory.getbasetemp() / "run.trec", judged(), scores)
+    np.testing.assert_array_equal(read_score_file(path).match(judged(), None, "test").scores, scores)
+
+
+def test_what_is_not_retrieved_ranks_last_and_what_is_not_judged_is_left_out_in_number(
+    tmp_path: Path,
+) -> None:
+    judgments = judged((3, 2))
+    (first, *_), file = judgments.document_ids, tmp_path / "run.trec"  # type: ignore[misc]
+    file.write_text(f"q0 Q0 {first} 1 -7 x\nq0 Q0 stranger 2 -8 x\nq9 Q0 {first} 1 3 x\n")
+    matched = read_score_file(file).match(judgments, None, "test")
+    assert matched.scores.tolist() == [-7.0, *[-np.inf] * 4]
+    missing, unjudged = matched.notes
+    assert re.search(naming("4 of 5 documents", "test", "last", "1 of 2 queries"), missing)
+    assert re.search(naming("1 of 2 retrieved documents", "test", "ignored"), unjudged)
+
+
+def test_qrels_that_are_written_read_back_also_packed_and_with_queries_that_stand_apart(
+    tmp_path: Path,
+) -> None:
+    judgments = judged((2, 2))
+    lines = list(qrels_lines(judgments, document_names(judgments)[0]))
+    (tmp_path / "qrels.gz").write_bytes(gzip.compress("".join(lines[i] for i in (0, 2, 1, 3)).encode()))
+    read = read_qrels(tmp_path / "qrels.gz")
+    for name in ("labels", "query_start", "query_ids", "document_ids"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(judgments, name))
+
+
+def test_trec_evals_figures_of_the_files_are_ours_under_its_preset(tmp_path: Path) -> None:
+    judgments = judged((6, 1, 12, 5))
+    scores = np.random.default_rng(1).integers(0, 4, judgments.num_documents) / 3  # with ties
+    write_run(tmp_path / "run.trec", judgments, scores)
+    lines = qrels_lines(judgments, document_names(judgments)[0])
+    (tmp_path / "qrels").write_text("".join(lines))
+    with (tmp_path / "qrels").open() as qrels, (tmp_path / "run.trec").open() as run:
+        evaluator = pytrec_eval.RelevanceEvaluator(pytrec_eval.parse_qrel(qrels), {"ndcg_cut.3", "map"})
+        theirs = evaluator.evaluate(pytrec_eval.parse_run(run))
+    ours = evaluate(judgments, scores, ["ndcg@3", "map"], preset("trec_eval"))
+    for name, its in (("ndcg@3", "ndcg_cut_3"), ("map", "map")):
+        expected = [theirs[query][its] for query in judgments.query_ids.tolist()]
+        np.testing.assert_allclose(ours.per_query[name], expected, rtol=0, atol=1e-9)
+
+
+def test_ranks_are_those_that_trec_eval_gives_tied_documents() -> None:
+    judgments = make(labels=[0, 1, 2], query_start=[0, 3], document_ids=["b", "é", "a"])
+    lines = trec_run_lines(judgments, np.array([1.0, 1.0, 2.0]), document_names(judgments)[0], "x")
+    assert [line.split()[2:4] for line in lines] == [["a", "1"], ["é", "2"], ["b", "3"]]
+
+
+def test_ranklibs_score_file_is_matched_by_query_and_counts_a_query_that_stands_apart_anew(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "scores").write_text("q1\t0\t4.5\nq0\t0\t1\nq1\t0\t2\nq1\t1\t3\n")
+    judgments = make(labels=[0, 0, 0, 0], query_start=[0, 1, 4], query_ids=["q0", "q1"])
+    assert read_score_file(tmp_path / "scores").match(judgments, None, "test").scores.tolist() == [
+        1,
+        4.5,
+        2,
+        3,
+    ]
+
+
+def matched(path: Path) -> object:
+    return read_score_file(path).match(judged(), None, "test")
+
+
+def three(path: Path) -> object:
+    return read_scores(path, 3)
+
+
+@pytest.mark.parametrize(
+    ("read", "content", "parts"),
+    [
+        (read_trec_run, "1 Q0 a 1 0.5\n", [":1:", "'1 Q0 a 1 0.5'", "5 columns", RUN_LINE]),
+        (read_trec_run, "1 Q0 a 1 0.5 x\n\n1 Q0 b 2 high x\n", [":3:", "'high'", "not a number", RUN_LINE]),
+        (read_trec_run, "1 Q0 a 1 0.5 x\n1 Q0 a 2 0.4 x\n", [":2:", "'a'", "query '1'", "Keep one"]),
+        (read_qrels, "1 0 a\n", [":1:", "'1 0 a'", "3 columns", QRELS_LINE]),
+        (read_qrels, "1 0 a 1\n1 0 b -2\n", [":2:", "'-2'", "0 or more", "remove the lines"]),
+        (read_qrels, "1 0 a 1\n1 0 a 0\n", [":2:", "'a'", "query '1'", "Keep one"]),
+        (read_qrels, "\n", [":", "empty", QRELS_LINE]),
+        (matched, "0.5\n1\n", [":", "2 scores", "test has 8 documents", "one score"]),
+        (matched, "q0\t0\t1\n", [":", "1 scores", "query 'q0'", "3 documents in test", "-rank FILE"]),
+        (matched, "query,score\n", [":1:", "'query,score'", "not a number", "one score"]),
+        (matched, "query score\n1 2\n", [":1:", "'query score'", "-score", RUN_LINE, "a header"]),
+        (matched, "", [":1:", "''", "-score", RUN_LINE]),
+        (matched, "7 Q0 stranger 1 0.5 x\n", ["'stranger'", "query '7'", "'d", "query 'q0'", "qrels"]),
+        (matched, "q 0 1\nq 2 1\n", [":2:", "'q 2 1'", "RankLib", "in order"]),
+        (matched, "q 0 1\nq 1 high\n", [":2:", "'high'", "RankLib"]),
+        (matched, "q 1 1\n", [":1:", "'q 1 1'", "from 0"]),
+        (three, "1\n\nbest\n3\n", [":3:", "'best'", "not a number"]),
+        (three, "1\n2\nNaN\n", [":3:", "'NaN'", "not a number"]),
+        (three, "1\nq1 0 0.5\n3\n", [":2:", "'q1 0 0.5'", "3 columns", "one score"]),
+        (three, "1\n2\n", [":", "2 scores", "3 documents", "one score"]),
+    ],
+)
+def test_a_line_that_does_not_belong_into_its_file_is_named(
+    tmp_path: Path, read: Callable[[Path], object], content: str, parts: list[str]
+) -> None:
+    file = tmp_path / "file"
+    file.write_text(content)
+    place = parts[0] if parts[0].startswith(":") else ""
+    with pytest.raises(DataError, match=naming(f"{file}{place}", *parts[bool(place) :])):
+        read(file)
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1), st.sampled_from(["\n", "\r\n", " \n"]))
+def test_scores_printed_in_full_read_back_as_they_were(scores: list[float], end: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        text = "".join(f"{score!r}{end}" for score in scores)
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        np.testing.assert_array_equal(read_scores("-", len(scores)), scores)
