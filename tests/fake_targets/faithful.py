@@ -25,7 +25,6 @@ from ltrbench.shipping.target import (
 FLIP: Final = "flip"
 SHIFT: Final = "shift"
 MISSING_RIGHT: Final = "missing_right"
-NO_BASE: Final = "no_base"
 HALF: Final = "half"
 """Values of `fault`."""
 
@@ -36,21 +35,17 @@ class FaithfulTarget(Target):
 
     Args:
         offset: added to all scores, which is declared.
-        fault: what the engine does wrong: empty, flip, shift, missing_right, no_base or half.
+        fault: what the engine does wrong: empty, flip, shift, missing_right or half.
         limit: whether missing values are declared as a limit.
         is_verified: whether there is an evaluator.
-        has_requests: whether the deployed engine scores rows by requests.
-        largest: rows with larger values are left out of the requests.
     """
 
     name: ClassVar[str] = "faithful"
 
     offset: float = 0.0
-    fault: Literal["", "flip", "shift", "missing_right", "no_base", "half"] = ""
+    fault: Literal["", "flip", "shift", "missing_right", "half"] = ""
     limit: bool = False
     is_verified: bool = True
-    has_requests: bool = True
-    largest: float | None = None
 
     def export(self, model: ShippedModel) -> Export:
         scorer = model.scorer
@@ -93,14 +88,9 @@ class FaithfulTarget(Target):
         return Engine(scores, "Faithful", rules=rules, score_dtype=ensemble.score_dtype, is_in_order=False)
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests | None:
-        if not self.has_requests:
-            return None
-        largest = np.inf if self.largest is None else self.largest
-        is_above = np.asarray((rows.features > largest).any(axis=1))
-        rows, left_out = rows.without(is_above, f"a value above {largest}")
         content = json.dumps(dict(rows.values())).encode()
         return CheckRequests(
-            {"check.json": content}, "curl -T check.json", ("A note on rows.",), left_out, "curl -X DELETE"
+            {"check.json": content}, "curl -T check.json", ("A note on rows.",), {}, "curl -X DELETE"
         )
 
 
@@ -108,8 +98,6 @@ def broken(ensemble: Ensemble, fault: str) -> Ensemble:
     """Returns the ensemble with an error of conversion; with "" unchanged."""
     if fault == FLIP:
         return replace(ensemble, comparison="<" if ensemble.comparison == "<=" else "<=")
-    if fault == NO_BASE:
-        return replace(ensemble, base_score=0.0)
     changes: Any = {
         SHIFT: lambda node: {"threshold": float(np.float32(node.threshold) + np.float32(1e-6))},
         MISSING_RIGHT: lambda node: {"missing_left": False},

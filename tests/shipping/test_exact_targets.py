@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tree_cases import CASES, NUM_FEATURES, XGBOOST, forest, timestamps, values_around, zeros_as_missing
+from tree_cases import CASES, NUM_FEATURES, forest, timestamps, values_around, zeros_as_missing
 
 from ltrbench.models.trees import Ensemble, ensemble_scores, weighted_values
 from ltrbench.models.trees import flat as flat_tree
@@ -80,15 +80,6 @@ def test_the_float32_form_of_onnx_differs_by_rounding_only() -> None:
     ensemble = zeros_as_missing(forest(200, base_score=0.3))
     features = values_around(ensemble)
     scores = engine_scores(OnnxTarget(form="float32"), ensemble, features)
-    bound = (len(ensemble.trees) + 1) * 2.0**-24 * largest_leaves(ensemble)
-    errors = np.abs(scores - ensemble_scores(ensemble, features))
-    assert 0 < errors.max() <= bound
-
-
-def test_the_float64_form_of_xgboost_differs_by_the_rounding_of_its_float32_sum_only() -> None:
-    ensemble = forest(200, base_score=0.5, **XGBOOST)
-    features = values_around(ensemble)
-    scores = engine_scores(OnnxTarget(form="float64"), ensemble, features)
     bound = (len(ensemble.trees) + 1) * 2.0**-24 * largest_leaves(ensemble)
     errors = np.abs(scores - ensemble_scores(ensemble, features))
     assert 0 < errors.max() <= bound

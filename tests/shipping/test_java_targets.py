@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -106,20 +105,6 @@ def test_missing_values_are_limited_only_if_the_model_sends_them_elsewhere_than_
             assert (MISSING_VALUES in target.export(model).limits) == (missing != wanted)
 
 
-@every_target
-def test_zeros_that_are_missing_go_where_missing_values_go(target: Target) -> None:
-    zeros_right = InnerNode(0, 1.0, False, Leaf(1.0), Leaf(2.0), zero_missing=True)
-    features = np.array([[0.0] * 3, [np.nan] * 3, [0.5] * 3, [-0.5] * 3, [2.0] * 3], dtype=np.float32)
-    for node in (zeros_right, replace(zeros_right, missing_left=True)):
-        model = shipped(of_one(node))
-        export = target.export(model)
-        assert not export.limits
-        engine = target.engine(model, export)
-        assert engine is not None
-        expected = ensemble_scores(of_one(node), features)
-        np.testing.assert_array_equal(engine.scores(features), expected)
-
-
 @pytest.mark.parametrize("threshold", [1e-8, 0.5, np.inf])
 def test_solr_sends_missing_values_where_the_model_does(threshold: float) -> None:
     target = SolrTarget(absent="missing")
@@ -153,19 +138,6 @@ def test_ranklib_is_given_the_number_of_each_name() -> None:
     numbers = {f"feature {number}": number + 1 for number in range(3)}
     assert json.loads(export.files["features.json"]) == numbers
     assert export.request.startswith("java -jar RankLib.jar -load model.xml -rank test.txt -score scores.txt")
-
-
-def test_solr_is_given_both_files_in_the_order_of_the_upload() -> None:
-    export = SolrTarget(collection="shop").export(shipped(random_ensemble()))
-    first, second = export.request.splitlines()
-    assert "/solr/shop/schema/feature-store" in first
-    assert "@features.json" in first
-    assert "/solr/shop/schema/model-store" in second
-    assert "@model.json" in second
-    assert next(iter(export.files)) == "model.json"
-    listed = [feature["name"] for feature in json.loads(export.files["features.json"])]
-    assert listed == ["feature 0", "feature 1"]  # no tree uses the last one
-    assert any("1 of 3" in note for note in export.notes)
 
 
 def tiny_model() -> tuple[ShippedModel, Features]:

@@ -195,17 +195,6 @@ def test_ranklibs_format_is_a_text_with_features_by_their_place(target: Learning
     assert target.engine(model, export).rules == target.rules_of_forms["ranklib"]
 
 
-@ranklib_targets
-def test_an_absent_feature_is_zero_in_ranklibs_format(target: LearningToRankPlugin) -> None:
-    absent = np.full((1, 3), np.nan, dtype=np.float32)
-    for threshold in (-0.5, 0.0, 0.5):
-        for missing_left in (False, True):
-            node = InnerNode(0, threshold, missing_left, Leaf(1.0), Leaf(2.0))
-            model = shipped(of_one(node))
-            assert scores_of(target, model, absent)[0] == (1.0 if threshold >= 0 else 2.0)
-            assert (MISSING_VALUES in target.export(model).limits) == (missing_left != (threshold >= 0))
-
-
 # Linear models
 
 
