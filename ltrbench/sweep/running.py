@@ -30,7 +30,7 @@ from ltrbench.errors import LtrbenchError, ResultError, debugging, in_words
 from ltrbench.experiment.loading import OnProgress
 from ltrbench.experiment.run import Experiment, outcome_in_words, record_failure, run
 from ltrbench.rankers.base import resolve_threads
-from ltrbench.runs import FINISHED, RESULT_FILE, LeaseHeldError, Run, RunResult, TrialRow, hold, read_run
+from ltrbench.runs import FINISHED, LeaseHeldError, Run, RunResult, TrialRow, hold, read_run
 from ltrbench.runs.writing import rewrite_result
 from ltrbench.sweep.executors.base import Executor, WorkerLostError
 from ltrbench.sweep.job import Job
@@ -196,12 +196,9 @@ def _trained(task: JobTask) -> tuple[str, Run] | None:
     if task.trained is None:
         return None
     name, digest = task.trained
-    if not (task.sweep / name / RESULT_FILE).exists():
-        return None
     try:
         trained = read_run(task.sweep / name)
-    except ResultError as error:
-        log.warning("%s. The training is not copied but repeated.", str(error).rstrip("."))
+    except ResultError:
         return None
     is_usable = trained.result.status == FINISHED and trained.result.key == digest
     return (name, trained) if is_usable and trained.result.reused is None else None

@@ -206,22 +206,21 @@ class Searches:
         for search in list(self.open):
             jobs = search.next_trials(self.plan, self.attempted)
             trials |= {job.number: job for job in jobs}
-            if not jobs:
-                self.open.remove(search)
-                ended |= dict.fromkeys((job.number for job in search.jobs), _choice_or_error(search))
+            if jobs:
+                continue
+            self.open.remove(search)
+            choice: ChosenSettings | LtrbenchError
+            try:
+                choice = search.choice()
+            except ResultError as error:
+                choice = error
+            ended |= dict.fromkeys((job.number for job in search.jobs), choice)
         self.attempted |= {job.folder for job in trials.values()}
         if trials or ended:
             of_dashboard = {search.name: (search.model.space, search.trials) for search in self.searches}
             with writing_to(self.sweep):
                 write_journal(self.sweep / JOURNAL_FILE, of_dashboard)
         return list(trials.values()), ended
-
-
-def _choice_or_error(search: JobSearch) -> ChosenSettings | LtrbenchError:
-    try:
-        return search.choice()
-    except ResultError as error:
-        return error
 
 
 def searches_of(sweep: Path, jobs: Iterable[Job], wanted: Collection[int]) -> list[JobSearch]:

@@ -16,11 +16,10 @@ from messages import naming
 from paths import CONF, ROOT
 
 from ltrbench.config import build
-from ltrbench.distributed.base import Distribution, OneProcess
+from ltrbench.distributed.base import Distribution
 from ltrbench.errors import ConfigError
 
 pytest.importorskip("distributed", reason="needs Dask")
-from ltrbench.distributed.cluster import DaskWorkers
 
 PROGRAM = """
 import signal, sys
@@ -49,14 +48,6 @@ def lives(process: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return status.rpartition(")")[2].split()[0] != "Z"
-
-
-def test_the_groups_are_built_from_their_files() -> None:
-    assert isinstance(built("none"), OneProcess)
-    assert built("dask") == DaskWorkers()
-    assert built("dask", workers=None, scheduler="tcp://127.0.0.1:1") == DaskWorkers(
-        workers=None, scheduler="tcp://127.0.0.1:1"
-    )
 
 
 @pytest.mark.parametrize(

@@ -125,12 +125,6 @@ def test_result_json_records_the_workers(tmp_path: Path) -> None:
     assert run(experiment(RandomRanker(), None), tmp_path / "local").result.distributed == {}
 
 
-def test_a_trial_on_workers_is_evaluated_on_valid_only(tmp_path: Path) -> None:
-    done = run(experiment(LightGBMRanker(**SETTINGS), is_trial=True), tmp_path / "trial")
-    assert {name.partition("/")[0] for name in done.result.metrics} == {"valid"}
-    assert done.result.distributed["shards"].keys() == {"train", "valid"}
-
-
 def test_an_experiment_that_cannot_be_distributed_is_refused_before_anything_is_read() -> None:
     with pytest.raises(ConfigError, match=naming("RandomRanker", "model=xgboost", "distributed=none")):
         experiment(RandomRanker())
