@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import LoggedModelOutput, Metric, RunTag
+from mlflow.entities import LoggedModelOutput, Metric
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
@@ -43,7 +43,6 @@ from ltrbench.runs import FAILED, FINISHED, RESULT_FILE, Run
 from ltrbench.runs.record import INTERRUPTED, RUN_FILES
 from ltrbench.tracking.base import Tracker
 from ltrbench.tracking.mlflow_entities import (
-    MAX_TAG_LENGTH,
     command,
     end_metrics,
     experiment_tags,
@@ -59,7 +58,6 @@ from ltrbench.tracking.mlflow_entities import (
     run_params,
     run_tags,
     shortened,
-    sweep_command,
     sweep_params,
     sweep_title,
 )
@@ -328,11 +326,10 @@ class MLflowTracker(Tracker):
         if self._is_described or run.result.trial:
             return
         client.update_run(self._parent, name=sweep_title(run.result))
-        tags = [RunTag("command", shortened(sweep_command(run.result), MAX_TAG_LENGTH))]
         # MLflow refuses to change a parameter.
         known = client.get_run(self._parent).data.params
         added = [param for param in sweep_params(run.result) if param.key not in known]
-        client.log_batch(self._parent, params=added, tags=tags)
+        client.log_batch(self._parent, params=added)
         self._is_described = True
 
     def summarize(

@@ -167,16 +167,6 @@ def sweep_params(result: RunResult) -> list[Param]:
     )
 
 
-def sweep_command(result: RunResult) -> str:
-    """Returns the command of the sweep that a run belongs to, quoted for a shell."""
-    words = []
-    for override in result.overrides or ():
-        key = override.partition("=")[0]
-        values = result.swept.get(key.lstrip("+~"))
-        words.append(override if values is None else f"{key}={','.join(values)}")
-    return " ".join([COMMAND, *map(shlex.quote, [*result.flags, *words]), "-m"])
-
-
 def settings_of_overrides(overrides: Sequence[str]) -> dict[str, str]:
     """Returns key -> value of the settings of a command line, without the marks `+` and `~`.
 
@@ -264,22 +254,17 @@ def run_tags(run: Run, parent: str) -> dict[str, str]:
 
 def run_inputs(result: RunResult) -> list[DatasetInput]:
     """Returns the splits as MLflow data sets, identified by their fingerprints."""
-    given = result.settings.get("data", {})
     inputs = []
     for split, context in _CONTEXTS.items():
         described = result.data.get(split)
         if described is None:
             continue
-        # A split that was held out from train has no file.
-        files = given.get(split) or given.get("train")
-        read = isinstance(files, (str, list)) and files
-        kind, source = ("local", {"uri": str(files)}) if read else ("code", {"name": result.data["name"]})
         counts = {f"num_{name}": described.get(name) for name in ("documents", "queries", "features")}
         dataset = Dataset(
             name=_name(f"{result.data['name']} {split}"),
             digest=shortened(described.get("fingerprint", "unknown"), _MAX_DIGEST_LENGTH),
-            source_type=kind,
-            source=json.dumps(source),
+            source_type="code",
+            source=json.dumps({"name": result.data["name"]}),
             profile=json.dumps(counts),
         )
         inputs.append(DatasetInput(dataset, [InputTag(MLFLOW_DATASET_CONTEXT, context)]))

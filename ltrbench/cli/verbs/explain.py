@@ -7,7 +7,7 @@ contribution of each pair comes from the specification of that objective, `ltrbe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -26,10 +26,11 @@ from ltrbench.cli.console import (
     read,
     split_settings,
     terminal_width,
+    wrapped,
 )
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.glossary import find_term, glossary
-from ltrbench.tables import paragraph
+from ltrbench.tables import assignments, paragraph
 
 if TYPE_CHECKING:
     from ltrbench.data import RankingDataset
@@ -193,7 +194,7 @@ def _tutorial(preset_name: str, settings: PairSettings, explained: Mapping[str, 
     convention = settings.convention.describe()
     gain, discount = (str(convention[name]).replace("_", " ") for name in ("gain", "discount"))
     ndcg = "- (no relevant document)" if explained["ndcg"] is None else f"{explained['ndcg']:.3f}"
-    weighted = any(record["weight"] != 1 for record in records)
+    delta = "1" if settings.metric is None else f"the change of {settings.metric} by a swap of two ranks"
     return f"""\
 Query {explained["query"]}, {len(records)} documents, the lambdas of {preset_name}{of_all}
 
@@ -204,11 +205,13 @@ Query {explained["query"]}, {len(records)} documents, the lambdas of {preset_nam
    DCG = sum of G D = {explained["dcg"]:.3f}, ideal DCG {explained["ideal_dcg"]:.3f}, NDCG {ndcg}
    of the whole list
 
-{_delta_formula(settings)}
+2. delta: {delta}, for pairs of different labels, by row
 
 {_matrix(explained["delta_matrix"], rows)}
 
-{_lambda_formula(settings, weighted)}
+3. p = 1 / (1 + exp(sigma (s_hi - s_lo))), hi has the higher label; lambda = sigma p delta and
+   hessian = sigma^2 p (1 - p) delta, which the settings and the weights scale
+{_settings(settings)}
    Row i, column j: lambda; positive where the pair pushes document i up
 
 {_matrix([[-value for value in line] for line in explained["lambda_matrix"]], rows)}
@@ -218,43 +221,12 @@ Query {explained["query"]}, {len(records)} documents, the lambdas of {preset_nam
 {_sums(shown)}"""
 
 
-_HOW = {"exact": "", "table": " from a table", "float32": " in float32"}
-
-
-def _delta_formula(settings: PairSettings) -> str:
-    drawn, first = settings.pairs_per_document, settings.truncation
-    counted = "different labels" if drawn is None else f"different labels, {drawn} drawn per document"
-    if settings.metric is None:
-        return f"2. delta = 1 for pairs of {counted}, by row"
-    at, above = ("", "") if first is None else (f" at {first}", f", one of them in the first {first}")
-    formula = f" = |G_i - G_j| |D_i - D_j| / ideal DCG{at}" if settings.metric == "ndcg" else ""
-    return (
-        f"2. delta{formula}: the change of {settings.metric} when documents\n"
-        f"   i and j, by row, swap ranks; for pairs of {counted}{above}"
-    )
-
-
-def _lambda_formula(settings: PairSettings, weighted: bool) -> str:
-    distance = f" / ({settings.distance_offset:.3g} + |s_hi - s_lo|)" if settings.normalize_distance else ""
-    factor = "" if settings.hessian_factor == 1 else f"{settings.hessian_factor:g} "
-    curvature = f"max(p (1 - p), {settings.least_hessian:g})" if settings.least_hessian else "p (1 - p)"
-    lines = [
-        f"3. p = 1 / (1 + exp(sigma (s_hi - s_lo))){_HOW[settings.sigmoid]}, sigma {settings.sigma:g}; "
-        "hi has the higher label",
-        f"   lambda = sigma p delta{distance}",
-        f"   hessian = {factor}sigma^2 {curvature} delta{distance}",
-    ]
-    if settings.normalize_distance:
-        lines.append("   the division applies only if the scores of the query are not all equal")
-    if settings.normalize_query and settings.query_norm == "pairs":
-        lines.append(
-            f"   then all are multiplied by 1 / {settings.pairs_per_document}, the pairs per document"
-        )
-    elif settings.normalize_query:
-        lines.append("   then all are multiplied by log2(1 + S) / S, S the sum of 2 lambda over the pairs")
-    if weighted:
-        lines.append("   then all are multiplied by the weight of the document, or else of its query")
-    return "\n".join(lines)
+def _settings(settings: PairSettings) -> str:
+    """Returns the settings that scale lambdas and choose pairs; docs/concepts/objectives.md explains them."""
+    values = {
+        item.name: getattr(settings, item.name) for item in fields(settings) if item.name != "convention"
+    }
+    return wrapped(f"   Settings: {assignments(values)}", "   ")
 
 
 def _documents(shown: Sequence[Mapping[str, Any]]) -> str:

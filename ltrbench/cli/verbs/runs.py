@@ -391,7 +391,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> str:
 
 def _importances_table(importances: Importances) -> Table:
     """Returns the table of the most important features by the first kind."""
-    from ltrbench.rankers.importance import FALLS, HIGH, LOW
+    from ltrbench.rankers.importance import FALLS
 
     first, *_ = importances.kinds
     values = importances.values
@@ -406,10 +406,6 @@ def _importances_table(importances: Importances) -> Table:
         form = "+.4f" if kind in FALLS else ".1%"
         columns.append(TableColumn(kind.replace("_", " "), form))
         cells.append([float(values[kind][row]) for row in order])
-        if kind == first and kind + LOW in values:
-            columns.append(TableColumn("95 %"))
-            ends = [(float(values[kind + LOW][row]), float(values[kind + HIGH][row])) for row in order]
-            cells.append([f"{format_number(low, form)} to {format_number(high, form)}" for low, high in ends])
     return Table(columns, list(zip(*cells, strict=True)))
 
 
