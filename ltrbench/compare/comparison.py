@@ -44,6 +44,7 @@ from ltrbench.compare.grouping import (
     fold_of,
     group_by_data_set,
     group_runs,
+    grouped,
     newest_runs,
     replicate_of,
     test_cell_of,
@@ -60,8 +61,8 @@ if TYPE_CHECKING:
 
 # ---- Number of trainings of a row: its folds, resamples and seeds, and how many are missing.
 #
-# 5 seeds                       every seed of the table and of the sweep
-# 3 of 9 seeds                  the sweep or another row has six more
+# 5 seeds                       every seed of the table
+# 3 of 9 seeds                  another row has six more
 # 1 (seeds change nothing)      several seeds gave the same scores
 # 5 folds x 2 to 3 of 3 seeds   a seed is missing in some folds
 # 3 of 5 resamples              resamples of the training queries
@@ -76,7 +77,7 @@ def replicate_counts(rows: Sequence[EvaluatedRow]) -> dict[str, str]:
     runs = [run for row in rows for run in row.runs]
     # Imported scores have the seed of the run that they replace.
     seeds = {run.result.seed for run in runs if run.result.params != IMPORTED}
-    num_folds = len({fold_of(run) for run in runs} | _swept(runs, "data.fold"))
+    num_folds = len({fold_of(run) for run in runs})
     return {row.label: _of_row(row, seeds, num_folds) for row in rows}
 
 
@@ -85,34 +86,27 @@ def _of_row(row: EvaluatedRow, seeds: set[int], num_folds: int) -> str:
 
     Args:
         seeds: Seeds of all rows.
-        num_folds: Number of folds of all rows and of their sweeps.
+        num_folds: Number of folds of all rows.
     """
     runs = row.runs
-    resamples_of_fold: dict[int | None, set[int]] = {}
-    seeds_of_place: dict[tuple[int | None, int | None], set[int]] = {}
-    for run in runs:
-        fold, (resample, seed) = fold_of(run), replicate_of(run)
-        resamples_of_fold.setdefault(fold, set()).update(() if resample is None else (resample,))
-        seeds_of_place.setdefault((fold, resample), set()).add(seed)
+    by_fold = grouped(runs, fold_of)
+    resamples_of_fold = {
+        fold: {replicate_of(run).resample for run in items} - {None} for fold, items in by_fold.items()
+    }
+    by_place = grouped(runs, lambda run: (fold_of(run), replicate_of(run).resample))
+    num_seeds = [len({run.result.seed for run in items}) for items in by_place.values()]
     parts = [] if num_folds == 1 else [_count([len(resamples_of_fold)], num_folds, "fold")]
     num_resamples = [*map(len, resamples_of_fold.values())]
     if any(num_resamples):
         planned = max(run.result.data["resample"]["number"] for run in runs if "resample" in run.result.data)
         parts.append(_count(num_resamples, planned, "resample"))
-    num_seeds = [*map(len, seeds_of_place.values())]
     if row.seeds_change_nothing:
         parts.append("1 (seeds change nothing)")
     elif all(run.result.params == IMPORTED for run in runs) and max(num_seeds) == 1:
         parts.append("1 (imported)")
     elif not any(num_resamples) or max(num_seeds) > 1:
-        expected = seeds | {run.result.seed for run in runs} | _swept(runs, "seed")
-        parts.append(_count(num_seeds, len(expected), "seed"))
+        parts.append(_count(num_seeds, len(seeds | {run.result.seed for run in runs}), "seed"))
     return " x ".join(parts)
-
-
-def _swept(runs: Iterable[Run], setting: str) -> set[int]:
-    """Returns all values of a setting in the sweeps of the runs; ranges are left out."""
-    return {int(value) for run in runs for value in run.result.swept.get(setting, ()) if value.isdecimal()}
 
 
 def _count(counts: Sequence[int], expected: int, noun: str) -> str:
@@ -323,8 +317,7 @@ def _compare_on(
     paired = {name: pair_queries(arranged.paired, name) for name in claimed}
     queries = paired[metric]
     best = _best(queries)
-    base = _find_baseline(table.rows, settings.baseline, best)
-    absent = _absent_baseline(table.rows, settings.baseline, base)
+    base, absent = _baseline_of(table.rows, settings.baseline, best)
     if absent:
         settings = replace(settings, baseline=None)
     pairs = () if queries is None else all_pairs(queries, metric, settings)
@@ -432,26 +425,23 @@ def _check_baseline(tables: Sequence[GroupedRuns], baseline: str) -> None:
         )
 
 
-def _find_baseline(rows: Mapping[str, Sequence[Run]], baseline: str | None, best: str | None) -> str:
-    """Returns the label of the baseline; the first row if none is named or the table does not have it."""
-    if baseline in rows:
-        return str(baseline)
-    if baseline == BEST and best is not None:
-        return best
+def _baseline_of(
+    rows: Mapping[str, Sequence[Run]], baseline: str | None, best: str | None
+) -> tuple[str, list[Note]]:
+    """Returns the label of the baseline, and a note if the first row replaces a baseline without a run."""
     of_model = [label for label, runs in rows.items() if runs[0].result.model == baseline]
-    if len(of_model) > 1:
+    matching = [label for label in rows if label == baseline] or of_model
+    if len(matching) > 1:
         raise ConfigError(
-            f"baseline '{baseline}' matches {len(of_model)} rows; name one: {', '.join(of_model)}."
+            f"baseline '{baseline}' matches {len(matching)} rows; name one: {', '.join(matching)}."
         )
-    return of_model[0] if of_model else next(iter(rows))
-
-
-def _absent_baseline(rows: Mapping[str, Sequence[Run]], baseline: str | None, label: str) -> list[Note]:
-    """Returns a note if the table has no run of the named baseline and `label` replaces it."""
-    if baseline in (None, BEST, label) or rows[label][0].result.model == baseline:
-        return []
-    sentence = f"The baseline {baseline} has no run here: differences are to {label}, the first row."
-    return [Note(ON_CLAIMS, "baseline", sentence)]
+    if matching:
+        return matching[0], []
+    if baseline == BEST and best is not None:
+        return best, []
+    first = next(iter(rows))
+    sentence = f"The baseline {baseline} has no run here: differences are to {first}, the first row."
+    return first, [Note(ON_CLAIMS, "baseline", sentence)] if baseline not in (None, BEST) else []
 
 
 def _mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:

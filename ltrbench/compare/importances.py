@@ -114,33 +114,14 @@ class ImportanceComparison:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on ignored features, on the two models with the lowest correlation, and on kinds that
-        were not recorded."""
+        """Sentences on ignored features, and on kinds that were not recorded."""
         by = dict.fromkeys(item.by for item in self.ignored)
         ignoring = [_sentence([item for item in self.ignored if item.by == label]) for label in by]
         if not ignoring and len(self.rows) > 1:
             ignoring = ["No feature that one model uses is ignored by another."]
         apart = [f"{label} is left out: its features have other names." for label in self.left_out]
         more = [MORE_KINDS] if any(row.only_of_training for row in self.rows.values()) else []
-        return (*apart, *ignoring, *self._least_agreement(), *more)
-
-    def _least_agreement(self) -> Iterator[str]:
-        labels = list(self.rows)
-        for kind, matrix in self.correlations.items():
-            known = [
-                (value, labels[a], labels[b])
-                for a, row in enumerate(matrix)
-                for b, value in enumerate(row)
-                if a < b and value is not None
-            ]
-            if known:
-                value, first, second = min(known)
-                least = "" if len(known) == 1 else ", the lowest of all pairs"
-                yield (
-                    f"By {NAMES[kind]}, Spearman's rank correlation between {first} and {second} is "
-                    f"{value:.2f}{least}."
-                )
-                return
+        return (*apart, *ignoring, *more)
 
 
 def compare_importances(runs_by_label: Mapping[str, Sequence[Run]]) -> ImportanceComparison:

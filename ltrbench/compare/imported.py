@@ -17,16 +17,15 @@ from typing import Any
 from ltrbench.compare.fusion import Origin, derived_run, reported_metrics
 from ltrbench.compare.grouping import cell_of, first_by
 from ltrbench.data import RankingDataset, Splits
-from ltrbench.data.score_files import Matched, ScoreFile, read_score_file
+from ltrbench.data.score_files import read_score_file
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.models.reading import ModelFile, read_model_file
+from ltrbench.models.reading import read_model_file
 from ltrbench.rankers.importance import DROP_COLUMN, ImportanceSettings, importances
-from ltrbench.rankers.imported import ImportedRanker, MatchedFeatures, match_features
+from ltrbench.rankers.imported import ImportedRanker, match_features
 from ltrbench.rankers.library import model_digest
 from ltrbench.rankers.saved import check_saved
 from ltrbench.runs import FINISHED, IMPORTED, Run, RunResult, ScoredSplit, claim, refuse_trial, write_run
-from ltrbench.untrusted import type_error, types_of
 
 _PLACEHOLDERS = ("data", "fold", "seed", "split")
 
@@ -113,69 +112,43 @@ def import_like(system: Import, like: Run, folder: Path) -> Run:
         return write_run(folder, run.result, scored=run.held, per_query=per_query)
 
 
-class _Files:
-    """The score files, each read once, with the documents that they score."""
-
-    def __init__(self) -> None:
-        self._read: dict[Path, ScoreFile] = {}
-        self._fingerprints: dict[Path, str] = {}
-        self._known: dict[Path, set[str]] = {}
-
-    def match(self, path: Path, place: ScoredSplit, split: str, like: RunResult) -> Matched:
-        """Matches a file with the documents of a split.
-
-        Raises:
-            DataError: A file without query ids in its lines is used for two different sets of documents.
-        """
-        if path not in self._read:
-            self._read[path] = read_score_file(path)
-        file = self._read[path]
-        fingerprint = str(like.data.get(split, {}).get("fingerprint"))
-        if not file.queries and self._fingerprints.setdefault(path, fingerprint) != fingerprint:
-            raise DataError(
-                f"{path}: its lines have no query ids, so that it cannot hold the scores of several sets, "
-                f"among them {_name_of(split, like)}. Write one file per set, with {{fold}}, {{data}} or "
-                "{split} in its name."
-            )
-        self._known.setdefault(path, set()).update(place.judgments.query_ids.tolist())
-        return file.match(place.judgments, place.file_rows, _name_of(split, like))
-
-    def left_out(self) -> tuple[str, ...]:
-        """Returns a sentence for each file with queries that are in no run."""
-        others = {path: set(file.queries) - self._known[path] for path, file in self._read.items()}
-        return tuple(
-            f"{path}: {len(queries)} of its {len(self._read[path].queries)} queries are not in the data of "
-            "these runs and are left out."
-            for path, queries in others.items()
-            if queries
-        )
-
-
 def _imported_in(places: Sequence[Run], system: Import, folder: Path | None = None) -> list[Run]:
-    """Returns the runs; `folder` is the output folder in the command of a run, by default NAME/RUN."""
-    files = _Files()
-    runs = [_imported(system, like, files, folder or Path(system.name, like.path.name)) for like in places]
-    left_out = files.left_out()
-    return [replace(run, result=replace(run.result, notes=(*run.result.notes, *left_out))) for run in runs]
+    """Returns the runs; `folder` is the output folder in the command of a run, by default NAME/RUN.
+
+    Raises:
+        DataError: A file without query ids in its lines is used for two different sets of documents.
+    """
+    fingerprints: dict[Path, str] = {}
+    runs = []
+    for like in places:
+        scored, notes = {}, []
+        for split in _splits(system, like):
+            place, path = like.scored(split), system.file(like.result, split)
+            file = read_score_file(path)
+            fingerprint = str(like.result.data.get(split, {}).get("fingerprint"))
+            if not file.queries and fingerprints.setdefault(path, fingerprint) != fingerprint:
+                raise DataError(
+                    f"{path}: its lines have no query ids, so that it cannot hold the scores of several "
+                    f"sets, among them {_name_of(split, like.result)}. Write one file per set, with "
+                    f"{{fold}}, {{data}} or {split} in its name."
+                )
+            matched = file.match(place.judgments, place.file_rows, _name_of(split, like.result))
+            scored[split] = replace(place, scores=matched.scores)
+            notes += [f"{path}: {note}" for note in matched.notes]
+        output = folder or Path(system.name, like.path.name)
+        origin = Origin(
+            model=system.name,
+            params=IMPORTED,
+            path=system.file(like.result, "test"),
+            notes=("Its scores were imported; it was not trained or timed here.", *notes),
+            overrides=_command(system.name, system.pattern, like, output),
+        )
+        runs.append(derived_run(origin, on_all_queries(like), scored, seed=like.result.seed))
+    return runs
 
 
-def _imported(system: Import, like: Run, files: _Files, folder: Path) -> Run:
-    scored, notes = {}, []
-    for split in _splits(system, like):
-        place = like.scored(split)
-        path = system.file(like.result, split)
-        matched = files.match(path, place, split, like.result)
-        scored[split] = replace(place, scores=matched.scores)
-        notes += [f"{path}: {note}" for note in matched.notes]
-    test_file = system.file(like.result, "test")
-    origin = Origin(
-        model=system.name,
-        params=IMPORTED,
-        path=test_file,
-        notes=("Its scores were imported; it was not trained or timed here.", *notes),
-        overrides=("import", system.name, system.pattern, "--like", str(like.path), "--output", str(folder)),
-    )
-    return derived_run(origin, on_all_queries(like), scored, seed=like.result.seed)
+def _command(name: str, file: str, like: Run, folder: Path) -> tuple[str, ...]:
+    return ("import", name, file, "--like", str(like.path), "--output", str(folder))
 
 
 def on_all_queries(like: Run) -> Run:
@@ -281,16 +254,30 @@ def _applied(system: ModelImport, like: Run, splits: Splits, folder: Path) -> tu
     matched = match_features(file, splits.test.feature_names, system.features)
     ranker = ImportedRanker.of(file, matched.columns, splits.test.num_features)
     scored = {name: _scored(ranker, split) for name, split in splits if name != "train"}
+    num_trees = len(ranker.trees().trees)
+    way = () if system.features is None else ("--features", system.features)
     origin = Origin(
         model=system.name,
         params=IMPORTED,
         path=system.path,
-        notes=(_sentence(file, ranker), matched.sentence, MAY_HAVE_SEEN_TEST),
-        overrides=_command(system, like, folder),
-        settings={"model": _settings(file, matched)},
+        notes=(
+            f"Its model ({file.library}, {num_trees} trees) was imported from {file.path}; it was not "
+            "trained or timed here.",
+            matched.sentence,
+            MAY_HAVE_SEEN_TEST,
+        ),
+        overrides=(*_command(system.name, str(system.path), like, folder), *way),
+        settings={
+            "model": {
+                "_target_": f"{ImportedRanker.__module__}.{ImportedRanker.__qualname__}",
+                "library": file.library,
+                "file": str(file.path),
+                "digest": model_digest(file.content),
+                "features": matched.way,
+            }
+        },
     )
     run = derived_run(origin, on_all_queries(like), scored, seed=like.result.seed)
-    num_trees = len(ranker.trees().trees)
     return replace(run, result=replace(run.result, best_iteration=num_trees)), ranker
 
 
@@ -324,48 +311,10 @@ def _check_fingerprints(like: Run, splits: Splits) -> None:
 
 
 def _importance_settings(like: Run) -> ImportanceSettings | None:
-    """Returns the settings of the importances of a run, without those that need a fit; None if it has none.
-
-    Raises:
-        ResultError: They are invalid.
-    """
+    """Returns the settings of the importances of a run, without those that need a fit; None if it has "
+    "none."""
     recorded: Any = like.result.config.get("importance")
     if recorded is None:
         return None
-    try:
-        values = {name: value for name, value in recorded.items() if name != "_target_"}
-        if error_of_type := type_error(values, types_of(ImportanceSettings)):
-            raise ConfigError(error_of_type)
-        settings = ImportanceSettings(**values)
-    except (TypeError, AttributeError, ConfigError) as error:
-        raise ResultError(
-            f"{like.path}: the settings `importance` are invalid ({error}). Name another run on "
-            "the same data."
-        ) from None
+    settings = ImportanceSettings(**{name: value for name, value in recorded.items() if name != "_target_"})
     return replace(settings, kinds=[kind for kind in settings.kinds if kind != DROP_COLUMN])
-
-
-def _sentence(file: ModelFile, ranker: ImportedRanker) -> str:
-    num_trees = len(ranker.trees().trees)
-    trees = "1 tree" if num_trees == 1 else f"{num_trees} trees"
-    return (
-        f"Its model ({file.library}, {trees}) was imported from {file.path}; it was not trained or timed "
-        "here."
-    )
-
-
-def _settings(file: ModelFile, matched: MatchedFeatures) -> dict[str, Any]:
-    kind = f"{ImportedRanker.__module__}.{ImportedRanker.__qualname__}"
-    return {
-        "_target_": kind,
-        "library": file.library,
-        "file": str(file.path),
-        "digest": model_digest(file.content),
-        "features": matched.way,
-    }
-
-
-def _command(system: ModelImport, like: Run, folder: Path) -> tuple[str, ...]:
-    way = () if system.features is None else ("--features", system.features)
-    words = ("import", system.name, str(system.path), "--like", str(like.path), "--output", str(folder))
-    return (*words, *way)

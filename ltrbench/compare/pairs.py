@@ -62,7 +62,13 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
     The inference is None if training was not repeated: the scope is then the trained models, and
     `statistics.simultaneous_intervals` over queries decide.
     """
-    scope, inference = _infer(queries, a, b)
+    scope, inference = MODELS, None
+    if are_folds(queries):
+        scope, inference = METHODS, _infer_over_folds(queries, a, b)
+    # Models with different training sets allow no claim about training on either of them.
+    elif len(queries.cells) == 1 and queries.cells[0].train is not None:
+        of_a, of_b = (of_distinct_queries(queries, row) for row in (a, b))
+        scope, inference = _on_one_split(of_a, of_b, queries.distinct.weights)
     tuned = [row for row in (a, b) if is_tuned(queries, row)]
     tuned_again = bool(tuned) and all(is_tuned_again(queries, row) for row in tuned)
     return _WITH_TUNING.get(scope, scope) if tuned_again else scope, inference
@@ -76,17 +82,6 @@ def is_tuned(queries: PairedQueries, row: int) -> bool:
 def is_tuned_again(queries: PairedQueries, row: int) -> bool:
     """Returns whether a row has searches with several seeds in each cell."""
     return all(len(of_cell.search_seeds) > 1 for of_cell in queries.trainings[row])
-
-
-def _infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None]:
-    """Returns the scope by the trainings alone, and the inference."""
-    if are_folds(queries):
-        return METHODS, _infer_over_folds(queries, a, b)
-    # Models with different training sets allow no claim about training on either of them.
-    if len(queries.cells) > 1 or queries.cells[0].train is None:
-        return MODELS, None
-    of_a, of_b = (of_distinct_queries(queries, row) for row in (a, b))
-    return _on_one_split(of_a, of_b, queries.distinct.weights)
 
 
 def of_distinct_queries(queries: PairedQueries, row: int) -> Trainings:
@@ -121,18 +116,14 @@ def _on_one_split(a: Trainings, b: Trainings, shares: PerQuery) -> tuple[str, In
             return MODELS, None
         factor = resampling_factor(a.resample["kind"], len(common), a.resample["share"])
         return METHODS, shared_replicates(a.values_of(common), b.values_of(common), shares, factor)
-    if not _is_repeated(a, b):
+    repeated = [len(row.keys) > 1 for row in (a, b)]
+    # Training was repeated in both rows, or in one if seeds change nothing in the other.
+    if not (all(repeated) or (any(repeated) and (a.is_constant or b.is_constant))):
         return MODELS, None
     if a.ranker_class == b.ranker_class and a.keys == b.keys:
         # A seed draws the same sample in both models.
         return RETRAINED, shared_replicates(a.values, b.values, shares)
     return RETRAINED, independent_replicates(a.values, b.values, shares)
-
-
-def _is_repeated(a: Trainings, b: Trainings) -> bool:
-    """Returns whether training was repeated in both rows, or in one if seeds change nothing in the other."""
-    repeated = [len(row.keys) > 1 for row in (a, b)]
-    return all(repeated) or (any(repeated) and (a.is_constant or b.is_constant))
 
 
 def _infer_over_folds(queries: PairedQueries, a: int, b: int) -> Inference:
@@ -197,28 +188,21 @@ class Power:
         return self.detectable is not None and self.detect is not None and self.detectable <= self.detect
 
 
-def power_of(
-    queries: PairedQueries,
-    rows: tuple[int, int],
-    metric: str,
-    statistics: PairStatistics,
-    inference: Inference | None,
-    detect: float | None,
-    level: float,
-) -> Power:
-    """Returns the power of row a against row b, from the error that the claim of the pair uses.
+def power_of(queries: PairedQueries, pair: Pair, detect: float | None, level: float) -> Power:
+    """Returns the power of a pair, from the error that its claim uses.
 
     Args:
         detect: Difference to compute needs for; None for no needs.
         level: Level of the test of this pair: that of the family, divided by its number of claims.
     """
+    rows = [queries.labels.index(label) for label in (pair.a, pair.b)]
     trainings = [of_cell for row in rows for of_cell in queries.trainings[row]]
-    design = _design(trainings, statistics, inference, queries.test_share)
+    design = _design(trainings, pair.statistics, pair.inference, queries.test_share)
     if design is None:
         return Power(None, detect)
     detectable = design.detectable(level=level)
     means = [float(queries.sample.means[row]) for row in rows]
-    power = Power(detectable if detectable <= largest_difference(metric, means) else None, detect)
+    power = Power(detectable if detectable <= largest_difference(pair.metric, means) else None, detect)
     if detect is None:
         return power
     power = replace(power, needs=_needs(design, trainings, detect, level))
@@ -413,16 +397,11 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
             pair,
             interval=interval,
             claim=claim_of(interval, settings.rope),
-            power=_power(pair, queries, settings, level / len(family)),
+            power=power_of(queries, pair, settings.detect, level / len(family)),
             p_adjusted=p_values,
         )
         for pair, interval, p_values in zip(family, intervals, _adjusted(family), strict=True)
     )
-
-
-def _power(pair: Pair, queries: PairedQueries, settings: Settings, level: float) -> Power:
-    rows = (queries.labels.index(pair.a), queries.labels.index(pair.b))
-    return power_of(queries, rows, pair.metric, pair.statistics, pair.inference, settings.detect, level)
 
 
 def _adjusted(family: Sequence[Pair]) -> list[dict[str, dict[str, float | None]]]:
