@@ -16,13 +16,11 @@ from scipy import stats
 from scipy.stats import spearmanr
 
 from ltrbench.compare import Comparison, Settings, compare, compare_importances, interactions, slices
-from ltrbench.compare.groups import ATTRIBUTES
 from ltrbench.compare.importances import spearman
 from ltrbench.data import Judgments
 from ltrbench.rankers.importance import GAIN, SHAP, SPLIT, WITHIN, Importances
 from ltrbench.runs import Run
 from ltrbench.runs.writing import _write_importances
-from ltrbench.statistics import holm
 
 NAMES = ("title", "body", "clicks", "age")
 
@@ -58,18 +56,6 @@ def test_spearman_is_scipys_and_unknown_where_all_is_worth_the_same(values: NDAr
     assert spearman(a, None) is None
 
 
-def test_rows_are_means_over_folds_of_means_over_seeds(tmp_path: Path) -> None:
-    runs = [
-        write(tmp_path / f"{fold}-{seed}", "native", {GAIN: [worth, 1 - worth, 0, 0]}, fold, seed)
-        for fold, seed, worth in ((1, 0, 0.1), (1, 1, 0.3), (2, 0, 0.6))
-    ]
-    found = compare_importances({"native": runs})
-    np.testing.assert_allclose(found.rows["native"].values[GAIN], [0.4, 0.6, 0, 0])
-    assert found.feature_names == NAMES
-    assert found.order == (1, 0, 2, 3)
-    assert found.correlations == {}
-
-
 def test_a_feature_that_one_uses_and_another_ignores_is_named_with_who_uses_it_most(tmp_path: Path) -> None:
     found = compare_importances(
         {
@@ -89,14 +75,12 @@ def test_a_feature_that_one_uses_and_another_ignores_is_named_with_who_uses_it_m
     assert toy_runs.mentions(of_lightgbm, "lightgbm ignores", *parts)
 
 
-def test_correlations_are_of_each_kind_that_two_have_and_the_least_is_told(tmp_path: Path) -> None:
+def test_correlations_are_of_each_kind_that_two_have(tmp_path: Path) -> None:
     worth = {"native": [4.0, 3, 2, 1], "lightgbm": [4.0, 3, 1, 2], "xgboost": [1.0, 2, 3, 4]}
     runs = {model: [write(tmp_path / model, model, {WITHIN: values})] for model, values in worth.items()}
     runs["native"] = [write(tmp_path / "again", "native", {WITHIN: worth["native"], GAIN: [1, 0, 0, 0]})]
     found = compare_importances(runs)
     assert found.correlations == {WITHIN: ((1, 0.8, -1), (0.8, 1, -0.8), (-1, -0.8, 1))}
-    parts = ("permutation within queries", "native and xgboost", "-1.00", "lowest")
-    assert toy_runs.mentions(found.notes[-1], *parts)
 
 
 def test_yardsticks_and_runs_that_recorded_nothing_are_left_out(tmp_path: Path) -> None:
@@ -138,14 +122,6 @@ def comparison_of(folder: Path, num_queries: int = NUM_QUERIES, baseline: str | 
     settings = Settings(metric="ndcg@10", baseline=baseline, num_draws=20)
     (comparison,) = compare(runs(folder, num_queries), settings)
     return comparison
-
-
-def test_each_model_but_the_baseline_has_one_test_an_attribute(tmp_path: Path) -> None:
-    comparison = comparison_of(tmp_path)
-    found = interactions(comparison, slices(comparison, [*ATTRIBUTES]))
-    expected = [(name, label) for name in ATTRIBUTES for label in ("xgboost", "random_")]
-    assert [(item.attribute, item.label) for item in found] == expected
-    assert [item.p_adjusted for item in found] == holm([item.p_value for item in found])
 
 
 def test_an_interaction_of_two_slices_is_welchs_t_test_of_their_differences(tmp_path: Path) -> None:

@@ -25,27 +25,17 @@ from scipy import stats
 from toy_runs import mentions
 
 from ltrbench.compare import Comparison, Settings, render, verdict
-from ltrbench.compare.advice import NOT_REPEATED
-from ltrbench.compare.pairs import FOLDS, Need, Pair
 from ltrbench.compare.pairs import QUERIES as OF_QUERIES
 from ltrbench.compare.pairs import SEEDS as OF_SEEDS
+from ltrbench.compare.pairs import Need, Pair
 from ltrbench.compare.sections.claims import pairs_section
 from ltrbench.compare.tables import comparisons_as_json
 from ltrbench.compare.views import Section, Shown
 from ltrbench.runs import Run
 from ltrbench.statistics import SCOPES, fewest, independent_replicates, resampling_factor, shared_replicates
 from ltrbench.statistics.claims import METHODS, MODELS, RETRAINED
-from ltrbench.statistics.repeated import design_of_folds, design_of_replicates
+from ltrbench.statistics.repeated import design_of_replicates
 from ltrbench.tables import Table
-
-
-def test_one_training_of_each_model_claims_nothing_about_the_methods(tmp_path: Path) -> None:
-    comparison = only([*runs_of(tmp_path, "native", (1,)), *runs_of(tmp_path, "xgboost", (1,), skill=0.3)])
-    pair = pair_of(comparison)
-    assert (pair.scope, pair.claim, pair.inference) == (MODELS, "better", None)
-    assert pair.interval == pair.statistics.interval
-    assert NOT_REPEATED in verdict(comparison).lower()
-    assert mentions(render(comparison), f"claim ({SCOPES[MODELS]})")
 
 
 def test_seeds_of_two_libraries_are_independent_trainings(tmp_path: Path) -> None:
@@ -57,17 +47,6 @@ def test_seeds_of_two_libraries_are_independent_trainings(tmp_path: Path) -> Non
     assert pair.inference.standard_error == pytest.approx(expected.standard_error)
     assert pair.inference.difference == pytest.approx(pair.statistics.difference)
     assert pair.inference.num_replicates == (len(SEEDS), len(SEEDS))
-
-
-def test_seeds_of_one_library_are_shared_trainings(tmp_path: Path) -> None:
-    one, other = (
-        runs_of(tmp_path / "1", "native", settings={"l2": 1}),
-        runs_of(tmp_path / "2", "native", settings={"l2": 2}, skill=0.9),
-    )
-    pair = pair_of(only([*one, *other]))
-    expected = shared_replicates(values_of(one), values_of(other), np.full(QUERIES, 1 / QUERIES))
-    assert (pair.scope, pair.inference.method) == (RETRAINED, "paired-mrmc-t")
-    assert pair.inference.standard_error == pytest.approx(expected.standard_error)
 
 
 def test_two_seeds_claim_nothing_and_say_so(tmp_path: Path) -> None:
@@ -233,14 +212,6 @@ def test_the_matrix_of_the_report_has_the_claims_of_the_leaderboard_and_no_other
     assert not found.beats_all("native")
 
 
-def test_the_error_is_shared_out_where_some_pairs_are_of_trained_models(tmp_path: Path) -> None:
-    runs = [*deterministic(tmp_path, "native"), *deterministic(tmp_path, "xgboost", skill=0.9)]
-    comparison = only([*runs, *runs_of(tmp_path, "random", skill=0.0)])
-    for pair in comparison.pairs:
-        if pair.inference is not None:
-            assert pair.interval == pair.inference.interval(0.05 / 3)
-
-
 def needs_of(pair: Pair) -> dict[str, Need]:
     return {need.kind: need for need in pair.power.needs}
 
@@ -283,23 +254,3 @@ def test_seeds_are_cheapest_where_they_are_enough_because_queries_cost_judgments
     assert needs[OF_SEEDS] == Need(OF_SEEDS, len(SEEDS), None)
     assert mentions(render(much_less), "queries", "more seeds", "not enough")
     assert pair_of(much_less).power.cheapest == OF_QUERIES
-
-
-def test_folds_are_needed_of_the_size_that_they_have(tmp_path: Path) -> None:
-    runs = [*folds(tmp_path, "native", (1,)), *folds(tmp_path, "other", (1,))]
-    comparison = only(runs)
-    pair = pair_of(comparison)
-    assert pair.inference is not None
-    test_share = comparison.queries.test_share
-    assert test_share is not None
-    design = design_of_folds(pair.inference, test_share)
-    assert pair.power.detectable == design.detectable()
-    detect = 0.9 * design.detectable()
-    needs = needs_of(pair_of(only(runs, Settings(detect=detect))))
-    # Of one seed a fold it is not known what seeds add.
-    assert [*needs] == [OF_QUERIES, FOLDS]
-    number = needs[FOLDS].number
-    assert number == fewest(lambda count: replace(design, num_folds=count), detect)
-    assert number is not None
-    a_fold = sum(seconds_of(run) for run in runs) / 5
-    assert needs[FOLDS].seconds == pytest.approx((number - 5) * a_fold)

@@ -284,7 +284,6 @@ def models(folder: Path, *places: Iterable[tuple[int | None, int]]) -> list[Run]
     ]
 
 
-NINE_SEEDS = {"seed": [str(seed) for seed in range(9)]}
 THREE_FOLDS = [(1, 0), (2, 0), (3, 0)]
 
 
@@ -293,7 +292,6 @@ THREE_FOLDS = [(1, 0), (2, 0), (3, 0)]
     [
         (lambda t: models(t, seeds(5), seeds(5)), ["5 seeds", "5 seeds"]),
         (lambda t: models(t, seeds(1)), ["1 seed"]),
-        (lambda t: rows(t, "native", seeds(3), swept=NINE_SEEDS), ["3 of 9 seeds"]),
         (lambda t: models(t, seeds(5), [(None, 3), (None, 7)]), ["5 of 6 seeds", "2 of 6 seeds"]),
         (
             lambda t: models(t, seeds(2)) + rows(t, "ranklib", [(None, 7)], params=IMPORTED, seconds={}),

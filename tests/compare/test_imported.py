@@ -126,24 +126,6 @@ def test_a_fold_without_a_file_is_left_out_and_no_file_at_all_is_an_error(tmp_pa
     assert run.result.data["fold"] == 2
 
 
-def test_an_imported_run_is_a_folder_that_is_shown_compared_and_exported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    like = finished_run(tmp_path / "like", "native")
-    file = write_lines(tmp_path / "scores.txt", noisy(judged(1, "test"), 2.0, 5))
-    words = ["import", "ranklib", str(file), "--like", str(like.path), "--output", str(tmp_path / "ranklib")]
-    assert main(words) == 0
-    assert "ranklib, test/ndcg@5" in capsys.readouterr().out
-    run = read_run(tmp_path / "ranklib")
-    np.testing.assert_array_equal(run.scored("test").scores, noisy(judged(1, "test"), 2.0, 5))
-    for verb in (["show"], ["export", "--format", "trec-run"], ["compare"]):
-        assert main([*verb, str(run.path)]) == 0
-    said = capsys.readouterr().out
-    assert mentions(said, "imported", "not trained")
-    assert "Threads:" not in said  # nothing was trained
-    publish(compare([run]), tmp_path / "published")
-
-
 QUERIES = Judgments(labels=np.array([0.0, 2, 1, 0, 1]), query_start=np.array([0, 3, 5]))
 SCORES = st.lists(st.floats(-1e6, 1e6), min_size=5, max_size=5).map(np.array)
 
@@ -170,13 +152,6 @@ def test_z_scores_and_min_max_are_taken_within_the_query() -> None:
         z_scores(QUERIES, scores), [(1 - mean) / sd, (2 - mean) / sd, (6 - mean) / sd, 0, 0]
     )
     np.testing.assert_allclose(min_max(QUERIES, scores), [0, 1 / 5, 1, 0, 0])
-
-
-def test_a_document_that_was_not_retrieved_adds_nothing_by_rank_and_the_least_by_score() -> None:
-    scores = np.array([3.0, -np.inf, 1.0, -np.inf, -np.inf])
-    assert reciprocal_ranks(QUERIES, scores).tolist() == [1 / 61, 0, 1 / 62, 0, 0]
-    assert min_max(QUERIES, scores).tolist() == [1, 0, 0, 0, 0]
-    assert z_scores(QUERIES, scores)[1] == z_scores(QUERIES, scores)[2]
 
 
 def with_test_labels(run: Run, labels: Labels) -> Run:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claim_cases import SEEDS, deterministic, folds, only, resampled, runs_of
+from claim_cases import SEEDS, folds, only, resampled, runs_of
 from command_line import run
 from paths import USER_BACKEND
 from toy_runs import judgments, mentions, write
@@ -166,18 +166,6 @@ def test_training_once_asks_for_five_resamples_of_every_model(tmp_path: Path) ->
     assert "not repeated" in step.reason
     # Evaluation is a part of fit.
     assert step.seconds == pytest.approx(5 * (1.0 + 0.1 + 2.0 + 0.1))
-
-
-def test_seeds_that_change_nothing_ask_for_resamples_with_one_seed(tmp_path: Path) -> None:
-    overrides = {model: (f"model={model}", "seed=1", "l=2") for model in ("native", "xgboost")}
-    runs = [
-        run
-        for model in overrides
-        for run in deterministic(tmp_path, model, overrides=overrides[model], skill=len(model))
-    ]
-    step = step_of(runs)
-    assert words_of(step)[3:] == ["model=native,xgboost", "seed=1", "l=2", "replicates=5", "-m"]
-    assert step.seconds == pytest.approx(5 * sum(2 * [runs[0].result.seconds["fit"] + 0.1]))
 
 
 def test_repeated_training_needs_no_step_even_where_it_is_undecided(tmp_path: Path) -> None:

@@ -7,19 +7,19 @@ import math
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 import pytest
 from claim_cases import only
-from searched_runs import DEFAULT, METRIC, trials
+from searched_runs import METRIC, trials
 from searched_runs import searched as run_of
 from toy_runs import SPACE, mentions, searched, tuned, write
 
 from ltrbench.compare import Comparison, Settings, compare, render, verdict
 from ltrbench.compare.advice import next_step, recommend
-from ltrbench.compare.sections.runs import alike_section, search_section, settings_section
+from ltrbench.compare.sections.runs import alike_section, search_section
 from ltrbench.compare.tables import as_latex
 from ltrbench.compare.tuning import Tuning, tunings
 from ltrbench.compare.views import Section, Shown
@@ -71,13 +71,6 @@ def test_searches_are_named_by_what_differs(tmp_path: Path) -> None:
         "native search.space.l2=fixed",
         "native search.space.l2=0 to 100",
     ]
-
-
-def test_seeds_that_repeat_search_and_training_are_replicates(tmp_path: Path) -> None:
-    runs = [tuned(tmp_path / f"{seed}", seed=seed, leaves=seed) for seed in SEEDS]
-    comparison = only(runs)
-    assert labels(comparison) == ["native"]
-    assert comparison.replicates == {"native": "3 seeds"}
 
 
 def both(folder: Path, seeds: tuple[int, ...], **fields: Any) -> list[Run]:
@@ -145,17 +138,6 @@ def test_unequal_trials_are_named(tmp_path: Path) -> None:
     assert "settings varied" not in note
 
 
-def test_an_untuned_model_beside_a_tuned_one_is_named_with_the_remedy(tmp_path: Path) -> None:
-    runs = [tuned(tmp_path / "n"), write(tmp_path / "x", "xgboost"), write(tmp_path / "l", "lightgbm")]
-    yardstick = write(tmp_path / "r", "random", params="none")
-    (note,) = inequalities(only([*runs, yardstick]))
-    assert mentions(
-        note, "Tuned: native", "xgboost and lightgbm", "search=random search.trials=16", "search=none"
-    )
-    assert "random," not in note
-    assert inequalities(only([runs[0], yardstick])) == []
-
-
 VALUES = {1: [0.40, 0.45, 0.47, 0.44], 2: [0.50, 0.49, 0.52, math.nan]}
 """Fold -> values of its trials."""
 
@@ -187,26 +169,6 @@ def test_tunability_is_chosen_minus_default_on_validation_and_the_gap_is_to_test
     assert tuning.gap == pytest.approx(fmean([0.47, 0.52]) - test)
 
 
-def test_repeated_searches_give_a_standard_deviation_of_the_value_on_test(tmp_path: Path) -> None:
-    runs = [
-        run_of(
-            tmp_path / f"{fold}-{seed}",
-            "native",
-            trials([0.4, 0.5 + seed / 100 + fold / 10], seed),
-            fold=fold,
-            seed=seed,
-            skill=seed,
-            search={"seed": seed, "seconds": 1.0 + seed + fold / 10},
-        )
-        for fold in (1, 2)
-        for seed in (1, 2, 3)
-    ]
-    tuning = tuning_of(runs)
-    means = [fmean(run.result.metrics[f"test/{METRIC}"] or 0 for run in runs[seed::3]) for seed in range(3)]
-    assert (len(tuning.searches), tuning.repeated) == (6, 3)
-    assert tuning.sd_over_searches == pytest.approx(stdev(means))
-
-
 def test_the_expected_best_value_is_the_mean_over_the_orders_of_the_random_trials(tmp_path: Path) -> None:
     run = run_of(tmp_path / "native", "native", trials([0.42, 0.45, 0.40, math.nan, 0.47]))
     tuning = tuning_of([run])
@@ -224,21 +186,6 @@ def test_the_cheapest_of_the_settings_that_are_not_told_apart_has_the_fewest_ite
     assert [trial.trial for trial in search.alike] == [1, 2, 3]
     assert search.cheapest.trial == 2
     assert search.chosen.trial == 1
-
-
-def test_a_tuned_row_is_compared_with_the_default_settings_of_the_same_model_on_test(tmp_path: Path) -> None:
-    tuned = of_folds(tmp_path)
-    untuned = [
-        write(tmp_path / f"default{fold}", "native", fold=fold, skill=0.1, settings=DEFAULT, params="library")
-        for fold in VALUES
-    ]
-    tuning = tuning_of([*tuned, *untuned])
-    pair = tuning.untuned.pair
-    assert (pair.a, pair.b) == (tuning.label, tuning.untuned.label)
-    assert pair.difference == pytest.approx(
-        fmean(run.result.metrics[f"test/{METRIC}"] or 0 for run in tuned)
-        - fmean(run.result.metrics[f"test/{METRIC}"] or 0 for run in untuned)
-    )
 
 
 OF_FOLDS = {1: [0.40, 0.45, 0.47, 0.465], 2: [0.50, 0.49, 0.52, math.nan]}
@@ -295,18 +242,6 @@ def test_the_section_on_the_search_has_budgets_and_values(comparison: Comparison
     assert of_row["chosen, validation"] == "0.4950"
     assert of_row["tunability"] == "+0.0450"
     assert mentions(section, "never sees test", "evaluated on test", "equal budgets")
-
-
-def test_the_section_on_the_settings_has_the_chosen_ones_by_fold(comparison: Comparison) -> None:
-    header, *rows = tables(settings_section(shown(comparison)))["native: chosen settings"]
-    searches = tunings(comparison)[0].searches
-    assert [row[0] for row in rows] == ["default", "fold 1", "fold 2"]
-    assert rows[0][header.index("num_leaves")] == "31"
-    for row, search in zip(rows[1:], searches, strict=True):
-        assert row[header.index("num_leaves")] == search.record["settings"]["num_leaves"]
-        assert float(row[header.index("learning_rate")]) == pytest.approx(
-            float(search.record["settings"]["learning_rate"]), rel=1e-3
-        )
 
 
 def test_settings_that_are_not_told_apart_are_listed_with_the_cheapest(comparison: Comparison) -> None:

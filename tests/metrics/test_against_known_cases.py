@@ -6,7 +6,6 @@ from math import log2
 
 import numpy as np
 import pytest
-from library_cases import judged_queries, tied_scores
 
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import UndefinedMetricError
@@ -83,15 +82,6 @@ def test_conventions_differ_in_the_weight_of_a_query_without_a_relevant_document
 ) -> None:
     data = queries([0, 1], [0, 0], weights=[3.0, 5.0])
     assert value_under(convention, data, [2, 1, 2, 1], "ndcg@2") == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("convention", "name"), [("lightgbm", "mrr"), ("xgboost", "err"), ("sklearn", "map"), ("letor4", "dcg")]
-)
-def test_a_metric_that_the_library_lacks_is_not_computed_under_its_preset(convention: str, name: str) -> None:
-    data = judged_queries(smallest=2, highest=1)
-    with pytest.raises(UndefinedMetricError, match=convention):
-        evaluate(data, tied_scores(data), [name], preset(convention))
 
 
 @pytest.mark.parametrize(("convention", "highest"), [("lightgbm", 30), ("xgboost", 31)])

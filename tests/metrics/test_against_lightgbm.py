@@ -67,17 +67,6 @@ def test_lightgbms_figures_at_every_iteration_are_ours_under_its_preset(weighted
         assert ours == pytest.approx(figures, rel=0, abs=1e-9)
 
 
-def test_a_query_weighs_the_mean_of_its_rows_weights() -> None:
-    data = judged_queries(3)
-    weights = np.random.default_rng(0).uniform(0.5, 2.0, size=data.num_documents)
-    weighted = replace(data, document_weights=weights)
-    train_set = as_lightgbm(data, weights, tied_scores(data))
-    scores, figures = reported(lgb.Booster(PARAMETERS, train_set), train_set)
-    ours = evaluate(weighted, scores, at_cutoffs("ndcg", "map"), preset("lightgbm")).means
-    # LightGBM sums the weights in float32.
-    assert ours == pytest.approx(figures, rel=0, abs=1e-6)
-
-
 def test_a_table_of_gains_is_lightgbms_label_gain() -> None:
     data, gains = judged_queries(4), (0.0, 1.0, 5.0, 6.0, 20.0)
     train_set = as_lightgbm(data, scores=tied_scores(data))

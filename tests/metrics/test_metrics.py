@@ -284,14 +284,6 @@ def test_a_metric_does_not_depend_on_the_depth_of_the_ranking(
         np.testing.assert_array_equal(metric.function(read, cutoff, own), whole, err_msg=name)
 
 
-def test_the_mean_is_over_queries_and_skips_those_without_a_relevant_document() -> None:
-    judgments = Judgments(labels=np.array([0, 0, 0, 1, 2, 0]), query_start=np.array([0, 2, 4, 6]))
-    evaluation = evaluate(judgments, np.array([2, 1, 2, 1, 2, 1]), ["ndcg@2"])
-    assert evaluation.means["ndcg@2"] == pytest.approx((1 / math.log2(3) + 1) / 2)
-    assert evaluation.share_without_relevant == pytest.approx(1 / 3)
-    assert np.isnan(evaluation.per_query["ndcg@2"][0])
-
-
 def test_scores_that_differ_in_float64_only_are_ties_in_float32() -> None:
     scores = np.array([1.0, 1.0 + 1e-12])
     judgments = one_query([0, 1])

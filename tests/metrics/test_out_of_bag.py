@@ -27,8 +27,3 @@ def test_documents_left_out_of_a_query_are_ranked_among_themselves() -> None:
     two = Judgments(labels=np.array([1.0, 9.0, 0.0]), query_start=np.array([0, 3]))
     worst, best = np.array([0.0, 7.0, 1.0]), np.array([1.0, 7.0, 0.0])
     assert improvement(two, np.array([0, 2]), worst, best, ("mrr",)) == {"mrr": 1.0 - 1.0 / 2.0}
-
-
-def test_without_a_query_that_counts_it_is_not_defined() -> None:
-    two = Judgments(labels=np.array([1.0, 0.0]), query_start=np.array([0, 2]))
-    assert np.isnan(improvement(two, np.array([1]), np.zeros(2), np.ones(2), ("mrr",))["mrr"])

@@ -19,7 +19,6 @@ from ltrbench.cli import main
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import evaluate, load_plugins, preset
-from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.runs import FINISHED, read_run
@@ -99,17 +98,6 @@ def test_a_metric_that_does_not_return_one_number_per_query_is_named(returned: s
     load_plugins(["lab_metrics"], "plugins")
     with pytest.raises(ConfigError, match=naming("top_gain (lab_metrics.top_gain)", *parts)):
         evaluate(JUDGMENTS, TIED, ["top_gain"])
-
-
-def test_the_version_of_a_plugin_has_the_hash_of_its_source() -> None:
-    path = plugin()
-    plugin("stated", f'__version__ = "1.2"\n{SOURCE.replace("top_gain", "stated_gain")}')
-    load_plugins(["lab_metrics", "stated"], "plugins")
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    versions = plugin_versions()
-    assert versions["lab_metrics"] == f"sha256:{digest}"
-    assert versions["stated"].startswith("1.2 sha256:")
-    assert set(versions) == {"lab_metrics", "stated"}
 
 
 # The command line.

@@ -65,22 +65,6 @@ def test_shared_trainings_detect_the_detectable_difference_in_four_of_five_studi
     assert power == pytest.approx(0.8, abs=0.03)
 
 
-def test_trainings_of_two_models_detect_the_detectable_difference_in_four_of_five_studies() -> None:
-    design = Design(
-        *(60, 0.02, 5, 0.002, 0.02),  # the variances of a difference: twice those of each model
-        degrees_of_trainings=2,
-        is_pooled=True,
-    )
-    of_model = replace(design, query=0.01, training=0.001, by_query=0.01)
-    shares, difference = np.full(60, 1 / 60), design.detectable()
-    power = share_above_0(
-        lambda rng: independent_replicates(
-            difference + crossed(rng, of_model), crossed(rng, of_model), shares
-        )
-    )
-    assert power == pytest.approx(0.8, abs=0.03)
-
-
 def of_fold(value: float, within: float = 0.0) -> Inference:
     return Inference(
         value, 0.0, (), (1, 1), 100, VarianceParts(0.0, within, 0.0), "mrmc-t", Differing(100, 100, 1.0, 1.0)

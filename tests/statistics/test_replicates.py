@@ -26,7 +26,6 @@ from ltrbench.statistics import (
     corrected_resampled_t,
     fold_replicates,
     independent_replicates,
-    resampling_factor,
     shared_replicates,
 )
 from ltrbench.statistics.claims import EQUIVALENT, UNDECIDED
@@ -130,23 +129,6 @@ def test_shared_trainings_are_compared_by_the_variance_of_their_differences(fact
     assert interval.high - interval.low == pytest.approx(2 * half)
 
 
-def test_where_no_training_varies_the_interval_is_students_over_queries() -> None:
-    a, b = trained(1, 40, seed=5), trained(1, 40, seed=6)
-    expected = stats.ttest_rel(a[0], b[0]).confidence_interval(0.95)
-    interval = independent_replicates(a, b, equal(40)).interval(0.05)
-    assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
-
-
-def test_where_one_models_training_varies_the_quantile_is_that_of_each_part() -> None:
-    a, b = trained(5, 40, seed=7), trained(1, 40, seed=8)
-    inference = independent_replicates(a, b, equal(40))
-    share = a.mean(axis=1).var(ddof=1) / 5 / squared(inference)
-    (of_training, of_query) = inference.degrees
-    assert of_training == pytest.approx((share, 4))
-    assert of_query == pytest.approx((1 - share, 39))
-    assert inference.num_replicates == (5, 1)
-
-
 @settings(max_examples=60, deadline=None)
 @given(SIZES)
 def test_the_parts_add_up_to_the_squared_standard_error(sizes: tuple[int, int, int, int]) -> None:
@@ -191,15 +173,6 @@ def test_two_trainings_give_no_claim_but_a_reason(analysis: Callable[..., Infere
     assert all(part in inference.note for part in ("2 trainings", "needs 3"))
 
 
-@pytest.mark.parametrize("num_resamples", [3, 5, 10])
-def test_resampling_factors_are_those_of_the_bootstrap_and_the_delete_d_jackknife(num_resamples: int) -> None:
-    assert resampling_factor("bootstrap", num_resamples) == 1 + 1 / num_resamples
-    for share in (0.5, 0.8):
-        # The variance of a mean of n points is the variance of subsample means around it times p / (1 - p).
-        expected = 1 / num_resamples + share / (1 - share)
-        assert resampling_factor("subsample", num_resamples, share) == pytest.approx(expected)
-
-
 def folds_of(num_folds: int, num_seeds: int) -> list[Inference]:
     return [
         independent_replicates(
@@ -220,16 +193,6 @@ def test_folds_with_one_training_use_the_corrected_resampled_t_test(num_folds: i
     assert test.p_value is not None
     at_p = inference.interval(test.p_value)
     assert min(abs(at_p.low), abs(at_p.high)) == pytest.approx(0, abs=1e-9)
-
-
-def test_seeds_in_folds_add_their_mean_variance() -> None:
-    folds = folds_of(5, num_seeds=4)
-    inference = fold_replicates(folds, [fold.parts.query for fold in folds], 0.25)
-    between = (1 / 5 + 0.25) * np.var([fold.difference for fold in folds], ddof=1)
-    of_seeds = sum(fold.parts.training + fold.parts.training_by_query for fold in folds) / 5**2
-    assert of_seeds > 0
-    assert squared(inference) == pytest.approx(between + of_seeds)
-    assert (inference.num_replicates, inference.num_queries) == ((5, 5), 100)
 
 
 @pytest.mark.parametrize(
@@ -299,15 +262,6 @@ def test_halves_are_compared_like_two_models_with_independent_trainings() -> Non
     assert result.num_different == claims.count("better") + claims.count("worse")
     assert result.num_equivalent == claims.count("equivalent")
     assert result.num_by_queries == by_queries > 0
-
-
-@pytest.mark.parametrize(("queries", "num_equivalent"), [(500, 0), (600, 35)])
-def test_trainings_that_are_the_same_are_equivalent_if_enough_queries_show_it(
-    queries: int, num_equivalent: int
-) -> None:
-    values = np.repeat(np.clip(trainings(1, queries=queries), 0, 1), 8, axis=0)
-    result = against_itself(values, on_one_split(values), rope=0.005)
-    assert (result.num_intervals, result.num_different, result.num_equivalent) == (0, 0, num_equivalent)
 
 
 def test_about_five_percent_of_intervals_exclude_zero_where_queries_alone_claim_far_more() -> None:

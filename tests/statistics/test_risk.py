@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from paired_samples import ndcg_like
 from scipy.stats import norm, sem
 
-from ltrbench.statistics import PairedSample, risks, simultaneous_intervals, winner_intervals
+from ltrbench.statistics import PairedSample, risks, winner_intervals
 from ltrbench.statistics.claims import expected_best, geo_risk
 from ltrbench.statistics.paired import excludes
 
@@ -103,19 +103,6 @@ def test_worse_settings_are_told_apart_and_the_intervals_hold_the_differences() 
     centres = [(interval.low + interval.high) / 2 for interval in intervals]
     assert centres == pytest.approx((shifted.means - shifted.means[winner]).tolist(), abs=1e-12)
     assert (intervals[winner].low, intervals[winner].high) == (0, 0)
-
-
-def test_the_intervals_are_the_same_bits_with_one_seed_and_contain_those_of_given_pairs() -> None:
-    sample = equal_settings(2)
-    winner = int(np.argmax(sample.means))
-    wide = winner_intervals(sample, winner, seed=4)
-    again = winner_intervals(PairedSample.of(sample.values, strata=sample.strata), winner, seed=4)
-    assert wide == again
-    others = [row for row in range(NUM_SETTINGS) if row != winner]
-    narrow = simultaneous_intervals(sample, [(row, winner) for row in others], seed=4)
-    for row, interval in zip(others, narrow, strict=True):
-        of_all = wide[row]
-        assert of_all.low < interval.low < interval.high < of_all.high
 
 
 @pytest.mark.parametrize("num_values", [1, 2, 5, 8])
