@@ -230,9 +230,9 @@ def critical_difference_diagram(
         ranks = [average_ranks[number] for number in group]
         axes.plot([min(ranks), max(ranks)], [0.4 + _BAR * row] * 2, color="black", linewidth=3)
     look: dict[str, Any] = {"fontsize": SMALL, "verticalalignment": "bottom", "parse_math": False}
-    for place, number in enumerate(order):
-        is_left, rank = place < half, average_ranks[number]
-        row_of_label = depth + (place if is_left else len(order) - 1 - place) + 0.5
+    for position, number in enumerate(order):
+        is_left, rank = position < half, average_ranks[number]
+        row_of_label = depth + (position if is_left else len(order) - 1 - position) + 0.5
         edge, side = (1 - room, "left") if is_left else (len(labels) + room, "right")
         corners = [rank, rank, edge], [0, row_of_label, row_of_label]
         axes.plot(*corners, color="#555555", linewidth=0.8, clip_on=False)
