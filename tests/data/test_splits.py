@@ -63,6 +63,12 @@ def test_a_judged_list_under_another_id_is_a_leak() -> None:
         Splits(judged, None, relabelled)
 
 
+@pytest.mark.parametrize("num_features", [1, 3])
+def test_splits_have_the_same_number_of_features(num_features: int) -> None:
+    with pytest.raises(DataError, match=naming("test", f"{num_features} features", "2")):
+        Splits(dataset(2, num_features=2), None, dataset(2, first=5, num_features=num_features))
+
+
 def test_an_id_that_is_used_anew_for_other_documents_is_no_leak() -> None:
     other = RankingDataset(
         features=np.full((2, 1), 9, dtype=np.float32),
