@@ -68,23 +68,6 @@ store would have other fingerprints than a run on the text from which the store 
 would take them for the same data. Format 3: fingerprints of more than 10,000 features hash segments of cells.
 """
 
-ARRAY_DTYPES = {
-    "features": "<f4",
-    "row_start": "<i8",
-    "columns": "<i4",
-    "values": "<f4",
-    "query_start": "<i8",
-    "labels": "<f8",
-    "weights": "<f8",
-    "positions": "<i8",
-    "file_rows": "<i8",
-}
-"""Name of an array -> its dtype; `query_ids` and `document_ids` are bytes."""
-
-DENSE_ARRAYS = ("features",)
-SPARSE_ARRAYS = ("row_start", "columns", "values")
-"""Arrays of dense and of sparse features; a store has either."""
-
 REQUIRED_ARRAYS = ("labels", "query_start", "query_ids")
 
 _REBUILD = "Build the store again with `python -m ltrbench data build`, or copy it again"
@@ -151,7 +134,7 @@ class Manifest(BaseModel):
     @property
     def feature_arrays(self) -> tuple[str, ...]:
         """Names of the arrays that contain the features."""
-        return DENSE_ARRAYS if self.absent is None else SPARSE_ARRAYS
+        return ("features",) if self.absent is None else ("row_start", "columns", "values")
 
 
 def is_store(path: Path) -> bool:
@@ -550,14 +533,13 @@ def _file_rows(shards: Sequence[Shard]) -> NDArray[np.int64] | None:
 
 def _require_memory(shards: Sequence[Shard], columns: Sequence[int] | None) -> None:
     """Raises DataError if the arrays that are read into memory would not fit."""
-    num_bytes = 0
-    for shard in shards:
-        for name in shard.record.arrays:
-            size = shard.file(name).num_bytes
-            if name == "features":
-                size = 0 if columns is None else size
-            # Ids as bytes and as text, and values in the old and the new order.
-            num_bytes += size * (5 if name.endswith("_ids") else 1 if columns is None else 2)
+    files = [file for shard in shards for file in shard.files()]
+    copies = 1 if columns is None else 2
+    num_bytes = sum(
+        file.num_bytes * (5 if file.dtype.kind == "S" else copies)  # ids are bytes and then text
+        for file in files
+        if columns is not None or file.path.stem != "features"
+    )
     require_memory(
         f"{shards[0].store}: the ids and the features that must be in memory",
         num_bytes,
@@ -750,7 +732,7 @@ def _write_shards(
             file = ArrayFile(shard / "features.npy", features.dtype, features.shape)
             records["features"] = file.write(block for _, block in row_blocks(features))
         for name, array in arrays.items():
-            values = encoded(array) if name.endswith("_ids") else array.astype(ARRAY_DTYPES[name])
+            values = encoded(array) if name.endswith("_ids") else array
             records[name] = ArrayFile(shard / f"{name}.npy", values.dtype, values.shape).write([values])
         num_values = len(arrays.get("values", ()))
         yield ShardRecord(documents=last - first, queries=end - begin, values=num_values, arrays=records)
