@@ -141,8 +141,8 @@ def about_power(comparison: Comparison) -> str:
     if detect is None or not needs:
         return ""
     return (
-        f"To detect {detect:g} against {comparison.baseline}, with 80 % power at the level of the claims and "
-        f"everything else unchanged: {'; '.join(needs)}."
+        f"Needed to detect {detect:g} against {comparison.baseline}, with 80 % power at the level of the "
+        f"claims and everything else unchanged: {'; '.join(needs)}."
     )
 
 
@@ -157,19 +157,15 @@ def detectable(pairs: Sequence[Pair]) -> str:
 
 
 def _needs(pair: Pair) -> str:
-    """Returns text such as "native needs 14 seeds (cheapest, about 35 s of training) or 2,300 queries"."""
-    power = pair.power
-    if power.is_enough:
-        return f"{pair.a} needs no more data"
-    enough = [_need(need, power) for need in power.needs if need.number is not None]
-    lacking = " or ".join(f"more {need.kind}" for need in power.needs if need.number is None)
-    if not enough:
-        return f"{lacking} alone are not enough for {pair.a}"
-    needed = f"{pair.a} needs {' or '.join(enough)}"
-    return f"{needed} ({lacking} alone are not enough)" if lacking else needed
+    """Returns text such as "native: 14 seeds (cheapest, about 35 s of training) or 2,300 queries"."""
+    if pair.power.is_enough:
+        return f"{pair.a}: no more data"
+    return f"{pair.a}: {' or '.join(_need(need, pair.power) for need in pair.power.needs)}"
 
 
 def _need(need: Need, power: Power) -> str:
+    if need.number is None:
+        return f"(more {need.kind} alone are not enough)"
     notes = ["cheapest"] * (need.kind == power.cheapest != QUERIES)
     if need.seconds is not None:
         notes.append(f"about {need.seconds:,.{int(need.seconds < 10)}f} s of training")

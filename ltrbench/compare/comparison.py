@@ -465,43 +465,14 @@ class Choice:
     """The run to use, chosen by validation only.
 
     Attributes:
-        run: Best run of the row.
-        row: Row with the highest mean of the metric on validation.
-        metric: Metric of the choice.
-        mean: Mean of the metric on validation over the runs of the row.
-        value: Metric of the run on validation.
-        num_rows: Number of rows with a validation set.
-        seen: Test queries among the validation queries, in words; empty if there are none.
+        run: Best run of the row with the highest mean of the metric on validation.
+        reason: The model and the reason of the choice, such as "lightgbm: best validation ndcg@10, 0.7188".
+        figures: Means over the runs of the row: "test/ndcg@10" and others, and the metric on validation.
     """
 
     run: Run
-    row: ModelRow
-    metric: str
-    mean: float
-    value: float
-    num_rows: int
-    seen: str = ""
-
-    @property
-    def reason(self) -> str:
-        """The model and the reason of the choice, such as "lightgbm: best validation ndcg@10, 0.7188"."""
-        return "; ".join(filter(None, [self._reason, self.seen]))
-
-    @property
-    def _reason(self) -> str:
-        rank = "best " if self.num_rows > 1 else ""
-        reason = f"{self.row.label}: {rank}validation {self.metric}, {self.mean:.4f}"
-        if len(self.row.runs) == 1:
-            return reason
-        fold, seed = fold_of(self.run), self.run.result.seed
-        place = f"seed={seed}" if fold is None else f"fold={fold} seed={seed}"
-        return f"{reason}, the mean of {len(self.row.runs)} runs; the best run is {place}, {self.value:.4f}"
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """Means over the runs of the row: "test/ndcg@10" and others, and the metric on validation."""
-        of_test = {f"test/{name}": mean for name, mean in self.row.metrics.items() if mean is not None}
-        return {**of_test, f"valid/{self.metric}": self.mean}
+    reason: str
+    figures: Mapping[str, float]
 
 
 def best_by_validation(comparison: Comparison) -> Choice | None:
@@ -515,16 +486,21 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
         return None
     best = best_on_validation(validated)
     number = max(validated[best], key=validated[best].__getitem__)
-    row = comparison.row(best)
-    evaluated = [item for row in comparison.rows for item in row.evaluated]
+    row, mean = comparison.row(best), fmean(validated[best].values())
+    run = row.runs[number]
+    reason = f"{best}: {'best ' * (len(validated) > 1)}validation {comparison.metric}, {mean:.4f}"
+    if len(row.runs) > 1:
+        fold = "" if fold_of(run) is None else f"fold={fold_of(run)} "
+        reason += (
+            f", the mean of {len(row.runs)} runs; the best run is {fold}seed={run.result.seed}, "
+            f"{validated[best][number]:.4f}"
+        )
+    seen = seen_by_choice([item for row in rows for item in row.evaluated]) if len(validated) > 1 else ""
+    of_test = {f"test/{name}": mean for name, mean in row.metrics.items() if mean is not None}
     return Choice(
-        run=row.runs[number],
-        row=row,
-        metric=comparison.metric,
-        mean=fmean(validated[best].values()),
-        value=validated[best][number],
-        num_rows=len(validated),
-        seen=seen_by_choice(evaluated) if len(validated) > 1 else "",
+        run=run,
+        reason="; ".join(filter(None, [reason, seen])),
+        figures={**of_test, f"valid/{comparison.metric}": mean},
     )
 
 

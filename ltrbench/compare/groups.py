@@ -380,21 +380,16 @@ def _shared_queries(comparisons: Sequence[Comparison]) -> str:
 
 def _reason(comparisons: Sequence[Comparison], num_models: int) -> str:
     names = [str(comparison.rows[0].runs[0].result.data["name"]) for comparison in comparisons]
-    num_data_sets = len(set(names))
-    if num_data_sets < len(names):
-        return (
-            "Several tables are on one data set under different settings and are not independent data sets. "
-            "Read the tables one by one."
-        )
-    shared = _shared_queries(comparisons)
-    if shared:
+    if len(set(names)) < len(names):
+        return "Several tables are on one data set under different settings: read the tables one by one."
+    if shared := _shared_queries(comparisons):
         return shared
     if num_models < 2:
         return "There is no test: fewer than two models were run on all data sets."
-    if num_data_sets < FEWEST_DATA_SETS:
+    if len(names) < FEWEST_DATA_SETS:
         return (
-            f"There are {num_data_sets} data sets; Friedman's test needs {FEWEST_DATA_SETS}, because it has "
-            "almost no power with fewer. Read the table of each data set; folds are not data sets."
+            f"There are {len(names)} data sets; Friedman's test needs {FEWEST_DATA_SETS}. Read the table of "
+            "each data set; folds are not data sets."
         )
     return ""
 
@@ -405,10 +400,9 @@ def _reason(comparisons: Sequence[Comparison], num_models: int) -> str:
 
 READING = (
     "Each model is compared with itself: its replicates are split into two halves, which are compared like "
-    "two models. An interval that excludes 0 is an error. About 5 % of the intervals should exclude 0, and "
-    "fewer over folds, where intervals are conservative. Intervals over queries alone ignore the variation "
-    "of training: they show how often two trainings of one method look like different methods. The halvings "
-    "are not independent: a share describes these trainings and has no standard error."
+    "two models. About 5 % of the intervals should exclude 0, and fewer over folds. Intervals over queries "
+    "alone ignore the variation of training: they show how often two trainings of one method look like "
+    "different methods. The halvings are not independent: a share describes these trainings."
 )
 OF_RESAMPLES = (
     "The halves are resamples of one training set, whose effect cancels: their claims are about trainings on "

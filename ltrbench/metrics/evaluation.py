@@ -366,21 +366,6 @@ def weigh(judgments: Judgments, is_defined: NDArray[np.bool_], aggregation: Aggr
 # iteration left out documents but no whole query, the left-out documents of each query are ranked.
 
 
-def improvement(
-    train: Judgments, left_out: NDArray[np.int64], before: Scores, after: Scores, names: tuple[str, ...]
-) -> dict[str, float]:
-    """Returns name -> metric of the (D,) scores `after` minus metric of `before`, on the left-out documents.
-
-    NaN if all their queries are skipped.
-
-    Args:
-        left_out: (n,), rows in ascending order.
-    """
-    _, judgments = left_out_judgments(train, left_out)
-    old, new = (evaluate(judgments, scores[left_out], names).means for scores in (before, after))
-    return {name: new[name] - old[name] for name in names}
-
-
 def left_out_judgments(train: Judgments, left_out: NDArray[np.int64]) -> tuple[NDArray[np.int64], Judgments]:
     """Returns the queries with left-out documents, and the judgments of these documents.
 
