@@ -1,0 +1,153 @@
+"""Blocks and units of text: all lines once, in order, whatever the compression; damage is an error."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import lzma
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from messages import naming
+
+from ltrbench.data import blocks
+from ltrbench.data.blocks import COMPRESSIONS, for_each_unit, read_blocks, write_whole
+from ltrbench.errors import DataError
+
+
+def pack_zst(content: bytes) -> bytes:
+    return bytes(pyarrow.compress(content, "zstd", asbytes=True))
+
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": pack_zst,
+}
+EVERY_ENDING = pytest.mark.parametrize("ending", PACK)
+
+
+def content_of(path: Path) -> bytes:
+    return b"".join(text for text, _ in read_blocks(path))
+
+
+@pytest.fixture
+def text() -> bytes:
+    rng = np.random.default_rng(0)
+    return b"".join(b"1 qid:1 1:%f\n" % value for value in rng.random(4000))
+
+
+@EVERY_ENDING
+def test_what_is_packed_is_told_by_content_whatever_the_name(
+    tmp_path: Path, text: bytes, ending: str
+) -> None:
+    file = tmp_path / ("train.txt" if ending == ".gz" else "train.txt.gz")
+    file.write_bytes(PACK[ending](text))
+    assert content_of(file) == text
+
+
+@EVERY_ENDING
+def test_a_truncated_or_damaged_file_is_an_error_that_says_so(
+    tmp_path: Path, text: bytes, ending: str
+) -> None:
+    packed = PACK[ending](text)
+    half = len(packed) // 2
+    damaged = packed[:half] + bytes(255 - byte for byte in packed[half : half + 40]) + packed[half + 40 :]
+    file = tmp_path / "train.txt"
+    for content in (packed[:half], packed[:-1], packed[:8], damaged):
+        file.write_bytes(content)
+        with pytest.raises(DataError, match=naming(ending[1:], "damaged", "download")) as caught:
+            content_of(file)
+        assert re.match(rf"{re.escape(str(file))}:\d+: ", str(caught.value))
+
+
+@given(
+    lines=st.lists(st.binary(max_size=9).map(lambda line: line.replace(b"\n", b" ")), max_size=9),
+    size=st.integers(1, 30),
+)
+@settings(deadline=None, max_examples=60)
+def test_blocks_are_whole_lines_that_know_their_numbers(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], size: int
+) -> None:
+    file = tmp_path_factory.mktemp("blocks") / "file"
+    file.write_bytes(gzip.compress(b"\n".join(lines)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "_BLOCK_BYTES", size)
+        pieces = list(read_blocks(file))
+    assert b"".join(text for text, _ in pieces) == b"\n".join(lines)
+    assert all(text.endswith(b"\n") for text, _ in pieces[:-1])
+    for text, first_line in pieces:
+        assert lines[first_line - 1] == text.split(b"\n")[0]
+
+
+@pytest.mark.parametrize("ending", ["", *PACK])
+def test_what_is_written_is_packed_as_the_ending_says(tmp_path: Path, text: bytes, ending: str) -> None:
+    file = tmp_path / f"train.txt{ending}"
+    with write_whole(file) as stream:
+        stream.write(text)
+    assert content_of(file) == text
+    starts = [of for of, (magic, _) in COMPRESSIONS.items() if file.read_bytes().startswith(magic)]
+    assert starts == ([ending] if ending else [])
+
+
+CORES = pytest.mark.parametrize("num_cores", [1, 2, 5])
+
+
+@given(
+    lines=st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b" ")), max_size=12),
+    mark=st.booleans(),
+    size=st.integers(1, 60),
+    searched=st.integers(1, 9),
+    num_cores=st.integers(1, 3),
+    pack=st.sampled_from([bytes, gzip.compress]),
+)
+@settings(deadline=None, max_examples=200)
+def test_units_are_all_lines_in_order(
+    tmp_path_factory: pytest.TempPathFactory,
+    lines: list[bytes],
+    mark: bool,
+    size: int,
+    searched: int,
+    num_cores: int,
+    pack: Callable[[bytes], bytes],
+) -> None:
+    content = b"\n".join(lines)
+    assume(not any(content.startswith(magic) for magic, _ in blocks.COMPRESSIONS.values()))
+    file = tmp_path_factory.mktemp("units") / "file"
+    file.write_bytes(pack(codecs.BOM_UTF8 * mark + content))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "UNIT_BYTES", size)
+        patch.setattr(blocks, "_SEARCHED_BYTES", searched)
+        patch.setattr(blocks, "_BLOCK_BYTES", size)
+        patch.setattr(blocks, "available_cores", lambda: num_cores)
+        pieces = for_each_unit(file, lambda _, text: text)
+    content = content.removeprefix(codecs.BOM_UTF8) if not mark else content
+    assert b"".join(pieces) == content + b"\n" * (not content.endswith(b"\n") and content != b"")
+    assert all(piece.endswith(b"\n") for piece in pieces if piece)
+
+
+@CORES
+def test_the_first_error_of_the_file_wins_though_a_later_one_is_faster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_cores: int
+) -> None:
+    monkeypatch.setattr(blocks, "UNIT_BYTES", 20)
+    monkeypatch.setattr(blocks, "available_cores", lambda: num_cores)
+
+    def work(number: int, _: bytes) -> None:
+        if number == 3:
+            time.sleep(0.05)
+        if number >= 3:
+            raise DataError(f"unit {number}")
+
+    (tmp_path / "file").write_bytes(b"a line of 20 bytes.\n" * 40)
+    with pytest.raises(DataError, match="unit 3"):
+        for_each_unit(tmp_path / "file", work)
