@@ -56,6 +56,18 @@ def test_spearman_is_scipys_and_unknown_where_all_is_worth_the_same(values: NDAr
     assert spearman(a, None) is None
 
 
+def test_rows_are_means_over_folds_of_means_over_seeds(tmp_path: Path) -> None:
+    runs = [
+        write(tmp_path / f"{fold}-{seed}", "native", {GAIN: [worth, 1 - worth, 0, 0]}, fold, seed)
+        for fold, seed, worth in ((1, 0, 0.1), (1, 1, 0.3), (2, 0, 0.6))
+    ]
+    found = compare_importances({"native": runs})
+    np.testing.assert_allclose(found.rows["native"].values[GAIN], [0.4, 0.6, 0, 0])
+    assert found.feature_names == NAMES
+    assert found.order == (1, 0, 2, 3)
+    assert found.correlations == {}
+
+
 def test_a_feature_that_one_uses_and_another_ignores_is_named_with_who_uses_it_most(tmp_path: Path) -> None:
     found = compare_importances(
         {

@@ -197,3 +197,8 @@ def test_each_draw_of_max_t_is_divided_by_its_own_standard_error() -> None:
     of_draws = differences.values[0][drawn]
     t = (of_draws.mean(axis=1) - differences.means[0]) / stats.sem(of_draws, axis=1)
     assert largest_t(differences, num_draws, seed=3) == pytest.approx(np.abs(t), rel=1e-6)
+
+
+def test_the_p_value_is_never_zero() -> None:
+    pair = compared(np.full(200, 0.9), np.linspace(0, 0.5, 200), num_draws=99)
+    assert pair.p_values["randomisation"] == 0.01
