@@ -48,7 +48,7 @@ _NAMES_OF = {
     "ltrbench.rankers.xgboost": ("XGBoostRanker",),
     "ltrbench.runs": ("Run", "find_runs", "read_run"),
     "ltrbench.experiment.run": ("Experiment", "run"),
-    "ltrbench.serving.loaded": ("LoadedModel", "load"),
+    "ltrbench.serving": ("LoadedModel", "load"),
     "ltrbench.compare": ("Comparison", "Settings", "render"),
     "ltrbench.errors": ("LtrbenchError",),
 }
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from ltrbench.rankers.single_feature import SingleFeatureRanker
     from ltrbench.rankers.xgboost import XGBoostRanker
     from ltrbench.runs import Run, find_runs, read_run
-    from ltrbench.serving.loaded import LoadedModel, load
+    from ltrbench.serving import LoadedModel, load
 
 __all__ = [
     "Comparison",

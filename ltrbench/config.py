@@ -25,6 +25,7 @@ from ltrbench.data.splits import BOOTSTRAP
 from ltrbench.distributed.base import Distribution, OneProcess
 from ltrbench.errors import ConfigError, did_you_mean, require_choice
 from ltrbench.experiment.run import Experiment
+from ltrbench.folders import import_user_module
 from ltrbench.metrics import DEFAULT, load_plugins
 from ltrbench.provenance import without_password
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
@@ -33,7 +34,6 @@ from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.search.base import NoSearch, Search
 from ltrbench.study import Study
 from ltrbench.tracking import Tracker
-from ltrbench.user_modules import import_user_module
 
 Built = TypeVar("Built")
 

@@ -8,7 +8,7 @@ import yaml  # type: ignore[import-untyped]
 
 from docs.macros.tables import code, table
 from docs.macros.yamls import ConfigFile, config_files
-from ltrbench.conf_folder import conf_dir
+from ltrbench.folders import conf_dir
 
 _LONGEST_VALUE = 100  # characters
 

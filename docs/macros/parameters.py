@@ -11,9 +11,9 @@ from hydra import compose, initialize_config_dir
 from docs.macros.configuration import choices
 from docs.macros.tables import code, table, words
 from docs.macros.yamls import Key, config_files
-from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build, register_schema
 from ltrbench.errors import ConfigError
+from ltrbench.folders import conf_dir
 from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.base import SHARED, departures_of
 from ltrbench.rankers.native import NativeRanker

@@ -13,8 +13,8 @@ from docs import leaderboard
 from docs.macros.tables import code, table
 from docs.macros.yamls import ConfigFile, config_files
 from docs.pages import ROOT
-from ltrbench.conf_folder import conf_dir
-from ltrbench.glossary import GLOSSARY_FILE
+from ltrbench.folders import conf_dir
+from ltrbench.tables import GLOSSARY_FILE
 
 _ROOT_OF_DATA = "data"
 _SPLITS = ("train", "valid", "test")

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from ltrbench.conf_folder import conf_dir
+from ltrbench.folders import conf_dir
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import click
 
 from ltrbench.cli.console import PROGRAM, RUN_INTERRUPTED, as_paragraph, exit_code
 from ltrbench.errors import ConfigError, debugging, did_you_mean
-from ltrbench.user_modules import search_current_folder
+from ltrbench.folders import search_current_folder
 
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 

@@ -94,7 +94,7 @@ def read(
         reading: the values of `--read`, each KEY=VALUE.
         also: options that the verb sets; `--read` overrides them.
     """
-    from ltrbench.data.reading import read_data
+    from ltrbench.data.sources import read_data
 
     return read_data(data, **{"num_features": num_features, **also, **typed_options(reading)})
 

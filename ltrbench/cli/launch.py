@@ -39,11 +39,11 @@ from omegaconf.errors import OmegaConfBaseException
 from ltrbench.cli.console import PROGRAM, as_paragraph
 from ltrbench.cli.progress import showing
 from ltrbench.cli.session import SWEEP_FILE, Session, SweepOrder, relative, run_command
-from ltrbench.conf_folder import conf_dir
 from ltrbench.config import Config, build_experiment, build_tracker, register_schema, resolved, run_study
 from ltrbench.errors import ConfigError, ResultError, debugging, did_you_mean
 from ltrbench.experiment.run import run
-from ltrbench.rankers.saved import SavedModelError
+from ltrbench.folders import conf_dir
+from ltrbench.rankers.base import SavedModelError
 from ltrbench.runs.record import SETTINGS_OF_COMMAND, writing_to
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.plan import draft, with_shared_choices

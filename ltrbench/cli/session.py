@@ -23,11 +23,11 @@ import click
 
 from ltrbench.cli.console import OK, PROGRAM, RUN_FAILED, RUN_INTERRUPTED, USER_MISTAKE, terminal_width
 from ltrbench.cli.progress import showing
-from ltrbench.conf_folder import settings_in
 from ltrbench.config import build, build_tracker
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment.loading import forget
 from ltrbench.experiment.run import record_failure
+from ltrbench.folders import settings_in
 from ltrbench.runs import FAILED as RUN_HAS_FAILED
 from ltrbench.runs import FINISHED, RESULT_FILE, LeaseHeldError, Run, hold, read_run
 from ltrbench.runs.reading import find_runs_and_trials, holds_runs

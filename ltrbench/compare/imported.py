@@ -21,10 +21,10 @@ from ltrbench.data.score_files import read_score_file
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate
 from ltrbench.models.reading import read_model_file
+from ltrbench.rankers.base import check_saved
 from ltrbench.rankers.importance import DROP_COLUMN, ImportanceSettings, importances
 from ltrbench.rankers.imported import ImportedRanker, match_features
 from ltrbench.rankers.library import model_digest
-from ltrbench.rankers.saved import check_saved
 from ltrbench.runs import FINISHED, IMPORTED, Run, RunResult, ScoredSplit, claim, refuse_trial, write_run
 
 _PLACEHOLDERS = ("data", "fold", "seed", "split")

@@ -14,8 +14,20 @@ from ltrbench.compare.advice import claim_with_scope
 from ltrbench.compare.views import Shown
 from ltrbench.runs import TIMES
 from ltrbench.statistics import BETTER, SCOPES, WORSE, Interval
-from ltrbench.tables import STRONG, CellValue, Table, TableCell, TableColumn, TableRow, numbers
-from ltrbench.tables.numbers import DIFFERENCE, QUALITY, SIGNED, Form, format_number
+from ltrbench.tables import (
+    DIFFERENCE,
+    QUALITY,
+    SIGNED,
+    STRONG,
+    CellValue,
+    Form,
+    Table,
+    TableCell,
+    TableColumn,
+    TableRow,
+    format_number,
+    numbers,
+)
 
 if TYPE_CHECKING:
     from ltrbench.compare.comparison import Comparison, ModelRow

@@ -48,12 +48,11 @@ from ltrbench.compare.tables import (
 )
 from ltrbench.compare.views import Figures
 from ltrbench.errors import ResultError
-from ltrbench.glossary import GLOSSARY_FILE, extract
 from ltrbench.plots import write_figures
 from ltrbench.plots.drawing import PAPER
 from ltrbench.runs import Run
 from ltrbench.runs.record import of_job
-from ltrbench.tables import Table, TableRow, format_number, listed
+from ltrbench.tables import GLOSSARY_FILE, Table, TableRow, extract, format_number, listed
 from ltrbench.untrusted import in_markdown, read_bytes, read_json, validation_error
 
 RECORD_FILE = "comparison.json"

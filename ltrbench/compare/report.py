@@ -32,9 +32,8 @@ from ltrbench.compare.sections import SECTIONS
 from ltrbench.compare.sections.claims import data_sets_chapter
 from ltrbench.compare.tables import answer
 from ltrbench.compare.views import Chapter, Code, Definitions, Folded, Prose, Section, Shown, View
-from ltrbench.glossary import anchor, glossary
 from ltrbench.runs import NO_PARAMETERS, Run
-from ltrbench.tables import Table, TableColumn
+from ltrbench.tables import Table, TableColumn, anchor, glossary
 from ltrbench.untrusted import visible
 
 if TYPE_CHECKING:

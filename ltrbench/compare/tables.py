@@ -37,10 +37,9 @@ from ltrbench.compare.leaderboard import (
 from ltrbench.compare.sections import OF_TEXT
 from ltrbench.compare.sections.claims import data_sets_chapter
 from ltrbench.compare.views import Shown, section_text
-from ltrbench.glossary import anchor
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.statistics import Inference, Interval
-from ltrbench.tables import paragraph
+from ltrbench.tables import anchor, paragraph
 from ltrbench.untrusted import visible
 
 if TYPE_CHECKING:

@@ -21,16 +21,17 @@ from ltrbench.compare.grouping import fold_of, grouped
 from ltrbench.compare.pairs import Pair, against
 from ltrbench.metrics import DEFAULT
 from ltrbench.plots import Series
-from ltrbench.plots.drawing import PAPER, Page
-from ltrbench.plots.report import (
+from ltrbench.plots.drawing import (
+    PAPER,
     BudgetCurve,
+    Page,
     best_by_trials,
     setting_importance_bars,
 )
 from ltrbench.runs import Run
 from ltrbench.runs.reading import COMPLETE, UNSUCCESSFUL, TrialRow
 from ltrbench.statistics.claims import expected_best
-from ltrbench.tables.numbers import format_setting
+from ltrbench.tables import format_setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

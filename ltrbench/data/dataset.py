@@ -223,7 +223,8 @@ class Judgments:
         query_start = _as_array("query_start", self.query_start, np.int64)
         if len(query_start) < 2 or query_start[0] != 0 or query_start[-1] != len(labels):
             raise DataError(
-                f"query_start is {np.array2string(query_start, threshold=6)}; it must start with 0 and end with "
+                f"query_start is {np.array2string(query_start, threshold=6)}; it must start with 0 and end "
+                "with "
                 f"the number of documents, {len(labels)}."
             )
         sizes = np.diff(query_start)
@@ -312,7 +313,7 @@ class Judgments:
         return {}
 
     def remember(self, key: Hashable, compute: Callable[[], PerQuery]) -> PerQuery:
-        """Returns `compute()`, cached by key, for values that every evaluation needs, such as the ideal DCG."""
+        """Returns `compute()`, cached by key, for values that every evaluation needs, as the ideal DCG."""
         if key not in self._remembered:
             self._remembered[key] = _read_only(compute())
         return self._remembered[key]

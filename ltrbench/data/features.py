@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ltrbench.disk import DISK_REMEDIES
 from ltrbench.errors import DataError
+from ltrbench.folders import DISK_REMEDIES
 from ltrbench.measure import available_bytes
 from ltrbench.shapes import Features
 
@@ -101,7 +101,8 @@ BLOCK_BYTES = 1 << 24
 _Value = TypeVar("_Value", bound=np.generic)
 
 MEMORY_REMEDY = (
-    "Use model=native, lightgbm or xgboost, which read the features by blocks, take fewer queries (data.subset), "
+    "Use model=native, lightgbm or xgboost, which read the features by blocks, take fewer queries "
+    "(data.subset), "
     "or free memory."
 )
 """Remedy for features that do not fit into memory as one array."""

@@ -50,7 +50,8 @@ def address_of(archive: PublishedArchive, root: Path, name: str, url: str | None
     address = url or (archive.url if archive.verified else None)
     if address is None:
         raise DataError(
-            f"data={name} is not downloaded, because no address of it has been verified (data.fetch.verified). "
+            f"data={name} is not downloaded, because no address of it has been verified "
+            "(data.fetch.verified). "
             f"Download {archive.file} from {archive.page}, save it as {(root / archive.file).absolute()} and "
             "repeat the command, or pass an address with --url. Its size and SHA-256 are checked."
         )
@@ -124,7 +125,8 @@ def unpack_archive(archive: PublishedArchive, file: Path, root: Path, expected: 
                     written.append(target)
     except (OSError, tarfile.TarError, zipfile.BadZipFile) as error:
         raise DataError(
-            f"{file} cannot be unpacked into {folder} ({error}). Make room, or choose another folder with --root."
+            f"{file} cannot be unpacked into {folder} ({error}). Make room, or choose another folder with "
+            "--root."
         ) from None
     missing = [path for path in expected if not path.exists()]
     if missing:

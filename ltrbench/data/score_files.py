@@ -57,7 +57,8 @@ def _score(text: str, place: str, expected: str) -> float:
         score = math.nan
     if math.isnan(score):
         raise DataError(
-            f"{place}: the score is {text[:40]!r}, which is not a number; expected {expected}. For a document "
+            f"{place}: the score is {text[:40]!r}, which is not a number; expected {expected}. For a "
+            "document "
             "without a score, write a value below all other scores."
         )
     return score
@@ -97,7 +98,8 @@ def read_scores(path: str | Path, num_documents: int) -> NDArray[np.float64]:
     scores = _scores_of_lines(_rows(path))
     if len(scores) != num_documents:
         raise DataError(
-            f"{path}: the file has {len(scores)} scores, but the data has {num_documents} documents; expected "
+            f"{path}: the file has {len(scores)} scores, but the data has {num_documents} documents; "
+            "expected "
             f"{_ONE_SCORE}."
         )
     return scores
@@ -153,7 +155,8 @@ def _run_of_lines(rows: _Rows) -> TrecRun:
         documents = run.setdefault(query, {})
         if document in documents:
             raise DataError(
-                f"{place}: document {document!r} occurs twice in query {query!r}. Keep one line with its score."
+                f"{place}: document {document!r} occurs twice in query {query!r}. Keep one line with its "
+                "score."
             )
         documents[document] = _score(columns[-2], place, f"a run, '{RUN_LINE}'")
     return run
@@ -178,7 +181,8 @@ def read_qrels(path: str | Path) -> Judgments:
             )
         if not label.isdecimal():
             raise DataError(
-                f"{place}: the label is {label!r}; it must be a whole number of 0 or more. If negative labels "
+                f"{place}: the label is {label!r}; it must be a whole number of 0 or more. If negative "
+                "labels "
                 "mean not relevant, replace them by 0; if they mean not judged, remove the lines."
             )
         judged.add((query, document))

@@ -99,7 +99,8 @@ def split_queries(
     shuffled = _shuffled_units(dataset, seed, groups)
     if len(shuffled) < 2:
         raise DataError(
-            f"{_counted(dataset, len(shuffled))} cannot be split in two; provide data.{name}, or more queries "
+            f"{_counted(dataset, len(shuffled))} cannot be split in two; provide data.{name}, or more "
+            "queries "
             "and groups (data.valid_share=0 trains without validation)."
         )
     if groups is None:
@@ -149,7 +150,8 @@ def split_latest(
     latest_first = sorted(Counter(time_of_query).items(), reverse=True)
     if len(latest_first) < 2:
         raise DataError(
-            f"data.split_by: {_counted(dataset, len(time_of_unit))}, all of the time {time_of_query[0]}, cannot "
+            f"data.split_by: {_counted(dataset, len(time_of_unit))}, all of the time {time_of_query[0]}, "
+            "cannot "
             f"be split by time for {name}. Choose a column with several times, or remove data.split_by."
         )
     num_times = _num_closest([num_queries for _, num_queries in latest_first], share)
@@ -326,7 +328,8 @@ def _check_no_leak(splits: Splits) -> None:
             first = int(rows.argmin())
             query_id, other_id = split.query_ids[rows[first]], other.query_ids[other_rows[first]]
             raise DataError(
-                f"query {query_id} of {name} is in {other_name} as query {other_id}, with the same documents: "
+                f"query {query_id} of {name} is in {other_name} as query {other_id}, with the same "
+                "documents: "
                 f"{other_name} would leak into {name}. Remove the query from one of the two files."
             )
 

@@ -54,8 +54,8 @@ from ltrbench.data.features import (
     rows_in_order,
     take_rows,
 )
-from ltrbench.disk import DISK_REMEDIES, delete_abandoned, flush
 from ltrbench.errors import DataError, did_you_mean
+from ltrbench.folders import DISK_REMEDIES, delete_abandoned, flush
 from ltrbench.measure import available_cores
 from ltrbench.shapes import Features
 
@@ -577,7 +577,8 @@ def _columns(names: tuple[str, ...], wanted: tuple[str, ...], store: Path) -> li
     if odd is not None:
         only = "the store" if odd in column_of else "the training data"
         raise DataError(
-            f"{store}: only {only} has the feature '{odd}'{did_you_mean(odd, different - {odd})} Run `python -m "
+            f"{store}: only {only} has the feature '{odd}'{did_you_mean(odd, different - {odd})} Run `python "
+            "-m "
             "ltrbench data build` on a source with the features of the training data."
         )
     return [column_of[name] for name in wanted]

@@ -38,11 +38,12 @@ from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.base import (
     OF_EVERY_RANKER,
     SHARED,
+    SavedModelError,
+    check_saved,
     departures_of,
     resolve_threads,
 )
 from ltrbench.rankers.importance import MOST_LISTED, Importances, ImportanceSettings, importances
-from ltrbench.rankers.saved import SavedModelError, check_saved
 from ltrbench.runs import (
     FAILED,
     FINISHED,

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, DataError, UndefinedMetricError, did_you_mean
+from ltrbench.folders import import_user_module
 from ltrbench.metrics.conventions import (
     DEFAULT,
     Aggregation,
@@ -31,7 +32,6 @@ from ltrbench.metrics.conventions import (
 )
 from ltrbench.metrics.functions import ALIASES, BUILT_IN, LONGEST, METRICS, Metric, Ranking, rank
 from ltrbench.shapes import PerQuery, Scores
-from ltrbench.user_modules import import_user_module
 
 
 class Weighting(NamedTuple):

@@ -2,7 +2,6 @@
 
 The files:
 
-    tree_views   trees as text and JSON
     report       pictures of the report only, and of searches
     drawing      pictures of runs, and what all pictures share
 

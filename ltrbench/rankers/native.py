@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import threads
-from ltrbench.conf_folder import conf_dir, settings_in
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import csr_of, row_blocks
 from ltrbench.distributed.base import MemberKeys, PlacedShards, held_by_member, keys_of_members
 from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError, did_you_mean, require
+from ltrbench.folders import conf_dir, settings_in
 from ltrbench.metrics import DEFAULT, Convention
 from ltrbench.metrics.conventions import TableGain, exponential_gain, linear_gain
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
@@ -34,6 +34,11 @@ from ltrbench.native.boosting import (
     SamplingSettings,
     TreeOptions,
     boost,
+    compile_engine,
+    compile_joint_growth,
+    compile_sparse_engine,
+    four_documents,
+    four_sparse_documents,
 )
 from ltrbench.native.forest import Forest, add_scores, add_stored_scores, first_flaw
 from ltrbench.native.nodes import NO_FEATURE, Tree
@@ -57,13 +62,6 @@ from ltrbench.native.objectives.position_bias import (
 )
 from ltrbench.native.splitting import SplitOptions, SplitSettings
 from ltrbench.native.team import Placement, Team
-from ltrbench.native.warm_up import (
-    compile_engine,
-    compile_joint_growth,
-    compile_sparse_engine,
-    four_documents,
-    four_sparse_documents,
-)
 from ltrbench.rankers.base import (
     BoostingRanker,
     Finding,

@@ -25,8 +25,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from ltrbench.data.splits import KINDS
-from ltrbench.disk import DISK_REMEDIES
 from ltrbench.errors import ConfigError, ResultError
+from ltrbench.folders import DISK_REMEDIES
 from ltrbench.untrusted import Amount, Count, Must, Name, types_of, validation_error
 
 # ---- Overrides in the syntax of the command line: combines the overrides of many jobs into few commands.

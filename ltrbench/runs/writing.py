@@ -28,12 +28,12 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments, RankingDataset
-from ltrbench.disk import flush
 from ltrbench.errors import ResultError
+from ltrbench.folders import flush
 from ltrbench.measure import now
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.base import SavedModelError
 from ltrbench.rankers.importance import MOST_LISTED, Importances
-from ltrbench.rankers.saved import SavedModelError
 from ltrbench.runs.reading import TRIAL_COLUMNS, LearningCurve, Run, ScoredSplit, TrialRow, read_run
 from ltrbench.runs.record import (
     CURVE_FILE,

@@ -40,8 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench import __version__
-from ltrbench.serving import RequestLimits
-from ltrbench.serving.loaded import LoadedModel
+from ltrbench.serving import LoadedModel, RequestLimits
 from ltrbench.shapes import Features
 
 _INVALID_JSON, _TOO_LARGE, _NOT_ACCEPTED = 400, 413, 422

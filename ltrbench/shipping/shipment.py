@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Literal, get_origin
 
 from ltrbench.data import RankingDataset
-from ltrbench.disk import DISK_REMEDIES
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
+from ltrbench.folders import DISK_REMEDIES
 from ltrbench.metrics import DEFAULT, PRESETS
 from ltrbench.models.trees import Ensemble
 from ltrbench.provenance import plain, versions

@@ -20,10 +20,10 @@ from statistics import fmean
 from typing import Any
 
 from ltrbench.data import Splits
-from ltrbench.disk import delete_abandoned
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment.loading import load_once
 from ltrbench.experiment.run import Experiment
+from ltrbench.folders import delete_abandoned
 from ltrbench.measure import now
 from ltrbench.runs import FAILED as FAILED  # a state of a job too
 from ltrbench.runs import FINISHED, RESULT_FILE, Run, hold, holder, read_run

@@ -29,13 +29,13 @@ from ltrbench.config import build_experiment
 from ltrbench.errors import LtrbenchError, ResultError, debugging, in_words
 from ltrbench.experiment.loading import OnProgress
 from ltrbench.experiment.run import Experiment, outcome_in_words, record_failure, run
+from ltrbench.folders import modules_folder, searching_only
 from ltrbench.rankers.base import resolve_threads
 from ltrbench.runs import FINISHED, LeaseHeldError, Run, RunResult, TrialRow, hold, read_run
 from ltrbench.runs.writing import rewrite_result
 from ltrbench.sweep.executors.base import Executor, WorkerLostError
 from ltrbench.sweep.job import Job
 from ltrbench.sweep.plan import DONE, FAILED, RUNNING, JobState, state_of, states_of
-from ltrbench.user_modules import modules_folder, searching_only
 
 # ---- Runs one job, in whatever process an executor chooses.
 

@@ -43,6 +43,7 @@ from ltrbench.runs import FAILED, FINISHED, RESULT_FILE, Run
 from ltrbench.runs.record import INTERRUPTED, RUN_FILES
 from ltrbench.tracking.base import Tracker
 from ltrbench.tracking.mlflow_entities import (
+    can_be_logged,
     command,
     end_metrics,
     experiment_tags,
@@ -57,11 +58,11 @@ from ltrbench.tracking.mlflow_entities import (
     run_name,
     run_params,
     run_tags,
+    save_model,
     shortened,
     sweep_params,
     sweep_title,
 )
-from ltrbench.tracking.mlflow_models import can_be_logged, save_model
 
 CHAMPION = "champion"
 """The alias of the version of a registered model that users should load."""

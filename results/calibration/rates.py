@@ -13,8 +13,7 @@ from ltrbench.shapes import PerQuery
 from ltrbench.statistics import Interval, PairedSample
 from ltrbench.statistics.paired import student_intervals
 from ltrbench.statistics.repeated import ReplicateValues
-from ltrbench.tables import Table, TableColumn
-from ltrbench.tables.numbers import share
+from ltrbench.tables import Table, TableColumn, share
 
 CONFIDENCE_OF_BOUND = 0.95
 

@@ -15,8 +15,8 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
 
 from ltrbench.cli.launch import Composer, check_keys
-from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build_experiment, build_tracker, register_schema, resolved
+from ltrbench.folders import conf_dir
 
 MODELS = ("native", "lightgbm", "xgboost", "random")
 

@@ -29,10 +29,9 @@ from ltrbench.compare.sections.runs import published_section
 from ltrbench.compare.tables import as_csv, comparisons_as_json, terms_of
 from ltrbench.compare.views import Folded, Prose, Shown, View
 from ltrbench.errors import ResultError
-from ltrbench.glossary import anchor
 from ltrbench.metrics import evaluate, preset
 from ltrbench.runs import Run
-from ltrbench.tables import Table, TableCell
+from ltrbench.tables import Table, TableCell, anchor
 
 FOLDS = (1, 2, 3, 4)
 

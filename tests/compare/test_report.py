@@ -19,10 +19,9 @@ from ltrbench.compare.sections import SECTIONS
 from ltrbench.compare.sections.claims import outcomes
 from ltrbench.compare.views import Figures, Folded, Section, Shown, View, section_text
 from ltrbench.data import Judgments
-from ltrbench.glossary import glossary
 from ltrbench.metrics import PRESETS, Convention, evaluate
 from ltrbench.runs import Run
-from ltrbench.tables import Table
+from ltrbench.tables import Table, glossary
 
 _NO_NUMBER = re.compile(r"\b(?:nan|NaN|None|inf)\b")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from messages import naming
 
-from ltrbench.data.reading import read_data, read_features
+from ltrbench.data.sources import read_data, read_features
 from ltrbench.data.store import write_store
 from ltrbench.errors import ConfigError
 

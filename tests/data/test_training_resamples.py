@@ -11,11 +11,11 @@ from command_line import TINY, run
 from hydra import compose, initialize_config_dir
 
 from ltrbench.cli.launch import flags_and_overrides
-from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build_experiment, register_schema
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.experiment.run import Experiment
+from ltrbench.folders import conf_dir
 from ltrbench.runs import Run, find_runs
 
 SOURCE = Synthetic(name="synthetic", num_queries=30, valid_share=0.25)

@@ -20,10 +20,10 @@ from ltrbench.errors import ConfigError
 from ltrbench.experiment.run import CLEAN, Experiment, run
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.base import load_ranker
 from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.rankers.saved import load_ranker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.runs import FINISHED, MODEL_FOLDER, Run, read_run
 from ltrbench.sweep.executors.base import InlineExecutor

@@ -22,9 +22,9 @@ from ltrbench.errors import DataError, TrackingError
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
+from ltrbench.rankers.base import SavedModelError
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.rankers.saved import SavedModelError
 from ltrbench.runs import FAILED, FINISHED, Run, RunResult, read_run
 from ltrbench.runs.record import INTERRUPTED
 from ltrbench.tracking import Tracker

@@ -12,11 +12,11 @@ import pytest
 from messages import naming
 
 from ltrbench.cli import main
-from ltrbench.conf_folder import conf_dir
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.sources import DataSource
 from ltrbench.experiment.loading import inspect_data
 from ltrbench.experiment.run import Experiment, run
+from ltrbench.folders import conf_dir
 from ltrbench.rankers.random import RandomRanker
 
 pytestmark = pytest.mark.slow  # every backend of conf/model looks at the data

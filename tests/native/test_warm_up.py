@@ -5,9 +5,8 @@ import sys
 
 import numba
 
-from ltrbench.native import warm_up as warming
-from ltrbench.native.boosting import BoostingSettings, boost
-from ltrbench.native.warm_up import compile_growth, four_documents
+from ltrbench.native import boosting as warming
+from ltrbench.native.boosting import BoostingSettings, boost, compile_growth, four_documents
 
 
 def test_the_other_process_compiles_what_a_fit_grows_its_trees_by() -> None:

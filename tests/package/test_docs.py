@@ -27,8 +27,8 @@ from docs.pages import ROOT, titled_files, write_files
 from docs.transcript import comparable, data_folder, retaken, transcripts
 from ltrbench.cli.launch import flags_and_overrides, with_all_jobs
 from ltrbench.cli.verbs import MODULE_OF, verbs
-from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build_experiment, build_tracker, register_schema
+from ltrbench.folders import conf_dir
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from paths import ROOT
 
-from ltrbench.conf_folder import conf_dir
+from ltrbench.folders import conf_dir
 
 pytestmark = pytest.mark.installation
 

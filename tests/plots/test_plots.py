@@ -19,19 +19,17 @@ from matplotlib.lines import Line2D
 from ltrbench.plots import Series, write_figures
 from ltrbench.plots.drawing import (
     FIT,
+    BudgetCurve,
+    best_by_trials,
+    critical_difference_diagram,
     curves_by_iteration,
+    distribution_over_queries,
     importance_bars,
     metric_against_cost,
     ndcg_by_cutoff,
     pareto_front,
-    styles_of,
-)
-from ltrbench.plots.report import (
-    BudgetCurve,
-    best_by_trials,
-    critical_difference_diagram,
-    distribution_over_queries,
     setting_importance_bars,
+    styles_of,
 )
 from ltrbench.rankers.importance import ACROSS, GAIN, HIGH, LOW, SHAP, WITHIN, Importances, averaged, shares
 from ltrbench.runs import FINISHED, LearningCurve, Run, RunResult, write_run

@@ -19,6 +19,7 @@ from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import DataError
 from ltrbench.models.reading import ModelFile, read_model_file
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, ensemble_scores
+from ltrbench.rankers.base import load_ranker
 from ltrbench.rankers.imported import (
     ImportedRanker,
     flat_scores,
@@ -26,7 +27,6 @@ from ltrbench.rankers.imported import (
     match_features,
     used_features,
 )
-from ltrbench.rankers.saved import load_ranker
 
 NUM_FEATURES = 40  # of the synthetic set
 VALUES = [-1.0, -1e-35, 0.0, 1e-36, 0.1, 0.5, np.nextafter(np.float32(0.5), np.float32(1)), 3.0, np.nan]

@@ -16,7 +16,7 @@ from ltrbench.cli import main
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
 from ltrbench.experiment.run import Experiment, run
-from ltrbench.plots.tree_views import as_lines, as_nested
+from ltrbench.models.trees import as_lines, as_nested
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker

@@ -16,10 +16,10 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.native.nodes import NO_FEATURE
+from ltrbench.rankers.base import load_ranker
 from ltrbench.rankers.library import write_model
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import MODEL_FILE, NativeRanker
-from ltrbench.rankers.saved import load_ranker
 
 Arrays = dict[str, NDArray[Any]]
 NUM_FEATURES = 40  # of the synthetic set

@@ -14,7 +14,7 @@ import pytest
 from ltrbench.compare import compare
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.metrics import evaluate
-from ltrbench.rankers.saved import load_ranker
+from ltrbench.rankers.base import load_ranker
 from ltrbench.runs import FINISHED, MODEL_FOLDER, find_runs, read_run, record
 
 RELEASED = Path(__file__).parent / "released"

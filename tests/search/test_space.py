@@ -8,9 +8,9 @@ import pytest
 from hydra import compose, initialize_config_dir
 from messages import naming
 
-from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build, register_schema, resolved
 from ltrbench.errors import ConfigError
+from ltrbench.folders import conf_dir
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.search.base import Range, Search, Space, settings_of

@@ -15,7 +15,7 @@ from ltrbench.data.splits import Splits
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.runs import Run
-from ltrbench.serving.loaded import LoadedModel, load
+from ltrbench.serving import LoadedModel, load
 
 NAMES = ("bm25", "age", "clicks", "length of title")
 

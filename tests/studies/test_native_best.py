@@ -7,7 +7,7 @@ import csv
 import yaml  # type: ignore[import-untyped]
 from paths import RESULTS
 
-from ltrbench.conf_folder import settings_in
+from ltrbench.folders import settings_in
 
 
 def test_native_best_has_the_settings_of_the_best_trial() -> None:

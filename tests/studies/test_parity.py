@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 
-from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build, register_schema
 from ltrbench.data import RankingDataset
 from ltrbench.data.letor import read_letor
+from ltrbench.folders import conf_dir
 from ltrbench.models.trees import InnerNode, Leaf, WeightedTree
 from ltrbench.rankers import BoostingRanker
 from ltrbench.rankers.base import trees_of

@@ -65,7 +65,7 @@ def build_verb(sources: tuple[Path, ...], output: Path, shard_mb: float, reading
         python -m ltrbench data build train.csv --output train.store --read label=grade
         python -m ltrbench data=store data.train=train.store
     """
-    from ltrbench.data.reading import files_of
+    from ltrbench.data.sources import files_of
     from ltrbench.data.store import check_new, stored_file, write_store
 
     require("--shard-mb", shard_mb, above=0)
@@ -177,9 +177,9 @@ def _sources(name: str, root: Path | None, config_dir: Path | None) -> Iterator[
     """
     from hydra import compose, initialize_config_dir
 
-    from ltrbench.conf_folder import conf_dir
     from ltrbench.config import build, register_schema
     from ltrbench.data.sources import DataSource
+    from ltrbench.folders import conf_dir
 
     folders = [conf_dir() / "data", *([] if config_dir is None else [config_dir.expanduser() / "data"])]
     known = sorted(path.stem for folder in folders for path in folder.glob("[!_]*.yaml"))

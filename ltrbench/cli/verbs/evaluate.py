@@ -348,8 +348,8 @@ def _rankers() -> tuple[dict[str, Ranker], dict[str, tuple[str]]]:
     model -> why its ranker cannot be imported."""
     from hydra import compose, initialize_config_dir
 
-    from ltrbench.conf_folder import conf_dir
     from ltrbench.config import build, register_schema
+    from ltrbench.folders import conf_dir
     from ltrbench.rankers import Ranker
 
     register_schema()

@@ -29,8 +29,7 @@ from ltrbench.cli.console import (
     wrapped,
 )
 from ltrbench.errors import ConfigError, did_you_mean
-from ltrbench.glossary import find_term, glossary
-from ltrbench.tables import assignments, paragraph
+from ltrbench.tables import assignments, find_term, glossary, paragraph
 
 if TYPE_CHECKING:
     from ltrbench.data import RankingDataset

@@ -37,8 +37,7 @@ from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import trees_of
 from ltrbench.runs import RESULT_FILE, TIMES, Run, naming, read_run
 from ltrbench.runs.reading import class_and_folder_of_model, find_runs_and_trials
-from ltrbench.tables import Table, TableColumn, TableRow, assignments, format_number
-from ltrbench.tables.numbers import DASH
+from ltrbench.tables import DASH, Table, TableColumn, TableRow, assignments, format_number
 
 if TYPE_CHECKING:
     from ltrbench.data import RankingDataset, Splits
@@ -265,7 +264,7 @@ def predict_verb(
     \b
         python -m ltrbench predict outputs/2026-01-31/12-00-00 test.txt --output scores.txt
     """
-    from ltrbench.data.reading import read_features
+    from ltrbench.data.sources import read_features
 
     finished = read_run(run)
     model = load_model(finished, ranker)
@@ -278,7 +277,7 @@ def options_as_trained(run: Run, file: Path, reading: Iterable[str]) -> dict[str
 
     The columns of a table may be in another order; a LETOR file has no names.
     """
-    from ltrbench.data.reading import reading_options
+    from ltrbench.data.sources import reading_options
 
     train = {
         "num_features": int(run.result.data["train"]["features"]),
@@ -473,7 +472,7 @@ def trees_verb(run: Path, first: int | None, as_list: bool, ranker: str | None) 
     \b
         python -m ltrbench trees outputs/2026-01-31/12-00-00 --first 3
     """
-    from ltrbench.plots.tree_views import as_lines, as_nested
+    from ltrbench.models.trees import as_lines, as_nested
 
     finished = read_run(run)
     result, ensemble = finished.result, trees_of(load_model(finished, ranker))

@@ -154,7 +154,7 @@ def _best_run(folder: Path) -> tuple[Run, str]:
 
 
 def _data(run: Run, file: Path | None, reading: Sequence[str]) -> ShippedData:
-    from ltrbench.data.reading import read_data
+    from ltrbench.data.sources import read_data
     from ltrbench.shipping.shipment import ShippedData
 
     if file is None:
@@ -270,8 +270,8 @@ def serve_verb(
     \b
         python -m ltrbench serve outputs/2026-01-31/12-00-00 --port 8000
     """
+    from ltrbench.serving import loaded_model
     from ltrbench.serving.app import is_loopback, listen, run_service, url_of, warm_up
-    from ltrbench.serving.loaded import loaded_model
 
     limits = RequestLimits(num_documents=max_documents, num_bytes=max_bytes)
     finished = read_run(run)

@@ -27,6 +27,7 @@ from ltrbench.cli.session import (
 )
 from ltrbench.config import build_experiment
 from ltrbench.errors import ConfigError, ResultError
+from ltrbench.folders import searching_only
 from ltrbench.runs import Run, holder
 from ltrbench.runs.reading import find_runs_and_trials
 from ltrbench.sweep.job import Job
@@ -49,7 +50,6 @@ from ltrbench.sweep.plan import (
     with_shared_choices,
 )
 from ltrbench.sweep.running import untimed
-from ltrbench.user_modules import searching_only
 
 
 @click.command("resume")

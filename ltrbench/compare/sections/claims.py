@@ -15,10 +15,25 @@ from ltrbench.compare.pairs import QUERIES, Pair, Power, against, decided, infer
 from ltrbench.compare.views import Bullets, Chapter, Figures, Folded, Prose, Section, Shown, View, drawn
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.metrics import PRESETS, Convention
-from ltrbench.plots.report import critical_difference_diagram
+from ltrbench.plots.drawing import critical_difference_diagram
 from ltrbench.statistics import SCOPES, TESTS, DataSetTest, Inference
-from ltrbench.tables import CHANGED, STRONG, Table, TableCell, TableColumn, TableRow, listed, numbers
-from ltrbench.tables.numbers import COUNT, DIFFERENCE, QUALITY, SIGNED, minus, p_value, share
+from ltrbench.tables import (
+    CHANGED,
+    COUNT,
+    DIFFERENCE,
+    QUALITY,
+    SIGNED,
+    STRONG,
+    Table,
+    TableCell,
+    TableColumn,
+    TableRow,
+    listed,
+    minus,
+    numbers,
+    p_value,
+    share,
+)
 
 
 def leaderboard_section(shown: Shown) -> Section:

@@ -12,11 +12,22 @@ from ltrbench.compare.groups import CHOSEN, InSlice, interactions
 from ltrbench.compare.leaderboard import between
 from ltrbench.compare.views import Figures, Folded, Prose, Section, Shown, View, drawn
 from ltrbench.metrics import parse_metric
-from ltrbench.plots.report import Differences, distribution_over_queries, sorted_differences
+from ltrbench.plots.drawing import Differences, distribution_over_queries, sorted_differences
 from ltrbench.statistics import SMALLEST_GROUP, risks
 from ltrbench.statistics.paired import DECIMALS
-from ltrbench.tables import Table, TableCell, TableColumn, TableRow
-from ltrbench.tables.numbers import COUNT, DIFFERENCE, QUALITY, SIGNED, format_number, p_value, share
+from ltrbench.tables import (
+    COUNT,
+    DIFFERENCE,
+    QUALITY,
+    SIGNED,
+    Table,
+    TableCell,
+    TableColumn,
+    TableRow,
+    format_number,
+    p_value,
+    share,
+)
 
 _QUARTERS = {"lower quartile": 0.25, "median": 0.5, "upper quartile": 0.75}
 

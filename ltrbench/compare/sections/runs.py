@@ -42,12 +42,17 @@ from ltrbench.plots.drawing import (
 from ltrbench.rankers.base import OF_EVERY_RANKER, SHARED
 from ltrbench.rankers.importance import HIGH, LOW, NAMES, SHARES
 from ltrbench.runs import TIMES, Run
-from ltrbench.tables import CHANGED, Table, TableCell, TableColumn, TableRow, assignments
-from ltrbench.tables.numbers import (
+from ltrbench.tables import (
+    CHANGED,
     COUNT,
     DIFFERENCE,
     QUALITY,
     SIGNED,
+    Table,
+    TableCell,
+    TableColumn,
+    TableRow,
+    assignments,
     duration,
     format_setting,
     interval,

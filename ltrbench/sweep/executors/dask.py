@@ -40,6 +40,7 @@ from ltrbench.distributed.cluster import (
     without_warnings,
 )
 from ltrbench.errors import ConfigError, require
+from ltrbench.folders import import_user_module
 from ltrbench.sweep.executors.base import (
     HAS_AFFINITY,
     Executor,
@@ -51,7 +52,6 @@ from ltrbench.sweep.executors.base import (
     share_of_cores,
     usable_cores,
 )
-from ltrbench.user_modules import import_user_module
 
 CONNECT_SECONDS = 30.0
 """Limit for the connection to a scheduler, and for the arrival of the first worker."""

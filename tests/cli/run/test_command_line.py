@@ -20,8 +20,8 @@ from messages import naming
 from paths import USER_BACKEND
 
 from ltrbench.cli.verbs import MODULE_OF
-from ltrbench.conf_folder import conf_dir
 from ltrbench.data import read_letor
+from ltrbench.folders import conf_dir
 from ltrbench.runs import read_run
 
 pytestmark = pytest.mark.slow

@@ -17,9 +17,9 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
 from ltrbench.cli.launch import Composer, check_keys
-from ltrbench.conf_folder import conf_dir
 from ltrbench.config import register_schema
 from ltrbench.errors import ConfigError
+from ltrbench.folders import conf_dir
 
 
 @pytest.fixture

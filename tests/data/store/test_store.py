@@ -17,8 +17,7 @@ from store_cases import without_waiting_for_the_disk as without_waiting_for_the_
 
 from ltrbench.cli import main
 from ltrbench.data import RankingDataset, read_data, read_features, write_letor, write_table
-from ltrbench.data.reading import files_of
-from ltrbench.data.sources import StoreFiles
+from ltrbench.data.sources import StoreFiles, files_of
 from ltrbench.data.store import (
     MANIFEST_FILE,
     STORE_FORMAT,

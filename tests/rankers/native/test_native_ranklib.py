@@ -10,9 +10,9 @@ import pytest
 from golden_files import golden_file
 from hydra import compose, initialize_config_dir
 
-from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build, register_schema
 from ltrbench.data.letor import read_letor
+from ltrbench.folders import conf_dir
 from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers.native import NativeRanker
 from results.parity.run import RANKLIB_NDCG, ranklib_scores, ranklib_trees

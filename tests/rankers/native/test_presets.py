@@ -12,10 +12,10 @@ from messages import naming
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
-from ltrbench.conf_folder import conf_dir
 from ltrbench.config import build, register_schema
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
+from ltrbench.folders import conf_dir
 from ltrbench.native.objectives import prepare
 from ltrbench.rankers.native import NativeRanker, objective_of
 

@@ -1,0 +1,126 @@
+"""Folder of the YAML configuration, and the settings of one YAML, read without Hydra."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+
+def conf_dir() -> Path:
+    """Returns the folder of the YAML configuration: inside the package in a wheel, beside it in a
+    checkout."""
+    package = Path(__file__).resolve().parent
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
+
+
+def settings_in(group: str, name: str) -> dict[str, Any]:
+    """Returns the settings of conf/GROUP/NAME.yaml, including those inherited through its `defaults`.
+
+    Interpolated values, `${...}`, are left out: only a composed configuration resolves them.
+    """
+    path = conf_dir() / group / f"{name}.yaml"
+    if not path.exists():  # registered by `ltrbench.config`, with interpolated values only
+        return {}
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    settings: dict[str, Any] = {}
+    for base in content.pop("defaults", ["_self_"]):
+        settings |= content if base == "_self_" else settings_in(group, base)
+    return {key: value for key, value in settings.items() if not str(value).startswith("${")}
+
+
+# ---- Imports of modules that the user names: a backend, a data source, or a plug-in with metrics.
+
+_only: Path | None = None
+
+
+def search_current_folder() -> None:
+    """Adds the current folder to the import path, where it stays after the process changes its folder.
+
+    Inside `searching_only`, adds nothing.
+    """
+    # `python -m` puts the current folder on the path; an installed entry point does not.
+    here = str(Path.cwd())
+    if _only is None and not {"", here} & set(sys.path):
+        sys.path.insert(0, here)
+
+
+@contextlib.contextmanager
+def searching_only(folder: Path) -> Iterator[None]:
+    """Adds a folder to the import path; inside the block the current folder is not searched.
+
+    For a process that changes into a folder that a file names: no code may be loaded from there.
+    """
+    global _only
+    before, _only = _only, folder
+    sys.path[:] = [str(folder) if path == "" else path for path in sys.path]
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        _only = before
+
+
+def modules_folder() -> Path:
+    """Returns the folder that is searched for modules of the user."""
+    return Path.cwd() if _only is None else _only
+
+
+def import_user_module(name: str) -> ModuleType:
+    """Imports an installed module or a module in the current folder."""
+    search_current_folder()
+    return importlib.import_module(name)
+
+
+# ---- Durable files, temporary files of killed processes, and remedies for errors of the disk.
+
+_ABANDONED_SECONDS = 3600.0
+"""Age from which a temporary file has no process any more; clocks of hosts may differ by minutes."""
+
+DISK_REMEDIES = {
+    errno.ENOSPC: "Free space on its disk",
+    errno.EDQUOT: "Free space within your quota",
+    errno.EFBIG: "Raise the limit on the size of files (ulimit -f)",
+    errno.EROFS: "Mount its disk for writing",
+    errno.EACCES: "Change its permissions",
+    errno.EPERM: "Change its permissions",
+    errno.EIO: "Check its disk",
+    errno.ESTALE: "Check its file server",
+}
+"""Number of an OSError -> what a user can do about a folder that cannot be written."""
+
+
+def flush(folder: Path) -> None:
+    """Waits until the content of all files below a folder is on the disk."""
+    # Without fdatasync, a file may be empty after a power failure although its new name is on the disk.
+    synchronize = getattr(os, "fdatasync", os.fsync)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                synchronize(file.fileno())
+
+
+def delete_abandoned(folder: Path, pattern: str) -> None:
+    """Deletes the temporary files and folders of killed processes: those that are an hour old."""
+    oldest = time.time() - _ABANDONED_SECONDS
+    for path in folder.glob(pattern):
+        # What another process deletes at the same time, or what cannot be deleted, does no harm.
+        with contextlib.suppress(OSError):
+            if path.lstat().st_mtime > oldest:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
