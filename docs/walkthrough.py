@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate
 from ltrbench.metrics.conventions import Ties
+from ltrbench.native import Tree
 from ltrbench.native.bins import bin_features
 from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost
 from ltrbench.native.growing import Grower, OpenLeaf, by_deviance
 from ltrbench.native.histogram import bin_starts, build_histogram, quantise
-from ltrbench.native.nodes import Tree
 from ltrbench.native.objectives.lambdas import lambdas
 from ltrbench.native.objectives.pairs import PairLambdas, logistic, pair_lambdas
 from ltrbench.native.objectives.pairwise import PairSettings

@@ -24,6 +24,7 @@ from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import BOOTSTRAP
 from ltrbench.distributed.base import Distribution, OneProcess
 from ltrbench.errors import ConfigError, did_you_mean, require_choice
+from ltrbench.experiment import Study
 from ltrbench.experiment.run import Experiment
 from ltrbench.folders import import_user_module
 from ltrbench.metrics import DEFAULT, load_plugins
@@ -32,7 +33,6 @@ from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.base import SHARED
 from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.search.base import NoSearch, Search
-from ltrbench.study import Study
 from ltrbench.tracking import Tracker
 
 Built = TypeVar("Built")

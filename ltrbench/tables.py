@@ -64,10 +64,10 @@ def minus(a: str, b: str) -> str:
     return f"{a} \N{MINUS SIGN} {b}"
 
 
-def interval(low: float, high: float, form: Form = QUALITY) -> str:
+def format_interval(low: float, high: float, form: Form = QUALITY) -> str:
     """Returns an interval with both ends in one format.
 
-    >>> interval(-0.1, 0.25, DIFFERENCE)
+    >>> format_interval(-0.1, 0.25, DIFFERENCE)
     '[-0.1000, +0.2500]'
     """
     return f"[{format_number(low, form)}, {format_number(high, form)}]"
@@ -124,10 +124,10 @@ def size(megabytes: float) -> str:
     return _in_units(1e6 * megabytes, (("MB", 1e6), ("kB", 1e3), ("B", 1)))
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Returns a time in s, ms or µs.
 
-    >>> duration(3e-7), duration(0.012), duration(75)
+    >>> format_duration(3e-7), format_duration(0.012), format_duration(75)
     ('0.3 µs', '12 ms', '75 s')
     """
     return _in_units(seconds, (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)))

@@ -36,8 +36,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf, flag_override, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from ltrbench.cli.console import PROGRAM, as_paragraph
-from ltrbench.cli.progress import showing
+from ltrbench.cli.console import PROGRAM, as_paragraph, showing
 from ltrbench.cli.session import SWEEP_FILE, Session, SweepOrder, relative, run_command
 from ltrbench.config import Config, build_experiment, build_tracker, register_schema, resolved, run_study
 from ltrbench.errors import ConfigError, ResultError, debugging, did_you_mean

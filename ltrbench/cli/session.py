@@ -21,8 +21,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ltrbench.cli.console import OK, PROGRAM, RUN_FAILED, RUN_INTERRUPTED, USER_MISTAKE, terminal_width
-from ltrbench.cli.progress import showing
+from ltrbench.cli.console import (
+    OK,
+    PROGRAM,
+    RUN_FAILED,
+    RUN_INTERRUPTED,
+    USER_MISTAKE,
+    showing,
+    terminal_width,
+)
 from ltrbench.config import build, build_tracker
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment.loading import forget

@@ -25,8 +25,8 @@ from ltrbench.tables import (
     TableCell,
     TableColumn,
     TableRow,
+    format_interval,
     format_number,
-    numbers,
 )
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def wins_cell(pair: Pair) -> TableCell:
 
 def between(interval: Interval | None, form: Form = DIFFERENCE) -> str:
     """Returns an interval in brackets; empty for None."""
-    return "" if interval is None else numbers.interval(interval.low, interval.high, form)
+    return "" if interval is None else format_interval(interval.low, interval.high, form)
 
 
 def emphasis_of(pair: Pair) -> str:

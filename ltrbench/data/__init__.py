@@ -8,9 +8,8 @@ letor            reads LETOR text, with `letor_kernels`
 letor_lines      lines of LETOR text, feature names and LightGBM's companion files; writes LETOR text
 tables           reads and writes tables with named columns
 score_files      files of scores and judgments: plain, TREC, RankLib
-reading          detects the format of a file
 splits           training, validation and test sets, and resamples of the training set, by query
-sources          data sources that the YAMLs of conf/data instantiate
+sources          data sources that the YAMLs of conf/data instantiate; detects the format of a file
 fetch            download of published data sets
 synthetic        built-in synthetic data set
 """

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError
-from ltrbench.native.nodes import NO_FEATURE
+from ltrbench.native import NO_FEATURE
 from ltrbench.shapes import Features
 
 LARGEST_ZERO: Final = float(np.float32(1e-35))

@@ -12,7 +12,6 @@ code without docstrings and comments. Each file imports only from files above it
     bins                feature values to small integers; the documents of a leaf moved to its children
     histogram           sums of gradients and hessians per bin, which do not depend on the order of documents
     splitting           the best split of a leaf
-    nodes               the arrays of a tree
     growing             growing one tree
     boosting            the loop over trees, samples of queries and documents, DART
 
@@ -23,10 +22,52 @@ Objectives and the growth of trees do not import each other. Other files:
     forest         scores of many trees
     attribution    TreeSHAP
     team           the members of a fit, among which the queries are divided
-    warm_up        compiles what the data of a fit need, in two processes, before timing starts
 
 A file with a compiled loop contains, in this order, the formula, the plain NumPy reference, the public
 function and the loop. A test compares reference and loop. Stored results have the same bits on any number of
 threads: threads only compute independent outputs. Sums over the documents of several queries are sums of
 integers, so that they do not depend on the order of queries; sums over a query have a fixed order.
 """
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# ---- Trees: the arrays of a grown tree.
+
+NO_FEATURE = -1
+
+
+class Tree(NamedTuple):
+    """One tree of N nodes.
+
+    Attributes:
+        feature: (N,), feature that an inner node splits on; -1 for a leaf.
+        threshold: (N,), largest value that goes left.
+        left: (N,), left child; for a leaf, the leaf itself.
+        right: (N,), right child, likewise.
+        missing_left: (N,), whether a missing value goes left.
+        gain: (N,), gain of the split; 0 for a leaf.
+        value: (N,), value of a leaf, before multiplication by the tree's weight; 0 for an inner node.
+        num_documents: (N,), number of training documents that reached the node.
+    """
+
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float32]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    missing_left: NDArray[np.bool_]
+    gain: NDArray[np.float64]
+    value: NDArray[np.float64]
+    num_documents: NDArray[np.int64]
+
+
+def reference_leaf(tree: Tree, document: NDArray[np.float32]) -> int:
+    """Returns the leaf that a document, (F,), reaches."""
+    node = 0
+    while tree.feature[node] != NO_FEATURE:
+        x = document[tree.feature[node]]
+        goes_left = tree.missing_left[node] if np.isnan(x) else x <= tree.threshold[node]
+        node = int(tree.left[node] if goes_left else tree.right[node])
+    return node

@@ -39,8 +39,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
+from ltrbench.native import NO_FEATURE, Tree
 from ltrbench.native.forest import Forest
-from ltrbench.native.nodes import NO_FEATURE, Tree
 from ltrbench.shapes import Features
 
 Contributions = NDArray[np.float64]

@@ -35,6 +35,7 @@ from ltrbench.compilation import compiling_process, is_cached, parallel_kernel
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, SparseRows, csr_of, is_sparse, require_memory, row_blocks
 from ltrbench.errors import ConfigError
+from ltrbench.native import Tree
 from ltrbench.native.bins import (
     COLUMN_BINS,
     EQUAL_WIDTH,
@@ -50,7 +51,6 @@ from ltrbench.native.bins import (
 from ltrbench.native.forest import Forest, add_binned_scores, add_scores, add_stored_scores, plant
 from ltrbench.native.growing import ORDERS, Grower, GrownTree, grow_best_first
 from ltrbench.native.histogram import bin_starts, build_histogram, quantise, sums_by_leaf
-from ltrbench.native.nodes import Tree
 from ltrbench.native.objectives import Objective, ObjectiveSettings, prepare
 from ltrbench.native.objectives.pairwise import PairSettings
 from ltrbench.native.sparse import bin_sparse, takes_less_memory

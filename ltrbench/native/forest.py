@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.data.features import SparseRows
+from ltrbench.native import NO_FEATURE, Tree, reference_leaf
 from ltrbench.native.bins import BinnedFeatures
-from ltrbench.native.nodes import NO_FEATURE, Tree, reference_leaf
 from ltrbench.shapes import Features, Values
 
 NUM_BITS = 64

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.data.features import require_memory
+from ltrbench.native import NO_FEATURE, Tree
 from ltrbench.native.bins import AnyBins, BinnedFeatures, Rows, SparseLayout, partition
 from ltrbench.native.histogram import (
     Histogram,
@@ -31,7 +32,6 @@ from ltrbench.native.histogram import (
     shares_of,
     words_of_share,
 )
-from ltrbench.native.nodes import NO_FEATURE, Tree
 from ltrbench.native.sparse import build_sparse_histogram, complete_defaults, sum_stored
 from ltrbench.native.splitting import (
     UNBOUNDED,

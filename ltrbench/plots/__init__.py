@@ -1,10 +1,5 @@
 """Pictures of finished runs: figures for the page of the report and for PNG files, readable without colors.
 
-The files:
-
-    report       pictures of the report only, and of searches
-    drawing      pictures of runs, and what all pictures share
-
 A picture shows one series per row of a comparison, with the runs (folds and seeds) of the row. A backend has
 the same color and marker in every picture of every sweep; the rows of one backend differ in line style, fill
 style and hatch. A series without data for a picture is left out, and a picture without series is not drawn.

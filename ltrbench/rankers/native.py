@@ -25,6 +25,7 @@ from ltrbench.folders import conf_dir, settings_in
 from ltrbench.metrics import DEFAULT, Convention
 from ltrbench.metrics.conventions import TableGain, exponential_gain, linear_gain
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
+from ltrbench.native import NO_FEATURE, Tree
 from ltrbench.native.attribution import tree_shap
 from ltrbench.native.bins import COLUMN_BINS
 from ltrbench.native.boosting import (
@@ -41,7 +42,6 @@ from ltrbench.native.boosting import (
     four_sparse_documents,
 )
 from ltrbench.native.forest import Forest, add_scores, add_stored_scores, first_flaw
-from ltrbench.native.nodes import NO_FEATURE, Tree
 from ltrbench.native.objectives import (
     CrossEntropy,
     ObjectiveSettings,

@@ -36,7 +36,7 @@ from ltrbench.models.trees import (
     weighted_values,
 )
 from ltrbench.models.xgboost_files import divides_by_presence
-from ltrbench.native.nodes import NO_FEATURE
+from ltrbench.native import NO_FEATURE
 from ltrbench.rankers.importance import MOST_LISTED
 from ltrbench.shapes import Features
 from ltrbench.shipping.target import (

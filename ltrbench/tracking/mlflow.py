@@ -3,8 +3,8 @@
 A child has the parameters, tags, data sets, learning curve and metrics of the run, its per-query values and
 importances as tables and pictures, and its model. A trial of a search is a child with the tag `trial`, and
 without tables, pictures and model. The parent has the title and parameters of the sweep, and the comparison.
-`mlflow_entities.py` converts a run to MLflow's entities and defines the columns of the run list, and
-`mlflow_models.py` converts its model.
+`mlflow_entities.py` converts a run and its model to MLflow's entities, and defines the columns of the run
+list.
 
 Each content of a run folder is stored once, however often it is logged, as long as one process at a time logs
 the folders of a sweep. A copy carries the digest of the folder's result.json, which has the times, metrics
@@ -41,7 +41,7 @@ from ltrbench.plots import draw_run
 from ltrbench.provenance import without_password
 from ltrbench.runs import FAILED, FINISHED, RESULT_FILE, Run
 from ltrbench.runs.record import INTERRUPTED, RUN_FILES
-from ltrbench.tracking.base import Tracker
+from ltrbench.tracking import Tracker
 from ltrbench.tracking.mlflow_entities import (
     can_be_logged,
     command,

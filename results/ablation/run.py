@@ -13,11 +13,11 @@ from typing import Any
 
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError
+from ltrbench.experiment import Study, publish_study
 from ltrbench.experiment.loading import load_once
 from ltrbench.experiment.run import Experiment, run
 from ltrbench.metrics import DEFAULT
 from ltrbench.rankers import Ranker
-from ltrbench.study import Study, publish_study
 from ltrbench.tables import Table, assignments
 
 TUNED, DEFAULTS = "tuned", "default"

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.sources import DataSource
+from ltrbench.experiment import Study, publish_study
 from ltrbench.metrics import DEFAULT
 from ltrbench.rankers import Ranker
-from ltrbench.study import Study, publish_study
 from results.calibration import linear_learner, two_way
 from results.calibration.rates import RateRow, Tables, recorded, rendered
 from results.calibration.trained_models import (

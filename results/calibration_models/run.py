@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.sources import DataSource
 from ltrbench.data.synthetic import make_synthetic
+from ltrbench.experiment import Study, load_or_reason, publish_study
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.provenance import described
 from ltrbench.rankers import BoostingRanker, Ranker
@@ -40,7 +41,6 @@ from ltrbench.statistics import (
 )
 from ltrbench.statistics.paired import excludes, student_intervals
 from ltrbench.statistics.repeated import ReplicateValues
-from ltrbench.study import Study, load_or_reason, publish_study
 from ltrbench.tables import assignments
 from results.calibration.linear_learner import resampled, resampling_name
 from results.calibration.rates import (

@@ -31,6 +31,7 @@ import ltrbench.native
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, DataError
+from ltrbench.experiment import Study, publish_study
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.provenance import described, versions
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Iteration, Ranker
@@ -46,7 +47,6 @@ from ltrbench.search.base import (
     settings_of,
 )
 from ltrbench.search.sampled import SuccessiveHalving
-from ltrbench.study import Study, publish_study
 from ltrbench.tables import Table, listed
 
 log = logging.getLogger("ltrbench")

@@ -23,6 +23,7 @@ import numpy as np
 from ltrbench.data import RankingDataset
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import Splits
+from ltrbench.experiment import Study, load_or_reason, publish_study
 from ltrbench.metrics import DEFAULT, Convention, evaluate, preset
 from ltrbench.models.trees import Leaf, Node, WeightedTree
 from ltrbench.native.bins import COLUMN_BINS, bin_features, reference_bins
@@ -33,7 +34,6 @@ from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.base import trees_of
 from ltrbench.rankers.native import NativeRanker, pairs_of
 from ltrbench.shapes import Features, Scores
-from ltrbench.study import Study, load_or_reason, publish_study
 from ltrbench.tables import Table, TableColumn, TableRow
 
 log = logging.getLogger("ltrbench")

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from test_forest import random_tree, scores_of
 
+from ltrbench.native import NO_FEATURE
 from ltrbench.native.bins import EQUAL_WIDTH, QUANTILE, BinnedFeatures, bin_alike, bin_features
 from ltrbench.native.forest import Forest, add_binned_scores, plant, reference_values
-from ltrbench.native.nodes import NO_FEATURE
 
 
 def random_case(

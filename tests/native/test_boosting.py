@@ -11,9 +11,9 @@ from engine_cases import COMPILED, dataset, dialect, make_dataset, query
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.native import NO_FEATURE
 from ltrbench.native.boosting import BoostingSettings, DartSettings, SamplingSettings, boost
 from ltrbench.native.forest import Forest, add_scores, plant
-from ltrbench.native.nodes import NO_FEATURE
 from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
 from ltrbench.native.splitting import SplitSettings
 from ltrbench.shapes import Scores

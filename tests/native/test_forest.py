@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ltrbench.native import NO_FEATURE, Tree
 from ltrbench.native.forest import Forest, add_scores, plant, reference_scores
-from ltrbench.native.nodes import NO_FEATURE, Tree
 
 
 def random_tree(rng: np.random.Generator, num_leaves: int, num_features: int) -> Tree:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
 from ltrbench.data import RankingDataset
+from ltrbench.native import NO_FEATURE, Tree
 from ltrbench.native.bins import bin_features
 from ltrbench.native.boosting import Sampler, SamplingSettings
 from ltrbench.native.growing import FeatureDraw, Grower, GrownTree
 from ltrbench.native.histogram import quantise
-from ltrbench.native.nodes import NO_FEATURE, Tree
 from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
 from ltrbench.native.splitting import SplitSettings
 

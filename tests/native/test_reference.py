@@ -31,9 +31,8 @@ from paths import CONF
 
 from ltrbench.compilation import config
 from ltrbench.data import RankingDataset, read_letor
-from ltrbench.native import reference
+from ltrbench.native import NO_FEATURE, Tree, reference
 from ltrbench.native.bins import quantile_cuts
-from ltrbench.native.nodes import NO_FEATURE, Tree
 from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
 from ltrbench.native.reference import Model, Node, Settings
 from ltrbench.rankers.native import NativeRanker

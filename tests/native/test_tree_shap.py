@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from test_forest import random_tree, scores_of, steps
 
 from ltrbench.models.trees import threshold_at_most
+from ltrbench.native import NO_FEATURE, Tree
 from ltrbench.native.attribution import reference_contributions, tree_shap
 from ltrbench.native.forest import Forest, plant
-from ltrbench.native.nodes import NO_FEATURE, Tree
 from ltrbench.rankers.native import NativeRanker
 
 

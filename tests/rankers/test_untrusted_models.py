@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, ResultError
-from ltrbench.native.nodes import NO_FEATURE
+from ltrbench.native import NO_FEATURE
 from ltrbench.rankers.base import load_ranker
 from ltrbench.rankers.library import write_model
 from ltrbench.rankers.lightgbm import LightGBMRanker

@@ -28,11 +28,12 @@ from ltrbench.tables import (
     TableCell,
     TableColumn,
     TableRow,
+    format_duration,
     listed,
     minus,
-    numbers,
     p_value,
     share,
+    significant,
 )
 
 
@@ -221,7 +222,7 @@ def _need(power: Power, kind: str) -> TableCell:
     if need.number is None:
         return TableCell(text="no number", note=present)
     is_cheapest = kind == power.cheapest != QUERIES
-    time = f"about {numbers.duration(need.seconds)}" if need.seconds else ""
+    time = f"about {format_duration(need.seconds)}" if need.seconds else ""
     note = ", ".join(filter(None, [present, time, "cheapest" * is_cheapest]))
     return TableCell(need.number, note=note, emphasis=STRONG if is_cheapest else "")
 
@@ -419,7 +420,7 @@ def _ranks_section(across: Across, test: DataSetTest) -> Section:
     )
     parts: list[View] = [Prose(f"{test.note}.")] if test.note else []
     if test.chi2 is not None and test.chi2_p is not None:
-        chi2 = numbers.significant(test.chi2)
+        chi2 = significant(test.chi2)
         sentence = f"Friedman's χ² is {chi2}, p {p_value(test.chi2_p)}, over {test.num_data_sets} data sets."
         parts.append(Prose(sentence))
     if test.critical_difference is not None:

@@ -53,9 +53,9 @@ from ltrbench.tables import (
     TableColumn,
     TableRow,
     assignments,
-    duration,
+    format_duration,
+    format_interval,
     format_setting,
-    interval,
     minus,
     share,
     significant,
@@ -111,10 +111,16 @@ def costs_section(shown: Shown) -> Section | None:
     columns = [
         TableColumn("model", left=True),
         TableColumn(comparison.metric, QUALITY),
-        TableColumn(TIMES["fit"], duration, hint="Wall time, evaluation included."),
-        TableColumn(TIMES["monitor"], duration, hint="Evaluation during the fit; part of the fit time."),
-        TableColumn(TIMES["fit_clean"], duration, hint="Another fit without evaluation, with timing=clean."),
-        TableColumn(f"{TIMES['predict']} per document", duration, hint="The test set is predicted at once."),
+        TableColumn(TIMES["fit"], format_duration, hint="Wall time, evaluation included."),
+        TableColumn(
+            TIMES["monitor"], format_duration, hint="Evaluation during the fit; part of the fit time."
+        ),
+        TableColumn(
+            TIMES["fit_clean"], format_duration, hint="Another fit without evaluation, with timing=clean."
+        ),
+        TableColumn(
+            f"{TIMES['predict']} per document", format_duration, hint="The test set is predicted at once."
+        ),
         TableColumn("model size", size, hint="On disk."),
         TableColumn("memory", size, hint="Increase of resident memory during the fit."),
         TableColumn("trees", significant),
@@ -382,7 +388,7 @@ def _feature_table(importances: ImportanceComparison, kind: str) -> Table:
 def _importance_cell(importances: ImportanceComparison, label: str, kind: str, feature: int) -> TableCell:
     """Returns the value, with its 95 % interval if the kind has one."""
     low, value, high = (importances.rows[label].values.get(name) for name in (kind + LOW, kind, kind + HIGH))
-    note = "" if low is None or high is None else interval(low[feature], high[feature], DIFFERENCE)
+    note = "" if low is None or high is None else format_interval(low[feature], high[feature], DIFFERENCE)
     return TableCell(None if value is None else float(value[feature]), note=note)
 
 
@@ -435,7 +441,7 @@ def _budgets(shown: Shown, searched: Sequence[Tuning]) -> Table:
         TableColumn("searches", COUNT, hint="One per fold and search seed, or one for all folds."),
         TableColumn("trials", significant, hint="Of one search."),
         TableColumn("iterations fitted", significant, hint="In all trials of one search."),
-        TableColumn("fit time", duration, hint="Of all trials of one search, evaluation included."),
+        TableColumn("fit time", format_duration, hint="Of all trials of one search, evaluation included."),
     ]
     rows: list[TableRow] = [
         [
@@ -584,7 +590,7 @@ def _alike_table(item: Tuning) -> Table:
         TableColumn("not told apart", COUNT, hint="The chosen trial included."),
         TableColumn("chosen: iterations", COUNT, hint="Fitted in the chosen trial."),
         TableColumn("cheapest: iterations", COUNT, hint="Fitted in the cheapest trial."),
-        TableColumn("cheapest: fit time", duration),
+        TableColumn("cheapest: fit time", format_duration),
         TableColumn("minus chosen", DIFFERENCE, hint="The cheapest minus the chosen, on validation."),
         TableColumn("settings of the cheapest", left=True),
     ]
@@ -593,7 +599,7 @@ def _alike_table(item: Tuning) -> Table:
         chosen, cheapest = search.chosen, search.cheapest
         if chosen is not None and cheapest is not None:
             settings = {name: short_setting(value) for name, value in cheapest.settings.items()}
-            ends = interval(cheapest.low, cheapest.high, DIFFERENCE)
+            ends = format_interval(cheapest.low, cheapest.high, DIFFERENCE)
             rows.append(
                 [
                     name_of_search(item, search),

@@ -45,7 +45,7 @@ from ltrbench.models.trees import (
     tree_of,
     without_zero_missing,
 )
-from ltrbench.native.nodes import NO_FEATURE
+from ltrbench.native import NO_FEATURE
 from ltrbench.shapes import Features
 from ltrbench.shipping.probes import limits_with_missing_as_zero
 from ltrbench.shipping.target import (

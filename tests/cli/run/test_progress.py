@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ltrbench.cli.progress import Lines, showing
+from ltrbench.cli.console import Lines, showing
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.experiment.loading import Progress
 from ltrbench.experiment.run import Experiment, run
