@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compare.cells import EvaluatedRow, identity_of_search
-from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.grouping import fold_of, grouped
 from ltrbench.compare.pairs import Pair, against
 from ltrbench.metrics import DEFAULT
@@ -35,6 +34,8 @@ from ltrbench.tables import format_setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from ltrbench.compare.comparison import Comparison, ModelRow
 
 _INDEPENDENT = ("random",)
 """Searches that draw their trials independently, by the name of their YAML."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.grouping import Note
 from ltrbench.compare.groups import Slice
 from ltrbench.compare.pairs import Pair
@@ -24,6 +23,8 @@ from ltrbench.tables import Table, TableCell, TableColumn, TableRow, paragraph
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
+
+    from ltrbench.compare.comparison import Comparison, ModelRow
 
 PAGE = Page(width=5.0, titled=False)
 """Figure width in inches at which 8-point text is readable on a phone."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ltrbench.compare.advice import about_claims, about_intervals, family_of
 from ltrbench.compare.cells import EvaluatedRow, pair_queries
-from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.groups import Across
 from ltrbench.compare.leaderboard import between, columns_of_report, emphasis_of, leaderboard, wins_cell
 from ltrbench.compare.pairs import QUERIES, Pair, Power, against, decided, infer
@@ -35,6 +35,9 @@ from ltrbench.tables import (
     share,
     significant,
 )
+
+if TYPE_CHECKING:
+    from ltrbench.compare.comparison import Comparison
 
 
 def leaderboard_section(shown: Shown) -> Section:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from math import isnan, nan
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ltrbench.compare.advice import all_notes
-from ltrbench.compare.comparison import ModelRow
 from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
 from ltrbench.compare.grouping import DATA_SPLITS, by_group, cells_in_words, flatten, fold_of
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
@@ -61,6 +61,9 @@ from ltrbench.tables import (
     significant,
     size,
 )
+
+if TYPE_CHECKING:
+    from ltrbench.compare.comparison import ModelRow
 
 # ---- Section "Quality and cost": times, size and memory, with Pareto fronts.
 
