@@ -3,9 +3,10 @@
     rrf        sum over runs of 1 / (k + rank)                      reciprocal-rank fusion
     zscore     sum over runs of (score - mean) / sd                 CombSUM, within the query
     minmax     sum over runs of (score - min) / (max - min)         CombSUM, within the query
+    learned    weighted sum of z-scores, the weights from valid     coordinate ascent
 
-Runs are fused within a cell (data set, fold, fingerprints), resample and seed. Labels are not used. A further
-method is one more entry in `FUSION_METHODS`.
+Runs are fused within a cell (data set, fold, fingerprints), resample and seed. Labels of test are not used. A
+further method is one more entry in `FUSION_METHODS`.
 
 ranx 0.3.21 (MIT) is not used: it ranks tied documents in the order of their rows, a score of minus infinity
 makes zscore and minmax of its query nan, and importing it sets numba's threading layer for the whole process,
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from ltrbench.compare.grouping import DataCell, Replicate, cell_of, first_by, group_runs, replicate_of
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
-from ltrbench.metrics import DEFAULT, evaluate, rank
+from ltrbench.metrics import DEFAULT, Convention, evaluate, rank
 from ltrbench.metrics.evaluation import is_metric, is_plugin_version, parse_metric
 from ltrbench.runs import FINISHED, IMPORTED, RESULT_FILE, Run, RunResult, ScoredSplit, naming
 from ltrbench.runs.record import FUSED
@@ -35,13 +36,18 @@ from ltrbench.shapes import Scores
 
 # ---- Parts of a fused score: each run contributes a part that is comparable within a query.
 #
-# The fused score of a document is the sum of its parts (CombSUM: Fox and Shaw, 1994, "Combination of multiple
-# searches", TREC-2). D is the number of documents.
+# The fused score of a document is the weighted sum of its parts (CombSUM with equal weights: Fox and Shaw,
+# 1994, "Combination of multiple searches", TREC-2). D is the number of documents, M the number of runs.
 
 RRF_K = 60.0  # the value of the paper
 
 FusionPart = NDArray[np.float64]
-"""(D,), contribution of a run to the fused scores."""
+"""(D,), contribution of a run to the fused scores; (M, D) for M runs."""
+
+# Coordinate ascent: grid of shares, number of random restarts, maximum number of rounds.
+_SHARES = np.linspace(0.0, 1.0, 21)
+_RESTARTS = 2
+_MOST_ROUNDS = 10
 
 
 def reciprocal_ranks(judgments: Judgments, scores: Scores, k: float = RRF_K) -> FusionPart:
@@ -103,6 +109,78 @@ def _is_tied(judgments: Judgments, scores: FusionPart) -> NDArray[np.bool_]:
 
 def _over(values: FusionPart, by: FusionPart, where: NDArray[np.bool_]) -> FusionPart:
     return np.divide(values, by, out=np.zeros_like(values), where=where & (by > 0))
+
+
+def learn_weights(
+    judgments: Judgments, parts: FusionPart, metric: str, convention: Convention = DEFAULT, seed: int = 0
+) -> NDArray[np.float64]:
+    """Returns nonnegative weights with sum 1 that maximise the metric of the weighted sum, (M,).
+
+    Coordinate ascent (Metzler and Croft, 2007, "Linear feature-based models for information retrieval",
+    Information Retrieval 10): one weight at a time is tried at shares of 0, 0.05, ..., 1, with fixed
+    proportions of the others, and changed if the metric increases, until a round changes none. It starts from
+    equal weights and from random weights; ties keep the first, so that equal weights stay unless others are
+    better.
+
+    Args:
+        judgments: Judgments of the validation set.
+        parts: (M, D), parts on the validation set.
+
+    Raises:
+        ConfigError: No query of the validation set counts.
+    """
+
+    def reached(weights: NDArray[np.float64]) -> float:
+        return evaluate(judgments, weights @ parts, [metric], convention).means[metric]
+
+    rng, count = np.random.default_rng(seed), len(parts)
+    best = np.full(count, 1.0 / count)
+    highest = reached(best)
+    if np.isnan(highest):
+        raise ConfigError(
+            f"weights cannot be learned: no query of the validation set counts in {metric}. Fuse by zscore."
+        )
+    for start in [best, *rng.dirichlet(np.ones(count), _RESTARTS)]:
+        weights, value = _ascend(start, reached, rng)
+        if value > highest:
+            best, highest = weights, value
+    return best
+
+
+def _ascend(
+    weights: NDArray[np.float64],
+    reached: Callable[[NDArray[np.float64]], float],
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.float64], float]:
+    highest = reached(weights)
+    for _ in range(_MOST_ROUNDS):
+        moved = False
+        for member in rng.permutation(len(weights)):
+            tried = [_with_share(weights, member, share) for share in _SHARES]
+            values = [reached(each) for each in tried]
+            number = int(np.argmax(values))
+            if values[number] > highest:
+                weights, highest, moved = tried[number], values[number], True
+        if not moved:
+            break
+    return weights, highest
+
+
+def _with_share(weights: NDArray[np.float64], member: int, share: float) -> NDArray[np.float64]:
+    """Returns weights with one weight at a share, and the others in proportion, or equal if all were 0.
+
+    >>> _with_share(np.array([0.5, 0.375, 0.125]), 0, 0.0).tolist()
+    [0.0, 0.75, 0.25]
+    >>> _with_share(np.array([1.0, 0.0]), 0, 0.5).tolist()
+    [0.5, 0.5]
+    """
+    others = weights.copy()
+    others[member] = 0.0
+    if not others.any():
+        others = np.where(np.arange(len(weights)) == member, 0.0, 1.0)
+    moved: NDArray[np.float64] = (1.0 - share) * others / others.sum()
+    moved[member] = share
+    return moved
 
 
 # ---- Derived runs: other scores on the test set of an existing run, without training.
@@ -168,17 +246,25 @@ def _names_of(result: RunResult) -> list[str]:
     return [name.removeprefix("test/") for name in result.metrics if name.startswith("test/")]
 
 
-def derived_run(origin: Origin, like: Run, scored: Mapping[str, ScoredSplit], seed: int) -> Run:
+def derived_run(
+    origin: Origin,
+    like: Run,
+    scored: Mapping[str, ScoredSplit],
+    seed: int,
+    reported: Sequence[str] = ("valid", "test"),
+) -> Run:
     """Returns a run held in memory, with the data of `like`, evaluated by the metrics that `like` reports.
 
     Args:
         scored: "test", and "valid" if it has scores.
+        reported: Splits whose metrics the run reports.
     """
     names = reported_metrics(like)
     with naming(like):
         means = {
             f"{split}/{name}": None if np.isnan(mean) else mean
             for split, item in scored.items()
+            if split in reported
             for name, mean in evaluate(item.judgments, item.scores, names).means.items()
         }
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -214,6 +300,8 @@ def default_metric(runs: Sequence[Run]) -> str:
     return max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf) if ndcgs else names[0]
 
 
+LEARNED = "learned"
+
 FUSION_METHODS: dict[str, tuple[Callable[[Judgments, Scores, float], FusionPart], str]] = {
     "rrf": (reciprocal_ranks, "reciprocal-rank fusion with k = {k:g}"),
     "zscore": (
@@ -223,6 +311,10 @@ FUSION_METHODS: dict[str, tuple[Callable[[Judgments, Scores, float], FusionPart]
     "minmax": (
         lambda judgments, scores, _: min_max(judgments, scores),
         "the sum of scores scaled to 0..1 within the query",
+    ),
+    LEARNED: (
+        lambda judgments, scores, _: z_scores(judgments, scores),
+        "the sum of z-scores within the query, weighted for {metric} on valid by coordinate ascent",
     ),
 }
 """Name -> the part of one run, given judgments, scores and k; and the description in a note."""
@@ -236,6 +328,9 @@ class Fusing:
         methods: Names in `FUSION_METHODS`.
         of: Models or row labels to fuse; empty for all.
         rrf_k: k of reciprocal-rank fusion; a larger k gives the first ranks less weight.
+        metric: Metric for learned weights.
+        convention: Convention of this metric.
+        seed: Seed of the starting points and the order of coordinate ascent.
 
     Raises:
         ConfigError: A method is unknown, or k is not a number of 0 or more.
@@ -244,6 +339,9 @@ class Fusing:
     methods: tuple[str, ...]
     of: tuple[str, ...] = ()
     rrf_k: float = RRF_K
+    metric: str = "ndcg@10"
+    convention: Convention = DEFAULT
+    seed: int = 0
 
     def __post_init__(self) -> None:
         for method in self.methods:
@@ -262,7 +360,7 @@ def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
     """Returns fused runs held in memory: for each data set and method one per cell and seed.
 
     Raises:
-        ConfigError: A named model has no run, or fewer than two models have.
+        ConfigError: A named model has no run, fewer than two models have, or weights cannot be learned.
         ResultError: The models have no common cell.
     """
     tables = group_runs([run for run in runs if run.result.status == FINISHED])
@@ -333,27 +431,45 @@ def _where(cell: DataCell) -> str:
 def _fused(method: str, group: _Group, lacking: Sequence[str], fusing: Fusing) -> Run:
     like, members = group
     part, words = FUSION_METHODS[method]
-    has_valid = all(any(name.startswith("valid/") for name in run.result.metrics) for run in members.values())
-    scored = {}
-    for split in ("test", "valid") if has_valid else ("test",):
+    without_valid = [label for label, run in members.items() if not _has_valid(run)]
+    if method == LEARNED and without_valid:
+        raise ConfigError(
+            f"weights are learned on valid, and {without_valid[0]} has no scores of it "
+            f"{_where(cell_of(like))}. "
+            "Import them with {split} in the file name, choose models with --fuse-of, or use --fuse zscore."
+        )
+    scored, weights = {}, np.ones(len(members))
+    for split in ("test",) if without_valid else ("valid", "test"):
         of_split = [run.scored(split) for run in members.values()]
-        parts = [part(item.judgments, item.scores, fusing.rrf_k) for item in of_split]
-        scored[split] = replace(of_split[0], scores=np.ones(len(parts)) @ np.stack(parts))
+        parts = np.stack([part(item.judgments, item.scores, fusing.rrf_k) for item in of_split])
+        if method == LEARNED and split == "valid":
+            judgments = of_split[0].judgments
+            weights = learn_weights(judgments, parts, fusing.metric, fusing.convention, fusing.seed)
+        scored[split] = replace(of_split[0], scores=weights @ parts)
     name = f"{method}({' + '.join(members)})"
-    k = ("--rrf-k", f"{fusing.rrf_k:g}") if method == "rrf" else ()
+    words = words.format(k=fusing.rrf_k, metric=fusing.metric)
+    notes = [f"Fused from the scores of {', '.join(members)} within each cell and seed: {words}."]
+    options: tuple[str, ...] = ("--rrf-k", f"{fusing.rrf_k:g}") if method == "rrf" else ()
+    if method == LEARNED:
+        shares = ", ".join(f"{label} {share:.2f}" for label, share in zip(members, weights, strict=True))
+        notes.append(f"Weights {_where(cell_of(like))}, seed {like.result.seed}: {shares}.")
+        options = ("--metric", fusing.metric, "--convention", fusing.convention.name)
     origin = Origin(
         model=name,
         params=FUSED,
         path=Path(name),
-        notes=(
-            f"Fused from the scores of {', '.join(members)} within each cell and seed: "
-            f"{words.format(k=fusing.rrf_k)}.",
-            *lacking,
-        ),
-        overrides=("compare", *map(_argument, members.values()), "--fuse", method, *k),
-        settings={"fusion": {"method": method, "k": fusing.rrf_k if k else None}},
+        notes=(*notes, *lacking),
+        overrides=("compare", *map(_argument, members.values()), "--fuse", method, *options),
+        settings={"fusion": {"method": method, "k": fusing.rrf_k if method == "rrf" else None}},
     )
-    return derived_run(origin, like, scored, like.result.seed)
+    # The weights of a learned row were chosen on valid.
+    return derived_run(
+        origin, like, scored, like.result.seed, ("test",) if method == LEARNED else ("valid", "test")
+    )
+
+
+def _has_valid(run: Run) -> bool:
+    return any(name.startswith("valid/") for name in run.result.metrics)
 
 
 def _argument(run: Run) -> str:

@@ -29,6 +29,7 @@ from ltrbench.errors import ConfigError, ResultError
 from ltrbench.tables import Table, TableColumn, TableRow
 
 if TYPE_CHECKING:
+    from ltrbench.compare import Settings
     from ltrbench.compare.groups import AgainstItself
     from ltrbench.compare.imported import Import
     from ltrbench.runs import Run
@@ -238,7 +239,7 @@ def compare_verb(
     )
     given = {} if attributes is None else read_attributes(attributes)
     runs = _find(sources)
-    runs += _fused(runs, _names(fuse), _names(fuse_of), rrf_k)
+    runs += _fused(runs, compare_settings, _names(fuse), _names(fuse_of), rrf_k)
     comparisons = compare(runs, compare_settings)
     by_kind = {item.data: slices(item, _names(sliced), given) for item in comparisons}
     if as_object:
@@ -289,12 +290,18 @@ def _is_import(source: str) -> bool:
     return bool(equals) and "/" not in name and not Path(source).is_dir()
 
 
-def _fused(runs: Sequence[Run], methods: Sequence[str], of: Sequence[str], rrf_k: float) -> list[Run]:
-    from ltrbench.compare.fusion import Fusing, fuse
+def _fused(
+    runs: Sequence[Run], settings: Settings, methods: Sequence[str], of: Sequence[str], rrf_k: float
+) -> list[Run]:
+    from ltrbench.compare.fusion import Fusing, default_metric, fuse
     from ltrbench.runs import FINISHED
 
     finished = [run for run in runs if run.result.status == FINISHED]
-    return fuse(finished, Fusing(tuple(methods), tuple(of), rrf_k)) if methods and finished else []
+    if not methods or not finished:
+        return []
+    metric = settings.claimed_metrics[0] or default_metric(finished)
+    fusing = Fusing(tuple(methods), tuple(of), rrf_k, metric, settings.convention, settings.seed)
+    return fuse(finished, fusing)
 
 
 def _names(text: str) -> list[str]:
