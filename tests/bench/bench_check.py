@@ -7,9 +7,9 @@ The target is at most 25 ms per job. CPU time is used because other programs har
 
 from __future__ import annotations
 
-import argparse
 import time
 
+from bench_jobs import options
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
@@ -22,11 +22,7 @@ MODELS = ("native", "lightgbm", "xgboost", "random")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--jobs", type=int, default=200)
-    count = parser.parse_args().jobs
+    count = options(__doc__, jobs=200).jobs
 
     register_schema()
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):

@@ -1,22 +1,19 @@
 """Benchmark of the verb `compare`: seconds and peak memory from run folders to the table, in a new process.
 
-    python tests/bench/bench_compare.py [--models 10] [--queries 30000] [--draws 10000] [--output]
+    python tests/bench/bench_compare.py [--models 10] [--queries 30000] [--output]
 
 With --output it also writes the files: the report, the tables and the images.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+from bench_jobs import options, run_command
 
 from ltrbench.data import Judgments
-from ltrbench.measure import Stopwatch
 from ltrbench.metrics import DEFAULT
 from ltrbench.runs import FINISHED, RunResult, ScoredSplit, write_run
 
@@ -63,31 +60,17 @@ def write_runs(folder: Path, num_models: int, num_queries: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--models", type=int, default=10)
-    parser.add_argument("--queries", type=int, default=30_000)
-    parser.add_argument("--output", action="store_true")
-    arguments = parser.parse_args()
+    arguments = options(__doc__, models=10, queries=30_000, output=False)
     with tempfile.TemporaryDirectory() as name:
         runs = Path(name, "runs")
         write_runs(runs, arguments.models, arguments.queries)
-        command = [sys.executable, "-m", "ltrbench", "compare", str(runs)]
-        command += ["--output", str(Path(name, "out"))] if arguments.output else []
-        watch = Stopwatch()
-        with watch, Path(os.devnull).open("w") as nothing:
-            process = os.posix_spawn(
-                sys.executable, command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, nothing.fileno(), 1)]
-            )
-            _, status, usage = os.wait4(process, 0)
-    if status:
-        sys.exit(1)
+        words = ["-m", "ltrbench", "compare", str(runs)]
+        words += ["--output", str(Path(name, "out"))] if arguments.output else []
+        done = run_command(words)
     files = ", with its files" if arguments.output else ""
-    print(f"{arguments.models} models x {arguments.queries:,} queries, {arguments.draws:,} draws{files}:")
+    print(f"{arguments.models} models x {arguments.queries:,} queries{files}:")
     print(
-        f"  {watch.seconds:.1f} s, {usage.ru_utime:.1f} s of processor time, "
-        f"peak {usage.ru_maxrss * 1024 / 1e6:.0f} MB"
+        f"  {done.seconds:.1f} s, {done.cpu_seconds:.1f} s of processor time, peak {done.peak_mb:.0f} MB",
     )
 
 

@@ -18,15 +18,15 @@ the cost of a ring all-reduce: each machine sends n - 1 parts of the array, twic
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from bench_jobs import median_seconds, options
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
@@ -43,12 +43,8 @@ SIZES = (8, 80, 800, 8_000, 80_000, 278_528, 800_000, 8_000_000)
 def seconds_of_total(team: CollectiveTeam, num_bytes: int, repeats: int) -> float:
     """Returns the median time of `CollectiveTeam.total`."""
     values = np.ones(num_bytes // 8, dtype=np.int64)
-    taken = []
-    for _ in range(repeats + 1):
-        begin = time.perf_counter()
-        team.total(values)
-        taken.append(time.perf_counter() - begin)
-    return statistics.median(taken[1:])  # without the first call, which fills the caches
+    team.total(values)  # fills the caches
+    return median_seconds(lambda: team.total(values), repeats)
 
 
 def nothing(*arguments: object) -> None:
@@ -58,16 +54,13 @@ def nothing(*arguments: object) -> None:
 def bench_exchanges(workers: Workers, repeats: int) -> None:
     num_members = len(workers.addresses)
     for name, run in (("run", workers.run), ("run_team", workers.run_team)):
-        taken = []
-        for _ in range(6):
-            begin = time.perf_counter()
-            run(nothing, [()] * num_members)
-            taken.append(time.perf_counter() - begin)
-        print(f"  starting, {name}: {1e3 * statistics.median(taken[1:]):.0f} ms")
+        run(nothing, [()] * num_members)
+        taken = median_seconds(partial(run, nothing, [()] * num_members), 5)
+        print(f"  starting, {name}: {1e3 * taken:.0f} ms")
     for num_bytes in SIZES:
         calls = max(5, min(repeats, 40_000_000 // num_bytes))
-        taken = workers.run_team(seconds_of_total, [(num_bytes, calls)] * num_members)
-        print(f"  {num_bytes:>9,} bytes: {1e3 * taken[0]:8.3f} ms, {1e-6 * num_bytes / taken[0]:8.1f} MB/s")
+        each = workers.run_team(seconds_of_total, [(num_bytes, calls)] * num_members)[0]
+        print(f"  {num_bytes:>9,} bytes: {1e3 * each:8.3f} ms, {1e-6 * num_bytes / each:8.1f} MB/s")
 
 
 class TimedTeam:
@@ -172,17 +165,18 @@ def predict_many(one: Fit, several: Fit, num_machines: int, latency: float, band
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--members", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--repeats", type=int, default=200)
-    parser.add_argument("--documents", type=int, default=400_000)
-    parser.add_argument("--features", type=int, default=136)
-    parser.add_argument("--trees", type=int, default=10)
-    parser.add_argument("--leaves", type=int, default=63)
-    parser.add_argument("--machines", type=int, default=16)
-    parser.add_argument("--latency", type=float, default=1e-4, help="seconds of a message between machines")
-    parser.add_argument("--bandwidth", type=float, default=1.25e9, help="bytes per second")
-    arguments = parser.parse_args()
+    arguments = options(
+        __doc__,
+        members=[1, 2, 3],
+        repeats=200,
+        documents=400_000,
+        features=136,
+        trees=10,
+        leaves=63,
+        machines=16,
+        latency=1e-4,
+        bandwidth=1.25e9,
+    )
     train = generated(arguments.documents, arguments.features)
     ranker = NativeRanker(num_trees=arguments.trees, num_leaves=arguments.leaves, num_threads=1)
     fits = {}

@@ -14,7 +14,6 @@ The complete grid takes hours, mostly for a million documents.
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
 from collections.abc import Callable, Mapping
@@ -27,8 +26,9 @@ from bench_jobs import (
     lightgbm_dataset,
     lightgbm_parameters,
     load_job,
+    options,
     scores_of,
-    seconds,
+    take_turns,
 )
 from numpy.typing import NDArray
 
@@ -59,7 +59,7 @@ def bench_cell(
 
         return fit
 
-    taken = take_turns({"native": native, **{name: lightgbm(name) for name in LAYOUTS}}, repeats)
+    taken = medians({"native": native, **{name: lightgbm(name) for name in LAYOUTS}}, repeats)
     best = min(LAYOUTS, key=taken.__getitem__)
     print(f"  fit: native / LightGBM = {taken['native'] / taken[best]:.2f}")
     values = {name: per_query_ndcg(fitted[name], test) for name in ("native", best)}
@@ -70,12 +70,9 @@ def bench_cell(
     return taken["native"] / taken[best]
 
 
-def take_turns(ways: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, float]:
+def medians(ways: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, float]:
     """Returns the median seconds of each variant, and prints them with their range."""
-    taken: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(repeats):
-        for name, way in ways.items():
-            taken[name].append(seconds(way))
+    taken = take_turns(ways, repeats)
     for name, values in taken.items():
         print(f"  {name:16} {statistics.median(values):7.2f} s   from {min(values):.2f} to {max(values):.2f}")
     return {name: statistics.median(values) for name, values in taken.items()}
@@ -94,18 +91,14 @@ def bench_binning(train: RankingDataset, num_threads: int, repeats: int) -> None
     def lightgbm() -> None:
         lightgbm_dataset(train, lightgbm_parameters(31, num_threads, LAYOUTS[0]))
 
-    taken = take_turns({"binning native": native, "Dataset": lightgbm}, repeats)
+    taken = medians({"binning native": native, "Dataset": lightgbm}, repeats)
     print(f"  binning: native / LightGBM = {taken['binning native'] / taken['Dataset']:.2f}", flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--jobs", nargs="+", default=["200000", "mq2007", "1000000"])
-    parser.add_argument("--leaves", type=int, nargs="+", default=[31, 255])
-    parser.add_argument("--threads", type=int, nargs="+", default=[2, 1])
-    parser.add_argument("--trees", type=int, default=100)
-    parser.add_argument("--repeats", type=int, default=5)
-    arguments = parser.parse_args()
+    arguments = options(
+        __doc__, jobs=["200000", "mq2007", "1000000"], leaves=[31, 255], threads=[2, 1], trees=100, repeats=5
+    )
     NativeRanker().warm_up()
     ratios = []
     for job in arguments.jobs:

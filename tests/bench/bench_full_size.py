@@ -15,20 +15,15 @@ also has the hashes of the data, and `track` also has the table of the results.
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import json
-import os
-import resource
-import subprocess
-import sys
 import tempfile
-import time
+from argparse import Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench_jobs import options, run_command
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import CheckedFeatures, array_in_file
@@ -58,37 +53,21 @@ def generated(num_documents: int, num_features: int, folder: Path) -> RankingDat
     return RankingDataset(features=checked, labels=labels, query_start=query_start)
 
 
-def resident_gb(pid: int) -> float:
-    """Returns the resident memory of a process; 0 if it has ended."""
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1e6
-    return 0.0
-
-
-def run(store: Path, folder: Path, arguments: argparse.Namespace) -> None:
+def run(store: Path, folder: Path, arguments: Namespace) -> None:
     """Runs the command of a user, and prints its peak memory and the time of each step."""
     command = [
-        *(sys.executable, "-m", "ltrbench", f"model={arguments.model}", "data=store", f"data.train={store}"),
+        *("-m", "ltrbench", f"model={arguments.model}", "data=store", f"data.train={store}"),
         *(f"params.num_trees={arguments.trees}", f"params.num_leaves={arguments.leaves}"),
-        *(f"num_threads={arguments.threads}", "early_stopping=null", "progress=plain"),
+        *(f"num_threads={arguments.threads}", "early_stopping=null"),
         f"hydra.run.dir={folder / 'run'}",
     ]
-    environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
-    peak, begun = 0.0, datetime.now(UTC)
-    with subprocess.Popen(command, cwd=folder, env=environment) as process:
-        while process.poll() is None:
-            peak = max(peak, resident_gb(process.pid))
-            time.sleep(0.05)
-    if process.returncode:
-        raise SystemExit(process.returncode)
+    begun = datetime.now(UTC)
+    done = run_command(command, folder, OMP_WAIT_POLICY="PASSIVE")
     seconds = seconds_of_steps(folder / "run" / "result.json", begun, datetime.now(UTC))
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     size = sum(file.stat().st_size for file in store.rglob("*.npy")) / 1e9
-    print(f"{arguments.model}: peak {peak:.2f} GB for a store of {size:.2f} GB")
+    print(f"{arguments.model}: peak {done.peak_mb / 1000:.2f} GB for a store of {size:.2f} GB")
     print("seconds:", ", ".join(f"{step} {value:.1f}" for step, value in seconds.items()))
-    print(f"CPU seconds of all steps: {used.ru_utime + used.ru_stime:.1f}")
+    print(f"CPU seconds of all steps: {done.cpu_seconds:.1f}")
     outside = sum(seconds.values()) - seconds["fit"]
     of_process = sum(seconds[step] for step in _OF_THE_PROCESS)
     without = " and ".join(_OF_THE_PROCESS)
@@ -112,16 +91,17 @@ def seconds_of_steps(result: Path, begun: datetime, ended: datetime) -> dict[str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--documents", type=int, default=3_771_125)
-    parser.add_argument("--features", type=int, default=136)
-    parser.add_argument("--trees", type=int, default=100)
-    parser.add_argument("--leaves", type=int, default=63)
-    parser.add_argument("--model", default="native")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--folder", type=Path, help="folder of the store; default: a temporary one")
-    parser.add_argument("--store", type=Path, help="an existing store; default: one is generated")
-    arguments = parser.parse_args()
+    arguments = options(
+        __doc__,
+        documents=3_771_125,
+        features=136,
+        trees=100,
+        leaves=63,
+        model="native",
+        threads=2,
+        folder=None,
+        store=None,
+    )
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         store = arguments.store or Path(name, "train.store")
         if arguments.store is None:

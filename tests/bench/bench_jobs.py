@@ -1,4 +1,4 @@
-"""Jobs of the native engine's benchmarks: data sets of three sizes, and equal parameters of both engines.
+"""What the benchmarks share: options, measured processes, data sets, and equal parameters of engines.
 
 OMP_WAIT_POLICY is set before the engines are imported: waiting threads that spin would slow down the engine
 that runs next.
@@ -10,11 +10,23 @@ import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from collections.abc import Callable
+import argparse
+import contextlib
+import multiprocessing
+import resource
+import statistics
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import lightgbm as lgb
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset, read_letor
@@ -26,6 +38,94 @@ GRADE_SHARES = (0.515, 0.325, 0.133, 0.019, 0.008)  # grades 0 to 4 in MSLR-WEB3
 NUM_TEST_DOCUMENTS = 50_000
 
 Model = NativeRanker | lgb.Booster
+
+
+def options(doc: str | None, **defaults: Any) -> argparse.Namespace:
+    """Returns the options of a benchmark; a default gives the type, and a list takes several values."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in defaults.items():
+        if isinstance(default, bool):
+            parser.add_argument(f"--{name}", action="store_true")
+        elif isinstance(default, list):
+            parser.add_argument(f"--{name}", nargs="+", type=type(default[0]), default=default)
+        else:
+            parser.add_argument(f"--{name}", type=Path if default is None else type(default), default=default)
+    return parser.parse_args()
+
+
+def in_new_process(function: Callable[..., Any], *arguments: object) -> Any:
+    """Returns the result of a function of a benchmark's module, called in a new process."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished command: wall and processor seconds, the largest resident memory, and its output."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_mb: float
+    output: str
+
+
+def run_command(
+    words: Sequence[str],
+    folder: Path | None = None,
+    note: Callable[[float], object] = lambda resident_mb: None,
+    **environment: str,
+) -> Finished:
+    """Runs Python with these arguments; ends the benchmark if it fails.
+
+    Args:
+        note: called with the resident memory every 50 ms. The maximum that the system records is not used,
+            because a run of ltrbench resets it.
+    """
+    ended, before, peak = threading.Event(), children_cpu_seconds(), 0.0
+
+    def watch(process: psutil.Process) -> None:
+        nonlocal peak
+        with contextlib.suppress(psutil.NoSuchProcess):
+            while not ended.wait(0.05):
+                resident_mb = process.memory_info().rss / 1e6
+                peak = max(peak, resident_mb)
+                note(resident_mb)
+
+    elapsed = Stopwatch()
+    with elapsed:
+        process = psutil.Popen(
+            [sys.executable, *words],
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        threading.Thread(target=watch, args=(process,), daemon=True).start()
+        output, _ = process.communicate()
+    ended.set()
+    if process.returncode:
+        sys.exit(output)
+    return Finished(elapsed.seconds, children_cpu_seconds() - before, peak, output)
+
+
+def children_cpu_seconds() -> float:
+    """Returns the processor time of all ended child processes."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def take_turns(ways: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    """Returns the seconds of each way; they alternate, so that slow periods of the machine affect all."""
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(repeats):
+        for name, way in ways.items():
+            taken[name].append(seconds(way))
+    return taken
+
+
+def median_seconds(call: Callable[[], object], repeats: int) -> float:
+    return statistics.median(seconds(call) for _ in range(repeats))
 
 
 def make_dataset(num_documents: int, seed: int) -> RankingDataset:

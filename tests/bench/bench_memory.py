@@ -8,15 +8,12 @@ The benchmark reports the peak of the whole process, including the data, and the
 
 from __future__ import annotations
 
-import argparse
-import json
-import subprocess
-import sys
 import tempfile
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
-from bench_jobs import fit_lightgbm, fit_native, lightgbm_parameters, make_dataset
+from bench_jobs import fit_lightgbm, fit_native, in_new_process, lightgbm_parameters, make_dataset, options
 
 from ltrbench.data import RankingDataset
 from ltrbench.measure import MemoryMeter
@@ -25,8 +22,8 @@ from ltrbench.rankers.native import NativeRanker
 ENGINES = ("native", "force_row_wise", "force_col_wise")
 
 
-def fit(engine: str, folder: Path, arguments: argparse.Namespace) -> dict[str, float | None]:
-    """Prints MB above the data, and MB of the data; runs in the engine's process."""
+def fit(engine: str, folder: Path, arguments: Namespace) -> dict[str, float | None]:
+    """Returns MB above the data, and MB of the data; runs in the engine's process."""
     arrays = {name: np.load(folder / f"{name}.npy") for name in ("features", "labels", "query_start")}
     train = RankingDataset(**arrays)
     if engine == "native":
@@ -41,33 +38,19 @@ def fit(engine: str, folder: Path, arguments: argparse.Namespace) -> dict[str, f
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--documents", type=int, default=1_000_000)
-    parser.add_argument("--leaves", type=int, default=255)
-    parser.add_argument("--trees", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.engine:
-        print(json.dumps(fit(arguments.engine, arguments.folder, arguments)))
-        return
+    arguments = options(__doc__, documents=1_000_000, leaves=255, trees=5, threads=2)
     with tempfile.TemporaryDirectory() as name:
         made = make_dataset(arguments.documents, seed=0)
         for field in ("features", "labels", "query_start"):
             np.save(Path(name) / f"{field}.npy", getattr(made, field))
         del made
-        above = {engine: measure(engine, name) for engine in ENGINES}
+        above = {}
+        for engine in ENGINES:
+            used = in_new_process(fit, engine, Path(name), arguments)
+            print(f"{engine:16} {used['above']:7.0f} MB above {used['data']:.0f} MB of features", flush=True)
+            above[engine] = used["above"]
     best = min(above["force_row_wise"], above["force_col_wise"])
     print(f"peak above the data: native / LightGBM = {above['native'] / best:.2f}")
-
-
-def measure(engine: str, folder: str) -> float:
-    command = [sys.executable, __file__, *sys.argv[1:], "--engine", engine, "--folder", folder]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    figures = json.loads(answer.splitlines()[-1])
-    print(f"{engine:16} {figures['above']:7.0f} MB above {figures['data']:.0f} MB of features", flush=True)
-    return float(figures["above"])
 
 
 if __name__ == "__main__":

@@ -9,34 +9,19 @@ require.
 
 from __future__ import annotations
 
-import argparse
-import os
-import statistics
-from collections.abc import Callable, Sequence
-
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import lightgbm as lgb
 import numpy as np
 import xgboost as xgb
+from bench_jobs import median_seconds, options
 
 from ltrbench.compilation import threads
 from ltrbench.data import Judgments
-from ltrbench.measure import Stopwatch
 from ltrbench.metrics import evaluate, preset, warm_up_metrics
 
 NAME = "ndcg@10"
-
-
-def seconds(calls: Sequence[Callable[[], float]]) -> tuple[float, float]:
-    """Returns the median time of several calls, and the result of the last call."""
-    times, value = [], 0.0
-    for call in calls:
-        watch = Stopwatch()
-        with watch:
-            value = call()
-        times.append(watch.seconds)
-    return statistics.median(times), value
 
 
 def lightgbm_of(judgments: Judgments, scores: np.ndarray) -> Callable[[], float]:
@@ -62,6 +47,11 @@ def ltrbench_of(judgments: Judgments, scores: np.ndarray) -> Callable[[], float]
     return lambda: evaluate(judgments, scores, [NAME]).means[NAME]
 
 
+def evaluate_next(unused: Iterator[Judgments], scores: np.ndarray) -> float:
+    """Returns the value on judgments that were not evaluated before."""
+    return evaluate(next(unused), scores, [NAME]).means[NAME]
+
+
 def xgboost_of(judgments: Judgments, scores: np.ndarray) -> Callable[[], float]:
     data = xgb.DMatrix(
         np.zeros((len(scores), 1), dtype=np.float32),
@@ -77,15 +67,9 @@ def xgboost_of(judgments: Judgments, scores: np.ndarray) -> Callable[[], float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--queries", type=int, default=30_000)
-    parser.add_argument("--documents", type=int, default=120)
-    parser.add_argument("--repeats", type=int, default=5)
-    options = parser.parse_args()
+    arguments = options(__doc__, queries=30_000, documents=120, repeats=5)
     with threads(1):
-        bench(options.queries, options.documents, options.repeats)
+        bench(arguments.queries, arguments.documents, arguments.repeats)
 
 
 def bench(num_queries: int, num_docs: int, repeats: int) -> None:
@@ -100,16 +84,17 @@ def bench(num_queries: int, num_docs: int, repeats: int) -> None:
         scores = np.round(rng.normal(size=num_documents), decimals)
         fresh = [Judgments(labels=labels, query_start=query_start) for _ in range(repeats)]
         judgments = fresh[0]
-        first, _ = seconds([ltrbench_of(each, scores) for each in fresh])
-        later, _ = seconds([ltrbench_of(judgments, scores)] * repeats)
+        first = median_seconds(partial(evaluate_next, iter(fresh), scores), repeats)
+        later = median_seconds(ltrbench_of(judgments, scores), repeats)
         print(f"{NAME} of {num_queries:,} queries x {num_docs}, {what}, one core:")
         print(f"  ltrbench: first call, with the ideal ranking: {first:.3f} s; later calls: {later:.3f} s")
         for name, theirs in (("lightgbm", lightgbm_of), ("xgboost", xgboost_of)):
-            time, figure = seconds([theirs(judgments, scores)] * repeats)
+            call = theirs(judgments, scores)
+            time, value = median_seconds(call, repeats), call()
             ours = evaluate(judgments, scores, [NAME], preset(name)).means[NAME]
             print(
                 f"  {name}: {time:.3f} s; ltrbench / {name}: first call {first / time:.2f}, later calls "
-                f"{later / time:.2f}; values differ by {abs(figure - ours):.0e}"
+                f"{later / time:.2f}; values differ by {abs(value - ours):.0e}"
             )
 
 

@@ -11,18 +11,12 @@ call, the second part single queries of 100 documents, as in a search engine.
 
 from __future__ import annotations
 
-import os
-
-# Set before the engines are imported: waiting threads that spin would slow down the engine that runs next.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
-import argparse
 import statistics
 from functools import partial
 
 import numpy as np
 import xgboost as xgb
-from bench_jobs import make_dataset, seconds
+from bench_jobs import make_dataset, options, seconds, take_turns
 
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -52,12 +46,12 @@ def set_threads(rankers: dict[str, Ranker], num_threads: int) -> None:
 
 
 def bench_batch(rankers: dict[str, Ranker], features: Features, repeats: int) -> None:
-    taken: dict[str, list[float]] = {name: [] for name in rankers}
-    for repeat in range(repeats + 1):
-        for name, ranker in rankers.items():
-            time = seconds(partial(ranker.predict, features))
-            if repeat > 0:
-                taken[name].append(1e6 * time / len(features))
+    ways = {name: partial(ranker.predict, features) for name, ranker in rankers.items()}
+    take_turns(ways, 1)
+    taken = {
+        name: [1e6 * each / len(features) for each in times]
+        for name, times in take_turns(ways, repeats).items()
+    }
     native = statistics.median(taken["native"])
     for name, times in taken.items():
         median = statistics.median(times)
@@ -80,14 +74,9 @@ def bench_queries(rankers: dict[str, Ranker], features: Features, num_queries: i
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--documents", type=int, default=100_000)
-    parser.add_argument("--leaves", type=int, default=64)
-    parser.add_argument("--trees", type=int, default=300)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--queries", type=int, default=1000)
-    arguments = parser.parse_args()
+    arguments = options(
+        __doc__, documents=100_000, leaves=64, trees=300, threads=[1, 2], repeats=5, queries=1000
+    )
     rankers = learn(arguments.trees, arguments.leaves)
     features = make_dataset(arguments.documents, seed=1).features
     for num_threads in arguments.threads:

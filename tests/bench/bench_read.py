@@ -12,18 +12,15 @@ reader is deprecated since 3.1.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from bench_jobs import in_new_process, options
 
 from ltrbench.data import read_letor
 from ltrbench.measure import MemoryMeter
@@ -85,16 +82,7 @@ def measure(reader: str, path: Path) -> dict[str, float | None]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--megabytes", type=int, default=200)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--reader", choices=READERS, help=argparse.SUPPRESS)
-    parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.reader:
-        print(json.dumps(measure(arguments.reader, arguments.path)))
-        return
+    arguments = options(__doc__, megabytes=200, repeats=3, kinds=list(KINDS))
     with tempfile.TemporaryDirectory() as folder:
         write_file("dense", Path(folder, "small.txt"), 1000)
         for kind in arguments.kinds:
@@ -106,7 +94,7 @@ def main() -> None:
 
 def compare(kind: str, path: Path, repeats: int) -> None:
     print(f"{kind}, {path.stat().st_size / 1e6:.0f} MB")
-    runs = [{reader: _measured(reader, path) for reader in READERS} for _ in range(repeats)]
+    runs = [{reader: in_new_process(measure, reader, path) for reader in READERS} for _ in range(repeats)]
     cpu = {reader: statistics.median(run[reader]["cpu"] for run in runs) for reader in READERS}
     for reader in READERS:
         wall = statistics.median(run[reader]["wall"] for run in runs)
@@ -116,13 +104,6 @@ def compare(kind: str, path: Path, repeats: int) -> None:
             f"  {reader:18} {cpu[reader]:6.2f} s CPU, {wall:6.2f} s wall, peak / result = {peak:.2f}{ratio}",
             flush=True,
         )
-
-
-def _measured(reader: str, path: Path) -> dict[str, float]:
-    command = [sys.executable, __file__, "--reader", reader, "--path", str(path)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    measured: dict[str, float] = json.loads(answer.splitlines()[-1])
-    return measured
 
 
 if __name__ == "__main__":

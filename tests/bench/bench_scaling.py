@@ -10,18 +10,11 @@ of compiled code.
 
 from __future__ import annotations
 
-import argparse
-import os
-import resource
-import statistics
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from bench_jobs import fit_native, make_dataset, seconds
+from bench_jobs import fit_native, make_dataset, median_seconds, options, run_command
 
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
@@ -40,15 +33,11 @@ print(watch.seconds)
 """
 
 
-def median(call: Callable[[], object], repeats: int) -> float:
-    return statistics.median(seconds(call) for _ in range(repeats))
-
-
 def bench_documents(num_documents: int, num_threads: int, repeats: int) -> None:
     taken = []
     for count in (num_documents, 4 * num_documents):
         train = make_dataset(count, seed=0)
-        taken.append(median(partial(fit_native, train, 20, 31, num_threads), repeats))
+        taken.append(median_seconds(partial(fit_native, train, 20, 31, num_threads), repeats))
         print(f"{count} documents, 20 trees of 31 leaves: {taken[-1]:.2f} s")
     print(f"  four times the documents: {taken[1] / taken[0]:.2f} times as long")
 
@@ -64,7 +53,7 @@ def bench_query(repeats: int) -> None:
         judged, scores = ndcg_data(query, 30), rng.normal(size=size)
         with threads(1):
             lambdas(judged, scores, LambdaSettings())
-            taken.append(median(partial(lambdas, judged, scores, LambdaSettings()), 5 * repeats))
+            taken.append(median_seconds(partial(lambdas, judged, scores, LambdaSettings()), 5 * repeats))
         print(f"lambdas of one query of {size} documents, truncation 30: {1e3 * taken[-1]:.2f} ms")
     print(f"  four times the documents: {taken[1] / taken[0]:.2f} times as long")
 
@@ -72,26 +61,13 @@ def bench_query(repeats: int) -> None:
 def bench_warm_up() -> None:
     with tempfile.TemporaryDirectory() as cache:
         for state in ("an empty", "a filled"):
-            environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
-            command = [sys.executable, "-c", WARM_UP]
-            before = _cpu_seconds_of_children()
-            answer = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-            cpu_seconds = _cpu_seconds_of_children() - before
-            elapsed = float(answer.stdout.splitlines()[-1])
-            print(f"warm-up on {state} cache: {elapsed:.2f} s; {cpu_seconds:.1f} CPU s with all imports")
-
-
-def _cpu_seconds_of_children() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+            done = run_command(["-c", WARM_UP], NUMBA_CACHE_DIR=cache)
+            elapsed = float(done.output.splitlines()[-1])
+            print(f"warm-up on {state} cache: {elapsed:.2f} s; {done.cpu_seconds:.1f} CPU s with all imports")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--documents", type=int, default=100_000)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=5)
-    arguments = parser.parse_args()
+    arguments = options(__doc__, documents=100_000, threads=1, repeats=5)
     NativeRanker().warm_up()
     bench_documents(arguments.documents, arguments.threads, arguments.repeats)
     bench_query(arguments.repeats)

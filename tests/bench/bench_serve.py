@@ -19,19 +19,16 @@ Latency: one connection, from the first byte of the request to the last byte of 
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
-import argparse
 import contextlib
 import json
+import os
 import signal
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -40,7 +37,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import psutil
-from bench_jobs import NUM_FEATURES, make_dataset, seconds
+from bench_jobs import NUM_FEATURES, make_dataset, options, seconds
 
 import ltrbench
 from ltrbench.data.sources import DataSource
@@ -195,7 +192,7 @@ def used(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def bench(address: tuple[str, int], process: psutil.Process, arguments: argparse.Namespace) -> None:
+def bench(address: tuple[str, int], process: psutil.Process, arguments: Namespace) -> None:
     features = make_dataset(5000, seed=2).features
     for form, by_name in FORMS.items():
         workload = Workload(address, requests_of(features, LONG, by_name=by_name), 1)
@@ -223,14 +220,7 @@ def bench(address: tuple[str, int], process: psutil.Process, arguments: argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--trees", type=int, default=300)
-    parser.add_argument("--leaves", type=int, default=64)
-    parser.add_argument("--requests", type=int, default=2000, help="requests of a round")
-    parser.add_argument("--connections", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--run", type=Path, help="serve this run on the same data")
-    arguments = parser.parse_args()
+    arguments = options(__doc__, trees=300, leaves=64, requests=2000, connections=4, rounds=5, run=None)
     with tempfile.TemporaryDirectory() as folder:
         run = arguments.run
         if run is None:

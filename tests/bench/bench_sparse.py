@@ -1,6 +1,6 @@
 """Benchmark of sparse features: CPU time and memory of a fit with native and LightGBM on the same values.
 
-    python tests/bench/bench_sparse.py [--trees 10] [--threads 2] [--data counts,one_hot,million]
+    python tests/bench/bench_sparse.py [--trees 10] [--threads 2] [--data counts one_hot million]
 
 Each fit runs in a separate process and includes the binning. The data sets:
 
@@ -11,15 +11,11 @@ Each fit runs in a separate process and includes the binning. The data sets:
 
 from __future__ import annotations
 
-import argparse
-import json
-import resource
-import subprocess
-import sys
+import time
 
 import lightgbm as lgb
 import numpy as np
-from bench_jobs import fit_native, lightgbm_parameters
+from bench_jobs import fit_native, in_new_process, lightgbm_parameters, options
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
@@ -58,11 +54,6 @@ def make_data(name: str) -> tuple[SparseRows, RankingDataset]:
     return features, RankingDataset(features=features, labels=labels, query_start=query_start)  # type: ignore[arg-type]
 
 
-def cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
 def fit(engine: str, name: str, num_trees: int, num_threads: int) -> dict[str, float | None]:
     """Returns CPU seconds and MB above the data; runs in the engine's process."""
     features, train = make_data(name)
@@ -70,7 +61,7 @@ def fit(engine: str, name: str, num_trees: int, num_threads: int) -> dict[str, f
         NativeRanker().warm_up()
         NativeRanker().warm_up_sparse()
     stored_mb = sum(array.nbytes for array in features.arrays()) / 1e6
-    before = cpu_seconds()
+    before = time.process_time()
     with MemoryMeter() as meter:
         if engine == "native":
             fit_native(train, num_trees, NUM_LEAVES, num_threads)
@@ -79,32 +70,22 @@ def fit(engine: str, name: str, num_trees: int, num_threads: int) -> dict[str, f
             matrix = features.to_scipy()
             data = lgb.Dataset(matrix, train.labels, group=train.query_sizes, params=parameters)
             lgb.train(parameters, data, num_trees)
-    return {"seconds": cpu_seconds() - before, "above": meter.rise_mb, "data": stored_mb}
+    return {"seconds": time.process_time() - before, "above": meter.rise_mb, "data": stored_mb}
 
 
-def measure(engine: str, name: str) -> dict[str, float]:
-    command = [sys.executable, __file__, *sys.argv[1:], "--engine", engine, "--data", name]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    figures: dict[str, float] = json.loads(answer.splitlines()[-1])
+def measure(engine: str, name: str, num_trees: int, num_threads: int) -> dict[str, float]:
+    figures: dict[str, float] = in_new_process(fit, engine, name, num_trees, num_threads)
     seconds, above, data = figures["seconds"], figures["above"], figures["data"]
     print(f"{name:8} {engine:9} {seconds:6.1f} CPU s, peak {above:5.0f} MB above {data:.0f} MB", flush=True)
     return figures
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--trees", type=int, default=10)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--data", default=",".join(SIZES))
-    parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.engine:
-        print(json.dumps(fit(arguments.engine, arguments.data, arguments.trees, arguments.threads)))
-        return
-    for name in arguments.data.split(","):
-        native, peer = (measure(engine, name) for engine in ENGINES)
-        time, memory = native["seconds"] / peer["seconds"], native["above"] / peer["above"]
-        print(f"{name:8} native / LightGBM: CPU time {time:.2f}, peak above the data {memory:.2f}")
+    arguments = options(__doc__, trees=10, threads=2, data=list(SIZES))
+    for name in arguments.data:
+        native, peer = (measure(engine, name, arguments.trees, arguments.threads) for engine in ENGINES)
+        cpu, memory = native["seconds"] / peer["seconds"], native["above"] / peer["above"]
+        print(f"{name:8} native / LightGBM: CPU time {cpu:.2f}, peak above the data {memory:.2f}")
 
 
 if __name__ == "__main__":

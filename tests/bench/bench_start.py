@@ -9,41 +9,32 @@ engine and to create the store. The least of the repeats is printed.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import resource
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
+
+from bench_jobs import Finished, options, run_command
 
 from ltrbench.data.synthetic import make_synthetic
 
-_SWEEP = ("model=native,lightgbm", "-m")
+_SWEEP = ("-m", "ltrbench", "model=native,lightgbm", "-m")
 _ROWS = 3000
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--repeats", type=int, default=3)
-    repeats = parser.parse_args().repeats
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    repeats = options(__doc__, repeats=3).repeats
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write_rows(folder / "rows.txt")
-        _seconds(folder, *_SWEEP, "hydra.sweep.dir=first")
-        sweeps = [_seconds(folder, *_SWEEP, f"hydra.sweep.dir={number}") for number in range(repeats)]
+        run_command([*_SWEEP, "hydra.sweep.dir=first"], folder)
+        sweeps = [run_command([*_SWEEP, f"hydra.sweep.dir={number}"], folder) for number in range(repeats)]
         _print("sweep", sweeps)
         records = [json.loads((folder / "0" / job / "result.json").read_text()) for job in ("0", "1")]
         for record in records:
             seconds = record["seconds"]
             print(f"  {record['model']}: fit {seconds['fit']:.2f}, importances {seconds['importances']:.4f}")
         for command in (("resume", "0"), ("sync", "0"), ("inspect", "rows.txt")):
-            _print(command[0], [_seconds(folder, *command) for _ in range(repeats)])
+            _print(command[0], [run_command(["-m", "ltrbench", *command], folder) for _ in range(repeats)])
 
 
 def _write_rows(path: Path) -> None:
@@ -56,17 +47,9 @@ def _write_rows(path: Path) -> None:
             file.write(f"{label:g} qid:{query} {values}\n")
 
 
-def _seconds(folder: Path, *words: str) -> tuple[float, float]:
-    """Returns wall and CPU seconds of a command."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([sys.executable, "-m", "ltrbench", *words], cwd=folder, check=True, capture_output=True)
-    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def _print(name: str, taken: list[tuple[float, float]]) -> None:
-    wall, cpu = (min(values) for values in zip(*taken, strict=True))
-    print(f"{name}: {wall:.1f} s, {cpu:.1f} s of processor time", flush=True)
+def _print(name: str, finished: list[Finished]) -> None:
+    seconds, cpu = (min(getattr(each, field) for each in finished) for field in ("seconds", "cpu_seconds"))
+    print(f"{name}: {seconds:.1f} s, {cpu:.1f} s of processor time", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ It has three parts: all pairs, the interval of every system, and the simultaneou
 
 from __future__ import annotations
 
-import argparse
 import itertools
 from collections.abc import Callable
 
 import numpy as np
+from bench_jobs import options
 
 from ltrbench.measure import MemoryMeter, Stopwatch
 from ltrbench.statistics import PairedSample, compare_pairs, simultaneous_intervals, system_intervals
@@ -26,22 +26,16 @@ def sample_of(num_systems: int, num_queries: int) -> PairedSample:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--systems", type=int, default=10)
-    parser.add_argument("--queries", type=int, default=30_000)
-    parser.add_argument("--draws", type=int, default=10_000)
-    options = parser.parse_args()
+    arguments = options(__doc__, systems=10, queries=30_000, draws=10_000)
 
-    sample = sample_of(options.systems, options.queries)
-    pairs = list(itertools.combinations(range(options.systems), 2))
+    sample = sample_of(arguments.systems, arguments.queries)
+    pairs = list(itertools.combinations(range(arguments.systems), 2))
     rounds: dict[str, Callable[[], object]] = {
-        f"{len(pairs)} pairs": lambda: compare_pairs(sample, pairs, options.draws),
+        f"{len(pairs)} pairs": lambda: compare_pairs(sample, pairs, arguments.draws),
         "own intervals": lambda: system_intervals(sample),
-        "simultaneous intervals": lambda: simultaneous_intervals(sample, pairs, options.draws),
+        "simultaneous intervals": lambda: simultaneous_intervals(sample, pairs, arguments.draws),
     }
-    print(f"{options.systems} systems x {options.queries:,} queries, {options.draws:,} draws:")
+    print(f"{arguments.systems} systems x {arguments.queries:,} queries, {arguments.draws:,} draws:")
     for name, call in rounds.items():
         watch, memory = Stopwatch(), MemoryMeter()
         with memory, watch:

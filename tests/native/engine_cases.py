@@ -1,13 +1,11 @@
-"""Synthetic data sets and golden files for the tests of the engine."""
+"""Synthetic data sets and settings for the tests of the engine."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
 import pytest
-from golden_files import golden_file
 from hypothesis import settings
 from numpy.typing import NDArray
 
@@ -60,22 +58,3 @@ def make_dataset(
     features[rng.random(features.shape) < 0.1] = np.nan
     weights = rng.uniform(0.5, 2.0, num_queries) if weighted else None
     return dataset(features, np.digitize(utility, [0.0, 1.0, 2.0]), sizes.tolist(), weights)
-
-
-def golden_lambdas(file: str = "lightgbm_xgboost_lambdas.json") -> list[dict[str, Any]]:
-    """Returns real queries with the libraries' gradients and hessians; skips the test without them."""
-    queries: list[dict[str, Any]] = json.loads(golden_file(file).read_text())
-    return queries
-
-
-OFF = {"normalize_distance": False, "normalize_query": False}
-GOLDEN_DIALECTS: list[tuple[str, dict[str, Any], str]] = [
-    ("lightgbm", {}, "lightgbm"),
-    ("lightgbm", OFF, "lightgbm,norm=false"),
-    ("lightgbm", {"truncation": 3}, "lightgbm,truncation=3"),
-    ("lightgbm", {"sigma": 2.0}, "lightgbm,sigma=2"),
-    ("xgboost", {}, "xgboost"),
-    ("xgboost", {"truncation": 3}, "xgboost,truncation=3"),
-    ("xgboost", OFF, "xgboost,normalization=false,score_normalization=false"),
-]
-"""(preset, changed settings, name of the lambdas in the golden file)."""

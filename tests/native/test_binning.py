@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from typing import Any
+
+import numba
 import numpy as np
 import pytest
 from engine_cases import MAY_COMPILE
@@ -8,15 +11,20 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
+from ltrbench.native import bins as stage
 from ltrbench.native.bins import (
     EQUAL_WIDTH,
     QUANTILE,
     BinnedFeatures,
+    Rows,
     ThresholdRule,
     bin_features,
     equal_width_cuts,
+    partition,
     reference_bins,
 )
+from ltrbench.native.histogram import Histogram, bin_starts, build_histogram, quantise
+from ltrbench.native.reference import Split, goes_left, histograms
 
 floats = st.one_of(
     st.floats(width=32, allow_infinity=False), st.integers(-3, 3).map(float), st.just(float("nan"))
@@ -68,22 +76,6 @@ def test_many_values_fill_bins_of_equal_weight() -> None:
     column = np.random.default_rng(0).lognormal(size=10_000).astype(np.float32)
     sizes = np.bincount(bins_of(bin_all(column[:, None], max_bins=50))[0])
     np.testing.assert_allclose(sizes, len(column) / 50, atol=1)
-
-
-def test_a_frequent_value_takes_one_bin_and_not_those_of_the_others() -> None:
-    rng = np.random.default_rng(0)
-    column = np.where(rng.random(20_000) < 0.9, 0.0, rng.normal(size=20_000)).astype(np.float32)
-    binned = bin_all(column[:, None])
-    assert binned.num_bins[0] - 1 >= 250
-    sizes = np.bincount(bins_of(binned)[0])
-    assert np.sort(sizes)[-2] <= 3 * (column != 0).sum() / 250
-
-
-@pytest.mark.parametrize("value", [0.0, np.nan])
-def test_a_constant_or_missing_feature_has_one_bin_of_values(value: float) -> None:
-    binned = bin_all(np.full((7, 2), value, dtype=np.float32))
-    np.testing.assert_array_equal(binned.num_bins, 2)
-    np.testing.assert_array_equal(bins_of(binned), 1 if np.isnan(value) else 0)
 
 
 @pytest.mark.parametrize("rule", [QUANTILE, EQUAL_WIDTH])
@@ -147,3 +139,127 @@ def test_equal_width_cuts_are_the_first_of_ranklibs_thresholds_that_part_the_doc
     cuts = equal_width_cuts(column, max_bins)
     assert cuts.dtype == np.float32
     assert cuts.tolist() == list(first_of_parting.values())
+
+
+NUM_DOCUMENTS = 60
+
+
+@pytest.fixture(autouse=True)
+def _few_are_shared_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without compilation, runs the code for several threads on few rows; compiled code is unaffected."""
+    monkeypatch.setattr(stage, "FEW_ROWS", 1)
+
+
+def make_binned(num_documents: int, seed: int) -> BinnedFeatures:
+    rng = np.random.default_rng(seed)
+    features = np.round(3 * rng.normal(size=(num_documents, 11))).astype(np.float32)
+    features[rng.random(features.shape) < 0.1] = np.nan
+    return bin_features(features, 255, rng)
+
+
+def assert_parted_as_the_reference_says(
+    binned: BinnedFeatures, rows: np.ndarray, column: int, last_bin: int
+) -> None:
+    for missing_left in (False, True):
+        bins = binned.bins_of(column, rows).astype(np.int64)[:, None]
+        split = Split(gain=0.0, feature=0, bin=last_bin, missing_left=missing_left)
+        is_left = goes_left(bins, split, missing_bin=int(binned.num_bins[column]) - 1)
+        moved, scratch = rows.copy(), np.empty_like(rows)
+        num_left = partition(
+            binned.words,
+            binned.layout,
+            binned.num_bins,
+            column,
+            last_bin,
+            missing_left,
+            moved,
+            scratch,
+            numba.get_num_threads(),
+        )
+        assert num_left == np.count_nonzero(is_left)
+        np.testing.assert_array_equal(moved, np.concatenate([rows[is_left], rows[~is_left]]))
+
+
+@MAY_COMPILE
+@given(
+    seed=st.integers(0, 2**32 - 1), column=st.integers(0, 10), rows=st.sets(st.integers(0, NUM_DOCUMENTS - 1))
+)
+def test_documents_are_shared_out_as_the_reference_says(seed: int, column: int, rows: set[int]) -> None:
+    binned = make_binned(NUM_DOCUMENTS, seed)
+    last_bin = seed % int(binned.num_bins[column])
+    assert_parted_as_the_reference_says(binned, np.array(sorted(rows), dtype=np.uint32), column, last_bin)
+
+
+magnitudes = st.floats(0, 1e300) | st.sampled_from([0.0, 5e-324, 1e-310, 1.0, 1e300])
+gradient_values = magnitudes.flatmap(lambda size: st.sampled_from([size, -size]))
+
+
+def make_case(seed: int, num_documents: int = 300) -> tuple[NDArray[np.float32], BinnedFeatures]:
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(num_documents, 11)).astype(np.float32)
+    features[:, 1::2] = np.round(features[:, 1::2])
+    features[rng.random(features.shape) < 0.1] = np.nan
+    return features, bin_features(features, 40, rng)
+
+
+def make_packed(seed: int, num_documents: int = 300) -> NDArray[np.int64]:
+    rng = np.random.default_rng(seed)
+    return quantise(rng.normal(size=num_documents), rng.random(num_documents)).packed
+
+
+def histogram_of(binned: BinnedFeatures, rows: NDArray[Any], packed: NDArray[np.int64]) -> Histogram:
+    bin_start = bin_starts(binned)
+    histogram = np.full(bin_start[-1], -1, dtype=np.int64)
+    build_histogram(binned, bin_start, rows.astype(np.uint32), packed, histogram)
+    return histogram
+
+
+def expected_histogram(
+    features: NDArray[np.float32], binned: BinnedFeatures, rows: Rows, packed: NDArray[np.int64]
+) -> Histogram:
+    """Returns the reference's sums per bin, packed as in the kernel."""
+    bins = reference_bins(features, binned)[:, rows].T.astype(np.int64)
+    terms = np.stack([packed[rows] >> 32, packed[rows] & 0xFFFFFFFF]).astype(np.float64)
+    g, h = histograms(bins, terms, 256)[..., 0].astype(np.int64)
+    sums = (g << 32) + h
+    return np.concatenate([sums[c, :num_bins] for c, num_bins in enumerate(binned.num_bins)])
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0, 1))
+@MAY_COMPILE
+def test_histograms_are_those_of_the_reference(seed: int, share: float) -> None:
+    features, binned = make_case(seed)
+    packed = make_packed(seed)
+    rows: Rows = np.flatnonzero(np.random.default_rng(seed).random(300) < share).astype(np.uint32)
+    expected = expected_histogram(features, binned, rows, packed)
+    np.testing.assert_array_equal(histogram_of(binned, rows, packed), expected)
+
+
+@given(arrays(np.float64, st.integers(1, 50), elements=gradient_values))
+@MAY_COMPILE
+def test_no_sum_over_any_documents_overflows(gradients: NDArray[np.float64]) -> None:
+    hessians = np.abs(gradients)[::-1].copy()
+    packed = quantise(gradients, hessians).packed
+    whole_gradients = [int(value) >> 32 for value in packed]
+    whole_hessians = [int(value) & 0xFFFFFFFF for value in packed]
+    # The largest possible sum over any documents is the sum of absolute values.
+    assert sum(abs(value) for value in whole_gradients) < 2**31
+    assert sum(whole_hessians) < 2**32
+    assert int(packed.sum()) >> 32 == sum(whole_gradients)
+    assert int(packed.sum()) & 0xFFFFFFFF == sum(whole_hessians)
+
+
+@given(st.integers(0, 2**32 - 1))
+@MAY_COMPILE
+def test_a_quantised_sum_is_within_half_a_unit_a_document(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    gradients, hessians = rng.normal(size=500), rng.random(500)
+    quantised = quantise(gradients, hessians)
+    is_summed = rng.random(500) < 0.3
+    total = quantised.packed[is_summed].sum()
+    gradient, hessian = (total >> 32) * quantised.gradient_unit, (total & 0xFFFFFFFF) * quantised.hessian_unit
+    # 1e-12 allows for the rounding of the float64 sum on the right.
+    assert (
+        abs(gradient - gradients[is_summed].sum()) <= 0.5 * is_summed.sum() * quantised.gradient_unit + 1e-12
+    )
+    assert abs(hessian - hessians[is_summed].sum()) <= 0.5 * is_summed.sum() * quantised.hessian_unit + 1e-12

@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ltrbench.native import NO_FEATURE, Tree
-from ltrbench.native.forest import Forest, add_scores, plant, reference_scores
+from ltrbench.native.bins import EQUAL_WIDTH, QUANTILE, BinnedFeatures, bin_alike, bin_features
+from ltrbench.native.forest import (
+    Forest,
+    add_binned_scores,
+    add_scores,
+    plant,
+    reference_scores,
+    reference_values,
+)
 
 
 def random_tree(rng: np.random.Generator, num_leaves: int, num_features: int) -> Tree:
@@ -63,16 +71,37 @@ def test_the_kernel_does_what_the_reference_says(seed: int, num_documents: int) 
     np.testing.assert_array_equal(scores_of(forest, features), reference_scores(forest, features))
 
 
-def test_the_score_of_a_document_does_not_depend_on_its_batch() -> None:
-    forest, features = random_case(0, num_documents=200)
-    together = scores_of(forest, features)
-    for first, end in ((0, 1), (63, 65), (64, 200), (199, 200), (7, 7)):
-        np.testing.assert_array_equal(scores_of(forest, features[first:end]), together[first:end])
+def binned_case(
+    seed: int, num_documents: int, max_bins: int, num_values: int
+) -> tuple[Forest, BinnedFeatures, NDArray[np.float32], NDArray[np.float32]]:
+    """Returns a forest, the bins whose thresholds it splits at, and the features of training documents and of
+    others, whose values may lie outside the range of training."""
+    rng = np.random.default_rng(seed)
+    features = np.round(rng.normal(size=(600, 3)) * num_values / 6).astype(np.float32)
+    others = np.round(rng.normal(size=(num_documents, 3)) * num_values / 4).astype(np.float32)
+    for values in (features, others):
+        values[rng.random(values.shape) < 0.1] = np.nan
+    others[rng.random(others.shape) < 0.02] = np.inf
+    others[rng.random(others.shape) < 0.02] = -np.inf
+    binned = bin_features(features, max_bins, rng, EQUAL_WIDTH if rng.random() < 0.3 else QUANTILE)
+    trees = [random_tree(rng, int(num_leaves), 3) for num_leaves in rng.choice([1, 2, 8, 80], size=3)]
+    for tree in trees:
+        for node in np.flatnonzero(tree.feature != NO_FEATURE):
+            column = rng.choice(np.flatnonzero(binned.feature_of_column == tree.feature[node]))
+            tree.threshold[node] = binned.thresholds[column, rng.integers(binned.num_bins[column] - 1)]
+    return plant(trees, rng.normal(size=len(trees)).tolist()), binned, features, others
 
 
-def test_adding_trees_one_by_one_gives_the_bits_of_adding_all_at_once() -> None:
-    forest, features = random_case(1)
-    scores = np.zeros(len(features))
-    for tree, weight in zip(forest.trees(), forest.weights, strict=True):
-        add_scores(plant([tree], [weight]), features, scores)
-    np.testing.assert_array_equal(scores, scores_of(forest, features))
+@given(
+    st.integers(0, 2**32 - 1), st.integers(1, 140), st.sampled_from([2, 9, 255, 600]), st.integers(1, 2000)
+)
+@MAY_COMPILE
+def test_scores_from_bins_have_the_bits_of_scores_from_features(
+    seed: int, num_documents: int, max_bins: int, num_values: int
+) -> None:
+    forest, binned, features, others = binned_case(seed, num_documents, max_bins, num_values)
+    for values, bins in ((features, binned), (others, bin_alike(others, binned))):
+        scores = np.zeros(len(values))
+        add_binned_scores(forest, bins, scores)
+        np.testing.assert_array_equal(scores, scores_of(forest, values))
+        np.testing.assert_array_equal(scores, scores_of(forest, reference_values(bins, 3)))

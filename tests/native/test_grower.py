@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import lightgbm as lgb
 import numpy as np
 import pytest
-from engine_cases import COMPILED, MAY_COMPILE, dataset, make_dataset
+from engine_cases import MAY_COMPILE, make_dataset
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -41,24 +40,6 @@ def grow(
     )
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(2, 12), st.integers(1, 20))
-@MAY_COMPILE
-def test_leaves_share_out_the_documents_and_keep_their_bounds(
-    seed: int, num_leaves: int, min_docs: int
-) -> None:
-    data = make_dataset(seed, num_queries=12)
-    rows = np.flatnonzero(np.random.default_rng(seed).random(data.num_documents) < 0.8).astype(np.uint32)
-    grown = grow(data, num_leaves, SplitSettings(min_docs_in_leaf=min_docs), rows.copy())
-    assert 1 <= len(grown.leaf_node) <= num_leaves
-    np.testing.assert_array_equal(np.sort(grown.rows), rows)
-    sizes = np.diff(grown.leaf_start)
-    assert sizes.sum() == len(rows)
-    if len(sizes) > 1:
-        assert sizes.min() >= min_docs
-    for first, end in zip(grown.leaf_start[:-1], grown.leaf_start[1:], strict=True):
-        assert (np.diff(grown.rows[first:end].astype(np.int64)) > 0).all()
-
-
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 20), st.sampled_from([0, 1, 4]))
 @MAY_COMPILE
 def test_the_compiled_loop_grows_the_tree_of_the_steps(
@@ -74,51 +55,6 @@ def test_the_compiled_loop_grows_the_tree_of_the_steps(
         np.testing.assert_array_equal(one, other, strict=True)
     for name in ("rows", "leaf_start", "leaf_node", "leaf_bounds"):
         np.testing.assert_array_equal(getattr(compiled, name), getattr(by_steps, name))
-
-
-def few_valued(seed: int) -> RankingDataset:
-    """Returns data with few distinct values per feature, so that LightGBM's bins and ours are the same."""
-    rng = np.random.default_rng(seed)
-    # All values are above 0: LightGBM's threshold next to 0 is 1e-35 instead of halfway.
-    features = np.round(3 * rng.normal(size=(3_000, 8))) + 20
-    utility = features[:, 0] + features[:, 1] * (features[:, 2] > 20) - 30 + rng.normal(size=3_000)
-    features[rng.random(features.shape) < 0.05] = np.nan
-    return dataset(features, np.digitize(utility, [2.0, 6.0, 12.0]), [30] * 100)
-
-
-@COMPILED
-@pytest.mark.parametrize("seed", range(4))
-def test_the_first_tree_is_lightgbms(seed: int) -> None:
-    data = few_valued(seed)
-    parameters = {
-        "objective": "lambdarank",
-        "num_leaves": 15,
-        "learning_rate": 1.0,
-        "min_data_in_leaf": 1,  # because LightGBM estimates document counts from hessians
-        "min_data_in_bin": 1,
-        "min_sum_hessian_in_leaf": 0.5,
-        "verbose": -1,
-        "num_threads": 1,
-        "deterministic": True,
-    }
-    train_set = lgb.Dataset(data.features, data.labels, group=data.query_sizes)
-    model = lgb.train(parameters, train_set, 1)
-    table = model.trees_to_dataframe()
-    theirs = table[table["split_feature"].notna()]
-    grown = grow(data, 15, SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.5))
-    tree = grown.tree
-    inner = np.flatnonzero(tree.feature != NO_FEATURE)
-    order = inner[np.argsort(tree.left[inner])]
-    number = theirs["node_index"].str.extract(r"S(\d+)")[0].astype(int)
-    by_cut = theirs.iloc[np.argsort(number)]
-    assert [f"Column_{f}" for f in tree.feature[order]] == list(by_cut["split_feature"])
-    # LightGBM has float32 gradients and a sigmoid table.
-    np.testing.assert_allclose(tree.gain[order], by_cut["split_gain"], rtol=1e-3)
-    # Thresholds with no document of the leaf in between are equivalent, so compare the leaves.
-    reached = np.asarray(model.predict(data.features, pred_leaf=True))[:, 0]
-    for first, end in zip(grown.leaf_start[:-1], grown.leaf_start[1:], strict=True):
-        assert len(set(reached[grown.rows[first:end]])) == 1
-    assert len(set(reached)) == len(grown.leaf_node)
 
 
 def gradients_of(seed: int, num_documents: int) -> NDArray[np.float64]:
@@ -181,14 +117,6 @@ def test_depth_wise_a_level_is_whole_before_the_next_begins() -> None:
     leaves = grown.tree.feature == NO_FEATURE
     # Above the second to last level, only leaves that are too small are not split.
     assert (sizes[leaves & (depth < depth.max() - 1)] < 10).all()
-
-
-def test_leaves_below_min_docs_in_split_are_not_split() -> None:
-    grown = grow_least_squares(2, "best_first", 31, SplitSettings(min_docs_in_leaf=1, min_docs_in_split=60))
-    sizes = np.array([len(rows) for rows in rows_of_nodes(grown)])
-    inner = grown.tree.feature != NO_FEATURE
-    assert sizes[inner].min() >= 60
-    assert sizes[~inner].min() < 30
 
 
 def test_leaves_are_only_split_without_gain_if_the_settings_allow_it() -> None:

@@ -1,124 +1,43 @@
+"""Compares the compiled objectives with their specification and with the definition of swaps."""
+
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
-from engine_cases import MAY_COMPILE, dataset, query
+from engine_cases import MAY_COMPILE, dialect, make_dataset, query
+from golden_files import golden_file
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import naming
 from numpy.typing import NDArray
 
-from ltrbench.metrics import evaluate
+from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError, LtrbenchError
+from ltrbench.metrics import DEFAULT
+from ltrbench.metrics.conventions import Denominator, TableGain, letor_discount, linear_gain
+from ltrbench.native.objectives import (
+    CrossEntropy,
+    ObjectiveSettings,
+    SquaredError,
+    check_labels,
+    prepare,
+)
 from ltrbench.native.objectives.lambdas import LambdaSettings, any_order, lambdas, ndcg_data
-from ltrbench.native.objectives.pairs import pair_lambdas
-from ltrbench.native.objectives.pairwise import NATIVE
-
-PLAIN = LambdaSettings(normalize_distance=False, normalize_query=False)
-
-documents = st.lists(
-    st.tuples(st.integers(0, 4), st.one_of(st.integers(-3, 3), st.floats(-1000, 1000))),
-    min_size=1,
-    max_size=12,
-)
-any_settings = st.builds(
-    LambdaSettings,
-    sigma=st.sampled_from([0.5, 1.0, 2.0]),
-    truncation=st.integers(1, 15),
-    normalize_distance=st.booleans(),
-    normalize_query=st.booleans(),
-)
-
-
-def of_query(
-    labels: list[float], scores: Any, options: LambdaSettings
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return lambdas(
-        ndcg_data(query(labels), options.truncation), np.asarray(scores, dtype=np.float64), options
-    )
-
-
-def specified(
-    labels: list[float], scores: NDArray[np.float64], options: LambdaSettings
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    pairs = pair_lambdas(np.array(labels), scores, replace(NATIVE, **options._asdict()))
-    return pairs.gradients, pairs.hessians
-
-
-@given(documents, any_settings)
-@MAY_COMPILE
-def test_the_kernel_does_what_the_specification_says(
-    documents: list[tuple[int, float]], options: LambdaSettings
-) -> None:
-    labels, scores = [float(label) for label, _ in documents], np.array([float(s) for _, s in documents])
-    data = ndcg_data(query(labels), options.truncation)
-    got = lambdas(data, scores, options)
-    expected = specified(labels, scores, options)
-    # Unlike exp of a difference, a quotient of exponentials has an error of an ulp of a score of 1000: 1e-13.
-    np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-15)
+from ltrbench.native.objectives.pairs import change_by_swapping, pair_lambdas
+from ltrbench.native.objectives.pairwise import NATIVE, ORDERS_OF_TIES, PairSettings
+from ltrbench.native.objectives.xendcg import reference_xendcg
 
 
 def test_lambdas_are_those_of_the_worked_example_of_ranklibs_tutorial() -> None:
     # RankLib's lambdas are positive if a document should move up, without normalisation or cutoff.
-    gradients, _ = of_query([0, 0, 0, 1, 1, 0, 1, 1, 0, 0], np.zeros(10), PLAIN)
+    plain = replace(NATIVE, normalize_distance=False, normalize_query=False)
+    gradients, _ = computed(query([0, 0, 0, 1, 1, 0, 1, 1, 0, 0]), np.zeros(10), plain)
     published = [-0.495, -0.206, -0.104, 0.231, 0.231, -0.033, 0.240, 0.247, -0.051, -0.061]
     np.testing.assert_allclose(-gradients, published, atol=5e-4)
-
-
-@given(st.lists(st.integers(0, 4), min_size=2, max_size=6), st.randoms(use_true_random=False))
-@MAY_COMPILE
-def test_a_pair_counts_by_what_swapping_its_documents_does_to_ndcg(labels: list[int], random: Any) -> None:
-    scores = np.array(random.sample(range(10), len(labels)), dtype=np.float64)
-    data = query([float(label) for label in labels])
-
-    def ndcg(scores: NDArray[np.float64]) -> float:
-        return float(np.nan_to_num(evaluate(data, scores, ["ndcg"]).means["ndcg"]))
-
-    expected = np.zeros(len(labels))
-    for a, b in combinations(range(len(labels)), 2):
-        hi, lo = (a, b) if labels[a] > labels[b] else (b, a)
-        swapped = scores.copy()
-        swapped[[a, b]] = scores[[b, a]]
-        delta = 0.0 if labels[a] == labels[b] else abs(ndcg(swapped) - ndcg(scores))
-        push = delta / (1.0 + np.exp(scores[hi] - scores[lo]))
-        expected[hi] -= push
-        expected[lo] += push
-    gradients, _ = lambdas(ndcg_data(data, len(labels)), scores, PLAIN._replace(truncation=len(labels)))
-    np.testing.assert_allclose(gradients, expected, atol=1e-12)
-
-
-@given(documents, any_settings)
-@MAY_COMPILE
-def test_gradients_of_a_query_sum_to_zero_and_hessians_are_not_negative(
-    documents: list[tuple[int, float]], options: LambdaSettings
-) -> None:
-    gradients, hessians = of_query([label for label, _ in documents], [s for _, s in documents], options)
-    assert abs(gradients.sum()) <= 1e-12 * (1.0 + np.abs(gradients).sum())
-    assert (hessians >= 0.0).all()
-
-
-def test_the_hessian_is_the_derivative_of_the_gradient_where_ranks_do_not_change() -> None:
-    labels, scores, step = [2.0, 0.0, 1.0], np.array([0.3, 0.2, -0.4]), 1e-6
-    _, hessians = of_query(labels, scores, PLAIN)
-    for d in range(3):
-        moved = scores.copy()
-        moved[d] += step
-        slope = (of_query(labels, moved, PLAIN)[0][d] - of_query(labels, scores, PLAIN)[0][d]) / step
-        assert hessians[d] == pytest.approx(slope, rel=1e-4)
-
-
-def test_weights_multiply_and_queries_left_out_have_no_lambdas() -> None:
-    labels, sizes, scores = np.array([0, 2, 1, 0, 1.0]), [3, 2], np.array([0.1, 0.0, 0.2, 0.0, -1.0])
-    features = np.zeros((5, 1))
-    options = LambdaSettings()
-    plain = lambdas(ndcg_data(dataset(features, labels, sizes), 30), scores, options)
-    weighted_data = dataset(features, labels, sizes, weights=np.array([2.0, 0.5]))
-    weighted = lambdas(ndcg_data(weighted_data, 30), scores, options)
-    np.testing.assert_allclose(weighted, np.array(plain) * [2, 2, 2, 0.5, 0.5], rtol=1e-15)
-    second = lambdas(ndcg_data(dataset(features, labels, sizes), 30), scores, options, np.array([1]))
-    np.testing.assert_array_equal(second, np.array(plain) * [0, 0, 0, 1, 1])
 
 
 @pytest.mark.parametrize("size", [1, 2, 200, 2000])
@@ -129,6 +48,241 @@ def test_the_order_of_an_earlier_ranking_changes_no_bit(size: int) -> None:
     near = rng.normal(size=size)
     # Small changes; reversed order, which exceeds the moves of insertion sort; ties.
     for scores in (near, near + 0.01 * rng.normal(size=size), -near, np.round(near), np.zeros(size)):
-        afresh = lambdas(data, scores, PLAIN)
-        np.testing.assert_array_equal(lambdas(data, scores, PLAIN, order=order), afresh)
+        afresh = lambdas(data, scores, LambdaSettings())
+        np.testing.assert_array_equal(lambdas(data, scores, LambdaSettings(), order=order), afresh)
         np.testing.assert_array_equal(order, np.argsort(-scores, kind="stable"))
+
+
+METRICS = [
+    "ndcg",
+    "ndcg@3",
+    "dcg",
+    "dcg@2",
+    "map",
+    "map@3",
+    "mrr",
+    "mrr@2",
+    "err",
+    "err@4",
+    "precision@2",
+    "wta",
+]
+GENERAL = replace(NATIVE, least_hessian=1e-30)
+"""Native's settings, except for one negligible value that only the general kernel supports."""
+
+documents = st.lists(
+    st.tuples(st.integers(0, 4), st.one_of(st.integers(-2, 2), st.floats(-60, 60))),
+    min_size=1,
+    max_size=10,
+)
+conventions = st.builds(
+    replace,
+    st.just(DEFAULT),
+    gain=st.sampled_from([DEFAULT.gain, linear_gain, TableGain((0.0, 0.0, 1.0, 5.0, 5.5))]),
+    discount=st.sampled_from([DEFAULT.discount, letor_discount]),
+    relevance_threshold=st.sampled_from([1.0, 3.0]),
+    highest_grade=st.sampled_from([4.0, 6.0]),
+    average_precision_denominator=st.sampled_from([Denominator.RELEVANT_UP_TO_K, Denominator.RELEVANT]),
+    precision_denominator=st.sampled_from([Denominator.K, Denominator.K_UP_TO_SIZE]),
+)
+pairs_chosen: st.SearchStrategy[dict[str, Any]] = st.one_of(
+    st.builds(dict, truncation=st.one_of(st.none(), st.integers(1, 12))),
+    st.builds(
+        dict,
+        truncation=st.none(),
+        pairs_per_document=st.integers(1, 4),
+        query_norm=st.sampled_from(["log2", "pairs"]),
+    ),
+)
+any_pairs = st.builds(
+    lambda chosen, **others: PairSettings(**chosen, **others),
+    pairs_chosen,
+    metric=st.sampled_from([*METRICS, None]),
+    convention=conventions,
+    sigma=st.sampled_from([0.5, 1.0, 2.0]),
+    sigmoid=st.sampled_from(["exact", "table", "float32"]),
+    normalize_distance=st.booleans(),
+    distance_offset=st.sampled_from([0.01, 1.0]),
+    normalize_query=st.booleans(),
+    hessian_factor=st.sampled_from([1.0, 2.0]),
+    least_hessian=st.sampled_from([0.0, 1e-3]),
+    ties=st.sampled_from(list(ORDERS_OF_TIES)),
+    float32_scores=st.booleans(),
+    float32_sums=st.booleans(),
+    float32_norm=st.booleans(),
+)
+
+fast_pairs = st.builds(
+    replace,
+    st.just(NATIVE),
+    sigma=st.sampled_from([0.5, 1.0, 2.0]),
+    truncation=st.integers(1, 12),
+    normalize_distance=st.booleans(),
+    normalize_query=st.booleans(),
+)
+"""Settings of the kernel of native's default objective."""
+
+
+def computed(
+    data: RankingDataset, scores: Any, settings: ObjectiveSettings, seed: int = 0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    values = np.asarray(scores, dtype=np.float64)
+    return prepare(data, settings)(values, None, np.random.default_rng(seed))
+
+
+def drawn(num_documents: int, settings: PairSettings, seed: int = 0) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).random((num_documents, settings.pairs_per_document or 0))
+
+
+@given(documents, any_pairs | fast_pairs)
+@MAY_COMPILE
+def test_the_engine_does_what_the_specification_says(
+    documents: list[tuple[int, float]], settings: PairSettings
+) -> None:
+    labels, scores = np.array(documents, dtype=np.float64).T
+    got = computed(query(labels.tolist()), scores, settings)
+    pairs = pair_lambdas(labels, scores, settings, drawn(len(labels), settings))
+    # Relative to the largest value, because values of opposite signs cancel.
+    size = np.abs([pairs.lambda_matrix, pairs.hessian_matrix]).max(initial=1e-3)
+    # The engine rounds a pair that is drawn twice twice; the specification rounds the doubled pair once.
+    digits = 1e-6 if settings.float32_sums or settings.float32_norm else 1e-11
+    np.testing.assert_allclose(got, (pairs.gradients, pairs.hessians), rtol=1e-9, atol=digits * size)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@given(documents)
+@MAY_COMPILE
+def test_a_pair_weighs_what_swapping_its_documents_does_to_the_metric(
+    metric: str, documents: list[tuple[int, float]]
+) -> None:
+    labels, scores = np.array(documents, dtype=np.float64).T
+    plain = replace(GENERAL, metric=metric, truncation=None, normalize_distance=False, normalize_query=False)
+    ranks = pair_lambdas(labels, scores, plain).ranks
+    swaps = change_by_swapping(labels, ranks, metric, DEFAULT)
+    higher = np.sign(labels[:, None] - labels[None, :])
+    wrong = 1.0 / (1.0 + np.exp(higher * (scores[:, None] - scores[None, :])))
+    gradients, _ = computed(query(labels.tolist()), scores, plain)
+    np.testing.assert_allclose(gradients, (-higher * swaps * wrong).sum(axis=1), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("metric", "highest_grade", "golden_name"),
+    [("ndcg@10", 4.0, "ndcg10"), ("ndcg@3", 4.0, "ndcg3"), ("err@10", 2.0, "err10"), ("map", 4.0, "ap")],
+)
+def test_the_engines_lambdas_are_pyltrs_on_real_queries(
+    metric: str, highest_grade: float, golden_name: str
+) -> None:
+    pairs_of_ndcg = dialect("pyltr")
+    convention = replace(pairs_of_ndcg.convention, highest_grade=highest_grade)
+    settings = replace(pairs_of_ndcg, metric=metric, convention=convention, truncation=None)
+    for golden in json.loads(golden_file("pyltr_lambdas.json").read_text()):
+        gradients, hessians = computed(query(golden["labels"]), golden["scores"], settings)
+        # pyltr's lambdas are positive if a document should move up.
+        np.testing.assert_allclose(-gradients, golden[golden_name]["lambdas"], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(hessians, golden[golden_name]["weights"], rtol=0, atol=1e-9)
+
+
+OBJECTIVES: list[ObjectiveSettings] = [
+    NATIVE,
+    dialect("xgboost"),
+    replace(NATIVE, metric="err@5"),
+    replace(NATIVE, metric="map", truncation=None, pairs_per_document=2),
+    replace(NATIVE, metric=None),
+    CrossEntropy(),
+    SquaredError(),
+]
+
+
+@pytest.mark.parametrize("settings", OBJECTIVES)
+def test_weights_multiply_and_queries_left_out_count_nothing(settings: ObjectiveSettings) -> None:
+    plain, weighted = make_dataset(2), make_dataset(2, weighted=True)
+    scores = np.random.default_rng(3).normal(size=plain.num_documents)
+    alone = np.array(computed(plain, scores, settings))
+    in_float32 = isinstance(settings, PairSettings) and settings.float32_sums
+    np.testing.assert_allclose(
+        computed(weighted, scores, settings),
+        alone * weighted.weight_of_document,
+        rtol=1e-7 if in_float32 else 1e-12,
+        atol=1e-15,
+    )
+    chosen = np.array([1, 4, 7])
+    part = prepare(plain, settings)(scores, chosen, np.random.default_rng(0))
+    np.testing.assert_array_equal(part, alone * np.isin(plain.query_of_document, chosen))
+
+
+def test_partners_are_drawn_for_each_iteration_and_depend_on_the_seed() -> None:
+    data, settings = make_dataset(6), replace(NATIVE, truncation=None, pairs_per_document=1)
+    objective, rng, scores = prepare(data, settings), np.random.default_rng(7), np.zeros(data.num_documents)
+    first, second = (objective(scores, None, rng)[0] for _ in range(2))
+    assert (first != second).any()
+    np.testing.assert_array_equal(computed(data, scores, settings, seed=7)[0], first)
+
+
+def test_drawn_pairs_are_in_the_mean_those_of_all() -> None:
+    labels, scores = [3.0, 0.0, 1.0, 0.0, 0.0], np.array([0.1, 0.4, 0.2, 0.0, 0.3])
+    plain = replace(NATIVE, truncation=None, metric=None, normalize_query=False)
+    many = replace(plain, pairs_per_document=20_000)
+    gradients, _ = computed(query(labels), scores, many)
+    matrix = pair_lambdas(np.array(labels), scores, plain).lambda_matrix
+    # A document draws each of m possible partners with probability 1 / m.
+    chances = 1.0 / (np.array(labels)[:, None] != np.array(labels)[None, :]).sum(axis=1)
+    expected = (matrix * (chances[:, None] + chances[None, :])).sum(axis=1)
+    np.testing.assert_allclose(gradients / 20_000, expected, rtol=0.05)
+
+
+def test_xendcg_equals_the_formula_and_its_gradients_sum_to_zero() -> None:
+    data, rng = make_dataset(8), np.random.default_rng(9)
+    scores = rng.normal(size=data.num_documents)
+    gradients, hessians = computed(data, scores, CrossEntropy(), seed=10)
+    draws = np.random.default_rng(10).random(data.num_documents)
+    for q in range(data.num_queries):
+        rows = slice(data.query_start[q], data.query_start[q + 1])
+        expected = reference_xendcg(data.labels[rows], scores[rows], draws[rows])
+        np.testing.assert_allclose((gradients[rows], hessians[rows]), expected, rtol=1e-9, atol=1e-13)
+        assert abs(gradients[rows].sum()) < 1e-12 * (1 + data.query_sizes[q])
+
+
+@pytest.mark.parametrize(
+    ("labels", "settings", "parts"),
+    [
+        ([0.0, 2000.0], NATIVE, ("labels[1]", "2000", "gain", "infinite")),
+        ([1023.5, 0.0], NATIVE, ("1023.5", "grades")),
+        ([1023.0, 1023.0, 1023.0], NATIVE, ("query 1", "infinity", "map the labels", "gain=linear")),
+        ([0.0, 5.0], replace(NATIVE, metric="err"), ("labels[1]", "is 5", "ERR", "4", "set highest_grade")),
+        ([0.0, 2000.0], CrossEntropy(), ("labels[1]", "2000", "gain", "infinite")),
+        (
+            [0.0, 2.0],
+            replace(NATIVE, convention=replace(DEFAULT, gain=TableGain((0.0, 1.0)))),
+            ("gains", "label 1", "labels[1]", "2"),
+        ),
+        (
+            [0.0, 31.0],
+            replace(NATIVE, convention=replace(DEFAULT, name="lightgbm", largest_label=30.0)),
+            ("lightgbm", "labels", "30"),
+        ),
+    ],
+)
+def test_labels_that_an_objective_has_no_meaning_for_are_refused(
+    labels: list[float], settings: ObjectiveSettings, parts: tuple[str, ...]
+) -> None:
+    for refuse in (check_labels, prepare):
+        with pytest.raises(LtrbenchError, match=naming(*parts)):
+            refuse(query(labels), settings)
+
+
+@pytest.mark.parametrize(
+    ("fields", "parts"),
+    [
+        ({"metric": "ndgc"}, ("metric 'ndgc'", "mean 'ndcg'")),
+        ({"pairs_per_document": 2}, ("pairs_per_document is 2", "truncation is 30", "null")),
+        ({"query_norm": "pairs"}, ("query_norm is pairs", "pairs_per_document", "query_norm=log2")),
+        ({"distance_offset": 0.0}, ("distance_offset is 0.0", "more than 0")),
+        ({"sigmoid": "tabel"}, ("sigmoid is 'tabel'", "mean 'table'")),
+        ({"ties": "expected"}, ("ties is 'expected'", "row_order, worst, best")),
+    ],
+)
+def test_settings_out_of_range_or_in_contradiction_are_refused(
+    fields: dict[str, Any], parts: tuple[str, ...]
+) -> None:
+    with pytest.raises(ConfigError, match=naming(*parts)):
+        replace(NATIVE, **fields)

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ltrbench.data import RankingDataset
-from ltrbench.native.boosting import BoostingSettings, boost
 from ltrbench.native.objectives import prepare
 from ltrbench.native.objectives.pairwise import NATIVE, PairSettings
 from ltrbench.native.objectives.position_bias import (
@@ -24,7 +23,6 @@ from ltrbench.native.objectives.position_bias import (
     UnbiasedPairs,
     reference_unbiased,
 )
-from ltrbench.native.splitting import SplitSettings
 from ltrbench.shapes import Scores
 
 NUM_QUERIES, SIZE = 200, 12
@@ -140,20 +138,6 @@ def test_propensities_are_those_that_xgboost_learns() -> None:
     # XGBoost's cost is not the paper's: propensities differ as soon as scores differ.
     assert np.abs(papers.propensities[1].t_plus - ours.propensities[1].t_plus).max() < 1e-12
     assert np.abs(papers.propensities[2].t_plus - ours.propensities[2].t_plus).max() > 1e-3
-
-
-def test_trees_on_corrected_pairs_are_xgboosts() -> None:
-    data = xgb.DMatrix(CLICKED.features, CLICKED.labels, qid=CLICKED.query_of_document)
-    theirs = xgb.train(XGBOOST_PARAMETERS, data, 3).predict(data, output_margin=True)
-    settings = BoostingSettings(
-        num_trees=3,
-        learning_rate=0.2,
-        num_leaves=8,
-        splits=SplitSettings(min_docs_in_leaf=1, min_sum_hessian=2e-3),
-    )
-    objective = UnbiasedPairs(CLICKED, XGBOOST, norm=0.5, mirrored=True)
-    ours = boost(CLICKED, settings, objective=objective).train_scores
-    np.testing.assert_allclose(ours, theirs, atol=2e-5)
 
 
 @settings(MAY_COMPILE, max_examples=min(MAY_COMPILE.max_examples, 25))

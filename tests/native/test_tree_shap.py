@@ -10,13 +10,12 @@ import pytest
 from engine_cases import COMPILED, MAY_COMPILE, make_dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_forest import random_tree, scores_of, steps
+from test_forest import random_tree, steps
 
 from ltrbench.models.trees import threshold_at_most
 from ltrbench.native import NO_FEATURE, Tree
 from ltrbench.native.attribution import reference_contributions, tree_shap
 from ltrbench.native.forest import Forest, plant
-from ltrbench.rankers.native import NativeRanker
 
 
 def random_case(seed: int, num_documents: int = 5, num_features: int = 4) -> tuple[Forest, Any]:
@@ -35,22 +34,6 @@ def test_contributions_are_shapley_values_over_all_subsets(seed: int) -> None:
     np.testing.assert_allclose(
         tree_shap(forest, features), reference_contributions(forest, features), rtol=0, atol=1e-12
     )
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 70))
-@MAY_COMPILE
-def test_a_row_adds_up_to_the_score(seed: int, num_documents: int) -> None:
-    forest, features = random_case(seed, num_documents, num_features=12)
-    contributions = tree_shap(forest, features)
-    np.testing.assert_allclose(contributions.sum(axis=1), scores_of(forest, features), rtol=0, atol=1e-12)
-
-
-def test_the_expected_score_is_the_mean_over_the_documents_that_the_tree_was_learned_from() -> None:
-    data = make_dataset(0)
-    forest = native(num_trees=1).fit(data)._forest
-    assert forest is not None
-    contributions = tree_shap(forest, data.features)
-    assert contributions[0, -1] == pytest.approx(scores_of(forest, data.features).mean(), abs=1e-12)
 
 
 @COMPILED
@@ -131,20 +114,3 @@ def _native(root: dict[str, Any]) -> Tree:
     return Tree._make(
         np.array(column, dtype) for column, dtype in zip(zip(*nodes, strict=True), dtypes, strict=True)
     )
-
-
-@given(st.integers(0, 2**32 - 1))
-@settings(MAY_COMPILE, max_examples=10)
-def test_a_grown_tree_counts_the_documents_that_it_was_learned_from(seed: int) -> None:
-    data = make_dataset(seed, num_queries=12)
-    forest = native(num_trees=2, documents_per_tree=0.7, seed=seed % 1000).fit(data)._forest
-    assert forest is not None
-    for tree in forest.trees():
-        assert tree.num_documents[0] == round(0.7 * data.num_documents)
-        inner = tree.feature != NO_FEATURE
-        below = tree.num_documents[tree.left[inner]] + tree.num_documents[tree.right[inner]]
-        np.testing.assert_array_equal(tree.num_documents[inner], below)
-
-
-def native(**fields: Any) -> NativeRanker:
-    return NativeRanker(num_leaves=5, min_docs_in_leaf=3, num_threads=1, **fields)
