@@ -1,114 +1,127 @@
-"""Features that are not one array: views of rows and stacked parts give the same rows as NumPy's indexing."""
+"""Features that are not one array give the rows, cells, segments and fingerprints of the same array.
+
+They are views of rows, stacked parts and sparse rows, and all combinations of these.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
+from ltrbench.data import RankingDataset
+from ltrbench.data import dataset as dataset_module
 from ltrbench.data import features as matrix_module
 from ltrbench.data.features import (
     AnyFeatures,
     FeatureMatrix,
     RowView,
+    SparseRows,
     StackedRows,
     as_array,
+    csr_of,
     row_blocks,
+    row_segments,
     take_rows,
 )
 from ltrbench.errors import DataError
 from ltrbench.shapes import Features
+
+# Two NaNs with different bits, beside the bits of 0, -0, 1 and -2.5.
+CELLS = np.array([0x0, 0x0, 0x80000000, 0x3F800000, 0xC0200000, 0x7FC00000, 0xFFC00001], dtype=np.uint32)
+ABSENT = (0.0, -0.0, np.nan)
+SEEDS = st.integers(0, 2**32 - 1)
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of two or three rows, so that results consist of several blocks."""
     monkeypatch.setattr(matrix_module, "BLOCK_BYTES", 24)
+    monkeypatch.setattr(matrix_module, "_STORED", 2)
 
 
-def numbered(num_rows: int, num_features: int = 3) -> Features:
-    return np.arange(num_rows * num_features, dtype=np.float32).reshape(num_rows, num_features)
+def assert_same_bits(actual: Any, expected: NDArray[Any]) -> None:
+    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+    one, other = (np.ascontiguousarray(values).view(np.uint32) for values in (actual, expected))
+    np.testing.assert_array_equal(one, other)
 
 
-@st.composite
-def ranges_of(draw: st.DrawFn, num_rows: int) -> list[tuple[int, int]]:
-    """Ranges of rows, in any order, also empty, overlapping and repeated."""
-    row = st.integers(0, num_rows)
-    pairs = draw(st.lists(st.tuples(row, row), max_size=6))
-    return [(min(pair), max(pair)) for pair in pairs]
+def random_array(rng: np.random.Generator, num_rows: int, num_features: int) -> Features:
+    return rng.choice(CELLS, (num_rows, num_features)).view(np.float32)
 
 
-@st.composite
-def matrices(draw: st.DrawFn) -> tuple[AnyFeatures, Features]:
-    """A view of a view of stacked parts, or less, and the same rows by NumPy's indexing."""
-    sizes = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
-    expected = numbered(sum(sizes), draw(st.integers(1, 4)))
-    parts = np.split(expected, np.cumsum(sizes)[:-1])
-    features: AnyFeatures = StackedRows(parts) if draw(st.booleans()) else expected
-    for _ in range(draw(st.integers(0, 3))):
-        ranges = draw(ranges_of(len(expected)))
+def sparse_of(rng: np.random.Generator, features: Features, absent: float) -> SparseRows:
+    """Returns the sparse form, in which also some cells are stored that have the absent value."""
+    stored = features.view(np.uint32) != np.float32(absent).view(np.uint32)
+    stored |= rng.random(features.shape) < 0.3
+    row_start = np.concatenate([[0], np.cumsum(stored.sum(axis=1))])
+    columns = np.nonzero(stored)[1].astype(np.int32)
+    return SparseRows(row_start, columns, features[stored], features.shape[1], absent)
+
+
+def random_matrix(rng: np.random.Generator) -> tuple[AnyFeatures, Features]:
+    """Returns a view of a view of stacked parts, or less, and the same rows by NumPy's indexing.
+
+    The ranges of a view are in any order, also empty, overlapping and repeated.
+    """
+    num_features, absent = int(rng.integers(1, 5)), rng.choice(ABSENT)
+    arrays = [random_array(rng, size, num_features) for size in rng.integers(0, 6, rng.integers(1, 5))]
+    parts = [array if rng.random() < 0.5 else sparse_of(rng, array, absent) for array in arrays]
+    features: AnyFeatures = parts[0] if len(parts) == 1 else StackedRows(parts)
+    expected = np.concatenate(arrays)
+    for _ in range(rng.integers(4)):
+        ranges = np.sort(rng.integers(0, len(expected) + 1, (rng.integers(6), 2)), axis=1)
         features = take_rows(features, ranges)
-        rows = [row for start, stop in ranges for row in range(start, stop)]
-        expected = expected[np.array(rows, dtype=np.int64)]
-        if draw(st.booleans()):
+        expected = np.concatenate([expected[:0], *(expected[start:stop] for start, stop in ranges)])
+        if rng.random() < 0.5:
             features, expected = StackedRows([features, features]), np.concatenate([expected, expected])
     return features, expected
 
 
-@given(pair=matrices())
-def test_a_view_of_a_view_of_stacked_parts_holds_the_rows_of_numpys_indexing(
-    pair: tuple[AnyFeatures, Features],
-) -> None:
-    features, expected = pair
-    assert features.shape == expected.shape
-    assert len(features) == len(expected)
-    assert (features.dtype, features.ndim, features.size) == (expected.dtype, 2, expected.size)
-    assert features.nbytes == expected.nbytes
-    np.testing.assert_array_equal(np.asarray(features), expected)
-    np.testing.assert_array_equal(as_array(features), expected)
+@given(seed=SEEDS)
+def test_a_matrix_holds_the_rows_of_numpys_indexing(seed: int) -> None:
+    features, expected = random_matrix(np.random.default_rng(seed))
+    assert (len(features), features.ndim, features.size) == (len(expected), 2, expected.size)
+    assert_same_bits(np.asarray(features), expected)
+    assert_same_bits(as_array(features), expected)
+    segments: list[list[int]] = [part for block in row_segments(features) for part in block.tolist()]
+    bits = expected.view(np.uint32).tolist()
+    by_value = [groupby(enumerate(row), key=lambda cell: cell[1]) for row in bits]
+    assert segments == [[next(cells)[0], value] for groups in by_value for value, cells in groups]
 
 
-@given(pair=matrices(), data=st.data())
-def test_rows_columns_and_cells_are_those_of_an_array(
-    pair: tuple[AnyFeatures, Features], data: st.DataObject
-) -> None:
-    features, expected = pair
+@given(seed=SEEDS)
+def test_rows_columns_and_cells_are_those_of_an_array(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    features, expected = random_matrix(rng)
     num_rows, num_features = expected.shape
-    column: Any = data.draw(st.integers(-num_features, num_features - 1))
-    start, stop, step = data.draw(
-        st.tuples(st.integers(-9, 9), st.integers(-9, 9), st.sampled_from([1, 1, 2, -1]))
-    )
-    slices: list[Any] = [slice(start, stop, step), slice(None), slice(start, stop)]
-    mask = data.draw(st.lists(st.booleans(), min_size=num_rows, max_size=num_rows))
-    of_rows = [*slices, np.array(mask, dtype=np.bool_)]
+    column: Any = int(rng.integers(-num_features, num_features))
+    start, stop = rng.integers(-9, 10, 2).tolist()
+    step = int(rng.choice([1, 2, -1]))
+    of_rows: list[Any] = [slice(start, stop, step), slice(None), rng.random(num_rows) < 0.5]
     if num_rows:
-        drawn = data.draw(st.lists(st.integers(-num_rows, num_rows - 1), max_size=9))
-        of_rows += [np.array(drawn, dtype=np.int64), np.array(drawn, dtype=np.int32), drawn]
-        one = data.draw(st.integers(-num_rows, num_rows - 1))
-        np.testing.assert_array_equal(features[one], expected[one])
-        assert features[one, column] == expected[one, column]
-        pairs = np.array(drawn, dtype=np.int64), np.full(len(drawn), column)
-        np.testing.assert_array_equal(features[pairs], expected[pairs])
+        drawn = rng.integers(-num_rows, num_rows, 9)
+        of_rows += [drawn, drawn.astype(np.int32)]
+        assert_same_bits(features[int(drawn[0])], expected[drawn[0]])
+        pairs = drawn, np.full(len(drawn), column)
+        assert_same_bits(features[pairs], expected[pairs])
     for rows in of_rows:
-        rows_of_array = np.array(rows, dtype=np.int64) if isinstance(rows, list) else rows
-        np.testing.assert_array_equal(features[rows], expected[rows_of_array])
-        np.testing.assert_array_equal(features[rows, column], expected[rows_of_array, column])
-        np.testing.assert_array_equal(features[rows, :column], expected[rows_of_array, :column])
-    columns = np.array([column, 0])
-    np.testing.assert_array_equal(
-        features[slice(start, stop), columns], expected[slice(start, stop), columns]
-    )
+        assert_same_bits(features[rows], expected[rows])
+        assert_same_bits(features[rows, column], expected[rows, column])
+        assert_same_bits(features[rows, :column], expected[rows, :column])
 
 
-@given(pair=matrices(), size=st.one_of(st.none(), st.integers(1, 7)))
-def test_blocks_are_all_rows_in_order_and_read_only(
-    pair: tuple[AnyFeatures, Features], size: int | None
-) -> None:
-    features, expected = pair
+@given(seed=SEEDS, size=st.one_of(st.none(), st.integers(1, 7)))
+def test_blocks_are_all_rows_in_order_and_read_only(seed: int, size: int | None) -> None:
+    features, expected = random_matrix(np.random.default_rng(seed))
     blocks = list(row_blocks(features, size))
     num_rows = 0
     for start, block in blocks:
@@ -116,11 +129,27 @@ def test_blocks_are_all_rows_in_order_and_read_only(
         assert type(block) is np.ndarray
         assert block.flags.c_contiguous
         assert not block.flags.writeable
-        np.testing.assert_array_equal(block, expected[start : start + len(block)])
+        assert_same_bits(block, expected[start : start + len(block)])
         num_rows += len(block)
     assert num_rows == len(expected)
     most = size or matrix_module.rows_of_block(expected.shape[1])
     assert [len(block) for _, block in blocks[:-1]] == [most] * (len(blocks) - 1)
+
+
+@given(seed=SEEDS)
+def test_views_of_sparse_rows_stay_sparse(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    expected, absent = random_array(rng, 9, 3), rng.choice(ABSENT)
+    features: AnyFeatures = StackedRows([sparse_of(rng, part, absent) for part in np.split(expected, [4])])
+    for _ in range(rng.integers(3)):
+        ranges = np.sort(rng.integers(0, len(expected) + 1, (rng.integers(6), 2)), axis=1)
+        features = take_rows(features, ranges)
+        expected = np.concatenate([expected[:0], *(expected[start:stop] for start, stop in ranges)])
+    taken = csr_of(features)
+    assert taken is not None
+    assert_same_bits(np.asarray(taken), expected)
+    columns = np.flatnonzero(rng.random(expected.shape[1]) < 0.5)
+    assert_same_bits(np.asarray(taken.take_columns(columns)), expected[:, columns])
 
 
 def test_a_copy_that_does_not_fit_into_memory_is_refused_with_its_size(
@@ -134,3 +163,52 @@ def test_a_copy_that_does_not_fit_into_memory_is_refused_with_its_size(
         as_array(view)
     with pytest.raises(ValueError, match=naming("row_blocks", "copy")):
         np.asarray(view, copy=False)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
+def test_matrices_of_scipy_in_any_format_are_read(kind: str) -> None:
+    array: NDArray[Any] = np.array([[0, 2, 0], [0, 0, 0], [4, 0, 5]])
+    for absent in (0.0, np.nan):
+        sparse = SparseRows.from_scipy(csr_matrix(array).asformat(kind), absent)
+        assert_same_bits(np.asarray(sparse), np.where(array == 0, absent, array).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("row_start", "columns"),
+    [([0, 2], [1, 0]), ([0, 2], [1, 1]), ([0, 1], [3]), ([1, 1], [0])],
+    ids=["descending", "repeated", "out of bounds", "not from 0"],
+)
+def test_arrays_that_are_not_compressed_rows_are_refused(row_start: list[int], columns: list[int]) -> None:
+    values = np.ones(len(columns), np.float32)
+    with pytest.raises(DataError, match="sparse rows"):
+        SparseRows(np.array(row_start), np.array(columns, np.int32), values, num_features=3)
+
+
+# The data set with such features
+
+
+@pytest.fixture(params=["by cell", "by segment"])
+def hashed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests take the fingerprint of few features as that of few and as that of many features."""
+    if request.param == "by segment":
+        monkeypatch.setattr(dataset_module, "_HASHED_BY_CELL", 0)
+
+
+@pytest.mark.usefixtures("hashed")
+@given(sizes=st.lists(st.integers(1, 4), min_size=2, max_size=12), seed=SEEDS)
+def test_fingerprints_and_query_keys_are_those_of_the_array(sizes: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    features = random_array(rng, sum(sizes), int(rng.integers(1, 5)))
+    labels = rng.integers(0, 2, len(features)).astype(np.float64)
+    dense = RankingDataset(features=features, labels=labels, query_start=np.cumsum([0, *sizes]))
+    half = int(rng.integers(0, len(features) + 1))
+    sparse = sparse_of(rng, features, rng.choice(ABSENT))
+    queries = rng.permutation(len(sizes))[: len(sizes) // 2].tolist()
+    expected = dense.take_queries(queries)
+    for other in (sparse, StackedRows([take_rows(sparse, [[0, half]]), features[half:]])):
+        stored = replace(dense, features=cast(Features, other))
+        assert stored.fingerprint == dense.fingerprint
+        assert stored.query_keys.tolist() == dense.query_keys.tolist()
+        taken = stored.take_queries(queries)
+        assert taken.fingerprint == taken.in_memory().fingerprint == expected.fingerprint
+        assert taken.query_keys.tolist() == expected.query_keys.tolist()

@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 
 from ltrbench.cli import main
 from ltrbench.data.fetch import unpack_archive
-from ltrbench.data.sources import LetorFiles, PublishedArchive
+from ltrbench.data.sources import PublishedArchive
 from ltrbench.errors import DataError
 
 FOLDS = {
@@ -152,15 +152,6 @@ def test_a_data_set_arrives_in_its_folder_and_is_not_fetched_again(
     assert server.requests == 1
 
 
-def test_a_run_without_the_files_points_to_data_fetch(tmp_path: Path) -> None:
-    archive = PublishedArchive(file="a.zip", size=1, sha256="0" * 64, into="a", licence="Free.", page="p")
-    source = LetorFiles(name="folds", train=f"{tmp_path}/train.txt", fetch=archive)
-    with pytest.raises(
-        DataError, match=naming("train.txt", "data fetch folds", "--config-dir", "data.train")
-    ):
-        source.load()
-
-
 @pytest.mark.parametrize(
     ("path", "fields", "parts"),
     [
@@ -234,14 +225,3 @@ def test_an_archive_is_unpacked_inside_its_folder_and_existing_files_are_kept(
 
 
 # conf/data
-
-
-@pytest.mark.parametrize(
-    ("name", "parts"), [("istella_s", ["http://quickrank", "--url"]), ("mq2008", ["https://www.microsoft"])]
-)
-def test_no_data_set_is_downloaded_from_an_address_that_has_not_been_verified(
-    name: str, parts: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["data", "fetch", name, "--root", str(tmp_path), "--accept-licence"]) == 2
-    assert refuses(capsys, f"data={name}", *parts)
-    assert list(tmp_path.iterdir()) == []

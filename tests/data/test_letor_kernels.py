@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from ltrbench.data import blocks, letor, letor_kernels, read_letor
 from ltrbench.data.letor import DocumentRows, count_unit, read_letor_features
 from ltrbench.data.letor_lines import OVERFLOWS, Line, LineFormat, parse_line
 from ltrbench.errors import DataError
-from ltrbench.shapes import Features, Labels
+from ltrbench.shapes import Features
 
 EXAMPLES = 10 if config.DISABLE_JIT else 300
 
@@ -148,50 +147,20 @@ def lines_of_numbers(draw: st.DrawFn) -> bytes:
     return b" ".join([head, *(b"%d:%b" % (index, value) for index, value in enumerate(values, 1))]) + b"\n"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
-    """Consecutive lines of a file with n documents, and their line numbers."""
-
-    labels: Labels  # (n,), NaN if a line has none
-    weights: NDArray[np.float64]  # (n,), NaN if a line has none
-    queries: list[str]  # (n,), "" if a line has no qid
-    documents: list[str]  # (n,), "" if a line has no comment
-    features: Features  # (n, number of features up to the largest index)
-    lines: NDArray[np.int64]  # (n,), from one
-    widest: int  # line of the largest index
-
-
-def read_block_plainly(text: bytes, first_line: int, form: LineFormat, path: Path) -> Block:
-    """Parses a block line by line, by the specification.
-
-    Raises:
-        DataError: as `parse_line`.
-    """
-    numbered = [
-        (number, parsed)
+def numbered_lines(text: bytes, first_line: int, form: LineFormat) -> list[tuple[int, Line]]:
+    """Returns the documents of a block with their line numbers, by the specification."""
+    numbered = (
+        (number, parse_line(line, f"f:{number}", form))
         for number, line in enumerate(text.split(b"\n"), start=first_line)
-        if (parsed := parse_line(line, f"{path}:{number}", form)) is not None
-    ]
-    with_features = [(parsed.indices[-1], -number) for number, parsed in numbered if parsed.indices]
-    largest, widest = max(with_features, default=(form.first_index - 1, -first_line))
-    width = largest - form.first_index + 1
-    features = np.full((len(numbered), width), form.absent, dtype=np.float32)
-    for row, (_, parsed) in enumerate(numbered):
-        features[row, np.array(parsed.indices, dtype=np.int64) - form.first_index] = parsed.values
-    return Block(
-        labels=np.array([parsed.label for _, parsed in numbered], dtype=np.float64),
-        weights=np.array([parsed.weight for _, parsed in numbered], dtype=np.float64),
-        queries=[parsed.query for _, parsed in numbered],
-        documents=[parsed.document for _, parsed in numbered],
-        features=features,
-        lines=np.array([number for number, _ in numbered], dtype=np.int64),
-        widest=-widest,
     )
+    return [(number, line) for number, line in numbered if line is not None]
 
 
-def parsed_lines(text: bytes, form: LineFormat) -> list[Line]:
-    lines = [parse_line(line, "f:1", form) for line in text.split(b"\n")]
-    return [line for line in lines if line is not None]
+def features_of(lines: list[Line], form: LineFormat, num_features: int) -> Features:
+    features = np.full((len(lines), num_features), form.absent, dtype=np.float32)
+    for row, line in enumerate(lines):
+        features[row, np.array(line.indices, dtype=np.int64) - form.first_index] = line.values
+    return features
 
 
 @given(
@@ -205,38 +174,38 @@ def test_a_block_is_read_as_the_specification_reads_it(text: bytes, form: LineFo
     rows = DocumentRows.allocate(counts, form.num_features or 0, form)
     start = np.zeros(3, dtype=np.int64)
     try:
-        plain = read_block_plainly(text, 11, form, Path("f"))
+        numbered = numbered_lines(text, 11, form)
     except DataError as error:
         with pytest.raises(DataError, match=naming(error)):
             letor.fill_unit(lines, Path("f"), 11, start, rows, form)
         return
     runs = letor.fill_unit(lines, Path("f"), 11, start, rows, form)
-    num_documents, width = plain.features.shape
-    parsed = parsed_lines(text, form)
+    parsed = [line for _, line in numbered]
+    widest = max(numbered, key=lambda item: (*item[1].indices[-1:], -item[0]), default=None)
     largest = counts[letor_kernels.LARGEST_INDEX]
-    assert (counts[letor_kernels.DOCUMENTS], max(largest + 1 - form.first_index, 0)) == (num_documents, width)
-    assert counts[letor_kernels.LINE] == plain.widest - 11 or width == 0
+    if widest is not None and widest[1].indices:
+        assert (largest, counts[letor_kernels.LINE]) == (widest[1].indices[-1], widest[0] - 11)
+    weights = np.array([line.weight for line in parsed], dtype=np.float64)
+    assert counts[letor_kernels.DOCUMENTS] == len(parsed)
     assert counts[letor_kernels.LINES] == lines.count(b"\n")
     assert counts[letor_kernels.BYTES] == len(lines)
     assert counts[letor_kernels.VALUES] == sum(len(line.indices) for line in parsed)
-    assert counts[letor_kernels.WEIGHTS] == np.count_nonzero(~np.isnan(plain.weights))
-    if num_documents == 0:
+    assert counts[letor_kernels.WEIGHTS] == np.count_nonzero(~np.isnan(weights))
+    if not parsed:
         return
     features = np.asarray(rows.matrix(form))
-    assert features[:, :width].tobytes() == plain.features.tobytes()
-    np.testing.assert_array_equal(features[:, width:], form.absent)
-    assert rows.labels.tobytes() == plain.labels.tobytes()
-    assert rows.weights.tobytes() == (plain.weights.tobytes() if counts[letor_kernels.WEIGHTS] else b"")
-    numbers = np.arange(num_documents)
-    assert (
-        numbers + np.searchsorted(rows.skipped, numbers, side="right") + 11
-    ).tolist() == plain.lines.tolist()
-    lengths = np.diff([*(row for row, _ in runs), num_documents])
-    assert [
-        query for (_, query), size in zip(runs, lengths, strict=True) for _ in range(size)
-    ] == plain.queries
-    assert ["".join(map(chr, filter(None, codes))) for codes in rows.documents.tolist()] == plain.documents
-    assert counts[letor_kernels.LONGEST_DOCUMENT_ID] == max(map(len, plain.documents))
+    assert features.tobytes() == features_of(parsed, form, form.num_features or 0).tobytes()
+    assert rows.labels.tobytes() == np.array([line.label for line in parsed], dtype=np.float64).tobytes()
+    assert rows.weights.tobytes() == (weights.tobytes() if counts[letor_kernels.WEIGHTS] else b"")
+    numbers = np.arange(len(parsed))
+    line_numbers = numbers + np.searchsorted(rows.skipped, numbers, side="right") + 11
+    assert line_numbers.tolist() == [number for number, _ in numbered]
+    lengths = np.diff([*(row for row, _ in runs), len(parsed)])
+    queries = [query for (_, query), size in zip(runs, lengths, strict=True) for _ in range(size)]
+    assert queries == [line.query for line in parsed]
+    documents = ["".join(map(chr, filter(None, codes))) for codes in rows.documents.tolist()]
+    assert documents == [line.document for line in parsed]
+    assert counts[letor_kernels.LONGEST_DOCUMENT_ID] == max(len(line.document) for line in parsed)
 
 
 @contextmanager
@@ -248,16 +217,6 @@ def by_specification() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(letor_kernels, "parse_lines", leave)
-        yield
-
-
-@contextmanager
-def without_specification() -> Iterator[None]:
-    """Leaves no line to the specification."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            letor, "parse_line", lambda line, *_: pytest.fail(f"{line!r} is left to the specification")
-        )
         yield
 
 
@@ -326,14 +285,14 @@ def features_alone(file: Path, sparse: bool = False) -> bytes | str:
         return str(error)
 
 
-def test_real_lines_keep_their_document_ids_and_are_read_by_the_kernel(
-    letor_data: Callable[[str], Path],
+def test_real_lines_are_read_by_the_kernel_as_the_specification_reads_them(
+    letor_data: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = letor_data("MQ2008") / "Fold1" / "train.txt"
-    with without_specification():
-        data = read_letor(file)
+    lines = [line for _, line in numbered_lines(file.read_bytes(), 1, LineFormat())]
+    monkeypatch.setattr(letor, "parse_line", lambda line, *_: pytest.fail(f"left to it: {line!r}"))
+    data = read_letor(file)
     assert data.document_ids is not None
     assert data.document_ids[0] == "GX008-86-4444840"
-    plain = read_block_plainly(file.read_bytes(), 1, LineFormat(), file)
-    assert data.features.tobytes() == plain.features.tobytes()
-    assert data.document_ids.tolist() == plain.documents
+    assert data.document_ids.tolist() == [line.document for line in lines]
+    assert data.features.tobytes() == features_of(lines, LineFormat(), data.num_features).tobytes()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,12 +44,6 @@ def by_formula(data: RankingDataset, query: int, seed: int) -> int:
     return splitmix(total % 2**64 ^ seed)
 
 
-def shuffled(data: RankingDataset, seed: int) -> RankingDataset:
-    """Returns the data with the documents of each query in another order."""
-    order = np.lexsort((np.random.default_rng(seed).random(data.num_documents), data.query_of_document))
-    return replace(data, features=data.features[order], labels=data.labels[order])
-
-
 @given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=30), seed=st.integers(0, 10_000))
 def test_two_queries_have_one_key_exactly_where_they_have_the_same_documents(
     sizes: list[int], seed: int
@@ -73,36 +64,6 @@ def test_two_queries_have_one_key_exactly_where_they_have_the_same_documents(
     ]
     pairs = set(zip(data.query_keys.tolist(), content, strict=True))
     assert len(pairs) == len(set(content)) == len(set(data.query_keys.tolist()))
-
-
-def test_a_query_under_another_id_has_the_same_key_but_not_where_all_its_documents_are_alike() -> None:
-    data = RankingDataset(
-        features=np.array([[1, 2], [1, 3], [5, 5], [5, 5], [7, 7]], np.float32),
-        labels=np.array([0.0, 1, 0, 1, 2]),
-        query_start=np.array([0, 2, 4, 5]),
-        query_ids=np.array(["a", "b", "c"]),
-    )
-    renamed = replace(data, query_ids=np.array(["other", "another", "c"]))
-    assert (renamed.query_keys == data.query_keys).tolist() == [True, False, True]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda data: replace(data, features=data.features + np.float32(2**-20)),
-        lambda data: replace(data, features=data.features[:, ::-1]),
-        lambda data: replace(data, labels=data.labels + 1),
-    ],
-    ids=["features", "columns exchanged", "labels"],
-)
-def test_a_key_depends_on_every_feature_and_label(change: object) -> None:
-    data = RankingDataset(
-        features=np.random.default_rng(0).random((40, 5), dtype=np.float32),
-        labels=np.tile([0.0, 1.0], 20),
-        query_start=np.arange(0, 41, 4),
-    )
-    assert callable(change)
-    assert not set(data.query_keys) & set(change(data).query_keys)
 
 
 def test_keys_are_the_same_on_every_machine() -> None:

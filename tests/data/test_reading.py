@@ -54,16 +54,3 @@ def test_features_alone_are_those_of_the_labelled_file_in_its_order(
     assert read_features(tmp_path / name, 2, feature_names=["1", "2"], **options).tolist() == expected
     (tmp_path / name).write_text(unlabelled.replace("qid:a ", ""))
     assert read_features(tmp_path / name, 2, feature_names=["1", "2"]).tolist() == expected
-
-
-RUN = {
-    "_target_": "ltrbench.data.sources.LetorFiles",
-    "train": "train.txt",
-    "num_features": 7,
-    "first_index": 0,
-    "absent": float("nan"),
-    "overflow": "cap",
-    "sort_queries": False,
-    "whole_labels": True,
-    "feature_names": "names.txt",
-}

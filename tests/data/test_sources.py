@@ -53,24 +53,10 @@ def test_three_files_are_the_three_splits_and_a_missing_validation_set_is_held_o
         assert [split.num_queries for _, split in source.load()] == sizes
 
 
-def test_the_split_seed_changes_the_split_and_nothing_else_does(files: Path) -> None:
-    loaded = [
-        LetorFiles(name="mine", train=f"{files}/train.txt", split_seed=seed).load() for seed in (0, 0, 1)
-    ]
-    assert loaded[0].test.fingerprint == loaded[1].test.fingerprint
-    assert loaded[0].test.fingerprint != loaded[2].test.fingerprint
-
-
 def test_files_narrower_than_train_are_padded(files: Path) -> None:
     (files / "test.txt").write_text("0 qid:99 1:5\n")
     splits = LetorFiles(name="mine", train=f"{files}/train.txt", test=f"{files}/test.txt").load()
     assert splits.test.features.tolist() == [[5, 0, 0]]
-
-
-def test_a_query_of_training_in_the_test_file_is_a_leak(files: Path) -> None:
-    (files / "test.txt").write_bytes((files / "train.txt").read_bytes())
-    with pytest.raises(DataError, match=naming("query 0", "train", "test", "leak")):
-        LetorFiles(name="mine", train=f"{files}/train.txt", test=f"{files}/test.txt").load()
 
 
 def test_an_absent_file_is_named_in_full_with_what_to_obtain(files: Path) -> None:
@@ -117,16 +103,10 @@ VERSIONS = {"raw": {"train": "train.txt"}, "scaled": {"train": "train.txt"}}
         ({"fold": 6, "num_folds": 5}, ["data.fold is 6", "1 to 5"]),
         ({"fold": 1}, ["data.fold is 1", "cv"]),
         ({"cv": 3, "cv_split": "valid", "fold": 1, "valid": "v.txt"}, ["cv is 3", "data.valid=null"]),
-        ({"cv": 3, "cv_split": "tset", "fold": 1}, ["data.cv_split is 'tset'", "test", "valid"]),
         ({"cv": 5}, ["cv is 5", "data.fold=1 to 5", "add -m"]),
-        ({"cv": 5, "fold": 0}, ["data.fold is 0", "1 to 5"]),
-        ({"cv": 1, "fold": 1}, ["cv is 1", "at least 2"]),
         ({"cv": 5, "fold": 1, "test": "t.txt"}, ["cv is 5", "test set", "data.test=null"]),
         ({"cv": 5, "fold": 1, "num_folds": 5}, ["cv is 5", "published", "remove cv"]),
-        ({"valid": []}, ["data.valid is []", "path", "[a.txt,b.txt]"]),
         ({"version": "scale", "versions": VERSIONS}, ["data.version is scale", "raw, scaled"]),
-        ({"versions": VERSIONS}, ["data.version is None", "raw, scaled"]),
-        ({"version": "raw"}, ["data.version is raw", "null"]),
     ],
 )
 def test_settings_that_exclude_each_other_are_named(settings: dict[str, Any], parts: list[str]) -> None:
@@ -140,16 +120,6 @@ def test_runs_refuse_labels_between_grades_unless_told_otherwise(files: Path) ->
     with pytest.raises(DataError, match=naming("train.txt:1:", "label is '0.5'", "whole_labels=false")):
         source.load()
     assert dataclasses.replace(source, whole_labels=False).load().train.num_documents == 2
-
-
-def test_a_subset_leaves_validation_and_test_as_they_are(files: Path) -> None:
-    whole = LetorFiles(name="mine", train=f"{files}/train.txt").load()
-    half = LetorFiles(name="mine", train=f"{files}/train.txt", subset=0.5).load()
-    assert half.train.num_queries == whole.train.num_queries / 2
-    assert half.test.fingerprint == whole.test.fingerprint
-    assert whole.valid is not None
-    assert half.valid is not None
-    assert half.valid.fingerprint == whole.valid.fingerprint
 
 
 def test_tables_have_the_features_of_the_training_table_by_name(tmp_path: Path) -> None:
@@ -192,16 +162,6 @@ LAYOUTS = {
     "lightgbm_example": ["lightgbm-example/rank.train", "lightgbm-example/rank.test"],
 }
 """Data set -> files in its published layout, those of fold 2 if it has folds."""
-
-
-def test_inner_folds_have_the_queries_of_the_training_file_of_fold_1_only(tmp_path: Path) -> None:
-    file = tmp_path / "MQ2008/Fold1/train.txt"
-    file.parent.mkdir(parents=True)
-    file.write_text("".join(f"{label} qid:{q} 1:{q} 2:{label}\n" for q in range(20) for label in (0, 1)))
-    for fold in (1, 2, 3):
-        node = composed("data=mq2008_inner", f"data.fold={fold}", f"data.root={tmp_path}")
-        splits = instantiate(node, _convert_="all").load()
-        assert [split.num_queries for _, split in splits] == [12, 6, 2]
 
 
 def of_layout(yaml: str, root: Path) -> DataSource:

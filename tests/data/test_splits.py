@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from messages import naming
 
 from ltrbench.data import RankingDataset, Splits, split_queries
-from ltrbench.data.splits import sample_queries, take_fold
+from ltrbench.data.splits import take_fold
 from ltrbench.errors import DataError
 
 
@@ -69,16 +69,6 @@ def test_splits_have_the_same_number_of_features(num_features: int) -> None:
         Splits(dataset(2, num_features=2), None, dataset(2, first=5, num_features=num_features))
 
 
-def test_an_id_that_is_used_anew_for_other_documents_is_no_leak() -> None:
-    other = RankingDataset(
-        features=np.full((2, 1), 9, dtype=np.float32),
-        labels=np.array([0.0, 1.0]),
-        query_start=np.array([0, 2]),
-        query_ids=np.array(["0"]),
-    )
-    Splits(dataset(2), None, other)
-
-
 @given(num_queries=st.integers(5, 60), num_folds=st.integers(2, 5), seed=st.integers(0, 2**32))
 @settings(deadline=None)
 def test_over_the_folds_every_query_is_tested_exactly_once(
@@ -92,15 +82,6 @@ def test_over_the_folds_every_query_is_tested_exactly_once(
         assert not set(rest.query_ids) & set(test.query_ids)
         assert rest.num_queries + test.num_queries == num_queries
         assert test.num_queries in (num_queries // num_folds, -(-num_queries // num_folds))
-
-
-@given(share=st.floats(0.001, 1.0), larger=st.floats(0.001, 1.0), seed=st.integers(0, 2**32))
-@settings(deadline=None)
-def test_a_larger_subset_holds_the_smaller_one(share: float, larger: float, seed: int) -> None:
-    share, larger = sorted((share, larger))
-    few, many = (sample_queries(dataset(30), part, seed) for part in (share, larger))
-    assert few.num_queries == max(round(share * 30), 1)
-    assert set(few.query_ids) <= set(many.query_ids)
 
 
 def with_twins(num_queries: int, twins: list[int]) -> RankingDataset:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import lightgbm
@@ -12,14 +10,9 @@ import pytest
 from messages import naming
 
 from ltrbench.data import RankingDataset, Splits
-from ltrbench.data.synthetic import Synthetic, make_synthetic
+from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import LtrbenchError
 from ltrbench.metrics import evaluate
-
-
-@pytest.fixture(scope="module")
-def data() -> RankingDataset:
-    return make_synthetic()
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +22,6 @@ def splits() -> Splits:
 
 def ndcg(data: RankingDataset, scores: np.ndarray) -> float:
     return evaluate(data, scores, ["ndcg@10"]).means["ndcg@10"]
-
-
-def test_the_same_seed_makes_the_same_data_in_another_process() -> None:
-    program = "from ltrbench.data.synthetic import make_synthetic; print(make_synthetic(50, 3).fingerprint)"
-    other = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert other.stdout.strip() == make_synthetic(50, 3).fingerprint
 
 
 def test_trees_beat_the_best_feature_and_that_beats_chance_and_all_by_far(splits: Splits) -> None:

@@ -8,14 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import TINY, run
-from hydra import compose, initialize_config_dir
 
-from ltrbench.cli.launch import flags_and_overrides
-from ltrbench.config import build_experiment, register_schema
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.experiment.run import Experiment
-from ltrbench.folders import conf_dir
 from ltrbench.runs import Run, find_runs
 
 SOURCE = Synthetic(name="synthetic", num_queries=30, valid_share=0.25)
@@ -54,13 +49,6 @@ def test_a_bootstrap_holds_a_query_as_often_as_it_was_drawn() -> None:
         np.testing.assert_array_equal(made.labels[made.features[:, 0] == query], np.tile(ours, times))
 
 
-def test_a_subsample_holds_its_share_of_the_queries_once() -> None:
-    made = resample(kind="subsample", share=0.7).of(dataset())
-    assert len(set(queries_in(made))) == len(queries_in(made)) == round(0.7 * NUM_QUERIES)
-    assert queries_in(made) == sorted(queries_in(made))
-    assert set(made.query_ids) <= set(dataset().query_ids)
-
-
 @pytest.mark.parametrize("kind", ["bootstrap", "subsample"])
 def test_a_resample_depends_on_its_seed_and_its_index_alone(kind: str) -> None:
     train = dataset()
@@ -68,22 +56,6 @@ def test_a_resample_depends_on_its_seed_and_its_index_alone(kind: str) -> None:
     assert resample(kind=kind, number=9).of(train).fingerprint == first
     others = [resample(index=2, kind=kind), resample(index=3, kind=kind), resample(kind=kind, seed=1)]
     assert len({first, *(other.of(train).fingerprint for other in others)}) == 4
-
-
-def built(*overrides: str) -> Experiment:
-    register_schema()
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        _, words = flags_and_overrides(list(overrides))
-        config = compose("config", overrides=[*words, "data.num_queries=30"], return_hydra_config=True)
-        choices = dict(config.hydra.runtime.choices)
-        del config._content["hydra"]  # type: ignore[union-attr]
-        return build_experiment(config, choices, tuple(words), None)
-
-
-def test_the_fit_on_resample_i_takes_the_seed_plus_i_minus_1() -> None:
-    experiment = built("replicates=5", "replicates.index=3", "seed=10")
-    assert experiment.resample == TrainingResample(number=5, index=3)
-    assert experiment.ranker.seed == 10 + 3 - 1
 
 
 def expected_data(splits: Splits, drawn: TrainingResample, **of_kind: Any) -> dict[str, Any]:
