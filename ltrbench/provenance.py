@@ -135,7 +135,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return plain(value.item())
     if isinstance(value, np.ndarray):
-        return _array_in_words(value)
+        return _describe_array(value)
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -166,7 +166,7 @@ def _defined(value: Any) -> set[str]:
     return {name for kind in type(value).__mro__[:-1] for name in vars(kind)}
 
 
-def _array_in_words(array: NDArray[Any]) -> str:
+def _describe_array(array: NDArray[Any]) -> str:
     # The bytes of an object array are memory addresses.
     content = json.dumps(plain(array.tolist())).encode() if array.dtype.hasobject else array.tobytes()
     digest = hashlib.blake2b(content, digest_size=8).hexdigest()

@@ -215,7 +215,7 @@ def _claims_by_scope(comparison: Comparison, family: Sequence[Pair]) -> dict[str
     pairs = against(family, comparison.baseline if named else str(comparison.best))
     of_scope = grouped(pairs, lambda pair: pair.scope)
     return {
-        scope: "; ".join(_claims_in_words(of_scope[scope], comparison.settings.rope))
+        scope: "; ".join(_describe_claims(of_scope[scope], comparison.settings.rope))
         for scope in reversed(SCOPES)
         if scope in of_scope
     }
@@ -226,7 +226,7 @@ def claim_with_scope(pair: Pair) -> str:
     return f"{pair.claim} ({SCOPES[pair.scope]})"
 
 
-def _claims_in_words(pairs: Sequence[Pair], rope: float) -> Iterator[str]:
+def _describe_claims(pairs: Sequence[Pair], rope: float) -> Iterator[str]:
     of_claim = grouped(pairs, lambda pair: pair.claim)
     least = detectable(of_claim.get(UNDECIDED, []))
     remarks = {EQUIVALENT: f" (within ±{rope:g})"}

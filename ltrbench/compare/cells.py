@@ -24,7 +24,7 @@ from ltrbench.compare.grouping import (
     Note,
     Replicate,
     cell_of,
-    cells_in_words,
+    describe_cells,
     first_by,
     grouped,
     is_per_fold,
@@ -402,7 +402,7 @@ def arrange(rows: list[EvaluatedRow]) -> Arranged:
     whole = [row for row in rows if row.cells.keys() == everywhere]
     sentences = list(_missing_replicates(rows))
     lacking = {
-        row.label: cells_in_words(sorted(everywhere - row.cells.keys(), key=str))
+        row.label: describe_cells(sorted(everywhere - row.cells.keys(), key=str))
         for row in rows
         if row not in whole
     }
@@ -432,7 +432,7 @@ def _missing_replicates(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
             if present != every:
                 absent = ", ".join(map(str, sorted(every - present)))
                 yield (
-                    f"{row.label} has no run with {absent} on {cells_in_words([cell])}: its mean there is "
+                    f"{row.label} has no run with {absent} on {describe_cells([cell])}: its mean there is "
                     "over the other runs."
                 )
         if resamples[row.label] and resamples[row.label] != every_resample:
@@ -533,7 +533,7 @@ class SearchTotals:
     seconds: float
 
     @property
-    def trials_in_words(self) -> str:
+    def describe_trials(self) -> str:
         """Number of trials of a search, such as "16", or "16 to 32" if searches differ."""
         low, high = self.trials
         return f"{low}" if low == high else f"{low} to {high}"
@@ -611,7 +611,7 @@ def _size(search: SearchTotals) -> str:
     failed = f" ({search.failed} failed)" if search.failed else ""
     return (
         f"settings: {len(search.space)}, searches: {search.searches}, trials: "
-        f"{search.trials_in_words}{failed}, iterations: {search.iterations:,}, fits: "
+        f"{search.describe_trials}{failed}, iterations: {search.iterations:,}, fits: "
         f"{search.seconds:,.{int(search.seconds < 10)}f} s"
     )
 

@@ -325,7 +325,7 @@ def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[Note]]:
             if ignored:
                 sentence = (
                     f"{label} has {len(repeated)} runs with {replicate} and the same settings on "
-                    f"{cells_in_words([cell])}: the last one, {last.path}, counts; ignored: {ignored}."
+                    f"{describe_cells([cell])}: the last one, {last.path}, counts; ignored: {ignored}."
                 )
                 notes.append(Note(ON_DATA, "repeated runs", sentence))
     return [run for run in runs if id(run) in kept], notes
@@ -372,7 +372,7 @@ def test_cell_of(run: Run) -> DataCell:
     return cell_of(run).of_test
 
 
-def cells_in_words(cells: Sequence[DataCell]) -> str:
+def describe_cells(cells: Sequence[DataCell]) -> str:
     """Returns the folds of the cells as text, such as "folds 1, 3", or "the test set"."""
     folds = [str(cell.fold) for cell in cells if cell.fold is not None]
     if len(folds) == len(cells):

@@ -169,7 +169,7 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
 #
 # A unit is large, so that threads rarely wait for each other to run Python; compiled loops release the global
 # interpreter lock. Unit k of a plain file has the lines whose first byte is at k * UNIT_BYTES or behind, but
-# before the place of unit k + 1, so that the threads read the file themselves. A compressed file is
+# before the location of unit k + 1, so that the threads read the file themselves. A compressed file is
 # decompressed by the calling thread, while others parse.
 
 UNIT_BYTES = 1 << 20
@@ -237,26 +237,26 @@ def _lines_from(handle: int, start: int) -> bytes:
     return _whole_lines([os.pread(handle, size, first)] if size > 0 else [])
 
 
-def _line_start(handle: int, place: int, limit: int) -> int:
-    """Returns the place of the first line that starts at `place` or behind, unless that is beyond `limit`.
+def _line_start(handle: int, location: int, limit: int) -> int:
+    """Returns the offset of the first line that starts at or behind `location`, unless it is beyond `limit`.
 
     It is the end of the file if there is no such line.
     """
-    place -= 1
-    while place < limit and (piece := os.pread(handle, _SEARCHED_BYTES, place)):
+    location -= 1
+    while location < limit and (piece := os.pread(handle, _SEARCHED_BYTES, location)):
         end = piece.find(b"\n") + 1
         if end:
-            return place + end
-        place += len(piece)
-    return place
+            return location + end
+        location += len(piece)
+    return location
 
 
 # ---- Grouping of rows by query: the last step of every reader.
 #
-# A reader passes the place of each row (`PlaceOfRow`), so that an error about two rows names both places.
+# A reader passes the location of each row (`LocationOfRow`), so that an error about two rows names both.
 
 _Column = TypeVar("_Column", bound=NDArray[Any])
-PlaceOfRow = Callable[[int], str]  # row in the source, 0 to D - 1 -> `path:line`
+LocationOfRow = Callable[[int], str]  # row in the source, 0 to D - 1 -> `path:line`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -272,7 +272,7 @@ class Gathered:
         return column if self.file_rows is None else column[self.file_rows]  # type: ignore[return-value]
 
 
-def gather(queries: Sequence[str], sort_queries: bool, place: PlaceOfRow) -> Gathered:
+def gather(queries: Sequence[str], sort_queries: bool, location: LocationOfRow) -> Gathered:
     """Groups rows by query, in the order of each query's first row.
 
     Args:
@@ -282,11 +282,11 @@ def gather(queries: Sequence[str], sort_queries: bool, place: PlaceOfRow) -> Gat
     Raises:
         DataError: The rows of a query are scattered, and `sort_queries` is false.
     """
-    return gather_runs(queries, np.ones(len(queries), dtype=np.int64), sort_queries, place)
+    return gather_runs(queries, np.ones(len(queries), dtype=np.int64), sort_queries, location)
 
 
 def gather_runs(
-    queries: Sequence[str], sizes: NDArray[np.int64], sort_queries: bool, place: PlaceOfRow
+    queries: Sequence[str], sizes: NDArray[np.int64], sort_queries: bool, location: LocationOfRow
 ) -> Gathered:
     """Groups rows by query like `gather`, given runs of consecutive rows of one query.
 
@@ -305,8 +305,10 @@ def gather_runs(
         run = int(comes_back[0])
         before = int(np.flatnonzero(numbers[:run] == numbers[run])[-1])
         raise DataError(
-            f"{place(int(sizes[:run].sum()))}: query {queries[run]!r} occurs again after other queries; its "
-            f"earlier rows end at {place(int(sizes[: before + 1].sum()) - 1)}. The rows of a query must be "
+            f"{location(int(sizes[:run].sum()))}: query {queries[run]!r} occurs again after other queries; "
+            "its "
+            f"earlier rows end at {location(int(sizes[: before + 1].sum()) - 1)}. The rows of a query must "
+            "be "
             "consecutive. Set sort_queries=true (in a run data.sort_queries=true) to group them, or use "
             "different ids if these are two queries."
         )
@@ -319,7 +321,7 @@ def gather_runs(
     )
 
 
-def check_some_weight(weights: NDArray[np.float64], gathered: Gathered, place: PlaceOfRow) -> None:
+def check_some_weight(weights: NDArray[np.float64], gathered: Gathered, location: LocationOfRow) -> None:
     """Raises DataError if all documents of a query have weight 0; weights are (D,), in query order."""
     nothing = np.flatnonzero(np.maximum.reduceat(weights, gathered.query_start[:-1]) == 0)
     if nothing.size:
@@ -327,7 +329,7 @@ def check_some_weight(weights: NDArray[np.float64], gathered: Gathered, place: P
         first = int(row if gathered.file_rows is None else gathered.file_rows[row])
         query = str(gathered.query_ids[nothing[0]])
         raise DataError(
-            f"{place(first)}: all documents of query {query!r}, which starts here, have weight 0. Remove "
+            f"{location(first)}: all documents of query {query!r}, which starts here, have weight 0. Remove "
             "the query, or set a positive weight for one of its documents."
         )
 

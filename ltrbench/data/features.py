@@ -375,8 +375,8 @@ class RowView(FeatureMatrix):
         return gather_rows(self.base, row_numbers(ranges))
 
     def gather(self, rows: NDArray[np.int64]) -> Features:
-        place = np.searchsorted(self._row_start, rows, side="right") - 1
-        return gather_rows(self.base, self.ranges[place, 0] + rows - self._row_start[place])
+        slot = np.searchsorted(self._row_start, rows, side="right") - 1
+        return gather_rows(self.base, self.ranges[slot, 0] + rows - self._row_start[slot])
 
     def arrays(self) -> Iterator[NDArray[Any]]:
         yield from arrays_of(self.base)
@@ -447,9 +447,9 @@ class StackedRows(FeatureMatrix):
         gathered = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
         number = np.searchsorted(self.row_start[1:-1], rows, side="right")
         for of_part in np.unique(number):
-            places = np.flatnonzero(number == of_part)
+            slots = np.flatnonzero(number == of_part)
             part = self.parts[of_part]
-            gathered[places] = gather_rows(part, rows[places] - self.row_start[of_part])
+            gathered[slots] = gather_rows(part, rows[slots] - self.row_start[of_part])
             release(part)
         return gathered
 
@@ -586,12 +586,12 @@ class SparseRows(FeatureMatrix):
 
     def take_columns(self, columns: NDArray[np.int64]) -> SparseRows:
         """Returns a matrix of some columns, which are given in ascending order."""
-        place = np.full(self.num_features, -1, dtype=np.int32)
-        place[columns] = np.arange(len(columns))
-        places = place[self.columns]
-        kept = places >= 0
+        slot = np.full(self.num_features, -1, dtype=np.int32)
+        slot[columns] = np.arange(len(columns))
+        slots = slot[self.columns]
+        kept = slots >= 0
         before = np.concatenate([[0], np.cumsum(kept)])
-        taken = self._sharing_checks(before[self.row_start], places[kept], self.values[kept])
+        taken = self._sharing_checks(before[self.row_start], slots[kept], self.values[kept])
         taken.num_features = len(columns)
         return taken
 
@@ -612,10 +612,10 @@ class SparseRows(FeatureMatrix):
         before = np.bincount(of_row[self.columns[stored] < column], minlength=len(rows))
         sizes = np.bincount(of_row, minlength=len(rows))
         # np.insert takes places in the array before the insertion.
-        places = np.cumsum(sizes) - sizes + before
+        slots = np.cumsum(sizes) - sizes + before
         row_start = np.concatenate([[0], np.cumsum(sizes + 1)])
-        columns = np.insert(self.columns[stored], places, np.int32(column))
-        return self._sharing_checks(row_start, columns, np.insert(self.values[stored], places, values))
+        columns = np.insert(self.columns[stored], slots, np.int32(column))
+        return self._sharing_checks(row_start, columns, np.insert(self.values[stored], slots, values))
 
     def cell(self, position: int) -> tuple[int, int]:
         """Returns the row and the column of the stored value at a position."""

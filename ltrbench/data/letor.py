@@ -283,7 +283,7 @@ class _Read:
     run_start: NDArray[np.int64]  # (R + 1,), first row of each run of lines with the same qid, followed by D
     queries: list[str]  # (R,), its qid; "" in LightGBM's form
 
-    def place(self, row: int) -> str:
+    def location(self, row: int) -> str:
         """Returns `path:line` of a document."""
         number = int(np.searchsorted(self.file_start, row, side="right")) - 1
         skipped = self.rows.skipped[self.skipped_start[number] : self.skipped_start[number + 1]]
@@ -451,7 +451,7 @@ def fill_unit(
     cursor[kernels.LINE_NUMBER] = first_line
     counted = [kernels.ROW, kernels.NUM_STORED, kernels.NUM_SKIPPED]
     cursor[counted] = start
-    places = np.empty((len(rows.labels) - start[0], 3), dtype=np.int64)
+    locations = np.empty((len(rows.labels) - start[0], 3), dtype=np.int64)
     runs: list[QueryRun] = []
     reason = kernels.ODD_LINE
     while reason != kernels.BLOCK_END:
@@ -468,9 +468,9 @@ def fill_unit(
             rows.weights,
             rows.skipped,
             rows.documents,
-            places,
+            locations,
         )
-        new = places[: cursor[kernels.NUM_RUNS]].tolist()
+        new = locations[: cursor[kernels.NUM_RUNS]].tolist()
         runs += [(row, text[begin:stop].decode()) for row, begin, stop in new]
         if reason == kernels.ODD_LINE:
             runs += _fill_odd_line(text, cursor, form, path, rows)
@@ -533,7 +533,7 @@ def _dataset_of(
     weights = _weights(read, beside)
     if weights is not None:
         weights = gathered.take(weights)
-        check_some_weight(weights, gathered, read.place)
+        check_some_weight(weights, gathered, read.location)
     _check_of_every_file(read.paths, [companions.positions is not None for companions in beside], ".position")
     positions = [name for companions in beside for name in companions.positions or ()]
     longest_id = rows.documents.shape[1]
@@ -569,7 +569,7 @@ def _gather(read: _Read, beside: Sequence[Companions], sort_queries: bool) -> Ga
         for number, companions in enumerate(beside):
             if companions.query_sizes is not None:
                 _check_agreement(read, number, companions.query_sizes)
-        return gather_runs(read.queries, np.diff(read.run_start), sort_queries, read.place)
+        return gather_runs(read.queries, np.diff(read.run_start), sort_queries, read.location)
     sizes = [size for companions in beside for size in companions.query_sizes or ()]
     query_start = np.concatenate([[0], np.cumsum(sizes)])
     return Gathered(query_start, np.arange(1, len(query_start)).astype(np.str_), file_rows=None)
@@ -583,7 +583,7 @@ def _check_agreement(read: _Read, number: int, query_sizes: Sequence[int]) -> No
     odd = np.setxor1d(by_size, [first, *by_qid, last])
     if odd.size:
         raise DataError(
-            f"{read.place(odd[0])}: the qid and {companion(read.paths[number], '.query')} disagree about "
+            f"{read.location(odd[0])}: the qid and {companion(read.paths[number], '.query')} disagree about "
             "whether a query starts on this line. Remove the .query file, or correct one of the two files."
         )
 
@@ -609,7 +609,8 @@ def _check_all_or_none(has: NDArray[np.bool_], read: _Read, what: str) -> None:
     if odd.size:
         this, others = ("has no", "have one") if has[0] else ("has a", "have none")
         raise DataError(
-            f"{read.place(odd[0])}: the line {this} {what}, but the lines before it {others}. Add a {what} "
+            f"{read.location(odd[0])}: the line {this} {what}, but the lines before it {others}. Add a "
+            f"{what} "
             "to every document of the split, or remove all of them."
         )
 

@@ -36,11 +36,11 @@ RUN_COLUMNS, QRELS_COLUMNS, SCORE_COLUMNS = (len(line.split()) for line in (RUN_
 _STANDARD_INPUT = "-"
 
 _Rows = Iterable[tuple[str, list[str]]]
-"""Place and columns of each line that is not empty."""
+"""Location and columns of each line that is not empty."""
 
 
 def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
-    """Yields the place and the columns of each line that is not empty, of a plain or compressed file."""
+    """Yields the location and the columns of each line that is not empty, of a plain or compressed file."""
     is_standard = str(path) == _STANDARD_INPUT
     name = "standard input" if is_standard else str(path)
     for text, first_line in [(sys.stdin.buffer.read(), 1)] if is_standard else read_blocks(Path(path)):
@@ -49,7 +49,7 @@ def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
                 yield f"{name}:{number}", columns
 
 
-def _score(text: str, place: str, expected: str) -> float:
+def _score(text: str, location: str, expected: str) -> float:
     """Returns the score in a text, which may be infinite but not NaN."""
     try:
         score = float(text)
@@ -57,16 +57,17 @@ def _score(text: str, place: str, expected: str) -> float:
         score = math.nan
     if math.isnan(score):
         raise DataError(
-            f"{place}: the score is {text[:40]!r}, which is not a number; expected {expected}. For a "
+            f"{location}: the score is {text[:40]!r}, which is not a number; expected {expected}. For a "
             "document "
             "without a score, write a value below all other scores."
         )
     return score
 
 
-def _mistake(place: str, columns: list[str], expected: str) -> DataError:
+def _mistake(location: str, columns: list[str], expected: str) -> DataError:
     return DataError(
-        f"{place}: the line is {' '.join(columns)[:60]!r} with {len(columns)} columns; expected {expected}."
+        f"{location}: the line is {' '.join(columns)[:60]!r} with {len(columns)} columns; expected "
+        f"{expected}."
     )
 
 
@@ -107,10 +108,10 @@ def read_scores(path: str | Path, num_documents: int) -> NDArray[np.float64]:
 
 def _scores_of_lines(rows: _Rows) -> NDArray[np.float64]:
     scores = []
-    for place, columns in rows:
+    for location, columns in rows:
         if len(columns) != 1:
-            raise _mistake(place, columns, _ONE_SCORE)
-        scores.append(_score(columns[0], place, _ONE_SCORE))
+            raise _mistake(location, columns, _ONE_SCORE)
+        scores.append(_score(columns[0], location, _ONE_SCORE))
     return np.array(scores, dtype=np.float64)
 
 
@@ -147,18 +148,18 @@ def read_trec_run(path: str | Path) -> TrecRun:
 
 def _run_of_lines(rows: _Rows) -> TrecRun:
     run: TrecRun = {}
-    for place, columns in rows:
+    for location, columns in rows:
         if len(columns) < RUN_COLUMNS:
-            raise _mistake(place, columns, f"a run, '{RUN_LINE}'")
+            raise _mistake(location, columns, f"a run, '{RUN_LINE}'")
         query, middle = columns[0], columns[2:-3]
         document = middle[0] if len(middle) == 1 else document_id(" ".join(middle).encode())
         documents = run.setdefault(query, {})
         if document in documents:
             raise DataError(
-                f"{place}: document {document!r} occurs twice in query {query!r}. Keep one line with its "
+                f"{location}: document {document!r} occurs twice in query {query!r}. Keep one line with its "
                 "score."
             )
-        documents[document] = _score(columns[-2], place, f"a run, '{RUN_LINE}'")
+        documents[document] = _score(columns[-2], location, f"a run, '{RUN_LINE}'")
     return run
 
 
@@ -171,17 +172,18 @@ def read_qrels(path: str | Path) -> Judgments:
     """
     queries, documents, labels = [], [], []
     judged: set[tuple[str, str]] = set()
-    for place, columns in _rows(path):
+    for location, columns in _rows(path):
         if len(columns) != QRELS_COLUMNS:
-            raise _mistake(place, columns, f"qrels, '{QRELS_LINE}'")
+            raise _mistake(location, columns, f"qrels, '{QRELS_LINE}'")
         query, _, document, label = columns
         if (query, document) in judged:
             raise DataError(
-                f"{place}: document {document!r} is judged twice in query {query!r}. Keep one of the lines."
+                f"{location}: document {document!r} is judged twice in query {query!r}. Keep one of the "
+                "lines."
             )
         if not label.isdecimal():
             raise DataError(
-                f"{place}: the label is {label!r}; it must be a whole number of 0 or more. If negative "
+                f"{location}: the label is {label!r}; it must be a whole number of 0 or more. If negative "
                 "labels "
                 "mean not relevant, replace them by 0; if they mean not judged, remove the lines."
             )
@@ -191,7 +193,7 @@ def read_qrels(path: str | Path) -> Judgments:
         labels.append(int(label))
     if not queries:
         raise DataError(f"{path}: the file is empty. Write qrels as '{QRELS_LINE}', one line per document.")
-    gathered = gather(queries, sort_queries=True, place=str)
+    gathered = gather(queries, sort_queries=True, location=str)
     return Judgments(
         labels=gathered.take(np.array(labels)),
         query_start=gathered.query_start,
@@ -225,14 +227,14 @@ def trec_run_lines(judgments: Judgments, scores: Scores, names: NDArray[np.str_]
     order = np.lexsort((-number_of_name, -scores.astype(np.float64), judgments.query_of_document))
     # The text of a Python float restores the same bits, also if the score is a float32.
     texts = [repr(score) for score in scores[order].tolist()]
-    places = zip(
+    locations = zip(
         judgments.query_of_document[order].tolist(),
         names[order].tolist(),
         judgments.ranks_of_rows,
         texts,
         strict=True,
     )
-    for query, document, rank, text in places:
+    for query, document, rank, text in locations:
         yield f"{words[query]} Q0 {document} {rank + 1} {text} {tag}\n"
 
 
@@ -326,13 +328,13 @@ def _scores_of_lists(rows: _Rows) -> dict[str, list[float]]:
     expected = f"RankLib's -score output, '{SCORE_LINE}', with the indices of a query in order, from 0"
     scores: dict[str, list[float]] = {}
     last = ("", -1)
-    for place, columns in rows:
+    for location, columns in rows:
         if len(columns) != SCORE_COLUMNS or not columns[1].isdecimal():
-            raise _mistake(place, columns, expected)
+            raise _mistake(location, columns, expected)
         query, index = columns[0], int(columns[1])
         if index != 0 and (query, index - 1) != last:
-            raise _mistake(place, columns, expected)
-        scores.setdefault(query, []).append(_score(columns[2], place, expected))
+            raise _mistake(location, columns, expected)
+        scores.setdefault(query, []).append(_score(columns[2], location, expected))
         last = (query, index)
     return scores
 
@@ -398,8 +400,8 @@ def read_score_file(path: Path) -> ScoreFile:
         DataError: The file cannot be read, or its format is unknown.
     """
     rows = _rows(path)
-    place, first = next(rows, (f"{path}:1", []))
-    rows = chain([(place, first)], rows)
+    location, first = next(rows, (f"{path}:1", []))
+    rows = chain([(location, first)], rows)
     if len(first) == 1:
         return _ScoresOfRows(path, (), _scores_of_lines(rows))
     if len(first) == SCORE_COLUMNS and first[1].isdecimal():
@@ -411,7 +413,7 @@ def read_score_file(path: Path) -> ScoreFile:
     expected = (
         f"one score per line, RankLib's -score '{SCORE_LINE}', or a TREC run '{RUN_LINE}', without a header"
     )
-    raise _mistake(place, first, expected)
+    raise _mistake(location, first, expected)
 
 
 @dataclass(frozen=True, eq=False)

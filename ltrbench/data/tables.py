@@ -65,7 +65,7 @@ class _Table:
     read: Callable[[Sequence[str], Sequence[str]], pd.DataFrame]
     csv_text: bytes | None = None
 
-    def place(self, row: int) -> str:
+    def location(self, row: int) -> str:
         if self.csv_text is None:
             return f"{self.name}: row {row + 1}"
         rows = _csv_rows(self.csv_text)
@@ -83,10 +83,10 @@ class _Rows:
     def __len__(self) -> int:
         return sum(map(len, self.frames))
 
-    def place(self, row: int) -> str:
+    def location(self, row: int) -> str:
         for table, frame in zip(self.tables, self.frames, strict=True):
             if row < len(frame):
-                return table.place(row)
+                return table.location(row)
             row -= len(frame)
         raise IndexError(row)
 
@@ -95,7 +95,7 @@ class _Rows:
         if not valid.all():
             row = int(np.argmin(valid))
             cell = repr(self.cells(column)[row])[:60]
-            raise DataError(f"{self.place(row)}: column '{column}' is {cell}; {expected}.")
+            raise DataError(f"{self.location(row)}: column '{column}' is {cell}; {expected}.")
 
     def cells(self, column: str) -> list[Any]:
         return [cell for frame in self.frames for cell in frame[column].astype(object).tolist()]
@@ -361,7 +361,7 @@ def read_table(
     rows = _read(tables, roles, names)
     queries = rows.ids(roles["query"])
     rows.check(roles["query"], np.array([query != "" for query in queries]), "every row needs a query id")
-    gathered = gather(queries, sort_queries, rows.place)
+    gathered = gather(queries, sort_queries, rows.location)
     parts = {
         field: gathered.take(read(rows, roles[role]))
         for role, (field, read) in _FIELDS.items()
@@ -372,7 +372,7 @@ def read_table(
         expected = "write whole numbers, or set whole_labels=false (in a run data.whole_labels=false)"
         rows.check(roles["label"], labels == np.floor(labels), expected)
     if "weight" in roles:
-        check_some_weight(parts["document_weights"], gathered, rows.place)
+        check_some_weight(parts["document_weights"], gathered, rows.location)
     return RankingDataset(
         query_start=gathered.query_start,
         query_ids=gathered.query_ids,

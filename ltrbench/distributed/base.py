@@ -62,10 +62,10 @@ class MemberError(LtrbenchError):
     """Member of a distributed fit that failed, ended, did not begin or cannot be reached any more."""
 
 
-def exit_in_words(exit_code: int) -> str:
+def describe_exit(exit_code: int) -> str:
     """Returns the end of a process in words.
 
-    >>> exit_in_words(3), exit_in_words(-signal.SIGSEGV)
+    >>> describe_exit(3), describe_exit(-signal.SIGSEGV)
     ('ended with exit code 3', 'was killed by SIGSEGV')
     """
     if exit_code >= 0:

@@ -425,7 +425,7 @@ class OnWorkers(Place):
 
 
 @contextlib.contextmanager
-def place_of_run(distributed: OpensWorkers | None, plugins: Sequence[str] = ()) -> Iterator[Place]:
+def workers_of_run(distributed: OpensWorkers | None, plugins: Sequence[str] = ()) -> Iterator[Place]:
     """Provides the place of a run.
 
     Args:

@@ -28,7 +28,7 @@ from ltrbench.experiment.loading import (
     Place,
     label_warnings,
     load_once,
-    place_of_run,
+    workers_of_run,
 )
 from ltrbench.measure import Stopwatch, load_average, now, spare_imports
 from ltrbench.metrics import DEFAULT, Evaluation, evaluate, has_relevant_document, parse_metric, preset
@@ -305,7 +305,7 @@ def run(
             failed = replace(begun, status=FAILED, finished=now(), error=_describe(error))
             _mirror(mirror, write_run(folder, failed, trials=experiment.trials))
             raise
-    log.info("%s: %s", experiment.model, outcome_in_words(done.result, experiment.metrics))
+    log.info("%s: %s", experiment.model, describe_outcome(done.result, experiment.metrics))
     _mirror(mirror, done)
     return done
 
@@ -330,7 +330,7 @@ def _trained_or_copied(
 ) -> Run:
     if trained is None:
         measure = _measure_trial if experiment.is_trial else _measure
-        at_work = place_of_run(experiment.distributed, experiment.config.get("plugins", ()))
+        at_work = workers_of_run(experiment.distributed, experiment.config.get("plugins", ()))
         with at_work as place:
             return measure(experiment, begun, folder, on_progress, place)
     name, earlier = trained
@@ -506,7 +506,7 @@ def _load_and_fit(
     # A search has hundreds of trials on the same data.
     level = logging.DEBUG if experiment.is_trial else logging.INFO
     place.prepare(ranker, splits, ("train", "valid") if experiment.is_trial else ("train", "valid", "test"))
-    by = _threads_in_words(begun.threads, place)
+    by = _describe_threads(begun.threads, place)
     for sentence in () if experiment.is_trial else label_warnings(splits.train):
         log.warning("%s: training data: %s", experiment.model, sentence)
     log.log(level, "%s: fitting on %s, %s", experiment.model, _size(splits.train), by)
@@ -552,7 +552,7 @@ def _finished(
     )
 
 
-def _threads_in_words(num_threads: int, place: Place) -> str:
+def _describe_threads(num_threads: int, place: Place) -> str:
     if not place.record:
         return f"{num_threads} {'thread' if num_threads == 1 else 'threads'}"
     return f"{place.record['workers']} workers with {sum(place.record['threads'])} threads in total"
@@ -669,7 +669,7 @@ def _size(dataset: RankingDataset) -> str:
     return f"{documents} of {queries} with {dataset.num_features} features"
 
 
-def outcome_in_words(result: RunResult, metrics: tuple[str, ...]) -> str:
+def describe_outcome(result: RunResult, metrics: tuple[str, ...]) -> str:
     """Returns the metrics of test (of a trial: valid), the number of trees and the fit time of a finished
     run, for messages."""
     split = "valid" if result.trial else "test"

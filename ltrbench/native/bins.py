@@ -145,10 +145,10 @@ def _with_zeros(
     """Returns ascending distinct values and their counts with `num_zeros` further zeros."""
     if num_zeros == 0:
         return distinct, counts
-    place = int(np.searchsorted(distinct, 0))
-    if place == len(distinct) or distinct[place] != 0:
-        distinct, counts = np.insert(distinct, place, 0), np.insert(counts, place, 0)
-    counts[place] += num_zeros
+    index = int(np.searchsorted(distinct, 0))
+    if index == len(distinct) or distinct[index] != 0:
+        distinct, counts = np.insert(distinct, index, 0), np.insert(counts, index, 0)
+    counts[index] += num_zeros
     return distinct, counts
 
 
@@ -408,9 +408,9 @@ def read_words(words: NDArray[np.uint64], word: int, rows: Rows, read: NDArray[n
 
     If each word is used as soon as it is read, small leaves take three to five times as long [measured].
     """
-    place = np.uint64(word)
+    index = np.uint64(word)
     for i in range(len(rows)):
-        read[i] = words[np.uint64(rows[i]), place]
+        read[i] = words[np.uint64(rows[i]), index]
 
 
 # ---- The layout of sparse bins: where the bin of a document in a column is stored.
@@ -556,10 +556,10 @@ def _read_lane(
 def _read_lists(layout: SparseLayout, c: np.uint64, rows: Rows, read: NDArray[np.uint64]) -> None:
     first, end = np.uint64(layout.bin_start[c]), np.uint64(layout.bin_start[c + np.uint64(1)])
     for i in range(len(rows)):
-        place, stop = first_listed(layout, rows[i], first)
+        index, stop = first_listed(layout, rows[i], first)
         read[i] = np.uint64(layout.default_bin[c])
-        if place < stop and np.uint64(layout.cells[place]) < end:
-            read[i] = np.uint64(layout.cells[place]) - first
+        if index < stop and np.uint64(layout.cells[index]) < end:
+            read[i] = np.uint64(layout.cells[index]) - first
 
 
 @kernel
@@ -634,12 +634,12 @@ def _join(num_left_of: NDArray[np.int64], rows: Rows, scratch: Rows) -> int:
         first = part * len(rows) // num_parts
         _copy(rows[first:], rows[num_left : num_left + num_left_of[part]])
         num_left += num_left_of[part]
-    place = num_left
+    index = num_left
     for part in range(num_parts):
         first, end = part * len(rows) // num_parts, (part + 1) * len(rows) // num_parts
         num_right = end - first - num_left_of[part]
-        _copy(scratch[first:], rows[place : place + num_right])
-        place += num_right
+        _copy(scratch[first:], rows[index : index + num_right])
+        index += num_right
     return num_left
 
 

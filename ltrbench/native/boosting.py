@@ -573,8 +573,8 @@ class Sampler:
             num_documents = len(rows)
         num_rows = sample_size(self._settings.documents_per_tree, num_documents)
         if num_rows < num_documents:
-            places = self._choose(num_documents, num_rows)
-            rows = places.astype(np.uint32) if rows is None else rows[places]
+            indices = self._choose(num_documents, num_rows)
+            rows = indices.astype(np.uint32) if rows is None else rows[indices]
         return queries, rows
 
     def _draw_features(self) -> NDArray[np.bool_]:

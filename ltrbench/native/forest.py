@@ -301,22 +301,22 @@ class _Stored(NamedTuple):
         row_start: (D + 1,), position of each document's first value, followed by n.
         features: (n,), feature of each value.
         values: (n,).
-        place: (F,), index of each feature among those of the forest, or _NOT_USED.
+        slot: (F,), index of each feature among those of the forest, or _NOT_USED.
         absent: value of all other features, 0 or NaN.
     """
 
     row_start: NDArray[np.int64]
     features: NDArray[np.int32]
     values: NDArray[np.float32]
-    place: NDArray[np.int32]
+    slot: NDArray[np.int32]
     absent: float
 
 
 def add_stored_scores(forest: Forest, sparse: SparseRows, scores: Values) -> None:
     """Adds the values of all trees to the (D,) scores, in place."""
-    place = np.full(sparse.num_features, _NOT_USED, dtype=np.int32)
-    place[forest.packed.features] = np.arange(len(forest.packed.features))
-    stored = _Stored(sparse.row_start, sparse.columns, sparse.values, place, sparse.absent)
+    slot = np.full(sparse.num_features, _NOT_USED, dtype=np.int32)
+    slot[forest.packed.features] = np.arange(len(forest.packed.features))
+    stored = _Stored(sparse.row_start, sparse.columns, sparse.values, slot, sparse.absent)
     _all_stored_blocks(forest.packed, stored, scores)
 
 
@@ -343,9 +343,9 @@ def _columns(
     for i in range(num_documents):
         d, bit = np.uint64(first + i), np.uint64(1) << np.uint64(i)
         for j in range(stored.row_start[d], stored.row_start[d + np.uint64(1)]):
-            place = stored.place[np.uint64(stored.features[np.uint64(j)])]
-            if place != _NOT_USED:
-                c, x = np.uint64(place), stored.values[np.uint64(j)]
+            slot = stored.slot[np.uint64(stored.features[np.uint64(j)])]
+            if slot != _NOT_USED:
+                c, x = np.uint64(slot), stored.values[np.uint64(j)]
                 columns[c, np.uint64(i)] = x
                 missing[c] = missing[c] | bit if x != x else missing[c] & ~bit
     return columns, missing
@@ -465,8 +465,8 @@ def _wrong_counts(forest: Forest) -> Iterator[str]:
 def _at(wrong: NDArray[np.bool_], name: str, array: NDArray[np.generic], reason: str) -> Iterator[str]:
     """Yields the first wrong element of an array with its index, its value and the reason."""
     if wrong.any():
-        place = int(wrong.argmax())
-        yield f"{name}[{place}] is {array[place]}, {reason}"
+        slot = int(wrong.argmax())
+        yield f"{name}[{slot}] is {array[slot]}, {reason}"
 
 
 # ---- Scores of documents from their bins, during a fit: without the features, in a quarter of their

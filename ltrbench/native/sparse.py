@@ -121,10 +121,10 @@ def _sum_listed(
         return
     for i in range(len(rows)):
         value = packed[np.uint64(rows[i])]
-        place, stop = first_listed(layout, rows[i], first)
-        while place < stop and np.uint64(layout.cells[place]) < end:
-            histogram[np.uint64(layout.cells[place])] += value
-            place += np.uint64(1)
+        index, stop = first_listed(layout, rows[i], first)
+        while index < stop and np.uint64(layout.cells[index]) < end:
+            histogram[np.uint64(layout.cells[index])] += value
+            index += np.uint64(1)
 
 
 @kernel
@@ -265,7 +265,7 @@ def _thresholds(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Returns the number of thresholds of each feature, and the thresholds of all features in order."""
     counts = np.empty(len(features), dtype=np.int64)
-    # A feature has at most as many thresholds as stored values, and they are written to the same places.
+    # A feature has at most as many thresholds as stored values, and they are written to the same indices.
     cuts = np.empty(len(sample.values), dtype=np.float32)
     _few_thresholds(sample, features, max_bins, rule.halfway, counts, cuts)
 
@@ -281,8 +281,8 @@ def _thresholds(
     # NumPy's sort releases the global interpreter lock.
     with ThreadPoolExecutor(numba.get_num_threads()) as pool:
         list(pool.map(choose, np.array_split(others, -(-len(others) // 64) or 1)))
-    places = np.repeat(sample.start[features] - (np.cumsum(counts) - counts), counts)
-    return counts, cuts[places + np.arange(len(places))]
+    indices = np.repeat(sample.start[features] - (np.cumsum(counts) - counts), counts)
+    return counts, cuts[indices + np.arange(len(indices))]
 
 
 @parallel_kernel
@@ -330,14 +330,14 @@ def _few_of_block(
 def _insert(values: NDArray[np.float32], distinct: NDArray[np.float32], num_distinct: int) -> int:
     """Inserts values into ascending distinct values, except NaN; returns the number of distinct values."""
     for i in range(len(values)):
-        value, place = values[i], num_distinct
-        while place > 0 and distinct[place - 1] > value:
-            place -= 1
-        is_new = value == value and (place == 0 or distinct[place - 1] != value)
+        value, index = values[i], num_distinct
+        while index > 0 and distinct[index - 1] > value:
+            index -= 1
+        is_new = value == value and (index == 0 or distinct[index - 1] != value)
         if is_new:
-            for j in range(num_distinct, place, -1):
+            for j in range(num_distinct, index, -1):
                 distinct[j] = distinct[j - 1]
-            distinct[place] = value
+            distinct[index] = value
             num_distinct += 1
     return num_distinct
 

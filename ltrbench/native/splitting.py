@@ -720,12 +720,12 @@ def _first_largest(scores: Values, first: int, end: int) -> int:
     As integers, the bits of such floats have the same order, and integer comparisons can be vectorised.
     """
     bits = scores.view(np.int64)
-    largest, place = bits[first], first
+    largest, index = bits[first], first
     for i in range(first, end):
         largest = max(largest, bits[np.uint64(i)])
-    while bits[np.uint64(place)] != largest:
-        place += 1
-    return place
+    while bits[np.uint64(index)] != largest:
+        index += 1
+    return index
 
 
 @inlined_kernel

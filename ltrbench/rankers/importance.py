@@ -341,9 +341,9 @@ def _falls_of(
         for others in values_of_repeats:
             others[:] = shuffle(values, test, rng)
 
-    def add_falls(place: int, scores_of_repeats: NDArray[np.floating[Any]]) -> None:
+    def add_falls(index: int, scores_of_repeats: NDArray[np.floating[Any]]) -> None:
         for new_scores in scores_of_repeats:
-            falls[place] += (whole - _per_query(test, new_scores, settings.metric)) / settings.repeats
+            falls[index] += (whole - _per_query(test, new_scores, settings.metric)) / settings.repeats
 
     size = max(_GROUP_BYTES // (_BYTES_PER_SCORE * settings.repeats * test.num_documents), 1)
     all_values = np.empty((min(size, len(features)), settings.repeats, test.num_documents), dtype=np.float32)
@@ -439,8 +439,8 @@ def averaged(folds: Iterable[Sequence[Importances]]) -> Importances:
     """
     given = [list(runs) for runs in folds]
     runs = in_common([run for cell in given for run in cell])
-    places = iter(runs)
-    cells = [[next(places) for _ in cell] for cell in given]
+    remaining = iter(runs)
+    cells = [[next(remaining) for _ in cell] for cell in given]
     names = runs[0].feature_names
     if any(run.feature_names != names for run in runs):
         return Importances((), {})
@@ -460,20 +460,20 @@ def in_common(several: Sequence[Importances]) -> list[Importances]:
     any of them lists. Otherwise they are returned unchanged."""
     if not all(each.is_part for each in several):
         return list(several)
-    place: dict[str, int] = {}
+    index: dict[str, int] = {}
     for each in several:
         for name in each.feature_names:
-            place.setdefault(name, len(place))
-    return [_filled(each, place) for each in several]
+            index.setdefault(name, len(index))
+    return [_filled(each, index) for each in several]
 
 
-def _filled(part: Importances, place: Mapping[str, int]) -> Importances:
-    """Returns importances of the features in `place`, 0 for those that `part` does not list."""
-    places = [place[name] for name in part.feature_names]
-    values = {kind: np.zeros(len(place)) for kind in part.values}
+def _filled(part: Importances, index: Mapping[str, int]) -> Importances:
+    """Returns importances of the features in `index`, 0 for those that `part` does not list."""
+    indices = [index[name] for name in part.feature_names]
+    values = {kind: np.zeros(len(index)) for kind in part.values}
     for kind, of_part in part.values.items():
-        values[kind][places] = of_part
-    return Importances(tuple(place), values, is_part=True)
+        values[kind][indices] = of_part
+    return Importances(tuple(index), values, is_part=True)
 
 
 def _mean_of(runs: Sequence[Importances], kind: str) -> NDArray[np.float64]:

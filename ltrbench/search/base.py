@@ -52,10 +52,10 @@ class Range:
     log: bool = False
     values: list[Any] | None = None
 
-    def check(self, place: str) -> None:
+    def check(self, key: str) -> None:
         """
         Args:
-            place: the setting, for the message.
+            key: the setting, for the message.
 
         Raises:
             ConfigError: the range has both or neither of the two forms, is empty, or has no logarithm.
@@ -69,7 +69,7 @@ class Range:
         if not is_valid:
             given = ", ".join(f"{name}: {value}" for name, value in vars(self).items() if value)
             raise ConfigError(
-                f"{place} is {{{given}}}. Set low below high, two finite numbers, above 0 with log: true; or "
+                f"{key} is {{{given}}}. Set low below high, two finite numbers, above 0 with log: true; or "
                 "only values, a list that is not empty."
             )
 
@@ -149,17 +149,17 @@ class Space:
         }
         of_model = self.models.get(model, {})
         for name, values in of_model.items():
-            place = f"search.space.models.{model}.{name}"
+            key = f"search.space.models.{model}.{name}"
             if name not in known:
                 raise ConfigError(
-                    f"{place}: {model} has no setting '{name}' that a search can vary"
+                    f"{key}: {model} has no setting '{name}' that a search can vary"
                     f"{did_you_mean(name, sorted(known))}"
                 )
-            _takes(ranker, name, values, place, must=True)
+            _takes(ranker, name, values, key, must=True)
         return {**shared, **of_model}
 
 
-def _range(place: str, given: Range | Mapping[str, Any]) -> Range:
+def _range(key: str, given: Range | Mapping[str, Any]) -> Range:
     """Returns a valid range, from a range or from its fields.
 
     Raises:
@@ -169,9 +169,9 @@ def _range(place: str, given: Range | Mapping[str, Any]) -> Range:
         values = given if isinstance(given, Range) else Range(**given)
     except TypeError as error:
         raise ConfigError(
-            f"{place} is {given!r} ({error}); set {{low: ..., high: ...}} or {{values: [...]}}."
+            f"{key} is {given!r} ({error}); set {{low: ..., high: ...}} or {{values: [...]}}."
         ) from None
-    values.check(place)
+    values.check(key)
     return values
 
 
@@ -179,7 +179,7 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _takes(ranker: Ranker, name: str, values: Range, place: str, must: bool = False) -> bool:
+def _takes(ranker: Ranker, name: str, values: Range, key: str, must: bool = False) -> bool:
     """Returns whether a backend takes the ends or values of a range; it refuses all of them for a shared
     parameter without effect.
 
@@ -190,16 +190,16 @@ def _takes(ranker: Ranker, name: str, values: Range, place: str, must: bool = Fa
     tried: list[Any] = list(values.bounds) if values.values is None else values.values
     refused: list[str] = []
     for value in tried:
-        if validation_error(value, hint, place):
+        if validation_error(value, hint, key):
             kind = getattr(hint, "__name__", str(hint))
             raise ConfigError(
-                f"{place} contains {value!r}, but the setting has the type {kind}. Write whole numbers "
+                f"{key} contains {value!r}, but the setting has the type {kind}. Write whole numbers "
                 "without a point, or list values of that type."
             )
         try:
             replace(ranker, **{name: value})
         except ConfigError as error:
-            refused.append(f"{place} contains {value}: {error}")
+            refused.append(f"{key} contains {value}: {error}")
     if refused and (must or len(refused) < len(tried)):
         raise ConfigError(refused[0])
     return not refused

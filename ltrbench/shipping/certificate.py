@@ -99,7 +99,7 @@ class RankingComparison:
     example: ChangedPair | None = None
     metric: MetricLoss | None = None
 
-    def reordered_in_words(self) -> str:
+    def describe_reordered(self) -> str:
         """Returns how rounding changed the order of documents, as the end of a sentence, or nothing."""
         counts = (self.reversed_within_rounding, "in the other order"), (self.tied_within_rounding, "tied")
         parts = [f"{count} pair{'s' * (count > 1)} {how}" for count, how in counts if count]
@@ -465,7 +465,7 @@ def judged(
         query = data.query_ids[int(np.searchsorted(data.query_start, row, side="right")) - 1]
         what = (
             f"The scores of {certificate.unexplained.size} of {data.num_documents} documents differ by more "
-            f"than rounding, such as query {query}, {document_in_words(data, row)}: {float(original[row])!r} "
+            f"than rounding, such as query {query}, {describe_document(data, row)}: {float(original[row])!r} "
             f"in the original and {float(converted[row])!r} in {certificate.engine_name}."
         )
     elif certificate.tolerance == 0 and _causes(certificate):
@@ -497,16 +497,16 @@ def _changed_ranking(
     return (
         f"{name} ranks {len(comparison.changed_queries)} of {comparison.num_queries} queries in another "
         f"order (tolerance {certificate.tolerance}), such as query {data.query_ids[pair.query]}: "
-        f"{document_in_words(data, first)} before {document_in_words(data, second)} with the scores "
+        f"{describe_document(data, first)} before {describe_document(data, second)} with the scores "
         f"{float(original[first])!r} and {float(original[second])!r}; {name} gives "
         f"{float(converted[first])!r} and {float(converted[second])!r}."
     )
 
 
-def document_in_words(data: Judgments, row: int) -> str:
+def describe_document(data: Judgments, row: int) -> str:
     """Returns the id of a document; without ids, its row in the file from 1.
 
-    >>> document_in_words(Judgments(labels=[0, 1], query_start=[0, 2]), 1)
+    >>> describe_document(Judgments(labels=[0, 1], query_start=[0, 2]), 1)
     'row 2'
     """
     if data.document_ids is not None:

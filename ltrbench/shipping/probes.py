@@ -249,12 +249,12 @@ def make_probes(model: ShippedModel, documents: AnyFeatures, seed: int = 0) -> P
         capacity = int(most * _SHARE_OF_SPLITS)
         chosen = _sample(len(splits), capacity // len(AT_THRESHOLD), rng)
         besides = set(_sample(len(chosen), (capacity - len(AT_THRESHOLD) * len(chosen)) // len(BESIDES), rng))
-        rows += _rows_at_splits(model.scorer, [splits[place] for place in chosen], besides, bases)
+        rows += _rows_at_splits(model.scorer, [splits[index] for index in chosen], besides, bases)
     pairs = [(kind, value) for kind, values in SPECIAL.items() for value in values]
     used = features_read(model.scorer)
-    for place in _sample(len(used), max((most - len(rows)) // len(pairs), 1), rng):
+    for index in _sample(len(used), max((most - len(rows)) // len(pairs), 1), rng):
         base = bases[int(rng.integers(len(bases)))]
-        rows += [_Row(kind, base, used[place], value) for kind, value in pairs]
+        rows += [_Row(kind, base, used[index], value) for kind, value in pairs]
     features = np.array([row.document for row in rows], dtype=np.float32).reshape(-1, model.num_features)
     changed = np.array([row.feature for row in rows], dtype=np.int64)
     features[np.arange(len(rows)), changed] = np.array([row.value for row in rows], dtype=np.float32)
@@ -289,11 +289,11 @@ def _rows_at_splits(
     for number, of_tree in itertools.groupby(enumerate(splits), key=lambda item: item[1].tree):
         tree = flat(ensemble.trees[number].root)
         document_of = _first_documents(tree, ensemble, bases)
-        for place, split in of_tree:
+        for index, split in of_tree:
             document = bases[max(document_of[split.node], 0)].copy()
             if document_of[split.node] < 0:
                 _force(document, tree, ensemble, split.node)
-            for kind, value in (*_values_at(split.threshold), *(BESIDES if place in besides else ())):
+            for kind, value in (*_values_at(split.threshold), *(BESIDES if index in besides else ())):
                 yield _Row(kind, document, split.feature, value)
 
 
@@ -480,8 +480,8 @@ def checked_rows(
         {
             **record,
             "features": {
-                model.feature_names[place]: None if np.isnan(values[place]) else float(values[place])
-                for place in columns
+                model.feature_names[index]: None if np.isnan(values[index]) else float(values[index])
+                for index in columns
             },
             "score": float(score),
             "rounding": float(bound),

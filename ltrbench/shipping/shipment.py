@@ -294,7 +294,7 @@ def _paragraphs(
     yield f"```\n{export.request.rstrip()}\n```"
     yield "\n".join(f"- {note}" for note in export.notes)
     plus = f" plus {certificate.offset!r}" if certificate.offset else ""
-    reordered = certificate.comparison.reordered_in_words() if certificate.comparison else ""
+    reordered = certificate.comparison.describe_reordered() if certificate.comparison else ""
     yield f"## Scores\n\nScores are those of the original model{plus}, but for rounding{reordered}."
     if certificate.limits:
         yield "Values that the engine cannot treat as the model does:"

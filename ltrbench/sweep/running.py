@@ -28,7 +28,7 @@ import numpy as np
 from ltrbench.config import build_experiment
 from ltrbench.errors import LtrbenchError, ResultError, debugging, in_words
 from ltrbench.experiment.loading import OnProgress
-from ltrbench.experiment.run import Experiment, outcome_in_words, record_failure, run
+from ltrbench.experiment.run import Experiment, describe_outcome, record_failure, run
 from ltrbench.folders import modules_folder, searching_only
 from ltrbench.rankers.base import resolve_threads
 from ltrbench.runs import FINISHED, LeaseHeldError, Run, RunResult, TrialRow, hold, read_run
@@ -188,7 +188,7 @@ def _run(task: JobTask, showing: Showing | None) -> str:
         done = run(experiment, task.folder, None, on_progress, _trained(task))
     reused = done.result.reused
     copied = "" if reused is None else f"; the training of job {reused} is reused"
-    return f"{experiment.model}: {outcome_in_words(done.result, experiment.metrics)}{copied}"
+    return f"{experiment.model}: {describe_outcome(done.result, experiment.metrics)}{copied}"
 
 
 def _trained(task: JobTask) -> tuple[str, Run] | None:

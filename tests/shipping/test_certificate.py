@@ -156,8 +156,8 @@ def test_pairs_are_counted_by_what_happened_to_them() -> None:
     assert (comparison.reversed_pairs, comparison.tied_pairs) == (1, 1)
     assert (comparison.reversed_within_rounding, comparison.tied_within_rounding) == (1, 1)
     assert comparison.largest_difference == 1
-    assert comparison.reordered_in_words().count("1 pair") == 2
-    assert compared([3, 2], [3, 2]).reordered_in_words() == ""
+    assert comparison.describe_reordered().count("1 pair") == 2
+    assert compared([3, 2], [3, 2]).describe_reordered() == ""
 
 
 @given(st.lists(st.floats(-100, 100), min_size=2, max_size=20), st.randoms())

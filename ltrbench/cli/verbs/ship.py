@@ -171,7 +171,7 @@ def _summary(certificate: Certificate, output: Path) -> list[str]:
     lines = [
         " ".join(f"{output}: {certificate.status} with {how}{engine.name} {engine.version}".split()) + ".",
         f"Rankings changed: {len(comparison.changed_queries)} of {comparison.num_queries} queries. Largest "
-        f"difference of scores: {comparison.largest_difference:.3g}{comparison.reordered_in_words()}.",
+        f"difference of scores: {comparison.largest_difference:.3g}{comparison.describe_reordered()}.",
     ]
     if (metric := comparison.metric) is not None:
         lines.append(f"NDCG@10 {metric.original:.4f}, loss {metric.loss:.4g}.")

@@ -12,7 +12,7 @@ import numpy as np
 
 from ltrbench.compare.advice import all_notes
 from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
-from ltrbench.compare.grouping import DATA_SPLITS, by_group, cells_in_words, flatten, fold_of
+from ltrbench.compare.grouping import DATA_SPLITS, by_group, describe_cells, flatten, fold_of
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.leaderboard import difference_cell
 from ltrbench.compare.tuning import SearchedRun, Tuning, budget_picture, share_picture, tunings
@@ -257,7 +257,7 @@ def published_section(shown: Shown) -> Section | None:
         convention = preset(published.convention)
         rows += [
             [
-                f"here, {cells_in_words(sorted(row.group.cells, key=lambda cell: cell.fold or 0))}",
+                f"here, {describe_cells(sorted(row.group.cells, key=lambda cell: cell.fold or 0))}",
                 row.label,
                 *(_published_mean(row, metric, convention) for metric in metrics),
             ]

@@ -128,20 +128,20 @@ class AdditiveBias:
 
     def __call__(self, scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
         gradients, hessians = self._objective(scores + self.biases[-1][self._place], queries, rng)
-        self._step(gradients, hessians, self._place if queries is None else self._places_of(queries))
+        self._step(gradients, hessians, self._place if queries is None else self._indices_of(queries))
         return gradients, hessians
 
-    def _step(self, gradients: Gradients, hessians: Hessians, places: NDArray[np.int64]) -> None:
+    def _step(self, gradients: Gradients, hessians: Hessians, indices: NDArray[np.int64]) -> None:
         num_positions = len(self.positions)
         team, count = self._placement.team, self._placement.num_documents
         g, h = (
             sum_by_group(self._place, values, num_positions, team, count) for values in (gradients, hessians)
         )
-        penalty = self._l2 * team.total(np.bincount(places, minlength=num_positions))
+        penalty = self._l2 * team.total(np.bincount(indices, minlength=num_positions))
         step = (-g - penalty * self.biases[-1]) / (np.abs(-h - penalty) + LEAST_DIVISOR)
         self.biases.append(self.biases[-1] + self._learning_rate * step)
 
-    def _places_of(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _indices_of(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the position indices of the documents of these queries."""
         return self._place[np.isin(self._query_of_document, queries)]
 
@@ -266,8 +266,8 @@ def reference_unbiased(
     """
     pairs = pair_lambdas(labels, scores, replace(settings, normalize_query=False))
     t_plus, t_minus = (np.append(t, np.nan) for t in propensities)
-    place = np.minimum(positions, len(t_plus) - 1)
-    t_hi, t_lo = np.meshgrid(t_plus[place], t_minus[place], indexing="ij")
+    index = np.minimum(positions, len(t_plus) - 1)
+    t_hi, t_lo = np.meshgrid(t_plus[index], t_minus[index], indexing="ij")
     has_both = ~np.isnan(t_hi * t_lo)
     is_hi = labels[:, None] > labels[None, :]
     ratio = np.where(has_both & (np.minimum(t_hi, t_lo) >= LEAST_RATIO), t_hi * t_lo, 1.0)

@@ -226,25 +226,25 @@ def _nested(tree: FlatTree, names: Sequence[str], scales: NDArray[np.float64], w
 
 
 def solr_scores(
-    record: Mapping[str, Any], places: Mapping[str, int], features: Features
+    record: Mapping[str, Any], indices: Mapping[str, int], features: Features
 ) -> NDArray[np.floating[Any]]:
     """Returns the (D,) scores of (D, F) features by a MultipleAdditiveTreesModel, as Solr computes them.
 
     Args:
         record: the written model.
-        places: name of a feature -> its place.
+        indices: name of a feature -> its place.
     """
     values, parameters = features.copy(), record["params"]
     with np.errstate(over="ignore"):
         for feature in record["features"]:
             if "norm" in feature:
-                values[:, places[feature["name"]]] /= parse_float32(feature["norm"]["params"]["std"])
+                values[:, indices[feature["name"]]] /= parse_float32(feature["norm"]["params"]["std"])
 
     def read(node: Mapping[str, Any]) -> Node:
         if "value" in node:
             return Leaf(parse_float32(node["value"]))
         threshold, is_left = parse_float32(node["threshold"]), node.get("missing") == "left"
-        return InnerNode(places[node["feature"]], threshold, is_left, node["left"], node["right"])
+        return InnerNode(indices[node["feature"]], threshold, is_left, node["left"], node["right"])
 
     trees = (
         WeightedTree(parse_float32(tree["weight"]), tree_of(tree["root"], read))
@@ -280,8 +280,8 @@ def solr_requests(model: ShippedModel, content: bytes, rows: CheckRows, collecti
     """
     rows, left_out = rows.finite()
     name, record = f"{model.name}_check", json.loads(content)
-    places = {feature_name: place for place, feature_name in enumerate(model.feature_names)}
-    used = {feature["name"]: places[feature["name"]] for feature in record["features"]}
+    indices = {feature_name: index for index, feature_name in enumerate(model.feature_names)}
+    used = {feature["name"]: indices[feature["name"]] for feature in record["features"]}
     default = {} if record["params"].get("isNullSameAsZero", True) else {"defaultValue": "NaN"}
     return CheckRequests(
         files={
@@ -315,19 +315,19 @@ def _documents(rows: CheckRows, used: Mapping[str, int]) -> list[dict[str, Any]]
     return [
         {
             "id": f"{ID_PREFIX}{identity}",
-            **{_field(place): value for place, value in values.items() if place in written},
+            **{_field(index): value for index, value in values.items() if index in written},
         }
         for identity, values in rows.values()
     ]
 
 
-def _field_feature(name: str, place: int, store: str, default: Mapping[str, str]) -> dict[str, Any]:
+def _field_feature(name: str, index: int, store: str, default: Mapping[str, str]) -> dict[str, Any]:
     reads_field = "org.apache.solr.ltr.feature.FieldValueFeature"
-    return {"name": name, "class": reads_field, "params": {"field": _field(place), **default}, "store": store}
+    return {"name": name, "class": reads_field, "params": {"field": _field(index), **default}, "store": store}
 
 
-def _field(place: int) -> str:
-    return f"{_FIELDS}{place + 1}"
+def _field(index: int) -> str:
+    return f"{_FIELDS}{index + 1}"
 
 
 def _commands(collection: str, name: str, num_rows: int) -> str:
@@ -501,12 +501,12 @@ class SolrTarget(Target):
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         record = json.loads(export.files["model.json"])
-        places = {name: place for place, name in enumerate(model.feature_names)}
+        indices = {name: index for index, name in enumerate(model.feature_names)}
         if record["class"] == LINEAR_CLASS:
-            weights = {places[name]: weight for name, weight in record["params"]["weights"].items()}
+            weights = {indices[name]: weight for name, weight in record["params"]["weights"].items()}
             scores = partial(Arithmetic("<=", missing="zero").linear_scores, weights)
             return Engine(scores, "Apache Solr", rules=_LINEAR_RULES, score_dtype="float32")
-        scores = partial(solr_scores, record, places)
+        scores = partial(solr_scores, record, indices)
         return Engine(scores, "Apache Solr", rules=_TREE_RULES, score_dtype="float32")
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:

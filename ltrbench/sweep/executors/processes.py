@@ -26,7 +26,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from ltrbench.distributed.base import exit_in_words
+from ltrbench.distributed.base import describe_exit
 from ltrbench.errors import require
 from ltrbench.sweep.executors.base import (
     HAS_AFFINITY,
@@ -180,7 +180,7 @@ class _Slot:
             if self.process is None:
                 raise WorkerLostError("the worker process did not start") from None
             self.process.join()
-            raise WorkerLostError(f"the worker process {exit_in_words(self.process.exitcode or 0)}") from None
+            raise WorkerLostError(f"the worker process {describe_exit(self.process.exitcode or 0)}") from None
         except KeyboardInterrupt:  # in the worker, by SIGTERM
             raise WorkerLostError("the worker process was interrupted") from None
 
