@@ -49,15 +49,6 @@ def test_a_bootstrap_holds_a_query_as_often_as_it_was_drawn() -> None:
         np.testing.assert_array_equal(made.labels[made.features[:, 0] == query], np.tile(ours, times))
 
 
-@pytest.mark.parametrize("kind", ["bootstrap", "subsample"])
-def test_a_resample_depends_on_its_seed_and_its_index_alone(kind: str) -> None:
-    train = dataset()
-    first = resample(kind=kind).of(train).fingerprint
-    assert resample(kind=kind, number=9).of(train).fingerprint == first
-    others = [resample(index=2, kind=kind), resample(index=3, kind=kind), resample(kind=kind, seed=1)]
-    assert len({first, *(other.of(train).fingerprint for other in others)}) == 4
-
-
 def expected_data(splits: Splits, drawn: TrainingResample, **of_kind: Any) -> dict[str, Any]:
     """Returns the expected `RunResult.data`: the contract that comparisons rely on."""
     assert splits.valid is not None

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from messages import naming
-from search_records import search_record
 from test_experiment import Toy, native
+from toy_runs import search_record
 
 from ltrbench.data import Splits
 from ltrbench.errors import ConfigError, DataError

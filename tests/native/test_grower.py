@@ -119,17 +119,6 @@ def test_depth_wise_a_level_is_whole_before_the_next_begins() -> None:
     assert (sizes[leaves & (depth < depth.max() - 1)] < 10).all()
 
 
-def test_leaves_are_only_split_without_gain_if_the_settings_allow_it() -> None:
-    # Exclusive or: neither feature alone has a gain.
-    features = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=np.float32)
-    gradients = np.array([1.0, -1, -1, 1])
-    rows, used = np.arange(4, dtype=np.uint32), np.ones(2, dtype=np.bool_)
-    binned = bin_features(features, 255, np.random.default_rng(0))
-    for settings, num_leaves in ((LOOSE, 4), (SplitSettings(min_docs_in_leaf=1), 1)):
-        grown = Grower(binned, 8, settings).grow(quantise(gradients, np.ones(4)), rows.copy(), used)
-        assert len(grown.leaf_node) == num_leaves
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_least_squares_level_by_level_is_scikit_learns_tree(seed: int) -> None:
     """pyltr uses the same trees: scikit-learn's with criterion friedman_mse and depth 3.

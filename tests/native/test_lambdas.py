@@ -210,14 +210,6 @@ def test_weights_multiply_and_queries_left_out_count_nothing(settings: Objective
     np.testing.assert_array_equal(part, alone * np.isin(plain.query_of_document, chosen))
 
 
-def test_partners_are_drawn_for_each_iteration_and_depend_on_the_seed() -> None:
-    data, settings = make_dataset(6), replace(NATIVE, truncation=None, pairs_per_document=1)
-    objective, rng, scores = prepare(data, settings), np.random.default_rng(7), np.zeros(data.num_documents)
-    first, second = (objective(scores, None, rng)[0] for _ in range(2))
-    assert (first != second).any()
-    np.testing.assert_array_equal(computed(data, scores, settings, seed=7)[0], first)
-
-
 def test_drawn_pairs_are_in_the_mean_those_of_all() -> None:
     labels, scores = [3.0, 0.0, 1.0, 0.0, 0.0], np.array([0.1, 0.4, 0.2, 0.0, 0.3])
     plain = replace(NATIVE, truncation=None, metric=None, normalize_query=False)

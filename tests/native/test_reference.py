@@ -141,16 +141,6 @@ def test_the_engine_grows_the_trees_of_the_reference_on_made_up_data(seed: int, 
     assert any(len(nodes) > 1 for nodes in model.trees)
 
 
-def test_missing_values_without_gradients_follow_the_larger_sum_of_hessians() -> None:
-    # Only the query with equal labels has missing values; the relevant document has the larger hessian.
-    values, labels = [0.0, 1.0, 1.0, np.nan, np.nan], [2.0, 0.0, 0.0, 1.0, 1.0]
-    train = dataset(np.array(values)[:, None], np.array(labels), [3, 2])
-    model = assert_same_trees(train, Settings(num_trees=1, num_leaves=2, min_docs_in_leaf=1))
-    split = model.trees[0][0].split
-    assert split is not None
-    assert (split.bin, split.missing_left) == (0, True)
-
-
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1.0]))
 def test_the_gain_is_the_formula_of_its_docstring(seed: int, l2: float) -> None:
     rng = np.random.default_rng(seed)

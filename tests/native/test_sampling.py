@@ -96,24 +96,6 @@ def test_sums_over_the_sample_are_in_the_mean_those_over_all() -> None:
     assert (np.abs(mean - [GRADIENTS.sum(), HESSIANS.sum()]) < 4 * error).all()
 
 
-@given(
-    sizes=st.lists(st.sampled_from([0.0, 1.0, 2.0]), min_size=1, max_size=40),
-    top_rate=st.floats(0.01, 0.99),
-    other_rate=st.floats(0.01, 0.99),
-)
-def test_of_equal_gradients_no_more_are_taken_than_asked_for(
-    sizes: list[float], top_rate: float, other_rate: float
-) -> None:
-    g = np.array(sizes)
-    rows, _ = one_side_sample(np.abs(g), top_rate, other_rate, np.random.default_rng(0))
-    num_top = max(1, int(top_rate * len(g)))
-    assert len(rows) == min(len(g), num_top + max(1, int(other_rate * len(g))))
-    # No document that was left out is larger than the smallest of those kept for their size.
-    left_out = np.setdiff1d(np.arange(len(g)), rows)
-    assert (g[left_out] <= np.sort(g)[len(g) - num_top]).all()
-    assert (np.diff(rows.astype(np.int64)) > 0).all()
-
-
 SOME = DartSettings(drop_rate=0.3)
 
 
@@ -133,11 +115,6 @@ def test_every_tree_has_the_chance_of_the_drop_rate() -> None:
 def test_by_weight_the_chance_follows_the_weight_and_is_the_drop_rate_in_the_mean() -> None:
     observed = shares([0.1, 0.2, 0.3], replace(SOME, drop_by_weight=True))
     np.testing.assert_allclose(observed, [0.15, 0.3, 0.45], atol=0.03)
-
-
-def test_where_many_could_be_dropped_the_late_ones_are_dropped_as_often_as_the_early_ones() -> None:
-    observed = shares([0.1] * 40, DartSettings(drop_rate=0.9, max_drop=4))
-    assert observed[:20].mean() == pytest.approx(observed[20:].mean(), abs=0.01)
 
 
 @given(num_dropped=st.integers(1, 50), learning_rate=st.floats(0.01, 1.0))

@@ -286,25 +286,6 @@ def test_the_model_and_all_scores_are_those_of_an_array(
     np.testing.assert_array_equal(sparse[0].predict(stored.features), dense[0].predict(valid.features))
 
 
-@given(seed=st.integers(0, 1000), min_docs=st.integers(1, 30), absent=st.sampled_from([0.0, np.nan]))
-@MAY_COMPILE
-def test_a_tree_of_any_data_is_that_of_an_array(seed: int, min_docs: int, absent: float) -> None:
-    train = dataset(seed, absent)
-    changed: dict[str, Any] = {"num_trees": 2, "min_docs_in_leaf": min_docs, "num_threads": 1 + seed % 2}
-    (dense, _), (sparse, _) = fit(train, **changed), fit(sparse_of(train, absent), **changed)
-    np.testing.assert_array_equal(sparse.predict(train.features), dense.predict(train.features))
-
-
-@pytest.mark.parametrize("drop_rate", [0.0, 0.5])
-def test_a_fit_on_sparse_features_continues_a_model(drop_rate: float, tmp_path: Path) -> None:
-    train, valid = dataset(0, 0.0), dataset(1, 0.0)
-    (tmp_path / "start").mkdir()
-    fit(train, num_trees=3, seed=5)[0].save(tmp_path / "start")
-    changed = {"warm_start": str(tmp_path / "start"), "drop_rate": drop_rate}
-    dense = fit(train, valid, **changed)
-    assert_same_fit(fit(sparse_of(train, 0.0), sparse_of(valid, 0.0), **changed), dense, tmp_path)
-
-
 def test_features_with_many_stored_values_are_binned_like_an_array(tmp_path: Path) -> None:
     train, valid = dataset(0, 0.0), dataset(1, 0.0)
     rare, frequent = sparse_of(train, 0.0), SparseRows.of(train.features, np.nan)

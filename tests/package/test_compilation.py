@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numba
 import pytest
 
 from ltrbench import compilation
@@ -53,12 +52,3 @@ def test_a_kernel_is_compiled_anew_where_a_kernel_of_another_file_has_changed(tm
         environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
         said = subprocess.check_output([sys.executable, "-m", "outer"], env=environment, text=True)
         assert float(said) == 2.0 * (factor * 5.0 + 1.0)
-
-
-def test_threads_are_given_back() -> None:
-    before = numba.get_num_threads()
-    with compilation.threads(1):
-        assert numba.get_num_threads() == 1
-    assert numba.get_num_threads() == before
-    with compilation.threads(10_000):
-        assert numba.get_num_threads() == compilation.config.NUMBA_NUM_THREADS

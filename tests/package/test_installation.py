@@ -8,13 +8,10 @@ import subprocess
 import sys
 import sysconfig
 import venv
-import zipfile
 from pathlib import Path
 
 import pytest
 from paths import ROOT
-
-from ltrbench.folders import conf_dir
 
 pytestmark = pytest.mark.installation
 
@@ -51,12 +48,6 @@ def run(executable: Path, *words: str, folder: Path) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def test_the_wheel_holds_every_yaml_of_the_checkout(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        packed = {name for name in archive.namelist() if name.endswith(".yaml")}
-    assert packed == {f"ltrbench/conf/{path.relative_to(conf_dir())}" for path in conf_dir().rglob("*.yaml")}
 
 
 def test_the_command_works_from_another_folder_with_the_installed_package(

@@ -30,12 +30,6 @@ def test_a_process_records_the_commit_of_the_code_that_it_has_imported(checkout:
     assert commit() == first
 
 
-def test_outside_of_git_there_is_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert commit() is None
-
-
 def test_what_is_recorded_is_the_same_in_every_process() -> None:
     told = [
         plain(value)

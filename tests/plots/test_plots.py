@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -28,10 +27,9 @@ from ltrbench.plots.drawing import (
     metric_against_cost,
     ndcg_by_cutoff,
     pareto_front,
-    setting_importance_bars,
     styles_of,
 )
-from ltrbench.rankers.importance import ACROSS, GAIN, HIGH, LOW, SHAP, WITHIN, Importances, averaged, shares
+from ltrbench.rankers.importance import ACROSS, GAIN, HIGH, LOW, SHAP, WITHIN, Importances, shares
 from ltrbench.runs import FINISHED, LearningCurve, Run, RunResult, write_run
 
 FEATURES = ("age", "bm25", "clicks")
@@ -170,23 +168,7 @@ def test_bars_are_means_over_runs_and_the_feature_worth_most_stands_first(tmp_pa
     assert "ndcg@5" in panels[0].get_xlabel()
 
 
-def test_whiskers_are_the_interval_of_the_mean_over_runs(tmp_path: Path) -> None:
-    runs = [write(tmp_path / str(fold), fold=fold) for fold in (1, 2)]
-    mean = averaged([[run.importances()] for run in runs]).values
-    axes, *_ = drawn(importance_bars([series(*runs)])).axes
-    whiskers = next(item for item in axes.collections if isinstance(item, LineCollection)).get_segments()
-    ends = [np.asarray(whisker)[:, 0] for whisker in whiskers]
-    expected = np.array([mean[WITHIN + LOW], mean[WITHIN + HIGH]]).T[np.argsort(-mean[WITHIN])]
-    np.testing.assert_allclose(ends, expected)
-
-
 # Time
-
-
-def test_a_point_is_the_cost_and_the_value(tmp_path: Path) -> None:
-    given_series = [series(write(tmp_path / "run"), value=0.4)]
-    (axes,) = drawn(metric_against_cost(given_series, [2.0], FIT, "ndcg@5")).axes
-    assert [points(line) for line in axes.lines] == [[(2.0, 0.4)]]
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1))
@@ -238,10 +220,6 @@ def named_series(label: str) -> Series:
     return Series(label, label.partition(" ")[0], ())
 
 
-def points_of(axes: Axes) -> list[tuple[float, float]]:
-    return [(float(x), float(y)) for line in axes.lines for x, y in np.asarray(line.get_xydata())]
-
-
 def test_a_line_has_the_best_values_and_a_mark_beside_it_the_value_on_test() -> None:
     curves = [
         BudgetCurve(named_series("native"), [0.4, 0.45, 0.5], (3, 0.45)),
@@ -249,7 +227,7 @@ def test_a_line_has_the_best_values_and_a_mark_beside_it_the_value_on_test() -> 
     ]
     left, right = drawn(best_by_trials(curves, METRIC, is_expected=True)).axes
     assert [np.asarray(line.get_ydata()).tolist() for line in left.lines] == [item.best for item in curves]
-    assert points_of(right) == [(3, 0.45), (2, 0.46)]
+    assert [point for line in right.lines for point in points(line)] == [(3, 0.45), (2, 0.46)]
     assert "expected" in left.get_ylabel()
     assert "test" in right.get_ylabel()
     lengths = [high - low for low, high in (left.get_ylim(), right.get_ylim())]
@@ -263,17 +241,3 @@ def test_a_critical_difference_diagram_names_models_by_rank_and_joins_those_with
     assert texts == ["native  1.20", "lightgbm  1.80", "random  3.00", "critical difference 0.90"]
     (bar,) = (line for line in axes.lines if line.get_linewidth() == 3)
     assert [x for x, _ in points(bar)] == [1.2, 1.8]
-
-
-def test_bars_are_shares_in_percent_with_the_most_important_setting_first() -> None:
-    shares: list[tuple[Series, Mapping[str, float]]] = [
-        (named_series("native"), {"l2": 0.3, "num_leaves": 0.7}),
-        (named_series("lightgbm"), {"l2": 0.2}),
-        (named_series("random"), {}),
-    ]
-    figure = drawn(setting_importance_bars(shares))
-    (axes,) = figure.axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["num_leaves", "l2"]
-    widths = [[bar.get_width() for bar in bars] for bars in axes.containers]
-    assert widths == [[70, 30], [0, 20]]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["native", "lightgbm"]

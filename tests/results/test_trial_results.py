@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from messages import naming
-from search_records import search_record
+from toy_runs import search_record
 
 from ltrbench.cli import main
 from ltrbench.compare import compare

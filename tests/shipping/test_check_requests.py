@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xgboost_cases import random_ensemble
+from ensemble_cases import random_ensemble
 
 from ltrbench.rankers import Ensemble
 from ltrbench.shapes import Features

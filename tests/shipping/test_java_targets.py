@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from java_engine_cases import (
+from ensemble_cases import (
     around_thresholds,
-    random_ensemble,
+    ensemble_for_java,
     without_missing,
 )
 from messages import naming
@@ -75,7 +75,7 @@ def largest_leaf(root: Node) -> float:
 def test_values_next_to_thresholds_reach_their_leaves(
     target: Target, comparison: Any, dtype: Any, scale: float
 ) -> None:
-    ensemble = random_ensemble(comparison=comparison, dtype=dtype, scale=scale)
+    ensemble = ensemble_for_java(comparison=comparison, dtype=dtype, scale=scale)
     check_scores(target, ensemble, around_thresholds(ensemble, 3))
 
 
@@ -133,7 +133,7 @@ def test_missing_values_need_trees_and_a_version_that_has_them() -> None:
 
 
 def test_ranklib_is_given_the_number_of_each_name() -> None:
-    export = RankLibTarget().export(shipped(random_ensemble()))
+    export = RankLibTarget().export(shipped(ensemble_for_java()))
     assert next(iter(export.files)) == "model.xml"
     numbers = {f"feature {number}": number + 1 for number in range(3)}
     assert json.loads(export.files["features.json"]) == numbers

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from messages import naming
-from xgboost_cases import (
+from ensemble_cases import (
     around_thresholds,
     random_ensemble,
 )
+from messages import naming
 
 from ltrbench.errors import ConfigError
 from ltrbench.models.trees import LARGEST_ZERO, Node, ensemble_scores

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from xgboost_cases import around_thresholds, random_ensemble
+from ensemble_cases import around_thresholds, random_ensemble
 
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.metrics import DEFAULT

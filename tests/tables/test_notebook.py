@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy_runs import NUM_QUERIES, write
+from toy_runs import write
 
 from ltrbench.compare import Comparison, Settings, compare
 from ltrbench.data import RankingDataset, read_table
@@ -29,11 +29,6 @@ def dataset() -> RankingDataset:
         positions=np.array([1, 2, 1, 2, 3]),
         feature_names=("bm25", "clicks"),
     )
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> list[Run]:
-    return [write(tmp_path / name, name, skill=skill) for name, skill in (("native", 2.0), ("random", 0.1))]
 
 
 def only(runs: list[Run], baseline: str | None = None) -> Comparison:
@@ -73,12 +68,3 @@ def test_the_frame_of_a_data_set_has_one_row_per_document_and_is_read_back(datas
     assert again.feature_names == dataset.feature_names
     assert again.document_ids is not None
     assert again.document_ids.tolist() == ["d1", "d2", "d3", "d4", "d5"]
-
-
-def test_the_frame_of_a_run_has_one_row_per_query_and_its_mean_is_the_metric(runs: list[Run]) -> None:
-    frame = runs[0].to_frame()
-    assert frame.columns.tolist() == ["query_id", "num_documents", "ndcg@5", "ndcg@10"]
-    assert len(frame) == NUM_QUERIES
-    assert np.isnan(frame["ndcg@10"][0])  # a query without a relevant document
-    assert frame["ndcg@10"].mean() == pytest.approx(runs[0].result.metrics["test/ndcg@10"], abs=1e-15)
-    assert frame["num_documents"].unique().tolist() == [6]

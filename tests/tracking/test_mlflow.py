@@ -16,7 +16,7 @@ from composed_jobs import composed
 from messages import naming
 from mlflow import MlflowClient
 from mlflow.entities import Run as MlflowRun
-from search_records import search_record
+from toy_runs import search_record
 
 from ltrbench.data import Judgments
 from ltrbench.errors import TrackingError

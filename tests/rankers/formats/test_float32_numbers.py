@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from ensemble_cases import around_thresholds, ensemble_for_java
 from hypothesis import given
 from hypothesis import strategies as st
-from java_engine_cases import around_thresholds, random_ensemble
 from messages import naming
 
 from ltrbench.errors import ConfigError
@@ -50,7 +50,7 @@ def test_what_is_no_decimal_number_is_refused(text: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("comparison", ["<=", "<"])
 def test_float32_values_go_where_they_went(comparison: str, dtype: str) -> None:
-    ensemble = random_ensemble(comparison=comparison, dtype=dtype)  # type: ignore[arg-type]
+    ensemble = ensemble_for_java(comparison=comparison, dtype=dtype)
     features = around_thresholds(ensemble, 3)
     trees = list(at_most_trees(ensemble, offset=2.0))
     assert (float(trees[0].value[0]), float(trees[-1].value[0])) == (ensemble.base_score, 2.0)

@@ -8,15 +8,15 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from messages import naming
-from xgboost_cases import (
+from ensemble_cases import (
     LARGEST,
     around_thresholds,
     leaf_values_of,
     random_ensemble,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+from messages import naming
 
 from ltrbench.models import ReadModel
 from ltrbench.models.lightgbm_files import read_lightgbm_text, write_lightgbm_text

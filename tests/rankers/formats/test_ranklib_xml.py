@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ensemble_cases import around_thresholds, ensemble_for_java
 from golden_files import golden_file
-from java_engine_cases import around_thresholds, random_ensemble
 from messages import naming
 from paths import ROOT
 
@@ -71,7 +71,7 @@ def test_a_model_that_was_read_is_written_with_the_scores_of_the_reference() -> 
 
 
 def test_a_written_model_is_read_back() -> None:
-    ensemble = random_ensemble()
+    ensemble = ensemble_for_java()
     features = around_thresholds(ensemble, 3)
     model = read_ranklib_xml(write_ranklib_xml(ensemble))
     np.testing.assert_array_equal(ensemble_scores(model.trees, features), ensemble_scores(ensemble, features))

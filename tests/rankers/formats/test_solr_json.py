@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import numpy as np
+from ensemble_cases import ensemble_for_java
 from hypothesis import given
 from hypothesis import strategies as st
-from java_engine_cases import random_ensemble
 
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.shipping.targets.solr import (
@@ -72,7 +72,7 @@ def test_all_numbers_of_trees_are_texts() -> None:
         parts = value.values() if isinstance(value, dict) else value
         return [number for part in parts for number in numbers(part)]
 
-    assert numbers(record_of(random_ensemble())) == []
+    assert numbers(record_of(ensemble_for_java())) == []
 
 
 def test_weights_of_a_linear_model_are_numbers() -> None:

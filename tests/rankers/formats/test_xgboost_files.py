@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 import xgboost as xgb
-from hypothesis import given
-from hypothesis import strategies as st
-from messages import naming
-from xgboost_cases import (
+from ensemble_cases import (
     LARGEST,
     around_thresholds,
     leaf_values_of,
     random_ensemble,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+from messages import naming
 
 from ltrbench.models import ReadModel
 from ltrbench.models.trees import Node, ensemble_scores, float32_texts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -58,21 +59,14 @@ def leaf_values_of(ensemble: Ensemble, number: int, features: Features) -> np.nd
     return np.asarray(weighted[leaves], dtype=np.float32)
 
 
-def deep(depth: int) -> Node:
-    """Returns a tree whose left branch has `depth` splits, with another leaf value for each level."""
-    root: Node = Leaf(-1.0)
-    for level in range(depth):
-        root = InnerNode(level % 3, float(level), level % 2 == 0, left=root, right=Leaf(float(level)))
-    return root
-
-
 def around_thresholds(ensemble: Ensemble, num_features: int) -> Features:
-    """Returns features whose values are every threshold and its float32 neighbours, 0, and NaN."""
+    """Returns features whose values are thresholds, their float32 neighbours, and special values."""
     thresholds = [flat(tree.root).threshold for tree in ensemble.trees]
     with np.errstate(over="ignore"):
         values = np.unique(np.concatenate(thresholds)).astype(np.float32)
         below, above = np.nextafter(values, np.float32(-np.inf)), np.nextafter(values, np.float32(np.inf))
-    every = np.concatenate([values, below, above, np.array([0, -1, 1, np.nan], dtype=np.float32)])
+    special = [0, -0.0, 1, -1, 1e-45, -1e-45, 1e-35, -1e-35, 1.7e12, np.nan]
+    every = np.concatenate([values, below, above, np.array(special, dtype=np.float32)])
     rng = np.random.default_rng(1)
     return np.stack([rng.permutation(np.clip(every, -LARGEST, LARGEST)) for _ in range(num_features)], axis=1)
 
@@ -106,6 +100,26 @@ def random_ensemble(
         score_dtype=dtype,  # type: ignore[arg-type]
     )
     return rounded(ensemble) if dtype == "float32" else ensemble
+
+
+def ensemble_for_java(comparison: str = "<=", dtype: str = "float32", scale: float = 1.0) -> Ensemble:
+    """Returns trees of float32 numbers in which a missing value goes where 0 goes.
+
+    Args:
+        scale: standard deviation of the thresholds.
+    """
+
+    def scaled(node: InnerNode) -> dict[str, Any]:
+        return {"threshold": float(np.float32(scale * node.threshold)), "missing_left": node.threshold > 0}
+
+    ensemble = random_ensemble(comparison=comparison, dtype=dtype)
+    trees = (replace(tree, root=rebuilt(tree.root, scaled, lambda value: value)) for tree in ensemble.trees)
+    return rounded(replace(ensemble, trees=tuple(trees)))
+
+
+def without_missing(features: Features) -> Features:
+    """Returns the features with 0 for missing values, as the engines in Java read them."""
+    return np.where(np.isnan(features), np.float32(0), features)
 
 
 def rounded(ensemble: Ensemble) -> Ensemble:
