@@ -39,18 +39,6 @@ def test_rows_are_rising_documents_of_the_queries_drawn() -> None:
         assert len(sample.rows) == round(0.5 * DATA.query_sizes[sample.queries].sum())
 
 
-@pytest.mark.parametrize(
-    "settings", [SamplingSettings(queries_per_tree=0.3), SamplingSettings(documents_per_tree=0.3)]
-)
-def test_every_document_is_drawn_about_as_often(settings: SamplingSettings) -> None:
-    times = 400
-    counts = sum(
-        np.bincount(sample.rows, minlength=DATA.num_documents) for sample in draw(settings, times=times)
-    )
-    # Binomial: 0.3 +- 0.023 at one standard deviation.
-    assert np.abs(counts / times - 0.3).max() < 5 * 0.023
-
-
 def test_trees_share_a_draw_but_features_are_drawn_for_each_tree() -> None:
     settings = SamplingSettings(
         queries_per_tree=0.5, documents_per_tree=0.5, features_per_tree=2, resample_every=3
