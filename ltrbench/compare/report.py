@@ -219,7 +219,7 @@ _COLOURS = {
     "#0072b2": "var(--blue)",
 }
 _COLOUR = re.compile("|".join(_COLOURS), re.IGNORECASE)
-_ROOT = re.compile(r'.*<svg[^>]* viewBox="([^"]*)"[^>]*>(?:\s*<defs>\s*<style.*?</defs>)?', re.DOTALL)
+_ROOT = re.compile(r'.*?<svg[^>]* viewBox="([^"]*)"[^>]*>(?:\s*<defs>\s*<style.*?</defs>)?', re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 _GROUP = re.compile(r'(?<=<g) id="[^"]*"')
 _STYLE = re.compile(r'style="[^"]*"')
@@ -246,10 +246,12 @@ def _svg(drawing: Drawing, name: str) -> Markup:
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         drawing.savefig(stream, format="svg", transparent=True, metadata=nothing)
-    (box,) = _ROOT.findall(stream.getvalue())
-    root = f'<svg viewBox="{box}" style="--width: {box.split()[2]}" aria-hidden="true">'
+    text = stream.getvalue()
+    root = _ROOT.match(text)
+    assert root is not None  # Matplotlib writes it
+    begin = f'<svg viewBox="{root[1]}" style="--width: {root[1].split()[2]}" aria-hidden="true">'
     # Matplotlib escapes the texts between the tags.
-    return Markup(root + _TAG.sub(_slim, _BETWEEN_TAGS.sub("", _ROOT.sub("", stream.getvalue(), count=1))))
+    return Markup(begin + _TAG.sub(_slim, _BETWEEN_TAGS.sub("", text[root.end() :])))
 
 
 def _slim(tag: re.Match[str]) -> str:
