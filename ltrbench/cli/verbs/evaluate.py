@@ -393,10 +393,10 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     yield "one document", of_queries(inspection.single_document)
     faults = inspection.feature_faults
     missing = [f"{name}: {count}" for name, count in faults.missing.items()]
-    yield "missing", f"{len(missing)} features have missing values: {first_of(missing)}"
-    yield "constant", f"{len(faults.constant)} features are constant: {first_of(faults.constant)}"
+    yield "missing", f"{len(missing)} features have missing values{_listed(missing)}"
+    yield "constant", f"{len(faults.constant)} features are constant{_listed(faults.constant)}"
     same = faults.constant_within_queries
-    yield "same in query", f"{len(same)} features are constant within every query: {first_of(same)}"
+    yield "same in query", f"{len(same)} features are constant within every query{_listed(same)}"
     yield "rows", _order_of_rows(inspection)
     if (weights := inspection.query_weights) is not None:
         vary = "; they vary within queries" if inspection.weights_vary_within_queries else ""
@@ -421,6 +421,10 @@ def _order_of_rows(inspection: Inspection) -> str:
             ". Ties in row order distort the metrics of every ranker: shuffle the rows, or use ties=expected"
         )
     return text
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f": {first_of(names)}" if names else ""
 
 
 def first_of(names: Sequence[str]) -> str:

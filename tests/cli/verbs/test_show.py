@@ -12,6 +12,7 @@ import pytest
 from messages import naming
 
 from ltrbench.cli import main
+from ltrbench.data.sources import LetorFiles
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import DataError
 from ltrbench.experiment.run import Experiment, run
@@ -81,13 +82,15 @@ def test_a_drift_cannot_be_overlooked(finished: Run, shown: Callable[..., str], 
 
 def test_a_failed_run_says_why(tmp_path: Path, shown: Callable[..., str]) -> None:
     experiment = Experiment(
-        model="lightgbm", ranker=LightGBMRanker(), source=Synthetic(name="synthetic", num_queries=0)
+        model="lightgbm",
+        ranker=LightGBMRanker(),
+        source=LetorFiles(name="mine", train=str(tmp_path / "none.txt")),
     )
     with pytest.raises(DataError):
         run(experiment, tmp_path)
     text = shown(tmp_path)
-    assert text.startswith("lightgbm on synthetic: failed\n")
-    assert re.search(naming("error: ", "data.num_queries is 0"), text)
+    assert text.startswith("lightgbm on mine: failed\n")
+    assert re.search(naming("error: ", "none.txt"), text)
     assert "| metric" not in text
     assert json.loads(shown(tmp_path, "--json"))["status"] == "failed"
 
