@@ -29,7 +29,7 @@ _BLOCK = re.compile(
 _ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 _NUMBER = re.compile(r"[-+]?\d+\.\d+")
 _MEASURED = re.compile(r"Threads: \d+|(?:about )?[\d.,]+ (?:s|ms|seconds|minutes|MB)\b")
-_MEASURED_PARAGRAPH = re.compile(r"^(?=(?:.+\n)*.*(?:cheapest|shortest times))(?:.+\n?)+", re.MULTILINE)
+_MEASURED_PARAGRAPH = re.compile(r"^(?=(?:.+\n)*.*(?:[Cc]heapest|shortest times))(?:.+\n?)+", re.MULTILINE)
 _MEASURED_COLUMN = re.compile(r" (?:s|MB)$")
 _TO_FIRST_TABLE = re.compile(r".*?^\|.*?(?=^(?!\|))", re.MULTILINE | re.DOTALL)
 _NOTE = re.compile(r"^- .*?(?=^(?! )|\Z)", re.MULTILINE | re.DOTALL)
@@ -60,13 +60,14 @@ def retaken(page: str) -> str:
 def comparable(output: str) -> tuple[str, list[float]]:
     """Returns an output without measured values (times, memory, threads), and its decimal numbers.
 
-    The paragraph that says which model is the cheapest follows from measured times, so it is left out too.
+    The paragraph that says which model is the cheapest follows from measured times, so it is left out too,
+    with all empty lines: it is not there if the times are too close.
 
     >>> comparable("| model | ndcg@10 | fit s |\\n|:--|--:|--:|\\n| native | 0.7655 | 0.55 |\\nabout 14 s")
     ('| model | ndcg@10 | fit s |\\n|\\n| native | # | - |\\n-', [0.7655])
     """
     text = "\n".join(_lines_without_measured_columns(output))
-    text = _MEASURED_PARAGRAPH.sub("-\n", text)
+    text = re.sub(r"\n{2,}", "\n", _MEASURED_PARAGRAPH.sub("", text))
     text = _MEASURED.sub("-", text)
     return _NUMBER.sub("#", text), [float(number) for number in _NUMBER.findall(text)]
 

@@ -179,8 +179,7 @@ class _Slot:
         except BrokenProcessPool:
             if self.process is None:
                 raise WorkerLostError("the worker process did not start") from None
-            self.process.join()
-            raise WorkerLostError(f"the worker process {describe_exit(self.process.exitcode or 0)}") from None
+            raise WorkerLostError(f"the worker process {describe_exit(_exit_code(self.process))}") from None
         except KeyboardInterrupt:  # in the worker, by SIGTERM
             raise WorkerLostError("the worker process was interrupted") from None
 
@@ -195,6 +194,15 @@ class _Slot:
         if self.process is not None:
             self.process.kill()
             self.process.join()
+
+
+def _exit_code(process: BaseProcess) -> int:
+    """Waits for the end of a process. The pool waits too, and the second one sees the code a bit later."""
+    process.join()
+    end = time.monotonic() + GRACE_SECONDS
+    while process.exitcode is None and time.monotonic() < end:
+        time.sleep(0.01)
+    return process.exitcode or 0
 
 
 def _prepare(folder: Path) -> None:
