@@ -12,8 +12,8 @@ The gradients are the lambdas of NDCG, or those of another objective in `objecti
 split_criterion=least_squares, the hessian of every document is its weight in that step. The two settings are
 independent: splits may use one kind of hessian and leaf values the other.
 
-Variants are in other files: `sampling.py` draws the documents that a tree is fitted to, `dart.py` chooses the
-trees to drop, and `ensemble.py` keeps the scores.
+The parts of this file: DART chooses the trees to drop, `BoostedTrees` keeps the scores, `Sampler` draws the
+documents that a tree is fitted to, and `boost` is the loop.
 
 This module does not measure, print or stop by itself; pass `on_iteration` to watch or stop the fit.
 """

@@ -1,7 +1,7 @@
 """A trained model for other programs: loaded in Python, or as a service over HTTP.
 
-    loaded      loads the model of a finished run, without MLflow and Hydra
-    app         the service: reads and checks requests, ranks their documents, until Ctrl-C
+This file loads the model of a finished run, without MLflow and Hydra. `app` is the service: it reads and
+checks requests, and ranks their documents, until Ctrl-C.
 
 `app` needs the extra `serve`: Starlette, uvicorn and orjson.
 """

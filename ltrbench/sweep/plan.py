@@ -36,7 +36,6 @@ from ltrbench.sweep.job import (
     JobKey,
     as_text,
     digest_of,
-    identity_of,
     key_of,
     mistake_in_folder,
     read_job,
@@ -373,26 +372,19 @@ def place_of(job: Job) -> str:
     return name if fold is None else f"{name} fold {fold}"
 
 
-def plan_jobs(
-    plan: Plan, drafts: Sequence[Job], folder_of: FolderOf, others: Iterable[Run] = ()
-) -> list[Job]:
+def plan_jobs(plan: Plan, drafts: Sequence[Job], folder_of: FolderOf) -> list[Job]:
     """Adds jobs to a plan, and returns each with its number and folder, once.
 
-    Args:
-        others: runs in the folder of the sweep that are not planned.
-
     Raises:
-        LtrbenchError: A finished job has changed since it ran, a run that is not planned has the same
-            overrides, or two jobs have the same folder. Nothing is planned then.
+        LtrbenchError: A finished job has changed since it ran, or two jobs have the same folder. Nothing is
+            planned then.
     """
-    finished = {run.path: run for run in others if run.result.status == FINISHED}
     jobs: dict[int, Job] = {}
     changed: list[Job] = []
     with hold(plan.sweep / PLAN_FOLDER, wait=_SECONDS_TO_WAIT):
         plan.read()
         plan.refuse_damage()
         refuse_changed(plan, drafts)
-        _refuse_unplanned(drafts, finished.values())
         numbers = itertools.count(max(plan.jobs, default=-1) + 1)
         folders = {job.folder for job in plan.jobs.values()}
         above = {parent for folder in folders for parent in _parents(folder)}
@@ -478,17 +470,3 @@ def refuse_changed(plan: Plan, drafts: Sequence[Job]) -> None:
             f"be compared with theirs: {'. '.join(changed[:_SHOWN])}. Undo the change, choose another folder "
             "with hydra.sweep.dir=..., or delete the folders of these jobs to run them again."
         )
-
-
-def _refuse_unplanned(drafts: Sequence[Job], others: Iterable[Run]) -> None:
-    planned = {name for draft in drafts for name in (draft.identity, draft.digest)}
-    for run in others:
-        overrides = run.result.overrides or ()
-        names = {run.result.key, None if run.result.overrides is None else identity_of(overrides)}
-        if not names.isdisjoint(planned):
-            raise ResultError(
-                f"{run.path} is a finished run of {' '.join(overrides)}, but the plan of the sweep does not "
-                "contain it: an earlier version of ltrbench made it, or it was copied here. A comparison "
-                "would count the job twice. Delete the folder of this run, or choose another folder with "
-                "hydra.sweep.dir=..."
-            )

@@ -159,15 +159,6 @@ def test_a_changed_job_that_has_not_finished_gets_the_new_key(tmp_path: Path, st
     assert read_plan(tmp_path).jobs[0].digest == changed.digest
 
 
-def test_a_finished_run_that_is_not_planned_is_refused(tmp_path: Path) -> None:
-    plan = planned(tmp_path, "seed=1")
-    other = finish(plan, plan.jobs[0])
-    prepare_sweep(tmp_path / "new")
-    with pytest.raises(ResultError, match=naming(tmp_path / "0", "seed=1", "hydra.sweep.dir=")):
-        plan_jobs(read_plan(tmp_path / "new"), jobs("seed=1"), numbered, [other])
-    assert not read_plan(tmp_path / "new").jobs
-
-
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
     prepare_sweep(tmp_path)
