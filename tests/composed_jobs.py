@@ -10,8 +10,7 @@ from paths import CONF
 
 from ltrbench.config import build_experiment, register_schema, resolved
 from ltrbench.experiment.run import Experiment
-from ltrbench.sweep.job import Job
-from ltrbench.sweep.plan import draft
+from ltrbench.sweep.plan import Job, draft
 
 
 def composed(*words: str, sweep: str = "s") -> tuple[Experiment, Any, dict[str, Any]]:

@@ -11,8 +11,7 @@ from typing import Any
 from run_cases import finished_run
 
 from ltrbench.runs import Run, write_run
-from ltrbench.sweep.job import Job, JobKey
-from ltrbench.sweep.plan import Plan
+from ltrbench.sweep.plan import Job, JobKey, Plan
 
 SETTINGS: dict[str, Any] = {
     **{name: {} for name in ("model", "params", "data", "tracking", "executor")},

@@ -44,8 +44,7 @@ from ltrbench.experiment.run import run
 from ltrbench.folders import conf_dir
 from ltrbench.rankers.base import SavedModelError
 from ltrbench.runs.record import SETTINGS_OF_COMMAND, writing_to
-from ltrbench.sweep.job import Job
-from ltrbench.sweep.plan import draft, with_shared_choices
+from ltrbench.sweep.plan import Job, draft, with_shared_choices
 from ltrbench.sweep.running import FOLDER, stopping
 
 # Hydra's first search for plug-ins imports their modules again: a class imported before that search would not

@@ -38,17 +38,20 @@ from ltrbench.folders import settings_in
 from ltrbench.runs import FAILED as RUN_HAS_FAILED
 from ltrbench.runs import FINISHED, RESULT_FILE, LeaseHeldError, Run, hold, read_run
 from ltrbench.runs.reading import find_runs_and_trials, holds_runs
-from ltrbench.sweep.executors.base import Executor, InlineExecutor
-from ltrbench.sweep.job import COMPARISON_FOLDER, TRIALS_FOLDER, Job, in_ranges
+from ltrbench.sweep.executors import Executor, InlineExecutor
 from ltrbench.sweep.plan import (
+    COMPARISON_FOLDER,
     DONE,
     FAILED,
     RUNNING,
     STATES,
+    TRIALS_FOLDER,
     WAITING,
     FolderOf,
+    Job,
     JobState,
     Plan,
+    in_ranges,
     plan_jobs,
     prepare_sweep,
     read_plan,

@@ -33,9 +33,8 @@ from ltrbench.folders import modules_folder, searching_only
 from ltrbench.rankers.base import resolve_threads
 from ltrbench.runs import FINISHED, LeaseHeldError, Run, RunResult, TrialRow, hold, read_run
 from ltrbench.runs.writing import rewrite_result
-from ltrbench.sweep.executors.base import Executor, WorkerLostError
-from ltrbench.sweep.job import Job
-from ltrbench.sweep.plan import DONE, FAILED, RUNNING, JobState, state_of, states_of
+from ltrbench.sweep.executors import Executor, WorkerLostError
+from ltrbench.sweep.plan import DONE, FAILED, RUNNING, Job, JobState, state_of, states_of
 
 # ---- Runs one job, in whatever process an executor chooses.
 

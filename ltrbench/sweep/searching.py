@@ -30,8 +30,7 @@ from ltrbench.runs.record import SearchRecord, writing_to
 from ltrbench.search.base import PER_FOLD, Proposal, Search, SearchedModel, Trial, Value, settings_of
 from ltrbench.search.sampled import setting_importances, write_journal
 from ltrbench.statistics import Interval, PairedSample, winner_intervals
-from ltrbench.sweep.job import Job, key_of_trial
-from ltrbench.sweep.plan import DONE, RUNNING, place_of, search_group, state_of, states_of
+from ltrbench.sweep.plan import DONE, RUNNING, Job, key_of_trial, place_of, search_group, state_of, states_of
 from ltrbench.sweep.running import ChosenSettings, experiment_of
 
 _NOT_OF_A_TRIAL = ("search", "seed", "metrics", "importance", "timing")

@@ -26,8 +26,7 @@ from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.runs import FINISHED, MODEL_FOLDER, Run, read_run
-from ltrbench.sweep.executors.base import InlineExecutor
-from ltrbench.sweep.executors.processes import ProcessExecutor
+from ltrbench.sweep.executors import InlineExecutor, ProcessExecutor
 
 pytest.importorskip("distributed", reason="needs Dask")
 from local_workers import local_workers

@@ -111,7 +111,7 @@ def test_a_final_run_carries_its_search_and_the_trials(tmp_path: Path) -> None:
     ("executor", "shared"),
     [
         ({}, False),
-        ({"_target_": "ltrbench.sweep.executors.processes.ProcessExecutor", "workers": 2}, True),
+        ({"_target_": "ltrbench.sweep.executors.ProcessExecutor", "workers": 2}, True),
     ],
 )
 def test_jobs_that_run_at_a_time_share_the_machine_and_the_load_is_recorded(

@@ -12,11 +12,11 @@ import pytest
 from messages import naming
 
 from ltrbench.errors import ConfigError
-from ltrbench.sweep.executors.base import WorkerLostError
+from ltrbench.sweep.executors import WorkerLostError
 
 distributed = pytest.importorskip("distributed", reason="needs Dask")
-from ltrbench.sweep.executors import dask  # noqa: E402
-from ltrbench.sweep.executors.dask import DaskExecutor  # noqa: E402
+from ltrbench.sweep import dask  # noqa: E402
+from ltrbench.sweep.dask import DaskExecutor  # noqa: E402
 
 TARGET = "dask.distributed.LocalCluster"
 

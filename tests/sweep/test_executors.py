@@ -20,7 +20,7 @@ from paths import CONF, ROOT
 
 from ltrbench.config import build
 from ltrbench.errors import ConfigError
-from ltrbench.sweep.executors.base import Executor, WorkerLostError, message_on_threads
+from ltrbench.sweep.executors import Executor, WorkerLostError, message_on_threads
 
 LOCAL_CLUSTER = {"_target_": "dask.distributed.LocalCluster", "n_workers": 2}
 needs_dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs Dask")
@@ -201,7 +201,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import executor_works, time\n"
-        "from ltrbench.sweep.executors.processes import ProcessExecutor\n"
+        "from ltrbench.sweep.executors import ProcessExecutor\n"
         "if __name__ == '__main__':\n"
         "    executor = ProcessExecutor()\n"
         "    executor.open(executor_works.call, 1)\n"

@@ -12,8 +12,8 @@ import pytest
 from paths import CONF, ROOT
 
 from ltrbench.cli.verbs.sweeps import redrafted
-from ltrbench.sweep import job as key
-from ltrbench.sweep.job import Job, as_text, read_job
+from ltrbench.sweep import plan as key
+from ltrbench.sweep.plan import Job, as_text, read_job
 
 TINY = ("data.num_queries=20", "params.num_trees=2")
 MODELS = sorted(path.stem for path in (CONF / "model").glob("[a-z]*.yaml"))

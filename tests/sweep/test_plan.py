@@ -15,12 +15,13 @@ from plan_cases import fail, finish, job, jobs, names_of, numbered, numbers_on_d
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.runs import hold
 from ltrbench.runs.record import INTERRUPTED
-from ltrbench.sweep.job import as_text, read_job
 from ltrbench.sweep.plan import (
     Plan,
     as_json,
+    as_text,
     plan_jobs,
     prepare_sweep,
+    read_job,
     read_plan,
     states_of,
     wanted,

@@ -13,7 +13,7 @@ import pytest
 from plan_cases import jobs, numbered
 
 from ltrbench.sweep import running
-from ltrbench.sweep.executors.base import Executor
+from ltrbench.sweep.executors import Executor
 from ltrbench.sweep.plan import DONE, FAILED, Plan, plan_jobs, prepare_sweep, read_plan
 from ltrbench.sweep.running import Events, JobTask, Outcome, run_tasks
 

@@ -17,8 +17,7 @@ from run_cases import finished_run
 from ltrbench.errors import ConfigError, LtrbenchError
 from ltrbench.runs import write_run
 from ltrbench.search.base import Proposal
-from ltrbench.sweep.job import Job
-from ltrbench.sweep.plan import Plan, plan_jobs, read_plan, with_shared_choices
+from ltrbench.sweep.plan import Job, Plan, plan_jobs, read_plan, with_shared_choices
 from ltrbench.sweep.running import ChosenSettings, experiment_of
 from ltrbench.sweep.searching import JobSearch, Searches, searches_of, trial_job
 

@@ -304,7 +304,7 @@ def show_verb(run: Path, as_object: bool) -> None:
     \b
         python -m ltrbench show outputs/2026-01-31/12-00-00
     """
-    from ltrbench.sweep.job import PLAN_FOLDER
+    from ltrbench.sweep.plan import PLAN_FOLDER
 
     if (run / PLAN_FOLDER).is_dir() and not (run / RESULT_FILE).exists():
         status = f"{PROGRAM} status {shlex.quote(str(run))}"

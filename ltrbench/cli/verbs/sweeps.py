@@ -30,13 +30,13 @@ from ltrbench.errors import ConfigError, ResultError
 from ltrbench.folders import searching_only
 from ltrbench.runs import Run, holder
 from ltrbench.runs.reading import find_runs_and_trials
-from ltrbench.sweep.job import Job
 from ltrbench.sweep.plan import (
     CHOSEN_WITH,
     DONE,
     RUNNING,
     STATES,
     WAITING,
+    Job,
     JobState,
     Plan,
     as_json,

@@ -20,8 +20,8 @@ from plan_cases import job as drafted
 from run_cases import finished_run
 
 from ltrbench.runs import FAILED, RESULT_FILE, Run, find_runs, holder, read_run, write_run
-from ltrbench.sweep.job import Job
 from ltrbench.sweep.plan import (
+    Job,
     Plan,
     plan_jobs,
     prepare_sweep,

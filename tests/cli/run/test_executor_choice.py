@@ -18,7 +18,7 @@ hydra: {mode: MULTIRUN, sweep: {dir: s}, sweeper: {params: {seed: "1,2"}}}
 """
 
 EXECUTOR = """
-_target_: ltrbench.sweep.executors.processes.ProcessExecutor
+_target_: ltrbench.sweep.executors.ProcessExecutor
 workers: 1
 """
 

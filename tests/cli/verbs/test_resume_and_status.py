@@ -55,7 +55,7 @@ def test_resume_starts_a_cluster_of_the_plan_only_on_request(sweep: Path) -> Non
     for path in sweep.glob("s/plan/[0-9]*.json"):
         record = json.loads(path.read_text())
         record["settings"]["executor"] = {
-            "_target_": "ltrbench.sweep.executors.dask.DaskExecutor",
+            "_target_": "ltrbench.sweep.dask.DaskExecutor",
             "cluster": cluster,
         }
         path.write_text(json.dumps(record))

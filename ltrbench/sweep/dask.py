@@ -41,7 +41,7 @@ from ltrbench.distributed.cluster import (
 )
 from ltrbench.errors import ConfigError, require
 from ltrbench.folders import import_user_module
-from ltrbench.sweep.executors.base import (
+from ltrbench.sweep.executors import (
     HAS_AFFINITY,
     Executor,
     Work,
