@@ -1,12 +1,9 @@
 """Comparison of finished runs, read from their folders. Nothing in this package trains.
 
-    grouping      settings, notes, and runs grouped into tables, rows and cells
-    cells         evaluated scores of a row on a data set, and the queries that rows share
+    cells         settings, notes, runs grouped into rows and cells, their evaluated scores, shared queries
     fairness      which runs may be compared
-    pairs         differences, intervals, claims and power of pairs
-    fusion        fused and derived scores
-    imported      scores and models of other programs
-    comparison    `compare`: rows and pairs of one data set
+    derived       fused runs, and scores and models of other programs
+    comparison    `compare`: rows of one data set; differences, claims and power of their pairs
     advice        recommendation, verdict, methods in words, next step
     groups        slices of queries, several data sets, comparisons of a model with itself
     importances   feature importances of several runs
@@ -25,13 +22,11 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from ltrbench.compare.advice import verdict
-from ltrbench.compare.comparison import Choice, Comparison, ModelRow, best_by_validation, compare
-from ltrbench.compare.fusion import Fusing, fuse
-from ltrbench.compare.grouping import BEST, Settings
+from ltrbench.compare.cells import BEST, Settings
+from ltrbench.compare.comparison import Choice, Comparison, ModelRow, Pair, best_by_validation, compare
+from ltrbench.compare.derived import Fusing, Import, fuse, import_like, import_scores
 from ltrbench.compare.groups import Interaction, Slice, interactions, read_attributes, slices
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
-from ltrbench.compare.imported import Import, import_like, import_scores
-from ltrbench.compare.pairs import Pair
 from ltrbench.compare.tables import render
 from ltrbench.runs import Run
 

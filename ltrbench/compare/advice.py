@@ -12,16 +12,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from ltrbench.compare.cells import EvaluatedRow, distinct_searches
-from ltrbench.compare.fairness import (
-    best_on_validation,
-    seen_by_choice,
-    stopped_on_test,
-    values_on_validation,
-)
-from ltrbench.compare.grouping import (
+from ltrbench.compare.cells import (
     ON_CLAIMS,
     DataCell,
+    EvaluatedRow,
     Note,
     first_by,
     fold_of,
@@ -29,7 +23,7 @@ from ltrbench.compare.grouping import (
     replicate_of,
     resample_of,
 )
-from ltrbench.compare.pairs import (
+from ltrbench.compare.comparison import (
     QUERIES,
     Need,
     Pair,
@@ -37,6 +31,13 @@ from ltrbench.compare.pairs import (
     against,
     is_tuned,
     is_tuned_again,
+)
+from ltrbench.compare.fairness import (
+    best_on_validation,
+    distinct_searches,
+    seen_by_choice,
+    stopped_on_test,
+    values_on_validation,
 )
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs import IMPORTED, Run

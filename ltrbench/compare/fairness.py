@@ -11,20 +11,13 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
 from ltrbench.compare.cells import (
-    EvaluatedRow,
-    EvaluatedRun,
-    first_of_cells,
-    search_notes,
-    shared,
-    sharing,
-)
-from ltrbench.compare.grouping import (
     DATA_SPLITS,
     ON_BACKENDS,
     ON_CLAIMS,
@@ -32,11 +25,18 @@ from ltrbench.compare.grouping import (
     ON_COSTS,
     ON_DATA,
     DataCell,
+    EvaluatedRow,
+    EvaluatedRun,
     GroupedRuns,
     Note,
     cell_of,
+    first_by,
+    first_of_cells,
     grouped,
     is_per_fold,
+    replicate_of,
+    shared,
+    sharing,
 )
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.errors import ResultError, UndefinedMetricError
@@ -398,3 +398,120 @@ def _notes_of_runs(results: Sequence[RunResult]) -> Iterator[Note]:
                 "rely on either."
             )
             yield Note(ON_CONVENTIONS, "drift", sentence, result.model)
+
+
+# ---- Searches that chose the settings of tuned rows: their sizes, and notes on unequal budgets.
+
+
+@dataclass(frozen=True)
+class SearchTotals:
+    """The searches that chose the settings of a row.
+
+    Attributes:
+        name, choose, metric: As in `SearchRecord`.
+        space: Setting -> its range in words.
+        searches: Number of searches.
+        trials: Smallest and largest number of trials of a search.
+        failed: Number of failed trials of all searches.
+        iterations: Number of iterations fitted in all searches.
+        seconds: Time of the fits of all searches.
+    """
+
+    name: str
+    choose: str
+    metric: str
+    space: Mapping[str, str]
+    searches: int
+    trials: tuple[int, int]
+    failed: int
+    iterations: int
+    seconds: float
+
+    @property
+    def describe_trials(self) -> str:
+        """Number of trials of a search, such as "16", or "16 to 32" if searches differ."""
+        low, high = self.trials
+        return f"{low}" if low == high else f"{low} to {high}"
+
+
+def distinct_searches(runs: Iterable[Run]) -> list[Mapping[str, Any]]:
+    """Returns the records of the searches that chose the settings of runs, each once.
+
+    Folds can share a search, and several training seeds as well.
+    """
+    tuned = [run for run in runs if run.result.search]
+    return [run.result.search for run in first_by(tuned, identity_of_search).values()]
+
+
+def identity_of_search(run: Run) -> tuple[object, ...]:
+    """Returns what identifies the search of a run among the runs of a row."""
+    search, cell = run.result.search, cell_of(run)
+    place = cell if is_per_fold(run) else cell.data
+    return place, replicate_of(run).resample, search.get("seed")
+
+
+def search_totals(row: EvaluatedRow) -> SearchTotals | None:
+    """Returns the searches of a row; None if it was not tuned."""
+    searches = distinct_searches(row.runs)
+    if not searches:
+        return None
+    first, trials = searches[0], [search.get("trials", 0) for search in searches]
+    return SearchTotals(
+        name=first.get("name", ""),
+        choose=first.get("choose", ""),
+        metric=first.get("metric", ""),
+        space=first.get("space", {}),
+        searches=len(searches),
+        trials=(min(trials), max(trials)),
+        failed=sum(search.get("failed", 0) for search in searches),
+        iterations=sum(search.get("iterations", 0) for search in searches),
+        seconds=sum(search.get("seconds", 0.0) for search in searches),
+    )
+
+
+def search_notes(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
+    """Yields the sizes of the searches, and sentences on models that were tuned less than others."""
+    totals = {row.label: search for row in rows if (search := search_totals(row)) is not None}
+    for (name, choose, metric), labels in grouped(
+        totals, lambda label: (totals[label].name, totals[label].choose, totals[label].metric)
+    ).items():
+        sizes = "; ".join(f"{label} ({_size(totals[label])})" for label in labels)
+        yield f"Search {name}, {choose.replace('_', ' ')}, by {metric} on validation: {sizes}."
+    tuned = [row for row in rows if row.label in totals]
+    models = {row.model for row in tuned}
+    budgets: dict[str, set[Any]] = {
+        "trials": {search.trials for search in totals.values()},
+        "settings varied, or their ranges": {
+            tuple(sorted(search.space.items())) for search in totals.values()
+        },
+    }
+    differences = [name for name, values in budgets.items() if len(values) > 1]
+    if differences and len(models) > 1:
+        yield (
+            f"Tuning budgets differ in {'; in '.join(differences)}. A model with more of them has an "
+            "advantage: repeat the searches with the same search.trials and search.space."
+        )
+    untuned = [row.model for row in rows if row.model not in models and _has_parameters(row)]
+    if tuned and untuned:
+        example = totals[tuned[0].label]
+        yield (
+            f"Tuned: {listed(sorted(models))}; not tuned: {listed(list(dict.fromkeys(untuned)))}, a "
+            f"disadvantage. Tune all by the same search (search={example.name} "
+            f"search.trials={example.trials[1]}), or none (search=none)."
+        )
+
+
+def _size(search: SearchTotals) -> str:
+    """Returns text such as "settings: 6, searches: 5, trials: 16, iterations: 18,204, fits: 61 s"."""
+    failed = f" ({search.failed} failed)" if search.failed else ""
+    return (
+        f"settings: {len(search.space)}, searches: {search.searches}, trials: "
+        f"{search.describe_trials}{failed}, iterations: {search.iterations:,}, fits: "
+        f"{search.seconds:,.{int(search.seconds < 10)}f} s"
+    )
+
+
+def _has_parameters(row: EvaluatedRow) -> bool:
+    """Returns whether a row was trained here and has parameters; yardsticks have none."""
+    first = row.runs[0].result
+    return bool(first.seconds) and first.params != NO_PARAMETERS

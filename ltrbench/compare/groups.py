@@ -21,17 +21,21 @@ from numpy.typing import NDArray
 
 from ltrbench.compare.advice import NextStep, more_seeds, resamples
 from ltrbench.compare.cells import (
+    BEST,
     EvaluatedRow,
     PairedQueries,
+    Settings,
+    cell_of,
     clustered,
     evaluate_rows,
     first_of_cells,
+    group_runs,
+    newest_runs,
     pair_queries,
     sharing,
 )
-from ltrbench.compare.fusion import default_metric
-from ltrbench.compare.grouping import BEST, Settings, cell_of, group_runs, newest_runs
-from ltrbench.compare.pairs import are_folds, of_distinct_queries
+from ltrbench.compare.comparison import are_folds, of_distinct_queries
+from ltrbench.compare.derived import default_metric
 from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
 from ltrbench.metrics import Convention, parse_metric
 from ltrbench.runs import FINISHED, Run

@@ -30,8 +30,7 @@ from ltrbench.tables import (
 )
 
 if TYPE_CHECKING:
-    from ltrbench.compare.comparison import Comparison, ModelRow
-    from ltrbench.compare.pairs import Pair
+    from ltrbench.compare.comparison import Comparison, ModelRow, Pair
 
 MAIN_COLUMNS = 8
 """Number of columns of the table on a terminal, the first ones of `_columns`."""

@@ -33,8 +33,8 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from ltrbench.compare.cells import DATA_SPLITS, DataCell, replicate_of
 from ltrbench.compare.comparison import Comparison, ModelRow
-from ltrbench.compare.grouping import DATA_SPLITS, DataCell, replicate_of
 from ltrbench.compare.groups import Slice
 from ltrbench.compare.importances import compare_importances, importances_csv, importances_markdown
 from ltrbench.compare.report import as_page, chapters_of

@@ -23,8 +23,8 @@ from ltrbench.compare.advice import (
     recommend,
     verdict,
 )
-from ltrbench.compare.cells import EvaluatedRun, SearchTotals, search_totals
-from ltrbench.compare.grouping import Note, by_group
+from ltrbench.compare.cells import EvaluatedRun, Note, by_group
+from ltrbench.compare.fairness import SearchTotals, search_totals
 from ltrbench.compare.groups import Across, Slice, across, interactions
 from ltrbench.compare.leaderboard import (
     MAIN_COLUMNS,
@@ -45,8 +45,7 @@ from ltrbench.untrusted import visible
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ltrbench.compare.comparison import Comparison, ModelRow
-    from ltrbench.compare.pairs import OverFolds, Pair
+    from ltrbench.compare.comparison import Comparison, ModelRow, OverFolds, Pair
 
 # ---- A comparison as one JSON object: the output of --json and the content of comparison.json; null for
 # NaN.

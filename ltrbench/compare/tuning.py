@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.cells import EvaluatedRow, identity_of_search
-from ltrbench.compare.grouping import fold_of, grouped
-from ltrbench.compare.pairs import Pair, against
+from ltrbench.compare.cells import EvaluatedRow, fold_of, grouped
+from ltrbench.compare.comparison import Pair, against
+from ltrbench.compare.fairness import identity_of_search
 from ltrbench.metrics import DEFAULT
 from ltrbench.plots import Series
 from ltrbench.plots.drawing import (

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ltrbench.compare.grouping import Note
+from ltrbench.compare.cells import Note
+from ltrbench.compare.comparison import Pair
 from ltrbench.compare.groups import Slice
-from ltrbench.compare.pairs import Pair
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.plots import Series
 from ltrbench.plots.drawing import Page, colour_of

@@ -25,9 +25,9 @@ from scipy import stats
 from toy_runs import mentions
 
 from ltrbench.compare import Comparison, Settings, render, verdict
-from ltrbench.compare.pairs import QUERIES as OF_QUERIES
-from ltrbench.compare.pairs import SEEDS as OF_SEEDS
-from ltrbench.compare.pairs import Need, Pair
+from ltrbench.compare.comparison import QUERIES as OF_QUERIES
+from ltrbench.compare.comparison import SEEDS as OF_SEEDS
+from ltrbench.compare.comparison import Need, Pair
 from ltrbench.compare.sections.claims import pairs_section
 from ltrbench.compare.tables import comparisons_as_json
 from ltrbench.compare.views import Section, Shown

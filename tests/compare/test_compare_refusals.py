@@ -13,8 +13,15 @@ from run_cases import finished_run
 from toy_runs import write
 
 from ltrbench.compare import Settings, compare, read_attributes, slices
-from ltrbench.compare.fusion import Fusing, fuse
-from ltrbench.compare.imported import Import, ModelImport, import_like, import_model, import_scores
+from ltrbench.compare.derived import (
+    Fusing,
+    Import,
+    ModelImport,
+    fuse,
+    import_like,
+    import_model,
+    import_scores,
+)
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import LtrbenchError
 from ltrbench.metrics import preset

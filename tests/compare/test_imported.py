@@ -20,16 +20,19 @@ from toy_runs import mentions
 
 from ltrbench.cli import main
 from ltrbench.compare import Settings, compare, render
-from ltrbench.compare.fusion import (
+from ltrbench.compare.derived import (
     FUSION_METHODS,
     Fusing,
+    Import,
+    ModelImport,
     fuse,
+    import_model,
+    import_scores,
     learn_weights,
     min_max,
     reciprocal_ranks,
     z_scores,
 )
-from ltrbench.compare.imported import Import, ModelImport, import_model, import_scores
 from ltrbench.compare.publish import publish
 from ltrbench.data import Judgments, Splits
 from ltrbench.data.score_files import document_names, trec_run_lines

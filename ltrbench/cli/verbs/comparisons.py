@@ -30,8 +30,8 @@ from ltrbench.tables import Table, TableColumn, TableRow
 
 if TYPE_CHECKING:
     from ltrbench.compare import Settings
+    from ltrbench.compare.derived import Import
     from ltrbench.compare.groups import AgainstItself
-    from ltrbench.compare.imported import Import
     from ltrbench.runs import Run
 
 _HALVINGS = 1_000
@@ -257,7 +257,7 @@ def _find(sources: Sequence[str]) -> list[Run]:
     Raises:
         ConfigError: No folder of runs is given.
     """
-    from ltrbench.compare.imported import Import
+    from ltrbench.compare.derived import Import
     from ltrbench.runs import find_runs
 
     imports = [source for source in sources if _is_import(source)]
@@ -274,7 +274,7 @@ def _find(sources: Sequence[str]) -> list[Run]:
 
 def _imported(system: Import, runs: Sequence[Run]) -> list[Run]:
     """Returns the runs of a system: its scores are read, or its model is applied to the data of the runs."""
-    from ltrbench.compare.imported import ModelImport, apply_model, first_runs_of_cells, import_scores
+    from ltrbench.compare.derived import ModelImport, apply_model, first_runs_of_cells, import_scores
     from ltrbench.models.reading import is_model_file
 
     files = [(like, system.file(like.result, "test")) for like in first_runs_of_cells(runs, by_seed=False)]
@@ -293,7 +293,7 @@ def _is_import(source: str) -> bool:
 def _fused(
     runs: Sequence[Run], settings: Settings, methods: Sequence[str], of: Sequence[str], rrf_k: float
 ) -> list[Run]:
-    from ltrbench.compare.fusion import Fusing, default_metric, fuse
+    from ltrbench.compare.derived import Fusing, default_metric, fuse
     from ltrbench.runs import FINISHED
 
     finished = [run for run in runs if run.result.status == FINISHED]

@@ -223,7 +223,7 @@ def import_verb(name: str, file: str, like: Path, output: Path, way: str | None)
         python -m ltrbench import ranklib scores.txt --like outputs/2026-01-31/12-00-00 --output ranklib
         python -m ltrbench import production model.txt --like outputs/2026-01-31/12-00-00 --output production
     """
-    from ltrbench.compare.imported import Import, ModelImport, check_like, import_like, import_model
+    from ltrbench.compare.derived import Import, ModelImport, check_like, import_like, import_model
     from ltrbench.models.reading import is_model_file
 
     system, run_on_data = Import(name, file), read_run(like)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from ltrbench.compare.advice import about_claims, about_intervals, family_of
 from ltrbench.compare.cells import EvaluatedRow, pair_queries
+from ltrbench.compare.comparison import QUERIES, Pair, Power, against, decided, infer
 from ltrbench.compare.groups import Across
 from ltrbench.compare.leaderboard import between, columns_of_report, emphasis_of, leaderboard, wins_cell
-from ltrbench.compare.pairs import QUERIES, Pair, Power, against, decided, infer
 from ltrbench.compare.views import Bullets, Chapter, Figures, Folded, Prose, Section, Shown, View, drawn
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.metrics import PRESETS, Convention

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ltrbench.compare.advice import all_notes
+from ltrbench.compare.cells import DATA_SPLITS, by_group, describe_cells, flatten, fold_of
 from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
-from ltrbench.compare.grouping import DATA_SPLITS, by_group, describe_cells, flatten, fold_of
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.leaderboard import difference_cell
 from ltrbench.compare.tuning import SearchedRun, Tuning, budget_picture, share_picture, tunings
