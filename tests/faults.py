@@ -52,7 +52,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "formats": ("tests/rankers/formats", "tests/formats", "tests/models", "ltrbench/models"),
     "objectives": ("tests/native", "ltrbench/native"),
     "growing": ("tests/native", "ltrbench/native"),
-    "output": ("tests/compare", "tests/plots", "tests/tables", "ltrbench/plots", "ltrbench/tables"),
+    "output": ("tests/compare", "tests/plots", "tests/tables", "ltrbench/plots.py", "ltrbench/tables"),
     "analysis": ("tests/compare", "tests/cli/verbs/test_verb_aa.py", "ltrbench/compare"),
     "rankers": ("tests/rankers", "ltrbench/rankers"),
     "shipping": ("tests/shipping", "ltrbench/shipping"),

@@ -48,8 +48,7 @@ from ltrbench.compare.tables import (
 )
 from ltrbench.compare.views import Figures
 from ltrbench.errors import ResultError
-from ltrbench.plots import write_figures
-from ltrbench.plots.drawing import PAPER
+from ltrbench.plots import PAPER, write_figures
 from ltrbench.runs import Run
 from ltrbench.runs.record import of_job
 from ltrbench.tables import GLOSSARY_FILE, Table, TableRow, extract, format_number, listed

@@ -19,14 +19,7 @@ from ltrbench.compare.cells import EvaluatedRow, fold_of, grouped
 from ltrbench.compare.comparison import Pair, against
 from ltrbench.compare.fairness import identity_of_search
 from ltrbench.metrics import DEFAULT
-from ltrbench.plots import Series
-from ltrbench.plots.drawing import (
-    PAPER,
-    BudgetCurve,
-    Page,
-    best_by_trials,
-    setting_importance_bars,
-)
+from ltrbench.plots import PAPER, BudgetCurve, Page, Series, best_by_trials, setting_importance_bars
 from ltrbench.runs import Run
 from ltrbench.runs.reading import COMPLETE, UNSUCCESSFUL, TrialRow
 from ltrbench.statistics.claims import expected_best

@@ -16,8 +16,7 @@ from ltrbench.compare.cells import Note
 from ltrbench.compare.comparison import Pair
 from ltrbench.compare.groups import Slice
 from ltrbench.errors import DataError, UndefinedMetricError
-from ltrbench.plots import Series
-from ltrbench.plots.drawing import Page, colour_of
+from ltrbench.plots import Page, Series, colour_of
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.tables import Table, TableCell, TableColumn, TableRow, paragraph
 

@@ -15,10 +15,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ltrbench.plots import Series, write_figures
-from ltrbench.plots.drawing import (
+from ltrbench.plots import (
     FIT,
     BudgetCurve,
+    Series,
     best_by_trials,
     critical_difference_diagram,
     curves_by_iteration,
@@ -28,6 +28,7 @@ from ltrbench.plots.drawing import (
     ndcg_by_cutoff,
     pareto_front,
     styles_of,
+    write_figures,
 )
 from ltrbench.rankers.importance import ACROSS, GAIN, HIGH, LOW, SHAP, WITHIN, Importances, shares
 from ltrbench.runs import FINISHED, LearningCurve, Run, RunResult, write_run

@@ -15,7 +15,7 @@ from ltrbench.compare.leaderboard import between, columns_of_report, emphasis_of
 from ltrbench.compare.views import Bullets, Chapter, Figures, Folded, Prose, Section, Shown, View, drawn
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.metrics import PRESETS, Convention
-from ltrbench.plots.drawing import critical_difference_diagram
+from ltrbench.plots import critical_difference_diagram
 from ltrbench.statistics import SCOPES, TESTS, DataSetTest, Inference
 from ltrbench.tables import (
     CHANGED,

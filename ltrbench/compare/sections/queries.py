@@ -12,7 +12,7 @@ from ltrbench.compare.groups import CHOSEN, InSlice, interactions
 from ltrbench.compare.leaderboard import between
 from ltrbench.compare.views import Figures, Folded, Prose, Section, Shown, View, drawn
 from ltrbench.metrics import parse_metric
-from ltrbench.plots.drawing import Differences, distribution_over_queries, sorted_differences
+from ltrbench.plots import Differences, distribution_over_queries, sorted_differences
 from ltrbench.statistics import SMALLEST_GROUP, risks
 from ltrbench.statistics.paired import DECIMALS
 from ltrbench.tables import (

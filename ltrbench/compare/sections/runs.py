@@ -31,7 +31,7 @@ from ltrbench.compare.views import (
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, DataError, UndefinedMetricError
 from ltrbench.metrics import Convention, preset
-from ltrbench.plots.drawing import (
+from ltrbench.plots import (
     FIT,
     Cost,
     curves_by_iteration,

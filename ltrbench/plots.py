@@ -1,6 +1,13 @@
-"""Pictures of runs (costs, NDCG by cutoff, importances, learning curves), and what all pictures share.
+"""Pictures of finished runs: figures for the page of the report and for PNG files, readable without colors.
 
-A picture shows series: each is a row of a comparison with its runs, and has a style.
+A picture shows one series per row of a comparison, with the runs (folds and seeds) of the row. A backend has
+the same color and marker in every picture of every sweep; the rows of one backend differ in line style, fill
+style and hatch. A series without data for a picture is left out, and a picture without series is not drawn.
+The same runs give the same bytes.
+
+To add a picture, write a function from series and a page to a figure or None, and show it in a section of
+`ltrbench.compare.sections`. The drawing functions import matplotlib themselves, so that `--help` is fast.
+pyplot is never imported, because its state is global.
 """
 
 from __future__ import annotations
@@ -9,8 +16,9 @@ import math
 import textwrap
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -198,22 +206,26 @@ def name_axes(axes: Axes, x: str = "", y: str = "") -> None:
 
 
 def keys_of(series: Sequence[Series]) -> list[Artist]:
+    """Returns the entries of the legend for lines."""
     from matplotlib.lines import Line2D
 
     look: dict[str, Any] = {"linewidth": 1.4, "markersize": 5}
     return [
-        Line2D(
-            [], [], label=short_name(item.label, LONGEST_LABEL), linestyle=style.line, **style.points, **look
-        )
-        for item, style in zip(series, styles_of(series), strict=True)
+        Line2D([], [], label=label, linestyle=style.line, **style.points, **look)
+        for label, style in _labelled(series)
     ]
 
 
 def keys_of_bars(series: Sequence[Series]) -> list[Artist]:
+    """Returns the entries of the legend for bars."""
     from matplotlib.patches import Patch
 
-    looks = zip(series, styles_of(series), strict=True)
-    return [Patch(label=short_name(item.label, LONGEST_LABEL), **style.bar) for item, style in looks]
+    return [Patch(label=label, **style.bar) for label, style in _labelled(series)]
+
+
+def _labelled(series: Sequence[Series]) -> Iterator[tuple[str, Style]]:
+    labels = (short_name(item.label, LONGEST_LABEL) for item in series)
+    return zip(labels, styles_of(series), strict=True)
 
 
 def short_name(text: str, most: int) -> str:
@@ -242,7 +254,7 @@ def draw_bars(
     names: Sequence[str],
     widths: Sequence[Floats],
     styles: Sequence[Style],
-    errors: Sequence[Floats | None] = (),
+    errors: Sequence[Floats] = (),
 ) -> None:
     """Draws horizontal bars in one group per name, from the top.
 
@@ -254,11 +266,10 @@ def draw_bars(
     for number, (of_series, style) in enumerate(zip(widths, styles, strict=True)):
         rows = np.arange(len(names)) + (number - (len(styles) - 1) / 2) * thickness
         axes.barh(rows, of_series, thickness, **style.bar)
-        halves = errors[number] if errors else None
-        if halves is not None:
-            there = halves > 0
+        if errors:
+            there = errors[number] > 0
             look: dict[str, Any] = {"fmt": "none", "ecolor": "black", "elinewidth": 0.7}
-            axes.errorbar(of_series[there], rows[there], xerr=halves[there], **look)
+            axes.errorbar(of_series[there], rows[there], xerr=errors[number][there], **look)
     axes.set_yticks(range(len(names)))
     labels = [short_name(name, _LONGEST_NAME) for name in names]
     axes.set_yticklabels(labels, fontsize=SMALL, parse_math=False)
@@ -301,19 +312,19 @@ def metric_against_cost(
 ) -> Figure | None:
     """Draws one point per series; returns None if no series has both a cost and a value."""
     known = [
-        (item, (max(cost.least, spent), item.value))
+        (item, max(cost.least, spent), item.value)
         for item, spent in zip(series, costs, strict=True)
         if spent is not None and item.value is not None
     ]
     if not known:
         return None
-    drawn, points = [item for item, _ in known], [point for _, point in known]
+    drawn, points = [item for item, *_ in known], [(spent, value) for _, spent, value in known]
     title = f"{data_of(drawn)}: {metric} on test against {cost.name}"
     figure, (axes,) = titled_panels(title, keys_of(drawn), page.height(HEIGHT), page)
     axes.margins(0.12)
     for (spent, value), style in zip(points, styles_of(drawn), strict=True):
         axes.plot(spent, value, linestyle="none", markersize=8, **style.points)
-    lowest, highest = (extreme(spent for spent, _ in points) for extreme in (min, max))
+    lowest, highest = min(points)[0], max(points)[0]
     label = cost.axis
     if highest > 10 * lowest:
         _make_logarithmic(axes)
@@ -362,14 +373,12 @@ def ndcg_by_cutoff(series: Sequence[Series], page: Page = PAPER) -> Figure | Non
     drawn = [item for item in series if item.ndcg]
     if not drawn:
         return None
-    values = [item.ndcg for item in drawn]
-    ks = range(1, max(map(len, values)) + 1)
-    figure, (axes,) = titled_panels(
-        f"{data_of(drawn)}: NDCG@k on test", keys_of(drawn), page.height(HEIGHT), page
-    )
-    for ndcg, style in zip(values, styles_of(drawn), strict=True):
+    ks = range(1, max(len(item.ndcg) for item in drawn) + 1)
+    title = f"{data_of(drawn)}: NDCG@k on test"
+    figure, (axes,) = titled_panels(title, keys_of(drawn), page.height(HEIGHT), page)
+    for item, style in zip(drawn, styles_of(drawn), strict=True):
         marks = {"markersize": 4.5, **style.points}
-        axes.plot(ks[: len(ndcg)], ndcg, linewidth=1.3, linestyle=style.line, **marks)
+        axes.plot(ks[: len(item.ndcg)], item.ndcg, linewidth=1.3, linestyle=style.line, **marks)
     axes.set_xticks([k for k in ks if k == 1 or len(ks) <= 10 or k % 5 == 0])
     name_axes(axes, "cutoff k", "NDCG@k")
     return figure
@@ -400,7 +409,8 @@ def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | No
     kinds = [kind for kind in _AXIS_OF_KIND if any(kind in importances for _, importances in shown)]
     if not kinds:
         return None
-    features = _best_features([importances[kinds[0]] for _, importances in shown if kinds[0] in importances])
+    of_first_kind = [importances[kinds[0]] for _, importances in shown if kinds[0] in importances]
+    features = _by_mean(of_first_kind)[:_MOST_FEATURES]
     drawn = [item for item, _ in shown]
     # About five points per bar show its hatch; the height of the page limits it.
     height = min(_PAGE, max(HEIGHT, 1.2 + len(features) * (0.08 + 0.07 * len(drawn))))
@@ -408,20 +418,20 @@ def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | No
     grid = {"ncols": len(kinds[:_MOST_PANELS]), "sharey": True}
     figure, panels = titled_panels(title, keys_of_bars(drawn), height, page, **grid)
     metrics = {run.result.importance_metric for item in drawn for run in item.runs}
-    metric = metrics.pop() if len(metrics) == 1 else ""
+    metric = metrics.pop() if len(metrics) == 1 else "metric"
+
+    def values(kind: str, name: str) -> list[Floats]:
+        factor = _PERCENT.get(kind, 1)
+        return [
+            factor * np.array([of_series.get(name, {}).get(feature, 0.0) for feature in features])
+            for _, of_series in shown
+        ]
+
     for axes, kind in zip(panels, kinds, strict=False):
-
-        def values(name: str, kind: str = kind) -> list[Floats]:
-            factor = _PERCENT.get(kind, 1)
-            return [
-                factor * np.array([of_series.get(name, {}).get(feature, 0.0) for feature in features])
-                for _, of_series in shown
-            ]
-
-        widths, label = values(kind), _AXIS_OF_KIND[kind].format(metric=metric or "metric")
+        widths, label = values(kind, kind), _AXIS_OF_KIND[kind].format(metric=metric)
         has_interval = any(kind + HIGH in of_series for _, of_series in shown)
         # A feature that the model does not use was not shuffled, so it has no whisker.
-        errors = [high - mean for high, mean in zip(values(kind + HIGH), widths, strict=True)]
+        errors = [high - mean for high, mean in zip(values(kind, kind + HIGH), widths, strict=True)]
         draw_bars(axes, features, widths, styles_of(drawn), errors if has_interval else ())
         axes.set_xlabel(label + "\nwhisker: 95 %" * has_interval, fontsize=TEXT)
     panels[0].set_ylabel("feature", fontsize=TEXT)
@@ -441,12 +451,11 @@ def _importances(item: Series) -> dict[str, dict[str, float]]:
     }
 
 
-def _best_features(values: Sequence[Mapping[str, float]]) -> list[str]:
-    """Returns the features with the highest mean over series, in descending order, without features of
-    importance 0 in every series."""
+def _by_mean(values: Sequence[Mapping[str, float]]) -> list[str]:
+    """Returns the names with the highest mean over series first, without those that are 0 in every series."""
     names = dict.fromkeys(name for of_series in values for name, value in of_series.items() if value)
     means = {name: fmean(of_series.get(name, 0.0) for of_series in values) for name in names}
-    return sorted(names, key=lambda name: -means[name])[:_MOST_FEATURES]
+    return sorted(names, key=lambda name: -means[name])
 
 
 # ---- Learning curves: the validation metric by iteration, and the train metric in a smaller panel above
@@ -467,18 +476,24 @@ class _Curve:
         kept: (iteration, value of the run) for each run with a kept iteration.
     """
 
-    iterations: NDArray[np.int64]
+    iterations: Sequence[int]
     values: Floats
-    kept: tuple[tuple[int, float], ...]
+    kept: Sequence[tuple[int, float]]
 
 
 def curves_by_iteration(series: Sequence[Series], metric: str, page: Page = PAPER) -> Figure | None:
     """Draws validation by iteration, and train in a smaller panel above it; None without validation
-    curves."""
+    curves.
+
+    Args:
+        metric: drawn if a run recorded it on validation; otherwise the first recorded metric is drawn.
+    """
     from matplotlib.lines import Line2D
 
     recorded = [[run.learning_curve() for run in item.runs] for item in series]
-    name = _curve_name([curve for curves in recorded for curve in curves], metric)
+    names = [name for curves in recorded for curve in curves for name in curve.values]
+    names = [name.removeprefix("valid/") for name in names if name.startswith("valid/")]
+    name = metric if metric in names or not names else names[0]
     both = [
         (item, _curve(item, curves, f"valid/{name}"), _curve(item, curves, f"train/{name}"))
         for item, curves in zip(series, recorded, strict=True)
@@ -496,13 +511,8 @@ def curves_by_iteration(series: Sequence[Series], metric: str, page: Page = PAPE
     figure, panels = titled_panels(title, [*keys_of(drawn), mark], height, page, **grid)
     for (_, valid, train), style in zip(shown, styles_of(drawn), strict=True):
         if train is not None:
-            panels[0].plot(
-                train.iterations,
-                train.values.mean(axis=0),
-                linewidth=0.8,
-                color=style.colour,
-                linestyle=style.line,
-            )
+            means = train.values.mean(axis=0)
+            panels[0].plot(train.iterations, means, linewidth=0.8, color=style.colour, linestyle=style.line)
         _draw_curve(panels[-1], valid, style, with_band=len(shown) <= _MOST_BANDS)
     for axes, split in zip(panels[::-1], ("validation", "train"), strict=False):
         name_axes(axes, y=f"{name}, {split}")
@@ -533,30 +543,19 @@ def _limits_after_start(curves: Sequence[_Curve]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _curve_name(curves: Sequence[LearningCurve], metric: str) -> str:
-    """Returns the metric if a run recorded it on validation, otherwise the first recorded one."""
-    names = [name for curve in curves for name in curve.values if name.startswith("valid/")]
-    return metric if f"valid/{metric}" in names or not names else names[0].removeprefix("valid/")
-
-
 def _curve(item: Series, curves: Sequence[LearningCurve], name: str) -> _Curve | None:
     """Returns the curve of a series; None if a run did not record the metric, or a value is not finite."""
     if not all(curve.values.get(name) for curve in curves):
         return None
     length = min(len(curve.iterations) for curve in curves)
     values = np.array([curve.values[name][:length] for curve in curves])
-    if not np.isfinite(values).all():
-        return None
-    bests = [run.result.best_iteration for run in item.runs]
-    kept = tuple(
-        (best, curve.values[name][curve.iterations.index(best)])
-        for best, curve in zip(bests, curves, strict=True)
-        if best is not None and best in curve.iterations
-    )
-    return _Curve(np.array(curves[0].iterations[:length]), values, kept)
+    kept = [
+        (run.result.best_iteration, curve.values[name][curve.iterations.index(run.result.best_iteration)])
+        for run, curve in zip(item.runs, curves, strict=True)
+        if run.result.best_iteration in curve.iterations
+    ]
+    return _Curve(curves[0].iterations[:length], values, kept) if np.isfinite(values).all() else None
 
-
-# ---- Pictures of the report only: searches, differences over queries, ranks over data sets.
 
 # ---- Searches: the best value by number of trials, and the importance of the settings.
 
@@ -630,9 +629,7 @@ def setting_importance_bars(
     shown = [(item, of_row) for item, of_row in shares if of_row]
     if not shown:
         return None
-    names = dict.fromkeys(name for _, of_row in shown for name in of_row)
-    means = {name: fmean(of_row.get(name, 0.0) for _, of_row in shown) for name in names}
-    settings = sorted(names, key=lambda name: -means[name])
+    settings = _by_mean([of_row for _, of_row in shown])
     series = [item for item, _ in shown]
     title = f"{data_of(series)}: importance of the settings"
     height = 1.2 + len(settings) * (0.12 + 0.09 * len(series))
@@ -769,3 +766,33 @@ def critical_difference_diagram(
     text = f"critical difference {critical_difference:.2f}"
     axes.text(middle, bottom - 0.15, text, color="#555555", horizontalalignment="center", **look)
     return figure
+
+
+# ---- Files.
+
+
+def draw_run(run: Run, folder: Path) -> list[Path]:
+    """Draws learning_curve.png, with the metric of early stopping, and importances.png of one run.
+
+    Args:
+        folder: created if it does not exist.
+
+    Returns:
+        The files written; empty for a run that recorded neither.
+    """
+    series = [Series(run.result.model, run.result.model, (run,))]
+    stopping = run.result.settings.get("model", {}).get("early_stopping")
+    # A user's backend may have an `early_stopping` of another type.
+    metric = str(stopping.get("metric", "")) if isinstance(stopping, Mapping) else ""
+    curves = curves_by_iteration(series, metric)
+    return write_figures(folder, {"learning_curve.png": curves, "importances.png": importance_bars(series)})
+
+
+def write_figures(folder: Path, figures: Mapping[str, Figure | None]) -> list[Path]:
+    """Writes figures by file name, without those that are None; returns the files written."""
+    drawn = {folder / name: figure for name, figure in figures.items() if figure is not None}
+    for path, figure in drawn.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        # Without a date and a version in the file, so that the same data give the same bytes.
+        figure.savefig(path, dpi=DPI, metadata={"Software": None})
+    return [*drawn]
