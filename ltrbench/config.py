@@ -32,7 +32,7 @@ from ltrbench.provenance import without_password
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.base import SHARED
 from ltrbench.rankers.importance import ImportanceSettings
-from ltrbench.search.base import NoSearch, Search
+from ltrbench.search import NoSearch, Search
 from ltrbench.tracking import Tracker
 
 Built = TypeVar("Built")

@@ -46,7 +46,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "metrics": ("tests/metrics", "ltrbench/metrics"),
     "statistics": ("tests/statistics", "ltrbench/statistics"),
     "runs": ("tests/results", "tests/runs", "tests/experiment", "ltrbench/runs", "ltrbench/experiment"),
-    "search": ("tests/search", "ltrbench/search"),
+    "search": ("tests/search", "ltrbench/search.py"),
     "reading": ("tests/data", "ltrbench/data"),
     "store and splits": ("tests/data", "ltrbench/data"),
     "formats": ("tests/rankers/formats", "tests/formats", "tests/models", "ltrbench/models"),

@@ -231,7 +231,7 @@ class SearchRecord(TypedDict):
         name: name of its YAML in conf/search.
         seed: random seed of the search.
         metric: metric on validation.
-        choose: per_fold, overall or across, as in `ltrbench.search.base.Search`.
+        choose: per_fold, overall or across, as in `ltrbench.search.Search`.
         budget: the settings of the search without space, seed, metric and choose, such as "trials".
         space: setting -> its range in words, for the settings that the model could vary.
         trials: number of trials.

@@ -187,8 +187,8 @@ class InlineExecutor(Executor):
 # and waits. A worker keeps the data and libraries that it has loaded. A crash, a kill for lack of memory or a
 # hang costs one job only: the slot starts another worker.
 #
-# A worker ignores Ctrl-C, because this process decides. On SIGTERM it raises KeyboardInterrupt in its job, and
-# it ends when this process does, even by SIGKILL.
+# A worker ignores Ctrl-C, because this process decides. On SIGTERM it raises KeyboardInterrupt in its job. It
+# ends when this process does, even by SIGKILL.
 
 START_SECONDS = 300.0
 """Limit for the start of a worker, on a busy machine."""

@@ -48,7 +48,7 @@ from ltrbench.runs import FAILED as FAILED  # a state of a job too
 from ltrbench.runs import FINISHED, RESULT_FILE, Run, hold, holder, read_run
 from ltrbench.runs.record import INTERRUPTED, SETTINGS_OF_COMMAND, of_job, writing_to
 from ltrbench.runs.writing import Holder
-from ltrbench.search.base import ACROSS_DATA, PER_FOLD, Search
+from ltrbench.search import ACROSS_DATA, PER_FOLD, Search
 from ltrbench.untrusted import Count, Name, read_json
 
 _FORMAT = 1
@@ -84,7 +84,7 @@ _COMPUTING = (
 )
 """Files and folders of ltrbench whose code determines the figures of a run."""
 
-_SEARCHING = ("search", "statistics/claims.py", "sweep/searching.py")
+_SEARCHING = ("search.py", "statistics/claims.py", "sweep/searching.py")
 """Files and folders of ltrbench whose code determines what a search chooses and records."""
 
 _CODE_OF_SEARCH, _PACKAGE_OF_SEARCH = "ltrbench.search", "optuna"

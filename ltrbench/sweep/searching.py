@@ -27,8 +27,17 @@ from ltrbench.rankers import BoostingRanker
 from ltrbench.runs import FINISHED, Run
 from ltrbench.runs.reading import COMPLETE, PARTIAL, PRUNED, UNSUCCESSFUL, TrialRow
 from ltrbench.runs.record import SearchRecord, writing_to
-from ltrbench.search.base import PER_FOLD, Proposal, Search, SearchedModel, Trial, Value, settings_of
-from ltrbench.search.sampled import setting_importances, write_journal
+from ltrbench.search import (
+    PER_FOLD,
+    Proposal,
+    Search,
+    SearchedModel,
+    Trial,
+    Value,
+    setting_importances,
+    settings_of,
+    write_journal,
+)
 from ltrbench.statistics import Interval, PairedSample, winner_intervals
 from ltrbench.sweep.plan import DONE, RUNNING, Job, key_of_trial, place_of, search_group, state_of, states_of
 from ltrbench.sweep.running import ChosenSettings, experiment_of

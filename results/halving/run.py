@@ -35,18 +35,18 @@ from ltrbench.experiment import Study, publish_study
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.provenance import described, versions
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Iteration, Ranker
-from ltrbench.search.base import (
+from ltrbench.search import (
     OVERALL,
     PER_FOLD,
     Proposal,
     Range,
     SearchedModel,
     Space,
+    SuccessiveHalving,
     Trial,
     Value,
     settings_of,
 )
-from ltrbench.search.sampled import SuccessiveHalving
 from ltrbench.tables import Table, listed
 
 log = logging.getLogger("ltrbench")

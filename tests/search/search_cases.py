@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ltrbench.search.base import Proposal, Range, Search, SearchedModel, Trial, Value
+from ltrbench.search import Proposal, Range, Search, SearchedModel, Trial, Value
 
 SPACE = {
     "learning_rate": Range(0.02, 0.3, log=True),

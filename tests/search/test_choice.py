@@ -15,7 +15,7 @@ from ltrbench.data import RankingDataset, Splits
 from ltrbench.metrics import evaluate
 from ltrbench.runs import FAILED, LearningCurve, Run
 from ltrbench.runs.record import RunResult, reason_to_refuse, result_as_json
-from ltrbench.search.base import Proposal, Range, Search, SearchedModel, Space, Trial
+from ltrbench.search import Proposal, Range, Search, SearchedModel, Space, Trial
 from ltrbench.sweep.searching import chosen, leaks, record, rows, trial_of
 
 METRIC = "ndcg@10"

@@ -15,17 +15,20 @@ from messages import naming
 from search_cases import DEFAULT, NUM_TREES, SPACE, quality, run
 
 from ltrbench.errors import ConfigError
-from ltrbench.search.base import (
+from ltrbench.search import (
     OVERALL,
     FullGrid,
     Proposal,
+    RandomSearch,
     Range,
+    Rung,
     Search,
     SearchedModel,
+    SuccessiveHalving,
+    TpeSearch,
     Trial,
     median_minima,
 )
-from ltrbench.search.sampled import RandomSearch, Rung, SuccessiveHalving, TpeSearch
 
 SEARCHES = [RandomSearch, TpeSearch]
 searches = pytest.mark.parametrize("kind", SEARCHES)

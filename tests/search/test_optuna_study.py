@@ -13,8 +13,17 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 from search_cases import DEFAULT, SPACE, ended, run
 
-from ltrbench.search.base import Proposal, Range, Trial, Value
-from ltrbench.search.sampled import RandomSearch, SuccessiveHalving, ask, setting_importances, write_journal
+from ltrbench.search import (
+    Proposal,
+    RandomSearch,
+    Range,
+    SuccessiveHalving,
+    Trial,
+    Value,
+    ask,
+    setting_importances,
+    write_journal,
+)
 
 
 def of_leaves(proposal: Proposal) -> float:

@@ -13,7 +13,7 @@ from ltrbench.errors import ConfigError
 from ltrbench.folders import conf_dir
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.search.base import Range, Search, Space, settings_of
+from ltrbench.search import Range, Search, Space, settings_of
 
 SHARED = ("learning_rate", "num_leaves", "min_docs_in_leaf", "min_sum_hessian", "l2", "truncation")
 NATIVE = ("split_criterion", "sigma", "queries_per_tree", "features_per_tree")
@@ -27,7 +27,7 @@ def composed(*overrides: str) -> dict[str, Any]:
 
 
 def searched(space: dict[str, Any], **settings: Any) -> Search:
-    target = "ltrbench.search.sampled.RandomSearch"
+    target = "ltrbench.search.RandomSearch"
     return build({"search": {"_target_": target, "space": space, **settings}}, "search", Search)
 
 

@@ -12,8 +12,7 @@ from ltrbench.data.splits import Splits
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.search.base import OVERALL, Range, Space
-from ltrbench.search.sampled import SuccessiveHalving
+from ltrbench.search import OVERALL, Range, Space, SuccessiveHalving
 from results.halving.run import Curve, HalvingStudy, curve_of, drawn_settings, replay
 
 MODEL = NativeRanker(num_trees=20, num_leaves=7, num_threads=1, early_stopping=EarlyStopping(patience=5))

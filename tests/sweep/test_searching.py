@@ -16,7 +16,7 @@ from run_cases import finished_run
 
 from ltrbench.errors import ConfigError, LtrbenchError
 from ltrbench.runs import write_run
-from ltrbench.search.base import Proposal
+from ltrbench.search import Proposal
 from ltrbench.sweep.plan import Job, Plan, plan_jobs, read_plan, with_shared_choices
 from ltrbench.sweep.running import ChosenSettings, experiment_of
 from ltrbench.sweep.searching import JobSearch, Searches, searches_of, trial_job
