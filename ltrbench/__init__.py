@@ -47,7 +47,7 @@ _NAMES_OF = {
     "ltrbench.rankers.single_feature": ("SingleFeatureRanker",),
     "ltrbench.rankers.xgboost": ("XGBoostRanker",),
     "ltrbench.runs": ("Run", "find_runs", "read_run"),
-    "ltrbench.experiment.run": ("Experiment", "run"),
+    "ltrbench.experiment": ("Experiment", "run"),
     "ltrbench.serving": ("LoadedModel", "load"),
     "ltrbench.compare": ("Comparison", "Settings", "render"),
     "ltrbench.errors": ("LtrbenchError",),
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     )
     from ltrbench.data.sources import LetorFiles, TableFiles
     from ltrbench.errors import LtrbenchError
-    from ltrbench.experiment.run import Experiment, run
+    from ltrbench.experiment import Experiment, run
     from ltrbench.metrics import Convention, Evaluation, evaluate, preset, with_settings
     from ltrbench.rankers import EarlyStopping, Ranker
 

@@ -24,8 +24,7 @@ from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import BOOTSTRAP
 from ltrbench.distributed.base import Distribution, OneProcess
 from ltrbench.errors import ConfigError, did_you_mean, require_choice
-from ltrbench.experiment import Study
-from ltrbench.experiment.run import Experiment
+from ltrbench.experiment import Experiment, Study
 from ltrbench.folders import import_user_module
 from ltrbench.metrics import DEFAULT, load_plugins
 from ltrbench.provenance import without_password

@@ -9,7 +9,7 @@ from omegaconf import open_dict
 from paths import CONF
 
 from ltrbench.config import build_experiment, register_schema, resolved
-from ltrbench.experiment.run import Experiment
+from ltrbench.experiment import Experiment
 from ltrbench.sweep.plan import Job, draft
 
 

@@ -40,7 +40,7 @@ from ltrbench.cli.console import PROGRAM, as_paragraph, showing
 from ltrbench.cli.session import SWEEP_FILE, Session, SweepOrder, relative, run_command
 from ltrbench.config import Config, build_experiment, build_tracker, register_schema, resolved, run_study
 from ltrbench.errors import ConfigError, ResultError, debugging, did_you_mean
-from ltrbench.experiment.run import run
+from ltrbench.experiment import run
 from ltrbench.folders import conf_dir
 from ltrbench.rankers.base import SavedModelError
 from ltrbench.runs.record import SETTINGS_OF_COMMAND, writing_to

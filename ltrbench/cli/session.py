@@ -32,8 +32,8 @@ from ltrbench.cli.console import (
 )
 from ltrbench.config import build, build_tracker
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
+from ltrbench.experiment import record_failure
 from ltrbench.experiment.loading import forget
-from ltrbench.experiment.run import record_failure
 from ltrbench.folders import settings_in
 from ltrbench.runs import FAILED as RUN_HAS_FAILED
 from ltrbench.runs import FINISHED, RESULT_FILE, LeaseHeldError, Run, hold, read_run

@@ -154,26 +154,6 @@ class PlacedShards:
         queries = np.concatenate([shard.queries for shard in self.shards])
         return np.concatenate(parts)[np.argsort(queries)]
 
-    def documents_in_order(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Returns the values of all documents in the order of the whole data set.
-
-        Args:
-            parts: values of the documents of each shard, by rank.
-        """
-        return np.concatenate(parts)[np.argsort(self._query_of_document(), kind="stable")]
-
-    def documents_by_shard(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        """Returns the values of the documents of each shard, by rank: the inverse of `documents_in_order`."""
-        order = np.argsort(self._query_of_document(), kind="stable")
-        by_rank = np.empty_like(values)
-        by_rank[order] = values
-        ends = np.cumsum([shard.dataset.num_documents for shard in self.shards])
-        return np.split(by_rank, ends[:-1])
-
-    def _query_of_document(self) -> NDArray[np.int64]:
-        """Returns the number of the query of each document, in the order of the shards."""
-        return np.concatenate([np.repeat(shard.queries, shard.dataset.query_sizes) for shard in self.shards])
-
 
 def contiguous(query_sizes: NDArray[np.int64], num_shards: int) -> list[NDArray[np.int64]]:
     """Deals consecutive queries to each shard, with about equal numbers of documents: a worker then reads one

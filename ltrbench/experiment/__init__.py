@@ -1,22 +1,631 @@
-"""One run of a backend on a data set.
+"""One run of a backend on a data set: load, warm up, timed fit, timed predict, evaluate, write, track.
 
-loading   loads each data set once per process, watches a fit, and inspects a data set for every backend
-run       load, warm up, timed fit, timed predict, evaluate, write, track
+`loading` loads each data set once per process, fits here or on workers, reports the progress of a fit, and
+inspects a data set for every backend. `Study` is the base class of experiments that are not runs.
+
+This package does not depend on Hydra: an `Experiment` is a ranker, a data source and a few choices, and can
+be built in Python. Every backend takes the same steps, with the same evaluator and the same clock.
 """
 
+from __future__ import annotations
+
+import contextlib
 import json
+import logging
+import re
+import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ltrbench.data import Splits
+import numpy as np
+
+from ltrbench import provenance
+from ltrbench.data import RankingDataset, Splits, TrainingResample
+from ltrbench.data.features import AnyFeatures, csr_of, row_blocks
 from ltrbench.data.sources import DataSource
-from ltrbench.errors import DataError
-from ltrbench.metrics import Convention
+from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError, UndefinedMetricError
+from ltrbench.experiment.loading import (
+    Fitter,
+    OnProgress,
+    OpensWorkers,
+    label_warnings,
+    load_once,
+    opened_fitter,
+)
+from ltrbench.measure import Stopwatch, load_average, now, spare_imports
+from ltrbench.metrics import (
+    DEFAULT,
+    Convention,
+    Evaluation,
+    evaluate,
+    has_relevant_document,
+    parse_metric,
+    preset,
+)
 from ltrbench.metrics.evaluation import plugin_versions
-from ltrbench.provenance import commit, machine, versions
-from ltrbench.rankers import Ranker
+from ltrbench.rankers import BoostingRanker, Ranker
+from ltrbench.rankers.base import (
+    OF_EVERY_RANKER,
+    SHARED,
+    SavedModelError,
+    check_saved,
+    departures_of,
+    resolve_threads,
+)
+from ltrbench.rankers.importance import MOST_LISTED, ImportanceSettings, importances
+from ltrbench.runs import (
+    FAILED,
+    FINISHED,
+    NO_PARAMETERS,
+    LearningCurve,
+    Run,
+    RunResult,
+    ScoredSplit,
+    TrialRow,
+    claim,
+    read_run,
+    write_run,
+)
+from ltrbench.runs.record import INTERRUPTED, OWN, check_readable
+from ltrbench.runs.writing import copy_run
+from ltrbench.tables import format_number
+from ltrbench.tracking import NoTracking, Tracker
+
+# ---- Reuses the training of an earlier run that differs only in a seed without effect.
+#
+# If a seed changes no score, a sweep over seeds would train the same model several times. Instead the model
+# is trained once. Every run still has its own folder; `RunResult.reused` names the run that was trained.
+
+_MEASURED = ("metrics", "importance", "timing", "plugins", "distributed")
+"""Keys of `Experiment.config` that determine the model and the measurements; ranker and data source are
+described separately."""
+
+
+def settings_without_seed(experiment: Experiment) -> list[Any]:
+    """Returns all settings that determine the outcome of a run, except its seed, as JSON values."""
+    ranker = provenance.described(experiment.ranker)
+    fields = {name: value for name, value in ranker["fields"].items() if name != "seed"}
+    drawn = None if experiment.resample is None else experiment.resample.describe()
+    measured = [experiment.config.get(name) for name in _MEASURED]
+    source = provenance.described(experiment.source)
+    described_run = [experiment.model, experiment.params, experiment.is_trial]
+    return [*described_run, ranker["class"], fields, drawn, source, *measured]
+
+
+# ---- Determines which shared parameters a ranker uses, and which settings replace them.
+
+
+def parameters_and_settings(
+    ranker: Ranker, params: str, given: Mapping[str, Any], fields: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """Returns `params` and `own_settings` of `RunResult`.
+
+    Args:
+        params: name of the set of shared parameters; `OWN`: none.
+        given: shared parameter -> value.
+        fields: name -> recorded value of each field of the ranker.
+    """
+    if ranker.is_yardstick:
+        return NO_PARAMETERS, {}
+    shared = None if params == OWN else given
+    if not all(name in fields for name in SHARED):
+        return OWN, {name: value for name, value in fields.items() if name not in OF_EVERY_RANKER}
+    accepted = {name: fields[name] for name in SHARED}
+    if shared is None:
+        settings = {name: value for name, value in accepted.items() if value is not None}
+    else:
+        unmatched = " ".join(departures_of(ranker))  # explain the parameters that they name
+        settings = {
+            name: value
+            for name, value in accepted.items()
+            if name in shared and value != shared[name]
+            if value is not None or not re.search(rf"\b{name}\b", unmatched)
+        }
+    takes_any = any(name not in settings for name in shared or SHARED)
+    return (params if takes_any else OWN), settings
+
+
+# ---- Compares the metrics that a library computes with those of ltrbench under the library's convention.
+
+log = logging.getLogger("ltrbench")
+
+# The metrics that XGBoost prints have a rounding error of about 5e-7.
+DRIFT_TOLERANCE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-9}
+# The libraries store and sum weights in float32.
+DRIFT_TOLERANCE_OF_WEIGHTS = 1e-6
+
+
+def check_drift(
+    ranker: Ranker, scored: ScoredSplit, test: RankingDataset, names: tuple[str, ...]
+) -> dict[str, Any]:
+    """Compares the library's metrics with ltrbench's for the same scores, under the library's convention.
+
+    A difference is logged and recorded, but it is no failure: the metrics of the run do not depend on it.
+
+    Returns:
+        The record of `RunResult.drift`; empty if the ranker's library has no metrics.
+    """
+    if not ranker.library_convention:
+        return {}
+    convention = ranker.library_convention
+    try:
+        theirs = ranker.library_metrics(test, scored.scores, names)
+    except Exception as error:
+        # An error of the library must not fail the run, because this is only a check.
+        log.warning("the metrics of %s could not be checked: %s", convention, error)
+        # Only the first line, because a C++ stack trace may follow.
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        return {"convention": convention, "drifted": False, "error": reason}
+    ours: dict[str, float] = {}
+    for name in theirs:
+        # A metric that the convention does not define on these data is not compared.
+        with contextlib.suppress(UndefinedMetricError):
+            ours |= evaluate(test, scored.scores, [name], preset(convention)).means
+    tolerance = DRIFT_TOLERANCE[np.dtype(ranker.score_dtype)]
+    if test.query_weights is not None:
+        tolerance = max(tolerance, DRIFT_TOLERANCE_OF_WEIGHTS)
+    drifted = [name for name in ours if not abs(theirs[name] - ours[name]) <= tolerance]
+    for name in drifted:
+        log.warning(
+            "%s drifts: %s computes %.9f, ltrbench computes %.9f under the same convention",
+            name,
+            convention,
+            theirs[name],
+            ours[name],
+        )
+    unchecked = [name for name in names if name not in ours]
+    return {
+        "convention": convention,
+        "own": theirs,
+        "ours": ours,
+        "unchecked": unchecked,
+        "drifted": bool(drifted),
+    }
+
+
+MONITORED, CLEAN = "monitored", "clean"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """The definition of one run.
+
+    Attributes:
+        model: name in tables, the name of the YAML in conf/model.
+        ranker: unfitted.
+        source: the source of train, valid and test.
+        resample: the resample of the training queries to train on; None: all training queries.
+        metrics: metrics of valid and test, such as ndcg@10. The learning curve has the ndcg metrics; if there
+            is none, it has the first metric.
+        params: name of the ranker's set of shared parameters, "matched" or "library", with values in
+            `config`; "own": the ranker uses only settings of its own.
+        importance: settings of the feature importances; None: none are computed.
+        timing: "monitored", or "clean" for an additional fit without an evaluator, with the final number of
+            trees.
+        overrides: the overrides of the command; None: started from Python.
+        sweep: name of the sweep; None for a single run.
+        swept: each setting that differs between the jobs of the sweep -> all of its values.
+        config: the configuration of the command, for the record; the fields of `ranker` and `source` are
+            recorded independently of it.
+        flags: flags of the command, such as --config-dir, for the record.
+        key: digest of everything that the figures depend on, of a job of a sweep; None for other runs.
+        is_trial: whether this is a trial of a search, which is evaluated on the validation set only.
+        search: the search that chose the settings, as in `RunResult.search`; empty without one.
+        trials: the trials of that search.
+        distributed: the workers that fit together; None: this process fits alone.
+
+    Raises:
+        ConfigError: metrics is empty, a metric or the timing is unknown, or the ranker cannot be fitted on
+            workers.
+    """
+
+    model: str
+    ranker: Ranker
+    source: DataSource
+    resample: TrainingResample | None = None
+    metrics: tuple[str, ...] = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr")
+    params: str = OWN
+    importance: ImportanceSettings | None = field(default_factory=ImportanceSettings)
+    timing: str = MONITORED
+    overrides: tuple[str, ...] | None = None
+    sweep: str | None = None
+    swept: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    flags: Sequence[str] = ()
+    key: str | None = None
+    is_trial: bool = False
+    search: Mapping[str, Any] = field(default_factory=dict)
+    trials: Sequence[TrialRow] = ()
+    distributed: OpensWorkers | None = None
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise ConfigError("metrics is empty; list at least one metric, as in metrics=[ndcg@10].")
+        for name in self.metrics:
+            parse_metric(name)
+        if self.timing not in (MONITORED, CLEAN):
+            raise ConfigError(f"timing is '{self.timing}'; it must be '{MONITORED}' or '{CLEAN}'.")
+        if self.distributed is not None:
+            self.ranker.check_distributed()
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether another run gives the same scores: some libraries give others on workers."""
+        return self.distributed is None or self.ranker.is_repeatable_on_workers
+
+
+def run(
+    experiment: Experiment,
+    folder: Path,
+    tracker: Tracker | None = None,
+    on_progress: OnProgress | None = None,
+    trained: tuple[str, Run] | None = None,
+) -> Run:
+    """Runs an experiment, writes it to a folder, and logs it to an opened tracker.
+
+    A failure is also recorded in the folder and the tracker, and raised. If the saved model cannot be loaded
+    without pickle, or the loaded model gives other scores, the run has failed too: everything except the
+    model is kept.
+
+    Args:
+        on_progress: called after each iteration of a fit. Its time counts as fit time, so it must be fast.
+        trained: (folder, relative to the folder of the sweep, finished run in it) of a job that differs only
+            in a seed without effect: the run is copied instead of training (`RunResult.reused`). None: the
+            ranker is trained.
+
+    Raises:
+        LtrbenchError: The data or the settings are invalid.
+        ResultError: The folder is already in use.
+    """
+    mirror = tracker or NoTracking()
+    if experiment.overrides is not None:  # the process belongs to a command, not to a notebook
+        spare_imports(type(experiment.ranker).__module__)
+    begun = _begin(experiment)
+    check_readable(begun)
+    with claim(folder):
+        try:
+            done = _trained_or_copied(experiment, begun, folder, on_progress, trained)
+        except SavedModelError:
+            _mirror(mirror, read_run(folder))
+            raise
+        except BaseException as error:
+            failed = replace(begun, status=FAILED, finished=now(), error=_describe(error))
+            _mirror(mirror, write_run(folder, failed, trials=experiment.trials))
+            raise
+    log.info("%s: %s", experiment.model, describe_outcome(done.result, experiment.metrics))
+    _mirror(mirror, done)
+    return done
+
+
+def record_failure(experiment: Experiment, folder: Path, reason: str) -> Run:
+    """Writes a failed run for an experiment whose process died.
+
+    Raises:
+        ResultError: The folder is in use, or contains a finished run.
+    """
+    begun = _begin(experiment)
+    with claim(folder):
+        return write_run(folder, replace(begun, finished=now(), error=reason), trials=experiment.trials)
+
+
+def _trained_or_copied(
+    experiment: Experiment,
+    begun: RunResult,
+    folder: Path,
+    on_progress: OnProgress | None,
+    trained: tuple[str, Run] | None,
+) -> Run:
+    if trained is None:
+        with opened_fitter(experiment.distributed, experiment.config.get("plugins", ())) as fitter:
+            return _measure(experiment, begun, folder, on_progress, fitter)
+    name, earlier = trained
+    log.info("%s: the seed has no effect; the training of job %s is reused", experiment.model, name)
+    result = replace(
+        earlier.result,
+        seed=begun.seed,
+        ranker=begun.ranker,
+        overrides=begun.overrides,
+        config=begun.config,
+        flags=begun.flags,
+        key=begun.key,
+        search=begun.search,
+        started=begun.started,
+        finished=now(),
+        reused=name,
+    )
+    return copy_run(earlier, folder, result, experiment.trials)
+
+
+def _mirror(tracker: Tracker, done: Run) -> None:
+    try:
+        tracker.log(done)
+    except TrackingError as error:
+        # Nothing is lost: the folder has the complete run, and can be logged again.
+        log.warning("%s is complete but was not tracked: %s", done.path, error)
+
+
+def _begin(experiment: Experiment) -> RunResult:
+    """Returns the fields of the result that are known before the run starts."""
+    ranker = experiment.ranker
+    record = provenance.described(ranker)
+    given = experiment.config.get("params", {})
+    params, own_settings = parameters_and_settings(ranker, experiment.params, given, record["fields"])
+    distributed = experiment.distributed
+    packages = ranker.packages if distributed is None else (*ranker.packages, "dask", "distributed")
+    return RunResult(
+        status=FAILED,
+        model=experiment.model,
+        ranker=record,
+        source=provenance.described(experiment.source),
+        params=params,
+        own_settings=own_settings,
+        seed=ranker.seed,
+        shared_machine=_shares_machine(experiment.config),
+        data={"name": experiment.source.name},
+        convention=DEFAULT.describe(),
+        threads=resolve_threads(ranker.num_threads),
+        unmatched=departures_of(ranker),
+        overrides=experiment.overrides,
+        sweep=experiment.sweep,
+        swept=experiment.swept,
+        flags=tuple(experiment.flags),
+        key=experiment.key,
+        trial=experiment.is_trial,
+        search=experiment.search,
+        started_in=str(Path.cwd()),
+        started=now(),
+        commit=provenance.commit(),
+        versions=provenance.versions(packages) | plugin_versions(),
+        machine=provenance.machine(),
+        config={
+            "metrics": list(experiment.metrics),
+            "importance": provenance.plain(experiment.importance),
+            "timing": experiment.timing,
+            **({} if distributed is None else {"distributed": provenance.plain(distributed)}),
+            **experiment.config,
+        },
+    )
+
+
+def _shares_machine(config: Mapping[str, Any]) -> bool:
+    """Returns whether the command runs several jobs at a time."""
+    executor = config.get("executor") or {}
+    return not str(executor.get("_target_", "InlineExecutor")).endswith("InlineExecutor") and (
+        executor.get("workers", 2) > 1
+    )
+
+
+class _Seconds(dict[str, float]):
+    """Kind of time -> seconds."""
+
+    @contextlib.contextmanager
+    def taking(self, kind: str) -> Iterator[None]:
+        watch = Stopwatch()
+        with watch:
+            yield
+        self[kind] = watch.seconds
+
+
+def _measure(
+    experiment: Experiment,
+    begun: RunResult,
+    folder: Path,
+    on_progress: OnProgress | None,
+    fitter: Fitter,
+) -> Run:
+    # Imported here, because it needs numba.
+    from ltrbench.compilation import announcing_compilation
+
+    ranker, seconds, names = experiment.ranker, _Seconds(), experiment.metrics
+    fitted, curve = _load_and_fit(experiment, replace(begun, seconds=seconds), on_progress, fitter)
+    test, valid = fitter.splits.test, fitter.splits.valid
+    scored: dict[str, ScoredSplit] = {}
+    # Of the test set of a trial only the description is recorded: no score of it may influence the choice.
+    if not experiment.is_trial:
+        with seconds.taking("predict"):
+            scored["test"] = _scored(ranker, test)
+        if experiment.timing == CLEAN:
+            with seconds.taking("fit_clean"):
+                fitter.fit_clean(ranker)
+    if valid is not None:
+        scored["valid"] = _scored(ranker, valid)
+    evaluations = {split: evaluate(item.judgments, item.scores, names) for split, item in scored.items()}
+    result = replace(fitted, status=FINISHED, metrics=_flatten(evaluations), finished=now())
+    if experiment.is_trial:
+        return write_run(folder, result, scored=scored, curve=curve)
+    with announcing_compilation(log.info), seconds.taking("importances"):
+        of_features = importances(ranker, fitter.splits, experiment.importance, ranker.seed)
+    drift = check_drift(ranker, scored["test"], test, names)
+    result = replace(result, drift=drift)
+    parts = (scored, evaluations["test"].per_query, curve, of_features, test, experiment.trials)
+    try:
+        return write_run(
+            folder,
+            result,
+            ranker,
+            *parts,
+            check_model=lambda saved: check_saved(ranker, saved, test.features, scored["test"].scores),
+        )
+    except SavedModelError as error:
+        # The fit may have taken hours, so everything except the model is kept.
+        write_run(folder, replace(result, status=FAILED, error=str(error)), None, *parts)
+        raise
+
+
+def _load_and_fit(
+    experiment: Experiment, begun: RunResult, on_progress: OnProgress | None, fitter: Fitter
+) -> tuple[RunResult, LearningCurve]:
+    """Returns the result without metrics, and the learning curve."""
+    ranker, seconds = experiment.ranker, begun.seconds
+    assert isinstance(seconds, _Seconds)
+    splits, drawn = _load(experiment, seconds)
+    if experiment.is_trial:
+        _check_validation("a trial of a search", "run without a search (search=none)", splits)
+    if isinstance(ranker, BoostingRanker) and ranker.early_stopping is not None:
+        _check_validation("early_stopping", "set early_stopping=null", splits)
+    fitter.prepare(ranker, splits)
+    num_threads, notes = begun.threads, begun.notes
+    by = f"{num_threads} {'thread' if num_threads == 1 else 'threads'}"
+    if fitter.record:
+        num_workers, num_threads = fitter.record["workers"], sum(fitter.record["threads"])
+        by = f"{num_workers} workers with {num_threads} threads in total"
+        if not experiment.is_repeatable:
+            another = "which is not repeatable: another fit may give other scores."
+            notes = (*notes, f"Fitted on {num_workers} workers, {another}")
+    for sentence in () if experiment.is_trial else label_warnings(splits.train):
+        log.warning("%s: training data: %s", experiment.model, sentence)
+    # A search has hundreds of trials on the same data.
+    level = logging.DEBUG if experiment.is_trial else logging.INFO
+    log.log(level, "%s: fitting on %s, %s", experiment.model, _size(splits.train), by)
+    load = load_average()
+    if load is not None and load >= begun.threads + 1:
+        log.log(level, "the load average is %.1f: other processes may slow down the fit on %s", load, by)
+    with seconds.taking("warm_up"):
+        fitter.warm_up(ranker)
+    metrics, timing = _of_curve(experiment.metrics), seconds.taking("fit")
+    curve, peak_memory_mb = fitter.fit(ranker, metrics, on_progress, timing)
+    seconds["monitor"] = ranker.summary.monitor_seconds if ranker.summary else 0.0
+    fitted = replace(
+        begun,
+        data=_describe_data(experiment.source, splits) | drawn,
+        load=(load, load_average()),
+        peak_memory_mb=peak_memory_mb,
+        distributed=fitter.record,
+        threads=num_threads,
+        notes=notes,
+        best_iteration=ranker.summary.num_trees if ranker.summary else None,
+    )
+    return fitted, curve
+
+
+def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, Any]]:
+    """Returns the splits, with train resampled if requested, and the record of the resample for
+    `RunResult.data`. The features are arrays unless the ranker reads blocks.
+
+    `seconds["load"]` is the time that the loading took when it happened: an earlier run of this process may
+    have loaded the same data.
+    """
+    in_memory, keep_sparse = not experiment.ranker.reads_blocks, experiment.ranker.reads_sparse
+    splits, loading = load_once(experiment.source, in_memory, keep_sparse)
+    if experiment.resample is None:
+        seconds["load"] = loading
+        return splits, {}
+    whole = splits.train
+    drawn = experiment.resample.describe() | {"train": whole.fingerprint, "queries": whole.num_queries}
+    with seconds.taking("load"):
+        resampled = replace(splits, train=experiment.resample.of(whole))
+        resampled = resampled.in_memory(keep_sparse) if in_memory else resampled
+    seconds["load"] += loading
+    return resampled, {"resample": drawn}
+
+
+def _scored(ranker: Ranker, dataset: RankingDataset) -> ScoredSplit:
+    return ScoredSplit(dataset, ranker.predict(dataset.features), dataset.query_keys, dataset.file_rows)
+
+
+def _check_validation(purpose: str, alternative: str, splits: Splits) -> None:
+    """Raises ConfigError or DataError if the validation set does not exist or no metric of it is defined.
+
+    Args:
+        purpose: what depends on the validation set, for messages.
+        alternative: what to do instead of choosing another validation set.
+    """
+    if splits.valid is None:
+        raise ConfigError(
+            f"{purpose} needs validation data, but there is no validation set. Set data.valid_share, or "
+            f"{alternative}."
+        )
+    if not has_relevant_document(splits.valid).any():
+        raise DataError(
+            f"{purpose} needs validation data, but no query of the validation set has a relevant document (a "
+            f"label of 1 or more). Choose another validation set with data.valid, or {alternative}."
+        )
+
+
+def _of_curve(metrics: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the metrics of the learning curve; not all, because each is evaluated at every iteration."""
+    return tuple(name for name in metrics if name.startswith("ndcg")) or metrics[:1]
+
+
+def _flatten(evaluations: Mapping[str, Evaluation]) -> dict[str, float | None]:
+    return {
+        f"{split}/{name}": None if np.isnan(value) else value
+        for split, evaluation in evaluations.items()
+        for name, value in evaluation.means.items()
+    }
+
+
+def _describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
+    fold = getattr(source, "fold", None)
+    # The `fold` of a user's source may have another meaning; it is recorded among its fields.
+    described: dict[str, Any] = {"name": source.name, "fold": fold if isinstance(fold, int) else None}
+    for name, split in splits:
+        described[name] = {
+            "fingerprint": split.fingerprint,
+            "queries": split.num_queries,
+            "documents": split.num_documents,
+            "features": split.num_features,
+            "queries_without_relevant_document": float(np.mean(~has_relevant_document(split))),
+        }
+    first = _first_of_many(splits.train)
+    names = {"feature_names": list(splits.train.feature_names)} if first is None else {"first_feature": first}
+    described["train"] |= {**names, "has_missing_values": _has_missing_values(splits.train.features)}
+    return described
+
+
+def _has_missing_values(features: AnyFeatures) -> bool:
+    sparse = csr_of(features)
+    if sparse is None:
+        return any(bool(np.isnan(block).any()) for _, block in row_blocks(features))
+    absent_is_missing = np.isnan(sparse.absent) and sparse.values.size < np.prod(sparse.shape)
+    return bool(absent_is_missing or np.isnan(sparse.values).any())
+
+
+def _first_of_many(train: RankingDataset) -> int | None:
+    """Returns the first number if more than MOST_LISTED features are numbered from 0 or 1, otherwise None.
+
+    Only this number is recorded instead of the names.
+    """
+    if train.num_features <= MOST_LISTED or train.feature_names[0] not in ("0", "1"):
+        return None
+    first = int(train.feature_names[0])
+    is_numbered = all(name == str(number) for number, name in enumerate(train.feature_names, first))
+    return first if is_numbered else None
+
+
+def _size(dataset: RankingDataset) -> str:
+    documents, queries = f"{dataset.num_documents:,} documents", f"{dataset.num_queries:,} queries"
+    return f"{documents} of {queries} with {dataset.num_features} features"
+
+
+def describe_outcome(result: RunResult, metrics: tuple[str, ...]) -> str:
+    """Returns the metrics of test (of a trial: valid), the number of trees and the fit time of a finished
+    run, for messages."""
+    split = "valid" if result.trial else "test"
+    values = (f"{name} {format_number(result.metrics[f'{split}/{name}'], '.4f')}" for name in metrics)
+    trees = "" if result.best_iteration is None else f", {result.best_iteration} trees"
+    return f"{split} {', '.join(values)}{trees}, fit in {result.seconds['fit']:.2f} s"
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, LtrbenchError):
+        return str(error)
+    if _is_interruption(error):
+        return INTERRUPTED
+    summary = f"{type(error).__name__}: {error}"
+    return f"{summary}\n\n{''.join(traceback.format_exception(error)).strip()}"
+
+
+def _is_interruption(error: BaseException) -> bool:
+    """Returns whether Ctrl-C caused an error: compiled code turns it into a SystemError."""
+    if isinstance(error, KeyboardInterrupt):
+        return True
+    cause = error.__cause__
+    return isinstance(error, SystemError) and cause is not None and _is_interruption(cause)
+
 
 # ---- Interface of a study: an experiment that is not a run. It trains, measures and writes a table.
 
@@ -58,12 +667,12 @@ def publish_study(
         findings: further entries of environment.json.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    made_at, used = commit(), versions(packages) | plugin_versions()
+    made_at, used = provenance.commit(), provenance.versions(packages) | plugin_versions()
     environment = {
         "command": command,
         "commit": made_at,
         "versions": used,
-        "machine": machine(),
+        "machine": provenance.machine(),
         "conventions": [convention.describe() for convention in conventions],
         "fingerprints": {
             name: {split: dataset.fingerprint for split, dataset in splits}

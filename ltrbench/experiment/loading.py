@@ -1,4 +1,4 @@
-"""Before and around a fit: loading of data, the place of a fit, its progress, inspection of data.
+"""Before and around a fit: loading of data, the fit here or on workers, its progress, inspection of data.
 
 Loads each data set once per process: runs with an equal data source share its splits.
 
@@ -14,10 +14,8 @@ import json
 import logging
 import pickle
 import sys
-import tempfile
 import threading
 import time
-import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -40,17 +38,9 @@ from ltrbench.data.features import (
 )
 from ltrbench.data.sources import DataSource, FileSource
 from ltrbench.data.store import MANIFEST_FILE, is_store
-from ltrbench.distributed.base import PlacedShards, divide_queries, held, place, release_shard
+from ltrbench.distributed.base import PlacedShards, divide_queries, place, release_shard
 from ltrbench.measure import MemoryMeter, Stopwatch, available_bytes
-from ltrbench.metrics import (
-    DEFAULT,
-    Evaluation,
-    evaluate,
-    has_relevant_document,
-    load_plugins,
-    warm_up_metrics,
-)
-from ltrbench.metrics.evaluation import Weighting
+from ltrbench.metrics import DEFAULT, has_relevant_document, load_plugins, warm_up_metrics
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker
 from ltrbench.rankers.base import (
     CurveRecorder,
@@ -60,7 +50,6 @@ from ltrbench.rankers.base import (
     threads_of_workers,
 )
 from ltrbench.runs import LearningCurve
-from ltrbench.shapes import PerQuery, Scores
 
 _MEMORY_SHARE = 0.25  # of the free memory, so that several processes leave most of it to the fits
 
@@ -275,10 +264,7 @@ class ProgressReporter:
             self._report(replace(self._last, seconds=time.perf_counter() - self._began, finished=True))
 
 
-# ---- Where a run fits, predicts and evaluates: in this process, or on several workers together.
-#
-# A model has the same scores and metrics in both places: on workers every shard is predicted and evaluated
-# where it is held, and the values are joined in the order of the whole data set.
+# ---- Where a run fits: in this process, or on several workers together. This process predicts and evaluates.
 
 log = logging.getLogger("ltrbench")
 
@@ -290,8 +276,8 @@ class OpensWorkers(Protocol):
         """Returns a context with the workers that fit together; None: this process fits alone."""
 
 
-class Place:
-    """Where a run works: this process. Call `prepare` first.
+class Fitter:
+    """Fits a ranker in this process. Call `prepare` first.
 
     Attributes:
         splits: set by `prepare`.
@@ -302,12 +288,8 @@ class Place:
         self.splits: Splits
         self.record: Mapping[str, Any] = {}
 
-    def prepare(self, ranker: Ranker, splits: Splits, names: Sequence[str]) -> None:
-        """Takes the splits.
-
-        Args:
-            names: the splits that will be used.
-        """
+    def prepare(self, ranker: Ranker, splits: Splits) -> None:
+        """Takes the splits."""
         self.splits = splits
 
     def warm_up(self, ranker: Ranker) -> None:
@@ -339,17 +321,9 @@ class Place:
         """Fits an unfitted copy of the ranker without an evaluator."""
         ranker.clean_copy().fit(self.splits.train)
 
-    def predict(self, ranker: Ranker, name: str) -> NDArray[np.floating[Any]]:
-        """Returns the scores of the documents of a split by the ranker that was fitted last."""
-        return ranker.predict(getattr(self.splits, name).features)
 
-    def evaluate(self, name: str, scores: Scores, metrics: Sequence[str]) -> Evaluation:
-        """Returns the metrics of the scores of a split."""
-        return evaluate(getattr(self.splits, name), scores, metrics)
-
-
-class OnWorkers(Place):
-    """Workers that fit together. No progress is reported, and their memory is not measured.
+class FitterOnWorkers(Fitter):
+    """Fits a ranker on several workers. No progress is reported, and their memory is not measured.
 
     Args:
         plugins: modules with metrics, which the workers import.
@@ -359,15 +333,13 @@ class OnWorkers(Place):
         super().__init__()
         self._workers, self._plugins = workers, tuple(plugins)
         self._placed: dict[str, PlacedShards] = {}
-        self._key_of_ranker = uuid.uuid4().hex
 
-    def prepare(self, ranker: Ranker, splits: Splits, names: Sequence[str]) -> None:
-        super().prepare(ranker, splits, names)
+    def prepare(self, ranker: Ranker, splits: Splits) -> None:
+        super().prepare(ranker, splits)
         refuse(ranker, splits.train)
         num_workers = len(self._workers.addresses)
-        for name in names:
-            dataset = getattr(splits, name)
-            if dataset is not None:
+        for name, dataset in splits:
+            if name != "test":
                 self._placed[name] = place(self._workers, divide_queries(dataset, num_workers))
         self.record = {
             "workers": num_workers,
@@ -380,14 +352,15 @@ class OnWorkers(Place):
         """Releases what the workers hold, as far as they answer; a cluster of the user may run for months."""
         keys = [key for placed in self._placed.values() for key in placed.keys]
         addresses = list(self._workers.addresses)
-        self._workers.client.run(_release, keys, self._key_of_ranker, workers=addresses, on_error="ignore")
+        self._workers.client.run(_release, keys, workers=addresses, on_error="ignore")
 
     def warm_up(self, ranker: Ranker) -> None:
         arguments = ranker, is_sparse(self.splits.train.features), self._plugins
         hosts = [address.rpartition(":")[0] for address in self._workers.addresses]
         is_first = [hosts.index(host) == rank for rank, host in enumerate(hosts)]
         self._workers.run(_compile_on_host, [arguments if first else () for first in is_first])
-        self._everywhere(warm_up_member, *arguments)
+        self._workers.run(warm_up_member, [arguments] * len(hosts))
+        super().warm_up(ranker)
 
     def fit(
         self,
@@ -399,34 +372,15 @@ class OnWorkers(Place):
         train, valid = self._placed["train"], self._placed.get("valid")
         with timing:
             numbers, values = ranker.fit_distributed(self._workers, train, valid, metrics)
-        files = _files_of(ranker, min(threads_of_workers(self._workers, ranker.num_threads)))
-        self._everywhere(_hold_ranker, self._key_of_ranker, type(ranker), files)
         return LearningCurve(numbers, values), None
 
     def fit_clean(self, ranker: Ranker) -> None:
         ranker.clean_copy().fit_distributed(self._workers, self._placed["train"])
 
-    def predict(self, ranker: Ranker, name: str) -> NDArray[np.floating[Any]]:
-        placed = self._placed[name]
-        arguments = [(self._key_of_ranker, key) for key in placed.keys]
-        return placed.documents_in_order(self._workers.run(_predict, arguments))
-
-    def evaluate(self, name: str, scores: Scores, metrics: Sequence[str]) -> Evaluation:
-        placed = self._placed[name]
-        arguments = [
-            (key, of_shard, tuple(metrics))
-            for key, of_shard in zip(placed.keys, placed.documents_by_shard(scores), strict=True)
-        ]
-        parts = self._workers.run(_evaluate, arguments)
-        return _joined(placed, parts, getattr(self.splits, name))
-
-    def _everywhere(self, function: Any, *arguments: Any) -> None:
-        self._workers.run(function, [arguments] * len(self._workers.addresses))
-
 
 @contextlib.contextmanager
-def workers_of_run(distributed: OpensWorkers | None, plugins: Sequence[str] = ()) -> Iterator[Place]:
-    """Provides the place of a run.
+def opened_fitter(distributed: OpensWorkers | None, plugins: Sequence[str] = ()) -> Iterator[Fitter]:
+    """Provides the fitter of a run.
 
     Args:
         distributed: None: this process.
@@ -434,16 +388,16 @@ def workers_of_run(distributed: OpensWorkers | None, plugins: Sequence[str] = ()
     """
     with contextlib.nullcontext() if distributed is None else distributed.open() as workers:
         if workers is None:
-            yield Place()
+            yield Fitter()
             return
-        on_workers = OnWorkers(workers, plugins)
+        fitter = FitterOnWorkers(workers, plugins)
         try:
-            yield on_workers
+            yield fitter
         finally:
             # A worker that is lost only here must neither turn a finished run into a failed one nor hide an
             # error.
             with contextlib.suppress(Exception):
-                on_workers.close()
+                fitter.close()
 
 
 def _sizes(placed: PlacedShards) -> list[dict[str, int]]:
@@ -483,75 +437,10 @@ def _compile_on_host(*arguments: Any) -> None:
             process.communicate(pickle.dumps(arguments))
 
 
-_rankers: dict[str, Ranker] = {}
-"""The fitted rankers that this worker holds."""
-
-
-def _files_of(ranker: Ranker, num_threads: int) -> dict[str, bytes]:
-    """Returns the saved ranker, as relative path -> content.
-
-    Args:
-        num_threads: number of threads of its predictions.
-    """
-    before, ranker.num_threads = ranker.num_threads, num_threads
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            ranker.save(Path(folder))
-        finally:
-            ranker.num_threads = before
-        files = [path for path in Path(folder).rglob("*") if path.is_file()]
-        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-
-
-def _hold_ranker(key: str, kind: type[Ranker], files: Mapping[str, bytes]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        for name, content in files.items():
-            path = Path(folder, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        _rankers[key] = kind.load(Path(folder))
-
-
-def _release(keys_of_shards: Sequence[str], key_of_ranker: str) -> None:
+def _release(keys_of_shards: Sequence[str]) -> None:
     """Runs in the event loop of a worker, also beside a function that does not end."""
     for key in keys_of_shards:
         release_shard(key)
-    _rankers.pop(key_of_ranker, None)
-
-
-def _predict(key_of_ranker: str, key: str) -> NDArray[np.floating[Any]]:
-    # First, because its error names the cause if the process was started again, without shard and ranker.
-    features = held(key).dataset.features
-    return _rankers[key_of_ranker].predict(features)
-
-
-_OfShard = tuple[dict[str, PerQuery], dict[str, Weighting]]
-"""Metric -> values and weights of the queries of a shard."""
-
-
-def _evaluate(key: str, scores: Scores, metrics: Sequence[str]) -> _OfShard:
-    evaluation = evaluate(held(key).dataset, scores, metrics)
-    return dict(evaluation.per_query), dict(evaluation.weightings)
-
-
-def _joined(placed: PlacedShards, parts: Sequence[_OfShard], dataset: Any) -> Evaluation:
-    """Returns the evaluation of a whole data set, with the bits that `evaluate` gives it."""
-    per_query = {name: placed.in_order([values[name] for values, _ in parts]) for name in parts[0][0]}
-    weightings = {
-        name: Weighting(
-            placed.in_order([of_shard[name].factors for _, of_shard in parts]),
-            placed.in_order([of_shard[name].weights for _, of_shard in parts]),
-        )
-        for name in per_query
-    }
-    return Evaluation(
-        means={name: weightings[name].mean(values) for name, values in per_query.items()},
-        per_query=per_query,
-        weightings=weightings,
-        skipped={name: int(np.isnan(values).sum()) for name, values in per_query.items()},
-        share_without_relevant=float(np.mean(~has_relevant_document(dataset))),
-        convention=DEFAULT,
-    )
 
 
 # ---- Summarizes a data set, and lists what each backend would reject or ignore in it.
@@ -650,6 +539,7 @@ def inspect_data(dataset: RankingDataset, rankers: Mapping[str, Ranker]) -> Insp
     """
     labels, counts = np.unique(dataset.labels, return_counts=True)
     worst = np.minimum.reduceat(dataset.labels, dataset.query_start[:-1])
+    weights, positions = dataset.query_weights, dataset.positions
     return Inspection(
         documents=dataset.num_documents,
         queries=dataset.num_queries,
@@ -663,9 +553,9 @@ def inspect_data(dataset: RankingDataset, rankers: Mapping[str, Ranker]) -> Insp
         single_document=int((dataset.query_sizes == 1).sum()),
         feature_faults=_feature_faults(dataset),
         row_order=_row_order(dataset),
-        query_weights=_weights(dataset),
+        query_weights=None if weights is None else _range(weights),
         weights_vary_within_queries=dataset.document_weights is not None,
-        positions=_positions(dataset),
+        positions=None if positions is None else {"min": int(positions.min()), "max": int(positions.max())},
         fingerprint=dataset.fingerprint,
         concerns={model: concerns_of(ranker, dataset) for model, ranker in rankers.items()},
     )
@@ -699,16 +589,8 @@ def _query_sizes(dataset: RankingDataset) -> dict[str, float]:
     return {**sizes, "mean": float(dataset.query_sizes.mean())}
 
 
-def _weights(dataset: RankingDataset) -> dict[str, float] | None:
-    weights = dataset.query_weights
-    if weights is None:
-        return None
-    return {"min": float(weights.min()), "mean": float(weights.mean()), "max": float(weights.max())}
-
-
-def _positions(dataset: RankingDataset) -> dict[str, int] | None:
-    positions = dataset.positions
-    return None if positions is None else {"min": int(positions.min()), "max": int(positions.max())}
+def _range(values: NDArray[np.float64]) -> dict[str, float]:
+    return {"min": float(values.min()), "mean": float(values.mean()), "max": float(values.max())}
 
 
 def _row_order(dataset: RankingDataset) -> RowOrder:

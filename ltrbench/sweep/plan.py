@@ -38,8 +38,8 @@ import ltrbench
 from ltrbench.config import Config, find_class
 from ltrbench.data import Splits
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError
+from ltrbench.experiment import Experiment, settings_without_seed
 from ltrbench.experiment.loading import load_once
-from ltrbench.experiment.run import Experiment, settings_without_seed
 from ltrbench.folders import delete_abandoned
 from ltrbench.measure import now
 from ltrbench.metrics.evaluation import plugin_versions

@@ -27,8 +27,8 @@ import numpy as np
 
 from ltrbench.config import build_experiment
 from ltrbench.errors import LtrbenchError, ResultError, debugging, in_words
+from ltrbench.experiment import Experiment, describe_outcome, record_failure, run
 from ltrbench.experiment.loading import OnProgress
-from ltrbench.experiment.run import Experiment, describe_outcome, record_failure, run
 from ltrbench.folders import modules_folder, searching_only
 from ltrbench.rankers.base import resolve_threads
 from ltrbench.runs import FINISHED, LeaseHeldError, Run, RunResult, TrialRow, hold, read_run

@@ -13,9 +13,8 @@ from typing import Any
 
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError
-from ltrbench.experiment import Study, publish_study
+from ltrbench.experiment import Experiment, Study, publish_study, run
 from ltrbench.experiment.loading import load_once
-from ltrbench.experiment.run import Experiment, run
 from ltrbench.metrics import DEFAULT
 from ltrbench.rankers import Ranker
 from ltrbench.tables import Table, assignments

@@ -39,8 +39,8 @@ from ltrbench.data.score_files import document_names, trec_run_lines
 from ltrbench.data.sources import LetorFiles
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import DataError
-from ltrbench.experiment.run import Experiment
-from ltrbench.experiment.run import run as run_experiment
+from ltrbench.experiment import Experiment
+from ltrbench.experiment import run as run_experiment
 from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.rankers.single_feature import SingleFeatureRanker

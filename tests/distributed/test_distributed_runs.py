@@ -17,7 +17,7 @@ from ltrbench.cli.session import check_executor_of_distributed
 from ltrbench.data import Splits
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
-from ltrbench.experiment.run import CLEAN, Experiment, run
+from ltrbench.experiment import CLEAN, Experiment, run
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import load_ranker
@@ -114,7 +114,7 @@ def test_result_json_records_the_workers(tmp_path: Path) -> None:
     (note,) = record["notes"]
     assert all(part in note for part in ("2 workers", "not repeatable"))
     assert record["versions"].keys() >= {"dask", "distributed", "xgboost"}
-    assert distributed["shards"].keys() == {"train", "valid", "test"}
+    assert distributed["shards"].keys() == {"train", "valid"}
     for name, sizes in distributed["shards"].items():
         assert [part.keys() for part in sizes] == [{"queries", "documents"}] * 2
         assert sum(part["queries"] for part in sizes) == splits[name].num_queries

@@ -91,10 +91,6 @@ def test_values_of_shards_return_to_the_order_of_the_data_set_whatever_the_deal(
     placed = PlacedShards(("",) * 3, tuple(divide_queries(dataset, 3, every_second)))
     numbers = placed.in_order([shard.queries for shard in placed.shards])
     np.testing.assert_array_equal(numbers, np.arange(NUM_QUERIES))
-    parts = placed.documents_by_shard(dataset.labels)
-    for part, shard in zip(parts, placed.shards, strict=True):
-        np.testing.assert_array_equal(part, shard.dataset.labels)
-    np.testing.assert_array_equal(placed.documents_in_order(parts), dataset.labels)
 
 
 def test_there_are_at_most_as_many_shards_as_queries() -> None:

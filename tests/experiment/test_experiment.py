@@ -19,7 +19,7 @@ from ltrbench.data import RankingDataset, Splits, split_queries
 from ltrbench.data.sources import DataSource
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import DataError, TrackingError
-from ltrbench.experiment.run import Experiment, run
+from ltrbench.experiment import Experiment, run
 from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.base import SavedModelError

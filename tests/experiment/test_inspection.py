@@ -14,8 +14,8 @@ from messages import naming
 from ltrbench.cli import main
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.sources import DataSource
+from ltrbench.experiment import Experiment, run
 from ltrbench.experiment.loading import inspect_data
-from ltrbench.experiment.run import Experiment, run
 from ltrbench.folders import conf_dir
 from ltrbench.rankers.random import RandomRanker
 

@@ -18,9 +18,8 @@ from ltrbench.data.features import FeatureMatrix
 from ltrbench.data.letor_lines import write_letor
 from ltrbench.data.sources import DataSource, LetorFiles
 from ltrbench.data.synthetic import Synthetic, make_synthetic
-from ltrbench.experiment import loading
+from ltrbench.experiment import Experiment, loading, run
 from ltrbench.experiment.loading import forget, load_once
-from ltrbench.experiment.run import Experiment, run
 from ltrbench.measure import available_bytes
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.catboost import CatBoostRanker

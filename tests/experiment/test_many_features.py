@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ltrbench.data.sources import LetorFiles
-from ltrbench.experiment.run import Experiment, run
+from ltrbench.experiment import Experiment, run
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.importance import (
     ACROSS,

@@ -12,7 +12,7 @@ from plan_cases import SETTINGS, numbered
 from test_experiment import Recorder, Toy
 
 from ltrbench.data import RankingDataset, TrainingResample
-from ltrbench.experiment.run import Experiment, run
+from ltrbench.experiment import Experiment, run
 from ltrbench.provenance import plain
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.importance import ImportanceSettings

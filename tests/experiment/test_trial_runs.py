@@ -14,7 +14,7 @@ from toy_runs import search_record
 
 from ltrbench.data import Splits
 from ltrbench.errors import ConfigError, DataError
-from ltrbench.experiment.run import Experiment, run
+from ltrbench.experiment import Experiment, run
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.single_feature import SingleFeatureRanker

@@ -25,7 +25,7 @@ from ltrbench.config import build, build_experiment, register_schema
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import FeatureMatrix
 from ltrbench.errors import ConfigError, DataError, LtrbenchError
-from ltrbench.experiment.run import check_drift
+from ltrbench.experiment import check_drift
 from ltrbench.folders import conf_dir
 from ltrbench.metrics import evaluate
 from ltrbench.models.trees import InnerNode, Node, ensemble_scores

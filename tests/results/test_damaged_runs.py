@@ -20,7 +20,7 @@ from ltrbench.compare import compare
 from ltrbench.compare.publish import publish, reproduce
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ResultError
-from ltrbench.experiment.run import Experiment, run
+from ltrbench.experiment import Experiment, run
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.runs import RESULT_FILE, SCORES_FILE, TRIALS_FILE, TrialRow, find_runs, read_run

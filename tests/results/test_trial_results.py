@@ -15,7 +15,7 @@ from ltrbench.cli import main
 from ltrbench.compare import compare
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ResultError
-from ltrbench.experiment.run import Experiment, run
+from ltrbench.experiment import Experiment, run
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.runs import TRIALS_FILE, Run, TrialRow, find_runs, read_run
 from ltrbench.runs.reading import TRIAL_COLUMNS, find_runs_and_trials

@@ -20,7 +20,7 @@ from toy_runs import search_record
 
 from ltrbench.data import Judgments
 from ltrbench.errors import TrackingError
-from ltrbench.experiment.run import _begin
+from ltrbench.experiment import _begin
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.runs import FAILED, FINISHED, LearningCurve, Run, RunResult, ScoredSplit, write_run
 from ltrbench.tracking import mlflow as mlflow_tracker

@@ -16,7 +16,7 @@ from mlflow.entities import LoggedModel
 from mlflow.entities import Run as MlflowRun
 
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.experiment.run import Experiment, run
+from ltrbench.experiment import Experiment, run
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker

@@ -13,8 +13,8 @@ import pytest
 
 from ltrbench.cli.console import Lines, showing
 from ltrbench.data.synthetic import Synthetic
+from ltrbench.experiment import Experiment, run
 from ltrbench.experiment.loading import Progress
-from ltrbench.experiment.run import Experiment, run
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.runs import LearningCurve, read_run

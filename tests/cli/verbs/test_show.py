@@ -15,7 +15,7 @@ from ltrbench.cli import main
 from ltrbench.data.sources import LetorFiles
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import DataError
-from ltrbench.experiment.run import Experiment, run
+from ltrbench.experiment import Experiment, run
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.importance import ACROSS, GAIN, SHAP, SPLIT, WITHIN, ImportanceSettings
 from ltrbench.rankers.lightgbm import LightGBMRanker

@@ -12,7 +12,7 @@ import pytest
 
 from ltrbench.cli import main
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.experiment.run import Experiment, run
+from ltrbench.experiment import Experiment, run
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.runs import RESULT_FILE, Run
