@@ -24,7 +24,7 @@ from types import ModuleType
 from ltrbench.compare.advice import verdict
 from ltrbench.compare.cells import BEST, Settings
 from ltrbench.compare.comparison import Choice, Comparison, ModelRow, Pair, best_by_validation, compare
-from ltrbench.compare.derived import Fusing, Import, fuse, import_like, import_scores
+from ltrbench.compare.derived import Fusing, Import, fuse, import_like, import_runs
 from ltrbench.compare.groups import Interaction, Slice, interactions, read_attributes, slices
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.tables import render
@@ -47,7 +47,7 @@ __all__ = [
     "compare_importances",
     "fuse",
     "import_like",
-    "import_scores",
+    "import_runs",
     "interactions",
     "read_attributes",
     "render",

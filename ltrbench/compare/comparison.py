@@ -746,7 +746,7 @@ def _compare_on(
         for name, queries_of_metric in paired.items()
         if name != metric and queries_of_metric is not None
     }
-    unknown = unknown_metrics(run.result for run in table.runs)
+    unknown = unknown_metrics([run.result for run in table.runs])
     return Comparison(
         data=table.name,
         metric=metric,

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -27,13 +27,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.cells import DataCell, Replicate, cell_of, first_by, group_runs, replicate_of
-from ltrbench.data import Judgments, RankingDataset, Splits
+from ltrbench.compare.cells import cell_of, first_by, group_runs, replicate_of
+from ltrbench.data import Judgments, Splits
 from ltrbench.data.score_files import read_score_file
 from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
 from ltrbench.metrics import DEFAULT, Convention, evaluate, rank
 from ltrbench.metrics.evaluation import is_metric, is_plugin_version, parse_metric
-from ltrbench.models.reading import read_model_file
+from ltrbench.models.reading import is_model_file, read_model_file
 from ltrbench.rankers.base import check_saved
 from ltrbench.rankers.importance import DROP_COLUMN, ImportanceSettings, importances
 from ltrbench.rankers.imported import ImportedRanker, match_features
@@ -41,7 +41,6 @@ from ltrbench.rankers.library import model_digest
 from ltrbench.runs import (
     FINISHED,
     IMPORTED,
-    RESULT_FILE,
     Run,
     RunResult,
     ScoredSplit,
@@ -84,50 +83,42 @@ def reciprocal_ranks(judgments: Judgments, scores: Scores, k: float = RRF_K) -> 
 
 def z_scores(judgments: Judgments, scores: Scores) -> FusionPart:
     """Returns (s - mean) / sd over the documents of the query, (D,); 0 if all are tied."""
-    finite, start = _finite(judgments, scores), judgments.query_start[:-1]
-    sizes = judgments.query_sizes
+    finite, start, sizes = _finite(judgments, scores), judgments.query_start[:-1], judgments.query_sizes
     centred = finite - np.repeat(np.add.reduceat(finite, start) / sizes, sizes)
-    deviations = np.sqrt(np.add.reduceat(centred**2, start) / sizes)
-    return _over(centred, np.repeat(deviations, sizes), ~_is_tied(judgments, finite))
+    return _scaled(judgments, finite, centred, np.sqrt(np.add.reduceat(centred**2, start) / sizes))
 
 
 def min_max(judgments: Judgments, scores: Scores) -> FusionPart:
     """Returns (s - min) / (max - min) over the documents of the query, (D,); 0 if all are tied."""
     finite, start = _finite(judgments, scores), judgments.query_start[:-1]
-    sizes = judgments.query_sizes
     lowest, highest = np.minimum.reduceat(finite, start), np.maximum.reduceat(finite, start)
-    risen = finite - np.repeat(lowest, sizes)
-    return _over(risen, np.repeat(highest - lowest, sizes), ~_is_tied(judgments, finite))
+    risen = finite - np.repeat(lowest, judgments.query_sizes)
+    return _scaled(judgments, finite, risen, highest - lowest)
 
 
 def _finite(judgments: Judgments, scores: Scores) -> FusionPart:
-    """Replaces infinite scores by the lowest or highest finite score of the query, or 0 without one.
+    """Replaces infinite scores by the lowest or highest finite score of the query, by 0 or 1 without one.
 
     A document that was not retrieved thus contributes as much as the last retrieved one. Fox and Shaw (1994)
     give it 0, which is the same for min-max.
     """
-    given = np.asarray(scores, dtype=np.float64)
-    if np.isfinite(given).all():
-        return given
-    start, sizes = judgments.query_start[:-1], judgments.query_sizes
+    given, start = np.asarray(scores, dtype=np.float64), judgments.query_start[:-1]
     lowest = np.minimum.reduceat(np.where(np.isfinite(given), given, np.inf), start)
     highest = np.maximum.reduceat(np.where(np.isfinite(given), given, -np.inf), start)
-    none = np.isinf(lowest)
-    low, high = (np.repeat(np.where(none, 0.0, ends), sizes) for ends in (lowest, highest))
-    # If all scores are infinite, plus and minus infinity still differ.
-    high = np.where(np.repeat(none, sizes), 1.0, high)
-    return np.where(np.isneginf(given), low, np.where(np.isposinf(given), high, given))
+    ends: NDArray[np.float64] = np.where(np.isinf(lowest), [[0.0], [1.0]], [lowest, highest])
+    lowest, highest = np.repeat(ends, judgments.query_sizes, axis=1)
+    return given.clip(lowest, highest)
 
 
-def _is_tied(judgments: Judgments, scores: FusionPart) -> NDArray[np.bool_]:
-    """Returns whether all documents of the query have the same score, (D,): rounding must not order them."""
-    start, sizes = judgments.query_start[:-1], judgments.query_sizes
-    same = np.minimum.reduceat(scores, start) == np.maximum.reduceat(scores, start)
-    return np.repeat(same, sizes)
-
-
-def _over(values: FusionPart, by: FusionPart, where: NDArray[np.bool_]) -> FusionPart:
-    return np.divide(values, by, out=np.zeros_like(values), where=where & (by > 0))
+def _scaled(
+    judgments: Judgments, scores: FusionPart, values: FusionPart, by_query: NDArray[np.float64]
+) -> FusionPart:
+    """Returns values / by_query; 0 in a query whose documents are tied: rounding must not order them."""
+    start = judgments.query_start[:-1]
+    tied = np.minimum.reduceat(scores, start) == np.maximum.reduceat(scores, start)
+    by = np.repeat(np.where(tied, 0.0, by_query), judgments.query_sizes)
+    scaled: FusionPart = np.divide(values, by, out=np.zeros_like(values), where=by > 0)
+    return scaled
 
 
 def learn_weights(
@@ -208,45 +199,13 @@ def _with_share(weights: NDArray[np.float64], member: int, share: float) -> NDAr
 # and has no times, memory or trees.
 
 
-@dataclass(frozen=True)
-class Origin:
-    """Name and origin of a derived run.
-
-    Attributes:
-        model: Name in tables.
-        params: Kind of parameters, such as "imported".
-        path: Path in messages.
-        notes: Notes under the table.
-        overrides: Words of the command that makes it again.
-        settings: Its settings, as in `config`.
-    """
-
-    model: str
-    params: str
-    path: Path
-    notes: tuple[str, ...] = ()
-    overrides: tuple[str, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
 def reported_metrics(run: Run) -> list[str]:
-    """Returns the known metrics that a run reports on test, such as ndcg@10.
-
-    Raises:
-        ResultError: A cutoff is invalid.
-    """
-    names = [name for name in _names_of(run.result) if is_metric(name)]
-    try:
-        for name in names:
-            parse_metric(name)
-    except ConfigError as error:
-        raise ResultError(f"{run.path / RESULT_FILE}: {error}") from None
-    return names
+    """Returns the known metrics that a run reports on test, such as ndcg@10."""
+    return [name for name in _names_of(run.result) if is_metric(name)]
 
 
-def unknown_metrics(results: Iterable[RunResult]) -> list[str]:
+def unknown_metrics(results: Sequence[RunResult]) -> list[str]:
     """Returns a sentence on unknown metrics of runs, from plug-ins that are not loaded; empty without any."""
-    results = list(results)
     names = dict.fromkeys(name for result in results for name in _names_of(result))
     unknown = [name for name in names if not is_metric(name)]
     if not unknown:
@@ -265,17 +224,25 @@ def _names_of(result: RunResult) -> list[str]:
     return [name.removeprefix("test/") for name in result.metrics if name.startswith("test/")]
 
 
-def derived_run(
-    origin: Origin,
+def _derived_run(
+    path: Path,
     like: Run,
     scored: Mapping[str, ScoredSplit],
-    seed: int,
+    *,
+    model: str,
+    params: str,
+    notes: Sequence[str],
+    overrides: Sequence[str],
     reported: Sequence[str] = ("valid", "test"),
+    model_settings: Mapping[str, Any] | None = None,
+    num_trees: int | None = None,
 ) -> Run:
     """Returns a run held in memory, with the data of `like`, evaluated by the metrics that `like` reports.
 
     Args:
+        path: Path in messages.
         scored: "test", and "valid" if it has scores.
+        overrides: Words of the command that makes it again.
         reported: Splits whose metrics the run reports.
     """
     names = reported_metrics(like)
@@ -289,20 +256,21 @@ def derived_run(
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     result = RunResult(
         status=FINISHED,
-        model=origin.model,
-        params=origin.params,
-        seed=seed,
+        model=model,
+        params=params,
+        seed=like.result.seed,
         data=like.result.data,
         metrics=means,
         convention=DEFAULT.describe(),
-        notes=origin.notes,
-        overrides=origin.overrides,
+        notes=tuple(notes),
+        overrides=tuple(overrides),
         started_in=str(Path.cwd()),
         started=now,
         finished=now,
-        config={"data": like.result.settings.get("data", {}), "model": {}, **origin.settings},
+        best_iteration=num_trees,
+        config={"data": like.result.settings.get("data", {}), "model": model_settings or {}},
     )
-    return Run(origin.path, result, held=scored)
+    return Run(path, result, held=scored)
 
 
 def default_metric(runs: Sequence[Run]) -> str:
@@ -319,24 +287,18 @@ def default_metric(runs: Sequence[Run]) -> str:
     return max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf) if ndcgs else names[0]
 
 
-LEARNED = "learned"
+RRF, LEARNED = "rrf", "learned"
 
-FUSION_METHODS: dict[str, tuple[Callable[[Judgments, Scores, float], FusionPart], str]] = {
-    "rrf": (reciprocal_ranks, "reciprocal-rank fusion with k = {k:g}"),
-    "zscore": (
-        lambda judgments, scores, _: z_scores(judgments, scores),
-        "the sum of z-scores within the query",
-    ),
-    "minmax": (
-        lambda judgments, scores, _: min_max(judgments, scores),
-        "the sum of scores scaled to 0..1 within the query",
-    ),
+FUSION_METHODS: dict[str, tuple[Callable[..., FusionPart], str]] = {
+    RRF: (reciprocal_ranks, "reciprocal-rank fusion with k = {k:g}"),
+    "zscore": (z_scores, "the sum of z-scores within the query"),
+    "minmax": (min_max, "the sum of scores scaled to 0..1 within the query"),
     LEARNED: (
-        lambda judgments, scores, _: z_scores(judgments, scores),
+        z_scores,
         "the sum of z-scores within the query, weighted for {metric} on valid by coordinate ascent",
     ),
 }
-"""Name -> the part of one run, given judgments, scores and k; and the description in a note."""
+"""Name -> the part of one run, given judgments and scores, and k for rrf; and the description in a note."""
 
 
 @dataclass(frozen=True)
@@ -399,37 +361,40 @@ def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
         }
         if len(members) >= 2:
             groups, lacking = _groups(members)
-            made += [_fused(method, group, lacking, fusing) for method in fusing.methods for group in groups]
+            made += [
+                _fused(method, like, of_label, lacking, fusing)
+                for method in fusing.methods
+                for like, of_label in groups
+            ]
     if not made:
         raise ConfigError("there is nothing to fuse: give runs of at least two models on one data set.")
     return made
 
 
-_Group = tuple[Run, Mapping[str, Run]]
-"""The first run with the resample and seed of the fused run; and label -> run of each member."""
-
-
-def _groups(members: Mapping[str, Sequence[Run]]) -> tuple[list[_Group], list[str]]:
+def _groups(members: Mapping[str, Sequence[Run]]) -> tuple[list[tuple[Run, dict[str, Run]]], list[str]]:
     """Returns the groups to fuse, and a sentence for each member that lacks a run.
 
-    A member with one run in a cell, such as imported scores, is in the fusion of every replicate.
+    A group is the first run with the resample and seed of the fused run; and label -> run of each member. A
+    member with one run in a cell, such as imported scores, is in the fusion of every replicate.
     """
-    groups: list[_Group] = []
+    groups: list[tuple[Run, dict[str, Run]]] = []
     lacking: list[str] = []
     for cell in dict.fromkeys(cell_of(run) for runs in members.values() for run in runs):
         runs_here = {label: [run for run in runs if cell_of(run) == cell] for label, runs in members.items()}
         several = [run for runs in runs_here.values() if len(runs) > 1 for run in runs]
         one_each = [run for runs in runs_here.values() for run in runs][:1]
         for replicate, like in first_by(several or one_each, replicate_of).items():
-            chosen = {label: _of_replicate(runs, replicate) for label, runs in runs_here.items()}
-            whole = {label: run for label, run in chosen.items() if run is not None}
+            whole = {
+                label: run
+                for label, runs in runs_here.items()
+                for run in runs
+                if len(runs) == 1 or replicate_of(run) == replicate
+            }
             if len(whole) == len(members):
                 groups.append((like, whole))
             else:
                 without = ", ".join(label for label in members if label not in whole)
-                lacking.append(
-                    f"{without} has no run with {replicate} {_where(cell)}; nothing is fused for it."
-                )
+                lacking.append(f"{without} has no run with {replicate} on {_name_of(like)}: not fused there.")
     if not groups:
         raise ResultError(
             f"{', '.join(members)} have no common cell, and cannot be fused. {' '.join(lacking)}"
@@ -437,53 +402,52 @@ def _groups(members: Mapping[str, Sequence[Run]]) -> tuple[list[_Group], list[st
     return groups, lacking
 
 
-def _of_replicate(runs: Sequence[Run], replicate: Replicate) -> Run | None:
-    if len(runs) == 1:
-        return runs[0]
-    return next((run for run in runs if replicate_of(run) == replicate), None)
+def _name_of(run: Run) -> str:
+    """Returns the data set and the fold of a run."""
+    data = run.result.data
+    return str(data["name"]) if data.get("fold") is None else f"{data['name']} fold {data['fold']}"
 
 
-def _where(cell: DataCell) -> str:
-    return f"on {cell.data}{'' if cell.fold is None else f', fold {cell.fold}'}"
-
-
-def _fused(method: str, group: _Group, lacking: Sequence[str], fusing: Fusing) -> Run:
-    like, members = group
+def _fused(method: str, like: Run, members: Mapping[str, Run], lacking: Sequence[str], fusing: Fusing) -> Run:
     part, words = FUSION_METHODS[method]
+    is_learned, k = method == LEARNED, {"k": fusing.rrf_k} if method == RRF else {}
     without_valid = [label for label, run in members.items() if not _has_valid(run)]
-    if method == LEARNED and without_valid:
+    if is_learned and without_valid:
         raise ConfigError(
-            f"weights are learned on valid, and {without_valid[0]} has no scores of it "
-            f"{_where(cell_of(like))}. "
+            f"weights are learned on valid, and {without_valid[0]} has no scores of it on {_name_of(like)}. "
             "Import them with {split} in the file name, choose models with --fuse-of, or use --fuse zscore."
         )
     scored, weights = {}, np.ones(len(members))
     for split in ("test",) if without_valid else ("valid", "test"):
         of_split = [run.scored(split) for run in members.values()]
-        parts = np.stack([part(item.judgments, item.scores, fusing.rrf_k) for item in of_split])
-        if method == LEARNED and split == "valid":
+        parts = np.stack([part(item.judgments, item.scores, **k) for item in of_split])
+        if is_learned and split == "valid":
             judgments = of_split[0].judgments
             weights = learn_weights(judgments, parts, fusing.metric, fusing.convention, fusing.seed)
         scored[split] = replace(of_split[0], scores=weights @ parts)
     name = f"{method}({' + '.join(members)})"
     words = words.format(k=fusing.rrf_k, metric=fusing.metric)
     notes = [f"Fused from the scores of {', '.join(members)} within each cell and seed: {words}."]
-    options: tuple[str, ...] = ("--rrf-k", f"{fusing.rrf_k:g}") if method == "rrf" else ()
-    if method == LEARNED:
+    options = ["--rrf-k", f"{fusing.rrf_k:g}"] if k else []
+    if is_learned:
         shares = ", ".join(f"{label} {share:.2f}" for label, share in zip(members, weights, strict=True))
-        notes.append(f"Weights {_where(cell_of(like))}, seed {like.result.seed}: {shares}.")
-        options = ("--metric", fusing.metric, "--convention", fusing.convention.name)
-    origin = Origin(
+        notes.append(f"Weights on {_name_of(like)}, seed {like.result.seed}: {shares}.")
+        options = ["--metric", fusing.metric, "--convention", fusing.convention.name]
+    # The path of a run in memory is the file of its scores.
+    sources = [
+        f"{run.result.model}={run.path}" if run.held is not None else str(run.path)
+        for run in members.values()
+    ]
+    return _derived_run(
+        Path(name),
+        like,
+        scored,
         model=name,
         params=FUSED,
-        path=Path(name),
-        notes=(*notes, *lacking),
-        overrides=("compare", *map(_argument, members.values()), "--fuse", method, *options),
-        settings={"fusion": {"method": method, "k": fusing.rrf_k if method == "rrf" else None}},
-    )
-    # The weights of a learned row were chosen on valid.
-    return derived_run(
-        origin, like, scored, like.result.seed, ("test",) if method == LEARNED else ("valid", "test")
+        notes=[*notes, *lacking],
+        overrides=["compare", *sources, "--fuse", method, *options],
+        # The weights of a learned row were chosen on valid.
+        reported=("test",) if is_learned else ("valid", "test"),
     )
 
 
@@ -491,22 +455,29 @@ def _has_valid(run: Run) -> bool:
     return any(name.startswith("valid/") for name in run.result.metrics)
 
 
-def _argument(run: Run) -> str:
-    """Returns the argument of the verb `compare` for the run."""
-    if run.held is None or run.result.params != IMPORTED or run.result.overrides is None:
-        return str(run.path)
-    _, name, pattern, *_ = run.result.overrides
-    return f"{name}={pattern}"
-
-
-# ---- Imported scores: any system, such as RankLib or a neural ranker, joins the table without a backend.
+# ---- Imported runs: scores or a model of any other system, on the data of an existing run.
+#
+# The trees of a model are applied to the data of the run, which are loaded again. A written run has the
+# model: it can predict, be shown as trees, and be shipped.
 
 _PLACEHOLDERS = ("data", "fold", "seed", "split")
+
+LoadSplits = Callable[[Run], Splits]
+"""Loads the data of a run again; called only for models."""
 
 
 @dataclass(frozen=True)
 class Import:
-    """Name of a system, and of its score file, with or without placeholders.
+    """A system, and its file of scores or its model.
+
+    The name of the file may contain `{data}`, `{fold}`, `{seed}` and `{split}`, which are replaced by those
+    of an existing run. With `{split}` the scores of the validation set are read as well, if the file exists,
+    so that weights can be learned on them.
+
+    Attributes:
+        name: Name in tables.
+        pattern: Path of the file, with or without placeholders.
+        features: "names", "numbers" or "positions", see `match_features`; None: chosen from the model.
 
     Raises:
         ConfigError: The name is missing, or the file name has an unknown placeholder or an open brace.
@@ -517,6 +488,7 @@ class Import:
 
     name: str
     pattern: str
+    features: str | None = None
 
     def __post_init__(self) -> None:
         if not self.name.strip() or not self.pattern:
@@ -538,16 +510,14 @@ class Import:
         except ValueError as error:
             raise ConfigError(f"{self}: {error}; write a placeholder in braces, as in {{fold}}.") from None
 
-    def file(self, like: RunResult, split: str) -> Path:
+    def file(self, like: Run, split: str) -> Path:
         """Returns the file with the scores of a split for the data of a run."""
-        data = like.data
-        return Path(
-            self.pattern.format(data=data["name"], fold=data.get("fold"), seed=like.seed, split=split)
-        )
+        data, seed = like.result.data, like.result.seed
+        return Path(self.pattern.format(data=data["name"], fold=data.get("fold"), seed=seed, split=split))
 
 
-def import_scores(system: Import, runs: Sequence[Run]) -> list[Run]:
-    """Returns the runs of a system, held in memory: one per cell with a score file.
+def import_runs(system: Import, runs: Sequence[Run], load_splits: LoadSplits) -> list[Run]:
+    """Returns the runs of a system, held in memory: one per cell with a file.
 
     If the file name has no `{seed}`, a cell has one run, however many seeds there are.
 
@@ -555,238 +525,173 @@ def import_scores(system: Import, runs: Sequence[Run]) -> list[Run]:
         ResultError: No run is finished.
         DataError: No file exists, or a file does not match the documents of its split.
     """
-    places = first_runs_of_cells(runs, by_seed="seed" in system.placeholders)
-    if not places:
+    finished = [run for run in runs if run.result.status == FINISHED]
+    by_seed = "seed" in system.placeholders
+    of_cells = [*first_by(finished, lambda run: (cell_of(run), by_seed and run.result.seed)).values()]
+    if not of_cells:
         raise ResultError(
             f"{system}: there is no finished run, and so no judgments to evaluate the scores with."
         )
-    scored = [like for like in places if system.file(like.result, "test").exists()]
-    if not scored:
+    existing = [like for like in of_cells if system.file(like, "test").exists()]
+    if not existing:
         raise DataError(
-            f"{system.file(places[0].result, 'test')}: there is no such file (in {Path.cwd()}), and none for "
+            f"{system.file(of_cells[0], 'test')}: there is no such file (in {Path.cwd()}), and none for "
             f"any other run. Check the path in {system}."
         )
-    return _imported_in(scored, system)
+    fingerprints: dict[Path, str] = {}
+    imported = []
+    for like in existing:
+        folder = Path(system.name, like.path.name)
+        if is_model_file(system.file(like, "test")):
+            imported.append(_of_model(system, like, load_splits(like), folder)[0])
+        else:
+            imported.append(_of_scores(system, like, folder, fingerprints))
+    return imported
 
 
-def import_like(system: Import, like: Run, folder: Path) -> Run:
-    """Writes the scores as a run with the data of `like` into a folder.
+def import_like(system: Import, like: Run, folder: Path, load_splits: LoadSplits) -> Run:
+    """Writes the scores or the model of a system as a run with the data of `like` into a folder.
 
     Raises:
-        ResultError: The folder already holds a run, or `like` is not finished or a trial.
-        DataError: The file does not exist, or does not match the documents.
+        ResultError: The folder already holds a run, `like` is not finished or a trial, or the file is a model
+            of an unsupported format.
+        DataError: The file does not exist or does not match the documents, or the data differ from those of
+            the run or lack features of the model.
     """
     if like.result.status != FINISHED:
         raise ResultError(f"{like.path} failed and has no judgments; name a finished run.")
     refuse_trial(like, "judgments of test")
-    (run,) = _imported_in([like], system, folder)
+    ranker, splits = None, None
+    if is_model_file(system.file(like, "test")):
+        splits = load_splits(like)
+        run, ranker = _of_model(system, like, splits, folder)
+    else:
+        run = _of_scores(system, like, folder, {})
     test = run.scored("test")
     per_query = evaluate(test.judgments, test.scores, reported_metrics(like)).per_query
     with claim(folder, options="--output DIR"):
-        return write_run(folder, run.result, scored=run.held, per_query=per_query)
-
-
-def _imported_in(places: Sequence[Run], system: Import, folder: Path | None = None) -> list[Run]:
-    """Returns the runs; `folder` is the output folder in the command of a run, by default NAME/RUN.
-
-    Raises:
-        DataError: A file without query ids in its lines is used for two different sets of documents.
-    """
-    fingerprints: dict[Path, str] = {}
-    runs = []
-    for like in places:
-        scored, notes = {}, []
-        for split in _splits(system, like):
-            place, path = like.scored(split), system.file(like.result, split)
-            file = read_score_file(path)
-            fingerprint = str(like.result.data.get(split, {}).get("fingerprint"))
-            if not file.queries and fingerprints.setdefault(path, fingerprint) != fingerprint:
-                raise DataError(
-                    f"{path}: its lines have no query ids, so that it cannot hold the scores of several "
-                    f"sets, among them {_name_of(split, like.result)}. Write one file per set, with "
-                    f"{{fold}}, {{data}} or {split} in its name."
-                )
-            matched = file.match(place.judgments, place.file_rows, _name_of(split, like.result))
-            scored[split] = replace(place, scores=matched.scores)
-            notes += [f"{path}: {note}" for note in matched.notes]
-        output = folder or Path(system.name, like.path.name)
-        origin = Origin(
-            model=system.name,
-            params=IMPORTED,
-            path=system.file(like.result, "test"),
-            notes=("Its scores were imported; it was not trained or timed here.", *notes),
-            overrides=_command(system.name, system.pattern, like, output),
-        )
-        runs.append(derived_run(origin, on_all_queries(like), scored, seed=like.result.seed))
-    return runs
-
-
-def _command(name: str, file: str, like: Run, folder: Path) -> tuple[str, ...]:
-    return ("import", name, file, "--like", str(like.path), "--output", str(folder))
-
-
-def on_all_queries(like: Run) -> Run:
-    """Returns the run without its resample of the training queries, which a score file does not have."""
-    data = like.result.data
-    if "resample" not in data:
-        return like
-    resample = data["resample"]
-    described = ("features", "feature_names", "first_feature")
-    features = {key: data["train"][key] for key in described if key in data["train"]}
-    train = {**features, "fingerprint": resample["train"], "queries": resample["queries"]}
-    whole = {key: value for key, value in data.items() if key != "resample"} | {"train": train}
-    return replace(like, result=replace(like.result, data=whole))
-
-
-def _splits(system: Import, like: Run) -> Iterator[str]:
-    yield "test"
-    has_valid = any(name.startswith("valid/") for name in like.result.metrics)
-    if "split" in system.placeholders and has_valid and system.file(like.result, "valid").exists():
-        yield "valid"
-
-
-def _name_of(split: str, like: RunResult) -> str:
-    fold = like.data.get("fold")
-    return f"{split} of {like.data['name']}{'' if fold is None else f' fold {fold}'}"
-
-
-def first_runs_of_cells(runs: Sequence[Run], by_seed: bool) -> list[Run]:
-    """Returns the first run of each cell, or of each seed in each cell."""
-    finished = [run for run in runs if run.result.status == FINISHED]
-    return [*first_by(finished, lambda run: (cell_of(run), by_seed and run.result.seed)).values()]
-
-
-# ---- Imported models: a model file of another library becomes a run on the data of an existing run.
-#
-# Unlike imported scores, the run has a model: it can predict, be shown as trees, and be shipped.
-
-MAY_HAVE_SEEN_TEST = (
-    "It may have been trained on queries of this test set, which would make its metrics too high; compare it "
-    "on queries that are newer than its training data."
-)
-
-
-@dataclass(frozen=True)
-class ModelImport:
-    """A model file, and how its features are matched with those of the data.
-
-    Attributes:
-        name: name in tables.
-        path: the model file.
-        features: "names", "numbers" or "positions", see `match_features`; None: chosen from the file.
-    """
-
-    name: str
-    path: Path
-    features: str | None = None
-
-
-def import_model(system: ModelImport, like: Run, splits: Splits, folder: Path) -> Run:
-    """Applies a model file to the data of a run, and writes a run with its scores and the model.
-
-    Args:
-        splits: the data of `like`, loaded again.
-
-    Raises:
-        ResultError: The file is not a supported model, the folder already contains a run, or `like` is not
-            finished or a trial.
-        DataError: The data differ from those of the run, or lack features of the model.
-    """
-    settings = _importance_settings(like)
-    run, ranker = _applied(system, like, splits, folder)
-    test = run.scored("test")
-    with claim(folder, options="--output DIR"):
+        if ranker is None or splits is None:
+            return write_run(folder, run.result, scored=run.held, per_query=per_query)
+        features = splits.test.features
         return write_run(
             folder,
             run.result,
             ranker,
             run.held,
-            evaluate(test.judgments, test.scores, reported_metrics(like)).per_query,
-            importances=importances(ranker, splits, settings, ranker.seed),
+            per_query,
+            importances=importances(ranker, splits, _importance_settings(like), ranker.seed),
             example=splits.test,
-            check_model=lambda saved: check_saved(ranker, saved, splits.test.features, test.scores),
+            check_model=lambda saved: check_saved(ranker, saved, features, test.scores),
         )
 
 
-def apply_model(system: ModelImport, like: Run, splits: Splits) -> Run:
-    """Applies a model file to the data of a run; returns a run held in memory, with scores only.
+def _of_scores(system: Import, like: Run, folder: Path, fingerprints: dict[Path, str]) -> Run:
+    """Returns the run of a score file.
 
     Args:
-        splits: the data of `like`, loaded again.
+        folder: Output folder in the command of the run.
+        fingerprints: File -> fingerprint of the documents that it was used for; extended.
 
     Raises:
-        ResultError: As in `import_model`.
-        DataError: As in `import_model`.
+        DataError: A file without query ids in its lines is used for two different sets of documents.
     """
-    return _applied(system, like, splits, Path(system.name, like.path.name))[0]
-
-
-def _applied(system: ModelImport, like: Run, splits: Splits, folder: Path) -> tuple[Run, ImportedRanker]:
-    check_like(like)
-    _check_fingerprints(like, splits)
-    file = read_model_file(system.path)
-    matched = match_features(file, splits.test.feature_names, system.features)
-    ranker = ImportedRanker.of(file, matched.columns, splits.test.num_features)
-    scored = {name: _scored(ranker, split) for name, split in splits if name != "train"}
-    num_trees = len(ranker.trees().trees)
-    way = () if system.features is None else ("--features", system.features)
-    origin = Origin(
+    scored, notes = {}, []
+    has_valid = "split" in system.placeholders and _has_valid(like) and system.file(like, "valid").exists()
+    for split in ("test", "valid") if has_valid else ("test",):
+        location, path, name = like.scored(split), system.file(like, split), f"{split} of {_name_of(like)}"
+        file = read_score_file(path)
+        fingerprint = str(like.result.data.get(split, {}).get("fingerprint"))
+        if not file.queries and fingerprints.setdefault(path, fingerprint) != fingerprint:
+            raise DataError(
+                f"{path}: its lines have no query ids, so that it cannot hold the scores of several sets, "
+                f"among them {name}. Write one file per set, with {{fold}}, {{data}} or {split} in its name."
+            )
+        matched = file.match(location.judgments, location.file_rows, name)
+        scored[split] = replace(location, scores=matched.scores)
+        notes += [f"{path}: {note}" for note in matched.notes]
+    return _derived_run(
+        system.file(like, "test"),
+        _on_all_queries(like),
+        scored,
         model=system.name,
         params=IMPORTED,
-        path=system.path,
-        notes=(
+        notes=["Its scores were imported; it was not trained or timed here.", *notes],
+        overrides=_command(system, system.pattern, like, folder),
+    )
+
+
+def _command(system: Import, file: str, like: Run, folder: Path) -> list[str]:
+    way = [] if system.features is None else ["--features", system.features]
+    return ["import", system.name, file, "--like", str(like.path), "--output", str(folder), *way]
+
+
+def _on_all_queries(like: Run) -> Run:
+    """Returns the run without its resample of the training queries, which an imported run does not have."""
+    data = dict(like.result.data)
+    resample = data.pop("resample", None)
+    if resample is None:
+        return like
+    features = {key: value for key, value in data["train"].items() if "feature" in key}
+    data["train"] = {**features, "fingerprint": resample["train"], "queries": resample["queries"]}
+    return replace(like, result=replace(like.result, data=data))
+
+
+def _of_model(system: Import, like: Run, splits: Splits, folder: Path) -> tuple[Run, ImportedRanker]:
+    """Applies a model to the data of a run, loaded again.
+
+    Raises:
+        ResultError: The file is not a supported model.
+        DataError: The data differ from those of the run, or lack features of the model.
+    """
+    _check_fingerprints(like, splits)
+    file = read_model_file(system.file(like, "test"))
+    matched = match_features(file, splits.test.feature_names, system.features)
+    ranker = ImportedRanker.of(file, matched.columns, splits.test.num_features)
+    num_trees = len(ranker.trees().trees)
+    scored = {
+        name: ScoredSplit(split, ranker.predict(split.features), split.query_keys, split.file_rows)
+        for name, split in splits
+        if name != "train"
+    }
+    run = _derived_run(
+        file.path,
+        _on_all_queries(like),
+        scored,
+        model=system.name,
+        params=IMPORTED,
+        notes=[
             f"Its model ({file.library}, {num_trees} trees) was imported from {file.path}; it was not "
             "trained or timed here.",
             matched.sentence,
-            MAY_HAVE_SEEN_TEST,
-        ),
-        overrides=(*_command(system.name, str(system.path), like, folder), *way),
-        settings={
-            "model": {
-                "_target_": f"{ImportedRanker.__module__}.{ImportedRanker.__qualname__}",
-                "library": file.library,
-                "file": str(file.path),
-                "digest": model_digest(file.content),
-                "features": matched.way,
-            }
+            "It may have been trained on queries of this test set, which would make its metrics too high; "
+            "compare it on queries that are newer than its training data.",
+        ],
+        overrides=_command(system, str(file.path), like, folder),
+        model_settings={
+            "_target_": f"{ImportedRanker.__module__}.{ImportedRanker.__qualname__}",
+            "library": file.library,
+            "file": str(file.path),
+            "digest": model_digest(file.content),
+            "features": matched.way,
         },
+        num_trees=num_trees,
     )
-    run = derived_run(origin, on_all_queries(like), scored, seed=like.result.seed)
-    return replace(run, result=replace(run.result, best_iteration=num_trees)), ranker
-
-
-def check_like(like: Run) -> None:
-    """Checks before data are loaded that a model can be imported on the data of a run.
-
-    Raises:
-        ResultError: The run is not finished, or a trial.
-    """
-    if like.result.status != FINISHED:
-        raise ResultError(f"{like.path} failed; name a finished run.")
-    refuse_trial(like, "judgments of test")
-
-
-def _scored(ranker: ImportedRanker, split: RankingDataset) -> ScoredSplit:
-    return ScoredSplit(split, ranker.predict(split.features), split.query_keys, split.file_rows)
+    return run, ranker
 
 
 def _check_fingerprints(like: Run, splits: Splits) -> None:
     """Raises DataError if the loaded validation or test set is not that of the run."""
-    recorded = like.result.data
-    loaded = {name: split.fingerprint for name, split in splits if name != "train"}
-    for name in ("test", "valid"):
-        before, now = recorded.get(name, {}).get("fingerprint"), loaded.get(name)
-        if before != now:
+    for name, split in splits:
+        before = like.result.data.get(name, {}).get("fingerprint")
+        if name != "train" and split.fingerprint != before:
             raise DataError(
-                f"the {name} set of {like.path} has changed since the run: its fingerprint was "
-                f"{before or 'not recorded'}, and is {now or 'absent'} now. Restore its files, or name a run "
-                "on the new data."
+                f"the {name} set of {like.path} has changed since the run: its fingerprint was {before}, and "
+                f"is {split.fingerprint} now. Restore its files, or name a run on the new data."
             )
 
 
 def _importance_settings(like: Run) -> ImportanceSettings | None:
-    """Returns the settings of the importances of a run, without those that need a fit; None if it has "
-    "none."""
+    """Returns the settings of the importances of a run, without those that need a fit; None without any."""
     recorded: Any = like.result.config.get("importance")
     if recorded is None:
         return None

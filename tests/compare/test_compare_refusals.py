@@ -12,15 +12,14 @@ from model_files import stumps_as_json
 from run_cases import finished_run
 from toy_runs import write
 
+from ltrbench.cli.verbs.runs import load_splits
 from ltrbench.compare import Settings, compare, read_attributes, slices
 from ltrbench.compare.derived import (
     Fusing,
     Import,
-    ModelImport,
     fuse,
     import_like,
-    import_model,
-    import_scores,
+    import_runs,
 )
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import LtrbenchError
@@ -63,9 +62,13 @@ def split_by_seeds(folder: Path) -> list[Run]:
 
 
 def import_of_other_data(folder: Path) -> object:
-    system = ModelImport("x", written(folder / "model.txt", stumps_as_json([(0, 0.5)])))
+    system = Import("x", str(written(folder / "model.txt", stumps_as_json([(0, 0.5)]))))
     other = Synthetic(name="synthetic", num_queries=40, test_share=0.25).load()
-    return import_model(system, finished_run(folder / "like", "native"), other, folder / "made")
+    return import_like(system, finished_run(folder / "like", "native"), folder / "made", lambda _: other)
+
+
+def imported(system: Import, runs: list[Run]) -> object:
+    return import_runs(system, runs, load_splits)
 
 
 Call = Callable[[Path], object]
@@ -97,24 +100,24 @@ REFUSALS: list[tuple[Call, tuple[object, ...]]] = [
     (lambda t: fuse(fusable(t), Fusing(("rrf",), rrf_k=-1.0)), ("k of", "-1.0", "0 or more")),
     (lambda t: fuse(fusable(t), Fusing(("rrf",), of=("natve",))), ("'natve'", "'native'?", "lightgbm")),
     (lambda t: fuse(fusable(t), Fusing(("rrf",), of=("native",))), ("nothing to fuse", "two models")),
-    (lambda t: fuse(fusable(t, fold=2), Fusing(("rrf",))), ("native, lightgbm", "no run", "toy, fold 1")),
+    (lambda t: fuse(fusable(t, fold=2), Fusing(("rrf",))), ("native, lightgbm", "no run", "toy fold 1")),
     (lambda _: Import("x", "fold{fold"), ("x=fold{fold", "in braces", "{fold}")),
     (lambda _: Import("x", "{part}.txt"), ("{part}", "{data}, {fold}")),
     (lambda _: Import("", "scores.txt"), ("a name and", "ranklib=scores.txt")),
     (
-        lambda t: import_scores(Import("x", str(written(t / "s.txt", "0.5\n" * 3))), fusable(t)),
+        lambda t: imported(Import("x", str(written(t / "s.txt", "0.5\n" * 3))), fusable(t)),
         ("3 scores", "test of toy fold 1", "121 documents"),
     ),
     (
-        lambda t: import_scores(Import("x", str(written(t / "s.txt", "0.5\n" * 121))), fusable(t, fold=2)),
+        lambda t: imported(Import("x", str(written(t / "s.txt", "0.5\n" * 121))), fusable(t, fold=2)),
         ("s.txt", "test of toy fold 2", "{fold}"),
     ),
-    (lambda t: import_scores(Import("x", "s.txt"), [failed(t)]), ("x=s.txt", "no finished run")),
+    (lambda t: imported(Import("x", "s.txt"), [failed(t)]), ("x=s.txt", "no finished run")),
     (
-        lambda t: import_like(Import("x", "s.txt"), failed(t), t / "x"),
+        lambda t: import_like(Import("x", "s.txt"), failed(t), t / "x", load_splits),
         ("failed", "no judgments", "finished run"),
     ),
-    (import_of_other_data, ("test set", "like")),
+    (import_of_other_data, ("set of", "like", "has changed")),
 ]
 
 

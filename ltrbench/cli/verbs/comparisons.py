@@ -30,7 +30,6 @@ from ltrbench.tables import Table, TableColumn, TableRow
 
 if TYPE_CHECKING:
     from ltrbench.compare import Settings
-    from ltrbench.compare.derived import Import
     from ltrbench.compare.groups import AgainstItself
     from ltrbench.runs import Run
 
@@ -257,7 +256,7 @@ def _find(sources: Sequence[str]) -> list[Run]:
     Raises:
         ConfigError: No folder of runs is given.
     """
-    from ltrbench.compare.derived import Import
+    from ltrbench.compare.derived import Import, import_runs
     from ltrbench.runs import find_runs
 
     imports = [source for source in sources if _is_import(source)]
@@ -269,19 +268,7 @@ def _find(sources: Sequence[str]) -> list[Run]:
         )
     runs = find_runs(folders)
     wanted = [Import(name, file) for name, _, file in (source.partition("=") for source in imports)]
-    return [*runs, *(run for each in wanted for run in _imported(each, runs))]
-
-
-def _imported(system: Import, runs: Sequence[Run]) -> list[Run]:
-    """Returns the runs of a system: its scores are read, or its model is applied to the data of the runs."""
-    from ltrbench.compare.derived import ModelImport, apply_model, first_runs_of_cells, import_scores
-    from ltrbench.models.reading import is_model_file
-
-    files = [(like, system.file(like.result, "test")) for like in first_runs_of_cells(runs, by_seed=False)]
-    models = [(like, file) for like, file in files if is_model_file(file)]
-    if not models:
-        return import_scores(system, runs)
-    return [apply_model(ModelImport(system.name, file), like, load_splits(like)) for like, file in models]
+    return [*runs, *(run for each in wanted for run in import_runs(each, runs, load_splits))]
 
 
 def _is_import(source: str) -> bool:

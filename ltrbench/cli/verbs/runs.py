@@ -223,16 +223,9 @@ def import_verb(name: str, file: str, like: Path, output: Path, way: str | None)
         python -m ltrbench import ranklib scores.txt --like outputs/2026-01-31/12-00-00 --output ranklib
         python -m ltrbench import production model.txt --like outputs/2026-01-31/12-00-00 --output production
     """
-    from ltrbench.compare.derived import Import, ModelImport, check_like, import_like, import_model
-    from ltrbench.models.reading import is_model_file
+    from ltrbench.compare.derived import Import, import_like
 
-    system, run_on_data = Import(name, file), read_run(like)
-    path = system.file(run_on_data.result, "test")
-    if is_model_file(path):
-        check_like(run_on_data)
-        run = import_model(ModelImport(name, path, way), run_on_data, load_splits(run_on_data), output)
-    else:
-        run = import_like(system, run_on_data, output)
+    run = import_like(Import(name, file, way), read_run(like), output, load_splits)
     metrics = [
         f"{key} {format_number(value, '.4f')}"
         for key, value in run.result.metrics.items()
