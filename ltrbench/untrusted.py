@@ -22,7 +22,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,8 +30,7 @@ from typing import Annotated, Any, NoReturn, get_args, get_origin, get_type_hint
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, GetCoreSchemaHandler, TypeAdapter, ValidationError
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import is_typeddict
 
 from ltrbench.errors import ResultError
@@ -251,22 +250,6 @@ Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
 Amount = Annotated[float, Field(ge=0, le=1e15)]
 
 
-@dataclass(frozen=True)
-class Must:
-    """Constraint on a value in addition to its type, as an annotation: description and predicate."""
-
-    be: str
-    holds: Callable[[Any], bool]
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self._check, handler(source))
-
-    def _check(self, value: Any) -> Any:
-        if not self.holds(value):
-            raise PydanticCustomError("must", "should be {be}", {"be": self.be})
-        return value
-
-
 def validation_error(value: Any, declared: Any, name: str) -> str | None:
     """Returns the first error in a JSON value: its key, the value and what is wrong; None if it is valid.
 
@@ -322,12 +305,11 @@ def types_of(record: type) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class RunTable:
-    """CSV file with a header, (C,), at least one row of C cells, and the last line number of each row."""
+    """CSV file with a header, (C,), and at least one row of C cells."""
 
     path: Path
     header: tuple[str, ...]
     rows: Sequence[Sequence[str]]
-    lines: Sequence[int]
     remedy: str
 
     def texts(self, column: int) -> tuple[str, ...]:
@@ -352,8 +334,8 @@ class RunTable:
 
     def refusal(self, reason: str, row: int | None = None) -> ResultError:
         """Returns the error for a row or for the file; the message has the file and the line."""
-        place = "" if row is None else f":{self.lines[row]}"
-        return ResultError(f"{self.path}{place}: {reason}. {self.remedy}.")
+        line = "" if row is None else f":{row + 2}"
+        return ResultError(f"{self.path}{line}: {reason}. {self.remedy}.")
 
 
 def read_run_table(path: Path, first: Sequence[str], remedy: str) -> RunTable:
@@ -366,20 +348,11 @@ def read_run_table(path: Path, first: Sequence[str], remedy: str) -> RunTable:
         ResultError: The file is not a regular file, is not such a table, or repeats a column name.
     """
     content = read_bytes(path, remedy, _MOST_CSV_BYTES)
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    table = RunTable(path, (), rows, lines, remedy)
     try:
-        reader = csv.reader(io.StringIO(content.decode("utf-8"), newline=""), strict=True)
-        for row in reader:
-            rows.append(row)
-            lines.append(reader.line_num)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise table.refusal(f"it is not CSV in UTF-8 ({error})") from None
-    if len(rows) < 2:
-        raise table.refusal("it has no rows")
-    header = rows.pop(0)
-    lines.pop(0)
+        header, *rows = csv.reader(io.StringIO(content.decode("utf-8"), newline=""), strict=True)
+    except (ValueError, csv.Error) as error:
+        _refuse(path, f"it is not CSV in UTF-8 ({error})", remedy)
+    table = RunTable(path, tuple(header), rows, remedy)
     if header[: len(first)] != list(first) or len(set(header)) != len(header):
         raise table.refusal(
             f"its columns are {reprlib.repr(header)}; expected {', '.join(first)} and further columns, "
@@ -388,4 +361,4 @@ def read_run_table(path: Path, first: Sequence[str], remedy: str) -> RunTable:
     odd = next((row for row, cells in enumerate(rows) if len(cells) != len(header)), None)
     if odd is not None:
         raise table.refusal(f"the row has {len(rows[odd])} cells, but the header has {len(header)}", odd)
-    return RunTable(path, tuple(header), rows, lines, remedy)
+    return table

@@ -12,8 +12,7 @@ import numpy as np
 from toy_runs import write
 
 from ltrbench.runs import Run
-from ltrbench.runs.reading import COMPLETE, TRIAL_COLUMNS, UNSUCCESSFUL, TrialRow
-from ltrbench.runs.record import TRIALS_FILE
+from ltrbench.runs.record import COMPLETE, TRIAL_COLUMNS, TRIALS_FILE, UNSUCCESSFUL, TrialRow
 
 METRIC = "ndcg@10"
 DEFAULT = {"num_leaves": 31, "learning_rate": 0.1}

@@ -37,7 +37,7 @@ from ltrbench.experiment.loading import forget
 from ltrbench.folders import settings_in
 from ltrbench.runs import FAILED as RUN_HAS_FAILED
 from ltrbench.runs import FINISHED, RESULT_FILE, LeaseHeldError, Run, hold, read_run
-from ltrbench.runs.reading import find_runs_and_trials, holds_runs
+from ltrbench.runs.record import find_runs_and_trials, holds_runs
 from ltrbench.sweep.executors import Executor, InlineExecutor
 from ltrbench.sweep.plan import (
     COMPARISON_FOLDER,

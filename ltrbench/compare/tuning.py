@@ -21,7 +21,7 @@ from ltrbench.compare.fairness import identity_of_search
 from ltrbench.metrics import DEFAULT
 from ltrbench.plots import PAPER, BudgetCurve, Page, Series, best_by_trials, setting_importance_bars
 from ltrbench.runs import Run
-from ltrbench.runs.reading import COMPLETE, UNSUCCESSFUL, TrialRow
+from ltrbench.runs.record import COMPLETE, UNSUCCESSFUL, TrialRow
 from ltrbench.statistics.claims import expected_best
 from ltrbench.tables import format_setting
 

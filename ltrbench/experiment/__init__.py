@@ -69,7 +69,7 @@ from ltrbench.runs import (
     read_run,
     write_run,
 )
-from ltrbench.runs.record import INTERRUPTED, OWN, check_readable
+from ltrbench.runs.record import INTERRUPTED, OWN
 from ltrbench.runs.writing import copy_run
 from ltrbench.tables import format_number
 from ltrbench.tracking import NoTracking, Tracker
@@ -284,7 +284,6 @@ def run(
     if experiment.overrides is not None:  # the process belongs to a command, not to a notebook
         spare_imports(type(experiment.ranker).__module__)
     begun = _begin(experiment)
-    check_readable(begun)
     with claim(folder):
         try:
             done = _trained_or_copied(experiment, begun, folder, on_progress, trained)
@@ -362,7 +361,7 @@ def _begin(experiment: Experiment) -> RunResult:
         source=provenance.described(experiment.source),
         params=params,
         own_settings=own_settings,
-        seed=ranker.seed,
+        seed=int(ranker.seed),  # a notebook may pass a NumPy number
         shared_machine=_shares_machine(experiment.config),
         data={"name": experiment.source.name},
         convention=DEFAULT.describe(),

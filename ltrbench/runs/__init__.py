@@ -18,23 +18,12 @@ A trial of a search has only result.json, learning_curve.csv, and scores.npz wit
 
 `result.json` is written last, so a folder without it is not a run. Nothing is pickled.
 
-    record      the fields of result.json, overrides, names of files, errors of the disk
-    reading     a run in memory; finds and reads runs
+    record      the fields of result.json, names of files; a run in memory; finds and reads runs
     writing     writes a run into a folder, which one process at a time uses
 """
 
 from __future__ import annotations
 
-from ltrbench.runs.reading import (
-    LearningCurve,
-    Run,
-    ScoredSplit,
-    TrialRow,
-    find_runs,
-    naming,
-    read_run,
-    refuse_trial,
-)
 from ltrbench.runs.record import (
     FAILED,
     FINISHED,
@@ -45,7 +34,15 @@ from ltrbench.runs.record import (
     SCORES_FILE,
     TIMES,
     TRIALS_FILE,
+    LearningCurve,
+    Run,
     RunResult,
+    ScoredSplit,
+    TrialRow,
+    find_runs,
+    naming,
+    read_run,
+    refuse_trial,
 )
 from ltrbench.runs.writing import (
     LeaseHeldError,

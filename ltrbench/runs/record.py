@@ -1,4 +1,4 @@
-"""The fields of result.json, their types, and the fields that every run must have.
+"""The fields of result.json and their types; a run in memory; finds runs in folders and reads them.
 
 `FORMAT` is the version of the format of a run folder. A newer ltrbench reads every older format from 1 on:
 fields that a format lacks get their defaults, so that every new field needs one.
@@ -12,22 +12,40 @@ tests/results/released has a run of each older format.
 from __future__ import annotations
 
 import contextlib
-import json
 import math
+import os
 import re
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
-from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, Required
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from ltrbench.data import Judgments
+from ltrbench.data.dataset import QueryKeys, check_file_rows, check_query_keys
 from ltrbench.data.splits import KINDS
-from ltrbench.errors import ConfigError, ResultError
+from ltrbench.errors import DataError, ResultError
 from ltrbench.folders import DISK_REMEDIES
-from ltrbench.untrusted import Amount, Count, Must, Name, types_of, validation_error
+from ltrbench.metrics import evaluate
+from ltrbench.rankers.importance import MOST_LISTED, Importances, averaged
+from ltrbench.shapes import Features
+from ltrbench.tables import Table, format_number, one_line
+from ltrbench.untrusted import (
+    Amount,
+    Count,
+    Name,
+    RunTable,
+    load_npz,
+    read_json,
+    read_run_table,
+    types_of,
+    validation_error,
+)
 
 # ---- Overrides in the syntax of the command line: combines the overrides of many jobs into few commands.
 
@@ -264,15 +282,9 @@ RankerRecord = TypedDict("RankerRecord", {"class": Name, "fields": Mapping[str, 
 """`RunResult.ranker` and `RunResult.source`; only the fields that ltrbench reads."""
 
 
-def _is_moment(text: str) -> bool:
-    try:
-        return not text or datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        return False
-
-
-Moment = Annotated[str, Must("an empty text or a date and time with a time zone", _is_moment)]
-Status = Annotated[str, Must(f"'{FINISHED}' or '{FAILED}'", (FINISHED, FAILED).__contains__)]
+Moment = Annotated[str, Field(pattern=r"^$|^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$")]
+"""A date and time with a time zone, or an empty text."""
+Status = Annotated[str, Field(pattern=f"^({FINISHED}|{FAILED})$")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -415,20 +427,6 @@ def result_as_json(result: RunResult) -> dict[str, Any]:
     return {"format": FORMAT, **_without_nan(asdict(result))}
 
 
-def check_readable(result: RunResult) -> None:
-    """Checks before a run that its result.json will be readable; fields of a user's class may prevent it.
-
-    Raises:
-        ConfigError: A field has the wrong type or is missing; the message names it.
-    """
-    values = json.loads(json.dumps(result_as_json(result), default=str))
-    reason = reason_to_refuse({name: values[name] for name in types_of(RunResult)})
-    if reason:
-        raise ConfigError(
-            f"the {RESULT_FILE} of this run would not be readable: {reason}. Change this field."
-        )
-
-
 def _without_nan(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nan(item) for key, item in value.items()}
@@ -454,24 +452,16 @@ _NEEDED = ("data.name", "data.train.features", "data.test.fingerprint", "convent
 
 
 def _incomplete(values: Mapping[str, Any]) -> str | None:
-    """Returns the first value that a finished run needs and that is missing or inconsistent, or None."""
-    is_trial = values.get("trial", False)
-    split = "valid" if is_trial else "test"
+    """Returns the first value that a finished run needs and that is missing, or None."""
+    split = "valid" if values.get("trial") else "test"
     for name in (*_NEEDED, f"data.{split}.fingerprint"):
         inner: Any = values
         for key in name.split("."):
             if key not in inner:
                 return f"incomplete: {name} is missing"
             inner = inner[key]
-    metrics, train, drift = values.get("metrics", {}), values["data"]["train"], values.get("drift", {})
-    if not any(name.startswith(f"{split}/") for name in metrics):
+    if not any(name.startswith(f"{split}/") for name in values.get("metrics", {})):
         return f"incomplete: the metrics of {split} are missing"
-    if is_trial and any(name.startswith("test/") for name in metrics):
-        return "trial is true, but there are metrics of test, and a trial is evaluated on valid only"
-    if len(train.get("feature_names", ())) not in (0, train["features"]):
-        return f"data.train has {train['features']} features but {len(train['feature_names'])} feature_names"
-    if drift and not ("convention" in drift and drift.get("ours", {}).keys() <= drift.get("own", {}).keys()):
-        return "drift has no convention, or drift.own lacks metrics of drift.ours"
     return None
 
 
@@ -495,3 +485,400 @@ def writing_to(folder: Path) -> Iterator[None]:
             f"{folder} cannot be written: {error.strerror}. {remedy}, or choose another folder, and run the "
             "command again; no model and no scores were saved."
         ) from error
+
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# ---- A run in memory: its record, and its scores, curves and importances, each read on demand.
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredSplit:
+    """The judgments of a split and a ranker's scores for its documents, (D,), in the dtype of the backend.
+
+    `query_keys`, (Q,), are `RankingDataset.query_keys`. `file_rows`, (D,), are the row numbers of the
+    documents in the data file, from 0; None: the documents are in the order of the file.
+    """
+
+    judgments: Judgments
+    scores: NDArray[np.floating[Any]]
+    query_keys: QueryKeys
+    file_rows: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LearningCurve:
+    """Metric values by iteration: name -> one value for each of `iterations`, such as "valid/ndcg@10"."""
+
+    iterations: list[int] = field(default_factory=list)
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+
+TRIAL_COLUMNS = ("trial", "state", "value", "iterations", "seconds", "low", "high")
+"""First columns of trials.csv; the other columns are the settings."""
+COMPLETE, PARTIAL, PRUNED, UNSUCCESSFUL = "complete", "partial", "pruned", "failed"
+"""`TrialRow.state`: fully trained; trained on fewer iterations or folds by design; ended early; failed."""
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """A trial of the search that chose the settings of a run.
+
+    Attributes:
+        trial: its number, from 0; the first one has the default settings.
+        state: complete, partial, pruned or failed.
+        value: metric on validation; NaN if the trial failed.
+        iterations: number of iterations fitted.
+        seconds: time of the fits.
+        low, high: simultaneous interval of its value minus that of the chosen trial; NaN for trials that are
+            not complete, and 0 for the chosen one.
+        settings: setting -> value, as text.
+    """
+
+    trial: int
+    state: str
+    value: float
+    iterations: int
+    seconds: float
+    low: float
+    high: float
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run:
+    """A run in a folder, or a run in memory that was made from scores.
+
+    Attributes:
+        path: folder of the run; for a run in memory, the file of its scores.
+        held: "valid", "test" -> scores of a run in memory; None: the scores are in the folder.
+    """
+
+    path: Path
+    result: RunResult
+    held: Mapping[str, ScoredSplit] | None = None
+
+    def __repr__(self) -> str:
+        result, name = self.result, _main_metric(self.result.metrics)
+        identity = {"model": result.model, "data": result.data.get("name"), "fold": result.data.get("fold")}
+        metric = {name.removeprefix("test/"): result.metrics[name]} if name else {}
+        return one_line("Run", {**identity, "seed": result.seed, "status": result.status, **metric})
+
+    def _repr_html_(self) -> str:
+        """Returns the HTML that a notebook shows."""
+        result = self.result
+        metrics = [[name, format_number(mean, ".4f")] for name, mean in result.metrics.items()]
+        seconds = [[f"{kind} s", f"{value:.3f}"] for kind, value in result.seconds.items()]
+        error = [["error", result.error.partition("\n")[0]]] if result.error else []
+        rows = [["path", str(self.path)], *error, *metrics, *seconds]
+        return Table.of(["", ""], rows, caption=repr(self)).html()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Returns one row per query of test: query_id, num_documents, and one column per metric of the run.
+
+        Values are computed from the raw scores; NaN if a query does not count in the mean of the metric.
+
+        Raises:
+            ResultError: The run has no scores of test, for example because it failed.
+        """
+        # Imported late, because importing pandas takes half a second and --help must be fast.
+        import pandas as pd
+
+        test = self.scored("test")
+        names = [name.removeprefix("test/") for name in self.result.metrics if name.startswith("test/")]
+        per_query = evaluate(test.judgments, test.scores, names).per_query
+        queries = {"query_id": test.judgments.query_ids, "num_documents": test.judgments.query_sizes}
+        return pd.DataFrame({**queries, **per_query})
+
+    def scored(self, split: str, judgments: Judgments | None = None) -> ScoredSplit:
+        """Returns the raw scores of "valid" or "test" with their judgments.
+
+        Args:
+            judgments: judgments of that split, already read from another run on the same data; then only the
+                scores are read.
+
+        Raises:
+            ResultError: The run has no scores of that split, or the file cannot be read.
+        """
+        if split != "valid":
+            refuse_trial(self, f"scores of {split}")
+        if self.held is not None:
+            if split not in self.held:
+                raise ResultError(f"{self.result.model} has no scores of '{split}' ({self.path}).")
+            return self.held[split]
+        return self._stored(split, judgments)
+
+    def _stored(self, split: str, judgments: Judgments | None) -> ScoredSplit:
+        columns = ("scores", "query_keys", "file_rows")
+        wanted = columns if judgments is not None else (*columns, *(item.name for item in fields(Judgments)))
+        path = self.path / SCORES_FILE
+        stored = load_npz(path, names=[f"{split}_{name}" for name in wanted], remedy=RUN_REMEDY)
+        arrays = {name.removeprefix(f"{split}_"): array for name, array in stored.items()}
+        if not {"scores", "query_keys"} <= arrays.keys():
+            raise ResultError(f"{path} has no scores or query keys of '{split}'. {RUN_REMEDY}.")
+        scores, query_keys, file_rows = (arrays.pop(name, None) for name in columns)
+        try:
+            known = Judgments(**arrays) if judgments is None else judgments
+            scored = ScoredSplit(known, scores, query_keys, file_rows)  # type: ignore[arg-type]  # checked next
+            _check_scored(scored, self.result.data.get(split, {}).get("documents"))
+        except (TypeError, DataError) as error:
+            reason = str(error).removeprefix("Judgments.__init__() ").rstrip(".")
+            raise ResultError(f"{path}: {split}: {reason}. {RUN_REMEDY}.") from None
+        return scored
+
+    def _table(self, name: str, first: Sequence[str]) -> RunTable | None:
+        """Reads a CSV file of the run; None if the file does not exist."""
+        # A broken link is an error, not an absent file.
+        path = self.path / name
+        return read_run_table(path, first, RUN_REMEDY) if path.exists() or path.is_symlink() else None
+
+    def learning_curve(self) -> LearningCurve:
+        """Returns metric values by iteration; empty if none were recorded."""
+        table = self._table(CURVE_FILE, ["iteration"])
+        if table is None:
+            return LearningCurve()
+        values = {name: table.numbers(column).tolist() for column, name in enumerate(table.header) if column}
+        return LearningCurve(table.numbers(0).astype(np.int64).tolist(), values)
+
+    def per_query(self) -> dict[str, NDArray[Any]]:
+        """Returns the columns of per_query.csv, (Q,) each: query_id, num_documents, and the metrics of test.
+
+        Empty if none were recorded.
+        """
+        table = self._table(PER_QUERY_FILE, ["query_id", "num_documents"])
+        if table is None:
+            return {}
+        columns: dict[str, NDArray[Any]] = {
+            name: table.numbers(column) for column, name in enumerate(table.header) if column
+        }
+        columns["num_documents"] = columns["num_documents"].astype(np.int64)
+        return {"query_id": np.array(table.texts(0), dtype=object), **columns}
+
+    def importances(self) -> Importances:
+        """Returns the importances of the features; without any kind if none were recorded."""
+        table = self._table(IMPORTANCES_FILE, ["feature"])
+        if table is None:
+            return Importances((), {})
+        names, kinds = table.texts(0), table.header[1:]
+        values = {kind: table.numbers(column) for column, kind in enumerate(kinds, start=1)}
+        return Importances(names, values, is_part=self._num_features > MOST_LISTED)
+
+    @property
+    def _num_features(self) -> int:
+        return int(self.result.data.get("train", {}).get("features", 0))
+
+    def trials(self) -> list[TrialRow]:
+        """Returns the trials of the search that chose the settings, in the order of their numbers; empty
+        without a search."""
+        table = self._table(TRIALS_FILE, TRIAL_COLUMNS)
+        if table is None:
+            return []
+        numbers = {
+            name: table.numbers(column).tolist()
+            for column, name in enumerate(TRIAL_COLUMNS)
+            if name != "state"
+        }
+        num_columns = len(TRIAL_COLUMNS)
+        return [
+            TrialRow(
+                trial=int(numbers["trial"][row]),
+                state=cells[TRIAL_COLUMNS.index("state")],
+                iterations=int(numbers["iterations"][row]),
+                **{name: numbers[name][row] for name in ("value", "seconds", "low", "high")},
+                settings=dict(zip(table.header[num_columns:], cells[num_columns:], strict=True)),
+            )
+            for row, cells in enumerate(table.rows)
+        ]
+
+    def input_example(self) -> Features:
+        """Returns the features of a few documents, (n, F), as input of the model; (0, 0) if none were
+        stored."""
+        table = self._table(EXAMPLE_FILE, [])
+        if table is None:
+            return np.empty((0, 0), dtype=np.float32)
+        columns = [table.numbers(column) for column in range(len(table.header))]
+        return np.stack(columns, axis=1).astype(np.float32)
+
+
+def _check_scored(scored: ScoredSplit, num_documents: int | None) -> None:
+    """Raises DataError if scores, file rows, query keys and judgments are inconsistent.
+
+    Args:
+        num_documents: number of documents recorded for the split; None: not recorded.
+    """
+    scores, count = scored.scores, scored.judgments.num_documents
+    if num_documents not in (None, count):
+        raise DataError(f"there are labels of {count} documents, but {RESULT_FILE} records {num_documents}")
+    if scores.dtype.kind != "f" or scores.shape != (count,):
+        raise DataError(
+            f"scores are {scores.dtype} of shape {scores.shape}; expected one floating-point number for each "
+            f"of the {count} documents"
+        )
+    if np.isnan(scores).any():
+        raise DataError(f"scores[{int(np.isnan(scores).argmax())}] is NaN; every document needs a score")
+    if scored.file_rows is not None:
+        check_file_rows(scored.file_rows, count)
+    check_query_keys(scored.query_keys, scored.judgments.num_queries)
+
+
+def refuse_trial(run: Run, needed: str) -> None:
+    """Raises ResultError if a run is a trial of a search.
+
+    Args:
+        needed: what a trial does not have, such as "model".
+    """
+    if run.result.trial:
+        raise ResultError(
+            f"{run.path} is a trial of a search, which has no {needed}. Name the final run of the search, in "
+            "the folder of its sweep."
+        )
+
+
+def class_and_folder_of_model(run: Run) -> tuple[str, Path]:
+    """Returns the class of the model of a finished run, as its `_target_`, and the folder of its files.
+
+    Raises:
+        ResultError: The run failed, or has no model because its scores were imported or it is a trial.
+    """
+    if run.result.status != FINISHED:
+        raise ResultError(f"{run.path} failed and has no model; name a finished run.")
+    refuse_trial(run, "model")
+    folder = run.path / MODEL_FOLDER
+    if not folder.is_dir():
+        raise ResultError(
+            f"{run.path} has no model, only imported scores of {run.result.model}; name a trained run."
+        )
+    return str(run.result.settings.get("model", {}).get("_target_")), folder
+
+
+@contextlib.contextmanager
+def naming(run: Run) -> Iterator[None]:
+    """Adds the path of the run to errors about its labels and scores."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{run.path}: {error}") from None
+
+
+def _main_metric(metrics: Mapping[str, float | None]) -> str | None:
+    """Returns the ndcg of test with the largest cutoff, or else the first metric of test."""
+    names = [name for name in metrics if name.startswith("test/")]
+    ndcgs = [name for name in names if re.fullmatch(r"test/ndcg@\d+", name)]
+    return max(ndcgs, key=lambda name: int(name.partition("@")[2]), default=next(iter(names), None))
+
+
+def mean_importances(runs: Iterable[Run]) -> Importances:
+    """Returns the mean importances of the runs of a model, at least one: over seeds, then over folds."""
+    folds: dict[int | None, list[Importances]] = {}
+    for run in runs:
+        folds.setdefault(run.result.data.get("fold"), []).append(run.importances())
+    return averaged(folds.values())
+
+
+_COPIES = ("mlruns", "mlartifacts")
+_SHOWN_REFUSALS = 3
+"""Maximum number of unreadable runs that a message describes."""
+
+
+def read_run(folder: Path) -> Run:
+    """Reads the run in a folder.
+
+    Raises:
+        ResultError: The folder is not a run, or this version cannot read its result.json.
+    """
+    path = folder / RESULT_FILE
+    if not (path.exists() or path.is_symlink()):
+        below = sorted(_folders_of_runs(folder), key=_natural)
+        hint = f"one of the {len(below)} in it, such as {below[0]}" if below else "such as outputs/DATE/TIME"
+        raise ResultError(
+            f"{folder} is not a run: it has no {RESULT_FILE}. Name the folder of a run, {hint}."
+        )
+    record = read_json(path, RUN_REMEDY)
+    version = record.pop("format", None) if isinstance(record, dict) else None
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= FORMAT:
+        is_newer = isinstance(version, int) and version > FORMAT
+        remedy = "Read it with a newer ltrbench: pip install --upgrade ltrbench" if is_newer else RUN_REMEDY
+        raise ResultError(
+            f"{path} has format {reprlib.repr(version)}, but this version of ltrbench reads only formats 1 "
+            f"to {FORMAT}. {remedy}."
+        )
+    known = {item.name for item in fields(RunResult)}
+    values = {name: value for name, value in record.items() if name in known}
+    reason = reason_to_refuse(values)
+    if reason:
+        raise ResultError(f"{path}: {reason}. {RUN_REMEDY}.")
+    return Run(folder, RunResult(**values))
+
+
+def find_runs(folders: Iterable[Path]) -> list[Run]:
+    """Returns every run in or below the folders, each once, in the order of the folders and then by path.
+
+    The trials of searches are left out: they have no metrics of test and cannot be compared.
+
+    Raises:
+        ResultError: A folder does not exist or contains no run, all runs are trials, or a run cannot be read;
+            the message describes the first unreadable runs.
+    """
+    folders = list(folders)
+    every = find_runs_and_trials(folders)
+    runs = [run for run in every if not run.result.trial]
+    if every and not runs:
+        raise ResultError(
+            f"{', '.join(map(str, folders))} contains no run, only trials of a search ({len(every)}, such as "
+            f"{every[0].path}), which have no metrics of test. Name the folder of the sweep with the final "
+            "runs of the search; if the search was interrupted before them, repeat its command."
+        )
+    return runs
+
+
+def find_runs_and_trials(folders: Iterable[Path]) -> list[Run]:
+    """Returns the runs of `find_runs` and the trials of searches, for example to log them.
+
+    Raises:
+        ResultError: A folder does not exist, contains neither, or contains one that cannot be read; the
+            message describes the first unreadable ones.
+    """
+    runs: dict[Path, Run] = {}
+    refused: list[str] = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise ResultError(
+                f"{folder} is not a folder. Name folders of runs or of a sweep, such as multirun/DATE/TIME."
+            )
+        places = sorted(_folders_of_runs(folder), key=_natural)
+        if not places:
+            raise ResultError(f"{folder} contains no run: there is no {RESULT_FILE} in or below it.")
+        for place in places:
+            try:
+                runs.setdefault(place.resolve(), read_run(place))
+            except ResultError as error:
+                refused.append(str(error))
+    if refused:
+        # A table without an unreadable run would look like the whole comparison.
+        more = len(refused) - _SHOWN_REFUSALS
+        further = [f"{more} more runs cannot be read."] if more > 0 else []
+        remedy = "Or move the unreadable runs elsewhere."
+        raise ResultError(" ".join([*refused[:_SHOWN_REFUSALS], *further, remedy]))
+    return list(runs.values())
+
+
+def holds_runs(folder: Path) -> bool:
+    """Returns whether there is a run in or below a folder; False if the folder does not exist."""
+    return any(True for _ in _folders_of_runs(folder))
+
+
+def _folders_of_runs(folder: Path) -> Iterator[Path]:
+    """Yields folders with a result.json, without hidden folders and the copies of runs in an MLflow store."""
+    for place, inside, files in os.walk(folder):
+        # A folder with the name of the file is a damaged run, which `read_run` rejects.
+        is_run = RESULT_FILE in files or RESULT_FILE in inside
+        inside[:] = [name for name in inside if not name.startswith(".") and name not in _COPIES]
+        if is_run:
+            inside.clear()
+            yield Path(place)
+
+
+def _natural(path: Path) -> list[tuple[int, int, str]]:
+    # Numbers are compared as numbers, so that job 2 of a sweep comes before job 10.
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in path.parts]

@@ -34,7 +34,6 @@ from ltrbench.measure import now
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import SavedModelError
 from ltrbench.rankers.importance import MOST_LISTED, Importances
-from ltrbench.runs.reading import TRIAL_COLUMNS, LearningCurve, Run, ScoredSplit, TrialRow, read_run
 from ltrbench.runs.record import (
     CURVE_FILE,
     EXAMPLE_FILE,
@@ -45,8 +44,14 @@ from ltrbench.runs.record import (
     RESULT_FILE,
     RUN_FILES,
     SCORES_FILE,
+    TRIAL_COLUMNS,
     TRIALS_FILE,
+    LearningCurve,
+    Run,
     RunResult,
+    ScoredSplit,
+    TrialRow,
+    read_run,
     result_as_json,
     writing_to,
 )
@@ -178,7 +183,7 @@ def write_run(
             queries = scored["test"].judgments
             ids, sizes = queries.query_ids.tolist(), queries.query_sizes.tolist()
             rows = zip(ids, sizes, *map(_cells, per_query.values()), strict=True)
-            _write_table(staging / PER_QUERY_FILE, ["query_id", "num_documents", *per_query], rows, ids)
+            _write_table(staging / PER_QUERY_FILE, ["query_id", "num_documents", *per_query], rows)
         if curve is not None and curve.iterations:
             steps = zip(curve.iterations, *curve.values.values(), strict=True)
             _write_table(staging / CURVE_FILE, ["iteration", *curve.values], steps)
@@ -187,7 +192,7 @@ def write_run(
         if example is not None and example.num_features <= MOST_LISTED:
             # As float64, because its text restores the float32 value exactly.
             documents = map(_cells, example.features[:NUM_EXAMPLES].astype(np.float64))
-            _write_table(staging / EXAMPLE_FILE, example.feature_names, documents, example.feature_names)
+            _write_table(staging / EXAMPLE_FILE, example.feature_names, documents)
         if trials:
             _write_trials(staging / TRIALS_FILE, trials)
     return Run(folder, result)
@@ -289,39 +294,31 @@ def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...
         LeaseHeldError: Another process holds the lease.
         ResultError: The folder already contains files of a run.
     """
-    _check_free(folder, options)
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(hold(folder))
         except LeaseHeldError as error:
             raise LeaseHeldError(f"{error} Another folder: {options}") from None
-        # Another process may have finished the run before this one acquired the lease.
-        _check_free(folder, options)
-        staged = _staging_folders(folder)
-        if staged and not (folder / RESULT_FILE).exists():
-            # A process was killed while it wrote the run.
+        staged = [*folder.glob(f"{_STAGING}*")]
+        # A process was killed while it wrote the run.
+        is_torn = bool(staged) and not (folder / RESULT_FILE).exists()
+        _check_free(folder, is_torn, options)
+        if is_torn:
             _delete_files(folder)
         for path in staged:
             shutil.rmtree(path, ignore_errors=True)
         yield
 
 
-def _check_free(folder: Path, options: str) -> None:
-    """Raises ResultError if a folder contains files of a run that did not fail."""
+def _check_free(folder: Path, is_torn: bool, options: str) -> None:
+    """Raises ResultError if a folder contains files of a run that neither failed nor was torn."""
     taken = [name for name in RUN_FILES if (folder / name).exists()]
-    if RESULT_FILE in taken and MODEL_FOLDER not in taken and _has_failed(folder):
-        taken = []  # a failed run may be repeated; its files are replaced
-    if RESULT_FILE not in taken and _staging_folders(folder):
-        taken = []  # a process was killed while it wrote the run, or writes it now
-    if taken:
+    has_failed = RESULT_FILE in taken and MODEL_FOLDER not in taken and _has_failed(folder)
+    if taken and not has_failed and not is_torn:
         raise ResultError(
             f"{folder} already contains {', '.join(taken)}, which this run would overwrite. Delete the files "
             f"that you do not need, or choose another folder with {options}"
         )
-
-
-def _staging_folders(folder: Path) -> list[Path]:
-    return [*folder.glob(f"{_STAGING}*")]
 
 
 def _has_failed(folder: Path) -> bool:
@@ -346,22 +343,16 @@ def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _write_table(
-    path: Path, header: Iterable[str], rows: Iterable[Iterable[object]], names: Iterable[str] = ()
-) -> None:
-    # csv does not quote a carriage return in a name, which would end the line for a reader.
-    has_return = any("\r" in name for name in names)
+def _write_table(path: Path, header: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(
-            file, lineterminator="\n", quoting=csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
-        )
+        writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)
 
 
 def _write_importances(path: Path, importances: Importances) -> None:
     names, columns = importances.feature_names, map(_cells, importances.values.values())
-    _write_table(path, ["feature", *importances.values], zip(names, *columns, strict=True), names)
+    _write_table(path, ["feature", *importances.values], zip(names, *columns, strict=True))
 
 
 def _write_trials(path: Path, trials: Sequence[TrialRow]) -> None:
@@ -371,8 +362,7 @@ def _write_trials(path: Path, trials: Sequence[TrialRow]) -> None:
         value, *others = _cells(np.array([row.value, row.seconds, row.low, row.high]))
         settings = [row.settings.get(name, "") for name in names]
         rows.append([row.trial, row.state, value, row.iterations, *others, *settings])
-    texts = [*names, *(text for row in trials for text in row.settings.values())]
-    _write_table(path, [*TRIAL_COLUMNS, *names], rows, texts)
+    _write_table(path, [*TRIAL_COLUMNS, *names], rows)
 
 
 def _cells(values: NDArray[np.float64]) -> list[str]:

@@ -21,7 +21,7 @@ from ltrbench.errors import DataError, ResultError, require
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import load_ranker
 from ltrbench.runs import MODEL_FOLDER, RESULT_FILE, Run, read_run
-from ltrbench.runs.reading import class_and_folder_of_model
+from ltrbench.runs.record import class_and_folder_of_model
 from ltrbench.shapes import Features
 from ltrbench.tables import one_line
 

@@ -25,8 +25,7 @@ from ltrbench.experiment.loading import load_once
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import BoostingRanker
 from ltrbench.runs import FINISHED, Run
-from ltrbench.runs.reading import COMPLETE, PARTIAL, PRUNED, UNSUCCESSFUL, TrialRow
-from ltrbench.runs.record import SearchRecord, writing_to
+from ltrbench.runs.record import COMPLETE, PARTIAL, PRUNED, UNSUCCESSFUL, SearchRecord, TrialRow, writing_to
 from ltrbench.search import (
     PER_FOLD,
     Proposal,

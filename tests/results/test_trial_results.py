@@ -18,7 +18,7 @@ from ltrbench.errors import ResultError
 from ltrbench.experiment import Experiment, run
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.runs import TRIALS_FILE, Run, TrialRow, find_runs, read_run
-from ltrbench.runs.reading import TRIAL_COLUMNS, find_runs_and_trials
+from ltrbench.runs.record import TRIAL_COLUMNS, find_runs_and_trials
 
 SEARCH = search_record()
 TRIALS = (

@@ -29,7 +29,7 @@ from ltrbench.config import build_experiment
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.folders import searching_only
 from ltrbench.runs import Run, holder
-from ltrbench.runs.reading import find_runs_and_trials
+from ltrbench.runs.record import find_runs_and_trials
 from ltrbench.sweep.plan import (
     CHOSEN_WITH,
     DONE,
