@@ -5,9 +5,9 @@ the same color and marker in every picture of every sweep; the rows of one backe
 style and hatch. A series without data for a picture is left out, and a picture without series is not drawn.
 The same runs give the same bytes.
 
-To add a picture, write a function from series and a page to a figure or None, and show it in a section of
-`ltrbench.compare.sections`. The drawing functions import matplotlib themselves, so that `--help` is fast.
-pyplot is never imported, because its state is global.
+To add a picture, write a function from series and a page to a figure or None, and show it in a section of the
+report. The drawing functions import matplotlib themselves, so that `--help` is fast. pyplot is never
+imported, because its state is global.
 """
 
 from __future__ import annotations

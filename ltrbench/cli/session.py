@@ -484,7 +484,7 @@ class Session:
         if not self.runs:
             return
         # Imported late, so that --help prints without delay.
-        from ltrbench.compare.tables import render_all
+        from ltrbench.compare.report import render_all
 
         if self.comparisons:
             click.echo(f"\n{render_all(self.comparisons, terminal_width())}\n")
@@ -694,8 +694,8 @@ def _mirror_comparison(tracker: Tracker, runs: Sequence[Run]) -> None:
 def log_comparison(tracker: Tracker, comparisons: Sequence[Comparison], folder: Path) -> None:
     """Passes the comparison of a sweep, and the folder that it was written to, to the opened tracker."""
     # Imported late, so that --help prints without delay.
+    from ltrbench.compare.leaderboard import claims, figures_by_name
     from ltrbench.compare.publish import as_markdown
-    from ltrbench.compare.tables import claims, figures_by_name
 
     # Without links to glossary.md, which lead nowhere in a description.
     text, best = as_markdown(comparisons, folder.name, {}), best_of(comparisons)

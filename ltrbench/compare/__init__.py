@@ -8,10 +8,10 @@
     groups        slices of queries, several data sets, comparisons of a model with itself
     importances   feature importances of several runs
     tuning        searches of models, and their pictures
-    leaderboard   values of the rows, and the columns that show them in every output
-    tables        the comparison as text, LaTeX, CSV, DataFrame and JSON; published values
-    sections      the sections of the report
-    report        the report in HTML
+    views         tables, figures and prose, independent of the format of an output
+    leaderboard   values of the rows, and the columns that show them in every output; JSON and DataFrame
+    claim_sections, run_sections   the sections of the report
+    report        the comparison as text, Markdown, LaTeX and HTML
     publish       committed results, and how they are reproduced
 
 `ltrbench.compare(runs)` calls the function `compare` of this package.
@@ -27,7 +27,7 @@ from ltrbench.compare.comparison import Choice, Comparison, ModelRow, Pair, best
 from ltrbench.compare.derived import Fusing, Import, fuse, import_like, import_runs
 from ltrbench.compare.groups import Interaction, Slice, interactions, read_attributes, slices
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
-from ltrbench.compare.tables import render
+from ltrbench.compare.report import render
 from ltrbench.runs import Run
 
 __all__ = [

@@ -48,8 +48,7 @@ from ltrbench.statistics.claims import (
     MODELS,
     UNDECIDED,
 )
-from ltrbench.tables import listed, paragraph
-from ltrbench.untrusted import in_markdown, visible
+from ltrbench.tables import listed
 
 if TYPE_CHECKING:
     from ltrbench.compare.comparison import Comparison, ModelRow
@@ -552,23 +551,6 @@ def next_step(comparison: Comparison) -> NextStep | None:
     if has_enough or len(queries.cells) > 1 or len(resampled) > 1:
         return None
     return resamples(rows, _NUM_RESAMPLES, _TO_RESAMPLE)
-
-
-def as_paragraphs(comparison: Comparison, width: int | None) -> list[str]:
-    """Returns the next step and its command on a line of its own; empty without a next step."""
-    step = next_step(comparison)
-    if step is None:
-        return []
-    # Viewers without code blocks would interpret markup in the command.
-    shown = in_markdown(step.command) if width is None and "<" in step.command else visible(step.command)
-    # Four spaces make a code block in Markdown.
-    return [paragraph(step.sentence, width), *([f"    {shown}"] if shown else [])]
-
-
-def in_one_line(comparison: Comparison) -> list[str]:
-    """Returns the next step as a note for a notebook; empty without a next step."""
-    step = next_step(comparison)
-    return [] if step is None else [f"{step.sentence} {step.command}".rstrip()]
 
 
 def about(seconds: float) -> str:

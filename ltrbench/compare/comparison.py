@@ -670,7 +670,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         """Returns the table of `render` as HTML, for a notebook."""
         # Imported here, because tables import this module.
-        from ltrbench.compare.tables import as_html
+        from ltrbench.compare.report import as_html
 
         return as_html(self)
 
@@ -681,7 +681,7 @@ class Comparison:
         baseline with its interval and p-value, wins, ties and losses, trees, memory, and seconds by kind. NaN
         or None if not available.
         """
-        from ltrbench.compare.tables import as_frame
+        from ltrbench.compare.leaderboard import as_frame
 
         return as_frame(self)
 

@@ -1,4 +1,4 @@
-"""The leaderboard of a comparison: the values of a row, and the columns that show them.
+"""The leaderboard of a comparison: values of the rows, their columns in tables, and their records in JSON.
 
 `values_of` computes each value of a row once; table.csv, DataFrame and JSON contain these values. `_columns`
 declares each shown column once, for tables (terminal, Markdown, LaTeX, notebook) and for the report.
@@ -6,12 +6,17 @@ declares each shown column once, for tables (terminal, Markdown, LaTeX, notebook
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
-from ltrbench.compare.advice import claim_with_scope
+from ltrbench.compare.advice import claim_with_scope, family_of, next_step, recommend, verdict
+from ltrbench.compare.cells import EvaluatedRun
+from ltrbench.compare.fairness import search_totals
+from ltrbench.compare.groups import Slice, across, interactions
 from ltrbench.compare.views import Shown
+from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.runs import TIMES
 from ltrbench.statistics import BETTER, SCOPES, WORSE, Interval
 from ltrbench.tables import (
@@ -30,6 +35,8 @@ from ltrbench.tables import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ltrbench.compare.comparison import Comparison, ModelRow, Pair
 
 MAIN_COLUMNS = 8
@@ -68,7 +75,7 @@ def values_of(comparison: Comparison, row: ModelRow) -> dict[str, CellValue]:
 
 
 def in_full(comparisons: Sequence[Comparison]) -> Table:
-    """Returns one row per model of each comparison, with all of its values."""
+    """Returns one row per model of each comparison, with all of its values: the content of table.csv."""
     metrics = list(dict.fromkeys(name for item in comparisons for name in item.rows[0].metrics))
     runs = [run for item in comparisons for row in item.rows for run in row.runs]
     # Of all runs, so that the columns do not depend on which runs shared the machine.
@@ -87,6 +94,18 @@ def in_full(comparisons: Sequence[Comparison]) -> Table:
                 | {f"{kind}_seconds": row.seconds.get(kind) for kind in seconds}
             )
     return Table.of(list(rows[0]), [list(row.values()) for row in rows])
+
+
+def as_frame(comparison: Comparison) -> pd.DataFrame:
+    """Returns one row per model with the columns of `in_full`; NaN or None if not available."""
+    # Imported here, because pandas takes half a second to import.
+    import pandas as pd
+
+    frame = pd.DataFrame(in_full([comparison]).records()).drop(columns="data")
+    claims = (f"claim in {metric}" for metric in comparison.declared)
+    texts = ("model", "baseline", "note", "claim", "scope", "trainings", *claims)
+    numbers = [column for column in frame.columns if column not in texts]
+    return frame.astype(dict.fromkeys(numbers, float))
 
 
 @dataclass(frozen=True)
@@ -126,17 +145,13 @@ def leaderboard(
 
 
 def columns_of_report(comparison: Comparison) -> list[Column]:
+    """Returns the columns of the report after the name of the model."""
     return [item for item in _columns(comparison) if item.in_report]
 
 
 def columns_of_tables(comparison: Comparison) -> list[Column]:
     """Returns the columns of tables after the name of the model, the most important ones first."""
     return [item for item in _columns(comparison) if item.in_tables]
-
-
-def column_terms(comparison: Comparison) -> list[str]:
-    """Returns the term of each column of the table, once each."""
-    return list(dict.fromkeys(["model", *(item.term for item in columns_of_tables(comparison))]))
 
 
 def _columns(comparison: Comparison) -> list[Column]:
@@ -146,7 +161,7 @@ def _columns(comparison: Comparison) -> list[Column]:
     values = {row.label: values_of(comparison, row) for row in comparison.rows}
     scopes = {row.to_baseline.scope for row in comparison.rows if row.to_baseline is not None}
     scope = f" ({SCOPES[scopes.pop()]})" if len(scopes) == 1 else ""
-    largest = _largest_end(comparison.rows)
+    bars = _bars(comparison.rows)
 
     def value(name: str) -> Callable[[ModelRow], CellValue]:
         return lambda row: values[row.label][name]
@@ -174,7 +189,7 @@ def _columns(comparison: Comparison) -> list[Column]:
     effect = TableColumn("effect size", SIGNED, hint=_EFFECT)
     paired = [
         Column("difference", difference, lambda row: _difference(row, comparison), in_report=True),
-        Column("difference", interval, of_pair(lambda pair: _bar(pair, largest)), False, in_report=True),
+        Column("difference", interval, lambda row: bars.get(row.label), False, in_report=True),
         Column("claim", claim, of_pair(lambda pair: _claim(pair, not scope)), in_report=True),
         Column("minimum detectable difference", detectable, value("detectable"), in_report=True),
         *map(metric, declared),
@@ -229,10 +244,9 @@ def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
 
 
 def _difference(row: ModelRow, comparison: Comparison) -> TableCell:
-    pair = row.to_baseline
-    if pair is None:
+    if row.to_baseline is None:
         return TableCell(text="baseline" if row.label == comparison.baseline else "not paired")
-    return difference_cell(pair)
+    return difference_cell(row.to_baseline)
 
 
 def difference_cell(pair: Pair) -> TableCell:
@@ -261,19 +275,188 @@ def emphasis_of(pair: Pair) -> str:
     return pair.claim if pair.claim in (BETTER, WORSE) else ""
 
 
-def _ends(pair: Pair) -> tuple[float, float]:
-    middle = pair.difference or 0.0
-    return (middle, middle) if pair.interval is None else (pair.interval.low, pair.interval.high)
+def _bars(rows: Sequence[ModelRow]) -> dict[str, TableCell]:
+    """Returns label -> drawing of the difference and its interval, scaled by the largest distance from 0."""
+    drawn: dict[str, tuple[float, float, float]] = {}
+    for row in rows:
+        middle = None if row.to_baseline is None else row.to_baseline.difference
+        if row.to_baseline is not None and middle is not None:
+            low, high = _ends(row.to_baseline.interval) or (middle, middle)
+            drawn[row.label] = (low, middle, high)
+    largest = max((abs(end) for bar in drawn.values() for end in bar), default=0.0) or 1.0
+    return {
+        label: TableCell(text="", bar=(low / largest, middle / largest, high / largest))
+        for label, (low, middle, high) in drawn.items()
+    }
 
 
-def _largest_end(rows: Sequence[ModelRow]) -> float:
-    """Returns the largest distance of an interval from 0, so that all are drawn on one scale."""
-    pairs = [row.to_baseline for row in rows if row.to_baseline is not None]
-    return max((abs(end) for pair in pairs for end in _ends(pair)), default=0.0) or 1.0
+# ---- JSON: the output of --json and the content of comparison.json.
 
 
-def _bar(pair: Pair, largest: float) -> TableCell:
-    if pair.difference is None:
-        return TableCell(text="")
-    low, high = _ends(pair)
-    return TableCell(text="", bar=(low / largest, pair.difference / largest, high / largest))
+def comparisons_as_json(
+    comparisons: Sequence[Comparison], slices: Mapping[str, Sequence[Slice]] | None = None
+) -> dict[str, Any]:
+    """Returns the settings, and one record per run, row, pair of the family, slice and note.
+
+    The metrics of a run hold the values that it recorded ("test/ndcg@10", "valid/ndcg@10") and, under their
+    bare names, the values on test that were computed for this comparison under its convention.
+
+    Args:
+        slices: Data set -> its slices.
+    """
+    first = comparisons[0]
+    rows = [(comparison, row) for comparison in comparisons for row in comparison.rows]
+    return {
+        "metric": first.metric,
+        "convention": first.settings.convention.name,
+        "convention_fields": first.settings.convention.describe(),
+        "plugins": plugin_versions(),
+        "family": family_of(first),
+        "comparisons": [
+            {
+                "data": comparison.data,
+                "baseline": comparison.baseline,
+                "best": comparison.best,
+                "family": family_of(comparison),
+                "next_step": _fields(next_step(comparison)),
+                "recommendation": _fields(recommend(comparison)),
+            }
+            for comparison in comparisons
+        ],
+        "draws": {"number": first.settings.num_draws, "seed": first.settings.seed},
+        "verdicts": {comparison.data: verdict(comparison) for comparison in comparisons},
+        "runs": [_run_record(comparison, row, item) for comparison, row in rows for item in row.evaluated],
+        "rows": [_row_record(comparison, row) for comparison, row in rows],
+        "claimed_metrics": [first.metric, *first.declared],
+        "rope": first.settings.rope,
+        "pairs": [_pair_record(comparison, pair) for comparison in comparisons for pair in comparison.claims],
+        "slices": [
+            {"data": data, **asdict(item)} for data, kinds in (slices or {}).items() for item in kinds
+        ],
+        "interactions": [
+            {"data": item.data, **asdict(tested)}
+            for item in comparisons
+            for tested in interactions(item, (slices or {}).get(item.data, ()))
+        ],
+        "across_data_sets": _fields(across(comparisons)),
+        "notes": [note for comparison in comparisons for note in comparison.notes],
+        "note_entries": [
+            {"data": comparison.data, **asdict(note)}
+            for comparison in comparisons
+            for note in comparison.note_entries
+        ],
+    }
+
+
+def figures_by_name(comparisons: Sequence[Comparison]) -> dict[str, float]:
+    """Returns flat name -> value, such as "native/ndcg@10" -> its mean over folds and seeds.
+
+    Includes the difference to the baseline, its interval and its Holm-adjusted p-value.
+    """
+    figures: dict[str, CellValue] = {}
+    for comparison in comparisons:
+        prefix = f"{comparison.data}/" if len(comparisons) > 1 else ""
+        for row in comparison.rows:
+            figures |= {f"{prefix}{row.label}/{name}": value for name, value in row.metrics.items()}
+            values = values_of(comparison, row)
+            against = f"{prefix}{row.label}/{comparison.metric} minus {comparison.baseline}"
+            figures[against] = values["difference"]
+            figures[f"{against} low"] = values["difference_low"]
+            figures[f"{against} high"] = values["difference_high"]
+            figures[f"{against} p Holm"] = values["p_holm"]
+    return {name: float(value) for name, value in figures.items() if value is not None}
+
+
+def claims(comparisons: Sequence[Comparison]) -> dict[str, str]:
+    """Returns pair -> claim with scope: "native vs lightgbm, ndcg@10" -> "better (these trained models)"."""
+    return {
+        f"{f'{comparison.data}: ' if len(comparisons) > 1 else ''}{pair.a} vs {pair.b}, {pair.metric}": (
+            claim_with_scope(pair)
+        )
+        for comparison in comparisons
+        for pair in comparison.claims
+    }
+
+
+def _run_record(comparison: Comparison, row: ModelRow, evaluated: EvaluatedRun) -> dict[str, Any]:
+    result = evaluated.run.result
+    computed = {name: None if math.isnan(mean) else mean for name, mean in evaluated.evaluation.means.items()}
+    return {
+        "model": result.model,
+        "ranker": dict(result.ranker),
+        "params": result.params,
+        "own_settings": dict(result.own_settings),
+        "search": dict(result.search) or None,
+        "label": row.label,
+        "data": comparison.data,
+        "fold": result.data.get("fold"),
+        "resample": result.data.get("resample"),
+        "seed": result.seed,
+        "fingerprints": evaluated.cell.fingerprints,
+        "metrics": {**result.metrics, **computed},
+        "seconds": dict(result.seconds),
+        "shared_machine": result.shared_machine,
+        "peak_memory_mb": result.peak_memory_mb,
+        "best_iteration": result.best_iteration,
+        "versions": dict(result.versions),
+        "commit": result.commit,
+        "path": str(evaluated.run.path),
+    }
+
+
+def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
+    values = values_of(comparison, row)
+    return {
+        "data": comparison.data,
+        "label": row.label,
+        "trainings": values["trainings"],
+        "search": _fields(search_totals(row.group)),
+        "baseline": values["baseline"],
+        "metrics": dict(row.metrics),
+        "interval": _ends(row.interval),
+        "difference": values["difference"],
+        "difference_interval": None if row.to_baseline is None else _ends(row.to_baseline.interval),
+        "scope": values["scope"],
+        "claim": values["claim"],
+        "num_queries": values["num_queries"] or 0,
+        "difference_to_best_interval": _ends(row.to_best),
+        "seconds": dict(row.seconds),
+        **{name: values[name] for name in ("peak_memory_mb", "model_mb", "trees")},
+    }
+
+
+def _pair_record(comparison: Comparison, pair: Pair) -> dict[str, Any]:
+    statistics = pair.statistics
+    return {
+        "data": comparison.data,
+        "a": pair.a,
+        "b": pair.b,
+        "metric": pair.metric,
+        "scope": pair.scope,
+        "claim": pair.claim,
+        "reason": pair.reason,
+        "difference": pair.difference,
+        "interval": _ends(pair.interval),
+        "interval_method": None if pair.interval is None else pair.interval.method,
+        "inference": _fields(pair.inference),
+        "models_interval": _ends(statistics.interval),
+        "models_interval_method": None if statistics.interval is None else statistics.interval.method,
+        "p_value": dict(statistics.p_values),
+        "p_adjusted": {name: dict(values) for name, values in pair.p_adjusted.items()},
+        "effect_size": statistics.effect_size,
+        "wins": statistics.wins,
+        "ties": statistics.ties,
+        "losses": statistics.losses,
+        "num_queries": statistics.num_queries,
+        "note": statistics.note,
+        "over_folds": _fields(pair.over_folds),
+        "power": asdict(pair.power),
+    }
+
+
+def _ends(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [interval.low, interval.high]
+
+
+def _fields(record: Any) -> dict[str, Any] | None:
+    return None if record is None else asdict(record)

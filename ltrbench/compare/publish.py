@@ -37,11 +37,11 @@ from ltrbench.compare.cells import DATA_SPLITS, DataCell, replicate_of
 from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.groups import Slice
 from ltrbench.compare.importances import compare_importances, importances_csv, importances_markdown
-from ltrbench.compare.report import as_page, chapters_of
-from ltrbench.compare.tables import (
-    as_csv,
+from ltrbench.compare.leaderboard import comparisons_as_json, in_full
+from ltrbench.compare.report import (
     as_latex,
-    comparisons_as_json,
+    as_page,
+    chapters_of,
     render,
     terms_of,
     text_over_data_sets,
@@ -121,7 +121,7 @@ def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, comm
     terms = [term for comparison in comparisons for term in terms_of(comparison)]
     (folder / GLOSSARY_FILE).write_text(extract(terms), encoding="utf-8")
     (folder / "table.tex").write_text("\n".join(map(as_latex, comparisons)))
-    (folder / "table.csv").write_text(as_csv(comparisons))
+    (folder / "table.csv").write_text(in_full(comparisons).csv())
     (folder / ENVIRONMENT_FILE).write_text(json.dumps(_environment(comparisons), indent=2) + "\n")
     (folder / PER_QUERY_TABLE).write_text(_per_query(comparisons).csv())
     _write_importances(comparisons, folder)

@@ -1,12 +1,13 @@
-"""The report: one HTML file with the whole comparison; it needs no network and no other file.
+"""The report, the comparison as text, and their formats: terminal, Markdown, LaTeX, and HTML.
 
-    sections       the views on a data set
-    page.html.j2   template, with a macro for each class of views
+    SECTIONS       the sections of the report, and OF_TEXT, those below the table on a terminal
+    page.html.j2   template of the report, with a macro for each class of views
     page.css       style
     page.js        script: sorts tables
 
-`as_page` renders the chapters of `chapters_of`. Numbers come from the comparison; the sections only
-compute the same scores by other cutoffs and under other conventions, and the risk and slices of the queries.
+The report is one HTML file with the whole comparison; it needs no network and no other file. `as_page`
+renders the chapters of `chapters_of`. Numbers come from the comparison; the sections only compute the same
+scores by other cutoffs and under other conventions, and the risk and slices of the queries.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import io
 import itertools
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,19 +26,75 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ltrbench.compare.advice import next_step
+from ltrbench.compare import claim_sections, run_sections
+from ltrbench.compare.advice import (
+    about_claims,
+    about_intervals,
+    about_training,
+    about_tuning,
+    all_notes,
+    next_step,
+    recommend,
+    verdict,
+)
+from ltrbench.compare.cells import Note
+from ltrbench.compare.claim_sections import data_sets_chapters
 from ltrbench.compare.comparison import Comparison
-from ltrbench.compare.groups import ATTRIBUTES, Slice, across, slices
-from ltrbench.compare.sections import SECTIONS
-from ltrbench.compare.sections.claims import data_sets_chapter
-from ltrbench.compare.tables import answer
-from ltrbench.compare.views import Chapter, Code, Definitions, Folded, Prose, Section, Shown, View
+from ltrbench.compare.groups import ATTRIBUTES, Slice, slices
+from ltrbench.compare.leaderboard import MAIN_COLUMNS, columns_of_tables, leaderboard
+from ltrbench.compare.run_sections import grouped_notes
+from ltrbench.compare.views import (
+    Chapter,
+    Code,
+    Definitions,
+    Folded,
+    Prose,
+    Section,
+    Shown,
+    View,
+    as_text,
+    joined,
+    link_to,
+    section_text,
+)
 from ltrbench.runs import NO_PARAMETERS, Run
 from ltrbench.tables import Table, TableColumn, anchor, glossary
 from ltrbench.untrusted import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
+
+SECTIONS: tuple[Callable[[Shown], Section | None], ...] = (
+    claim_sections.leaderboard_section,
+    claim_sections.pairs_section,
+    claim_sections.folds_section,
+    claim_sections.power_section,
+    claim_sections.distribution_section,
+    claim_sections.queries_section,
+    claim_sections.risk_section,
+    claim_sections.slices_section,
+    run_sections.cutoffs_section,
+    run_sections.learning_section,
+    run_sections.costs_section,
+    claim_sections.conventions_section,
+    run_sections.importances_section,
+    run_sections.search_section,
+    run_sections.settings_section,
+    run_sections.alike_section,
+    run_sections.hyperparameters_section,
+    run_sections.data_section,
+    run_sections.published_section,
+    run_sections.notes_section,
+)
+"""The sections of the report, in its order: functions from `Shown` to a `Section`, or None if there is
+nothing to show."""
+
+OF_TEXT = (
+    claim_sections.folds_section,
+    claim_sections.slices_section,
+    run_sections.published_section,
+)
+"""The sections below the table on a terminal and in table.md."""
 
 _DRAWS = 2_000
 """Number of bootstrap draws in the default slices: enough for three digits of the width of an interval."""
@@ -59,9 +116,7 @@ def chapters_of(
         _chapter(comparison, f"data-{number}", (slices_by_data or {}).get(comparison.data, ()))
         for number, comparison in enumerate(comparisons, start=1)
     ]
-    over = across(comparisons)
-    if over is not None:
-        chapters.append(data_sets_chapter(over, comparisons[0].metric))
+    chapters += data_sets_chapters(comparisons)
     return [*chapters, _provenance_chapter(comparisons, command), _glossary_chapter()]
 
 
@@ -78,7 +133,6 @@ def _chapter(comparison: Comparison, name: str, given: Sequence[Slice]) -> Chapt
         "folds": len(folds) or None,
         "runs": len(results),
     }
-    step = next_step(comparison)
     return Chapter(
         name=name,
         title=comparison.data,
@@ -90,9 +144,7 @@ def _chapter(comparison: Comparison, name: str, given: Sequence[Slice]) -> Chapt
             *((name, f"{value:,}") for name, value in counts.items() if value is not None),
             ("trainings", ", ".join(dict.fromkeys(comparison.replicates.values()))),
         ],
-        next_step=[]
-        if step is None
-        else [Prose(step.sentence), *([Code(step.command)] if step.command else [])],
+        next_step=_next_step(comparison),
         terms=("recommendation", "scope", "yardstick"),
     )
 
@@ -205,6 +257,131 @@ def _with_code(text: str) -> Markup:
     Markup('a &lt; <code>b</code>')
     """
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
+
+
+# ---- Text.
+
+
+def render(
+    comparison: Comparison,
+    width: int | None = None,
+    slices: Sequence[Slice] = (),
+    glossary_file: str | None = None,
+    most_columns: int | None = MAIN_COLUMNS,
+    shown_notes: Collection[Note] = (),
+) -> str:
+    """Returns the comparison as text: title, recommendation, table, notes, folds, slices, published values.
+
+    Args:
+        width: Width of the terminal in columns; None for Markdown with long lines.
+        glossary_file: File that notes and columns link to. Without it, each group of notes lists its terms,
+            for the command `glossary`.
+        most_columns: Number of columns of the main table; None for all of them.
+        shown_notes: Notes that another table has shown.
+    """
+    shown = Shown(comparison, slices)
+    columns = columns_of_tables(comparison)
+    main = columns[: None if most_columns is None else most_columns - 1]
+    first, *rest = map(Prose, (*answer(comparison), ""))
+    views: list[View] = [Prose(_title(comparison)), first, *_next_step(comparison), *rest]
+    views.append(leaderboard(shown, comparison.rows, main))
+    views += grouped_notes(note for note in all_notes(comparison) if note not in shown_notes)
+    parts = [as_text(view, width, glossary_file) for view in views]
+    sections = (make(shown) for make in OF_TEXT)
+    parts += [section_text(section, width) for section in sections if section is not None]
+    if glossary_file is not None:
+        links = [link_to(term, glossary_file) for term in _column_terms(comparison)]
+        parts.append(f"Columns: {', '.join(links)}.")
+    else:
+        more = len(columns) - len(main)
+        parts.append(f"{more} more columns: python -m ltrbench compare DIR --columns all" if more else "")
+        parts.append("Meaning of a column or term: python -m ltrbench glossary TERM")
+    return f"{joined(parts)}\n"
+
+
+def render_all(
+    comparisons: Sequence[Comparison],
+    width: int | None,
+    slices: Mapping[str, Sequence[Slice]] | None = None,
+    most_columns: int | None = MAIN_COLUMNS,
+) -> str:
+    """Returns the tables of all data sets, with each note once, and the tests over data sets."""
+    parts: list[str] = []
+    shown: set[Note] = set()
+    for comparison in comparisons:
+        of_data = (slices or {}).get(comparison.data, ())
+        parts.append(render(comparison, width, of_data, None, most_columns, shown).rstrip())
+        shown |= {*all_notes(comparison)}
+    return joined([*parts, text_over_data_sets(comparisons, width)])
+
+
+def text_over_data_sets(comparisons: Sequence[Comparison], width: int | None) -> str:
+    """Returns means and tests over data sets; empty with a single data set."""
+    chapters = data_sets_chapters(comparisons)
+    return joined(section_text(section, width) for chapter in chapters for section in chapter.sections)
+
+
+def answer(comparison: Comparison) -> list[str]:
+    """Returns the paragraphs above the table: models to take, certainty, claims; empty with a single row."""
+    recommended = recommend(comparison)
+    return [] if recommended is None else [*recommended.paragraphs, verdict(comparison)]
+
+
+def _next_step(comparison: Comparison) -> list[Prose | Code]:
+    """Returns what would allow a claim, and its command; empty without a next step."""
+    step = next_step(comparison)
+    if step is None:
+        return []
+    return [Prose(step.sentence), Code(step.command)] if step.command else [Prose(step.sentence)]
+
+
+def _column_terms(comparison: Comparison) -> list[str]:
+    """Returns the term of each column of the table, once each."""
+    return list(dict.fromkeys(["model", *(item.term for item in columns_of_tables(comparison))]))
+
+
+def terms_of(comparison: Comparison) -> list[str]:
+    """Returns the terms of the glossary that the table and its notes use."""
+    return [*_column_terms(comparison), *(note.term for note in all_notes(comparison))]
+
+
+def as_html(comparison: Comparison) -> str:
+    """Returns the table with title, recommendation, claims and notes, for a notebook."""
+    notes = [str(note) for of_group in grouped_notes(all_notes(comparison)) for note in of_group.notes]
+    first, *rest = [*answer(comparison), ""]
+    step = " ".join(view.text for view in _next_step(comparison))
+    table = leaderboard(Shown(comparison), comparison.rows, columns_of_tables(comparison), _title(comparison))
+    return table.html(filter(None, [first, step, *rest, *notes]))
+
+
+def as_latex(comparison: Comparison) -> str:
+    """Returns the table for a paper; it needs \\usepackage{booktabs}.
+
+    A mean is bold if its row is claimed to be better than every other row. Times, sizes and memory are left
+    out.
+    """
+    sentences = [about(comparison) for about in (about_intervals, about_claims, about_training, about_tuning)]
+    how = " ".join(filter(None, sentences)) if comparison.pairs else ""
+    heading = f"% {visible(comparison.data)}, {_counts(comparison)}. {visible(how)}\n"
+    columns = [item for item in columns_of_tables(comparison) if not item.is_cost]
+    return heading + leaderboard(Shown(comparison), comparison.rows, columns).latex()
+
+
+def _title(comparison: Comparison) -> str:
+    return f"{comparison.data}: test {comparison.metric} and others, {_counts(comparison)}"
+
+
+def _counts(comparison: Comparison) -> str:
+    folds = {item.cell.fold for row in comparison.rows for item in row.evaluated} - {None}
+    queries = 0 if comparison.queries is None else comparison.queries.num_distinct
+    parts = []
+    if len(folds) == 1:
+        parts.append(f"fold {next(iter(folds))}")
+    elif folds:
+        parts.append(f"mean over {len(folds)} folds")
+    if queries and len(comparison.rows) > 1:
+        parts.append(f"differences over {queries} queries{' of all folds' if len(folds) > 1 else ''}")
+    return ", ".join(parts) or "one model"
 
 
 # ---- Matplotlib figures as small inline SVG in the colours of the page.

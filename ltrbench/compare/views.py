@@ -1,13 +1,13 @@
 """Views of a comparison: tables, figures and prose, independent of the format of an output.
 
-A section of the report is a function from `Shown` to a `Section` of views (`ltrbench.compare.sections`). It
-is rendered as text and as Markdown by `section_text`, and as HTML by `ltrbench.compare.report`; a `Table`
-also has LaTeX, CSV and records for JSON.
+A section of the report is a function from `Shown` to a `Section` of views. `section_text` and `as_text`
+render it as text and as Markdown, `ltrbench.compare.report` as HTML; a `Table` also has LaTeX, CSV and
+records for JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,7 +18,8 @@ from ltrbench.compare.groups import Slice
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.plots import Page, Series, colour_of
 from ltrbench.rankers.importance import YARDSTICKS
-from ltrbench.tables import Table, TableCell, TableColumn, TableRow, paragraph
+from ltrbench.tables import Table, TableCell, TableColumn, TableRow, anchor, paragraph
+from ltrbench.untrusted import in_markdown, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -153,14 +154,50 @@ def section_text(section: Section, width: int | None) -> str:
         width: Width of the terminal in columns; None for Markdown with long lines.
     """
     title = paragraph(section.title, width)
-    texts = [title if width is not None else f"### {title}", paragraph(section.lead, width)]
-    for part in section.parts:
-        match part:
-            case Table():
-                texts += [paragraph(part.caption, width), part.markdown(width)]
-            case Prose(text):
-                texts.append(paragraph(text, width))
+    heading = title if width is not None else f"### {title}"
+    return joined(
+        [heading, paragraph(section.lead, width), *(as_text(part, width) for part in section.parts)]
+    )
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Returns the texts that are not empty, with an empty line between them."""
     return "\n\n".join(filter(None, texts))
+
+
+def as_text(view: View, width: int | None, glossary_file: str | None = None) -> str:
+    """Returns a view as text; empty for figures, lists, and what the report folds.
+
+    Args:
+        width: As for `section_text`.
+        glossary_file: File that notes link to. Without it, their heading lists their terms, for the command
+            `glossary`.
+    """
+    match view:
+        case Table():
+            return joined([paragraph(view.caption, width), view.markdown(width)])
+        case Prose(text):
+            return paragraph(text, width)
+        case Code(text):
+            # Viewers without code blocks would interpret markup. Four spaces make a code block.
+            return f"    {in_markdown(text) if width is None and '<' in text else visible(text)}"
+        case GroupedNotes(group, notes):
+            heading = group if width is not None else f"**{group}**"
+            if glossary_file is None:
+                heading += f" (glossary: {', '.join(dict.fromkeys(note.term for note in notes))})"
+            # After `paragraph`, which shows the brackets of a link in a name as text.
+            lines = [
+                f"{paragraph(f'- {note}', width, '  ')}"
+                f"{f' ({link_to(note.term, glossary_file)})' if glossary_file else ''}"
+                for note in notes
+            ]
+            return joined([paragraph(heading, width), "\n".join(lines)])
+    return ""
+
+
+def link_to(term: str, glossary_file: str) -> str:
+    """Returns a link in Markdown to a term of the glossary."""
+    return f"[{term}]({glossary_file}#{anchor(term)})"
 
 
 @dataclass(frozen=True, eq=False)

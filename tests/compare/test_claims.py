@@ -25,11 +25,11 @@ from scipy import stats
 from toy_runs import mentions
 
 from ltrbench.compare import Comparison, Settings, render, verdict
+from ltrbench.compare.claim_sections import pairs_section
 from ltrbench.compare.comparison import QUERIES as OF_QUERIES
 from ltrbench.compare.comparison import SEEDS as OF_SEEDS
 from ltrbench.compare.comparison import Need, Pair
-from ltrbench.compare.sections.claims import pairs_section
-from ltrbench.compare.tables import comparisons_as_json
+from ltrbench.compare.leaderboard import comparisons_as_json
 from ltrbench.compare.views import Section, Shown
 from ltrbench.runs import Run
 from ltrbench.statistics import SCOPES, fewest, independent_replicates, resampling_factor, shared_replicates

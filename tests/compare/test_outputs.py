@@ -22,11 +22,12 @@ from scipy import stats
 from toy_runs import NUM_QUERIES, judgments, mentions, write
 
 from ltrbench.compare import BEST, Comparison, Settings, compare, read_attributes, render, slices
+from ltrbench.compare.claim_sections import leaderboard_section
 from ltrbench.compare.groups import across
+from ltrbench.compare.leaderboard import comparisons_as_json, in_full
 from ltrbench.compare.publish import TOLERANCE, TOLERANCE_NOT_REPEATABLE, is_published, publish, reproduce
-from ltrbench.compare.sections.claims import leaderboard_section
-from ltrbench.compare.sections.runs import published_section
-from ltrbench.compare.tables import as_csv, comparisons_as_json, terms_of
+from ltrbench.compare.report import terms_of
+from ltrbench.compare.run_sections import published_section
 from ltrbench.compare.views import Folded, Prose, Shown, View
 from ltrbench.errors import ResultError
 from ltrbench.metrics import evaluate, preset
@@ -106,7 +107,7 @@ def test_queries_are_sliced_by_a_column_of_the_users_own(tmp_path: Path) -> None
 def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> None:
     """Every output of the leaderboard, against the comparison itself."""
     comparison = comparison_of(tmp_path)
-    in_csv = list(csv.DictReader(io.StringIO(as_csv([comparison]))))
+    in_csv = list(csv.DictReader(io.StringIO(in_full([comparison]).csv())))
     in_json = json.loads(json.dumps(comparisons_as_json([comparison]), allow_nan=False))["rows"]
     in_frame = comparison.to_frame().to_dict("records")
     text = render(comparison, most_columns=None).splitlines()

@@ -15,8 +15,8 @@ from report_pages import DRAWS, HOSTILE_MODEL, HOSTILE_QUERY, comparisons, judge
 from toy_runs import write as write_run
 
 from ltrbench.compare import Comparison, Settings, compare, render
-from ltrbench.compare.sections import SECTIONS
-from ltrbench.compare.sections.claims import outcomes
+from ltrbench.compare.claim_sections import outcomes
+from ltrbench.compare.report import SECTIONS
 from ltrbench.compare.views import Figures, Folded, Section, Shown, View, section_text
 from ltrbench.data import Judgments
 from ltrbench.metrics import PRESETS, Convention, evaluate

@@ -19,8 +19,8 @@ from toy_runs import SPACE, mentions, searched, tuned, write
 
 from ltrbench.compare import Comparison, Settings, compare, render, verdict
 from ltrbench.compare.advice import next_step, recommend
-from ltrbench.compare.sections.runs import alike_section, search_section
-from ltrbench.compare.tables import as_latex
+from ltrbench.compare.report import as_latex
+from ltrbench.compare.run_sections import alike_section, search_section
 from ltrbench.compare.tuning import Tuning, tunings
 from ltrbench.compare.views import Section, Shown
 from ltrbench.runs import Run

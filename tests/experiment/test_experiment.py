@@ -14,7 +14,7 @@ from messages import naming
 from numpy.typing import NDArray
 
 from ltrbench.compare import compare
-from ltrbench.compare.tables import comparisons_as_json
+from ltrbench.compare.leaderboard import comparisons_as_json
 from ltrbench.data import RankingDataset, Splits, split_queries
 from ltrbench.data.sources import DataSource
 from ltrbench.data.synthetic import Synthetic

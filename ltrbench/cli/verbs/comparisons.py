@@ -222,9 +222,9 @@ def compare_verb(
         python -m ltrbench compare multirun --baseline lightgbm --slice query_size,num_relevant --output OUT
     """
     from ltrbench.compare import Settings, compare, read_attributes, slices
-    from ltrbench.compare.leaderboard import MAIN_COLUMNS
+    from ltrbench.compare.leaderboard import MAIN_COLUMNS, comparisons_as_json
     from ltrbench.compare.publish import publish
-    from ltrbench.compare.tables import comparisons_as_json, render_all
+    from ltrbench.compare.report import render_all
     from ltrbench.metrics import preset, with_settings
 
     compare_settings = Settings(

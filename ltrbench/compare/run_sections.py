@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from math import isnan, nan
 from statistics import fmean
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ltrbench.compare.advice import all_notes
-from ltrbench.compare.cells import DATA_SPLITS, by_group, describe_cells, flatten, fold_of
+from ltrbench.compare.cells import DATA_SPLITS, Note, by_group, describe_cells, flatten, fold_of
 from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.leaderboard import difference_cell
@@ -400,9 +400,13 @@ def _importance_cell(importances: ImportanceComparison, label: str, kind: str, f
 
 def notes_section(shown: Shown) -> Section | None:
     """Returns the notes by group; None if there are none."""
-    groups = by_group(all_notes(shown.comparison))
-    parts = [GroupedNotes(group, notes) for group, notes in groups.items()]
+    parts = grouped_notes(all_notes(shown.comparison))
     return Section("notes", "Notes", "", parts) if parts else None
+
+
+def grouped_notes(notes: Iterable[Note]) -> list[GroupedNotes]:
+    """Returns a view for each group of notes."""
+    return [GroupedNotes(group, of_group) for group, of_group in by_group(notes).items()]
 
 
 # ---- Section "Search": the budget of each model, and what the search improved on validation and on test.
