@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.models.trees import Node, flat, leaves_of, rebuilt
+from ltrbench.models.trees import Node, flat, leaves_of, rebuilt, with_splits
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -109,12 +108,12 @@ def ensemble_for_java(comparison: str = "<=", dtype: str = "float32", scale: flo
         scale: standard deviation of the thresholds.
     """
 
-    def scaled(node: InnerNode) -> dict[str, Any]:
-        return {"threshold": float(np.float32(scale * node.threshold)), "missing_left": node.threshold > 0}
+    def scaled(node: InnerNode) -> InnerNode:
+        threshold = float(np.float32(scale * node.threshold))
+        return replace(node, threshold=threshold, missing_left=node.threshold > 0)
 
     ensemble = random_ensemble(comparison=comparison, dtype=dtype)
-    trees = (replace(tree, root=rebuilt(tree.root, scaled, lambda value: value)) for tree in ensemble.trees)
-    return rounded(replace(ensemble, trees=tuple(trees)))
+    return rounded(with_splits(ensemble, scaled))
 
 
 def without_missing(features: Features) -> Features:
@@ -134,7 +133,9 @@ def rounded(ensemble: Ensemble) -> Ensemble:
             replace(
                 tree,
                 weight=as_float32(tree.weight),
-                root=rebuilt(tree.root, lambda node: {"threshold": as_float32(node.threshold)}, as_float32),
+                root=rebuilt(
+                    tree.root, lambda node: replace(node, threshold=as_float32(node.threshold)), as_float32
+                ),
             )
             for tree in ensemble.trees
         ),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,16 +32,14 @@ from ltrbench.models.trees import (
     Leaf,
     Node,
     WeightedTree,
+    base_score_as_tree,
     flat,
     float32_thresholds,
-    nested_json,
-    rounded_to_float32,
-    smallest_right,
+    float32_trees,
+    nested_text,
     tree_of,
     weighted_values,
-    without_zero_missing,
 )
-from ltrbench.models.xgboost_files import base_score_as_tree
 
 
 def write_lightgbm_json(ensemble: Ensemble, feature_names: Sequence[str]) -> bytes:
@@ -57,8 +55,9 @@ def write_lightgbm_json(ensemble: Ensemble, feature_names: Sequence[str]) -> byt
     """
     trees = ",\n".join(
         f'{{"tree_index":{number},"num_leaves":{int(tree.is_leaf.sum())},"num_cat":0,"shrinkage":1,'
-        f'"tree_structure":{_nested(tree, number)}}}'
-        for number, tree in enumerate(smaller_left_trees(ensemble))
+        f'"tree_structure":{_nested(tree)}}}'
+        # Vespa keeps the leaves of large models as float32, but reads those of other models as float64.
+        for number, tree in enumerate(float32_trees(base_score_as_tree(ensemble), "<", "float64"))
     )
     head = {
         "name": "tree",
@@ -75,11 +74,11 @@ def write_lightgbm_json(ensemble: Ensemble, feature_names: Sequence[str]) -> byt
     return f'{json.dumps(head)[:-1]},\n"tree_info":[{trees}],\n"pandas_categorical":[]}}\n'.encode()
 
 
-def read_lightgbm_json(content: bytes, places: Mapping[str, int]) -> Ensemble:
+def read_lightgbm_json(content: bytes, indices: Mapping[str, int]) -> Ensemble:
     """Returns the trees of a dump as Vespa reads them: with the comparison `<`.
 
     Args:
-        places: name of a feature -> its index.
+        indices: name of a feature -> its index.
     """
     dump = json.loads(content)
     names = dump["feature_names"]
@@ -89,37 +88,14 @@ def read_lightgbm_json(content: bytes, places: Mapping[str, int]) -> Ensemble:
             return Leaf(node["leaf_value"])
         children = node["left_child"], node["right_child"]
         return InnerNode(
-            places[names[node["split_feature"]]], node["threshold"], node["default_left"], *children
+            indices[names[node["split_feature"]]], node["threshold"], node["default_left"], *children
         )
 
     trees = (WeightedTree(1.0, tree_of(tree["tree_structure"], read)) for tree in dump["tree_info"])
     return Ensemble(tuple(trees), comparison="<")
 
 
-def smaller_left_trees(ensemble: Ensemble) -> Iterator[FlatTree]:
-    """Yields the trees for the comparison `<` in float32 or float64, the base score first.
-
-    A float32 value goes where it went before, for any comparison and dtype of the ensemble. The exceptions
-    are infinities: positive infinity never goes left by its value, and negative infinity always.
-
-    Raises:
-        ConfigError: A leaf value is beyond float32, or too many splits count zeros as missing.
-    """
-    # Vespa keeps the leaves of large models as float32, but reads those of other models as float64.
-    if ensemble.base_score or not ensemble.trees:
-        leaf = flat(Leaf(ensemble.base_score))
-        rounded_to_float32(leaf.value, "the base score")
-        yield leaf
-    for number, weighted in enumerate(without_zero_missing(ensemble).trees):
-        tree = flat(weighted.root)
-        with np.errstate(over="ignore"):
-            values = weighted_values(tree, weighted.weight, ensemble.score_dtype).astype(np.float64)
-        rounded_to_float32(values, f"a leaf value of tree {number}")
-        thresholds = smallest_right(tree.threshold, ensemble.comparison)
-        yield tree._replace(threshold=np.where(tree.is_leaf, 0.0, thresholds), value=values)
-
-
-def _nested(tree: FlatTree, number: int) -> str:
+def _nested(tree: FlatTree) -> str:
     """Returns the JSON of a tree."""
     texts = [repr(value) for value in np.where(tree.is_leaf, tree.value, tree.threshold).tolist()]
     is_leaf, feature = tree.is_leaf.tolist(), tree.feature.tolist()
@@ -133,7 +109,7 @@ def _nested(tree: FlatTree, number: int) -> str:
             f'"default_left":{default_left[node]},"missing_type":"NaN","left_child":'
         )
 
-    return nested_json(is_leaf, text_of, between=',"right_child":')
+    return nested_text(is_leaf, text_of, between=',"right_child":')
 
 
 # ---- LightGBM's model files: the text of `Booster.save_model`.

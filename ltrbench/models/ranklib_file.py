@@ -15,7 +15,6 @@ the indentation of lines, so each element starts on a line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
@@ -29,31 +28,28 @@ from ltrbench.models.trees import (
     Leaf,
     Node,
     WeightedTree,
-    at_most_trees,
+    base_score_as_tree,
     float32_texts,
+    float32_trees,
+    nested_text,
     nodes_of,
     parse_float32,
     tree_of,
 )
 
-_SIDES = ("left", "right")
 _MOST_INDENTED = 30
 
 
-def write_ranklib_xml(ensemble: Ensemble, offset: float = 0.0) -> bytes:
+def write_ranklib_xml(ensemble: Ensemble) -> bytes:
     """Returns the model as RankLib saves a LambdaMART model; outputs contain the weights of the trees.
 
-    Args:
-        offset: a constant that a last tree adds to all scores.
-
     Raises:
-        ConfigError: A leaf value, the base score or the offset is beyond float32.
+        ConfigError: A leaf value or the base score is beyond float32.
     """
     parts: list[str] = []
     most_leaves = number = 0
-    for number, tree in enumerate(at_most_trees(ensemble, offset), start=1):
-        lines = "\n".join(_lines(tree))
-        parts.append(f'\t<tree id="{number}" weight="1.0">\n{lines}\n\t</tree>\n')
+    for number, tree in enumerate(float32_trees(base_score_as_tree(ensemble), "<="), start=1):
+        parts.append(f'\t<tree id="{number}" weight="1.0">\n{_nested(tree)}\t</tree>\n')
         most_leaves = max(most_leaves, int(tree.is_leaf.sum()))
     header = f"## LambdaMART\n## No. of trees = {number}\n## No. of leaves = {most_leaves}\n\n"
     return f"{header}<ensemble>\n{''.join(parts)}</ensemble>\n".encode("ascii")
@@ -95,27 +91,25 @@ def _node(split: ElementTree.Element) -> Node:
     return InnerNode(feature, threshold, threshold >= 0, left, right)
 
 
-def _lines(tree: FlatTree) -> Iterator[str]:
-    """Yields the lines of a tree, written from top to bottom, so that its depth is not limited."""
+def _nested(tree: FlatTree) -> str:
+    """Returns the XML of a tree."""
+    numbers = float32_texts(np.where(tree.is_leaf, tree.value, tree.threshold))
     is_leaf, features = tree.is_leaf.tolist(), tree.feature.tolist()
-    children_to_come: list[int] = []  # of each split above the node
+    sides = ["", *[' pos="left"'] * (len(is_leaf) - 1)]
+    for node in tree.right[~tree.is_leaf].tolist():
+        sides[node] = ' pos="right"'
 
-    def indented(line: str) -> str:
-        return "\t" * min(2 + len(children_to_come), _MOST_INDENTED) + line
+    def indented(depth: int) -> str:
+        return "\t" * min(depth + 2, _MOST_INDENTED)
 
-    for node, number in enumerate(float32_texts(np.where(tree.is_leaf, tree.value, tree.threshold))):
-        side = f' pos="{_SIDES[2 - children_to_come[-1]]}"' if children_to_come else ""
-        yield indented(f"<split{side}>")
-        if not is_leaf[node]:
-            children_to_come.append(2)
-            yield indented(f"<feature> {features[node] + 1} </feature>")
-            yield indented(f"<threshold> {number} </threshold>")
-            continue
-        yield indented(f"\t<output> {number} </output>")
-        yield indented("</split>")
-        while children_to_come:
-            children_to_come[-1] -= 1
-            if children_to_come[-1]:
-                break
-            children_to_come.pop()
-            yield indented("</split>")
+    def text_of(node: int, depth: int) -> str:
+        tabs, inner = indented(depth), indented(depth + 1)
+        begin = f"{tabs}<split{sides[node]}>\n"
+        if is_leaf[node]:
+            return f"{begin}{tabs}\t<output> {numbers[node]} </output>\n{tabs}</split>\n"
+        return (
+            f"{begin}{inner}<feature> {features[node] + 1} </feature>\n"
+            f"{inner}<threshold> {numbers[node]} </threshold>\n"
+        )
+
+    return nested_text(is_leaf, text_of, between="", end=lambda depth: f"{indented(depth)}</split>\n")

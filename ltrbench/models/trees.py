@@ -106,18 +106,16 @@ def uniform(ensemble: Ensemble) -> Ensemble:
     >>> tree.weight, tree.root.left.value, tree.root.threshold < 0.5
     (0.1, -2.0, True)
     """
-    largest_left = threshold_below if ensemble.comparison == "<" else threshold_at_most
-    trees = tuple(
-        WeightedTree(
-            tree.weight * tree.shrinkage,
-            rebuilt(
-                tree.root,
-                lambda node: {"threshold": largest_left(node.threshold)},
-                lambda value, shrinkage=tree.shrinkage: value / shrinkage,  # type: ignore[misc]
-            ),
-        )
-        for tree in ensemble.trees
-    )
+
+    def at_most(node: InnerNode) -> InnerNode:
+        threshold = np.array(node.threshold)
+        return replace(node, threshold=float(float32_thresholds(threshold, ensemble.comparison)))
+
+    def before_shrinkage(tree: WeightedTree) -> WeightedTree:
+        root = rebuilt(tree.root, at_most, lambda value: value / tree.shrinkage)
+        return WeightedTree(tree.weight * tree.shrinkage, root)
+
+    trees = tuple(map(before_shrinkage, ensemble.trees))
     return replace(ensemble, trees=trees, comparison="<=", threshold_dtype="float32")
 
 
@@ -212,12 +210,12 @@ class _Zeros:
 
 
 def rebuilt(
-    root: Node, changes: Callable[[InnerNode], dict[str, object]], value_of: Callable[[float], float]
+    root: Node, changed: Callable[[InnerNode], InnerNode], value_of: Callable[[float], float] = float
 ) -> Node:
-    """Returns a tree with other values in its nodes.
+    """Returns a tree with other splits or leaf values.
 
     Args:
-        changes: returns field -> new value of an inner node.
+        changed: returns the new split for a split whose subtrees are already changed.
         value_of: returns the new value of a leaf.
     """
     done: dict[int, Node] = {}
@@ -225,9 +223,14 @@ def rebuilt(
         if isinstance(node, Leaf):
             done[id(node)] = Leaf(value_of(node.value))
         else:
-            children = {"left": done[id(node.left)], "right": done[id(node.right)]}
-            done[id(node)] = replace(node, **children, **changes(node))  # type: ignore[arg-type]
+            done[id(node)] = changed(replace(node, left=done[id(node.left)], right=done[id(node.right)]))
     return done[id(root)]
+
+
+def with_splits(ensemble: Ensemble, changed: Callable[[InnerNode], InnerNode]) -> Ensemble:
+    """Returns an ensemble with other splits; `changed` as for `rebuilt`."""
+    trees = tuple(replace(tree, root=rebuilt(tree.root, changed)) for tree in ensemble.trees)
+    return replace(ensemble, trees=trees)
 
 
 def nodes_of(root: Node) -> list[Node]:
@@ -295,18 +298,7 @@ def threshold_at_most(bound: float) -> float:
     >>> threshold_at_most(1e300), threshold_at_most(np.inf)
     (3.4028234663852886e+38, inf)
     """
-    with np.errstate(over="ignore"):
-        rounded = np.float32(bound)
-        if float(rounded) > bound:
-            rounded = np.nextafter(rounded, np.float32(-np.inf))
-    return float(rounded)
-
-
-def threshold_below(bound: float) -> float:
-    """Returns the largest float32 below a float32 bound, for splits where values equal to the bound go
-    right."""
-    with np.errstate(over="ignore"):
-        return float(np.nextafter(np.float32(bound), np.float32(-np.inf)))
+    return float(float32_thresholds(np.array(bound), "<="))
 
 
 # ---- Scores of an `Ensemble`, in its own arithmetic.
@@ -461,30 +453,45 @@ ABOVE_FLOAT32: Final = 2.0**128
 """Threshold above every finite float32: as float32 it is infinite, so that infinity goes right."""
 
 
-def at_most_trees(ensemble: Ensemble, offset: float = 0.0) -> Iterator[FlatTree]:
-    """Yields the trees with `<=`, float32 thresholds, and float32 leaf values that contain the weights.
+def base_score_as_tree(ensemble: Ensemble) -> Ensemble:
+    """Returns the same model with base score 0, for formats without one: the first tree is one leaf.
 
-    A base score is a first tree with one leaf, so that a float32 sum has the same rounding as before. An
-    offset is a last tree: it may make scores equal, but does not swap them. A float32 value goes where it
-    went before, for any comparison and dtype of the ensemble; a threshold may be infinite.
+    A sum that starts with 0 then has the same rounding as before.
+
+    >>> base_score_as_tree(Ensemble((WeightedTree(0.1, Leaf(2.0)),), base_score=0.5)).trees[0]
+    WeightedTree(weight=1.0, root=Leaf(value=0.5), shrinkage=1.0)
+    """
+    if ensemble.base_score == 0 and ensemble.trees:
+        return ensemble
+    first = WeightedTree(1.0, Leaf(ensemble.base_score))
+    return replace(ensemble, trees=(first, *ensemble.trees), base_score=0.0)
+
+
+def float32_trees(
+    ensemble: Ensemble, comparison: Literal["<=", "<"], leaf_dtype: str = "float32"
+) -> Iterator[FlatTree]:
+    """Yields the trees with float32 thresholds for a comparison, and leaf values that contain the weights.
+
+    A float32 value goes where it went before, for any comparison and dtype of the ensemble. For `<=`, a
+    threshold may be infinite. For `<`, infinity never goes left by its value, and negative infinity always.
+
+    Args:
+        leaf_dtype: dtype of the leaf values.
 
     Raises:
-        ConfigError: A leaf value, the base score or the offset is beyond float32, or too many splits count
-            zeros as missing.
+        ConfigError: A leaf value is beyond float32, or too many splits count zeros as missing.
     """
-    if ensemble.base_score or not ensemble.trees:
-        yield _one_leaf(ensemble.base_score, "the base score")
+    thresholds_of = float32_thresholds if comparison == "<=" else smallest_right
     for number, weighted in enumerate(without_zero_missing(ensemble).trees):
         tree = flat(weighted.root)
         with np.errstate(over="ignore"):
-            bounds = tree.threshold.astype(ensemble.threshold_dtype).astype(np.float64)
-        largest_left = float32_thresholds(bounds, ensemble.comparison).astype(np.float64)
+            values = weighted_values(tree, weighted.weight, ensemble.score_dtype)
+        rounded_to_float32(values, f"a leaf value of tree {number}")
+        thresholds = thresholds_of(tree.threshold, ensemble.comparison)
         yield tree._replace(
-            threshold=np.where(tree.is_leaf, 0.0, largest_left),
-            value=float32_leaf_values(tree, weighted.weight, ensemble.score_dtype, number),
+            threshold=np.where(tree.is_leaf, 0.0, thresholds),
+            value=values.astype(leaf_dtype).astype(np.float64),
         )
-    if offset:
-        yield _one_leaf(offset, "the offset")
 
 
 def smallest_right(thresholds: NDArray[np.float64], comparison: str) -> NDArray[np.float64]:
@@ -497,21 +504,6 @@ def smallest_right(thresholds: NDArray[np.float64], comparison: str) -> NDArray[
     with np.errstate(over="ignore", under="ignore"):
         above = np.nextafter(float32_thresholds(thresholds, comparison), np.float32(np.inf))
     return np.minimum(above.astype(np.float64), ABOVE_FLOAT32)
-
-
-def float32_leaf_values(tree: FlatTree, weight: float, score_dtype: str, number: int) -> NDArray[np.float64]:
-    """Returns the (N,) values that the leaves of a tree add to the score, as float32.
-
-    Args:
-        score_dtype: dtype in which values are multiplied by the weight.
-        number: number of the tree in messages.
-
-    Raises:
-        ConfigError: A leaf value is beyond float32.
-    """
-    with np.errstate(over="ignore"):
-        values = weighted_values(tree, weight, score_dtype)
-    return rounded_to_float32(values, f"a leaf value of tree {number}")
 
 
 def rounded_to_float32(values: NDArray[np.floating], name: str) -> NDArray[np.float64]:
@@ -546,34 +538,32 @@ def float32_texts(values: NDArray[np.floating]) -> list[str]:
     texts: list[str] = rounded.astype(str).tolist()
     with np.errstate(over="ignore"):
         rounded_twice = np.array(texts, dtype=np.float64).astype(np.float32)
-    for place in np.flatnonzero(rounded_twice != rounded).tolist():
-        texts[place] = repr(float(rounded[place]))
-    for place in np.flatnonzero(np.isinf(rounded)).tolist():
-        texts[place] = "Infinity" if rounded[place] > 0 else "-Infinity"
+    for index in np.flatnonzero(rounded_twice != rounded).tolist():
+        texts[index] = repr(float(rounded[index]))
+    for index in np.flatnonzero(np.isinf(rounded)).tolist():
+        texts[index] = "Infinity" if rounded[index] > 0 else "-Infinity"
     return texts
 
 
-def _one_leaf(value: float, name: str) -> FlatTree:
-    leaf = flat(Leaf(value))
-    return leaf._replace(value=rounded_to_float32(leaf.value, name))
+# ---- Trees as nested JSON or XML, written from left to right. N nodes of a tree.
 
 
-# ---- Trees as nested JSON, written from left to right. N nodes of a tree.
-
-
-def nested_json(
-    is_leaf: Sequence[bool], text_of: Callable[[int, int], str], between: str, end: str = "}"
+def nested_text(
+    is_leaf: Sequence[bool],
+    text_of: Callable[[int, int], str],
+    between: str,
+    end: Callable[[int], str] = lambda depth: "}",
 ) -> str:
-    """Returns the JSON of a tree; its depth is not limited.
+    """Returns the text of a tree; its depth is not limited.
 
     Args:
         is_leaf: (N,); a node comes before its children, and the left subtree before the right one.
         text_of: node, depth -> the text of a leaf, or of a split up to its left child.
         between: the text between the children of a split.
-        end: the text after its right child.
+        end: depth of a split -> the text after its right child.
 
-    >>> nested_json([False, True, True], lambda node, depth: "[" if node == 0 else str(node), ", ", "]")
-    '[1, 2]'
+    >>> nested_text([False, True, True], lambda node, depth: "{" if node == 0 else str(node), ", ")
+    '{1, 2}'
     """
     parts: list[str] = []
     children_to_come: list[int] = []  # of each split above the node
@@ -588,7 +578,7 @@ def nested_json(
                 parts.append(between)
                 break
             children_to_come.pop()
-            parts.append(end)
+            parts.append(end(len(children_to_come)))
     return "".join(parts)
 
 

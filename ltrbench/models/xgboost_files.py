@@ -17,7 +17,6 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -31,14 +30,14 @@ from ltrbench.models.trees import (
     Leaf,
     Node,
     WeightedTree,
-    flat,
-    float32_leaf_values,
     float32_texts,
-    nested_json,
+    float32_trees,
+    nested_text,
     nodes_of,
+    parse_float32,
     rounded_to_float32,
-    smallest_right,
     tree_of,
+    with_splits,
     without_zero_missing,
 )
 
@@ -63,58 +62,26 @@ def write_xgboost_dump(
         ConfigError: A leaf value is beyond float32.
     """
     names = [json.dumps(name) for name in feature_names]
-    trees = (_nested(tree, names, texts or float32_texts) for tree in float32_trees(ensemble))
+    trees = (_nested(tree, names, texts or float32_texts) for tree in xgboost_trees(ensemble))
     return ("[" + ",\n".join(trees) + "]\n").encode()
 
 
-def read_xgboost_dump(content: str | bytes, places: Mapping[str, int]) -> Ensemble:
+def read_xgboost_dump(content: str | bytes, indices: Mapping[str, int]) -> Ensemble:
     """Returns the trees of a dump, with the numbers as they are written.
 
     Args:
-        places: name of a feature -> its index.
+        indices: name of a feature -> its index.
     """
 
     def read(node: Mapping[str, Any]) -> Node:
         if "leaf" in node:
             return Leaf(node["leaf"])
         missing_left = node["missing"] == node["yes"]
-        return InnerNode(places[node["split"]], node["split_condition"], missing_left, *node["children"])
+        return InnerNode(indices[node["split"]], node["split_condition"], missing_left, *node["children"])
 
     return Ensemble(
         tuple(WeightedTree(1.0, tree_of(root, read)) for root in json.loads(content)), comparison="<"
     )
-
-
-def base_score_as_tree(ensemble: Ensemble) -> Ensemble:
-    """Returns the same model with base score 0, for formats without one: the first tree is one leaf.
-
-    A sum that starts with 0 then has the same rounding as before.
-
-    >>> base_score_as_tree(Ensemble((WeightedTree(0.1, Leaf(2.0)),), base_score=0.5)).trees[0]
-    WeightedTree(weight=1.0, root=Leaf(value=0.5), shrinkage=1.0)
-    """
-    if ensemble.base_score == 0 and ensemble.trees:
-        return ensemble
-    first = WeightedTree(1.0, Leaf(ensemble.base_score))
-    return replace(ensemble, trees=(first, *ensemble.trees), base_score=0.0)
-
-
-def float32_trees(ensemble: Ensemble) -> Iterator[FlatTree]:
-    """Yields the trees in XGBoost's arithmetic: `<`, float32 thresholds, float32 leaf values with weights.
-
-    A finite float32 value goes where it went before, for any comparison and dtype of the ensemble. So does
-    infinity, unless `divides_by_presence`.
-
-    Raises:
-        ConfigError: A leaf value is beyond float32, or too many splits count zeros as missing.
-    """
-    for number, weighted in enumerate(without_zero_missing(ensemble).trees):
-        tree = flat(without_infinite_thresholds(weighted.root, ensemble.comparison))
-        thresholds = smallest_right(tree.threshold, ensemble.comparison)
-        yield tree._replace(
-            threshold=np.where(tree.is_leaf, 0.0, thresholds),
-            value=float32_leaf_values(tree, weighted.weight, ensemble.score_dtype, number),
-        )
 
 
 def divides_by_presence(ensemble: Ensemble) -> bool:
@@ -126,26 +93,23 @@ def divides_by_presence(ensemble: Ensemble) -> bool:
     )
 
 
-def without_infinite_thresholds(root: Node, comparison: str) -> Node:
-    """Returns a tree with finite thresholds of `<`, because JSON has no infinity.
+def xgboost_trees(ensemble: Ensemble) -> Iterator[FlatTree]:
+    """Yields the trees in XGBoost's arithmetic, with finite thresholds, because JSON has no infinity.
 
     A split that sends every finite value left gets its children exchanged, and a threshold below all of them:
     finite values go right, to the same child as before, and missing values to the other side. Only an
     infinite value may go elsewhere.
+
+    Raises:
+        ConfigError: A leaf value is beyond float32, or too many splits count zeros as missing.
     """
-    done: dict[int, Node] = {}
-    for node in reversed(nodes_of(root)):  # children come before their parent
-        if isinstance(node, Leaf):
-            done[id(node)] = node
-            continue
-        left, right = done[id(node.left)], done[id(node.right)]
-        if _sends_all_left(node, comparison):
-            left, right = right, left
-            node_changes = {"threshold": _BELOW_ALL, "missing_left": not node.missing_left}
-        else:
-            node_changes = {}
-        done[id(node)] = replace(node, left=left, right=right, **node_changes)  # type: ignore[arg-type]
-    return done[id(root)]
+
+    def finite(node: InnerNode) -> InnerNode:
+        if not _sends_all_left(node, ensemble.comparison):
+            return node
+        return InnerNode(node.feature, _BELOW_ALL, not node.missing_left, left=node.right, right=node.left)
+
+    return float32_trees(with_splits(without_zero_missing(ensemble), finite), "<")
 
 
 def _sends_all_left(node: InnerNode, comparison: str) -> bool:
@@ -191,7 +155,7 @@ def _nested(tree: FlatTree, names: Sequence[str], texts: NumberTexts) -> str:
             f'"missing":{missing[node]},"children":['
         )
 
-    return nested_json(is_leaf, text_of, between=",", end="]}")
+    return nested_text(is_leaf, text_of, between=",", end=lambda depth: "]}")
 
 
 # ---- XGBoost's model files: JSON and UBJSON as `Booster.save_model` writes them.
@@ -254,7 +218,7 @@ def write_xgboost_json(ensemble: Ensemble, feature_names: Sequence[str]) -> byte
     """
     names = list(feature_names)
     base_score = rounded_to_float32(np.array([ensemble.base_score]), "the base score")
-    trees = [_arrays(number, tree, len(names)) for number, tree in enumerate(float32_trees(ensemble))]
+    trees = [_arrays(number, tree, len(names)) for number, tree in enumerate(xgboost_trees(ensemble))]
     forest = {
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
         "iteration_indptr": list(range(len(trees) + 1)),
@@ -291,7 +255,8 @@ def read_xgboost(content: bytes) -> ReadModel:
         import xgboost
 
         content = bytes(xgboost.Booster(model_file=bytearray(content)).save_raw("json"))
-    learner = json.loads(content)["learner"]
+    # A float64 that is rounded again to float32 may be the neighbour of the number in the file.
+    learner = json.loads(content, parse_float=parse_float32)["learner"]
     parameters, booster = learner["learner_model_param"], learner["gradient_booster"]
     if booster["name"] not in ("gbtree", "dart"):
         raise ValueError(f"the booster is {booster['name']!r}, but only gbtree and dart have trees")
@@ -373,7 +338,7 @@ def _check_iterations(attributes: Mapping[str, str], forest: Mapping[str, Any]) 
 def _root(tree: Mapping[str, Any]) -> Node:
     """Returns the tree of arrays over nodes; nodes that pruning has removed are ignored."""
     left, right, feature = tree["left_children"], tree["right_children"], tree["split_indices"]
-    numbers = nearest_float32(np.array(tree["split_conditions"], dtype=np.float64)).tolist()
+    numbers = [float(number) for number in tree["split_conditions"]]
 
     def read(node: int) -> Node:
         if left[node] == _NO_CHILD:
@@ -382,19 +347,3 @@ def _root(tree: Mapping[str, Any]) -> Node:
         return InnerNode(feature[node], numbers[node], bool(tree["default_left"][node]), *children)
 
     return tree_of(0, read)
-
-
-def nearest_float32(values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Returns the float32 whose shortest decimal numbers were read as float64.
-
-    A decimal number may be so close to the middle of two float32 that its float64 is the middle; the wrong
-    one of them would be its rounded value.
-    """
-    with np.errstate(all="ignore"):
-        rounded = values.astype(np.float32)
-        other = np.nextafter(rounded, np.where(values > rounded, np.inf, -np.inf).astype(np.float32))
-        is_middle = (values - rounded) == (other.astype(np.float64) - values)
-    for place in np.flatnonzero(is_middle & (values != rounded)).tolist():
-        if float(str(other[place])) == values[place]:
-            rounded[place] = other[place]
-    return rounded

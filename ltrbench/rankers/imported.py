@@ -422,7 +422,7 @@ def _on_columns(ensemble: Ensemble, columns: Mapping[int, int]) -> Ensemble:
             tree,
             root=tree.root
             if isinstance(tree.root, Leaf)
-            else rebuilt(tree.root, lambda node: {"feature": columns[node.feature]}, lambda value: value),
+            else rebuilt(tree.root, lambda node: replace(node, feature=columns[node.feature])),
         )
         for tree in ensemble.trees
     )

@@ -25,16 +25,17 @@ from ltrbench.models.trees import (
     InnerNode,
     Leaf,
     WeightedTree,
+    base_score_as_tree,
     float32_texts,
-    rebuilt,
+    float32_trees,
     rounded_to_float32,
     sends_zero_left,
+    with_splits,
 )
 from ltrbench.models.xgboost_files import (
-    base_score_as_tree,
-    float32_trees,
     read_xgboost_dump,
     write_xgboost_dump,
+    xgboost_trees,
 )
 from ltrbench.shipping.probes import limits_of_infinity, limits_with_missing_as_zero, sends_missing_elsewhere
 from ltrbench.shipping.target import (
@@ -276,11 +277,7 @@ class LearningToRankPlugin(Target):
     def _forest(self, model: ShippedModel) -> tuple[str, Export]:
         """Returns the definition of trees, and the offset, notes and limits of the export."""
         original = model.trees(self.name)
-        written = base_score_as_tree(with_absent_as_zero(original) if self.absent == "zero" else original)
-        offset = offset_above_zero(written)
-        if offset:
-            # Last, so that it rounds whole scores: rounding may make scores equal, but does not swap them.
-            written = replace(written, trees=(*written.trees, WeightedTree(1.0, Leaf(offset))))
+        written, offset = above_zero(with_absent_as_zero(original) if self.absent == "zero" else original)
         definition = write_xgboost_dump(written, model.feature_names).decode()
         notes = (*self._note_on_offset(offset), self._note_on_absent_features())
         return definition, Export({}, "", offset, notes, self._limits(original))
@@ -288,12 +285,12 @@ class LearningToRankPlugin(Target):
     def _ranklib(self, model: ShippedModel) -> tuple[str, Export]:
         """Returns the definition of trees as a text of RankLib, and the offset, notes and limits."""
         trees = model.trees(self.name)
-        offset = offset_above_zero(base_score_as_tree(trees))
+        written, offset = above_zero(trees)
         notes = (
             *self._note_on_offset(offset),
             "The model knows features by their place in featureset.json: keep their order.",
         )
-        definition = write_ranklib_xml(trees, offset).decode()
+        definition = write_ranklib_xml(written).decode()
         limits = limits_with_missing_as_zero(trees, self.engine_name)
         return definition, Export({}, "", offset, notes, limits)
 
@@ -324,7 +321,7 @@ class LearningToRankPlugin(Target):
         limits = limits_of_infinity(original)
         newer = f"{self.engine_name} {self._first_with_missing} or newer"
         if self.absent_features == "right":
-            if any(tree.missing_left[~tree.is_leaf].any() for tree in float32_trees(original)):
+            if any(tree.missing_left[~tree.is_leaf].any() for tree in xgboost_trees(original)):
                 limits[MISSING_VALUES] = (
                     f"{self.engine_name} {self.version} sends absent features right, but the model sends "
                     f"missing values left in a split. Use {newer}, or train with 0 for missing values."
@@ -357,37 +354,36 @@ class LearningToRankPlugin(Target):
         )
 
 
-def offset_above_zero(trees: Ensemble) -> float:
-    """Returns a constant that makes every float32 score non-negative when it is added last; 0 if all are.
+def above_zero(ensemble: Ensemble) -> tuple[Ensemble, float]:
+    """Returns the same model with a last tree of one leaf that makes every float32 score non-negative, and
+    the value of this leaf; 0 without such a tree if all scores are non-negative.
 
-    The bound is the sum of the smallest leaf value of each tree, minus the largest rounding error of a
-    float32 sum. It is rounded up to five binary digits.
+    Added last, it rounds whole scores: it may make scores equal, but does not swap them. The value is the sum
+    of the smallest leaf value of each tree, minus the largest rounding error of a float32 sum, rounded up to
+    five binary digits.
     """
+    ensemble = base_score_as_tree(ensemble)
     smallest = magnitude = 0.0
-    for tree in float32_trees(trees):
+    for tree in float32_trees(ensemble, "<"):
         values = tree.value[tree.is_leaf]
         smallest += float(values.min())
         magnitude += float(np.abs(values).max())
-    needed = (len(trees.trees) + 1) * _FLOAT32_ROUNDING * magnitude - smallest
     if smallest >= 0:
-        return 0.0
+        return ensemble, 0.0
+    needed = (len(ensemble.trees) + 1) * _FLOAT32_ROUNDING * magnitude - smallest
     unit = 2.0 ** (math.frexp(needed)[1] - 5)
-    return math.ceil(needed / unit) * unit
+    offset = math.ceil(needed / unit) * unit
+    return replace(ensemble, trees=(*ensemble.trees, WeightedTree(1.0, Leaf(offset)))), offset
 
 
 def with_absent_as_zero(trees: Ensemble) -> Ensemble:
     """Returns trees in which a missing value goes where 0 goes."""
 
-    def as_zero(node: InnerNode) -> dict[str, object]:
+    def as_zero(node: InnerNode) -> InnerNode:
         is_left = node.missing_left if node.zero_missing else sends_zero_left(node, trees.comparison)
-        return {"missing_left": is_left}
+        return replace(node, missing_left=is_left)
 
-    return replace(
-        trees,
-        trees=tuple(
-            replace(tree, root=rebuilt(tree.root, as_zero, lambda value: value)) for tree in trees.trees
-        ),
-    )
+    return with_splits(trees, as_zero)
 
 
 def _feature_set(model: ShippedModel) -> dict[str, Any]:

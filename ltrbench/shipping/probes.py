@@ -26,12 +26,11 @@ from ltrbench.models.trees import (
     FlatTree,
     InnerNode,
     flat,
+    float32_thresholds,
     leaf_sums,
     leaves_of,
     nodes_of,
     sends_zero_left,
-    threshold_at_most,
-    threshold_below,
     visits,
     weighted_values,
 )
@@ -320,11 +319,11 @@ def _first_documents(tree: FlatTree, ensemble: Ensemble, documents: Features) ->
 
 def _force(document: Features, tree: FlatTree, ensemble: Ensemble, node: int) -> None:
     """Changes features of a document, (F,), so that it reaches a node where its path allows it."""
-    largest_left = threshold_below if ensemble.comparison == "<" else threshold_at_most
+    largest_left = float32_thresholds(tree.threshold, ensemble.comparison)
     bounds: dict[int, tuple[float, float]] = {}  # feature -> smallest and largest value
     here = 0
     while here != node:
-        feature, last = int(tree.feature[here]), largest_left(float(tree.threshold[here]))
+        feature, last = int(tree.feature[here]), float(largest_left[here])
         low, high = bounds.get(feature, (-np.inf, np.inf))
         if node < tree.right[here]:  # the nodes of the left subtree come before the right child
             bounds[feature], here = (low, min(high, last)), int(tree.left[here])

@@ -99,9 +99,9 @@ def broken(ensemble: Ensemble, fault: str) -> Ensemble:
     if fault == FLIP:
         return replace(ensemble, comparison="<" if ensemble.comparison == "<=" else "<=")
     changes: Any = {
-        SHIFT: lambda node: {"threshold": float(np.float32(node.threshold) + np.float32(1e-6))},
-        MISSING_RIGHT: lambda node: {"missing_left": False},
-    }.get(fault, lambda node: {})
+        SHIFT: lambda node: replace(node, threshold=float(np.float32(node.threshold) + np.float32(1e-6))),
+        MISSING_RIGHT: lambda node: replace(node, missing_left=False),
+    }.get(fault, lambda node: node)
     value_of = (lambda value: float(np.float16(value))) if fault == HALF else (lambda value: value)
     trees = tuple(WeightedTree(tree.weight, rebuilt(tree.root, changes, value_of)) for tree in ensemble.trees)
     return replace(ensemble, trees=trees)

@@ -20,7 +20,7 @@ from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.shapes import Features
 from ltrbench.shipping.plugins import (
     LearningToRankPlugin,
-    offset_above_zero,
+    above_zero,
     with_absent_as_zero,
 )
 from ltrbench.shipping.target import MISSING_VALUES, Export, Linear, ShippedModel
@@ -88,8 +88,8 @@ def test_a_threshold_between_two_float32_stays_between_them(threshold: float) ->
 def test_the_offset_is_above_the_smallest_sum_and_at_most_an_eighth_larger() -> None:
     trees = random_ensemble(30)
     smallest = -sum(float((np.array(list(values_of(tree.root))) * tree.weight).min()) for tree in trees.trees)
-    assert smallest < offset_above_zero(trees) < smallest * 1.125
-    assert offset_above_zero(of_one(Leaf(0.0))) == offset_above_zero(of_one(Leaf(2.0))) == 0
+    assert smallest < above_zero(trees)[1] < smallest * 1.125
+    assert above_zero(of_one(Leaf(0.0)))[1] == above_zero(of_one(Leaf(2.0)))[1] == 0
 
 
 def values_of(root: Node) -> list[float]:

@@ -50,8 +50,8 @@ from ltrbench.models.trees import (
     WeightedTree,
     flat,
     float32_thresholds,
-    rebuilt,
     weighted_values,
+    with_splits,
     without_zero_missing,
 )
 from ltrbench.shapes import Features
@@ -122,14 +122,13 @@ def _features_with_zeros_missing(ensemble: Ensemble, num_features: int) -> NDArr
 
 def _without_flags(ensemble: Ensemble, zeros_missing: NDArray[np.bool_]) -> Ensemble:
     """Returns the ensemble for features whose zeros are replaced by NaN."""
-
-    def rule(node: InnerNode) -> dict[str, object]:
-        return {"zero_missing": node.zero_missing and not zeros_missing[node.feature]}
-
     if not zeros_missing.any():
         return ensemble
-    trees = tuple(replace(tree, root=rebuilt(tree.root, rule, float)) for tree in ensemble.trees)
-    return replace(ensemble, trees=trees)
+
+    def without_flag(node: InnerNode) -> InnerNode:
+        return replace(node, zero_missing=node.zero_missing and not zeros_missing[node.feature])
+
+    return with_splits(ensemble, without_flag)
 
 
 def _zeros_to_nan(

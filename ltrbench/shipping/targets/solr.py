@@ -37,9 +37,10 @@ from ltrbench.models.trees import (
     Leaf,
     Node,
     WeightedTree,
-    at_most_trees,
+    base_score_as_tree,
     float32_texts,
-    nested_json,
+    float32_trees,
+    nested_text,
     parse_float32,
     rounded_to_float32,
     tree_of,
@@ -95,7 +96,7 @@ def write_solr_trees(
     Raises:
         ConfigError: A leaf value or the base score is beyond float32.
     """
-    trees = list(at_most_trees(ensemble))
+    trees = list(float32_trees(base_score_as_tree(ensemble), "<="))
     doublings = {feature: _doublings_of(thresholds) for feature, thresholds in _thresholds_of(trees).items()}
     features = [_feature(feature_names[feature], doublings[feature]) for feature in sorted(doublings)]
     names = [json.dumps(each) for each in feature_names]
@@ -150,7 +151,7 @@ def slack_corrected(thresholds: NDArray[np.float32]) -> tuple[NDArray[np.float32
 
 def lossy_features(ensemble: Ensemble) -> list[int]:
     """Returns the features of which a threshold cannot be written exactly, although the feature is scaled."""
-    thresholds = _thresholds_of(list(at_most_trees(ensemble)))
+    thresholds = _thresholds_of(list(float32_trees(base_score_as_tree(ensemble), "<=")))
     return [
         feature
         for feature, parts in sorted(thresholds.items())
@@ -222,7 +223,7 @@ def _nested(tree: FlatTree, names: Sequence[str], scales: NDArray[np.float64], w
         missing = sides[node] if with_missing else ""
         return f'{{"feature":{names[features[node]]},"threshold":"{corrected[node]}",{missing}"left":'
 
-    return nested_json(is_leaf, text_of, between=',"right":')
+    return nested_text(is_leaf, text_of, between=',"right":')
 
 
 def solr_scores(

@@ -27,12 +27,12 @@ from ltrbench.models.trees import (
     InnerNode,
     Leaf,
     WeightedTree,
+    base_score_as_tree,
     flat,
     nodes_of,
     without_zero_missing,
 )
 from ltrbench.models.xgboost_files import (
-    base_score_as_tree,
     float64_text,
     read_xgboost_dump,
     write_xgboost_dump,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from messages import naming
 
 from ltrbench.errors import ConfigError
-from ltrbench.models.trees import at_most_trees, flat, float32_texts, leaves_of, parse_float32
+from ltrbench.models.trees import flat, float32_texts, float32_trees, leaves_of, parse_float32
 from ltrbench.rankers import Ensemble, Leaf, WeightedTree
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -52,9 +52,7 @@ def test_what_is_no_decimal_number_is_refused(text: str) -> None:
 def test_float32_values_go_where_they_went(comparison: str, dtype: str) -> None:
     ensemble = ensemble_for_java(comparison=comparison, dtype=dtype)
     features = around_thresholds(ensemble, 3)
-    trees = list(at_most_trees(ensemble, offset=2.0))
-    assert (float(trees[0].value[0]), float(trees[-1].value[0])) == (ensemble.base_score, 2.0)
-    for weighted, tree in zip(ensemble.trees, trees[1:-1], strict=True):
+    for weighted, tree in zip(ensemble.trees, float32_trees(ensemble, "<="), strict=True):
         expected = leaves_of(flat(weighted.root), features, comparison, dtype)
         np.testing.assert_array_equal(leaves_of(tree, features), expected)
 
@@ -68,4 +66,4 @@ def test_float32_values_go_where_they_went(comparison: str, dtype: str) -> None:
 )
 def test_a_leaf_value_beyond_float32_is_refused(ensemble: Ensemble) -> None:
     with pytest.raises(ConfigError, match=naming(f"tree {len(ensemble.trees) - 1}", "float32")):
-        list(at_most_trees(ensemble))
+        list(float32_trees(ensemble, "<="))

@@ -10,8 +10,17 @@ import numpy as np
 import pytest
 from tree_cases import CASES, NUM_FEATURES, values_around
 
-from ltrbench.models.lightgbm_files import smaller_left_trees, write_lightgbm_json
-from ltrbench.models.trees import Ensemble, Node, WeightedTree, ensemble_scores, leaves_of, smallest_right
+from ltrbench.models.lightgbm_files import write_lightgbm_json
+from ltrbench.models.trees import (
+    Ensemble,
+    Node,
+    WeightedTree,
+    base_score_as_tree,
+    ensemble_scores,
+    float32_trees,
+    leaves_of,
+    smallest_right,
+)
 from ltrbench.shapes import Features
 
 NAMES = [f"feature_{number}" for number in range(NUM_FEATURES)]
@@ -54,8 +63,9 @@ def test_the_written_trees_have_the_leaves_of_the_model(ensemble: Ensemble) -> N
 @pytest.mark.parametrize("ensemble", CASES.values(), ids=CASES.keys())
 def test_trees_are_the_same_in_float32_and_float64(dtype: str, ensemble: Ensemble) -> None:
     features = values_around(ensemble)
+    trees = float32_trees(base_score_as_tree(ensemble), "<", "float64")
     with np.errstate(over="ignore"):
-        sums = sum(tree.value[leaves_of(tree, features, "<", dtype)] for tree in smaller_left_trees(ensemble))
+        sums = sum(tree.value[leaves_of(tree, features, "<", dtype)] for tree in trees)
     expected = ensemble_scores(replace(ensemble, score_dtype="float64"), features)
     np.testing.assert_allclose(sums, expected, rtol=1e-5, atol=1e-5)
 
