@@ -166,7 +166,12 @@ class _Command:
         Raises:
             LtrbenchError: The folder, the tracking store or the executor cannot be used.
         """
-        jobs, node = composed.jobs, composed.master.hydra
+        jobs, job_of_hydra = composed.jobs, composed.master.hydra.job
+        if job_of_hydra.chdir or job_of_hydra.env_set:
+            raise ConfigError(
+                "hydra.job.chdir and hydra.job.env_set apply to single runs only. Leave them out, and set "
+                "environment variables before the command."
+            )
         for name in SETTINGS_OF_COMMAND:
             if any(job.settings[name] != jobs[0].settings[name] for job in jobs):
                 raise ConfigError(f"{name} differs between the jobs of the sweep; set it once for all jobs.")
@@ -177,7 +182,7 @@ class _Command:
             folder.mkdir(parents=True, exist_ok=True)
             if not (folder / SWEEP_FILE).exists():
                 OmegaConf.save(composed.master, folder / SWEEP_FILE)
-        drafts = with_shared_choices([self._draft(job, str(folder), node, swept) for job in jobs])
+        drafts = with_shared_choices([self._draft(job, str(folder), swept) for job in jobs])
         self.session.run_sweep(
             SweepOrder(
                 folder=folder,
@@ -185,12 +190,10 @@ class _Command:
                 folder_of=lambda job, number: composed.folder_of(job.overrides, number),
                 settings=jobs[0].settings,
                 logging=_logging_of(composed.master),
-                chdir=bool(node.job.chdir),
-                environment={name: str(value) for name, value in (node.job.env_set or {}).items()},
             )
         )
 
-    def _draft(self, job: ComposedJob, folder: str, node: Any, swept: Mapping[str, list[str]]) -> Job:
+    def _draft(self, job: ComposedJob, folder: str, swept: Mapping[str, list[str]]) -> Job:
         settings = job.settings
         experiment = build_experiment(settings, job.choices, job.overrides, folder, swept)
         if experiment.ranker.is_yardstick:
@@ -202,8 +205,6 @@ class _Command:
             job.choices,
             self.flags,
             started_in=str(Path.cwd()),
-            chdir=bool(node.job.chdir),
-            environment=list(node.job.env_set or ()),
         )
 
 

@@ -51,11 +51,9 @@ from ltrbench.sweep.plan import (
     Job,
     JobState,
     Plan,
-    in_ranges,
     plan_jobs,
     prepare_sweep,
     read_plan,
-    state_of,
     states_of,
     sweep_id,
     wanted,
@@ -65,8 +63,7 @@ from ltrbench.sweep.running import (
     Events,
     JobTask,
     Outcome,
-    experiment_of,
-    failure,
+    record_failed,
     run_task,
     run_tasks,
     stopping,
@@ -105,8 +102,6 @@ class SweepOrder:
         folder_of: chooses the folder of a new job.
         settings: the settings of the command: tracking, executor, register, progress, num_threads.
         logging: configuration of Python's logging, with `FOLDER` for the folder of a run.
-        chdir: whether jobs run in their folders.
-        environment: environment variables of the jobs.
         only_failed: whether only failed jobs run; otherwise every job that has not finished.
     """
 
@@ -115,8 +110,6 @@ class SweepOrder:
     folder_of: FolderOf
     settings: Mapping[str, Any]
     logging: Mapping[str, Any]
-    chdir: bool = False
-    environment: Mapping[str, str] = field(default_factory=dict)
     only_failed: bool = False
 
 
@@ -158,24 +151,16 @@ class TaskBatches:
                 continue
             task = self._task(self._searched[number])
             if isinstance(choice, LtrbenchError):
-                self.session.record_failed(task, choice)
+                self.session.ended(task, record_failed(task, choice), is_inline=False)
             else:
                 tasks.append(replace(task, choice=choice))
         return tasks or (self.next_tasks() if choices else [])
 
     def _planned(self, drafts: Sequence[Job]) -> list[Job]:
         """Adds trials to the plan; returns each with its number and folder."""
-        plan_jobs(self.plan, drafts, lambda job, number: f"{TRIALS_FOLDER}/{number}")
-        planned = [self.plan.find(draft) for draft in drafts]
-        jobs = [
-            replace(job, settings=draft.settings)
-            for job, draft in zip(planned, drafts, strict=True)
-            if job is not None
-        ]
-        known = {job.number for job in self.session.jobs}
-        new = {job.number: job for job in jobs if job.number not in known}
-        self.session.jobs = [*self.session.jobs, *new.values()]
-        return jobs
+        trials = plan_jobs(self.plan, drafts, lambda job, number: f"{TRIALS_FOLDER}/{number}")
+        self.session.jobs = in_order([*trials, *self.session.jobs])
+        return trials
 
     def _task(self, job: Job) -> JobTask:
         is_inline = isinstance(self.executor, InlineExecutor)
@@ -190,8 +175,6 @@ class TaskBatches:
             logging=self.order.logging
             if is_inline
             else _handlers_kept(self.order.logging, into_folders=True),
-            chdir=self.order.chdir,
-            environment=self.order.environment,
         )
 
 
@@ -217,6 +200,12 @@ def _handlers_kept(configuration: Mapping[str, Any], *, into_folders: bool) -> d
         if "handlers" in logger:
             logger["handlers"] = [name for name in logger["handlers"] if name not in dropped]
     return kept
+
+
+def in_order(jobs: Iterable[Job]) -> list[Job]:
+    """Returns each job once, in the order of their numbers."""
+    once = {job.number: job for job in jobs}
+    return [once[number] for number in sorted(once)]
 
 
 def in_states(states: Sequence[JobState]) -> str:
@@ -267,10 +256,9 @@ class Session:
         jobs = [state.job for state in wanted(states, order.only_failed)]
         if any(state.run is not None for state in states):
             of_command = [state for state in states if not state.job.is_trial]
-            numbers = in_ranges([job.number for job in jobs])
             click.echo(
                 f"{self.sweep}: of the {len(of_command)} jobs of this command, {in_states(of_command)}. "
-                f"This command runs {numbers}.",
+                f"This command runs {len(jobs)}.",
                 err=True,
             )
         executor = build(order.settings, "executor", Executor)
@@ -304,7 +292,7 @@ class Session:
         """Plans the jobs of an order, and returns the plan and the states of these jobs."""
         prepare_sweep(order.folder)
         plan = read_plan(order.folder)
-        jobs = plan_jobs(plan, order.drafts, order.folder_of)
+        jobs = in_order(plan_jobs(plan, order.drafts, order.folder_of))
         self.sweep, self.jobs, self.register = relative(order.folder), jobs, order.settings["register"]
         return plan, states_of(order.folder, jobs)
 
@@ -338,7 +326,7 @@ class Session:
                     click.echo(executor.message, err=True)
                 events = Events(
                     started=lambda task: None if is_inline else _say_started(task.job),
-                    ended=functools.partial(self._ended, is_inline=is_inline),
+                    ended=functools.partial(self.ended, is_inline=is_inline),
                     waiting=_say_waiting,
                 )
                 while tasks := batches.next_tasks():
@@ -348,17 +336,7 @@ class Session:
                 # Closes the log file of the last job.
                 logging.config.dictConfig(console)
 
-    def record_failed(self, task: JobTask, error: LtrbenchError) -> None:
-        """Records a job that cannot run, because its search has no result."""
-        if state_of(task.sweep, task.job).name == DONE:
-            return  # another command has finished it in the meantime
-        try:
-            record_failure(experiment_of(task.job), task.folder, str(error))
-        except ResultError as unrecorded:
-            error = ResultError(f"{error} The failure could not be recorded: {unrecorded}")
-        self._ended(task, failure(error), is_inline=False)
-
-    def _ended(self, task: JobTask, outcome: Outcome, is_inline: bool) -> None:
+    def ended(self, task: JobTask, outcome: Outcome, is_inline: bool) -> None:
         """Records the end of a job: its error, unless it is a trial, and its run in the tracking store."""
         job = task.job
         if outcome.error and not job.is_trial:
@@ -594,8 +572,8 @@ def _say_started(job: Job) -> None:
 
 def _say_waiting(states: Sequence[JobState]) -> None:
     """Names the jobs that other processes run."""
-    numbers = in_ranges([state.job.number for state in states])
-    click.echo(f"waiting for {numbers} of another command ({states[0].holder})", err=True)
+    numbers = ", ".join(str(state.job.number) for state in states)
+    click.echo(f"waiting for jobs of another command: {numbers} ({states[0].holder})", err=True)
 
 
 @contextlib.contextmanager

@@ -151,8 +151,6 @@ class Job:
         flags: flags of the command, such as --config-dir.
         sweep: folder of the sweep, as the command named it.
         started_in: folder in which the command was started; relative paths in `settings` start there.
-        chdir: whether the job runs in its folder, as with hydra.job.chdir=true.
-        environment: names of the variables that hydra.job.env_set sets.
         key: everything that its figures depend on.
         training: digest of everything that its training depends on, except the seed.
         is_trial: whether the job is a trial of a search.
@@ -169,8 +167,6 @@ class Job:
     flags: Sequence[str] = ()
     sweep: str
     started_in: str
-    chdir: bool = False
-    environment: Sequence[str] = ()
     key: JobKey
     training: str = ""
     is_trial: bool = False
@@ -212,24 +208,6 @@ def identity_of(overrides: Iterable[str], is_trial: bool = False) -> str:
     return digest_of([*["trial"] * is_trial, *sorted(map(without_password, of_job(overrides)))])
 
 
-def in_ranges(numbers: Sequence[int]) -> str:
-    """Returns numbers of jobs, which are in order, as text.
-
-    >>> in_ranges([3, 4, 5]), in_ranges([1, 3]), in_ranges([7]), in_ranges([])
-    ('jobs 3 to 5', 'jobs 1, 3', 'job 7', 'no job')
-    """
-    if not numbers:
-        return "no job"
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and number == ranges[-1][-1] + 1:
-            ranges[-1].append(number)
-        else:
-            ranges.append([number])
-    texts = [f"{each[0]} to {each[-1]}" if len(each) > 2 else ", ".join(map(str, each)) for each in ranges]
-    return f"job{'s' if len(numbers) > 1 else ''} {', '.join(texts)}"
-
-
 def as_text(job: Job) -> str:
     """Returns the content of plan/NUMBER.json, without passwords."""
     record = {"format": _FORMAT, **asdict(job)}
@@ -246,40 +224,30 @@ def read_job(path: Path) -> Job:
     version = record.pop("format", None) if isinstance(record, dict) else None
     try:
         job: Job = TypeAdapter(Job).validate_python(record)
-        reason = None if version == _FORMAT else f"format is {version!r}; {_FORMAT} was expected"
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise ResultError(
             f"{path}: {'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}. {_REMEDY}."
         ) from None
     absent = [item.name for item in fields(Config) if item.name not in job.settings]
-    if absent or str(job.number) != path.stem:
-        reason = f"settings lack {', '.join(absent)}" if absent else f"number is {job.number}"
-    elif mistake := mistake_in_folder(job.folder, job.is_trial):
-        reason = f"folder is {job.folder!r}, which {mistake}"
-    if reason is not None:
-        raise ResultError(f"{path}: {reason}. {_REMEDY}.")
+    for is_wrong, reason in (
+        (version != _FORMAT, f"format is {version!r}; {_FORMAT} was expected"),
+        (absent, f"settings lack {', '.join(absent)}"),
+        (str(job.number) != path.stem, f"number is {job.number}"),
+        (not has_valid_folder(job), f"folder is {job.folder!r}"),
+    ):
+        if is_wrong:
+            raise ResultError(f"{path}: {reason}. {_REMEDY}.")
     return job
 
 
-def mistake_in_folder(folder: str, is_trial: bool = False) -> str | None:
-    """Returns why a job cannot have this folder, relative to the folder of the sweep; None if it can.
-
-    >>> mistake_in_folder("model=native/0") is None
-    True
-    >>> mistake_in_folder("../0")
-    'is outside the sweep'
-    """
-    parts = PurePosixPath(folder).parts
-    if folder.startswith("/") or ".." in parts:
-        return "is outside the sweep"
-    if not parts or not folder.isprintable():
-        return "is not the name of a subfolder"
-    if is_trial:
-        return None if parts[0] == TRIALS_FOLDER else f"is not in {TRIALS_FOLDER}, like those of other trials"
-    if parts[0] in (PLAN_FOLDER, COMPARISON_FOLDER, TRIALS_FOLDER):
-        return f"is reserved for the {parts[0]} of the sweep"
-    return None
+def has_valid_folder(job: Job) -> bool:
+    """Returns whether the folder of a job is inside the sweep, and not reserved for something else."""
+    parts = PurePosixPath(job.folder).parts
+    if not parts or ".." in parts or job.folder.startswith("/"):
+        return False
+    reserved = (PLAN_FOLDER, COMPARISON_FOLDER, TRIALS_FOLDER)
+    return parts[0] == TRIALS_FOLDER if job.is_trial else parts[0] not in reserved
 
 
 # ---- Computes the key of a job.
@@ -303,7 +271,9 @@ def key_of(
         packages.append(_PACKAGE_OF_SEARCH)
     return JobKey(
         settings=effective_settings(settings, choices, experiment.is_trial),
-        data=_fingerprints(splits),
+        data={"error": splits}
+        if isinstance(splits, str)
+        else {name: split.fingerprint for name, split in splits},
         code=code,
         versions=versions(packages) | plugin_versions(),
     )
@@ -333,12 +303,6 @@ def effective_settings(
     kept["data"] = {name: value for name, value in settings["data"].items() if name not in _OF_DATA}
     names = {group: str(choices[group]) for group in ("model", "params", "data") if group in choices}
     return dict(plain({**kept, "names": names, "trial": is_trial}))
-
-
-def _fingerprints(splits: Splits | str) -> dict[str, str]:
-    if isinstance(splits, str):
-        return {"error": splits}
-    return {name: split.fingerprint for name, split in splits}
 
 
 def training_digest(experiment: Experiment, key: JobKey) -> str:
@@ -408,22 +372,10 @@ class Plan:
     Attributes:
         sweep: folder of the sweep.
         jobs: number -> job, in order.
-        damaged: number -> reason why its file cannot be used.
     """
 
     sweep: Path
     jobs: dict[int, Job] = field(default_factory=dict)
-    damaged: dict[int, str] = field(default_factory=dict)
-
-    def refuse_damage(self) -> None:
-        """Raises ResultError if a file of the plan cannot be used."""
-        for reason in self.damaged.values():
-            raise ResultError(reason)
-
-    @property
-    def folders(self) -> set[Path]:
-        """The folders of all planned jobs."""
-        return {self.sweep / job.folder for job in self.jobs.values()}
 
     def find(self, job: Job) -> Job | None:
         """Returns the planned job with the same key, or else with the same overrides, or None."""
@@ -435,14 +387,14 @@ class Plan:
         return leader if leader is not None and leader.training == job.training else None
 
     def read(self) -> None:
-        """Reads the files of the plan that have not been read yet."""
-        known = {*self.jobs, *self.damaged}
+        """Reads the files of the plan that have not been read yet.
+
+        Raises:
+            ResultError: A file is damaged, or another version of ltrbench wrote it.
+        """
         names = [path.stem for path in (self.sweep / PLAN_FOLDER).glob("*.json")]
-        for number in sorted({int(name) for name in names if name.isdecimal()} - known):
-            try:
-                self.add(read_job(self._path(number)))
-            except ResultError as error:
-                self.damaged[number] = str(error)
+        for number in sorted({int(name) for name in names if name.isdecimal()} - {*self.jobs}):
+            self.add(read_job(self._path(number)))
 
     def write(self, job: Job) -> None:
         """Writes the file of a job in one step."""
@@ -461,7 +413,7 @@ class Plan:
 
 
 def read_plan(sweep: Path) -> Plan:
-    """Reads the plan of a sweep; a folder without a plan has no jobs."""
+    """Reads the plan of a sweep; a folder without a plan has no jobs. Raises as `Plan.read` does."""
     plan = Plan(sweep)
     plan.read()
     return plan
@@ -491,8 +443,8 @@ def sweep_id(sweep: Path) -> str:
     if not path.exists():
         return ""
     record = read_json(path, _ID_REMEDY)
-    identity = record.get("id") if isinstance(record, dict) else None
-    if not isinstance(identity, str) or not identity.isalnum() or len(identity) > 64:
+    identity = str(record.get("id") if isinstance(record, dict) else record)
+    if not identity.isalnum():
         raise ResultError(f"{path}: id is {identity!r}; letters and digits were expected. {_ID_REMEDY}.")
     return identity
 
@@ -577,7 +529,8 @@ def seconds_left(states: Sequence[JobState]) -> float | None:
     taken: dict[str, list[float]] = {}
     for state in states:
         if state.name == DONE and state.run is not None and state.run.result.reused is None:
-            taken.setdefault(state.run.result.model, []).append(_seconds(state.run))
+            result = state.run.result
+            taken.setdefault(result.model, []).append(_between(result.started, result.finished))
     if not taken:
         return None
     overall = fmean(value for values in taken.values() for value in values)
@@ -586,26 +539,14 @@ def seconds_left(states: Sequence[JobState]) -> float | None:
     for state in states:
         if state.name in left and state.job.same_training in (None, *failed):
             expected = fmean(taken.get(str(state.job.choices.get("model")), [overall]))
-            left[state.name] += max(expected - elapsed(state.holder), 0.0)
+            since = 0.0 if state.holder is None else _between(state.holder.since, now())
+            left[state.name] += max(expected - since, 0.0)
     num_running = sum(state.name == RUNNING for state in states)
     return sum(left.values()) / max(num_running, 1)
 
 
-def _seconds(run: Run) -> float:
-    return _between(run.result.started, run.result.finished)
-
-
-def elapsed(working: Holder | None) -> float:
-    """Returns the seconds since a process acquired a lease; 0 without one."""
-    return 0.0 if working is None else _between(working.since, now())
-
-
 def _between(begin: str, end: str) -> float:
-    try:
-        seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
-    except (ValueError, TypeError):  # a time that is absent, or that has no time zone
-        return 0.0
-    return max(seconds, 0.0)
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
 
 
 def as_json(states: Sequence[JobState]) -> Mapping[str, Any]:
@@ -630,8 +571,6 @@ def draft(
     choices: Mapping[str, Any],
     flags: Sequence[str],
     started_in: str,
-    chdir: bool = False,
-    environment: Iterable[str] = (),
 ) -> Job:
     """Returns a job that has no number and no folder yet. Loads the data of the job.
 
@@ -640,8 +579,6 @@ def draft(
         choices: config group -> name of the chosen YAML.
         flags: flags of the command.
         started_in: folder in which the command was started.
-        chdir: whether the job runs in its folder.
-        environment: names of the environment variables of the job.
     """
     try:
         splits: Splits | str = load_once(experiment.source)[0]
@@ -660,8 +597,6 @@ def draft(
         flags=list(flags),
         sweep=experiment.sweep or "",
         started_in=started_in,
-        chdir=chdir,
-        environment=list(environment),
         key=key,
         training="" if isinstance(splits, str) or is_searched else _training(experiment, key, splits),
         is_trial=experiment.is_trial,
@@ -720,27 +655,31 @@ def place_of(job: Job) -> str:
 
 
 def plan_jobs(plan: Plan, drafts: Sequence[Job], folder_of: FolderOf) -> list[Job]:
-    """Adds jobs to a plan, and returns each with its number and folder, once.
+    """Adds jobs to a plan, and returns the planned job of each draft, with its number and folder.
 
     Raises:
         LtrbenchError: A finished job has changed since it ran, or two jobs have the same folder. Nothing is
             planned then.
     """
-    jobs: dict[int, Job] = {}
+    jobs: list[Job] = []
     changed: list[Job] = []
     with hold(plan.sweep / PLAN_FOLDER, wait=_SECONDS_TO_WAIT):
         plan.read()
-        plan.refuse_damage()
         refuse_changed(plan, drafts)
         numbers = itertools.count(max(plan.jobs, default=-1) + 1)
         folders = {job.folder for job in plan.jobs.values()}
-        above = {parent for folder in folders for parent in _parents(folder)}
         for item in drafts:
             planned = plan.find(item)
             if planned is None:
                 number = next(numbers)
                 planned = replace(item, number=number, folder=folder_of(item, number))
-                _check_folder(planned, folders, above)
+                if planned.folder in folders or not has_valid_folder(planned):
+                    raise ConfigError(
+                        f"hydra.sweep.subdir gives the folder '{planned.folder}', which is outside the "
+                        "sweep, is reserved, or is also the folder of another job. Leave out "
+                        "hydra.sweep.subdir, or add ${hydra.job.num} to it."
+                    )
+                folders.add(planned.folder)
             elif planned.digest != item.digest:
                 planned = replace(item, number=planned.number, folder=planned.folder)
             if plan.jobs.get(planned.number) != planned:
@@ -748,33 +687,10 @@ def plan_jobs(plan: Plan, drafts: Sequence[Job], folder_of: FolderOf) -> list[Jo
                 plan.add(planned)
                 changed.append(planned)
             # The plan on disk has no passwords, and perhaps another path of the same data.
-            jobs[planned.number] = replace(planned, settings=item.settings)
+            jobs.append(replace(planned, settings=item.settings))
         for job in changed:
             plan.write(job)
-    return [jobs[number] for number in sorted(jobs)]
-
-
-def _check_folder(job: Job, folders: set[str], above: set[str]) -> None:
-    """Adds the folder of a new job to those of the others, and its parents to theirs.
-
-    Raises:
-        ConfigError: It is not below the folder of the sweep, or is also that of another job.
-    """
-    parents = _parents(job.folder)
-    reason = mistake_in_folder(job.folder, job.is_trial)
-    if reason is None and (job.folder in above or not folders.isdisjoint([job.folder, *parents])):
-        reason = "is also the folder of another job, or one of the two is inside the other"
-    if reason is not None:
-        raise ConfigError(
-            f"hydra.sweep.subdir gives the folder '{job.folder}', which {reason}. Each job needs its own "
-            "folder: leave out hydra.sweep.subdir, or add ${hydra.job.num} to it."
-        )
-    folders.add(job.folder)
-    above.update(parents)
-
-
-def _parents(folder: str) -> list[str]:
-    return list(map(str, PurePosixPath(folder).parents))
+    return jobs
 
 
 def _leader(plan: Plan, job: Job) -> str | None:

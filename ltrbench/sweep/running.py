@@ -7,10 +7,9 @@ process dies.
 from __future__ import annotations
 
 import contextlib
-import copy
+import json
 import logging
 import logging.config
-import os
 import tempfile
 import threading
 import time
@@ -75,8 +74,6 @@ class JobTask:
         choice: the settings that a search chose for the job; None: the job trains with its own.
         progress: how the progress of a fit is shown, as in the setting.
         logging: configuration of Python's logging, with `FOLDER` for the folder of the run.
-        chdir: whether the job runs in its folder.
-        environment: environment variables of the job.
     """
 
     job: Job
@@ -87,8 +84,6 @@ class JobTask:
     choice: ChosenSettings | None = None
     progress: str = "none"
     logging: Mapping[str, Any] = field(default_factory=dict)
-    chdir: bool = False
-    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:
@@ -205,35 +200,14 @@ def _trained(task: JobTask) -> tuple[str, Run] | None:
 
 @contextlib.contextmanager
 def _surroundings(task: JobTask) -> Iterator[None]:
-    """Sets log file, current folder and environment of a job, and restores folder and environment."""
+    """Sets the log file and the current folder of a job, and restores the folder."""
     task.folder.mkdir(parents=True, exist_ok=True)
     if task.logging:
-        logging.config.dictConfig(_in_folder(copy.deepcopy(dict(task.logging)), str(task.folder)))
-    here = Path.cwd()
-    before = {name: os.environ.get(name) for name in task.environment}
-    os.environ.update(task.environment)
-    try:
-        # A worker on another host may have been started elsewhere.
-        os.chdir(task.started_in)
-        if task.chdir:
-            os.chdir(task.folder)
-        with searching_only(task.modules):
-            yield
-    finally:
-        os.chdir(here)
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-def _in_folder(value: Any, folder: str) -> Any:
-    if isinstance(value, dict):
-        return {key: _in_folder(item, folder) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_in_folder(item, folder) for item in value]
-    return value.replace(FOLDER, folder) if isinstance(value, str) else value
+        in_json = json.dumps(str(task.folder))[1:-1]
+        logging.config.dictConfig(json.loads(json.dumps(task.logging).replace(FOLDER, in_json)))
+    # A worker on another host may have been started elsewhere.
+    with contextlib.chdir(task.started_in), searching_only(task.modules):
+        yield
 
 
 POLL_SECONDS = 0.5
@@ -304,22 +278,25 @@ def _outcome_of(future: Future[Any], task: JobTask) -> Outcome:
     try:
         outcome = future.result()
     except WorkerLostError as error:
-        return _lost(task, str(error))
+        return record_failed(task, error)
     except Exception as error:
         return failure(error)
     assert isinstance(outcome, Outcome)
     return outcome
 
 
-def _lost(task: JobTask, reason: str) -> Outcome:
+def record_failed(task: JobTask, error: Exception) -> Outcome:
+    """Records the failure of a job that left no run, unless another process has finished the job."""
     if state_of(task.sweep, task.job).name == DONE:
         return Outcome(state=DONE)
-    outcome = Outcome(state=FAILED, error=f"failed: {reason}")
+    outcome = failure(error)
+    if isinstance(error, WorkerLostError):
+        outcome = replace(outcome, error=f"failed: {error}")
     try:
-        record_failure(experiment_of(task.job), task.folder, reason)
-    except (LtrbenchError, OSError) as error:
+        record_failure(experiment_of(task.job), task.folder, str(error))
+    except (LtrbenchError, OSError) as unrecorded:
         # The folder may still be held by a process on another host.
-        return replace(outcome, error=f"failed: {reason}; the failure could not be recorded: {error}")
+        return replace(outcome, error=f"{outcome.error}; the failure could not be recorded: {unrecorded}")
     return outcome
 
 

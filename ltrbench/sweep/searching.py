@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import nan
@@ -263,10 +264,11 @@ def trial_job(job: Job, proposal: Proposal, search: Search) -> Job:
     changes: dict[str, Any] = {**proposal.settings, "seed": search.seed}
     if proposal.num_trees is not None:
         changes["num_trees"] = proposal.num_trees
+    settings["model"] |= changes
     if proposal.minimum:
-        changes["early_stopping.minimum"] = [list(pair) for pair in proposal.minimum.items()]
-    for name, value in changes.items():
-        _set(settings["model"], name, value)
+        minimum = [list(pair) for pair in proposal.minimum.items()]
+        settings["model"]["early_stopping"]["minimum"] = minimum
+        changes["early_stopping.minimum"] = minimum
     settings |= {
         **{"search": None, "importance": None, "timing": "monitored"},
         **{"seed": search.seed, "metrics": [search.metric]},
@@ -285,13 +287,6 @@ def trial_job(job: Job, proposal: Proposal, search: Search) -> Job:
         is_trial=True,
         same_training=None,
     )
-
-
-def _set(settings: dict[str, Any], name: str, value: Any) -> None:
-    node, _, inner = name.partition(".")
-    if inner:
-        settings = settings[node]
-    settings[inner or node] = value
 
 
 def _key(override: str) -> str:
@@ -439,9 +434,7 @@ def as_text(value: Value) -> str:
     >>> as_text(None), as_text(True), as_text(0.1)
     ('null', 'true', '0.1')
     """
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def record(

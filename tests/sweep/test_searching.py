@@ -60,13 +60,7 @@ class Command:
         return [job.number for job in self.jobs]
 
     def _planned(self, drafts: Sequence[Job]) -> list[Job]:
-        plan_jobs(self.plan, drafts, plan_cases.numbered)
-        planned = [self.plan.find(item) for item in drafts]
-        return [
-            replace(job, settings=item.settings)
-            for job, item in zip(planned, drafts, strict=True)
-            if job is not None
-        ]
+        return plan_jobs(self.plan, drafts, plan_cases.numbered)
 
     def rounds(self) -> tuple[list[int], dict[int, ChosenSettings | LtrbenchError]]:
         """Ends all trials; returns the number of trials of each round, and the choices."""

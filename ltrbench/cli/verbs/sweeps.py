@@ -78,7 +78,6 @@ def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool, start_cl
         python -m ltrbench resume multirun/DATE/TIME
     """
     plan = _read_plan(sweep.resolve())
-    plan.refuse_damage()
     sweep_id(plan.sweep)  # refuses a damaged id
     _refuse_unstored(plan)
     if timing and failed:
@@ -107,7 +106,6 @@ def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool, start_cl
             folder_of=lambda job, number: job.folder,
             settings=last.settings,
             logging=default_logging(),
-            chdir=last.chdir,
             only_failed=failed,
         )
         session = Session()
@@ -118,7 +116,7 @@ def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool, start_cl
 
 def _read_plan(sweep: Path) -> Plan:
     plan = read_plan(sweep)
-    if not plan.jobs and not plan.damaged:
+    if not plan.jobs:
         raise ResultError(
             f"{sweep} has no plan of a sweep. Name the folder of a sweep, such as multirun/DATE/TIME."
         )
@@ -129,10 +127,9 @@ def _refuse_unstored(plan: Plan) -> None:
     """Raises ResultError if a job needs a value that is not stored, or the jobs have several folders."""
     again = f"Run the command that started the sweep again, with hydra.sweep.dir={plan.sweep}."
     for job in plan.jobs.values():
-        if job.environment or ":***@" in str(job.settings):
+        if ":***@" in str(job.settings):
             raise ResultError(
-                f"{plan.sweep}: the plan does not contain the passwords and the values of hydra.job.env_set "
-                f"of job {job.number}. {again}"
+                f"{plan.sweep}: the plan has no passwords, but job {job.number} needs one. {again}"
             )
     folders = sorted({job.started_in for job in plan.jobs.values()})
     if len(folders) > 1:
@@ -147,7 +144,7 @@ def redrafted(job: Job) -> Job:
     settings: Any = job.settings
     experiment = build_experiment(settings, job.choices, tuple(job.overrides), job.sweep, job.swept)
     experiment = replace(experiment, is_trial=job.is_trial)
-    again = draft(experiment, settings, job.choices, job.flags, job.started_in, job.chdir)
+    again = draft(experiment, settings, job.choices, job.flags, job.started_in)
     # The folds that share a choice are those of the command that planned the job.
     together = {name: value for name, value in job.key.settings.items() if name == CHOSEN_WITH}
     return replace(again, key=replace(again.key, settings={**again.key.settings, **together}))
@@ -231,7 +228,7 @@ def _status_text(plan: Plan, states: Sequence[JobState]) -> str:
             lines.append(f"  {name}: {len(listed) - _SHOWN} more")
     if left := seconds_left(states):
         lines.append(f"About {_duration(left)} left, if jobs take as long as the finished ones.")
-    return "\n".join([*lines, *plan.damaged.values()])
+    return "\n".join(lines)
 
 
 def _duration(seconds: float) -> str:
