@@ -2,7 +2,7 @@
 
 The packages, each of which imports only from the ones before it:
 `data -> metrics -> native -> rankers -> results -> plots -> tracking -> experiment -> compare | shipping |
-serving -> cli`.
+serve -> cli`.
 CONTRIBUTING.md has the map of all folders and files.
 
 The names that most users need are attributes of `ltrbench` itself. Each is imported on first use, so that
@@ -46,9 +46,8 @@ _NAMES_OF = {
     "ltrbench.rankers.random": ("RandomRanker",),
     "ltrbench.rankers.single_feature": ("SingleFeatureRanker",),
     "ltrbench.rankers.xgboost": ("XGBoostRanker",),
-    "ltrbench.runs": ("Run", "find_runs", "read_run"),
+    "ltrbench.runs": ("LoadedModel", "Run", "find_runs", "load", "read_run"),
     "ltrbench.experiment": ("Experiment", "run"),
-    "ltrbench.serving": ("LoadedModel", "load"),
     "ltrbench.compare": ("Comparison", "Settings", "render"),
     "ltrbench.errors": ("LtrbenchError",),
 }
@@ -82,8 +81,7 @@ if TYPE_CHECKING:
     from ltrbench.rankers.random import RandomRanker
     from ltrbench.rankers.single_feature import SingleFeatureRanker
     from ltrbench.rankers.xgboost import XGBoostRanker
-    from ltrbench.runs import Run, find_runs, read_run
-    from ltrbench.serving import LoadedModel, load
+    from ltrbench.runs import LoadedModel, Run, find_runs, load, read_run
 
 __all__ = [
     "Comparison",

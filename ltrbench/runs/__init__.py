@@ -18,7 +18,7 @@ A trial of a search has only result.json, learning_curve.csv, and scores.npz wit
 
 `result.json` is written last, so a folder without it is not a run. Nothing is pickled.
 
-    record      the fields of result.json, names of files; a run in memory; finds and reads runs
+    record      the fields of result.json, names of files; a run in memory; finds runs; loads their models
     writing     writes a run into a folder, which one process at a time uses
 """
 
@@ -35,11 +35,13 @@ from ltrbench.runs.record import (
     TIMES,
     TRIALS_FILE,
     LearningCurve,
+    LoadedModel,
     Run,
     RunResult,
     ScoredSplit,
     TrialRow,
     find_runs,
+    load,
     naming,
     read_run,
     refuse_trial,
@@ -64,6 +66,7 @@ __all__ = [
     "TRIALS_FILE",
     "LearningCurve",
     "LeaseHeldError",
+    "LoadedModel",
     "Run",
     "RunResult",
     "ScoredSplit",
@@ -72,6 +75,7 @@ __all__ = [
     "find_runs",
     "hold",
     "holder",
+    "load",
     "naming",
     "read_run",
     "refuse_trial",

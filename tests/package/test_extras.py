@@ -22,7 +22,7 @@ def without(packages: list[str], code: str) -> subprocess.CompletedProcess[str]:
         ("xgboost", "import ltrbench.distributed.cluster", "dask"),
         ("onnxruntime", "import ltrbench.shipping.targets.onnx", "onnx"),
         ("optuna", "from ltrbench.search import FullGrid; FullGrid()", "search"),
-        ("orjson", "import ltrbench.serving.app", "serve"),
+        ("orjson", "import ltrbench.serve", "serve"),
     ],
 )
 def test_the_extra_of_a_missing_package_is_named(package: str, code: str, extra: str) -> None:

@@ -14,8 +14,7 @@ from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import Splits
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.runs import Run
-from ltrbench.serving import LoadedModel, load
+from ltrbench.runs import LoadedModel, Run, load
 
 NAMES = ("bm25", "age", "clicks", "length of title")
 

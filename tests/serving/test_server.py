@@ -19,7 +19,7 @@ from messages import naming
 from served_runs import NAMES, NamedFeatures, native_run, small_model
 
 from ltrbench.errors import ConfigError
-from ltrbench.serving.app import listen, url_of
+from ltrbench.serve import listen, url_of
 
 TEST = NamedFeatures().load().test
 

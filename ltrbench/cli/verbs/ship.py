@@ -21,7 +21,6 @@ from ltrbench.cli.console import (
 from ltrbench.cli.verbs.runs import RANKER_OPTION, data_of_test, load_model, options_as_trained
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.runs import read_run
-from ltrbench.serving import RequestLimits
 
 if TYPE_CHECKING:
     from ltrbench.runs import Run
@@ -245,14 +244,14 @@ def _outcome(check: AnswerCheck, tolerance: int) -> list[str]:
 @click.option(
     "--max-documents",
     type=click.IntRange(min=1),
-    default=RequestLimits.num_documents,
+    default=1000,
     show_default=True,
     help="Maximum number of documents of one request.",
 )
 @click.option(
     "--max-bytes",
     type=click.IntRange(min=1),
-    default=RequestLimits.num_bytes,
+    default=16 * 2**20,
     show_default=True,
     help="Maximum size of one request, bytes.",
 )
@@ -270,10 +269,9 @@ def serve_verb(
     \b
         python -m ltrbench serve outputs/2026-01-31/12-00-00 --port 8000
     """
-    from ltrbench.serving import loaded_model
-    from ltrbench.serving.app import is_loopback, listen, run_service, url_of, warm_up
+    from ltrbench.runs.record import loaded_model
+    from ltrbench.serve import is_loopback, listen, ranking_app, run_service, url_of, warm_up
 
-    limits = RequestLimits(num_documents=max_documents, num_bytes=max_bytes)
     finished = read_run(run)
     model = loaded_model(finished, load_model(finished, ranker))
     with listen(host, port) as listener:
@@ -286,4 +284,4 @@ def serve_verb(
             )
         features = f"{len(model.feature_names):,} features"
         click.echo(f"{model.name} ({features}) on {url_of(listener)} (Ctrl-C to stop)", err=True)
-        run_service(model, listener, limits)
+        run_service(ranking_app(model, max_documents, max_bytes), listener)

@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench import __version__
-from ltrbench.serving import LoadedModel, RequestLimits
+from ltrbench.runs import LoadedModel
 from ltrbench.shapes import Features
 
 _INVALID_JSON, _TOO_LARGE, _NOT_ACCEPTED = 400, 413, 422
@@ -49,21 +49,21 @@ _MOST_DISCARDED = 4
 still sending when the connection is closed would not read the answer."""
 
 
-def ranking_app(model: LoadedModel, limits: RequestLimits | None = None) -> Starlette:
+def ranking_app(model: LoadedModel, max_documents: int = 1000, max_bytes: int = 16 * 2**20) -> Starlette:
     """Returns the service of a model as an ASGI application.
 
     Args:
-        limits: None: the defaults.
+        max_documents: maximum number of documents of a request.
+        max_bytes: maximum number of bytes of the body of a request.
     """
     # The requests share one process, so that more threads would only wait for each other.
     model.ranker.num_threads = 1
-    limits = limits or RequestLimits()
-    reader = RequestReader(model.feature_names, limits)
+    reader = RequestReader(model.feature_names, max_documents)
     health = orjson.dumps({"status": "ok", "model": model.name})
     description = orjson.dumps(describe(model))
 
     async def rank(request: Request) -> Response:
-        return _answer(_ranked(model, reader.read(await _body(request, limits.num_bytes))))
+        return _answer(_ranked(model, reader.read(await _body(request, max_bytes))))
 
     async def answer_health(_: Request) -> Response:
         return Response(health, media_type="application/json")
@@ -109,12 +109,6 @@ def _ranked(model: LoadedModel, request: RankRequest) -> dict[str, Any]:
     scores: NDArray[np.floating[Any]] = np.empty(0)
     if request.ids:
         scores = model.ranker.predict(request.features)
-    not_finite = np.flatnonzero(~np.isfinite(scores))
-    if not_finite.size:
-        place = f"documents[{not_finite[0]}].features"
-        raise RefusedRequestError(
-            _NOT_ACCEPTED, place, f"the model has no finite score for the values of {place}"
-        )
     # A stable sort, so that documents with equal scores stay in the order of the request.
     order = np.argsort(-scores, kind="stable").tolist()
     values = scores.tolist()
@@ -204,12 +198,12 @@ class RankRequest:
     features: Features
 
 
+@dataclass(frozen=True)
 class RequestReader:
-    """Reads requests for a model with the features `feature_names`."""
+    """Reads requests for a model with the features `feature_names`, of at most `max_documents` documents."""
 
-    def __init__(self, feature_names: Sequence[str], limits: RequestLimits) -> None:
-        self.feature_names = tuple(feature_names)
-        self.limits = limits
+    feature_names: tuple[str, ...]
+    max_documents: int
 
     def read(self, body: bytes) -> RankRequest:
         """Returns the request in the body of a POST.
@@ -227,8 +221,8 @@ class RequestReader:
             raise _refusal("query", "must be a text or a whole number")
         if not isinstance(documents, list):
             raise _refusal("documents", "must be a list")
-        if len(documents) > self.limits.num_documents:
-            most = f"the maximum is {self.limits.num_documents:,} (--max-documents)"
+        if len(documents) > self.max_documents:
+            most = f"the maximum is {self.max_documents:,} (--max-documents)"
             raise _refusal("documents", f"has {len(documents):,} documents; {most}")
         rows: dict[Identifier, Sequence[Any]] = {}
         for d, document in enumerate(documents):
@@ -351,10 +345,10 @@ def warm_up(model: LoadedModel) -> None:
     model.ranker.predict(np.full((1, len(model.feature_names)), np.nan, dtype=np.float32))
 
 
-def run_service(model: LoadedModel, listener: socket.socket, limits: RequestLimits) -> None:
+def run_service(app: Starlette, listener: socket.socket) -> None:
     """Answers requests until Ctrl-C or SIGTERM; requests that have begun are answered first."""
     config = uvicorn.Config(
-        ranking_app(model, limits),
+        app,
         # One line per request would take longer than a short list.
         access_log=False,
         log_level="warning",
