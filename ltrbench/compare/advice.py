@@ -480,7 +480,7 @@ def _costs(rows: Sequence[ModelRow]) -> Iterator[str]:
 
 
 def _certainty(comparison: Comparison) -> str:
-    count = 0 if comparison.queries is None else comparison.queries.num_distinct
+    count = 0 if comparison.queries is None else comparison.queries.distinct.num_queries
     decided = [pair for pair in comparison.family if pair.interval is not None]
     scopes = {pair.scope for pair in decided}
     trainings = listed(list(dict.fromkeys(comparison.replicates.values())))

@@ -107,7 +107,6 @@ _OF_A_FOLD = {"fold", "train", "valid", "test"}
 _NOT_OF_THE_DOCUMENTS = {"_target_", "name", "root", "obtain", "published", "fetch"}
 # `SearchRecord.choose` of a search for each fold.
 _PER_FOLD = "per_fold"
-_WORDS = {"_target_": "class"}
 # The value of a setting that a search chose, and of a setting of a search that a run does not have: it
 # differs from no other value.
 _ANY = object()
@@ -181,11 +180,6 @@ class GroupedRuns:
         """Row label -> runs."""
         return runs_by_label(self.runs)
 
-    @cached_property
-    def cells(self) -> dict[str, list[DataCell]]:
-        """Row label -> the cell of each run."""
-        return {label: list(map(cell_of, runs)) for label, runs in self.rows.items()}
-
 
 def group_runs(runs: Sequence[Run]) -> list[GroupedRuns]:
     """Returns one table per data set, and per setting of the data that changes its documents.
@@ -230,30 +224,41 @@ def _settings_of(run: Run, part: str, excluded: Collection[str]) -> dict[str, An
 
 def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Returns row label -> runs; a label is the model's name and the settings that vary between its runs."""
-    searches = {
-        model: _search_settings(of_model)
-        for model, of_model in grouped(runs, lambda run: run.result.model).items()
-    }
-    settings_of_runs = [
-        _model_settings(run) | _resample_settings(run) | searches[run.result.model][id(run)] for run in runs
+    label_of_run: dict[int, str] = {}
+    for model, of_model in grouped(runs, lambda run: run.result.model).items():
+        settings = _settings_of_rows(of_model)
+        has_several = len({run.result.params for run in of_model}) > 1
+        for run, of_run in zip(of_model, settings, strict=True):
+            # Library parameters differ from matched ones in every setting, so that `params=` alone is named.
+            params = run.result.params if has_several and _has_params(run) else None
+            rivals = [
+                of_rival
+                for rival, of_rival in zip(of_model, settings, strict=True)
+                if params in (None, rival.result.params)
+            ]
+            words = [] if params is None else [f"params={params}"]
+            label_of_run[id(run)] = " ".join([model, *words, *_varied(of_run, rivals)])
+    return grouped(runs, lambda run: label_of_run[id(run)])
+
+
+def _settings_of_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Returns the settings that distinguish the rows of one model, for each run.
+
+    They are the settings of the model, of its search, and the kind of resampling, so that resampled and other
+    runs are different rows.
+    """
+    swept = {name for run in runs for name in run.result.swept}
+    searches = [_settings_of_search(run, swept) for run in runs]
+    keys = {key for search in searches for key in search}
+    # An untuned run differs from a tuned one in `search` alone.
+    untuned = dict.fromkeys(keys, _ANY) | ({"search": "none"} if keys else {})
+    absent = {key: "fixed" if key.startswith("search.space.") else _ANY for key in keys}
+    return [
+        _model_settings(run)
+        | {f"replicates.{key}": value for key, value in (resample_of(run) or {}).items()}
+        | (absent | search if search else untuned)
+        for run, search in zip(runs, searches, strict=True)
     ]
-    kinds = [(run.result.model, run.result.params) for run in runs]
-    rows: dict[str, list[Run]] = {}
-    for run, settings, kind in zip(runs, settings_of_runs, kinds, strict=True):
-        model, params = kind
-        params_of_model = {other_params for other, other_params in kinds if other == model}
-        names_params = len(params_of_model) > 1 and _has_params(run)
-        # Library parameters differ from matched ones in every setting, so that `params=` alone is named.
-        # Without it, the runs of a model are distinguished by their settings.
-        rivals = [
-            other_settings
-            for other_settings, other in zip(settings_of_runs, kinds, strict=True)
-            if other[0] == model and (other == kind or not names_params)
-        ]
-        words = [f"params={params}"] if names_params else []
-        words += _varied(settings, rivals)
-        rows.setdefault(" ".join([model, *words]), []).append(run)
-    return rows
 
 
 def _model_settings(run: Run) -> dict[str, Any]:
@@ -261,23 +266,6 @@ def _model_settings(run: Run) -> dict[str, Any]:
     settings = _settings_of(run, "model", _OF_A_REPLICATE)
     settings.pop(_OF_A_TRIAL, None)
     return settings | dict.fromkeys(run.result.search.get("space", ()), _ANY)
-
-
-def _search_settings(runs: Sequence[Run]) -> dict[int, dict[str, Any]]:
-    """Returns id of a run -> the settings that distinguish its search from others; empty without searches.
-
-    Args:
-        runs: All runs of a model.
-    """
-    swept = {name for run in runs for name in run.result.swept}
-    searches = {id(run): _settings_of_search(run, swept) for run in runs}
-    keys = {key for settings in searches.values() for key in settings}
-    if not keys:
-        return searches
-    # An untuned run differs from a tuned one in `search` alone.
-    untuned = dict.fromkeys(keys, _ANY) | {"search": "none"}
-    absent = {key: "fixed" if key.startswith("search.space.") else _ANY for key in keys}
-    return {place: absent | settings if settings else untuned for place, settings in searches.items()}
 
 
 def _settings_of_search(run: Run, swept: Collection[str]) -> dict[str, Any]:
@@ -289,12 +277,6 @@ def _settings_of_search(run: Run, swept: Collection[str]) -> dict[str, Any]:
     settings = {key: search.get(key) for key in ("metric", "choose", "space")}
     settings |= {key: value for key, value in optional.items() if f"search.{key}" in swept}
     return {"search": search.get("name"), **flatten(settings, "search.")}
-
-
-def _resample_settings(run: Run) -> dict[str, Any]:
-    """Returns the kind of resampling as settings, so that resampled and other runs are different rows."""
-    resample = resample_of(run)
-    return {} if resample is None else {f"replicates.{key}": value for key, value in resample.items()}
 
 
 def resample_of(run: Run) -> dict[str, Any] | None:
@@ -347,18 +329,13 @@ def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[Note]]:
 def _varied(settings: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns `key=value` of each setting that differs between the rivals, which include these settings."""
     return [
-        f"{_WORDS.get(key, key)}={_first_equal(settings[key], key, rivals)}"
+        f"{key.replace('_target_', 'class')}={settings[key]}"
         for key in sorted(settings)
         if any(
             _ANY not in (rival.get(key), settings[key]) and rival.get(key) != settings[key]
             for rival in rivals
         )
     ]
-
-
-def _first_equal(value: Any, key: str, rivals: Sequence[Mapping[str, Any]]) -> Any:
-    """Returns the equal value of the first rival, so that 1 and 1.0 have one name."""
-    return next(rival[key] for rival in rivals if key in rival and rival[key] == value)
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -445,10 +422,6 @@ class Settings:
                 raise ConfigError(
                     f"{name} is {value}; it must be a difference of the metric above 0, such as 0.005."
                 )
-        if self.num_draws < 1:
-            raise ConfigError(f"the number of draws is {self.num_draws}; it must be at least 1.")
-        if self.seed < 0:
-            raise ConfigError(f"the seed of the draws is {self.seed}; it must be 0 or more.")
 
     @property
     def names_baseline(self) -> bool:
@@ -467,26 +440,10 @@ class Settings:
 # A query is identified by its key (`ltrbench.data.dataset`). All functions take arrays of keys, not runs.
 
 
-@dataclass(frozen=True)
-class Shared:
-    """Number of repeated queries.
-
-    Attributes:
-        num_queries: Number of queries in all sets, with repetitions.
-        num_distinct: Number of distinct queries in all sets.
-        in_several: Number of distinct queries that are in more than one set.
-    """
-
-    num_queries: int
-    num_distinct: int
-    in_several: int
-
-
-def shared(keys_of_set: Sequence[QueryKeys]) -> Shared:
-    """Counts the queries of one or more sets, and those that are in several sets."""
-    of_set = [np.unique(keys) for keys in keys_of_set]
-    _, counts = np.unique(np.concatenate(of_set), return_counts=True)
-    return Shared(sum(map(len, keys_of_set)), len(counts), int((counts > 1).sum()))
+def times_in_sets(keys_of_set: Sequence[QueryKeys]) -> NDArray[np.int64]:
+    """Returns the number of sets that contain it, for each distinct query of one or more sets."""
+    _, times = np.unique(np.concatenate([np.unique(keys) for keys in keys_of_set]), return_counts=True)
+    return times
 
 
 def clustered(sample: PairedSample, keys: QueryKeys) -> PairedSample:
@@ -510,12 +467,6 @@ def clustered(sample: PairedSample, keys: QueryKeys) -> PairedSample:
     if (strata[number] != sample.strata).any():
         strata = np.zeros_like(strata)
     return PairedSample(sums / weights, weights.astype(np.float64), strata)
-
-
-def sharing(ours: Sequence[QueryKeys], theirs: Sequence[QueryKeys]) -> NDArray[np.int64]:
-    """Returns the number of distinct queries that each two sets share, (len(ours), len(theirs))."""
-    of_ours, of_theirs = ([set(keys.tolist()) for keys in sets] for sets in (ours, theirs))
-    return np.array([[len(a & b) for b in of_theirs] for a in of_ours], dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -665,11 +616,6 @@ class PairedQueries:
         return clustered(self.sample, self.query_keys)
 
     @cached_property
-    def num_distinct(self) -> int:
-        """Number of distinct queries, over all cells."""
-        return len(set(self.query_keys.tolist()))
-
-    @cached_property
     def counting_cells(self) -> dict[int, NDArray[np.bool_]]:
         """Index of a cell -> (Q,), whether a query is in it; only cells in which a query counts."""
         return {int(number): self.cell_of_query == number for number in np.unique(self.cell_of_query)}
@@ -677,7 +623,8 @@ class PairedQueries:
     @cached_property
     def repeats_queries(self) -> bool:
         """Whether a query is in two cells."""
-        return shared([self.query_keys[inside] for inside in self.counting_cells.values()]).in_several > 0
+        keys_of_cell = [self.query_keys[inside] for inside in self.counting_cells.values()]
+        return bool((times_in_sets(keys_of_cell) > 1).any())
 
     def of_query(self, values_of_cell: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Returns (Q,) values, given one array per cell with a value for each query of its judgments."""

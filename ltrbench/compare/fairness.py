@@ -11,6 +11,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -35,13 +36,12 @@ from ltrbench.compare.cells import (
     grouped,
     is_per_fold,
     replicate_of,
-    shared,
-    sharing,
+    times_in_sets,
 )
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.errors import ResultError, UndefinedMetricError
 from ltrbench.metrics import Convention, evaluate, parse_metric
-from ltrbench.runs import NO_PARAMETERS, Run, RunResult, ScoredSplit
+from ltrbench.runs import NO_PARAMETERS, Run, RunResult
 from ltrbench.runs.record import OWN
 from ltrbench.tables import assignments, format_number, listed
 
@@ -58,12 +58,13 @@ def mismatches(tables: Sequence[GroupedRuns]) -> list[str]:
     sentences: dict[tuple[str, str], str] = {}
     for rivals in grouped(tables, lambda table: cell_of(table.runs[0]).data).values():
         runs = dict.fromkeys(
-            (label, table.name, cell)
+            (label, table.name, cell_of(run))
             for table in rivals
-            for label, of_row in table.cells.items()
-            for cell in of_row
+            for label, of_row in table.rows.items()
+            for run in of_row
         )
-        cells_of = {label: {cell for _, _, cell in items} for label, items in grouped(runs, _label).items()}
+        of_label = grouped(runs, lambda item: item[0])
+        cells_of = {label: {cell for _, _, cell in items} for label, items in of_label.items()}
         for (a, table_a, of_a), (b, table_b, of_b) in itertools.combinations(runs, 2):
             are_apart = table_a == table_b or not cells_of[a] & cells_of[b]
             if of_a.fold == of_b.fold and of_a != of_b and are_apart:
@@ -71,10 +72,6 @@ def mismatches(tables: Sequence[GroupedRuns]) -> list[str]:
                 sentence += f" They are {table_a} and {table_b}." if table_a != table_b else ""
                 sentences.setdefault((a, b), sentence)
     return list(sentences.values())
-
-
-def _label(item: tuple[str, str, DataCell]) -> str:
-    return item[0]
 
 
 _MOST_MISMATCHES = 3
@@ -161,11 +158,12 @@ def _keys_of_tests(evaluated: Sequence[EvaluatedRun], metric: str) -> dict[DataC
 
 
 def _about_repeated_queries(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator[str]:
-    counts = shared([*_keys_of_tests(evaluated, metric).values()])
-    if counts.num_distinct < counts.num_queries:
+    keys = [*_keys_of_tests(evaluated, metric).values()]
+    num_distinct, num_queries = len(times_in_sets(keys)), sum(map(len, keys))
+    if num_distinct < num_queries:
         yield (
-            f"Test queries repeat: the test sets contain {counts.num_distinct:,} distinct queries (by "
-            f"documents and labels) {counts.num_queries:,} times; each counts once in tests."
+            f"Test queries repeat: the test sets contain {num_distinct:,} distinct queries (by "
+            f"documents and labels) {num_queries:,} times; each counts once in tests."
         )
 
 
@@ -175,7 +173,7 @@ def _about_folds(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator[str
     if len(trains) < 2:
         return
     keys = [keys for cell, keys in _keys_of_tests(evaluated, metric).items() if cell.fold is not None]
-    common = shared(keys).in_several
+    common = int((times_in_sets(keys) > 1).sum())
     known = [train for train in trains.values() if train is not None]
     reasons = ["Folds have the same training set"] if len(set(known)) < len(known) else []
     reasons += [f"The test sets of folds have {common:,} queries in common"] if common else []
@@ -285,21 +283,15 @@ def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> str:
     folds = {cell: item for cell, item in first_of_cells(evaluated).items() if cell.fold is not None}
     valid_keys: dict[DataCell, QueryKeys] = {}
     for item in evaluated:
-        scored = _valid_scores(item.run) if item.cell in folds and item.cell not in valid_keys else None
-        if scored is not None:
-            valid_keys[item.cell] = scored.query_keys
-    num_shared = sharing(list(valid_keys.values()), [item.query_keys for item in folds.values()])
-    common = dict(zip(valid_keys, num_shared, strict=True))
+        if item.cell in folds and item.cell not in valid_keys:
+            # Not every run has scores of the validation set.
+            with suppress(ResultError):
+                valid_keys[item.cell] = item.run.scored("valid").query_keys
     leaking = [
         str(one.fold)
-        for one in folds
+        for one, keys in valid_keys.items()
         if any(
-            one.fold != other.fold
-            and (
-                (one.valid is not None and one.valid == other.test)
-                or (one in common and common[one][place] > 0)
-            )
-            for place, other in enumerate(folds)
+            one.fold != other.fold and np.isin(keys, item.query_keys).any() for other, item in folds.items()
         )
     ]
     if not leaking:
@@ -308,14 +300,6 @@ def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> str:
         f"validation queries of fold{'s' * (len(leaking) > 1)} {listed(leaking)} are test queries of other "
         "folds, so that one setting chosen by the validation of all folds has seen test data"
     )
-
-
-def _valid_scores(run: Run) -> ScoredSplit | None:
-    """Returns the scores of the validation set; None if the run has none."""
-    try:
-        return run.scored("valid")
-    except ResultError:
-        return None
 
 
 def values_on_validation(

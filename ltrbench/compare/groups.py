@@ -28,11 +28,9 @@ from ltrbench.compare.cells import (
     cell_of,
     clustered,
     evaluate_rows,
-    first_of_cells,
     group_runs,
     newest_runs,
     pair_queries,
-    sharing,
 )
 from ltrbench.compare.comparison import are_folds, of_distinct_queries
 from ltrbench.compare.derived import default_metric
@@ -367,17 +365,18 @@ def across(comparisons: Sequence[Comparison]) -> Across | None:
 
 def _shared_queries(comparisons: Sequence[Comparison]) -> str:
     """Returns a sentence on data sets that share test queries; empty if there are none."""
-    of_data = [
-        first_of_cells(item for row in comparison.rows for item in row.evaluated).values()
+    keys_of_data = {
+        comparison.data: np.concatenate(
+            [item.query_keys for row in comparison.rows for item in row.evaluated]
+        )
         for comparison in comparisons
-    ]
-    queries = [np.concatenate([item.query_keys for item in cells]) for cells in of_data]
-    counts = sharing(queries, queries)
-    for a, b in itertools.combinations(range(len(comparisons)), 2):
-        if counts[a, b]:
+    }
+    for (a, keys_of_a), (b, keys_of_b) in itertools.combinations(keys_of_data.items(), 2):
+        count = len(np.intersect1d(keys_of_a, keys_of_b))
+        if count:
             return (
-                f"{comparisons[a].data} and {comparisons[b].data} share {counts[a, b]:,} test queries. Data "
-                "sets with common test queries are not independent: keep one of them."
+                f"{a} and {b} share {count:,} test queries. Data sets with common test queries are not "
+                "independent: keep one of them."
             )
     return ""
 

@@ -129,7 +129,7 @@ def _chapter(comparison: Comparison, name: str, given: Sequence[Slice]) -> Chapt
     folds = {result.data.get("fold") for result in results} - {None}
     counts = {
         "models": len(comparison.rows),
-        "queries": None if comparison.queries is None else comparison.queries.num_distinct,
+        "queries": None if comparison.queries is None else comparison.queries.distinct.num_queries,
         "folds": len(folds) or None,
         "runs": len(results),
     }
@@ -373,7 +373,7 @@ def _title(comparison: Comparison) -> str:
 
 def _counts(comparison: Comparison) -> str:
     folds = {item.cell.fold for row in comparison.rows for item in row.evaluated} - {None}
-    queries = 0 if comparison.queries is None else comparison.queries.num_distinct
+    queries = 0 if comparison.queries is None else comparison.queries.distinct.num_queries
     parts = []
     if len(folds) == 1:
         parts.append(f"fold {next(iter(folds))}")

@@ -377,7 +377,7 @@ def test_random_half_splits_of_one_data_set_count_each_query_once(tmp_path: Path
     assert mentions(note, f"{distinct} distinct", f"{times} times")
     assert mentions(render(comparison), f"{distinct} queries")
     queries = comparison.queries
-    assert queries.num_distinct == distinct
+    assert queries.distinct.num_queries == distinct
     once = clustered(queries.sample, queries.query_keys)
     assert once.num_queries == distinct
     np.testing.assert_allclose(once.means, queries.sample.means, rtol=1e-12)
