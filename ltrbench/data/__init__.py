@@ -4,8 +4,7 @@ dataset          RankingDataset: features and labels of documents, grouped by qu
 features         features that are not one array in memory
 store            a data set as arrays in a folder, opened instead of parsed; the cache of parsed files
 blocks           compressed files, read by blocks of lines; grouping of rows by query
-letor            reads LETOR text, with `letor_kernels`
-letor_lines      lines of LETOR text, feature names and LightGBM's companion files; writes LETOR text
+letor            LETOR text, feature names and LightGBM's companion files; `letor_kernels` parses lines
 tables           reads and writes tables with named columns
 score_files      files of scores and judgments: plain, TREC, RankLib
 splits           training, validation and test sets, and resamples of the training set, by query
@@ -15,8 +14,13 @@ synthetic        built-in synthetic data set
 """
 
 from ltrbench.data.dataset import Judgments, RankingDataset
-from ltrbench.data.letor import read_letor
-from ltrbench.data.letor_lines import read_feature_names, write_feature_names, write_letor, write_lightgbm
+from ltrbench.data.letor import (
+    read_feature_names,
+    read_letor,
+    write_feature_names,
+    write_letor,
+    write_lightgbm,
+)
 from ltrbench.data.score_files import read_qrels, read_score_file, read_trec_run
 from ltrbench.data.sources import read_data, read_features
 from ltrbench.data.splits import Splits, TrainingResample, folds, sample_queries, split_latest, split_queries

@@ -15,7 +15,6 @@ import lzma
 import numbers
 import os
 import secrets
-import sys
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -122,19 +121,16 @@ def _packed_as(raw: BufferedReader) -> str | None:
     return next((ending for ending, (magic, _) in COMPRESSIONS.items() if first.startswith(magic)), None)
 
 
-@contextmanager
-def _open(path: Path) -> Iterator[BufferedReader]:
+def _open(path: Path) -> BufferedReader:
     if path.exists() and not path.is_file():
         raise DataError(f"{path}: this is a folder or a pipe; pass the path of a file.")
     try:
-        raw = path.open("rb")
+        return path.open("rb")
     except OSError as error:
         raise DataError(
             f"{path}: the file cannot be opened ({error.strerror}; current folder {Path.cwd()}). Check the "
             "path and its permissions, or download the data."
         ) from None
-    with raw:
-        yield raw
 
 
 @contextmanager
@@ -168,12 +164,10 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
 # once.
 #
 # A unit is large, so that threads rarely wait for each other to run Python; compiled loops release the global
-# interpreter lock. Unit k of a plain file has the lines whose first byte is at k * UNIT_BYTES or behind, but
-# before the location of unit k + 1, so that the threads read the file themselves. A compressed file is
-# decompressed by the calling thread, while others parse.
+# interpreter lock. The calling thread finds the ends of the units of a plain file, which the other threads
+# read themselves. A compressed file is decompressed by the calling thread, while others parse.
 
 UNIT_BYTES = 1 << 20
-_SEARCHED_BYTES = 1 << 12  # read at a time to find the end of a line
 
 _Result = TypeVar("_Result")
 
@@ -181,7 +175,7 @@ _Result = TypeVar("_Result")
 def for_each_unit(path: Path, work: Callable[[int, bytes], _Result]) -> list[_Result]:
     """Calls `work` for the number and the text of each unit, on all available cores.
 
-    Every line of a unit has a line feed at its end; a unit may have no lines.
+    A unit has at least one line, and every line of a unit has a line feed at its end.
 
     Returns:
         The results, in the order of the file.
@@ -194,7 +188,8 @@ def for_each_unit(path: Path, work: Callable[[int, bytes], _Result]) -> list[_Re
     waiting: deque[Future[_Result]] = deque()
 
     def load_and_work(number: int, load: Callable[[], bytes]) -> _Result:
-        return work(number, load())
+        text = load()
+        return work(number, text if text.endswith(b"\n") else text + b"\n")
 
     with _open(path) as raw, ThreadPoolExecutor(num_cores) as pool:
         for number, load in enumerate(_units(raw, path)):
@@ -205,9 +200,15 @@ def for_each_unit(path: Path, work: Callable[[int, bytes], _Result]) -> list[_Re
 
 
 def _units(raw: BufferedReader, path: Path) -> Iterator[Callable[[], bytes]]:
+    """Yields functions that return the text of the units."""
     if _packed_as(raw) is None:
-        for start in range(0, os.fstat(raw.fileno()).st_size, UNIT_BYTES):
-            yield partial(_lines_from, raw.fileno(), start)
+        num_bytes = os.fstat(raw.fileno()).st_size
+        start = len(codecs.BOM_UTF8) if raw.peek(3).startswith(codecs.BOM_UTF8) else 0
+        while start < num_bytes:
+            raw.seek(start + UNIT_BYTES - 1)
+            raw.readline()
+            yield partial(os.pread, raw.fileno(), raw.tell() - start, start)
+            start = raw.tell()
         return
     pieces: list[bytes] = []
     size = 0
@@ -215,40 +216,10 @@ def _units(raw: BufferedReader, path: Path) -> Iterator[Callable[[], bytes]]:
         pieces.append(piece)
         size += len(piece)
         if size >= UNIT_BYTES:
-            yield partial(_whole_lines, pieces)
+            yield partial(b"".join, pieces)
             pieces, size = [], 0
-    yield partial(_whole_lines, pieces)
-
-
-def _whole_lines(pieces: Sequence[bytes]) -> bytes:
-    text = b"".join(pieces)
-    return text if text.endswith(b"\n") or not text else text + b"\n"
-
-
-def _lines_from(handle: int, start: int) -> bytes:
-    """Reads the lines of a plain file whose first byte is in the UNIT_BYTES from `start` on."""
-    stop = start + UNIT_BYTES
-    first = _line_start(handle, start, stop) if start else 0
-    if first >= stop:
-        return b""
-    if not start and os.pread(handle, len(codecs.BOM_UTF8), 0) == codecs.BOM_UTF8:
-        first = len(codecs.BOM_UTF8)
-    size = _line_start(handle, stop, sys.maxsize) - first
-    return _whole_lines([os.pread(handle, size, first)] if size > 0 else [])
-
-
-def _line_start(handle: int, location: int, limit: int) -> int:
-    """Returns the offset of the first line that starts at or behind `location`, unless it is beyond `limit`.
-
-    It is the end of the file if there is no such line.
-    """
-    location -= 1
-    while location < limit and (piece := os.pread(handle, _SEARCHED_BYTES, location)):
-        end = piece.find(b"\n") + 1
-        if end:
-            return location + end
-        location += len(piece)
-    return location
+    if size:
+        yield partial(b"".join, pieces)
 
 
 # ---- Grouping of rows by query: the last step of every reader.
@@ -257,6 +228,9 @@ def _line_start(handle: int, location: int, limit: int) -> int:
 
 _Column = TypeVar("_Column", bound=NDArray[Any])
 LocationOfRow = Callable[[int], str]  # row in the source, 0 to D - 1 -> `path:line`
+
+# NumPy stores every id with the width of the longest: one id of a megabyte would cost terabytes.
+LONGEST_ID = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -272,31 +246,23 @@ class Gathered:
         return column if self.file_rows is None else column[self.file_rows]  # type: ignore[return-value]
 
 
-def gather(queries: Sequence[str], sort_queries: bool, location: LocationOfRow) -> Gathered:
+def gather(
+    queries: Sequence[str],
+    sort_queries: bool,
+    location: LocationOfRow,
+    sizes: NDArray[np.int64] | None = None,
+) -> Gathered:
     """Groups rows by query, in the order of each query's first row.
 
     Args:
-        queries: (D,), D at least 1, query id of each row of the source.
+        queries: (R,), R at least 1, query id of each run of consecutive rows.
         sort_queries: whether the rows of a query may be scattered.
+        sizes: (R,), number of rows of each run, at least 1; None: one row.
 
     Raises:
         DataError: The rows of a query are scattered, and `sort_queries` is false.
     """
-    return gather_runs(queries, np.ones(len(queries), dtype=np.int64), sort_queries, location)
-
-
-def gather_runs(
-    queries: Sequence[str], sizes: NDArray[np.int64], sort_queries: bool, location: LocationOfRow
-) -> Gathered:
-    """Groups rows by query like `gather`, given runs of consecutive rows of one query.
-
-    Args:
-        queries: (R,), R at least 1, query id of each run.
-        sizes: (R,), number of rows of each run, at least 1.
-
-    Raises:
-        DataError: The rows of a query are scattered, and `sort_queries` is false.
-    """
+    sizes = np.ones(len(queries), dtype=np.int64) if sizes is None else sizes
     number_of: dict[str, int] = {}
     numbers = np.array([number_of.setdefault(query, len(number_of)) for query in queries])
     # A query that occurs again has its first number, which is lower than the number of the run before.
@@ -306,11 +272,9 @@ def gather_runs(
         before = int(np.flatnonzero(numbers[:run] == numbers[run])[-1])
         raise DataError(
             f"{location(int(sizes[:run].sum()))}: query {queries[run]!r} occurs again after other queries; "
-            "its "
-            f"earlier rows end at {location(int(sizes[: before + 1].sum()) - 1)}. The rows of a query must "
-            "be "
-            "consecutive. Set sort_queries=true (in a run data.sort_queries=true) to group them, or use "
-            "different ids if these are two queries."
+            f"its earlier rows end at {location(int(sizes[: before + 1].sum()) - 1)}. The rows of a query "
+            "must be consecutive. Set sort_queries=true (in a run data.sort_queries=true) to group them, or "
+            "use different ids if these are two queries."
         )
     query_sizes = np.zeros(len(number_of), dtype=np.int64)
     np.add.at(query_sizes, numbers, sizes)
@@ -334,6 +298,20 @@ def check_some_weight(weights: NDArray[np.float64], gathered: Gathered, location
         )
 
 
+def decoded(ids: NDArray[np.bytes_]) -> NDArray[np.str_]:
+    """Returns (n,) ids in UTF-8 as text.
+
+    >>> decoded(np.array([b"7", b"zw\\xc3\\xb6lf"])).tolist()
+    ['7', 'zwölf']
+    """
+    width = ids.dtype.itemsize
+    codes = np.ascontiguousarray(ids).view(np.uint8)
+    if codes.max() < 128:  # ASCII only, in a tenth of the time
+        return codes.astype(np.uint32).view(f"U{width}")
+    # An id may be free text in any encoding: it must neither raise an error nor lose content.
+    return np.char.decode(ids, "utf-8", "backslashreplace")
+
+
 # ---- Type checks of reader options, before any file is read: `sort_queries="no"` would otherwise be true.
 
 
@@ -349,19 +327,12 @@ def as_paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
     return paths
 
 
-def check_switch(name: str, value: object) -> None:
-    """Raises ConfigError if a Boolean option has another type."""
-    if not isinstance(value, bool):
-        raise ConfigError(f"{name} is {value!r}; it must be true or false.")
+_KINDS: dict[type, str] = {bool: "true or false", int: "a whole number", list: "a list of names"}
 
 
-def check_whole(name: str, value: object) -> None:
-    """Raises ConfigError if an option is not a whole number."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise ConfigError(f"{name} is {value!r}; it must be a whole number.")
-
-
-def check_names(name: str, value: object) -> None:
-    """Raises ConfigError if an option is not a list of names; a string would be read as a list of letters."""
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ConfigError(f"{name} is {value!r}; it must be a list of names, such as [bm25,clicks].")
+def check_option(name: str, value: object, kind: type) -> None:
+    """Raises ConfigError if an option is not of this type; a list may be any sequence but a string."""
+    accepted: Any = {int: numbers.Integral, list: Sequence}.get(kind, kind)
+    is_other = isinstance(value, str) or (isinstance(value, bool) and kind is not bool)
+    if is_other or not isinstance(value, accepted):
+        raise ConfigError(f"{name} is {value!r}; it must be {_KINDS[kind]}.")

@@ -32,6 +32,9 @@ from ltrbench.shapes import Features
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+FLOAT32_OVERFLOW = float.fromhex("0x1.ffffffp+127")
+"""Smallest double that rounds to infinity in float32: half a unit above its largest number, 2^128 - 2^104."""
+
 # ---- Arrays in temporary files, for features that do not fit into memory.
 #
 # The system keeps recently used parts of such an array in free memory, and writes the others to the file.
@@ -704,7 +707,9 @@ def is_sparse(features: AnyFeatures) -> bool:
 
 
 def rows_in_order(features: AnyFeatures, rows: NDArray[np.int64]) -> AnyFeatures:
-    """Returns rows of features in another order: a copy of sparse rows, otherwise a view."""
+    """Returns rows of features in another order: a copy of what is in memory, a view of a file."""
+    if isinstance(features, np.ndarray) and not is_mapped(features):
+        return gather_rows(features, rows)
     ranges = np.stack([rows, rows + 1], axis=1)
     return features.slice(ranges) if isinstance(features, SparseRows) else take_rows(features, ranges)
 

@@ -1,14 +1,21 @@
-"""Reads LETOR text, in LETOR's form or LightGBM's, into a RankingDataset.
+"""Reads and writes LETOR text, in LETOR's form or LightGBM's.
 
     label [weight] qid:ID index:value index:value ... # comment
 
-One line is one document. The lines of a query are consecutive. Blank lines and comment lines are skipped. In
-LightGBM's form the lines have no qid, and companion files contain the query sizes: see `letor_lines`. The
-reader works in two passes over units of lines, which `blocks` reads on all cores: the first counts the
-documents, so that `_allocate` makes arrays for them, and the second parses the lines into these arrays as
-`letor_lines` specifies. The two passes need little more memory than the result, but decompress a file twice.
+One line is one document. The lines of a query are consecutive. Indices ascend, starting from one or from
+zero. The value `nan` is a missing value. Blank lines and comment lines are skipped. Lines for prediction
+need neither label nor qid. In LightGBM's form the lines have no qid, and a companion file has the query
+sizes.
 
-`read_letor_features` reads documents for prediction, which need neither label nor query.
+lines       `parse_line`: the specification of the format, with an error for each mistake
+reading     `read_letor`, `read_letor_features`
+companions  LightGBM's files of query sizes, weights and positions
+names       `read_feature_names`, `write_feature_names`
+writing     `write_letor`, `write_lightgbm`
+
+The reader works in two passes over units of lines, which `blocks` reads on all cores: the first counts the
+documents, so that `_allocate` makes arrays for them, and the second parses the lines into these arrays. The
+two passes need little more memory than the result, but decompress a file twice.
 
 To read another text format, write a function like `read_letor` that returns a RankingDataset.
 """
@@ -16,50 +23,316 @@ To read another text format, write a function like `read_letor` that returns a R
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.blocks import (
+    LONGEST_ID,
     Gathered,
     as_paths,
+    check_option,
     check_some_weight,
-    check_switch,
+    decoded,
     for_each_unit,
-    gather_runs,
+    gather,
+    read_blocks,
+    without_compression_ending,
+    write_whole,
 )
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.features import (
+    FLOAT32_OVERFLOW,
     AnyFeatures,
     CheckedFeatures,
     SparseRows,
     array_in_file,
     full,
-    is_mapped,
+    row_blocks,
     rows_in_order,
 )
-from ltrbench.data.letor_lines import (
-    MAX_FEATURES,
-    OVERFLOWS,
-    SYNTAX,
-    Companions,
-    LineFormat,
-    check_companions,
-    companion,
-    document_id,
-    number_positions,
-    parse_line,
-    read_companions,
-    read_feature_names,
-)
-from ltrbench.errors import DataError
+from ltrbench.errors import ConfigError, DataError, require, require_choice
 from ltrbench.measure import available_bytes
-from ltrbench.shapes import Features, Labels
+from ltrbench.shapes import Features
+
+if TYPE_CHECKING:
+    from ltrbench.data.letor_kernels import DocumentRows
+
+# ---- Lines: `parse_line` is the specification of the format.
+
+# A larger index means a damaged file or a hashed feature space; neither fits into a dense (D, F) matrix.
+MAX_FEATURES = 2**24
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+# Treatment of values beyond float32.
+OVERFLOWS = ("refuse", "cap", "missing")
+
+# Treatment of values written as NULL.
+NULLS = ("refuse", "missing")
+
+_TABLE = "Write a table as CSV with commas or as Parquet, and read it with data=table, in Python read_table."
+
+# The remedy if data for training or evaluation has no labels.
+UNLABELLED = "Add a label to every document; only predict, in Python read_features, needs none."
+
+SYNTAX = "The format of a line is 'label [weight] qid:ID index:value index:value ... # comment'."
+
+# Possessive quantifiers (`++`) prevent backtracking on any input.
+_NUMBER_ONLY = re.compile(rb"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+")
+_NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
+_RETURN_WITHIN = re.compile(rb"\r\s*+\S")
+_MISSING = re.compile(rb"[+-]?nan", re.IGNORECASE)
+_NULL = re.compile(rb"null", re.IGNORECASE)
+_NOT_FINITE = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_DOCUMENT_ID = re.compile(rb"\s*docid\s*=\s*(\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """Options of a reader of lines.
+
+    Args:
+        num_features: maximum number of features; None: MAX_FEATURES.
+        first_index: index of the first feature, 0 or 1.
+        whole_labels: whether a fractional label is an error.
+        needs_qid: whether a line without qid is an error.
+        needs_label: whether a line without label is an error.
+        overflow: treatment of values beyond float32: "refuse", "cap" (largest float32 of the same sign) or
+            "missing" (NaN).
+        nulls: treatment of values written as NULL, in any case: "refuse" or "missing" (NaN).
+        absent: value of features that a line omits, 0 or NaN.
+        sparse: whether only the values that lines have are stored.
+        width_reason: origin of num_features and the remedy, for messages.
+    """
+
+    num_features: int | None = None
+    first_index: int = 1
+    whole_labels: bool = False
+    needs_qid: bool = True
+    needs_label: bool = True
+    overflow: str = "refuse"
+    nulls: str = "refuse"
+    absent: float = 0.0
+    sparse: bool = False
+    width_reason: str = (
+        "the number of features in training. Remove features that training does not have, or set "
+        "num_features to the total number"
+    )
+
+    def __post_init__(self) -> None:
+        if self.num_features is not None:
+            check_option("num_features", self.num_features, int)
+        check_option("first_index", self.first_index, int)
+        check_option("whole_labels", self.whole_labels, bool)
+        check_option("sparse", self.sparse, bool)
+        require("num_features", self.num_features, at_least=1, at_most=MAX_FEATURES)
+        require("first_index", self.first_index, at_least=0, at_most=1)
+        require_choice("overflow", self.overflow, OVERFLOWS)
+        require_choice("nulls", self.nulls, NULLS)
+        if not isinstance(self.absent, (int, float)) or not (self.absent == 0 or math.isnan(self.absent)):
+            raise ConfigError(
+                f"absent is {self.absent!r}; the value of features that a line omits must be 0 or nan."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Content of one line: `values[i]` is the value of feature `indices[i]`, with the indices of the file."""
+
+    label: float  # NaN if the line has none
+    weight: float | None
+    query: str  # "" if the line has no qid
+    indices: list[int]
+    values: list[float]
+    document: bytes  # id of the document, b"" if the line has no comment
+
+
+def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
+    """Parses one line of LETOR text. Returns None for a blank line or a comment line.
+
+    Args:
+        line: with or without its line ending.
+        where: `path:line`, for messages.
+
+    Raises:
+        DataError: The line is invalid; the message has `where`, the value, what was expected and the remedy.
+
+    >>> parse_line(b"2 qid:7 1:0.05 3:1 #docid = GX008-86 inc = 1", "train.txt:1", LineFormat())
+    Line(label=2.0, weight=None, query='7', indices=[1, 3], values=[0.05, 1.0], document=b'GX008-86')
+    >>> parse_line(b"# a comment", "train.txt:2", LineFormat())
+    """
+    _check_text(line, where)
+    content, _, comment = line.partition(b"#")
+    tokens = content.split()
+    if not tokens:
+        return None
+    if b":" in tokens[0] and not form.needs_label:
+        label, rest = math.nan, tokens
+    else:
+        label, rest = _parse_label(tokens[0], where, form.whole_labels), tokens[1:]
+    weight = None
+    if len(rest) > 1 and rest[1].startswith(b"qid:") and is_number(rest[0]):
+        token = rest.pop(0)
+        weight = float(token)
+        if not 0 <= weight < math.inf:
+            raise DataError(
+                f"{where}: the weight is {quote(token)}; it must be a finite number of 0 or more. Correct "
+                "it, or remove the document."
+            )
+    query = ""
+    if form.needs_qid or (rest and rest[0].startswith(b"qid:")):
+        query = _parse_query(rest.pop(0) if rest else b"", where)
+    indices, values = _parse_features(rest, where, form)
+    return Line(label, weight, query, indices, values, document_id(comment))
+
+
+def _check_text(line: bytes, where: str) -> None:
+    # After a comment, all lines behind a carriage return would be read as part of the comment.
+    wrong = _NOT_TEXT.search(line) or _RETURN_WITHIN.search(line)
+    if wrong:
+        raise DataError(
+            f"{where}: the line contains byte 0x{wrong.group()[:1].hex()}. A LETOR file must be text with "
+            f"line feeds, plain or compressed as gz, bz2, xz or zst. Convert the file. {_TABLE}"
+        )
+
+
+def document_id(comment: bytes) -> bytes:
+    """Returns the document id in a comment: the word after `docid =`, else the whole comment.
+
+    >>> document_id(b"docid = GX008-86 inc = 1"), document_id(b" page 7 ")
+    (b'GX008-86', b'page 7')
+    """
+    match = _DOCUMENT_ID.match(comment)
+    return (match[1] if match else comment.strip())[:LONGEST_ID]
+
+
+def quote(token: bytes) -> str:
+    """Returns a token in quotes for a message: escaped, and at most 40 characters."""
+    text = token.decode(errors="backslashreplace")
+    return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+def is_number(token: bytes) -> bool:
+    """Returns whether a token is a number, including nan and infinity."""
+    return bool(_NUMBER_ONLY.fullmatch(token) or _NOT_FINITE.fullmatch(token))
+
+
+def _parse_label(token: bytes, where: str, whole_labels: bool) -> float:
+    if not is_number(token):
+        remedy = UNLABELLED if b":" in token else _TABLE
+        raise DataError(
+            f"{where}: the line starts with {quote(token)}; expected the label, a number. {SYNTAX} {remedy}"
+        )
+    label = float(token)
+    if not 0 <= label < math.inf:
+        raise DataError(
+            f"{where}: the label is {quote(token)}; it must be a finite grade of 0 or more. Shift the grades "
+            "so that irrelevant is 0, and remove documents without judgment."
+        )
+    if whole_labels and label != math.floor(label):
+        raise DataError(
+            f"{where}: the label is {quote(token)}; the gain 2^label - 1 needs whole numbers. Round the "
+            "labels to grades, or keep them with whole_labels=false (in a run data.whole_labels=false) and a "
+            "linear gain."
+        )
+    return label
+
+
+def _parse_query(token: bytes, where: str) -> str:
+    prefix, _, query = token.partition(b":")
+    if prefix != b"qid" or not query:
+        raise DataError(
+            f"{where}: {quote(token) if token else 'the line ends'} where 'qid:ID', the query id, was "
+            f"expected. {SYNTAX} For LightGBM's form, write the query sizes to a file with the extension "
+            f".query. {_TABLE}"
+        )
+    if len(query) > LONGEST_ID:
+        raise DataError(
+            f"{where}: the query id {quote(query)} has {len(query)} bytes; the maximum is {LONGEST_ID}. "
+            "Use a shorter id, and check that the file is LETOR text."
+        )
+    return _query_id(query, where)
+
+
+def _query_id(token: bytes, where: str) -> str:
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        raise DataError(
+            f"{where}: the query id {quote(token)} is not UTF-8 text. Convert the file to UTF-8."
+        ) from None
+
+
+def _parse_features(tokens: list[bytes], where: str, form: LineFormat) -> tuple[list[int], list[float]]:
+    indices: list[int] = []
+    values: list[float] = []
+    for token in tokens:
+        index_text, _, value_text = token.partition(b":")
+        if not index_text.isdigit() or token == index_text:
+            raise DataError(f"{where}: {quote(token)} is where 'index:value' was expected. {SYNTAX}")
+        index = _parse_index(index_text, where, form)
+        if indices and index <= indices[-1]:
+            raise DataError(
+                f"{where}: feature index {index} follows {indices[-1]}; the indices of a line must ascend. "
+                "Sort them, and keep one value per index."
+            )
+        indices.append(index)
+        values.append(_parse_value(value_text, index, where, form))
+    return indices, values
+
+
+def _parse_index(token: bytes, where: str, form: LineFormat) -> int:
+    # int() rejects thousands of digits, so the length is checked first.
+    index = int(token) if len(token) <= 20 else MAX_FEATURES + 1
+    if index < form.first_index:
+        raise DataError(
+            f"{where}: the feature index is 0, but indices start from 1. If the indices of the file start "
+            "from 0, set first_index=0 (in a run data.first_index=0); otherwise correct the line."
+        )
+    number = index - form.first_index + 1
+    if number > MAX_FEATURES:
+        raise DataError(
+            f"{where}: the feature index is {quote(token)}; the maximum number of features is "
+            f"{MAX_FEATURES}. Number the features without gaps."
+        )
+    if form.num_features is not None and number > form.num_features:
+        raise DataError(
+            f"{where}: the feature index is {index}, but {form.num_features} features were expected, "
+            f"{form.width_reason}."
+        )
+    return index
+
+
+def _parse_value(token: bytes, index: int, where: str, form: LineFormat) -> float:
+    is_null = bool(_NULL.fullmatch(token))
+    if _MISSING.fullmatch(token) or (is_null and form.nulls == "missing"):
+        return math.nan
+    if not _NUMBER_ONLY.fullmatch(token):
+        remedy = "or set nulls=missing (in a run data.nulls=missing)" if is_null else "or remove the feature"
+        raise DataError(
+            f"{where}: feature {index} is {quote(token)}, which is not a finite number. Correct it, write "
+            f"{index}:nan if the value is missing, {remedy}."
+        )
+    value = float(token)
+    if abs(value) < FLOAT32_OVERFLOW:
+        return value
+    if form.overflow == "refuse":
+        raise DataError(
+            f"{where}: feature {index} is {quote(token)}, which exceeds float32 (at most 3.4e38). Rescale "
+            "the feature, set overflow=cap, or set overflow=missing if such numbers encode missing values "
+            "(in a run data.overflow=...)."
+        )
+    return math.copysign(_LARGEST, value) if form.overflow == "cap" else math.nan
+
+
+# ---- Readers.
 
 
 def read_letor(
@@ -135,10 +408,12 @@ def read_letor(
         sparse=sparse,
     )
     form, names = _with_names(form, feature_names)
-    check_switch("sort_queries", sort_queries)
+    check_option("sort_queries", sort_queries, bool)
     paths = as_paths(path)
-    beside = [read_companions(path) for path in paths]
-    read = _read_files(paths, beside, form, None if scratch is None else Path(scratch))
+    beside = _read_companions(paths)
+    if ".query" in beside:
+        form = replace(form, needs_qid=False)
+    read = _read_files(paths, form, None if scratch is None else Path(scratch))
     dataset = _dataset_of(read, beside, form, sort_queries)
     return dataset if names is None else dataset.with_feature_names(names)
 
@@ -185,8 +460,7 @@ def read_letor_features(
         sparse=sparse,
     )
     form, _ = _with_names(form, feature_names)
-    paths = as_paths(path)
-    return cast(Features, _read_files(paths, [Companions() for _ in paths], form).rows.matrix(form))
+    return cast(Features, matrix_of(_read_files(as_paths(path), form).rows, form))
 
 
 def _with_names(form: LineFormat, path: str | Path | None) -> tuple[LineFormat, tuple[str, ...] | None]:
@@ -214,101 +488,41 @@ _BYTES_PER_NAME = 160
 _IMPLAUSIBLE_RATIO, _IMPLAUSIBLE_BYTES = 1000, 10**9
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DocumentRows:
-    """Arrays for the content of D documents, with S lines between them and m `index:value` pairs."""
-
-    features: Features  # (D, F), filled with the value of absent features; (0, F) if sparse
-    row_stop: NDArray[np.int64]  # (D,) if sparse, else (0,): position after the last value of each document
-    columns: NDArray[np.int32]  # (m,) if sparse, else (0,)
-    values: NDArray[np.float32]  # likewise
-    labels: Labels  # (D,), NaN if a line has none
-    weights: NDArray[np.float64]  # (D,), NaN if a line has none; (0,) if no line has one
-    skipped: NDArray[np.int64]  # (S,), number of documents before each line that has none
-    documents: NDArray[np.uint32]  # (D, L), code points of the document ids, filled with 0
-
-    @classmethod
-    def allocate(
-        cls, counts: NDArray[np.int64], num_features: int, form: LineFormat, folder: Path | None = None
-    ) -> DocumentRows:
-        """Returns arrays for documents that were counted.
-
-        Args:
-            folder: folder of a temporary file for dense features; None: in memory.
-        """
-        from ltrbench.data import letor_kernels as kernels
-
-        num_documents, num_values = counts[kernels.DOCUMENTS], counts[kernels.VALUES] if form.sparse else 0
-        shape = (0 if form.sparse else int(num_documents), num_features)
-        absent = form.absent
-        return cls(
-            features=full(shape, absent) if folder is None else array_in_file(folder, shape, absent),
-            row_stop=np.empty(num_documents if form.sparse else 0, dtype=np.int64),
-            columns=np.empty(num_values, dtype=np.int32),
-            values=np.empty(num_values, dtype=np.float32),
-            labels=np.empty(num_documents),
-            weights=np.empty(num_documents if counts[kernels.WEIGHTS] else 0),
-            skipped=np.empty(counts[kernels.LINES] - num_documents, dtype=np.int64),
-            documents=np.zeros((num_documents, counts[kernels.LONGEST_DOCUMENT_ID]), dtype=np.uint32),
-        )
-
-    def until(self, num_documents: int, num_values: int, num_skipped: int) -> DocumentRows:
-        """Returns the first rows, values and lines without a document, without a copy."""
-        return replace(
-            self,
-            row_stop=self.row_stop[:num_documents],
-            columns=self.columns[:num_values],
-            values=self.values[:num_values],
-            labels=self.labels[:num_documents],
-            weights=self.weights[:num_documents],
-            skipped=self.skipped[:num_skipped],
-        )
-
-    def matrix(self, form: LineFormat) -> AnyFeatures:
-        """Returns the features, once they are written."""
-        if not form.sparse:
-            return self.features
-        row_start = np.concatenate([np.zeros(1, np.int64), self.row_stop])
-        return SparseRows(row_start, self.columns, self.values, self.features.shape[1], form.absent)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Read:
-    """Content of all files of a split."""
-
-    paths: Sequence[Path]
-    rows: DocumentRows
-    file_start: NDArray[np.int64]  # (n + 1,), first document of each file, followed by D
-    skipped_start: NDArray[np.int64]  # (n + 1,), the same for lines without a document
-    run_start: NDArray[np.int64]  # (R + 1,), first row of each run of lines with the same qid, followed by D
-    queries: list[str]  # (R,), its qid; "" in LightGBM's form
-
-    def location(self, row: int) -> str:
-        """Returns `path:line` of a document."""
-        number = int(np.searchsorted(self.file_start, row, side="right")) - 1
-        skipped = self.rows.skipped[self.skipped_start[number] : self.skipped_start[number + 1]]
-        line = row - self.file_start[number] + np.searchsorted(skipped, row, side="right") + 1
-        return f"{self.paths[number]}:{line}"
-
-
 def count_unit(text: bytes) -> NDArray[np.int64]:
     """Returns the (COUNTS,) counts of whole lines."""
     # Imported here, because `--help` reads no data and should not wait for numba.
     from ltrbench.data import letor_kernels as kernels
 
-    counts = kernels.count_lines(np.frombuffer(text, dtype=np.uint8))
-    if counts[kernels.LONGEST_DOCUMENT_ID] < 0:  # only Python decodes ids that are not ASCII
-        parts = [line.partition(b"#") for line in text.split(b"\n")]
-        longest_id = max(len(document_id(comment)) for content, _, comment in parts if content.strip())
-        counts[kernels.LONGEST_DOCUMENT_ID] = longest_id
-    return counts
+    return kernels.count_lines(np.frombuffer(text, dtype=np.uint8))
+
+
+def rows_for(
+    counts: NDArray[np.int64], num_features: int, form: LineFormat, folder: Path | None = None
+) -> DocumentRows:
+    """Returns arrays for documents that were counted.
+
+    Args:
+        folder: folder of a temporary file for dense features; None: in memory.
+    """
+    from ltrbench.data import letor_kernels as kernels
+
+    num_documents, num_values = counts[kernels.DOCUMENTS], counts[kernels.VALUES] if form.sparse else 0
+    shape = (0 if form.sparse else int(num_documents), num_features)
+    absent = form.absent
+    return kernels.DocumentRows(
+        features=full(shape, absent) if folder is None else array_in_file(folder, shape, absent),
+        row_stop=np.empty(num_documents if form.sparse else 0, dtype=np.int64),
+        columns=np.empty(num_values, dtype=np.int32),
+        values=np.empty(num_values, dtype=np.float32),
+        labels=np.empty(num_documents),
+        weights=np.empty(num_documents if counts[kernels.WEIGHTS] else 0),
+        line_numbers=np.empty(num_documents, dtype=np.int64),
+        documents=np.zeros((num_documents, counts[kernels.LONGEST_DOCUMENT_ID]), dtype=np.uint8),
+    )
 
 
 def _allocate(
-    paths: Sequence[Path],
-    counts: Sequence[NDArray[np.int64]],
-    form: LineFormat,
-    scratch: Path | None,
+    paths: Sequence[Path], counts: Sequence[NDArray[np.int64]], form: LineFormat, scratch: Path | None
 ) -> DocumentRows:
     """Returns arrays for the documents of all files.
 
@@ -329,12 +543,17 @@ def _allocate(
     largest = int(units[:, kernels.LARGEST_INDEX].max())
     # A line with a larger index is invalid; the second pass reports it.
     width = form.num_features or min(max(largest + 1 - form.first_index, 0), MAX_FEATURES)
+    if width == 0:
+        raise DataError(
+            f"{paths[0]}: no line has a feature. {SYNTAX} Add features, or set num_features if all values "
+            "are absent on purpose."
+        )
     num_documents = int(total[kernels.DOCUMENTS])
     matrix = 4 * num_documents * width
     features = 8 * num_documents + 8 * int(total[kernels.VALUES]) if form.sparse else matrix
-    # Labels, weights, lines without a document, ids and names.
-    others = 8 * int(total[kernels.LINES]) + 8 * num_documents * bool(total[kernels.WEIGHTS])
-    others += 4 * num_documents * int(total[kernels.LONGEST_DOCUMENT_ID]) + width * _BYTES_PER_NAME
+    # Labels, line numbers, weights, ids as bytes and as text, and names.
+    others = 8 * num_documents * (2 + bool(total[kernels.WEIGHTS])) + width * _BYTES_PER_NAME
+    others += 5 * num_documents * int(total[kernels.LONGEST_DOCUMENT_ID])
     available = available_bytes()
     in_file = scratch is not None and not form.sparse and features + others > available
     implausible = max(_IMPLAUSIBLE_BYTES, _IMPLAUSIBLE_RATIO * int(total[kernels.BYTES]))
@@ -352,7 +571,7 @@ def _allocate(
             f"which keep the features on the disk; or set num_features={width} (in a run data.num_features) "
             "to accept the size; or use more memory."
         )
-    return DocumentRows.allocate(total, width, form, scratch if in_file else None)
+    return rows_for(total, width, form, scratch if in_file else None)
 
 
 # ---- Parses the lines into the arrays.
@@ -364,12 +583,23 @@ QueryRun = tuple[int, str]
 """First row of consecutive documents of one query, and the query id, "" if the lines have no qid."""
 
 
-def _read_files(
-    paths: Sequence[Path],
-    beside: Sequence[Companions],
-    form: LineFormat,
-    scratch: Path | None = None,
-) -> _Read:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Read:
+    """Content of all files of a split."""
+
+    paths: Sequence[Path]
+    rows: DocumentRows
+    file_start: NDArray[np.int64]  # (n + 1,), first document of each file, followed by D
+    run_start: NDArray[np.int64]  # (R + 1,), first row of each run of lines with the same qid, followed by D
+    queries: list[str]  # (R,), its qid; "" in LightGBM's form
+
+    def location(self, row: int) -> str:
+        """Returns `path:line` of a document."""
+        number = int(np.searchsorted(self.file_start, row, side="right")) - 1
+        return f"{self.paths[number]}:{self.rows.line_numbers[row]}"
+
+
+def _read_files(paths: Sequence[Path], form: LineFormat, scratch: Path | None = None) -> _Read:
     from ltrbench.data import letor_kernels as kernels
 
     counts: list[NDArray[np.int64]] = []
@@ -382,43 +612,30 @@ def _read_files(
                 f"{SYNTAX} Check that the file was written and copied completely."
             )
     rows = _allocate(paths, counts, form, scratch)
-    if rows.features.shape[1] == 0:
-        raise DataError(
-            f"{paths[0]}: no line has a feature. {SYNTAX} Add features, or set num_features if all values "
-            "are absent on purpose."
-        )
     runs: list[QueryRun] = []
-    ends = [np.zeros(3, dtype=np.int64)]  # documents, values and lines without a document, up to each file
-    for path, of_units, companions in zip(paths, counts, beside, strict=True):
-        lines = form if companions.query_sizes is None else replace(form, needs_qid=False)
-        of_file, end = _fill_file(path, of_units, ends[-1], lines, rows)
+    ends = [np.zeros(2, dtype=np.int64)]  # numbers of documents and of values up to the end of each file
+    for path, of_units in zip(paths, counts, strict=True):
+        of_file, end = _fill_file(path, of_units, ends[-1], form, rows)
         ends.append(end)
         for run in of_file:
             if not runs or run[1] != runs[-1][1]:
                 runs.append(run)
-    file_start, _, skipped_start = np.stack(ends, axis=1)
+    file_start = np.array(ends)[:, 0]
     run_start = np.array([*(row for row, _ in runs), file_start[-1]])
-    return _Read(paths, rows, file_start, skipped_start, run_start, [query for _, query in runs])
+    return _Read(paths, rows, file_start, run_start, [query for _, query in runs])
 
 
 def _fill_file(
-    path: Path,
-    counts: NDArray[np.int64],
-    start: NDArray[np.int64],
-    form: LineFormat,
-    rows: DocumentRows,
+    path: Path, counts: NDArray[np.int64], start: NDArray[np.int64], form: LineFormat, rows: DocumentRows
 ) -> tuple[list[QueryRun], NDArray[np.int64]]:
-    """Parses a file; returns its runs, and the numbers of documents, values and other lines up to its end."""
+    """Parses a file; returns its runs, and the numbers of documents and values up to its end."""
     from ltrbench.data import letor_kernels as kernels
 
-    sizes = counts[:, [kernels.DOCUMENTS, kernels.VALUES, kernels.LINES]]
-    sizes[:, 2] -= sizes[:, 0]
-    starts = np.cumsum(np.vstack([start, sizes]), axis=0)
+    starts = np.cumsum(np.vstack([start, counts[:, [kernels.DOCUMENTS, kernels.VALUES]]]), axis=0)
     first_line = np.cumsum([1, *counts[:, kernels.LINES]])
 
     def fill(number: int, text: bytes) -> list[QueryRun]:
-        of_unit = rows.until(*starts[number + 1].tolist())
-        return fill_unit(text, path, int(first_line[number]), starts[number], of_unit, form)
+        return fill_unit(text, path, int(first_line[number]), starts[number : number + 2], rows, form)
 
     return list(chain.from_iterable(for_each_unit(path, fill))), starts[-1]
 
@@ -427,60 +644,46 @@ def fill_unit(
     text: bytes,
     path: Path,
     first_line: int,
-    start: NDArray[np.int64],
+    ends: NDArray[np.int64],
     rows: DocumentRows,
     form: LineFormat,
 ) -> list[QueryRun]:
     """Parses lines into the rows that were counted for them, and returns their queries.
 
     Args:
-        start: (3,), numbers of documents, values and lines without a document before these lines.
-        rows: arrays that end with these lines.
+        ends: (2, 2), numbers of documents and of values before these lines, and up to their end.
 
     Raises:
         DataError: as `parse_line`; the lines are not the ones that were counted.
     """
-    # Imported here, because `--help` reads no data and should not wait for numba.
     from ltrbench.data import letor_kernels as kernels
 
     content = np.frombuffer(text, dtype=np.uint8)
-    overflow = OVERFLOWS.index(form.overflow)
-    needed = (form.needs_label, form.needs_qid)
-    rules = np.array([form.first_index, overflow, form.whole_labels, *needed, form.sparse])
+    rules = kernels.Rules(
+        first_index=form.first_index,
+        overflow=OVERFLOWS.index(form.overflow),
+        whole_labels=form.whole_labels,
+        needs_label=form.needs_label,
+        needs_qid=form.needs_qid,
+        sparse=form.sparse,
+    )
+    num_documents, num_values = ends[1].tolist()
+    # The kernel must not write beyond these lines, even if the file has changed.
+    rows = rows._replace(labels=rows.labels[:num_documents], columns=rows.columns[:num_values])
     cursor = np.zeros(kernels.CURSOR, dtype=np.int64)
-    cursor[kernels.LINE_NUMBER] = first_line
-    counted = [kernels.ROW, kernels.NUM_STORED, kernels.NUM_SKIPPED]
-    cursor[counted] = start
-    locations = np.empty((len(rows.labels) - start[0], 3), dtype=np.int64)
+    counted = [kernels.ROW, kernels.NUM_STORED]
+    cursor[counted], cursor[kernels.LINE_NUMBER] = ends[0], first_line
+    spans = np.empty((num_documents - int(ends[0, 0]), 3), dtype=np.int64)
     runs: list[QueryRun] = []
-    reason = kernels.ODD_LINE
-    while reason != kernels.BLOCK_END:
+    is_odd = True
+    while is_odd:
         cursor[kernels.NUM_RUNS] = 0
-        reason = kernels.parse_lines(
-            content,
-            cursor,
-            rules,
-            rows.features,
-            rows.row_stop,
-            rows.columns,
-            rows.values,
-            rows.labels,
-            rows.weights,
-            rows.skipped,
-            rows.documents,
-            locations,
-        )
-        new = locations[: cursor[kernels.NUM_RUNS]].tolist()
-        runs += [(row, text[begin:stop].decode()) for row, begin, stop in new]
-        if reason == kernels.ODD_LINE:
+        is_odd = kernels.parse_lines(content, cursor, rules, rows, spans)
+        for row, begin, stop in spans[: cursor[kernels.NUM_RUNS]].tolist():
+            runs.append((row, _query_id(text[begin:stop], f"{path}:{rows.line_numbers[row]}")))
+        if is_odd:
             runs += _fill_odd_line(text, cursor, form, path, rows)
-        elif reason == kernels.ODD_ID:  # of the line before the cursor
-            position, _, row, *_ = cursor.tolist()
-            line = text[text.rfind(b"\n", 0, position - 1) + 1 : position]
-            _write_id(document_id(line.partition(b"#")[2]), row - 1, rows)
-    if not form.sparse:
-        cursor[kernels.NUM_STORED] = len(rows.values)
-    if cursor[counted].tolist() != [len(rows.labels), len(rows.values), len(rows.skipped)]:
+    if cursor[kernels.ROW] != num_documents or (form.sparse and cursor[kernels.NUM_STORED] != num_values):
         raise DataError(f"{path}: the file changed while it was read. Read it again.")
     return runs
 
@@ -489,13 +692,11 @@ def _fill_odd_line(
     text: bytes, cursor: NDArray[np.int64], form: LineFormat, path: Path, rows: DocumentRows
 ) -> list[QueryRun]:
     """Parses the line at the cursor by the specification, and moves the cursor behind it."""
-    position, number, row, _, num_values, num_skipped = cursor.tolist()
+    position, number, row, _, num_values = cursor.tolist()
     stop = text.index(b"\n", position)
     line = parse_line(text[position:stop], f"{path}:{number}", form)
     cursor[:2] = stop + 1, number + 1
     if line is None:
-        rows.skipped[num_skipped] = row
-        cursor[5] = num_skipped + 1
         return []
     columns = np.array(line.indices, dtype=np.int64) - form.first_index
     if form.sparse:
@@ -508,53 +709,52 @@ def _fill_odd_line(
     rows.labels[row] = line.label
     if len(rows.weights):
         rows.weights[row] = math.nan if line.weight is None else line.weight
-    _write_id(line.document, row, rows)
+    rows.line_numbers[row] = number
+    rows.documents[row, : len(line.document)] = np.frombuffer(line.document, dtype=np.uint8)
     cursor[2] = row + 1
     return [(row, line.query)]
 
 
-def _write_id(document: str, row: int, rows: DocumentRows) -> None:
-    rows.documents[row, : len(document)] = [ord(character) for character in document]
+def matrix_of(rows: DocumentRows, form: LineFormat) -> AnyFeatures:
+    """Returns the features, once they are written."""
+    if form.sparse:
+        row_start = np.concatenate([np.zeros(1, np.int64), rows.row_stop])
+        return SparseRows(row_start, rows.columns, rows.values, rows.features.shape[1], form.absent)
+    rows.features.flags.writeable = False  # so that the memory of blocks of a file is released
+    return rows.features
 
 
 # ---- The data set of the rows and the companion files.
 
 
 def _dataset_of(
-    read: _Read, beside: Sequence[Companions], form: LineFormat, sort_queries: bool
+    read: _Read, beside: dict[str, list[NDArray[np.float64]]], form: LineFormat, sort_queries: bool
 ) -> RankingDataset:
     rows = read.rows
-    for path, companions, size in zip(read.paths, beside, np.diff(read.file_start).tolist(), strict=True):
-        check_companions(companions, path, size)
-    _check_all_or_none(
-        np.repeat([bool(query) for query in read.queries], np.diff(read.run_start)), read, "qid"
-    )
-    gathered = _gather(read, beside, sort_queries)
-    weights = _weights(read, beside)
+    _check_companions(read, beside)
+    gathered = _gathered(read, beside, sort_queries)
+    weights = _column_of(beside, ".weight")
+    if len(rows.weights):
+        _check_all_or_none(~np.isnan(rows.weights), read, "weight")
+        weights = rows.weights
     if weights is not None:
         weights = gathered.take(weights)
         check_some_weight(weights, gathered, read.location)
-    _check_of_every_file(read.paths, [companions.positions is not None for companions in beside], ".position")
-    positions = [name for companions in beside for name in companions.positions or ()]
-    longest_id = rows.documents.shape[1]
-    ids = gathered.take(rows.documents.view(f"U{longest_id}")[:, 0]) if longest_id else None
-    features = rows.matrix(form)
-    if isinstance(features, np.ndarray) and not is_mapped(features):
-        features = gathered.take(features)
-    else:
-        if isinstance(features, np.ndarray):
-            features.flags.writeable = False  # so that blocks which were read need no memory
-        if gathered.file_rows is not None:
-            features = rows_in_order(features, gathered.file_rows)
+    positions = _column_of(beside, ".position")
+    id_bytes = rows.documents.shape[1]
+    ids = decoded(rows.documents.view(f"S{id_bytes}")[:, 0]) if id_bytes else None
+    features = matrix_of(rows, form)
+    if gathered.file_rows is not None:
+        features = rows_in_order(features, gathered.file_rows)
     try:
         return RankingDataset(
             features=cast(Features, CheckedFeatures(features)),  # the parser refuses infinite values
             labels=gathered.take(rows.labels),
             query_start=gathered.query_start,
             query_ids=gathered.query_ids,
-            document_ids=ids,
+            document_ids=None if ids is None else gathered.take(ids),
             document_weights=weights,
-            positions=gathered.take(number_positions(positions)) if positions else None,
+            positions=None if positions is None else gathered.take(positions.astype(np.int64)),
             file_rows=gathered.file_rows,
             feature_names=tuple(str(number + form.first_index) for number in range(rows.features.shape[1])),
         )
@@ -563,44 +763,15 @@ def _dataset_of(
         raise DataError(f"{', '.join(map(str, read.paths))}: {error}") from None
 
 
-def _gather(read: _Read, beside: Sequence[Companions], sort_queries: bool) -> Gathered:
-    """Groups the rows of all files by query; see `gather_runs`."""
-    if read.queries[0]:
-        for number, companions in enumerate(beside):
-            if companions.query_sizes is not None:
-                _check_agreement(read, number, companions.query_sizes)
-        return gather_runs(read.queries, np.diff(read.run_start), sort_queries, read.location)
-    sizes = [size for companions in beside for size in companions.query_sizes or ()]
-    query_start = np.concatenate([[0], np.cumsum(sizes)])
+def _gathered(read: _Read, beside: dict[str, list[NDArray[np.float64]]], sort_queries: bool) -> Gathered:
+    """Groups the rows of all files by query."""
+    run_sizes = np.diff(read.run_start)
+    _check_all_or_none(np.repeat([bool(query) for query in read.queries], run_sizes), read, "qid")
+    sizes = _column_of(beside, ".query")
+    if sizes is None:
+        return gather(read.queries, sort_queries, read.location, run_sizes)
+    query_start = np.concatenate([[0], np.cumsum(sizes.astype(np.int64))])
     return Gathered(query_start, np.arange(1, len(query_start)).astype(np.str_), file_rows=None)
-
-
-def _check_agreement(read: _Read, number: int, query_sizes: Sequence[int]) -> None:
-    """Raises DataError if the queries of a file by qid and by FILE.query do not start at the same lines."""
-    first, last = read.file_start[number : number + 2].tolist()
-    by_size = first + np.concatenate([[0], np.cumsum(query_sizes)])
-    by_qid = read.run_start[(read.run_start > first) & (read.run_start < last)]
-    odd = np.setxor1d(by_size, [first, *by_qid, last])
-    if odd.size:
-        raise DataError(
-            f"{read.location(odd[0])}: the qid and {companion(read.paths[number], '.query')} disagree about "
-            "whether a query starts on this line. Remove the .query file, or correct one of the two files."
-        )
-
-
-def _weights(read: _Read, beside: Sequence[Companions]) -> NDArray[np.float64] | None:
-    """Returns the (D,) document weights, from the lines or from FILE.weight."""
-    if len(read.rows.weights):
-        _check_all_or_none(~np.isnan(read.rows.weights), read, "weight")
-        for path, companions in zip(read.paths, beside, strict=True):
-            if companions.weights is not None:
-                raise DataError(
-                    f"{path}: both the lines and {companion(path, '.weight')} have weights. Remove one of "
-                    "the two."
-                )
-        return read.rows.weights
-    _check_of_every_file(read.paths, [companions.weights is not None for companions in beside], ".weight")
-    return None if beside[0].weights is None else np.concatenate([each.weights or () for each in beside])
 
 
 def _check_all_or_none(has: NDArray[np.bool_], read: _Read, what: str) -> None:
@@ -610,14 +781,312 @@ def _check_all_or_none(has: NDArray[np.bool_], read: _Read, what: str) -> None:
         this, others = ("has no", "have one") if has[0] else ("has a", "have none")
         raise DataError(
             f"{read.location(odd[0])}: the line {this} {what}, but the lines before it {others}. Add a "
-            f"{what} "
-            "to every document of the split, or remove all of them."
+            f"{what} to every document of the split, or remove all of them."
         )
 
 
-def _check_of_every_file(paths: Sequence[Path], has: Sequence[bool], ending: str) -> None:
-    if any(has) and not all(has):
+# ---- LightGBM's companion files of a data file: FILE.query, FILE.weight and FILE.position.
+#
+# `.query` has one line per query, its number of documents; `.weight` and `.position` have one line per
+# document. For a compressed data file the companion files have the name of the uncompressed file; their
+# content may be compressed.
+
+# Extension -> smallest value of a line, and what a line is.
+_COMPANIONS = {
+    ".query": (1, "a number of documents from 1, one line per query"),
+    ".weight": (0, "a number of 0 or more, one line per document"),
+    ".position": (0, "a whole number of 0 or more, one line per document"),
+}
+
+
+def companion(path: Path, ending: str) -> Path:
+    """Returns the path of the companion file with query sizes, weights or positions.
+
+    >>> companion(Path("rank.train.gz"), ".query").name
+    'rank.train.query'
+    """
+    return Path(f"{without_compression_ending(path)}{ending}")
+
+
+def companions_of(path: Path) -> list[Path]:
+    """Returns the companion files of a data file that exist."""
+    return [file for ending in _COMPANIONS if (file := companion(path, ending)).exists()]
+
+
+def _read_companions(paths: Sequence[Path]) -> dict[str, list[NDArray[np.float64]]]:
+    """Returns extension -> values of the companion file of each data file, for the extensions that exist.
+
+    Raises:
+        DataError: A line is invalid, or only some of the data files have the companion file.
+    """
+    values = {}
+    for ending in _COMPANIONS:
+        files = [companion(path, ending) for path in paths]
+        absent = [file for file in files if not file.exists()]
+        if len(absent) == len(files):
+            continue
+        if absent:
+            raise DataError(
+                f"{absent[0]} does not exist, but another file of the same split has a {ending} file. Add "
+                "it, or remove the others."
+            )
+        values[ending] = [_values_in(file, ending) for file in files]
+    return values
+
+
+def _values_in(path: Path, ending: str) -> NDArray[np.float64]:
+    smallest, expected = _COMPANIONS[ending]
+    text = b"".join(block for block, _ in read_blocks(path)).rstrip()
+    values = []
+    for number, line in enumerate(text.split(b"\n"), start=1):
+        value = float(line) if is_number(line.strip()) else math.nan
+        # Above 2^53 a double does not represent every whole number.
+        is_valid = value.is_integer() and value < 2**53 if ending != ".weight" else value < math.inf
+        if not (is_valid and value >= smallest):
+            raise DataError(f"{path}:{number}: the line is {quote(line.strip())}; write {expected}.")
+        values.append(value)
+    return np.array(values)
+
+
+def _check_companions(read: _Read, beside: dict[str, list[NDArray[np.float64]]]) -> None:
+    """Raises DataError if a companion file is for other documents, or repeats what the lines have."""
+    in_lines = {".query": bool(read.queries[0]), ".weight": len(read.rows.weights) > 0}
+    sizes = np.diff(read.file_start).tolist()
+    for ending, values in beside.items():
+        for path, of_file, num_documents in zip(read.paths, values, sizes, strict=True):
+            if in_lines.get(ending):
+                raise DataError(
+                    f"{path}: both the lines and {companion(path, ending)} have "
+                    f"{'queries' if ending == '.query' else 'weights'}. Remove one of the two."
+                )
+            number = int(of_file.sum()) if ending == ".query" else len(of_file)
+            if number != num_documents:
+                raise DataError(
+                    f"{companion(path, ending)}: the file is for {number} documents, but {path} has "
+                    f"{num_documents} documents. Use the {ending} file that belongs to this data file."
+                )
+
+
+def _column_of(beside: dict[str, list[NDArray[np.float64]]], ending: str) -> NDArray[np.float64] | None:
+    return np.concatenate(beside[ending]) if ending in beside else None
+
+
+# ---- Reads and writes files of feature names: one line `name, id` per feature.
+#
+# Search engines store such files together with LETOR data, which has no feature names.
+
+_LINE = re.compile(r"(?P<name>[^\r\n]*\S)(?:\s*[,\t]\s*|\s+)(?P<id>[0-9]{1,9})")
+_END_OF_LINE = re.compile(r"\r\n|\r|\n")
+
+
+def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
+    """Returns the feature names in the order of their ids; a missing id is its own name.
+
+    A line is `name, id`, separated by a comma, a tab or blanks. Blank lines and lines that start with # are
+    skipped. Ids are feature indices of the data.
+
+    Args:
+        first_index: index of the first feature in the data, 1 or 0.
+
+    Returns:
+        (F,) names, up to the highest id in the file.
+
+    Raises:
+        DataError: A line has another form, an id is out of range, a name or an id is repeated, or the file
+            has no names.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "feature2id.txt")
+    ...     _ = file.write_text("bm25 of title, 1\\npagerank, 3\\n")
+    ...     read_feature_names(file)
+    ('bm25 of title', '2', 'pagerank')
+    """
+    try:
+        text = b"".join(block for block, _ in read_blocks(path)).decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: the file is not UTF-8 text ({error}). Convert it to UTF-8.") from None
+    names: dict[int, str] = {}
+    seen: set[object] = set()
+    for number, line in enumerate(_END_OF_LINE.split(text), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = _LINE.fullmatch(line.strip())
+        name = "" if match is None else match["name"].rstrip(", \t")
+        feature = -1 if match is None else int(match["id"]) - first_index
+        if not name or not 0 <= feature < MAX_FEATURES or {name, feature} & seen:
+            raise DataError(
+                f"{path}:{number}: the line is {line.strip()[:40]!r}; write 'name, id', such as 'bm25, 1', "
+                f"each name and id once, with ids from {first_index} (data.first_index) to {MAX_FEATURES}."
+            )
+        seen |= {name, feature}
+        names[feature] = name
+    if not names:
+        raise DataError(f"{path}: the file has no feature names; write lines 'name, id', such as 'bm25, 1'.")
+    return tuple(names.get(feature, str(first_index + feature)) for feature in range(max(names) + 1))
+
+
+def write_feature_names(names: Sequence[str], path: str | Path, first_index: int = 1) -> None:
+    """Writes a file for `read_feature_names`, to accompany formats without names, such as LETOR text.
+
+    Raises:
+        DataError: A name cannot be written in a line, or the file cannot be written.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_feature_names(["bm25 of title", "pagerank"], Path(folder, "feature2id.txt"))
+    ...     Path(folder, "feature2id.txt").read_text()
+    'bm25 of title, 1\\npagerank, 2\\n'
+    """
+    for name in names:
+        match = _LINE.fullmatch(f"{name}, 1".encode(errors="backslashreplace").decode())
+        read_back = None if match is None else match["name"].strip().rstrip(", \t")
+        if not name or read_back != name or name.startswith("#"):
+            raise DataError(
+                f"feature_names: {name!r} cannot be written as 'name, id'; a name must be one line, must not "
+                "start with # or a blank, and must not end with a blank or a comma. Rename the feature."
+            )
+    lines = [f"{name}, {number}\n" for number, name in enumerate(names, first_index)]
+    with write_whole(Path(path)) as stream:
+        stream.write("".join(lines).encode())
+
+
+# ---- Writes a RankingDataset as LETOR text or in LightGBM's form, for `read_letor` and for other systems.
+#
+# Every feature of a document is written, including zeros, and missing values as `nan`, so that the file
+# does not depend on a reader's value for absent features. Numbers are written with the fewest digits that
+# restore the same float. An existing file is replaced completely or not at all.
+
+_BLOCK_DOCUMENTS = 4096  # rows converted to text at a time
+
+
+def write_letor(dataset: RankingDataset, path: str | Path) -> None:
+    """Writes LETOR text, which `read_letor(path)` restores with the same fingerprint and document ids.
+
+    Weights follow the labels, document ids are in comments, and positions are in the companion file
+    FILE.position. Feature indices start from one; feature names are not written. The extension .gz, .bz2, .xz
+    or .zst selects a compression.
+
+    Raises:
+        DataError: An id cannot be written in a line, a FILE.query or FILE.weight of another data set exists,
+            or the folder is not writable.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> data = RankingDataset(features=[[0.5, 0], [1, 4]], labels=[2, 0], query_start=[0, 1, 2])
+    >>> with TemporaryDirectory() as folder:
+    ...     write_letor(data, Path(folder, "train.txt"))
+    ...     print(Path(folder, "train.txt").read_text(), end="")
+    2 qid:1 1:0.5 2:0.0
+    0 qid:2 1:1.0 2:4.0
+    """
+    queries = [b" qid:" + _query_token(query) for query in dataset.query_ids.tolist()]
+    heads = [queries[query] for query in dataset.query_of_document.tolist()]
+    if dataset.query_weights is not None:
+        weights = dataset.weight_of_document.tolist()
+        heads = [b" " + _number(weight) + head for weight, head in zip(weights, heads, strict=True)]
+    ids = [""] * dataset.num_documents if dataset.document_ids is None else dataset.document_ids.tolist()
+    comments = [_comment(document) for document in ids]
+    _write(Path(path), _document_lines(dataset, 1, heads, comments), _positions(dataset))
+
+
+def write_lightgbm(dataset: RankingDataset, path: str | Path) -> None:
+    """Writes LightGBM's form: no qid, with the companion files FILE.query, FILE.weight and FILE.position.
+
+    Feature indices start from zero, as in LightGBM: `read_letor(path, first_index=0)` restores the data
+    except for the ids of queries and documents, which this form cannot store.
+
+    Raises:
+        DataError: A FILE.weight or FILE.position of another data set exists, or the folder is not writable.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> data = RankingDataset(features=[[0.5, 0], [1, 4]], labels=[2, 0], query_start=[0, 1, 2])
+    >>> with TemporaryDirectory() as folder:
+    ...     write_lightgbm(data, Path(folder, "rank.train"))
+    ...     Path(folder, "rank.train").read_text(), Path(folder, "rank.train.query").read_text()
+    ('2 0:0.5 1:0.0\\n0 0:1.0 1:4.0\\n', '1\\n1\\n')
+    """
+    beside = {".query": [b"%d" % size for size in dataset.query_sizes], **_positions(dataset)}
+    if dataset.query_weights is not None:
+        beside[".weight"] = [_number(weight) for weight in dataset.weight_of_document.tolist()]
+    nothing = [b""] * dataset.num_documents
+    _write(Path(path), _document_lines(dataset, 0, nothing, nothing), beside)
+
+
+def _positions(dataset: RankingDataset) -> dict[str, list[bytes]]:
+    """Returns the lines of FILE.position by extension; empty if the data set has no positions."""
+    if dataset.positions is None:
+        return {}
+    return {".position": [b"%d" % position for position in dataset.positions.tolist()]}
+
+
+def _write(path: Path, lines: Iterator[bytes], beside: dict[str, list[bytes]]) -> None:
+    for other in companions_of(path):
+        if other.suffix not in beside:
+            raise DataError(
+                f"{other}: this file already exists and would be read as a companion file of {path}. Write "
+                f"to another path, or remove {other.name}."
+            )
+    for ending, values in beside.items():
+        with write_whole(companion(path, ending)) as stream:
+            stream.write(b"".join(value + b"\n" for value in values))
+    with write_whole(path) as stream:
+        for line in lines:
+            stream.write(line)
+
+
+def _document_lines(
+    dataset: RankingDataset, first_index: int, heads: list[bytes], comments: list[bytes]
+) -> Iterator[bytes]:
+    """Yields one line per document: label, head (weight and qid), features, comment."""
+    indices = [b" %d:" % (first_index + column) for column in range(dataset.num_features)]
+    for start, block in row_blocks(dataset.features, _BLOCK_DOCUMENTS):
+        # NumPy writes the shortest text that restores the same float32.
+        texts = block.astype(np.bytes_).tolist()
+        for row, values in enumerate(texts, start):
+            features = b"".join(index + value for index, value in zip(indices, values, strict=True))
+            yield _number(float(dataset.labels[row])) + heads[row] + features + comments[row] + b"\n"
+
+
+def _number(value: float) -> bytes:
+    """Returns the shortest text of a double; whole numbers without a fraction, as other systems require.
+
+    >>> _number(2.0), _number(0.1)
+    (b'2', b'0.1')
+    """
+    return repr(value).removesuffix(".0").encode()
+
+
+def _query_token(query: str) -> bytes:
+    token = _encoded(query)
+    line = _parsed(b"0 qid:" + token)
+    if line is None or line.query != query or line.document:
         raise DataError(
-            f"{companion(paths[has.index(False)], ending)} does not exist, but "
-            f"{companion(paths[has.index(True)], ending)}, of the same split, does. Add it, or remove both."
+            f"query_ids: {query!r} cannot be written as LETOR text; an id must be one word of at most "
+            f"{LONGEST_ID} bytes without blanks and '#'. Rename the query, or write a table."
         )
+    return token
+
+
+def _comment(document: str) -> bytes:
+    """Returns the comment that stores a document id."""
+    text = _encoded(document)
+    for comment in (b" # docid = " + text, b" # " + text):
+        line = _parsed(b"0 qid:1" + comment)
+        if line is not None and line.document.decode() == document and b"\n" not in text:
+            return comment if document else b""
+    raise DataError(
+        f"document_ids: {document!r} cannot be written as a comment of LETOR text; an id must be one line of "
+        f"at most {LONGEST_ID} bytes. Rename the document, or write a table."
+    )
+
+
+def _parsed(line: bytes) -> Line | None:
+    try:
+        return parse_line(line, "", LineFormat())
+    except DataError:
+        return None
+
+
+def _encoded(name: str) -> bytes:
+    # A lone surrogate has no encoding; its escape fails the check that the id is restored unchanged.
+    return name.encode(errors="backslashreplace")

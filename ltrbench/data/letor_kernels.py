@@ -9,13 +9,14 @@ Eight bytes are often compared at once, as a word with the first byte in its low
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel
-from ltrbench.data.letor_lines import FLOAT32_OVERFLOW, LONGEST_ID
+from ltrbench.data.blocks import LONGEST_ID
+from ltrbench.data.features import FLOAT32_OVERFLOW
 from ltrbench.shapes import Features, Labels
 
 TextBytes = NDArray[np.uint8]
@@ -53,8 +54,8 @@ def eight_bytes(text: TextBytes, at: Position) -> Position:
 
 
 @kernel
-def document_id_span(text: TextBytes, start: Position, stop: Position) -> tuple[Position, Position, bool]:
-    """Returns the start and the end of `line.document_id` in a comment, and whether it is ASCII."""
+def document_id_span(text: TextBytes, start: Position, stop: Position) -> tuple[Position, Position]:
+    """Returns the start and the end of `letor.document_id` in a comment."""
     start = min(after_spaces(text, start), stop)
     while stop > start and is_space(text[stop - ONE]):
         stop -= ONE
@@ -66,11 +67,7 @@ def document_id_span(text: TextBytes, start: Position, stop: Position) -> tuple[
             while word < stop and not is_space(text[word]):
                 word += ONE
             stop = word
-    stop = min(stop, start + ID_LENGTH)
-    every = 0
-    for offset in range(stop - start):
-        every |= text[start + np.uint64(offset)]
-    return start, stop, every < 128
+    return start, min(stop, start + ID_LENGTH)
 
 
 @kernel
@@ -136,8 +133,8 @@ _SEVEN_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
 COUNTS = 8
 DOCUMENTS, LINES, BYTES, WEIGHTS, VALUES, LARGEST_INDEX, LINE, LONGEST_DOCUMENT_ID = range(COUNTS)
 """Results of `count_lines`: the numbers of documents, lines, bytes, weights and `index:value` pairs, the
-largest index (-1: none) and the number (from 0) of the first line that has it, and the length of the longest
-document id (-1: one is not ASCII)."""
+largest index (-1: none) and the number (from 0) of the first line that has it, and the number of bytes of the
+longest document id."""
 
 
 @kernel
@@ -160,10 +157,9 @@ def count_lines(text: TextBytes) -> NDArray[np.int64]:
             num_words, content = _after_query(text, first, content_stop)
             counts[WEIGHTS] += num_words == 2  # a label and a weight
             counts[VALUES] += _count_colons(text, content, content_stop)
-            if stop > content_stop and counts[LONGEST_DOCUMENT_ID] >= 0:
-                id_start, id_stop, is_ascii = document_id_span(text, content_stop + ONE, stop)
-                longest = max(counts[LONGEST_DOCUMENT_ID], int(id_stop - id_start))
-                counts[LONGEST_DOCUMENT_ID] = longest if is_ascii else -1
+            if stop > content_stop:
+                id_start, id_stop = document_id_span(text, content_stop + ONE, stop)
+                counts[LONGEST_DOCUMENT_ID] = max(counts[LONGEST_DOCUMENT_ID], int(id_stop - id_start))
         counts[LINES] += 1
         start = stop + ONE
     return counts
@@ -413,7 +409,7 @@ def after_nan(text: TextBytes, at: Position) -> Position:
 
 # ---- The second pass over LETOR text: `parse_lines` writes the content of lines into arrays.
 #
-# It accepts a line only if it certainly reads what `line.parse_line`, the specification, reads; it stops at
+# It accepts a line only if it certainly reads what `letor.parse_line`, the specification, reads; it stops at
 # any other line, for which the caller uses the specification.
 
 _Row = Any  # uint64
@@ -421,186 +417,159 @@ _LONGEST_INDEX = np.uint64(9)  # digits
 _BLANKS, _DELETES = LOW_BITS * np.uint64(BLANK), LOW_BITS * np.uint64(DELETE)
 _LOOKAHEAD = np.uint64(33)  # bytes that the longest usual pair reads: 7 + 1 + 1 + 7 + 1 + 8 + 8
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
-BLOCK_END, ODD_LINE, ODD_ID = range(3)
-"""Reasons why `parse_lines` stops: the text ends; the specification must read the next line; it must read
-the document id of the line before."""
-CURSOR = 6
-POSITION, LINE_NUMBER, ROW, NUM_RUNS, NUM_STORED, NUM_SKIPPED = range(CURSOR)
+CURSOR = 5
+POSITION, LINE_NUMBER, ROW, NUM_RUNS, NUM_STORED = range(CURSOR)
 """State of `parse_lines` between two calls: position in the text, number of the next line, row of the next
-document, and the numbers of runs, of stored values and of lines without a document."""
+document, and the numbers of runs and of stored values."""
 _REFUSE, _CAP, _MISSING = range(3)
-"""Treatment of values beyond float32, in the order of `line.OVERFLOWS`."""
+"""Treatment of values beyond float32, in the order of `letor.OVERFLOWS`."""
+
+
+class Rules(NamedTuple):
+    """The options of `letor.LineFormat` that the kernel needs."""
+
+    first_index: int
+    overflow: int
+    whole_labels: bool
+    needs_label: bool
+    needs_qid: bool
+    sparse: bool
+
+
+class DocumentRows(NamedTuple):
+    """Arrays for the content of D documents with m `index:value` pairs."""
+
+    features: Features  # (D, F), filled with the value of absent features; (0, F) if sparse
+    row_stop: NDArray[np.int64]  # (D,) if sparse, else (0,): position after the last value of each document
+    columns: NDArray[np.int32]  # (m,) if sparse, else (0,)
+    values: NDArray[np.float32]  # likewise
+    labels: Labels  # (D,), NaN if a line has none
+    weights: NDArray[np.float64]  # (D,), NaN if a line has none; (0,) if no line has one
+    line_numbers: NDArray[np.int64]  # (D,), in the file of the document, from 1
+    documents: NDArray[np.uint8]  # (D, L), bytes of the document ids, filled with 0
 
 
 @kernel
 def parse_lines(
-    text: TextBytes,
-    cursor: NDArray[np.int64],
-    rules: NDArray[np.int64],
-    features: Features,
-    row_stop: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    values: NDArray[np.float32],
-    labels: Labels,
-    weights: NDArray[np.float64],
-    skipped: NDArray[np.int64],
-    documents: NDArray[np.uint32],
-    runs: NDArray[np.int64],
-) -> int:
+    text: TextBytes, cursor: NDArray[np.int64], rules: Rules, rows: DocumentRows, runs: NDArray[np.int64]
+) -> bool:
     """Parses whole lines from the cursor on, until the text ends or a line is not ordinary.
 
     Args:
         cursor: (CURSOR,), state; output.
-        rules: (6,), first index, treatment of overflow, whether labels must be whole, whether a label and a
-            qid are needed, and whether the features are sparse.
-        features: (n, F), output, in which values that a line omits are not written; (0, F) if sparse.
-        row_stop: (n,), columns: (m,), values: (m,), output if sparse: for each document the position after
-            its last value; column and value of each `index:value`.
-        labels: (n,), weights: (n,), or (0,) if no line has one; output.
-        skipped: (S,), row of the next document at each line without a document; output.
-        documents: (n, L), document ids as code points; output.
+        rows: output; features that a line omits are not written.
         runs: (n, 3), output: first row of consecutive documents of one query, start and end of its id.
 
     Returns:
-        BLOCK_END, ODD_LINE or ODD_ID. After ODD_LINE the cursor is at this line, whose row in `features`
-        may be written in part.
+        Whether the cursor is at a line that is not ordinary, whose row in `rows` may be written in part.
     """
     at, line, row = np.uint64(cursor[POSITION]), cursor[LINE_NUMBER], np.uint64(cursor[ROW])
-    num_runs, num_values, num_skipped = cursor[NUM_RUNS], np.uint64(cursor[NUM_STORED]), cursor[NUM_SKIPPED]
-    end, num_rows = np.uint64(len(text)), np.uint64(len(labels))
+    num_runs, num_values = cursor[NUM_RUNS], np.uint64(cursor[NUM_STORED])
+    end, num_rows = np.uint64(len(text)), np.uint64(len(rows.labels))
     query, query_stop, has_query = ZERO, ZERO, False
-    reason = BLOCK_END
-    while reason == BLOCK_END and at < end:
+    is_odd = False
+    while not is_odd and at < end:
         start = at
         at = after_blanks(text, at)
         comment, is_document = at, not ends_content(text[at])
         if is_document:
-            at = NOWHERE if row == num_rows else _read_label(text, at, rules, row, labels, weights)
+            at = NOWHERE if row == num_rows else _read_label(text, at, rules, row, rows)
             last, last_stop = query, query_stop
-            at, query, query_stop, is_ascii = _read_query(text, at, rules)
-            same = has_query and same_bytes(text, last, last_stop, query, query_stop)
-            if at != NOWHERE and (is_ascii or same):
-                at, after = _read_features(text, at, rules, row, features, columns, values, num_values)
+            at, query, query_stop = _read_query(text, at, rules)
+            if at != NOWHERE:
+                at, after = _read_features(text, at, rules, row, rows, num_values)
                 comment = at
-            else:
-                at = NOWHERE
-        elif num_skipped == len(skipped):
-            at = NOWHERE
         stop = NOWHERE if at == NOWHERE else _read_end(text, comment)
         if stop == NOWHERE:
-            reason, at = ODD_LINE, start
+            is_odd, at = True, start
             break
         if is_document:
-            if not same:
+            if not (has_query and same_bytes(text, last, last_stop, query, query_stop)):
                 runs[num_runs, 0], runs[num_runs, 1], runs[num_runs, 2] = row, query, query_stop
                 num_runs += 1
             has_query = True
-            if rules[5]:
+            if rules.sparse:
                 num_values = after
-                row_stop[row] = num_values
-            if text[comment] == COMMENT and not _write_id(text, comment + ONE, stop, row, documents):
-                reason = ODD_ID
+                rows.row_stop[row] = num_values
+            rows.line_numbers[row] = line
+            if text[comment] == COMMENT:
+                _write_id(text, comment + ONE, stop, row, rows.documents)
             row += ONE
-        else:
-            skipped[num_skipped] = row
-            num_skipped += 1
         at = stop + ONE
         line += 1
     cursor[POSITION], cursor[LINE_NUMBER], cursor[ROW] = at, line, row
-    cursor[NUM_RUNS], cursor[NUM_STORED], cursor[NUM_SKIPPED] = num_runs, num_values, num_skipped
-    return reason
+    cursor[NUM_RUNS], cursor[NUM_STORED] = num_runs, num_values
+    return is_odd
 
 
 @kernel
-def _read_label(
-    text: TextBytes,
-    at: Position,
-    rules: NDArray[np.int64],
-    row: _Row,
-    labels: Labels,
-    weights: NDArray[np.float64],
-) -> Position:
+def _read_label(text: TextBytes, at: Position, rules: Rules, row: _Row, rows: DocumentRows) -> Position:
     """Writes the label and the weight, NaN if there is none, and returns the position after them."""
-    labels[row] = np.nan
-    if len(weights):
-        weights[row] = np.nan
+    rows.labels[row] = np.nan
+    if len(rows.weights):
+        rows.weights[row] = np.nan
     stop, mantissa, exponent, negative = read_decimal(text, at)
     if stop != NOWHERE and ends_token(text[stop]):
         label = as_double(mantissa, exponent)
-        if negative or np.isnan(label) or (rules[2] and label != np.floor(label)):
+        if negative or np.isnan(label) or (rules.whole_labels and label != np.floor(label)):
             return NOWHERE
-        labels[row] = label
+        rows.labels[row] = label
         at = after_blanks(text, stop)
-    elif rules[3]:
+    elif rules.needs_label:
         return NOWHERE
     stop, mantissa, exponent, negative = read_decimal(text, at)
     if stop != NOWHERE and is_blank(text[stop]):
         after = after_blanks(text, stop)
         if starts_with(text, after, QID):
             weight = as_double(mantissa, exponent)
-            if negative or np.isnan(weight) or not len(weights):
+            if negative or np.isnan(weight) or not len(rows.weights):
                 return NOWHERE
-            weights[row] = weight
+            rows.weights[row] = weight
             return after
     return at
 
 
 @kernel
-def _read_query(
-    text: TextBytes, at: Position, rules: NDArray[np.int64]
-) -> tuple[Position, Position, Position, bool]:
-    """Returns the position after `qid:ID`, the start and end of the id, and whether it is ASCII.
-
-    Without a qid the id is empty.
-    """
+def _read_query(text: TextBytes, at: Position, rules: Rules) -> tuple[Position, Position, Position]:
+    """Returns the position after `qid:ID`, and the start and end of the id, which is empty without a qid."""
     if at == NOWHERE or not starts_with(text, at, QID):
-        return NOWHERE if rules[4] else at, ZERO, ZERO, True
+        return NOWHERE if rules.needs_qid else at, ZERO, ZERO
     start = stop = at + np.uint64(len(QID))
-    every = 0
     while text[stop] > BLANK and text[stop] != COMMENT and text[stop] != DELETE:
-        every |= text[stop]
         stop += ONE
     if stop == start or stop - start > ID_LENGTH or not ends_token(text[stop]):
-        return NOWHERE, ZERO, ZERO, True
-    return stop, start, stop, every < 128
+        return NOWHERE, ZERO, ZERO
+    return stop, start, stop
 
 
 @kernel
 def _read_features(
-    text: TextBytes,
-    at: Position,
-    rules: NDArray[np.int64],
-    row: _Row,
-    features: Features,
-    columns: NDArray[np.int32],
-    values: NDArray[np.float32],
-    num_values: Position,
+    text: TextBytes, at: Position, rules: Rules, row: _Row, rows: DocumentRows, num_values: Position
 ) -> tuple[Position, Position]:
     """Writes `index:value` pairs in ascending order.
 
     Returns the position after them, and the number of stored values including them if sparse.
     """
-    first_index, overflow, is_sparse = np.uint64(rules[0]), rules[1], rules[5]
-    space = np.uint64(len(columns))
-    lowest, width = ZERO, np.uint64(features.shape[1])
+    first_index, space = np.uint64(rules.first_index), np.uint64(len(rows.columns))
+    lowest, width = ZERO, np.uint64(rows.features.shape[1])
     while True:
         start = at = after_blanks(text, at)
         if np.uint64(text[at]) - DIGIT_ZERO >= TEN:
             return at, num_values
         stop, index, value = _read_usual_pair(text, start)
         if stop == NOWHERE:
-            stop, index, value = _read_pair(text, start, overflow)
+            stop, index, value = _read_pair(text, start, rules.overflow)
         column = index - first_index  # index 0 of a file that starts from 1: a huge number
         if stop == NOWHERE or column < lowest or column >= width:
             return NOWHERE, num_values
         lowest = column + ONE
-        if is_sparse:
+        if rules.sparse:
             if num_values == space:
                 return NOWHERE, num_values
-            columns[num_values], values[num_values] = column, value
+            rows.columns[num_values], rows.values[num_values] = column, value
             num_values += ONE
         else:
-            features[row, column] = value
+            rows.features[row, column] = value
         at = stop
 
 
@@ -727,12 +696,9 @@ def _controls(word: Position) -> Position:
 
 @kernel
 def _write_id(
-    text: TextBytes, start: Position, stop: Position, row: _Row, documents: NDArray[np.uint32]
-) -> bool:
-    """Writes the document id of a comment; returns False if it is not ASCII."""
-    start, stop, is_ascii = document_id_span(text, start, stop)
-    if not is_ascii or stop - start > np.uint64(documents.shape[1]):
-        return False
-    for offset in range(stop - start):
+    text: TextBytes, start: Position, stop: Position, row: _Row, documents: NDArray[np.uint8]
+) -> None:
+    """Writes the document id of a comment."""
+    start, stop = document_id_span(text, start, stop)
+    for offset in range(min(stop - start, np.uint64(documents.shape[1]))):
         documents[row, offset] = text[start + np.uint64(offset)]
-    return True

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data.blocks import gather, read_blocks
 from ltrbench.data.dataset import Judgments
-from ltrbench.data.letor_lines import document_id
+from ltrbench.data.letor import document_id
 from ltrbench.errors import DataError
 from ltrbench.shapes import Scores
 
@@ -152,7 +152,7 @@ def _run_of_lines(rows: _Rows) -> TrecRun:
         if len(columns) < RUN_COLUMNS:
             raise _mistake(location, columns, f"a run, '{RUN_LINE}'")
         query, middle = columns[0], columns[2:-3]
-        document = middle[0] if len(middle) == 1 else document_id(" ".join(middle).encode())
+        document = middle[0] if len(middle) == 1 else document_id(" ".join(middle).encode()).decode()
         documents = run.setdefault(query, {})
         if document in documents:
             raise DataError(

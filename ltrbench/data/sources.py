@@ -16,8 +16,7 @@ from typing import Any
 
 from ltrbench.data.blocks import as_paths, without_compression_ending
 from ltrbench.data.dataset import ROLES, RankingDataset
-from ltrbench.data.letor import read_letor, read_letor_features
-from ltrbench.data.letor_lines import ENDINGS, companion
+from ltrbench.data.letor import companions_of, read_letor, read_letor_features
 from ltrbench.data.splits import (
     Splits,
     check_no_shared_group,
@@ -577,8 +576,8 @@ def files_of(path: Path) -> list[Path]:
     reader = _reader(path)
     if reader is read_store:
         return [path / MANIFEST_FILE]
-    beside = [companion(path, ending) for ending in ENDINGS] if reader is read_letor else []
-    return [file for file in (path, *beside) if file.is_file()]
+    files = [path, *(companions_of(path) if reader is read_letor else [])]
+    return [file for file in files if file.is_file()]
 
 
 def reading_options(path: str | Path, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,6 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
+from ltrbench.data.blocks import decoded
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.features import (
     AnyFeatures,
@@ -245,18 +246,6 @@ def encoded(ids: NDArray[np.str_]) -> NDArray[np.bytes_]:
         return ids.astype(f"S{width}")  # ASCII only, in a tenth of the time
     except UnicodeEncodeError:
         return np.char.encode(ids, "utf-8")
-
-
-def decoded(ids: NDArray[np.bytes_]) -> NDArray[np.str_]:
-    """Returns the (n,) ids as text.
-
-    >>> decoded(encoded(np.array(["7", "zwölf"]))).tolist()
-    ['7', 'zwölf']
-    """
-    try:
-        return ids.astype(np.str_)
-    except UnicodeDecodeError:
-        return np.char.decode(ids, "utf-8")
 
 
 class StoredRows(FeatureMatrix):
@@ -757,7 +746,7 @@ CACHE_VARIABLE = "LTRBENCH_CACHE"
 AUTO_BYTES = 50 * 10**6
 """Size of the files of a split from which `auto` caches them; smaller files are parsed in a second or two."""
 
-_CODE = ("blocks.py", "dataset.py", "letor.py", "letor_kernels.py", "letor_lines.py", "store.py", "tables.py")
+_CODE = ("blocks.py", "dataset.py", "letor.py", "letor_kernels.py", "store.py", "tables.py")
 """Files whose code determines the content of an entry."""
 
 

@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 
 from ltrbench.data.blocks import (
     as_paths,
-    check_names,
+    check_option,
     check_some_weight,
-    check_switch,
     gather,
     read_blocks,
     write_whole,
@@ -279,7 +278,7 @@ def _feature_columns(
     """
     for option, given in (("features", features), ("feature_names", feature_names)):
         if given is not None:
-            check_names(option, given)
+            check_option(option, given, list)
     left = [column for column in table.columns if column not in roles.values()]
     chosen = left if features is None else list(map(str, features))
     names = chosen if feature_names is None else list(map(str, feature_names))
@@ -351,8 +350,8 @@ def read_table(
             invalid; the message names the file, the line or row, the column, the value and the remedy.
         ConfigError: An option has the wrong type.
     """
-    check_switch("sort_queries", sort_queries)
-    check_switch("whole_labels", whole_labels)
+    check_option("sort_queries", sort_queries, bool)
+    check_option("whole_labels", whole_labels, bool)
     columns = {"label": label, "query": query, "document": document, "weight": weight, "position": position}
     given = {**columns, "split_by": split_by, "group_by": group_by}
     tables = _open(source)

@@ -106,7 +106,6 @@ CORES = pytest.mark.parametrize("num_cores", [1, 2, 5])
     lines=st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b" ")), max_size=12),
     mark=st.booleans(),
     size=st.integers(1, 60),
-    searched=st.integers(1, 9),
     num_cores=st.integers(1, 3),
     pack=st.sampled_from([bytes, gzip.compress]),
 )
@@ -116,7 +115,6 @@ def test_units_are_all_lines_in_order(
     lines: list[bytes],
     mark: bool,
     size: int,
-    searched: int,
     num_cores: int,
     pack: Callable[[bytes], bytes],
 ) -> None:
@@ -126,7 +124,6 @@ def test_units_are_all_lines_in_order(
     file.write_bytes(pack(codecs.BOM_UTF8 * mark + content))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "UNIT_BYTES", size)
-        patch.setattr(blocks, "_SEARCHED_BYTES", searched)
         patch.setattr(blocks, "_BLOCK_BYTES", size)
         patch.setattr(blocks, "available_cores", lambda: num_cores)
         pieces = for_each_unit(file, lambda _, text: text)

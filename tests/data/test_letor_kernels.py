@@ -17,8 +17,16 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import config
 from ltrbench.data import blocks, letor, letor_kernels, read_letor
-from ltrbench.data.letor import DocumentRows, count_unit, read_letor_features
-from ltrbench.data.letor_lines import OVERFLOWS, Line, LineFormat, parse_line
+from ltrbench.data.letor import (
+    OVERFLOWS,
+    Line,
+    LineFormat,
+    count_unit,
+    matrix_of,
+    parse_line,
+    read_letor_features,
+    rows_for,
+)
 from ltrbench.errors import DataError
 from ltrbench.shapes import Features
 
@@ -171,15 +179,15 @@ def features_of(lines: list[Line], form: LineFormat, num_features: int) -> Featu
 def test_a_block_is_read_as_the_specification_reads_it(text: bytes, form: LineFormat) -> None:
     lines = text if text.endswith(b"\n") or not text else text + b"\n"
     counts = count_unit(lines)
-    rows = DocumentRows.allocate(counts, form.num_features or 0, form)
-    start = np.zeros(3, dtype=np.int64)
+    rows = rows_for(counts, form.num_features or 0, form)
+    ends = np.array([[0, 0], counts[[letor_kernels.DOCUMENTS, letor_kernels.VALUES]]])
     try:
         numbered = numbered_lines(text, 11, form)
     except DataError as error:
         with pytest.raises(DataError, match=naming(error)):
-            letor.fill_unit(lines, Path("f"), 11, start, rows, form)
+            letor.fill_unit(lines, Path("f"), 11, ends, rows, form)
         return
-    runs = letor.fill_unit(lines, Path("f"), 11, start, rows, form)
+    runs = letor.fill_unit(lines, Path("f"), 11, ends, rows, form)
     parsed = [line for _, line in numbered]
     widest = max(numbered, key=lambda item: (*item[1].indices[-1:], -item[0]), default=None)
     largest = counts[letor_kernels.LARGEST_INDEX]
@@ -193,17 +201,15 @@ def test_a_block_is_read_as_the_specification_reads_it(text: bytes, form: LineFo
     assert counts[letor_kernels.WEIGHTS] == np.count_nonzero(~np.isnan(weights))
     if not parsed:
         return
-    features = np.asarray(rows.matrix(form))
+    features = np.asarray(matrix_of(rows, form))
     assert features.tobytes() == features_of(parsed, form, form.num_features or 0).tobytes()
     assert rows.labels.tobytes() == np.array([line.label for line in parsed], dtype=np.float64).tobytes()
     assert rows.weights.tobytes() == (weights.tobytes() if counts[letor_kernels.WEIGHTS] else b"")
-    numbers = np.arange(len(parsed))
-    line_numbers = numbers + np.searchsorted(rows.skipped, numbers, side="right") + 11
-    assert line_numbers.tolist() == [number for number, _ in numbered]
+    assert rows.line_numbers.tolist() == [number for number, _ in numbered]
     lengths = np.diff([*(row for row, _ in runs), len(parsed)])
     queries = [query for (_, query), size in zip(runs, lengths, strict=True) for _ in range(size)]
     assert queries == [line.query for line in parsed]
-    documents = ["".join(map(chr, filter(None, codes))) for codes in rows.documents.tolist()]
+    documents = [bytes(filter(None, codes)) for codes in rows.documents.tolist()]
     assert documents == [line.document for line in parsed]
     assert counts[letor_kernels.LONGEST_DOCUMENT_ID] == max(len(line.document) for line in parsed)
 
@@ -212,8 +218,8 @@ def test_a_block_is_read_as_the_specification_reads_it(text: bytes, form: LineFo
 def by_specification() -> Iterator[None]:
     """Leaves every line to the specification."""
 
-    def leave(text: NDArray[np.uint8], cursor: NDArray[np.int64], *_: object) -> int:
-        return letor_kernels.ODD_LINE if cursor[0] < len(text) else letor_kernels.BLOCK_END
+    def leave(text: NDArray[np.uint8], cursor: NDArray[np.int64], *_: object) -> bool:
+        return bool(cursor[0] < len(text))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(letor_kernels, "parse_lines", leave)
@@ -294,5 +300,5 @@ def test_real_lines_are_read_by_the_kernel_as_the_specification_reads_them(
     data = read_letor(file)
     assert data.document_ids is not None
     assert data.document_ids[0] == "GX008-86-4444840"
-    assert data.document_ids.tolist() == [line.document for line in lines]
+    assert data.document_ids.tolist() == [line.document.decode() for line in lines]
     assert data.features.tobytes() == features_of(lines, LineFormat(), data.num_features).tobytes()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ltrbench.data import RankingDataset, read_letor
-from ltrbench.data.letor_lines import write_letor, write_lightgbm
+from ltrbench.data.letor import write_letor, write_lightgbm
 from ltrbench.errors import DataError
 
 VALUES = st.floats(width=32, allow_infinity=False, allow_nan=False) | st.just(math.nan) | st.just(0.0)

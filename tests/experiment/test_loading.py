@@ -15,7 +15,7 @@ import pytest
 from ltrbench import measure
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.features import FeatureMatrix
-from ltrbench.data.letor_lines import write_letor
+from ltrbench.data.letor import write_letor
 from ltrbench.data.sources import DataSource, LetorFiles
 from ltrbench.data.synthetic import Synthetic, make_synthetic
 from ltrbench.experiment import Experiment, loading, run
