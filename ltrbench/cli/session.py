@@ -32,7 +32,6 @@ from ltrbench.cli.console import (
 )
 from ltrbench.config import build, build_tracker
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
-from ltrbench.experiment import record_failure
 from ltrbench.experiment.loading import forget
 from ltrbench.folders import settings_in
 from ltrbench.runs import FAILED as RUN_HAS_FAILED

@@ -316,7 +316,7 @@ def recommend(comparison: Comparison) -> Recommendation | None:
     if comparison.best is None or all(pair.interval is None for pair in comparison.family):
         return Recommendation((), "No model is recommended: there is no interval for any difference.")
     considered, reasons = _considered(comparison)
-    models = [label for label in considered if comparison.row(label).group.model not in YARDSTICKS]
+    models = [label for label in considered if comparison.row(label).model not in YARDSTICKS]
     headline, left, is_decided = _decision(comparison, models or considered, considered)
     remarks = [*reasons, *_costs([comparison.row(label) for label in left])]
     return Recommendation(tuple(left) if is_decided else (), headline, tuple(remarks), _certainty(comparison))
@@ -341,13 +341,13 @@ def _considered(comparison: Comparison) -> tuple[list[str], list[str]]:
     stopped = stopped_on_test(run.result for row in rows for run in row.runs)
     reasons = [f"{model} is not considered: it was picked on test." for model in stopped]
     kept: set[str] = set()
-    for model, of_model in grouped(rows, lambda row: row.group.model).items():
+    for model, of_model in grouped(rows, lambda row: row.model).items():
         if model in stopped:
             continue
         if len(of_model) == 1:
             kept.add(of_model[0].label)
             continue
-        label, why = _chosen_by_validation(comparison, [row.group for row in of_model])
+        label, why = _chosen_by_validation(comparison, of_model)
         count = f"the {len(of_model)} rows of {model}"
         if label is None:
             reasons.append(f"T{count[1:]} are not considered: {why}.")
@@ -412,7 +412,7 @@ def _among_all(comparison: Comparison, models: Sequence[str], considered: Sequen
     """Returns the models to take by the claims over all pairs."""
     best = models[0]
     if len(considered) == 1:
-        if all(row.group.model == comparison.row(best).group.model for row in comparison.rows):
+        if all(row.model == comparison.row(best).model for row in comparison.rows):
             return _Decision(f"Take {best}: validation chooses this row of the only model.", [best])
         return _Decision(f"No model is recommended: {best} is the only one with a fair comparison.")
     claims = {label: _claims_on(comparison, label) for label in considered}
@@ -446,7 +446,7 @@ def _against_baseline(comparison: Comparison, models: Sequence[str]) -> _Decisio
     if better:
         between = " Compare without --baseline for claims between them." if len(better) > 1 else ""
         return _Decision(f"Take {_any_of(better)}: better than {baseline}.{between}", better)
-    if baseline not in models or comparison.row(baseline).group.model in YARDSTICKS:
+    if baseline not in models or comparison.row(baseline).model in YARDSTICKS:
         return _Decision(f"No model is recommended: none is shown to be better than {baseline}.")
     undecided = _nothing_decided(comparison, baseline, models)
     return _Decision(f"Keep {baseline}: no model is shown to be better. {undecided}".rstrip(), [baseline])

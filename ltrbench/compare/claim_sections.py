@@ -325,7 +325,7 @@ def outcomes(comparison: Comparison) -> list[ConventionOutcome]:
 
 def _outcome(comparison: Comparison, convention: Convention) -> ConventionOutcome:
     try:
-        rows = [row.group.under(convention, [comparison.metric]) for row in comparison.rows]
+        rows = [row.under(convention, [comparison.metric]) for row in comparison.rows]
     except (UndefinedMetricError, DataError) as error:
         return ConventionOutcome(convention, {}, {}, str(error))
     means = _known({row.label: row.mean(comparison.metric) for row in rows})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,7 +25,6 @@ from ltrbench.compare.cells import (
     ON_CONVENTIONS,
     ON_DATA,
     EvaluatedRow,
-    EvaluatedRun,
     GroupedRuns,
     Note,
     PairedQueries,
@@ -244,21 +244,15 @@ def power_of(queries: PairedQueries, pair: Pair, detect: float | None, level: fl
     if design is None:
         return Power(None, detect)
     detectable = design.detectable(level=level)
+    low, high = bounds_of(pair.metric) or (-math.inf, math.inf)
     means = [float(queries.sample.means[row]) for row in rows]
-    power = Power(detectable if detectable <= largest_difference(pair.metric, means) else None, detect)
+    # How far a mean can be from one of these means.
+    largest = max(max(mean - low, high - mean) for mean in means)
+    power = Power(detectable if detectable <= largest else None, detect)
     if detect is None:
         return power
     power = replace(power, needs=_needs(design, trainings, detect, level))
     return power if power.is_enough else replace(power, cheapest=_cheapest(power.needs))
-
-
-def largest_difference(metric: str, means: Sequence[float]) -> float:
-    """Returns how far a mean can be from one of these means; infinity for a metric without known bounds."""
-    bounds = bounds_of(metric)
-    if bounds is None:
-        return math.inf
-    low, high = bounds
-    return max(max(mean - low, high - mean) for mean in means)
 
 
 def _design(
@@ -435,25 +429,17 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
         known[pair.a, pair.b] if pair.inference is None else pair.inference.interval(level / len(family))
         for pair in family
     ]
+    adjusted = {test: holm([pair.statistics.p_values[test] for pair in family]) for test in TESTS}
     return tuple(
         replace(
             pair,
             interval=interval,
             claim=claim_of(interval, settings.rope),
             power=power_of(queries, pair, settings.detect, level / len(family)),
-            p_adjusted=p_values,
+            p_adjusted={"holm": {test: of_pairs[number] for test, of_pairs in adjusted.items()}},
         )
-        for pair, interval, p_values in zip(family, intervals, _adjusted(family), strict=True)
+        for number, (pair, interval) in enumerate(zip(family, intervals, strict=True))
     )
-
-
-def _adjusted(family: Sequence[Pair]) -> list[dict[str, dict[str, float | None]]]:
-    """Returns adjustment -> test -> p-value for each pair."""
-    by_test = {test: holm([pair.statistics.p_values[test] for pair in family]) for test in TESTS}
-    return [
-        {"holm": {test: of_pairs[number] for test, of_pairs in by_test.items()}}
-        for number in range(len(family))
-    ]
 
 
 def against(pairs: Sequence[Pair], base: str) -> tuple[Pair, ...]:
@@ -508,24 +494,21 @@ def _of_row(row: EvaluatedRow, seeds: set[int], num_folds: int) -> str:
         seeds: Seeds of all rows.
         num_folds: Number of folds of all rows.
     """
-    runs = row.runs
-    by_fold = grouped(runs, fold_of)
-    resamples_of_fold = {
-        fold: {replicate_of(run).resample for run in items} - {None} for fold, items in by_fold.items()
-    }
-    by_place = grouped(runs, lambda run: (fold_of(run), replicate_of(run).resample))
-    num_seeds = [len({run.result.seed for run in items}) for items in by_place.values()]
-    parts = [] if num_folds == 1 else [_count([len(resamples_of_fold)], num_folds, "fold")]
-    num_resamples = [*map(len, resamples_of_fold.values())]
-    if any(num_resamples):
-        planned = max(run.result.data["resample"]["number"] for run in runs if "resample" in run.result.data)
-        parts.append(_count(num_resamples, planned, "resample"))
+    training_sets = grouped(row.runs, lambda run: (fold_of(run), replicate_of(run).resample))
+    num_seeds = [len({run.result.seed for run in runs}) for runs in training_sets.values()]
+    num_resamples = Counter(fold for fold, resample in training_sets if resample is not None)
+    parts = []
+    if num_folds > 1:
+        parts.append(_count([len({fold for fold, _ in training_sets})], num_folds, "fold"))
+    if num_resamples:
+        planned = max(run.result.data["resample"]["number"] for run in row.runs)
+        parts.append(_count([*num_resamples.values()], planned, "resample"))
     if row.seeds_change_nothing:
         parts.append("1 (seeds change nothing)")
-    elif all(run.result.params == IMPORTED for run in runs) and max(num_seeds) == 1:
+    elif all(run.result.params == IMPORTED for run in row.runs) and max(num_seeds) == 1:
         parts.append("1 (imported)")
-    elif not any(num_resamples) or max(num_seeds) > 1:
-        parts.append(_count(num_seeds, len(seeds | {run.result.seed for run in runs}), "seed"))
+    elif not num_resamples or max(num_seeds) > 1:
+        parts.append(_count(num_seeds, len(seeds | {run.result.seed for run in row.runs}), "seed"))
     return " x ".join(parts)
 
 
@@ -545,12 +528,11 @@ LARGEST_CUTOFF = 20
 _BYTES_IN_MB = 1e6
 
 
-@dataclass(frozen=True)
-class ModelRow:
-    """One model with one set of settings on one data set.
+@dataclass(frozen=True, eq=False)
+class ModelRow(EvaluatedRow):
+    """One model with one set of settings on one data set: the runs that count, and their values.
 
     Attributes:
-        group: The runs that count, with their evaluations.
         metrics: Name -> mean over cells of the mean over queries; None if no query counts.
         interval: 95 % interval of the mean of the primary metric; None for a row that is not paired.
         to_baseline: This row minus the baseline; None for the baseline and for a row that is not paired.
@@ -560,7 +542,6 @@ class ModelRow:
         peak_memory_mb, trees, model_mb: Means over the runs that have a value; None if no run has one.
     """
 
-    group: EvaluatedRow
     metrics: Mapping[str, float | None]
     interval: Interval | None
     to_baseline: Pair | None
@@ -569,21 +550,6 @@ class ModelRow:
     peak_memory_mb: float | None
     trees: float | None
     model_mb: float | None
-
-    @property
-    def label(self) -> str:
-        """Name of the model, with the settings that distinguish it from other rows of the model."""
-        return self.group.label
-
-    @property
-    def runs(self) -> tuple[Run, ...]:
-        """The runs that count, in order."""
-        return self.group.runs
-
-    @property
-    def evaluated(self) -> tuple[EvaluatedRun, ...]:
-        """The runs with their evaluations, in order."""
-        return self.group.evaluated
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -648,7 +614,7 @@ class Comparison:
     @cached_property
     def replicates(self) -> dict[str, str]:
         """Label -> number of trainings, such as "5 seeds" or "3 of 9 seeds"."""
-        return replicate_counts([row.group for row in self.rows])
+        return replicate_counts(self.rows)
 
     @cached_property
     def ndcg_by_cutoff(self) -> dict[str, list[float | None]]:
@@ -659,7 +625,7 @@ class Comparison:
         """
         longest = max(int(item.judgments.query_sizes.max()) for row in self.rows for item in row.evaluated)
         names = [f"ndcg@{k}" for k in range(1, min(LARGEST_CUTOFF, longest) + 1)]
-        rows = [row.group.under(self.settings.convention, names) for row in self.rows]
+        rows = [row.under(self.settings.convention, names) for row in self.rows]
         return {row.label: [row.mean(name) for name in names] for row in rows}
 
     def __repr__(self) -> str:
@@ -771,10 +737,7 @@ def _compare_on(
 def _published(run: Run) -> Published | None:
     """Returns the published values on the data set of a run; None if its YAML has none."""
     record = run.result.settings.get("data", {}).get("published")
-    if not record:
-        return None
-    # Runs of earlier versions have no convention.
-    return Published(source=record["source"], figures=record["figures"], convention=record.get("convention"))
+    return Published(**record) if record else None
 
 
 def _rows(
@@ -792,10 +755,23 @@ def _rows(
         intervals = dict(zip(queries.labels, of_rows, strict=True))
         to_base = {pair.a: pair for pair in against(_family(pairs, queries, base, settings), base)}
     to_best = {} if best is None else {pair.a: pair.interval for pair in against(pairs, best)}
-    return [
-        _row(group, intervals.get(group.label), to_base.get(group.label), to_best.get(group.label))
-        for group in groups
-    ]
+    rows = []
+    for group in groups:
+        results = [run.result for run in group.runs]
+        row = ModelRow(
+            label=group.label,
+            evaluated=group.evaluated,
+            metrics={name: group.mean(name) for name in group.evaluated[0].evaluation.means},
+            interval=intervals.get(group.label),
+            to_baseline=to_base.get(group.label),
+            to_best=to_best.get(group.label),
+            seconds=_mean_seconds(results),
+            peak_memory_mb=_mean_known(result.peak_memory_mb for result in results),
+            trees=_mean_known(result.best_iteration for result in results),
+            model_mb=_mean_known(map(_model_mb, group.runs)),
+        )
+        rows.append(row)
+    return rows
 
 
 def _family(pairs: Sequence[Pair], queries: PairedQueries, base: str, settings: Settings) -> tuple[Pair, ...]:
@@ -807,23 +783,6 @@ def _family(pairs: Sequence[Pair], queries: PairedQueries, base: str, settings: 
     if not settings.names_baseline:
         return tuple(pairs)
     return decided(against(pairs, base), queries, settings)
-
-
-def _row(
-    group: EvaluatedRow, interval: Interval | None, to_baseline: Pair | None, to_best: Interval | None
-) -> ModelRow:
-    results = [run.result for run in group.runs]
-    return ModelRow(
-        group=group,
-        metrics={name: group.mean(name) for name in group.evaluated[0].evaluation.means},
-        interval=interval,
-        to_baseline=to_baseline,
-        to_best=to_best,
-        seconds=_mean_seconds(results),
-        peak_memory_mb=_mean_known(result.peak_memory_mb for result in results),
-        trees=_mean_known(result.best_iteration for result in results),
-        model_mb=_mean_known(map(_model_mb, group.runs)),
-    )
 
 
 def _best(queries: PairedQueries | None) -> str | None:
@@ -900,7 +859,7 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
 
     Test scores are not used. None if no row has a validation set.
     """
-    rows = [row.group for row in comparison.rows]
+    rows = comparison.rows
     validated = values_on_validation(rows, comparison.metric, comparison.settings.convention)
     if not validated:
         return None

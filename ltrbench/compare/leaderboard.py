@@ -410,7 +410,7 @@ def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
         "data": comparison.data,
         "label": row.label,
         "trainings": values["trainings"],
-        "search": _fields(search_totals(row.group)),
+        "search": _fields(search_totals(row)),
         "baseline": values["baseline"],
         "metrics": dict(row.metrics),
         "interval": _ends(row.interval),

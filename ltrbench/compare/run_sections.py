@@ -257,7 +257,7 @@ def published_section(shown: Shown) -> Section | None:
         convention = preset(published.convention)
         rows += [
             [
-                f"here, {describe_cells(sorted(row.group.cells, key=lambda cell: cell.fold or 0))}",
+                f"here, {describe_cells(sorted(row.cells, key=lambda cell: cell.fold or 0))}",
                 row.label,
                 *(_published_mean(row, metric, convention) for metric in metrics),
             ]
@@ -270,7 +270,7 @@ def published_section(shown: Shown) -> Section | None:
 def _published_mean(row: ModelRow, metric: str, convention: Convention) -> float | None:
     """Returns a mean; None if the metric is unknown, or the convention does not define it on these data."""
     try:
-        return row.group.under(convention, [metric]).mean(metric)
+        return row.under(convention, [metric]).mean(metric)
     except (ConfigError, DataError):
         return None
 

@@ -278,8 +278,8 @@ def _against_untuned(
     comparison: Comparison, row: ModelRow, record: Mapping[str, Any]
 ) -> AgainstUntuned | None:
     for other in comparison.rows:
-        same_cells = other.group.cells.keys() == row.group.cells.keys()
-        if other.group.model == row.group.model and same_cells and _is_untuned(other, record["default"]):
+        same_cells = other.cells.keys() == row.cells.keys()
+        if other.model == row.model and same_cells and _is_untuned(other, record["default"]):
             pairs = (pair for pair in against(comparison.pairs, other.label) if pair.a == row.label)
             return AgainstUntuned(other.label, next(pairs, None))
     return None
@@ -320,4 +320,4 @@ def share_picture(searched: Sequence[Tuning], page: Page = PAPER) -> Figure | No
 
 def series_of_search(item: Tuning) -> Series:
     """Returns a row with a search for pictures."""
-    return Series(label=item.label, model=item.row.group.model, runs=item.row.runs)
+    return Series(label=item.label, model=item.row.model, runs=item.row.runs)

@@ -245,7 +245,7 @@ def rows(folder: Path, model: str, places: Iterable[tuple[int | None, int]], **f
 
 def counts(runs: list[Run]) -> dict[str, str]:
     (comparison,) = compare(runs)
-    return replicate_counts([row.group for row in comparison.rows])
+    return replicate_counts(comparison.rows)
 
 
 def seeds(count: int, fold: int | None = None) -> list[tuple[int | None, int]]:

@@ -236,7 +236,7 @@ def test_rows_stand_beside_published_values_under_their_convention(convention: s
         ["here, folds 1, 2", "native"],
         ["here, folds 1, 2", "xgboost"],
     ]
-    evaluated = comparison.row("native").group.under(preset(convention), METRICS)
+    evaluated = comparison.row("native").under(preset(convention), METRICS)
     assert rows[2][2:] == [f"{evaluated.mean(metric):.4f}" for metric in METRICS]
     assert mentions(render(comparison), "A paper.", "same convention", convention)
 
