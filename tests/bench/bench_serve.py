@@ -1,42 +1,32 @@
 """Benchmark of the service: latency of lists of 100 documents, and requests per second for lists of 20.
 
     python tests/bench/bench_serve.py [--trees 300] [--leaves 64] [--requests 2000] [--connections 4]
-    [--rounds 5] [--run FOLDER]
+    [--rounds 5]
 
-The service is a process of its own, as `python -m ltrbench serve` starts it. This process is the client. It
-uses sockets without a library for HTTP, connections that stay open, and requests that are encoded before the
-time starts. Of each answer it compares the status and the body with those of the first answer to the same
-request. The processor time of both per request is printed: with two cores and no other programs, the service
-has one core, of which it uses all, and the client needs a small part of the other one.
-
-Throughput: each connection sends its next request when its answer has arrived, so that as many requests as
-connections are on their way. A round is a fixed number of requests; the forms of requests alternate, and the
-median round is printed with the slowest and the fastest one. Other programs change the throughput more than
-the processor time.
-
-Latency: one connection, from the first byte of the request to the last byte of the answer.
+The service is a process of its own, as `python -m ltrbench serve` starts it. This process is the client: one
+thread for each connection, which stays open and sends its next request when its answer has arrived. Every
+answer must be the first answer to the same request. The forms of requests alternate, and the median round is
+printed with the slowest and the fastest one. Latency is that of one connection.
 """
 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-from argparse import Namespace
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import numpy as np
-import psutil
 from bench_jobs import NUM_FEATURES, make_dataset, options, seconds
 
 import ltrbench
@@ -63,178 +53,97 @@ class BenchSource(DataSource):
 
 
 def requests_of(features: Features, size: int, *, by_name: bool) -> list[bytes]:
-    """Returns requests in the bytes of HTTP, a list of `size` documents each."""
-    head = b"POST /rank HTTP/1.1\r\nhost: bench\r\ncontent-length: %d\r\n\r\n"
-    requests = []
+    """Returns the bodies of requests, a list of `size` documents each."""
+    bodies = []
     for number in range(NUM_LISTS):
         rows = features[number * size : (number + 1) * size].astype(float).round(4).tolist()
-        documents = [
-            {
-                "id": f"document-{d}",
-                "features": {str(f): value for f, value in enumerate(row, start=1)} if by_name else row,
-            }
-            for d, row in enumerate(rows)
-        ]
-        body = json.dumps({"query": f"query-{number}", "documents": documents}).encode()
-        requests.append(head % len(body) + body)
-    return requests
-
-
-class Connection:
-    """A connection that stays open."""
-
-    def __init__(self, address: tuple[str, int]) -> None:
-        self.socket = socket.create_connection(address)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def send(self, request: bytes) -> None:
-        self.socket.sendall(request)
-
-    def first_answer(self) -> tuple[int, bytes]:
-        """Reads an answer of unknown length; returns its length and its body."""
-        answer = b""
-        while b"\r\n\r\n" not in answer:
-            answer += self._received(1 << 16, 0)
-        head, _, body = answer.partition(b"\r\n\r\n")
-        if not head.startswith(b"HTTP/1.1 200"):
-            raise SystemExit(answer[:500].decode())
-        size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-        while len(body) < size:
-            body += self._received(size - len(body), 0)
-        return len(head) + 4 + size, body
-
-    def check(self, expected: tuple[int, bytes]) -> None:
-        """Reads an answer of known length with one call, and compares its body."""
-        answer = self._received(expected[0], socket.MSG_WAITALL)
-        if not answer.startswith(b"HTTP/1.1 200") or not answer.endswith(expected[1]):
-            raise SystemExit(f"another answer than before: {answer[:500].decode()}")
-
-    def _received(self, size: int, flags: int) -> bytes:
-        part = self.socket.recv(size, flags)
-        if not part:
-            raise SystemExit("the service has closed the connection")
-        return part
+        values = [{str(f): value for f, value in enumerate(row, start=1)} if by_name else row for row in rows]
+        documents = [{"id": f"document-{d}", "features": each} for d, each in enumerate(values)]
+        bodies.append(json.dumps({"query": f"query-{number}", "documents": documents}).encode())
+    return bodies
 
 
 @contextlib.contextmanager
-def service(folder: Path) -> Iterator[tuple[tuple[str, int], psutil.Process]]:
-    """Starts the service of a run; yields its address and its process."""
+def service(folder: Path) -> Iterator[str]:
+    """Starts the service of a run; yields its host and port."""
     command = [sys.executable, "-m", "ltrbench", "serve", str(folder), "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
         line = next((line for line in process.stderr if "http://" in line), "")
-        url = urlsplit(next(word for word in line.split() if word.startswith("http://")))
-        yield (str(url.hostname), int(url.port or 0)), psutil.Process(process.pid)
+        yield line.partition("http://")[2].split()[0].rstrip("/.")
     finally:
         process.send_signal(signal.SIGINT)
         process.wait()
 
 
 class Workload:
-    """Requests of one form, and the answers to them."""
+    """Requests of one form, and the first answers to them."""
 
-    def __init__(self, address: tuple[str, int], requests: list[bytes], num_connections: int) -> None:
-        self.requests = requests
-        self.connections = [Connection(address) for _ in range(num_connections)]
-        self.answers: list[tuple[int, bytes]] = []
-        for request in requests:
-            self.connections[0].send(request)
-            self.answers.append(self.connections[0].first_answer())
+    def __init__(self, address: str, bodies: list[bytes], num_connections: int) -> None:
+        self.bodies = bodies
+        self.connections = [http.client.HTTPConnection(address) for _ in range(num_connections)]
+        self.answers = [self.answer(self.connections[0], body) for body in bodies]
 
-    def exchange(self, count: int) -> None:
-        """Sends `count` requests, at most one at a time over each connection."""
-        num_ahead, num_requests = len(self.connections), len(self.requests)
-        for number in range(count + num_ahead):
-            # A connection has its next request after its last answer.
-            connection = self.connections[number % num_ahead]
-            if number >= num_ahead:
-                connection.check(self.answers[(number - num_ahead) % num_requests])
-            if number < count:
-                connection.send(self.requests[number % num_requests])
+    def answer(self, connection: http.client.HTTPConnection, body: bytes) -> bytes:
+        connection.request("POST", "/rank", body)
+        response = connection.getresponse()
+        answer = response.read()
+        if response.status != http.HTTPStatus.OK:
+            raise SystemExit(answer[:500].decode())
+        return answer
 
+    def exchange(self, count: int, connection: int = 0) -> None:
+        """Sends `count` requests over one connection."""
+        for number in range(count):
+            of = number % len(self.bodies)
+            if self.answer(self.connections[connection], self.bodies[of]) != self.answers[of]:
+                raise SystemExit(f"another answer than before to request {of}")
 
-def latency(workload: Workload, count: int) -> str:
-    workload.exchange(NUM_LISTS)
-    first = workload.connections[0]
-
-    def exchange(number: int) -> None:
-        first.send(workload.requests[number % NUM_LISTS])
-        first.check(workload.answers[number % NUM_LISTS])
-
-    taken = [1e3 * seconds(partial(exchange, number)) for number in range(count)]
-    return f"median {statistics.median(taken):5.2f} ms, 99% within {np.quantile(taken, 0.99):5.2f} ms"
+    def exchange_all(self, count: int) -> None:
+        """Sends `count` requests, divided among all connections."""
+        share = count // len(self.connections)
+        with ThreadPoolExecutor(len(self.connections)) as pool:
+            list(pool.map(partial(self.exchange, share), range(len(self.connections))))
 
 
-@dataclass(frozen=True)
-class Round:
-    """One round of a throughput: requests per second, and microseconds of both processors per request."""
-
-    rate: float
-    of_service: float
-    of_client: float
-
-
-def throughput(workload: Workload, process: psutil.Process, count: int) -> Round:
-    client = psutil.Process()
-    before = [used(process), used(client)]
-    elapsed = seconds(partial(workload.exchange, count))
-    of_service, of_client = (
-        1e6 * (after - earlier) / count
-        for after, earlier in zip((used(process), used(client)), before, strict=True)
-    )
-    return Round(count / elapsed, of_service, of_client)
-
-
-def used(process: psutil.Process) -> float:
-    """Returns the processor time of a process, s."""
-    times = process.cpu_times()
-    return float(times.user + times.system)
-
-
-def bench(address: tuple[str, int], process: psutil.Process, arguments: Namespace) -> None:
+def bench(address: str, num_requests: int, num_connections: int, num_rounds: int) -> None:
     features = make_dataset(5000, seed=2).features
     for form, by_name in FORMS.items():
         workload = Workload(address, requests_of(features, LONG, by_name=by_name), 1)
+        taken = [1e3 * seconds(partial(workload.exchange, 1)) for _ in range(num_requests // 4)]
         print(
-            f"  {LONG} documents, features {form:9}: {latency(workload, arguments.requests // 4)} "
-            f"({len(workload.requests[0]) / 1000:.0f} KB)"
+            f"  {LONG} documents, features {form:9}: median {statistics.median(taken):5.2f} ms, "
+            f"99% within {np.quantile(taken, 0.99):5.2f} ms ({len(workload.bodies[0]) / 1000:.0f} KB)"
         )
     workloads = {
-        form: Workload(address, requests_of(features, SHORT, by_name=by_name), arguments.connections)
+        form: Workload(address, requests_of(features, SHORT, by_name=by_name), num_connections)
         for form, by_name in FORMS.items()
     }
-    rounds: dict[str, list[Round]] = {form: [] for form in FORMS}
-    for _ in range(arguments.rounds):
+    rates: dict[str, list[float]] = {form: [] for form in FORMS}
+    for _ in range(num_rounds):
         for form, workload in workloads.items():
-            rounds[form].append(throughput(workload, process, arguments.requests))
-    for form, measured in rounds.items():
-        rates = sorted(each.rate for each in measured)
-        of_service = statistics.median(each.of_service for each in measured)
-        of_client = statistics.median(each.of_client for each in measured)
+            rates[form].append(num_requests / seconds(partial(workload.exchange_all, num_requests)))
+    for form, measured in rates.items():
         print(
-            f"  {SHORT} documents, features {form:9}: {statistics.median(rates):,.0f} requests per second "
-            f"({rates[0]:,.0f} to {rates[-1]:,.0f}); processor time of a request: {of_service:.0f} us of the "
-            f"service, {of_client:.0f} us of the client"
+            f"  {SHORT} documents, features {form:9}: {statistics.median(measured):,.0f} requests per second "
+            f"({min(measured):,.0f} to {max(measured):,.0f})"
         )
 
 
 def main() -> None:
-    arguments = options(__doc__, trees=300, leaves=64, requests=2000, connections=4, rounds=5, run=None)
+    arguments = options(__doc__, trees=300, leaves=64, requests=2000, connections=4, rounds=5)
+    ranker = NativeRanker(num_trees=arguments.trees, num_leaves=arguments.leaves)
+    experiment = ltrbench.Experiment(
+        model="native", ranker=ranker, source=BenchSource(), metrics=("ndcg@10",), importance=None
+    )
     with tempfile.TemporaryDirectory() as folder:
-        run = arguments.run
-        if run is None:
-            run = Path(folder, "run")
-            ranker = NativeRanker(num_trees=arguments.trees, num_leaves=arguments.leaves)
-            experiment = ltrbench.Experiment(
-                model="native", ranker=ranker, source=BenchSource(), metrics=("ndcg@10",), importance=None
-            )
-            ltrbench.run(experiment, run)
-            print(f"native, {arguments.trees} trees of {arguments.leaves} leaves, {NUM_FEATURES} features")
+        ltrbench.run(experiment, Path(folder, "run"))
+        print(f"native, {arguments.trees} trees of {arguments.leaves} leaves, {NUM_FEATURES} features")
         load = " ".join(f"{value:.1f}" for value in os.getloadavg())
         print(f"{os.cpu_count()} cores, load before the start {load}, {arguments.connections} connections")
-        with service(run) as (address, process):
-            bench(address, process, arguments)
+        with service(Path(folder, "run")) as address:
+            bench(address, arguments.requests, arguments.connections, arguments.rounds)
 
 
 if __name__ == "__main__":

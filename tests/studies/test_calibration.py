@@ -33,17 +33,11 @@ from results.calibration_models.run import (
     CLAIMS,
     EXCHANGEABLE,
     EXCHANGEABLE_FOLDS,
-    NAIVE,
-    NOT_CORRECTED,
-    OVER_QUERIES,
     SAME_METHOD,
     Exchangeable,
     ExchangeableFolds,
     ModelCalibration,
-    Pool,
     SameMethod,
-    half,
-    two_halves,
 )
 
 SKEWED = "three queries in ten"
@@ -80,17 +74,6 @@ def test_simultaneous_intervals_hold_all_differences_at_once(values: NDArray[np.
     assert simultaneous_coverage(values, DrawnStudies(150, 300, num_draws=300, seed=1)) > 0.9
 
 
-def test_a_model_with_one_training_does_not_vary_and_shared_trainings_vary_together() -> None:
-    rng, training = np.random.default_rng(1), two_way.TRAINING_DOMINATES
-    several, one = training.models((5, 1), 30, rng)
-    assert (several.shape, one.shape) == ((5, 30), (1, 30))
-    apart, together = (
-        np.mean([np.diff(training.models((5, 5), 30, rng, shared=shared), axis=0).var() for _ in range(200)])
-        for shared in (False, True)
-    )
-    assert apart == pytest.approx(together, rel=0.1)
-
-
 def test_methods_trained_three_times_are_claimed_to_differ_one_time_in_twenty() -> None:
     # 1,200 studies: two and a half standard errors of a share of 5 % are 1.6 %.
     rng, shares, claims = np.random.default_rng(2), equal_shares(100), []
@@ -98,19 +81,6 @@ def test_methods_trained_three_times_are_claimed_to_differ_one_time_in_twenty() 
         a, b = two_way.ALL_VARY.models((3, 3), 100, rng)
         claims.append(excludes(independent_replicates(a, b, shares).interval(LEVEL)))
     assert 0.03 <= np.mean(claims) <= 0.066
-
-
-def test_the_two_methods_of_the_linear_learner_are_exchangeable() -> None:
-    rng, (methods, _) = np.random.default_rng(3), linear_learner.METHOD_PAIRS
-    points = linear_learner.resampled("bootstrap", 1.0, 4, 150, rng)
-    assert points.shape == (4, 150)
-    subsample = linear_learner.resampled("subsample", 0.8, 4, 150, rng)
-    assert subsample.shape == (4, 120)
-    assert all(len(set(row)) == 120 for row in subsample.tolist())
-    parameters = rng.normal(size=(3000, linear_learner.DIMENSIONS))
-    a, b = methods.values((parameters, parameters), 400, rng)
-    assert a.mean() == pytest.approx(b.mean(), abs=0.01)
-    assert a.mean(axis=1).std() == pytest.approx(b.mean(axis=1).std(), rel=0.15)
 
 
 @pytest.mark.parametrize("kind", DIFFERENCES)
@@ -148,35 +118,11 @@ def test_the_study_writes_each_figure_into_its_table(tmp_path: Path) -> None:
     assert [row["of"] for row in tables[two_way.FAMILIES]][-1] == "trained models, max-t"
 
 
-def test_a_pool_gives_training_and_test_queries_without_an_overlap() -> None:
-    pool = Pool.of(40, num_documents=6, seed=1)
-    assert pool.data.query_sizes.max() == 6
-    train, test = pool.draw(30, 10, np.random.default_rng(1))
-    assert sorted([*train.query_ids, *test.query_ids]) == sorted(pool.data.query_ids)
-
-
-def test_the_halves_of_the_features_have_equal_distributions_and_other_noise() -> None:
-    data = two_halves(4000, 10, np.random.default_rng(1))
-    first, second = (half(data, number) for number in (0, 1))
-    assert not np.array_equal(first.features, second.features)
-    for feature in range(first.num_features):
-        relations = [np.corrcoef(view.features[:, feature], view.labels)[0, 1] for view in (first, second)]
-        assert relations[0] == pytest.approx(relations[1], abs=0.02)
-        assert relations[0] > 0.1
-    twice = half(data, 1, np.array([3, 3, 0]))
-    assert np.array_equal(twice.features[:10], second.features[30:40])
-    assert np.array_equal(twice.features[10:20], second.features[30:40])
-    assert np.array_equal(twice.labels[20:], data.labels[:10])
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
-    """Returns the table and the rates of a study with a few small models, without MQ2007."""
-    output = tmp_path_factory.mktemp("calibration_models")
+def test_trained_models_are_counted_with_draws_and_bounds(tmp_path: Path) -> None:
     small: dict[str, Any] = {"num_trees": 3, "num_leaves": 3, "num_threads": 1}
     models = {"sampling": NativeRanker(**small, queries_per_tree=0.5), "plain": NativeRanker(**small)}
     study = ModelCalibration(
-        output=str(output),
+        output=str(tmp_path),
         pool=60,
         num_documents=8,
         same_method=[
@@ -187,20 +133,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, An
         folds=[ExchangeableFolds(num_queries=40, num_folds=4, draws=2)],
         seed=1,
     )
-    absent = LetorFiles(name="absent", train=str(output / "no.txt"), test=str(output / "no.txt"))
-    return study.run(models, {"absent": absent}).read_text(), rates_in(output)
-
-
-def test_trained_models_are_counted_with_draws_and_bounds(trained: tuple[str, dict[str, Any]]) -> None:
-    text, rates = trained
-    (same, _), (exchangeable,), (folds,) = rates.values()
-    for row, columns in (
-        (same, (*CLAIMS, *OVER_QUERIES)),
-        (exchangeable, (*CLAIMS, *OVER_QUERIES, NAIVE)),
-        (folds, (*CLAIMS, NOT_CORRECTED)),
-    ):
-        assert row["draws"] == 2
-        assert all(row[column]["draws"] == 2 for column in columns)
+    absent = LetorFiles(name="absent", train=str(tmp_path / "no.txt"), test=str(tmp_path / "no.txt"))
+    text = study.run(models, {"absent": absent}).read_text()
+    (same, _), (exchangeable,), (folds,) = rates_in(tmp_path).values()
+    for row in (same, exchangeable, folds):
+        assert all(row[column]["draws"] == row["draws"] == 2 for column in CLAIMS)
     assert (same["training queries"], same["test queries"], same["R"]) == (30, 20, 3)
     assert f"(at most {100 * same[CLAIMS[0]]['upper']:.1f} %)" in text
 
@@ -279,14 +216,6 @@ def test_one_method_is_hardly_claimed_to_differ_from_itself_by_the_committed_mod
         # With fewer draws the upper bound is above the nominal rate.
         assert row["draws"] < 800 or row[CLAIMS[0]]["upper"] <= 0.07, row
         assert row[CLAIMS[1]]["rate"] <= row[CLAIMS[0]]["rate"]
-
-
-def test_readme_and_docs_give_the_rate_of_false_claims_over_queries_alone() -> None:
-    rows = rates_in(RESULTS / "calibration_models")[SAME_METHOD]
-    highest = max(row["queries only, one model each"]["rate"] for row in rows)
-    assert 0.45 <= highest <= 0.5
-    for page in ("README.md", "docs/concepts/statistics.md"):
-        assert "up to half of the" in (RESULTS.parent / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("title", [EXCHANGEABLE, EXCHANGEABLE_FOLDS])

@@ -13,7 +13,7 @@ from ltrbench.data.synthetic import Synthetic
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.search import OVERALL, Range, Space, SuccessiveHalving
-from results.halving.run import Curve, HalvingStudy, curve_of, drawn_settings, replay
+from results.halving.run import Curve, HalvingStudy, curve_of, replay
 
 MODEL = NativeRanker(num_trees=20, num_leaves=7, num_threads=1, early_stopping=EarlyStopping(patience=5))
 HALVING = SuccessiveHalving(trials=4, min_trees=5, eta=2)
@@ -37,17 +37,6 @@ def test_a_fit_with_fewer_trees_is_the_beginning_of_a_fit_with_more(
     assert len(whole) > 4
     shorter = recorded(replace(MODEL, num_trees=num_trees), splits, tmp_path)
     np.testing.assert_array_equal(shorter, whole[:num_trees])
-
-
-def test_settings_are_drawn_from_their_ranges_and_the_first_ones_do_not_depend_on_the_number() -> None:
-    space = {"l2": Range(0.01, 100.0, log=True), "num_leaves": Range(4, 6), "sigma": Range(values=[1.0, 2.0])}
-    drawn = drawn_settings(space, 400, seed=3)
-    assert drawn[:5] == drawn_settings(space, 5, seed=3)
-    assert all(settings[name] in values for settings in drawn for name, values in space.items())
-    assert {settings["num_leaves"] for settings in drawn} == {4, 5, 6}
-    # On a logarithmic scale half of the values are below the geometric mean of the ends, 1.
-    below = np.mean([float(settings["l2"] or 0) < 1.0 for settings in drawn])
-    assert 0.4 < below < 0.6
 
 
 def curve(*values: float) -> Curve:
