@@ -1,8 +1,7 @@
 """Tracking of runs in external stores. Each tracker is one file; only its YAML imports it.
 
-mlflow            logs run folders to MLflow
-mlflow_entities   tags, parameters, metrics, data sets and models of runs in MLflow
-evaluator         the metrics of ltrbench in `mlflow.models.evaluate`
+mlflow      logs run folders to MLflow: tags, parameters, metrics, data sets and models
+evaluator   the metrics of ltrbench in `mlflow.models.evaluate`
 """
 
 from __future__ import annotations
@@ -73,10 +72,7 @@ class Tracker(ABC):
         Returns:
             The address of the version, for the closing lines of a command.
         """
-        raise TrackingError(
-            f"{type(self).__name__} has no model registry, so '{name}' was not registered from {run.path} "
-            f"({reason}); use tracking=mlflow."
-        )
+        raise TrackingError(f"{type(self).__name__} has no model registry; use tracking=mlflow.")
 
     @abstractmethod
     def close(self, status: str) -> None:

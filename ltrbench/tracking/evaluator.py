@@ -29,7 +29,7 @@ from ltrbench.data.dataset import ROLES
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.metrics import DEFAULT, Convention, evaluate, parse_metric, preset
 from ltrbench.shapes import Scores
-from ltrbench.tracking.mlflow_entities import metric_key
+from ltrbench.tracking.mlflow import metric_key
 
 METRICS_OF_EVALUATOR = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "precision@10")
 """The metrics of conf/config.yaml, which only Hydra reads; a test checks that the two agree."""

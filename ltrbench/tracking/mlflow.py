@@ -3,8 +3,12 @@
 A child has the parameters, tags, data sets, learning curve and metrics of the run, its per-query values and
 importances as tables and pictures, and its model. A trial of a search is a child with the tag `trial`, and
 without tables, pictures and model. The parent has the title and parameters of the sweep, and the comparison.
-`mlflow_entities.py` converts a run and its model to MLflow's entities, and defines the columns of the run
-list.
+To show more of a run, add an entry to `run_tags`, `run_params` or `run_metrics`.
+
+MLflow does not allow `@`, so `ndcg@10` becomes `ndcg_at_10`. A key such as `valid/ndcg_at_10` is the value of
+the kept model, one point at step 0. `valid_by_iteration/ndcg_at_10` is the learning curve, with one point per
+iteration: MLflow shows the latest point of a metric, which need not be that of the kept model. MLflow's page
+of a run lists metrics and parameters in the order in which they are logged, the important ones first.
 
 Each content of a run folder is stored once, however often it is logged, as long as one process at a time logs
 the folders of a sweep. A copy carries the digest of the folder's result.json, which has the times, metrics
@@ -18,51 +22,52 @@ Only `MlflowClient` is used, with an explicit address, so the MLflow state of th
 from __future__ import annotations
 
 import contextlib
+import getpass
 import hashlib
+import importlib
+import json
 import logging
 import os
 import re
+import shlex
+import shutil
 import tempfile
+import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import LoggedModelOutput, Metric
+from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelOutput, Metric, Param
+from mlflow.entities import Run as MlflowRun
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model
-from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
+from mlflow.utils.mlflow_tags import (
+    MLFLOW_DATASET_CONTEXT,
+    MLFLOW_GIT_COMMIT,
+    MLFLOW_PARENT_RUN_ID,
+    MLFLOW_RUN_NOTE,
+    MLFLOW_SOURCE_NAME,
+    MLFLOW_SOURCE_TYPE,
+    MLFLOW_USER,
+)
 
 from ltrbench.errors import LtrbenchError, ResultError, TrackingError
 from ltrbench.plots import draw_run
-from ltrbench.provenance import without_password
-from ltrbench.runs import FAILED, FINISHED, RESULT_FILE, Run
+from ltrbench.provenance import versions, without_password
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.base import is_ours, load_ranker
+from ltrbench.rankers.importance import MOST_LISTED
+from ltrbench.runs import FAILED, FINISHED, MODEL_FOLDER, RESULT_FILE, LearningCurve, Run, RunResult
 from ltrbench.runs.record import INTERRUPTED, RUN_FILES
 from ltrbench.tracking import Tracker
-from ltrbench.tracking.mlflow_entities import (
-    can_be_logged,
-    command,
-    end_metrics,
-    experiment_tags,
-    metric_key,
-    milliseconds,
-    model_name,
-    origin_tags,
-    plain_metrics,
-    run_inputs,
-    run_list,
-    run_metrics,
-    run_name,
-    run_params,
-    run_tags,
-    save_model,
-    shortened,
-    sweep_params,
-    sweep_title,
-)
+from ltrbench.untrusted import read_json, visible
 
 CHAMPION = "champion"
 """The alias of the version of a registered model that users should load."""
@@ -107,7 +112,8 @@ def reaching(address: str, remedy: str) -> Iterator[None]:
     added = {name: value for name, value in {**LIMITS, **_VARIABLES}.items() if name not in os.environ}
     levels = {name: logging.getLogger(name).level for name in _LEVELS}
     os.environ.update(added)
-    _set_levels(_LEVELS)
+    for name, level in _LEVELS.items():
+        logging.getLogger(name).setLevel(level)
     try:
         with warnings.catch_warnings():
             # A warning about MLflow's own types when `mlflow.pyfunc` is imported.
@@ -123,28 +129,10 @@ def reaching(address: str, remedy: str) -> Iterator[None]:
             f"the MLflow store {without_password(address)} cannot be used: {reason}. {remedy}"
         ) from error
     finally:
-        _set_levels(levels)
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
         for name in added:
             del os.environ[name]
-
-
-def _set_levels(levels: Mapping[str, int]) -> None:
-    for name, level in levels.items():
-        logging.getLogger(name).setLevel(level)
-
-
-class Copy(NamedTuple):
-    """The MLflow run of a run folder.
-
-    Attributes:
-        parent: id of the parent run; "" if there is none.
-        models: ids of the MLflow models of the run.
-    """
-
-    run_id: str
-    parent: str
-    is_complete: bool
-    models: tuple[str, ...]
 
 
 @dataclass
@@ -224,20 +212,24 @@ class MLflowTracker(Tracker):
         with self._reaching() as client:
             self._describe_parent(client, run)
             same = self._copies(f"tags.run_digest = '{identity['run_digest']}'")
-            # Copies of this sweep first.
-            same.sort(key=lambda copy: copy.parent != self._parent)
-            kept = next((copy for copy in same if copy.is_complete), None) or self._store(run, identity)
-            if self._parent and not kept.parent:
-                # The run was logged without its sweep.
-                client.set_tag(kept.run_id, MLFLOW_PARENT_RUN_ID, self._parent)
+            kept = next(filter(_is_complete, same), None)
+            if kept is None:
+                run_id = self._store(run, identity)
+            else:
+                run_id = kept.info.run_id
+                if self._parent and not _parent_of(kept):
+                    # The run was logged without its sweep.
+                    client.set_tag(run_id, MLFLOW_PARENT_RUN_ID, self._parent)
             # Last, so that an interruption leaves too many copies, which the next call deletes, and not none.
-            replaced = [copy for copy in same if copy.parent in ("", self._parent) and not copy.is_complete]
+            replaced = [
+                copy for copy in same if _parent_of(copy) in ("", self._parent) and not _is_complete(copy)
+            ]
             if self._parent and "job" in identity:
                 job = f"tags.job = '{identity['job']}'"
                 replaced += self._copies(f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{self._parent}' AND {job}")
-            for copy in {copy.run_id: copy for copy in replaced if copy.run_id != kept.run_id}.values():
-                client.delete_run(copy.run_id)
-                for model_id in copy.models:
+            for copy in {copy.info.run_id: copy for copy in replaced if copy.info.run_id != run_id}.values():
+                client.delete_run(copy.info.run_id)
+                for model_id in _models_of(copy):
                     client.delete_logged_model(model_id)
 
     def _identity_tags(self, run: Run) -> dict[str, str]:
@@ -251,25 +243,19 @@ class MLflowTracker(Tracker):
             tags["job"] = str(folder.relative_to(self._sweep)).replace("'", "_")
         return tags
 
-    def _copies(self, query: str) -> list[Copy]:
-        copies = []
-        for entity in self._client.search_runs([self._experiment_id], query):
-            tags = entity.data.tags
-            models = entity.outputs.model_outputs if entity.outputs else []
-            ids = tuple(item.model_id for item in models)
-            copies.append(
-                Copy(entity.info.run_id, tags.get(MLFLOW_PARENT_RUN_ID, ""), _COMPLETE in tags, ids)
-            )
-        return copies
+    def _copies(self, query: str) -> list[MlflowRun]:
+        """Returns the MLflow runs of a query, those of this sweep first."""
+        copies = list(self._client.search_runs([self._experiment_id], query))
+        return sorted(copies, key=lambda copy: _parent_of(copy) != self._parent)
 
-    def _store(self, run: Run, identity: Mapping[str, str]) -> Copy:
-        """Stores a run as a new MLflow run."""
+    def _store(self, run: Run, identity: Mapping[str, str]) -> str:
+        """Stores a run as a new MLflow run; returns its id."""
         client, result = self._client, run.result
         # Read before anything is sent, so that a damaged folder leaves nothing in the store.
         metrics, tables = read_all(run)
         tags = {**run_tags(run, self._parent), **identity}
         created = client.create_run(self._experiment_id, milliseconds(result.started), tags, run_name(result))
-        run_id, model_id = str(created.info.run_id), ""
+        run_id = str(created.info.run_id)
         try:
             with tempfile.TemporaryDirectory() as temporary:
                 model_id = self._log_model(run, run_id, Path(temporary, "model"))
@@ -298,7 +284,7 @@ class MLflowTracker(Tracker):
                 client.set_terminated(run_id, "KILLED")
             raise
         self.num_stored += 1
-        return Copy(run_id, self._parent, is_complete=True, models=(model_id,) if model_id else ())
+        return run_id
 
     def _log_model(self, run: Run, run_id: str, folder: Path) -> str:
         """Logs the MLflow model of a run; returns its id, "" if there is none."""
@@ -351,7 +337,7 @@ class MLflowTracker(Tracker):
             metrics = plain_metrics(figures)
             logged = None if best is None else self._find_logged(best)
             if best is not None and logged is not None:
-                tags |= {"best_run": logged.run_id, "best_run_name": run_name(best.result)}
+                tags |= {"best_run": logged.info.run_id, "best_run_name": run_name(best.result)}
                 # The mean over folds and seeds if `figures` has it, else the value of the best run.
                 of_best = end_metrics(best, best.learning_curve())
                 metrics = plain_metrics({item.key: item.value for item in (*of_best, *metrics)})
@@ -367,7 +353,7 @@ class MLflowTracker(Tracker):
     def register(self, name: str, run: Run, reason: str) -> str:
         with self._reaching() as client:
             logged = self._find_logged(run)
-            if logged is None or not logged.models:
+            if logged is None or not _models_of(logged):
                 raise TrackingError(
                     f"{run.path} has no MLflow model in {self.where} to register as '{name}': it was not "
                     "tracked there, tracking.models is false, or its class is not part of ltrbench. Store it "
@@ -376,13 +362,13 @@ class MLflowTracker(Tracker):
             with contextlib.suppress(MlflowException):
                 # If the name exists already, the model becomes its next version.
                 client.create_registered_model(name)
-            (model_id, *_) = logged.models
+            (model_id, *_) = _models_of(logged)
             data = str(run.result.data["name"])
             tags = {"backend": run.result.model, "data": data, "folder": str(run.path), "reason": reason}
             made = client.create_model_version(
                 name,
                 client.get_logged_model(model_id).artifact_location,
-                logged.run_id,
+                logged.info.run_id,
                 tags=tags,
                 description=f"{reason}\n\nOn {data}: {command(run.result)}",
                 model_id=model_id,
@@ -390,11 +376,10 @@ class MLflowTracker(Tracker):
             client.set_registered_model_alias(name, CHAMPION, made.version)
         return f"models:/{name}@{CHAMPION} is version {made.version}"
 
-    def _find_logged(self, run: Run) -> Copy | None:
+    def _find_logged(self, run: Run) -> MlflowRun | None:
         """Returns the complete copy of a run, stored by this command or an earlier one, or None."""
-        copies = self._copies(f"tags.run_digest = '{self._identity_tags(run)['run_digest']}'")
-        copies.sort(key=lambda copy: copy.parent != self._parent)
-        return next((copy for copy in copies if copy.is_complete), None)
+        digest = self._identity_tags(run)["run_digest"]
+        return next(filter(_is_complete, self._copies(f"tags.run_digest = '{digest}'")), None)
 
     def close(self, status: str) -> None:
         if self._parent:
@@ -415,6 +400,20 @@ class MLflowTracker(Tracker):
     def _reaching(self) -> Iterator[MlflowClient]:
         with reaching(self.uri, _SYNC):
             yield self._client
+
+
+def _is_complete(copy: MlflowRun) -> bool:
+    return _COMPLETE in copy.data.tags
+
+
+def _parent_of(copy: MlflowRun) -> str:
+    """Returns the id of the parent run; "" if there is none."""
+    return str(copy.data.tags.get(MLFLOW_PARENT_RUN_ID, ""))
+
+
+def _models_of(copy: MlflowRun) -> list[str]:
+    """Returns the ids of the MLflow models of a run."""
+    return [output.model_id for output in copy.outputs.model_outputs] if copy.outputs else []
 
 
 def _prepare_database(database: Path) -> None:
@@ -478,3 +477,422 @@ def _of_model(metrics: list[Metric], model_id: str) -> list[Metric]:
         else item
         for item in metrics
     ]
+
+
+# ---- Converts a run to MLflow's entities: tags, parameters, metric points and data sets
+
+# ---- The columns of the run list in the MLflow UI: the NDCG of every run.
+#
+# By default the UI shows no metric in the list, and a server cannot change that default. But an experiment
+# can store views: a tag with the columns. A view is selected in the address of the run list, or in the menu
+# of views. `view` returns the value of the tag, `run_list` the address. The description of the experiment
+# links to this address, for users who do not open the UI with `python -m ltrbench ui`.
+#
+# The value has both forms that MLflow reads: a name and a state as JSON (3.17), and the keys of the state
+# themselves (earlier versions).
+
+_VIEW = "ltrbench"  # the name of the view in the UI's menu of views and in the address of the run list
+_VIEW_TAG = f"mlflow.sharedViewState.{_VIEW}"
+
+_METRIC_WIDTH = 142  # pixels; fits the name of a metric and all digits of a value
+
+
+def run_list(experiment_id: str) -> str:
+    """Returns the path of the run list with the columns of the view, relative to the address of a server."""
+    return f"/#/experiments/{experiment_id}/runs?workflowType=machine_learning&viewStateShareKey={_VIEW}"
+
+
+def experiment_tags(experiment_id: str, known: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:
+    """Returns the tags to set so that the view of an experiment shows these metrics; empty if it does
+    already.
+
+    Args:
+        known: the tags of the experiment.
+        keys: keys of metrics, such as "test/ndcg_at_10".
+    """
+    tags = {}
+    before = json.loads(known[_VIEW_TAG]).get("selectedColumns", []) if _VIEW_TAG in known else []
+    columns = list(dict.fromkeys([*before, *(f"metrics.`{key}`" for key in shown_metrics(keys))]))
+    if columns != before:
+        widths = dict.fromkeys(columns, _METRIC_WIDTH)
+        state = {"selectedColumns": columns, "columnOrder": columns, "columnWidths": widths}
+        now = int(time.time() * 1000)
+        value = {"name": _VIEW, "createdAt": now, "updatedAt": now, "state": json.dumps(state), **state}
+        tags[_VIEW_TAG] = json.dumps(value)
+    if MLFLOW_RUN_NOTE not in known:  # The key of the description is the same for experiments and runs.
+        tags[MLFLOW_RUN_NOTE] = f"[Runs with their metrics]({run_list(experiment_id)[1:]})"
+    return tags
+
+
+def shown_metrics(keys: Iterable[str]) -> list[str]:
+    """Returns the metrics of the list: NDCG on test, largest cutoff first (or all of test if there is no
+    NDCG), the first of them on validation, and the time of the fit.
+
+    >>> shown_metrics(["test/ndcg_at_5", "test/ndcg_at_10", "test/map", "valid/ndcg_at_10", "seconds/fit"])
+    ['test/ndcg_at_10', 'test/ndcg_at_5', 'valid/ndcg_at_10', 'seconds/fit']
+    """
+    known = sorted(set(keys), key=lambda key: (-int(re.sub(r".*_at_(\d+)$|.*", r"\1", key) or 0), key))
+    of_test = [key for key in known if key.startswith("test/")]
+    shown = [key for key in of_test if key.startswith("test/ndcg")] or of_test
+    beside = (f"valid/{shown[0].removeprefix('test/')}", "seconds/fit") if shown else ()
+    return [*shown, *(key for key in beside if key in known)]
+
+
+COMMAND = "python -m ltrbench"
+
+_BY_ITERATION = "_by_iteration/"  # of a learning curve, between the split and the metric
+
+# Maximum lengths on a server.
+_MAX_KEY_LENGTH = 250
+_MAX_PARAM_LENGTH = 6000
+MAX_TAG_LENGTH = 5000
+_MAX_NAME_LENGTH = 250
+_MAX_DIGEST_LENGTH = 36
+
+# Settings that change no figure, and explanatory texts of a data set's YAML.
+_NO_PARAMETERS = ("tracking", "executor", "progress", "register", "study")
+_TEXTS = re.compile(r"importance\.(?!kinds$)|data\.(_target_|obtain|published|fetch)|replicates\.")
+
+# The names of the splits in MLflow's UI.
+_CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}
+
+
+# Settings in the name of a single run, beside its model and its data set.
+_NAMES = {"replicates.index": "resample"}  # short names of settings whose last part is unclear
+_IN_NAMES = re.compile(r"(params|model|data\.fold|seed|cv)(\.|$)")
+
+
+def run_name(result: RunResult) -> str:
+    """Returns the name of a run. Job of a sweep: its model and the settings that differ between jobs. Other
+    run: its model, data set, and the hyperparameters that the command set.
+
+    >>> swept = {"model": ["native", "lightgbm"], "params.num_leaves": ["15", "31"]}
+    >>> overrides = ["model=native", "params.num_leaves=15", "params.num_trees=50"]
+    >>> of = {"status": "finished", "model": "native", "params": "matched", "seed": 0, "overrides": overrides}
+    >>> run_name(RunResult(**of, swept=swept)), run_name(RunResult(**of, data={"name": "mq2008"}))
+    ('native num_leaves=15', 'native on mq2008 num_leaves=15 num_trees=50')
+    """
+    values = settings_of_overrides(result.overrides or ())
+    if result.sweep is not None or result.swept:
+        named = {key: values[key] for key in result.swept if key in values}
+        what = result.model
+    else:
+        named = {key: value for key, value in values.items() if _IN_NAMES.match(key)}
+        what = f"{result.model} on {result.data['name']}" if "name" in result.data else result.model
+    named.pop("model", None)
+    short = short_names(named)
+    what = f"{what} trial" if result.trial else what
+    words = [f"{short[key]}={value}" for key, value in named.items()]
+    return _name(" ".join([what, *words]))
+
+
+def sweep_title(result: RunResult) -> str:
+    """Returns the title of the sweep that a run belongs to: models, data sets, and swept settings.
+
+    >>> swept = {"model": ["native", "lightgbm"], "params.num_leaves": ["15", "31"], "seed": ["1", "2"]}
+    >>> of = {"status": "finished", "model": "native", "params": "matched", "seed": 1}
+    >>> sweep_title(RunResult(**of, swept=swept, data={"name": "mq2008"}))
+    'native, lightgbm on mq2008: num_leaves, seed'
+    """
+    swept = dict(result.swept)
+    models = swept.pop("model", [result.model])
+    title = f"{', '.join(models)} on {', '.join(swept.pop('data', [str(result.data.get('name'))]))}"
+    settings = ", ".join(short_names(swept).values())
+    return _name(f"{title}: {settings}" if settings else title)
+
+
+def sweep_params(result: RunResult) -> list[Param]:
+    """Returns the parameters of the sweep that a run belongs to: its models and data sets, each swept setting
+    with all of its values, and the other settings of the command."""
+    given = {key: value for key, value in settings_of_overrides(result.overrides or ()).items() if value}
+    swept = {key: ", ".join(values) for key, values in result.swept.items()}
+    return _params(_names(result) | swept | {key: given[key] for key in given if key not in swept})
+
+
+def settings_of_overrides(overrides: Sequence[str]) -> dict[str, str]:
+    """Returns key -> value of the settings of a command line, without the marks `+` and `~`.
+
+    >>> settings_of_overrides(["model=native", "+model.extra.a=1", "~early_stopping"])
+    {'model': 'native', 'model.extra.a': '1', 'early_stopping': ''}
+    """
+    pairs = (override.partition("=") for override in overrides)
+    return {key.lstrip("+~"): value for key, _, value in pairs}
+
+
+def short_names(keys: Iterable[str]) -> dict[str, str]:
+    """Returns key -> its last part, or the whole key if several keys have the same last part.
+
+    >>> short_names(["params.num_leaves", "data.seed", "seed"])
+    {'params.num_leaves': 'num_leaves', 'data.seed': 'data.seed', 'seed': 'seed'}
+    >>> short_names(["replicates.index"])
+    {'replicates.index': 'resample'}
+    """
+    last = {key: _NAMES.get(key, key.rpartition(".")[2]) for key in keys}
+    shared = Counter(last.values())
+    return {key: key if shared[name] > 1 else name for key, name in last.items()}
+
+
+def model_name(result: RunResult) -> str:
+    """Returns the name of the model, in the characters that MLflow allows.
+
+    >>> model_name(RunResult(status="finished", model="a/b: 50%", params="", seed=0))
+    'a_b_ 50_'
+    """
+    return re.sub("[/:.%\"']", "_", _name(result.model))
+
+
+def _name(text: str) -> str:
+    """Returns a name on one line, of the length that MLflow allows."""
+    return shortened(visible(text), _MAX_NAME_LENGTH)
+
+
+def command(result: RunResult) -> str:
+    """Returns the command that repeats the run, quoted for a shell; empty if there is none."""
+    return "" if result.command is None else shlex.join(result.command)
+
+
+def origin_tags() -> dict[str, str]:
+    """Returns the tags about source and user that MLflow's fluent interface sets."""
+    tags = {MLFLOW_SOURCE_NAME: COMMAND, MLFLOW_SOURCE_TYPE: "LOCAL"}
+    # A container may run under a user id without a name.
+    with contextlib.suppress(ImportError, KeyError, OSError):
+        tags[MLFLOW_USER] = getpass.getuser()
+    return tags
+
+
+def run_tags(run: Run, parent: str) -> dict[str, str]:
+    result, data = run.result, run.result.data
+    tags: dict[str, object] = {
+        **origin_tags(),
+        MLFLOW_PARENT_RUN_ID: parent,
+        MLFLOW_GIT_COMMIT: result.commit,
+        "kind": "run",
+        "backend": result.model,
+        "params": result.params,
+        "data": data.get("name"),
+        "fold": data.get("fold"),
+        "convention": result.convention.get("name"),
+        "command": command(result),
+        "folder": run.path,
+        "unmatched": "\n".join(result.unmatched),
+        "drift": str(result.drift) if result.drift.get("drifted") else None,
+        "sweep": result.sweep,
+        "reused": result.reused,
+        "shared_machine": "true" if result.shared_machine else None,
+        "trial": "true" if result.trial else None,
+        "search": result.search.get("name"),
+        "commit": result.commit,
+        "error": result.error,
+    }
+    for split in ("train", "valid", "test"):
+        tags[f"fingerprint.{split}"] = data.get(split, {}).get("fingerprint")
+    for name, version in result.versions.items():
+        tags[metric_key(f"version.{name}")] = version
+    return {name: shortened(value, MAX_TAG_LENGTH) for name, value in tags.items() if value not in (None, "")}
+
+
+def run_inputs(result: RunResult) -> list[DatasetInput]:
+    """Returns the splits as MLflow data sets, identified by their fingerprints."""
+    inputs = []
+    for split, context in _CONTEXTS.items():
+        described = result.data.get(split)
+        if described is None:
+            continue
+        counts = {f"num_{name}": described.get(name) for name in ("documents", "queries", "features")}
+        dataset = Dataset(
+            name=_name(f"{result.data['name']} {split}"),
+            digest=shortened(described.get("fingerprint", "unknown"), _MAX_DIGEST_LENGTH),
+            source_type="code",
+            source=json.dumps({"name": result.data["name"]}),
+            profile=json.dumps(counts),
+        )
+        inputs.append(DatasetInput(dataset, [InputTag(MLFLOW_DATASET_CONTEXT, context)]))
+    return inputs
+
+
+def run_params(result: RunResult) -> list[Param]:
+    """Returns the settings of the run: its model and data, those of the command, and every other setting that
+    is not empty."""
+    settings = {name: value for name, value in result.settings.items() if name not in _NO_PARAMETERS}
+    if result.search:
+        settings["search"] = {
+            name: value for name, value in result.search.items() if name not in ("default", "space")
+        }
+    flat = dict(_flatten(settings))
+    # The model repeats the shared parameters: `params.num_leaves` is shown as `model.num_leaves`.
+    repeated = {f"params.{name[6:]}": name for name in flat if name.startswith("model.")}
+    overrides = settings_of_overrides(result.overrides or ())
+    given = {repeated.get(name, name) for name in overrides}
+    shown = {name: value for name, value in flat.items() if name in given}
+    shown |= {name: value for name, value in flat.items() if name in given or value not in (None, [], {})}
+    return _params(
+        _names(result)
+        | {name: value for name, value in shown.items() if name not in repeated and not _TEXTS.match(name)}
+    )
+
+
+def _names(result: RunResult) -> dict[str, Any]:
+    return {"model": result.model, "params": result.params, "data": result.data.get("name")}
+
+
+def _params(settings: Mapping[str, Any]) -> list[Param]:
+    """Returns settings as parameters."""
+    values = {metric_key(name): "null" if value is None else value for name, value in settings.items()}
+    return [Param(key, shortened(value, _MAX_PARAM_LENGTH)) for key, value in values.items()]
+
+
+def _flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in config.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flatten(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def run_metrics(run: Run) -> list[Metric]:
+    """Returns the values of the kept model, and the points of the learning curve."""
+    curve, moment = run.learning_curve(), milliseconds(run.result.finished) or 0
+    points = [
+        Metric(metric_key(name.replace("/", _BY_ITERATION, 1)), value, moment, iteration)
+        for name, values in curve.values.items()
+        for iteration, value in zip(curve.iterations, values, strict=True)
+    ]
+    return [*end_metrics(run, curve), *points]
+
+
+def end_metrics(run: Run, curve: LearningCurve) -> list[Metric]:
+    """Returns the values of the kept model at step 0: the NDCG, the other metrics, those of train, costs."""
+    result, moment = run.result, milliseconds(run.result.finished) or 0
+    of_curve: dict[str, float | None] = {}
+    if result.best_iteration in curve.iterations:
+        kept = curve.iterations.index(result.best_iteration)
+        of_curve = {name: values[kept] for name, values in curve.values.items()}
+    values: dict[str, float | None] = {
+        **dict(sorted(result.metrics.items(), key=lambda item: not item[0].startswith("test/"))),
+        # The metrics of result.json are the published ones.
+        **{name: value for name, value in of_curve.items() if name not in result.metrics},
+        "best_iteration": result.best_iteration,
+        **{f"seconds/{kind}": value for kind, value in result.seconds.items()},
+        "peak_memory_mb": result.peak_memory_mb,
+    }
+    known = {metric_key(name): value for name, value in values.items() if value is not None}
+    order = dict.fromkeys([*shown_metrics(known), *known])
+    return [Metric(name, known[name], moment, 0) for name in order]
+
+
+def plain_metrics(figures: Mapping[str, float]) -> list[Metric]:
+    """Returns one point at step 0 for each value."""
+    now = int(time.time() * 1000)
+    return [Metric(metric_key(name), value, now, 0) for name, value in figures.items()]
+
+
+def metric_key(name: str) -> str:
+    """Returns a name in the characters that MLflow allows: letters, digits, blanks, _ - . and / between
+    parts.
+
+    >>> metric_key("valid/ndcg@10"), metric_key("extra.a[0]"), metric_key("../etc//x/")
+    ('valid/ndcg_at_10', 'extra.a_0_', 'etc/x')
+    """
+    allowed = re.sub(r"[^\w/. -]", "_", name.replace("@", "_at_"))
+    # A key may become a path in MLflow's store, and must not lead out of it.
+    parts = [part for part in allowed.split("/") if part not in ("", ".", "..")]
+    return "/".join(parts)[:_MAX_KEY_LENGTH] or "_"
+
+
+def shortened(value: object, length: int) -> str:
+    """Returns a value as text of at most `length` characters, with passwords in addresses masked."""
+    text = visible(without_password(str(value)), lines=True)
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def milliseconds(moment: str) -> int | None:
+    return int(datetime.fromisoformat(moment).timestamp() * 1000) if moment else None
+
+
+# ---- Logs models to MLflow: a model of a library in the library's MLflow flavor, other rankers as saved.
+
+_CLASS_FILE = "class.json"
+
+
+def can_be_logged(run: Run) -> bool:
+    """Returns whether the run has a model of an ltrbench class; other classes named in a folder are not
+    trusted."""
+    return (run.path / MODEL_FOLDER).is_dir() and is_ours(_target(run))
+
+
+def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
+    """Writes the model of a finished run as an MLflow model, to a folder that does not exist yet.
+
+    Args:
+        of_mlflow: `mlflow_model`, with the ids assigned by MLflow.
+    """
+    # Imported late, because the import takes a second and is needed only when a model is logged.
+    import mlflow.pyfunc
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, Schema
+
+    ranker = load_ranker(_target(run), run.path / MODEL_FOLDER)
+    example = run.input_example()
+    common: dict[str, Any] = {
+        "signature": ModelSignature(
+            inputs=_inputs(int(run.result.data["train"]["features"])),
+            outputs=Schema([ColSpec(DataType.double)]),
+        ),
+        "input_example": example if len(example) else None,
+        "pip_requirements": _requirements(ranker),
+        **of_mlflow,
+    }
+    library = ranker.library_model()
+    if library is not None:
+        package, model = library
+        flavor = importlib.import_module(f"mlflow.{package}")
+        flavor.save_model(model, str(folder), **common)
+        return
+    saved = folder.with_name(f"{folder.name}-saved")
+    shutil.copytree(run.path / MODEL_FOLDER, saved / MODEL_FOLDER)
+    (saved / _CLASS_FILE).write_text(json.dumps({"class": _target(run)}) + "\n")
+    mlflow.pyfunc.save_model(str(folder), loader_module=__name__, data_path=str(saved), **common)
+
+
+def _inputs(num_features: int) -> Any:
+    """Returns the schema of F features."""
+    from mlflow.types import ColSpec, DataType, Schema, TensorSpec
+
+    if num_features <= MOST_LISTED:
+        return Schema([ColSpec(DataType.double)] * num_features)
+    # MLflow takes minutes to write a million columns.
+    return Schema([TensorSpec(np.dtype(np.float64), (-1, num_features))])
+
+
+class ServedRanker:
+    """The model object that MLflow calls to predict scores."""
+
+    def __init__(self, ranker: Ranker) -> None:
+        self._ranker = ranker
+
+    # Without type annotations, because MLflow would interpret them as a schema.
+    def predict(self, features, params=None):  # type: ignore[no-untyped-def]
+        """Returns scores (D,), higher is ranked earlier, for features (D, F) in a DataFrame or an array."""
+        del params
+        rows = features.to_numpy() if isinstance(features, pd.DataFrame) else np.asarray(features)
+        return self._ranker.predict(rows.astype(np.float32))
+
+
+def _load_pyfunc(path: str) -> ServedRanker:
+    """Loads a model for MLflow, which calls this function by name with the folder written by `save_model`."""
+    folder = Path(path)
+    content = read_json(folder / _CLASS_FILE, "Log the model again")
+    return ServedRanker(load_ranker(content["class"], folder / MODEL_FOLDER))
+
+
+def _target(run: Run) -> str:
+    return str(run.result.settings.get("model", {}).get("_target_"))
+
+
+def _requirements(ranker: Ranker) -> list[str]:
+    """Returns the pip requirements; MLflow would take seconds to infer them by loading the model in another
+    process."""
+    library = ranker.library_model()
+    packages = ["mlflow", "numpy", *([library[0]] if library else ["ltrbench", *ranker.packages])]
+    installed = versions(packages)
+    return [f"{package}=={installed[package]}" for package in dict.fromkeys(packages)]

@@ -19,7 +19,7 @@ from ltrbench.compare.publish import publish
 from ltrbench.data import Judgments
 from ltrbench.rankers.importance import Importances
 from ltrbench.runs import LearningCurve, Run, read_run, write_run
-from ltrbench.tracking.mlflow_entities import model_name, run_inputs, run_name, run_params, run_tags
+from ltrbench.tracking.mlflow import model_name, run_inputs, run_name, run_params, run_tags
 
 HOSTILE = "=a\x1b[31m\u202e\r\n<img src=x onerror=alert(1)>|\\|$x^$&lt;![p](http://x)_%"
 """Cursor movement, text direction, line breaks, HTML, the end of a cell, mathematics, an image, a formula."""

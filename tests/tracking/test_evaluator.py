@@ -176,7 +176,6 @@ RANKLIB = with_settings(preset("ranklib"), {"gain": "[0, 1, 3, 5]", "average_pre
         (lambda frame: frame.assign(weight=frame["query_id"].astype(float)), {"targets": None}, DEFAULT),
         (lambda frame: frame.assign(score=frame["clicks"]), {"model": None, "predictions": "score"}, DEFAULT),
         (None, {"model": lambda features: features, "predictions": "clicks"}, DEFAULT),
-        (None, {"model": lambda features: features[["clicks"]].to_numpy()}, DEFAULT),
         (
             None,
             {"config": {"convention": RANKLIB}},
@@ -215,21 +214,11 @@ def of_config(**config: Any) -> Callable[[pd.DataFrame], Any]:
     [
         (of_model(lambda features: features["clicks"][1:]), ("shape (44,)", "45 documents")),
         (of_model(lambda features: ["high"] * len(features)), ("row 1", "no number")),
-        (of_model(lambda features: features["clicks"].where(features.index != 3)), ("row 4", "NaN")),
         (of_model(lambda features: features), ("shape (45, 2)", "predictions='COLUMN'")),
         (lambda frame: run_evaluation(frame, model=None), ("model", "predictions='COLUMN'")),
         (of_config(metrics=["ndgc@10"]), ("'ndgc@10'", "'ndcg'")),
         (of_config(querry="query_id"), ("key 'querry'", "'query'", "targets")),
         (of_config(query="query"), ("column 'query'", "'query_id'")),
-        (
-            lambda frame: run_evaluation(frame.drop(columns="query_id")),
-            ("(query)", "query=COLUMN"),
-        ),
-        (lambda frame: run_evaluation(frame.assign(label=-1)), ("row 1:", "-1", "column 'label'")),
-        (
-            lambda frame: run_evaluation(frame[["price"]].to_numpy(), targets=frame["label"].to_numpy()),
-            ("type ndarray", "DataFrame", "query"),
-        ),
     ],
 )
 def test_a_mistake_is_told_with_its_remedy_and_logs_no_metric(

@@ -79,17 +79,6 @@ def test_a_sweep_is_stored_once_with_its_comparison_and_its_status(
     assert [run.info.status for run in (*runs["sweep"], *runs["run"])] == ["FINISHED"] * 4
 
 
-def test_a_run_folder_is_stored_without_a_parent_and_becomes_part_of_its_sweep(tmp_path: Path) -> None:
-    for number in range(2):
-        write(tmp_path / "sweep" / str(number), f"model{number}")
-    assert main(["sync", "sweep/1"]) == 0
-    assert (len(stored()["sweep"]), len(stored()["run"])) == (0, 1)
-    assert main(["sync", "sweep"]) == 0
-    runs = stored()
-    assert {run.data.tags["mlflow.parentRunId"] for run in runs["run"]} == {runs["sweep"][0].info.run_id}
-    assert len(runs["run"]) == 2
-
-
 def test_the_store_of_the_runs_is_the_default(
     tmp_path: Path, empty_database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
