@@ -1,6 +1,6 @@
 """Stores: data sets as folders of arrays, which are opened instead of parsed, and a cache of parsed files.
 
-    STORE/manifest.json              what is in the store, with the checksum of every array and of itself
+    STORE/manifest.json              what is in the store, with the checksum of every array
     STORE/shard-00000/features.npy   arrays of the documents of some queries, which `numpy.load` reads
 
 Dense features stay on the disk and are read by blocks; all other arrays are read into memory.
@@ -15,10 +15,8 @@ cache     `read_cached`: the store of each file that was read, found by the cont
 from __future__ import annotations
 
 import contextlib
-import errno
 import functools
 import hashlib
-import itertools
 import json
 import logging
 import math
@@ -29,10 +27,10 @@ import secrets
 import shutil
 import socket
 import sys
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -50,6 +48,7 @@ from ltrbench.data.features import (
     StackedRows,
     csr_of,
     is_sparse,
+    release,
     require_memory,
     row_blocks,
     rows_in_order,
@@ -125,12 +124,6 @@ class Manifest(BaseModel):
     sources: list[StoredFile]
     reading: dict[str, Any]  # options with which the sources were read
     shards: list[ShardRecord]
-    checksum: str = ""  # of all other values of the manifest
-
-    def checksum_of_content(self) -> str:
-        """Returns the SHA-256 checksum of the manifest without its own checksum."""
-        content = self.model_dump(exclude={"checksum"})
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     @property
     def feature_arrays(self) -> tuple[str, ...]:
@@ -141,13 +134,6 @@ class Manifest(BaseModel):
 def is_store(path: Path) -> bool:
     """Returns whether a path is a folder with a manifest."""
     return (path / MANIFEST_FILE).is_file()
-
-
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Writes manifest.json with its checksum."""
-    manifest.checksum = manifest.checksum_of_content()
-    text = json.dumps(manifest.model_dump(), indent=1, allow_nan=False) + "\n"
-    (folder / MANIFEST_FILE).write_text(text, encoding="ascii")
 
 
 def read_manifest(store: Path) -> Manifest:
@@ -163,16 +149,11 @@ def read_manifest(store: Path) -> Manifest:
             "store with `python -m ltrbench data build`."
         )
     try:
-        manifest = Manifest.model_validate(json.loads(path.read_bytes()))
+        return Manifest.model_validate_json(path.read_bytes())
     except ValidationError as error:
         wrong = error.errors()[0]
         key = ".".join(map(str, wrong["loc"]))
         raise _damaged(path, f"{key} is {reprlib.repr(wrong['input'])}: {wrong['msg']}") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise _damaged(path, error) from None
-    if manifest.checksum != manifest.checksum_of_content():
-        raise _damaged(path, "its checksum is wrong: the file was changed")
-    return manifest
 
 
 # ---- Arrays of a shard: .npy files, whose header and size follow from dtype and shape.
@@ -190,6 +171,11 @@ class ArrayFile:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     sha256: str = ""  # checksum of the values
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the values stay on the disk."""
+        return self.path.stem == "features"
 
     @property
     def num_bytes(self) -> int:
@@ -249,11 +235,10 @@ def encoded(ids: NDArray[np.str_]) -> NDArray[np.bytes_]:
 
 
 class StoredRows(FeatureMatrix):
-    """Features of a shard, (n, F), read from their file by blocks.
+    """Features of a shard, (n, F), in a file that is mapped into memory.
 
-    Blocks are read, not mapped: mapped pages count as memory of the process until the system needs them.
-    Single rows are gathered from a map, whose pages are given back afterwards. The file stays open, so that
-    the rows can be read even if the store is deleted meanwhile.
+    `row_blocks` releases the memory of each block after its use. The file stays open, so that the rows can be
+    read even if the store is deleted meanwhile.
 
     Pickled rows are a reference: another process, perhaps on another machine, opens the same path, and
     compares the checksum in the manifest there.
@@ -261,10 +246,9 @@ class StoredRows(FeatureMatrix):
 
     def __init__(self, file: ArrayFile) -> None:
         self.file = file
-        self._handle = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
-        weakref.finalize(self, os.close, self._handle)
-        self._pages = mmap.mmap(self._handle, HEADER_BYTES + file.num_bytes, access=mmap.ACCESS_READ)
-        self._mapped: Features = np.ndarray(file.shape, file.dtype, self._pages, HEADER_BYTES)
+        with file.path.open("rb") as opened:
+            pages = mmap.mmap(opened.fileno(), HEADER_BYTES + file.num_bytes, access=mmap.ACCESS_READ)
+        self._mapped: Features = np.ndarray(file.shape, file.dtype, pages, HEADER_BYTES)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _opened, (self.file.path.absolute(), self.file.sha256)
@@ -274,24 +258,15 @@ class StoredRows(FeatureMatrix):
         return cast(tuple[int, int], self.file.shape)
 
     def rows(self, start: int, stop: int) -> Features:
-        block = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
-        left = block.reshape(-1).view(np.uint8).data
-        place = HEADER_BYTES + start * self.shape[1] * self.dtype.itemsize
-        while left:
-            count = os.preadv(self._handle, [left], place)
-            if count == 0:
-                raise _damaged(self.file.path, "the file has become shorter since it was opened")
-            left, place = left[count:], place + count
-        return block
+        return self._mapped[start:stop]
 
     def gather(self, rows: NDArray[np.int64]) -> Features:
         gathered: Features = self._mapped.take(rows, axis=0)
-        self._pages.madvise(mmap.MADV_DONTNEED)
+        release(self)
         return gathered
 
     def arrays(self) -> Iterator[NDArray[Any]]:
-        """Yields nothing: no array of the features is in memory."""
-        return iter(())
+        yield self._mapped
 
 
 def _opened(path: Path, checksum: str) -> StoredRows:
@@ -302,11 +277,10 @@ def _opened(path: Path, checksum: str) -> StoredRows:
     """
     store = path.parent.parent
     try:
-        files = [shard.file("features") for shard in shards_of(store, read_manifest(store))]
-        file = next((file for file in files if (file.path, file.sha256) == (path, checksum)), None)
-        if file is None:
-            raise StoreError(f"{path} does not have the checksum {checksum[:16]}...; it was built again.")
-        return StoredRows(file)
+        for shard in shards_of(store, read_manifest(store)):
+            if (shard["features"].path, shard["features"].sha256) == (path, checksum):
+                return StoredRows(shard["features"])
+        raise StoreError(f"{path} does not have the checksum {checksum[:16]}...; it was built again.")
     except (StoreError, OSError) as error:
         raise StoreError(
             f"host {socket.gethostname()}: the store of the features cannot be used here: {error} The folder "
@@ -317,39 +291,34 @@ def _opened(path: Path, checksum: str) -> StoredRows:
 # ---- Reads stores into a RankingDataset.
 
 
-@dataclass(frozen=True)
-class Shard:
-    """One shard of a store."""
-
-    store: Path
-    folder: Path
-    record: ShardRecord
-    num_features: int
-
-    def file(self, name: str) -> ArrayFile:
-        record = self.record.arrays[name]
-        documents, queries, values = self.record.documents, self.record.queries, self.record.values
-        shapes: dict[str, tuple[int, ...]] = {
-            "features": (documents, self.num_features),
-            "row_start": (documents + 1,),
-            "columns": (values,),
-            "values": (values,),
-            "query_start": (queries + 1,),
-            "query_ids": (queries,),
-        }
-        shape = shapes.get(name, (documents,))
-        return ArrayFile(self.folder / f"{name}.npy", np.dtype(record.dtype), shape, record.sha256)
-
-    def files(self) -> list[ArrayFile]:
-        return [self.file(name) for name in self.record.arrays]
+Shard = dict[str, ArrayFile]
+"""The arrays of a shard by name."""
 
 
 def shards_of(store: Path, manifest: Manifest) -> list[Shard]:
     """Returns the shards of a store, in order."""
-    return [
-        Shard(store, _shard_folder(store, number), record, manifest.num_features)
-        for number, record in enumerate(manifest.shards)
-    ]
+    shards = []
+    for number, record in enumerate(manifest.shards):
+        shapes: dict[str, tuple[int, ...]] = {
+            "features": (record.documents, manifest.num_features),
+            "row_start": (record.documents + 1,),
+            "columns": (record.values,),
+            "values": (record.values,),
+            "query_start": (record.queries + 1,),
+            "query_ids": (record.queries,),
+        }
+        shards.append(
+            {
+                name: ArrayFile(
+                    _shard_folder(store, number) / f"{name}.npy",
+                    np.dtype(array.dtype),
+                    shapes.get(name, (record.documents,)),
+                    array.sha256,
+                )
+                for name, array in record.arrays.items()
+            }
+        )
+    return shards
 
 
 def _shard_folder(store: Path, number: int) -> Path:
@@ -379,18 +348,27 @@ def read_store(
     stores = [Path(path)] if isinstance(path, (str, Path)) else [Path(store) for store in path]
     manifests = [read_manifest(store) for store in stores]
     _check_alike(stores, manifests)
-    names = tuple(manifests[0].feature_names)
+    names = manifests[0].feature_names
     if num_features is not None and num_features != len(names):
         raise DataError(
             f"{stores[0]}: the store has {len(names)} features, but {num_features} were expected. Build it "
             f"with the features of the training data, for LETOR text with --read num_features={num_features}."
         )
-    columns = None if feature_names is None else _columns(names, tuple(feature_names), stores[0])
-    shards = [shard for pair in zip(stores, manifests, strict=True) for shard in shards_of(*pair)]
+    columns = None if feature_names is None else _columns(names, feature_names, stores[0])
+    shards = [shards_of(*pair) for pair in zip(stores, manifests, strict=True)]
+    files = [file for shard in chain.from_iterable(shards) for file in shard.values()]
     with ThreadPoolExecutor(available_cores()) as threads:  # hashing takes most of the time
-        list(threads.map(ArrayFile.check, [file for shard in shards for file in shard.files()]))
-    _require_memory(shards, columns)
-    dataset = dataset_of(shards, manifests[0], columns)
+        list(threads.map(ArrayFile.check, files))
+    require_memory(
+        f"{stores[0]}: the ids and the features that must be in memory",
+        # Ids are bytes and then text.
+        sum(file.num_bytes * (5 if file.dtype.kind == "S" else 1) for file in files if not file.is_mapped),
+        "Use shorter ids, or fewer queries.",
+    )
+    try:
+        dataset = dataset_of(shards, manifests[0], columns)
+    except DataError as error:  # such as a query id that two stores have
+        raise DataError(f"{', '.join(map(str, stores))}: {error}") from None
     if len(stores) == 1 and columns is None:
         # Computed when the store was written, from the arrays with these checksums. `data check` computes it
         # again.
@@ -436,151 +414,112 @@ def problems_of(store: Path) -> list[str]:
     except StoreError as error:
         return [str(error)]
     shards = shards_of(store, manifest)
-    for file in itertools.chain.from_iterable(shard.files() for shard in shards):
+    for file in chain.from_iterable(shard.values() for shard in shards):
         try:
             file.check()
         except StoreError as error:
             problems.append(str(error))
-    if not problems and (actual := dataset_of(shards, manifest).fingerprint) != manifest.fingerprint:
+    if not problems and (actual := dataset_of([shards], manifest).fingerprint) != manifest.fingerprint:
         wrong = f"fingerprint is {manifest.fingerprint}, but that of the arrays is {actual}"
         problems.append(str(_damaged(store / MANIFEST_FILE, wrong)))
     return problems
 
 
 def dataset_of(
-    shards: Sequence[Shard], manifest: Manifest, columns: Sequence[int] | None = None
+    stores: Sequence[Sequence[Shard]], manifest: Manifest, columns: Sequence[int] | None = None
 ) -> RankingDataset:
-    """Returns the documents of shards, which have been checked, as one data set.
+    """Returns the documents of stores, which have been checked, as one data set.
 
     Args:
-        manifest: that of the store, or of the first of several stores.
+        stores: the shards of each store.
+        manifest: that of the first store.
         columns: features to copy into memory, in this order; None: all, in the order of the store.
     """
+    shards = list(chain.from_iterable(stores))
+    names = manifest.feature_names
     features: AnyFeatures
     if manifest.absent is None:
-        parts = [StoredRows(shard.file("features")) for shard in shards]
-        features = parts[0] if len(parts) == 1 else StackedRows(parts)
+        features = StackedRows([StoredRows(shard["features"]) for shard in shards])
         features = features if columns is None else features[:, columns]
     else:
-        row_start = _joined_starts([shard.file("row_start").read() for shard in shards])
-        stored: Any = {name: _joined(shards, name) for name in ("columns", "values")}
         absent = float(manifest.absent)
-        features = SparseRows(row_start, **stored, num_features=manifest.num_features, absent=absent)
+        stored: Any = {name: _joined(shards, name) for name in ("columns", "values")}
+        starts = _joined_starts(shards, "row_start")
+        features = SparseRows(starts, **stored, num_features=len(names), absent=absent)
         if columns is not None:
             features = SparseRows.from_scipy(features.to_scipy()[:, columns], absent)
     ids = {name: _joined(shards, name) for name in ("query_ids", "document_ids")}
-    parts_of_dataset: dict[str, Any] = {
+    arrays: dict[str, Any] = {
         "features": CheckedFeatures(features),
         "labels": _joined(shards, "labels"),
-        "query_start": _joined_starts([shard.file("query_start").read() for shard in shards]),
+        "query_start": _joined_starts(shards, "query_start"),
         **{name: None if values is None else decoded(values) for name, values in ids.items()},
         "document_weights": _joined(shards, "weights"),
         "positions": _joined(shards, "positions"),
-        "file_rows": _file_rows(shards),
+        "file_rows": _file_rows(stores),
     }
-    names = manifest.feature_names
     taken = names if columns is None else [names[column] for column in columns]
-    try:
-        return RankingDataset(feature_names=tuple(taken), **parts_of_dataset)
-    except DataError as error:  # such as a query id that two stores have
-        raise DataError(
-            f"{', '.join(dict.fromkeys(str(shard.store) for shard in shards))}: {error}"
-        ) from None
+    return RankingDataset(feature_names=tuple(taken), **arrays)
 
 
 def _joined(shards: Sequence[Shard], name: str) -> NDArray[Any] | None:
     """Returns an array of all shards in memory; None if they do not have it."""
-    if name not in shards[0].record.arrays:
-        return None
-    files = [shard.file(name) for shard in shards]
-    values = np.empty(sum(file.shape[0] for file in files), np.result_type(*(file.dtype for file in files)))
-    first = 0
-    for file in files:
-        values[first : first + file.shape[0]] = file.read()
-        first += file.shape[0]
-    return values
+    return np.concatenate([shard[name].read() for shard in shards]) if name in shards[0] else None
 
 
-def _joined_starts(starts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _joined_starts(shards: Sequence[Shard], name: str) -> NDArray[np.int64]:
     """Returns the positions of the starts of consecutive parts, and their common end, counted from 0."""
-    return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(start) for start in starts]))])
+    return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(shard[name].read()) for shard in shards]))])
 
 
-def _file_rows(shards: Sequence[Shard]) -> NDArray[np.int64] | None:
+def _file_rows(stores: Sequence[Sequence[Shard]]) -> NDArray[np.int64] | None:
     """Returns the row of each document in its source; the sources of several stores follow each other."""
-    if not any("file_rows" in shard.record.arrays for shard in shards):
-        return None
     rows: list[NDArray[np.int64]] = []
-    for _, of_store in itertools.groupby(shards, lambda shard: shard.store):
-        parts = list(of_store)
-        in_source = _joined(parts, "file_rows")
+    for shards in stores:
+        in_source = _joined(shards, "file_rows")
         if in_source is None:  # the order of the source
-            in_source = np.arange(sum(part.record.documents for part in parts))
+            in_source = np.arange(sum(shard["labels"].shape[0] for shard in shards))
         rows.append(in_source + sum(map(len, rows)))
-    return np.concatenate(rows)
-
-
-def _require_memory(shards: Sequence[Shard], columns: Sequence[int] | None) -> None:
-    """Raises DataError if the arrays that are read into memory would not fit."""
-    files = [file for shard in shards for file in shard.files()]
-    copies = 1 if columns is None else 2
-    num_bytes = sum(
-        file.num_bytes * (5 if file.dtype.kind == "S" else copies)  # ids are bytes and then text
-        for file in files
-        if columns is not None or file.path.stem != "features"
-    )
-    require_memory(
-        f"{shards[0].store}: the ids and the features that must be in memory",
-        num_bytes,
-        "Use shorter ids, fewer queries, and the order of the columns of the training data.",
-    )
+    has_rows = any("file_rows" in shards[0] for shards in stores)
+    return np.concatenate(rows) if has_rows else None
 
 
 def _check_alike(stores: Sequence[Path], manifests: Sequence[Manifest]) -> None:
     """Raises DataError if stores of one split have other features or arrays."""
-    for store, manifest in zip(stores, manifests, strict=True):
-        kinds = [
-            {
-                "absent": each.absent,
-                "features": each.feature_names,
-                "arrays": sorted(each.shards[0].arrays.keys() - {"file_rows"}),
-            }
-            for each in (manifest, manifests[0])
-        ]
-        for key, value in kinds[0].items():
-            if value != kinds[1][key]:
-                raise DataError(
-                    f"{store}: {key} is {reprlib.repr(value)}, but in {stores[0]} it is "
-                    f"{reprlib.repr(kinds[1][key])}; the stores of one split must have the same. Build one "
-                    "of them again."
-                )
+    kinds = [
+        {
+            "absent": manifest.absent,
+            "features": manifest.feature_names,
+            "arrays": sorted(manifest.shards[0].arrays.keys() - {"file_rows"}),
+        }
+        for manifest in manifests
+    ]
+    for store, kind in zip(stores, kinds, strict=True):
+        different = [key for key, value in kind.items() if value != kinds[0][key]]
+        if different:
+            raise DataError(
+                f"{store}: {', '.join(different)} are not those of {stores[0]}; the stores of one split must "
+                "have the same. Build one of them again."
+            )
 
 
-def _columns(names: tuple[str, ...], wanted: tuple[str, ...], store: Path) -> list[int] | None:
+def _columns(names: Sequence[str], wanted: Sequence[str], store: Path) -> list[int] | None:
     """Returns the columns that have the wanted names; None if the order is the same."""
-    if names == wanted or _are_numbers(names) or _are_numbers(wanted):
+    are_numbers = any(all(map(str.isdecimal, each)) for each in (names, wanted))
+    if are_numbers or list(names) == list(wanted):
         return None
-    column_of = {name: column for column, name in enumerate(names)}
     different = set(names) ^ set(wanted)
     odd = next((name for name in (*wanted, *names) if name in different), None)
     if odd is not None:
-        only = "the store" if odd in column_of else "the training data"
+        only = "the store" if odd in names else "the training data"
         raise DataError(
             f"{store}: only {only} has the feature '{odd}'{did_you_mean(odd, different - {odd})} Run `python "
-            "-m "
-            "ltrbench data build` on a source with the features of the training data."
+            "-m ltrbench data build` on a source with the features of the training data."
         )
-    return [column_of[name] for name in wanted]
+    return [names.index(name) for name in wanted]
 
 
-def _are_numbers(names: Sequence[str]) -> bool:
-    """Returns whether names are the default ones of LETOR text: consecutive numbers from 0 or 1."""
-    return names[0] in ("0", "1") and all(
-        name == str(number) for number, name in enumerate(names, start=int(names[0]))
-    )
-
-
-# ---- Writes a store in memory for a block of features and the ids of one shard.
+# ---- Writes a store, in memory for a block of features and the ids of one shard.
 
 SHARD_BYTES = 256 * 10**6
 """Default size of the features of a shard."""
@@ -630,14 +569,11 @@ def write_store(
             reading=json.loads(json.dumps(reading or {}, default=str), parse_constant=str),
             shards=list(_write_shards(staging, dataset, sparse, shard_bytes)),
         )
-        write_manifest(staging, manifest)
+        text = json.dumps(manifest.model_dump(), indent=1, allow_nan=False) + "\n"
+        (staging / MANIFEST_FILE).write_text(text, encoding="ascii")
         flush(staging)
-        try:
-            staging.rename(folder)  # replaces an empty folder, and no other
-        except OSError as error:
-            if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-                check_new(folder)
-            raise
+        check_new(folder)
+        staging.rename(folder)  # replaces an empty folder, and no other
     return manifest
 
 
@@ -704,23 +640,23 @@ def _write_shards(
         end = int(np.searchsorted(size_before, size_before[begin] + shard_bytes, side="right")) - 1
         end = max(end, begin + 1)
         first, last = query_start[[begin, end]].tolist()
+        shard = _shard_folder(store, number)
+        shard.mkdir()
         arrays: dict[str, NDArray[Any]] = {}
+        records: dict[str, ArrayRecord] = {}
         if sparse is not None:
             row_start = sparse.row_start[first : last + 1]
             stored = slice(int(row_start[0]), int(row_start[-1]))
             arrays["row_start"] = row_start - row_start[0]
             arrays["columns"], arrays["values"] = sparse.columns[stored], sparse.values[stored]
+        else:
+            features = take_rows(dataset.features, [[first, last]])
+            file = ArrayFile(shard / "features.npy", features.dtype, features.shape)
+            records["features"] = file.write(block for _, block in row_blocks(features))
         arrays["query_start"] = query_start[begin : end + 1] - first
         arrays["labels"] = dataset.labels[first:last]
         arrays["query_ids"] = dataset.query_ids[begin:end]
         arrays |= {name: array[first:last] for name, array in of_documents.items() if array is not None}
-        shard = _shard_folder(store, number)
-        shard.mkdir()
-        records: dict[str, ArrayRecord] = {}
-        if sparse is None:
-            features = take_rows(dataset.features, [[first, last]])
-            file = ArrayFile(shard / "features.npy", features.dtype, features.shape)
-            records["features"] = file.write(block for _, block in row_blocks(features))
         for name, array in arrays.items():
             values = encoded(array) if name.endswith("_ids") else array
             records[name] = ArrayFile(shard / f"{name}.npy", values.dtype, values.shape).write([values])
@@ -732,7 +668,7 @@ def _write_shards(
 # ---- A cache of parsed files: the store of each file that was read, found by the content of the file.
 #
 # The key of an entry covers the content of its files, the reading options, and the code of the readers. An
-# entry is complete or absent: it is built in a folder of its own, which is then renamed. A damaged entry is
+# entry is complete or absent: it is built in another folder, which is then renamed. A damaged entry is
 # deleted and built again from the files. Delete the folder, or entries in it, at any time.
 
 log = logging.getLogger("ltrbench")
@@ -757,15 +693,14 @@ def cache_folder(setting: str | None, files: Mapping[str, Path]) -> Path | None:
         setting: `data.cache`: none, auto, or a folder.
         files: role -> file.
     """
-    if setting in (None, NONE):
+    if setting is None or setting == NONE:
         return None
     if setting != AUTO:
-        return Path(str(setting)).expanduser()
+        return Path(setting).expanduser()
     if sum(file.stat().st_size for file in files.values()) < AUTO_BYTES:
         return None
-    if os.environ.get(CACHE_VARIABLE):
-        return Path(os.environ[CACHE_VARIABLE]).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ltrbench"
+    of_user = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "ltrbench")
+    return Path(os.environ.get(CACHE_VARIABLE) or of_user).expanduser()
 
 
 def read_cached(
@@ -810,11 +745,7 @@ def _entry(entry: Path) -> RankingDataset | None:
         return read_store(entry)
     except StoreError as error:
         log.warning(f"{error} It is an entry of the cache: this run deletes it and reads its source again.")
-    # Renamed first, so that no other process sees a part of it.
-    rest = entry.with_name(f"{_BUILDING}{secrets.token_hex(8)}")
-    with contextlib.suppress(OSError):  # another process has done it
-        entry.rename(rest)
-    shutil.rmtree(rest, ignore_errors=True)
+    shutil.rmtree(entry, ignore_errors=True)
     return None
 
 

@@ -272,7 +272,7 @@ def _facts(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
 
     features = manifest.feature_arrays
     optional = [name for name in manifest.shards[0].arrays if name not in {*features, *REQUIRED_ARRAYS}]
-    files = [shard.file(name) for shard in shards_of(store, manifest) for name in features]
+    files = [shard[name] for shard in shards_of(store, manifest) for name in features]
     yield "documents", str(manifest.documents)
     yield "queries", str(manifest.queries)
     yield "features", f"{manifest.num_features}: {first_of(manifest.feature_names)}"

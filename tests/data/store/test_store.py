@@ -43,9 +43,9 @@ def test_a_store_gives_its_data_set_in_any_shards(
     assert manifest.fingerprint == dataset.fingerprint
     assert sum(shard.queries for shard in manifest.shards) == dataset.num_queries  # none is divided
     for shard in shards_of(store, manifest):
-        size = sum(shard.file(name).num_bytes for name in manifest.feature_arrays)
+        size = sum(shard[name].num_bytes for name in manifest.feature_arrays)
         size -= 0 if manifest.absent is None else 8  # the end of the last row
-        assert size <= shard_bytes or shard.record.queries == 1
+        assert size <= shard_bytes or shard["query_ids"].shape == (1,)
 
 
 def test_build_and_info_of_sparse_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
