@@ -45,7 +45,7 @@ from ltrbench.folders import conf_dir
 from ltrbench.rankers.base import SavedModelError
 from ltrbench.runs.record import SETTINGS_OF_COMMAND, writing_to
 from ltrbench.sweep.plan import Job, draft, with_shared_choices
-from ltrbench.sweep.running import FOLDER, stopping
+from ltrbench.sweep.running import stopping
 
 # Hydra's first search for plug-ins imports their modules again: a class imported before that search would not
 # be the class that Hydra uses.
@@ -122,7 +122,6 @@ class _Command:
                     "hyperparameters with search=random or search=tpe."
                 )
             if config.study is not None:
-                self.session.in_study = True
                 table = run_study(config)
                 click.echo(table.read_text())
                 click.echo(f"Table: {table}", err=True)
@@ -160,36 +159,47 @@ class _Command:
             session.folder = None
             raise
 
-    def sweep(self, composed: ComposedSweep) -> None:
+    def sweep(
+        self,
+        sweep: Path,
+        jobs: Sequence[ComposedJob],
+        master: DictConfig,
+        folder_of: Callable[[Sequence[str], int], str],
+    ) -> None:
         """Runs the jobs of a sweep, after all of them have been checked.
+
+        Args:
+            sweep: folder of the sweep.
+            master: the configuration with which the sweep was started, including Hydra's node.
+            folder_of: (overrides, number) -> folder of a job, relative to the folder of the sweep.
 
         Raises:
             LtrbenchError: The folder, the tracking store or the executor cannot be used.
         """
-        jobs, job_of_hydra = composed.jobs, composed.master.hydra.job
-        if job_of_hydra.chdir or job_of_hydra.env_set:
+        of_hydra = master.hydra
+        choice = of_hydra.runtime.choices["hydra/job_logging"]
+        if of_hydra.job.chdir or of_hydra.job.env_set or choice != "plain":
             raise ConfigError(
-                "hydra.job.chdir and hydra.job.env_set apply to single runs only. Leave them out, and set "
-                "environment variables before the command."
+                "hydra.job.chdir, hydra.job.env_set and hydra/job_logging apply to single runs only. Leave "
+                "them out, and set environment variables before the command."
             )
         for name in SETTINGS_OF_COMMAND:
             if any(job.settings[name] != jobs[0].settings[name] for job in jobs):
                 raise ConfigError(f"{name} differs between the jobs of the sweep; set it once for all jobs.")
         if any(job.settings["study"] is not None for job in jobs):
             raise ConfigError("a study is not a run, so it cannot be part of a sweep; leave out -m.")
-        folder, swept = relative(composed.folder), swept_settings([job.overrides for job in jobs])
+        folder, swept = relative(sweep), swept_settings([job.overrides for job in jobs])
         with writing_to(folder):
             folder.mkdir(parents=True, exist_ok=True)
             if not (folder / SWEEP_FILE).exists():
-                OmegaConf.save(composed.master, folder / SWEEP_FILE)
+                OmegaConf.save(master, folder / SWEEP_FILE)
         drafts = with_shared_choices([self._draft(job, str(folder), swept) for job in jobs])
         self.session.run_sweep(
             SweepOrder(
                 folder=folder,
                 drafts=drafts,
-                folder_of=lambda job, number: composed.folder_of(job.overrides, number),
+                folder_of=lambda job, number: folder_of(job.overrides, number),
                 settings=jobs[0].settings,
-                logging=_logging_of(composed.master),
             )
         )
 
@@ -206,15 +216,6 @@ class _Command:
             self.flags,
             started_in=str(Path.cwd()),
         )
-
-
-def _logging_of(master: DictConfig) -> dict[str, Any]:
-    """Returns the configuration of Python's logging, with `FOLDER` for the folder of a run."""
-    config = master.copy()
-    with open_dict(config):
-        config.hydra.runtime.output_dir = FOLDER
-    configuration: Any = OmegaConf.to_container(config.hydra.job_logging, resolve=True)
-    return dict(configuration or {})
 
 
 # ---- The command line, and messages about it.
@@ -412,28 +413,12 @@ class ComposedJob:
     settings: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class ComposedSweep:
-    """A sweep, checked.
-
-    Attributes:
-        folder: folder of the sweep.
-        master: the configuration with which the sweep was started, including Hydra's node.
-        folder_of: (overrides, number) -> folder of a job, relative to the folder of the sweep.
-    """
-
-    folder: Path
-    jobs: list[ComposedJob]
-    master: DictConfig
-    folder_of: Callable[[Sequence[str], int], str]
-
-
 class CheckedSweeper(BasicSweeper):
     """Checks all jobs first, so that a mistyped value in the last job does not fail after hours of
     training."""
 
     # Set by `_launch`, because Hydra creates the sweeper itself.
-    run: ClassVar[staticmethod[[ComposedSweep], None]]
+    run: ClassVar[staticmethod[..., None]]
 
     def sweep(self, arguments: list[str]) -> Any:
         """Checks all jobs, then runs them.
@@ -452,7 +437,7 @@ class CheckedSweeper(BasicSweeper):
                 "the sweep has no job; a glob in it, as in model=glob(native*), matches no YAML."
             )
         folder = Path(self.config.hydra.sweep.dir)
-        self.run(ComposedSweep(folder, self._composed(jobs), self.config, self._folder_of))
+        self.run(folder, self._composed(jobs), self.config, self._folder_of)
 
     def _composed(self, jobs: Sequence[Sequence[str]]) -> list[ComposedJob]:
         """Composes each job, and builds its experiment and tracker."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import hashlib
 import logging
-import logging.config
 import os
 import shlex
 import signal
@@ -33,7 +31,6 @@ from ltrbench.cli.console import (
 from ltrbench.config import build, build_tracker
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment.loading import forget
-from ltrbench.folders import settings_in
 from ltrbench.runs import FAILED as RUN_HAS_FAILED
 from ltrbench.runs import FINISHED, RESULT_FILE, LeaseHeldError, Run, hold, read_run
 from ltrbench.runs.record import find_runs_and_trials, holds_runs
@@ -58,10 +55,10 @@ from ltrbench.sweep.plan import (
     wanted,
 )
 from ltrbench.sweep.running import (
-    FOLDER,
     Events,
     JobTask,
     Outcome,
+    log_to,
     record_failed,
     run_task,
     run_tasks,
@@ -100,7 +97,6 @@ class SweepOrder:
         drafts: the jobs, without numbers.
         folder_of: chooses the folder of a new job.
         settings: the settings of the command: tracking, executor, register, progress, num_threads.
-        logging: configuration of Python's logging, with `FOLDER` for the folder of a run.
         only_failed: whether only failed jobs run; otherwise every job that has not finished.
     """
 
@@ -108,7 +104,6 @@ class SweepOrder:
     drafts: Sequence[Job]
     folder_of: FolderOf
     settings: Mapping[str, Any]
-    logging: Mapping[str, Any]
     only_failed: bool = False
 
 
@@ -171,34 +166,8 @@ class TaskBatches:
             sweep=self.order.folder.resolve(),
             trained=None if leader is None else (leader.folder, leader.digest),
             progress=progress if is_inline or progress == "none" else "plain",
-            logging=self.order.logging
-            if is_inline
-            else _handlers_kept(self.order.logging, into_folders=True),
+            on_console=is_inline,
         )
-
-
-def default_logging() -> dict[str, Any]:
-    """Returns conf/hydra/job_logging/plain.yaml, with `FOLDER` for the folder of a run."""
-    settings = settings_in("hydra/job_logging", "plain")
-    settings["handlers"]["file"]["filename"] = f"{FOLDER}/ltrbench.log"
-    return settings
-
-
-def _handlers_kept(configuration: Mapping[str, Any], *, into_folders: bool) -> dict[str, Any]:
-    """Returns a configuration of Python's logging with some of its handlers.
-
-    Args:
-        into_folders: keep the handlers that write into the folder of a run; False: keep the others.
-    """
-    kept = copy.deepcopy(dict(configuration))
-    handlers = kept.get("handlers", {})
-    dropped = [name for name, handler in handlers.items() if (FOLDER in str(handler)) != into_folders]
-    for name in dropped:
-        del handlers[name]
-    for logger in [kept.get("root") or {}, *kept.get("loggers", {}).values()]:
-        if "handlers" in logger:
-            logger["handlers"] = [name for name in logger["handlers"] if name not in dropped]
-    return kept
 
 
 def in_order(jobs: Iterable[Job]) -> list[Job]:
@@ -238,7 +207,6 @@ class Session:
     errors: list[Exception] = field(default_factory=list)
     registered: str = ""
     comparison_folder: Path | None = None
-    in_study: bool = False
 
     def __post_init__(self) -> None:
         self._tracking = contextlib.ExitStack()
@@ -315,9 +283,7 @@ class Session:
         if not is_inline:
             # The workers load the data themselves.
             forget()
-        console = _handlers_kept(order.logging, into_folders=False)
-        if console:
-            logging.config.dictConfig(console)
+        log_to(None)
         try:
             with contextlib.closing(executor):
                 executor.open(functools.partial(run_task, showing=showing), order.settings["num_threads"])
@@ -331,9 +297,8 @@ class Session:
                 while tasks := batches.next_tasks():
                     run_tasks(tasks, executor, events)
         finally:
-            if console:
-                # Closes the log file of the last job.
-                logging.config.dictConfig(console)
+            # Closes the log file of the last job.
+            log_to(None)
 
     def ended(self, task: JobTask, outcome: Outcome, is_inline: bool) -> None:
         """Records the end of a job: its error, unless it is a trial, and its run in the tracking store."""
@@ -486,11 +451,9 @@ class Session:
                 f"interrupted; of {len(states)} jobs: {in_states(states)}. To run the others:\n"
                 f"  {PROGRAM} resume {shlex.quote(str(self.sweep))}"
             )
-        if self.in_study:
-            return f"interrupted; no result of the study was saved. To run it again: {again}"
         if any(run.result.status == FINISHED for run in self.runs):
             return "interrupted after the run had finished; its results are complete."
-        return f"interrupted; no model and no scores were saved. To run it again: {again}"
+        return f"interrupted; no result was saved. To run it again: {again}"
 
     @property
     def exit_code(self) -> int:

@@ -7,7 +7,6 @@ process dies.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import logging.config
 import tempfile
@@ -28,7 +27,7 @@ from ltrbench.config import build_experiment
 from ltrbench.errors import LtrbenchError, ResultError, debugging, in_words
 from ltrbench.experiment import Experiment, describe_outcome, record_failure, run
 from ltrbench.experiment.loading import OnProgress
-from ltrbench.folders import modules_folder, searching_only
+from ltrbench.folders import modules_folder, searching_only, settings_in
 from ltrbench.rankers.base import resolve_threads
 from ltrbench.runs import FINISHED, LeaseHeldError, Run, RunResult, TrialRow, hold, read_run
 from ltrbench.runs.writing import rewrite_result
@@ -38,9 +37,6 @@ from ltrbench.sweep.plan import DONE, FAILED, RUNNING, Job, JobState, state_of, 
 # ---- Runs one job, in whatever process an executor chooses.
 
 log = logging.getLogger("ltrbench")
-
-FOLDER = "{folder}"
-"""Placeholder for the folder of the run in `JobTask.logging`."""
 
 Showing = Callable[[str, str], AbstractContextManager[OnProgress | None]]
 """(setting `progress`, model) -> context with the callback that shows the progress of a fit."""
@@ -73,7 +69,7 @@ class JobTask:
         trained: (folder, digest) of the job whose training may be copied; None: the job trains.
         choice: the settings that a search chose for the job; None: the job trains with its own.
         progress: how the progress of a fit is shown, as in the setting.
-        logging: configuration of Python's logging, with `FOLDER` for the folder of the run.
+        on_console: whether messages of the run are also printed.
     """
 
     job: Job
@@ -83,7 +79,7 @@ class JobTask:
     trained: tuple[str, str] | None = None
     choice: ChosenSettings | None = None
     progress: str = "none"
-    logging: Mapping[str, Any] = field(default_factory=dict)
+    on_console: bool = False
 
     @property
     def folder(self) -> Path:
@@ -123,6 +119,16 @@ def run_task(task: JobTask, showing: Showing | None = None) -> Outcome:
         outcome = failure(error)
         log.error("%s", outcome.error)
         return outcome
+
+
+def log_to(file: Path | None, on_console: bool = True) -> None:
+    """Configures Python's logging as conf/hydra/job_logging/plain.yaml does, with the log file of a run."""
+    settings = settings_in("hydra/job_logging", "plain")
+    settings["handlers"]["file"]["filename"] = str(file)
+    names = ["console"] * on_console + ["file"] * (file is not None)
+    settings["handlers"] = {name: settings["handlers"][name] for name in names}
+    settings["root"]["handlers"] = names
+    logging.config.dictConfig(settings)
 
 
 def _attempt(task: JobTask, showing: Showing | None) -> Outcome:
@@ -202,9 +208,7 @@ def _trained(task: JobTask) -> tuple[str, Run] | None:
 def _surroundings(task: JobTask) -> Iterator[None]:
     """Sets the log file and the current folder of a job, and restores the folder."""
     task.folder.mkdir(parents=True, exist_ok=True)
-    if task.logging:
-        in_json = json.dumps(str(task.folder))[1:-1]
-        logging.config.dictConfig(json.loads(json.dumps(task.logging).replace(FOLDER, in_json)))
+    log_to(task.folder / "ltrbench.log", task.on_console)
     # A worker on another host may have been started elsewhere.
     with contextlib.chdir(task.started_in), searching_only(task.modules):
         yield

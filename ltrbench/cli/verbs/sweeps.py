@@ -20,7 +20,6 @@ from ltrbench.cli.session import (
     Session,
     Store,
     SweepOrder,
-    default_logging,
     mirror,
     recorded_store,
     run_command,
@@ -105,7 +104,6 @@ def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool, start_cl
             drafts=drafts,
             folder_of=lambda job, number: job.folder,
             settings=last.settings,
-            logging=default_logging(),
             only_failed=failed,
         )
         session = Session()
