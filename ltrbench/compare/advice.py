@@ -9,13 +9,10 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from ltrbench.compare.cells import (
     ON_CLAIMS,
-    DataCell,
-    EvaluatedRow,
     Note,
     first_by,
     fold_of,
@@ -23,15 +20,7 @@ from ltrbench.compare.cells import (
     replicate_of,
     resample_of,
 )
-from ltrbench.compare.comparison import (
-    QUERIES,
-    Need,
-    Pair,
-    Power,
-    against,
-    is_tuned,
-    is_tuned_again,
-)
+from ltrbench.compare.comparison import QUERIES, Need, Pair, Power, against, is_tuned, is_tuned_again
 from ltrbench.compare.fairness import (
     best_on_validation,
     distinct_searches,
@@ -43,11 +32,7 @@ from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs import IMPORTED, Run
 from ltrbench.runs.record import FUSED, as_products, quoted
 from ltrbench.statistics import BETTER, FEWEST_REPLICATES, SCOPES, WORSE
-from ltrbench.statistics.claims import (
-    EQUIVALENT,
-    MODELS,
-    UNDECIDED,
-)
+from ltrbench.statistics.claims import EQUIVALENT, MODELS, UNDECIDED
 from ltrbench.tables import listed
 
 if TYPE_CHECKING:
@@ -78,19 +63,15 @@ def family_of(comparison: Comparison) -> str:
 
 def all_notes(comparison: Comparison) -> list[Note]:
     """Returns every note under the table: on the methods, and those of the comparison."""
-    return [*_method_notes(comparison), *comparison.note_entries]
-
-
-def _method_notes(comparison: Comparison) -> list[Note]:
-    if not comparison.pairs:
-        return []
     sentences = {
-        "simultaneous interval": about_intervals(comparison),
-        "claim": about_claims(comparison),
-        "effective number of queries": about_weights(comparison),
-        "minimum detectable difference": about_power(comparison),
+        "simultaneous interval": about_intervals,
+        "claim": about_claims,
+        "effective number of queries": about_weights,
+        "minimum detectable difference": about_power,
     }
-    return [Note(ON_CLAIMS, term, sentence) for term, sentence in sentences.items() if sentence]
+    on_methods = {term: about(comparison) for term, about in sentences.items() if comparison.pairs}
+    notes = [Note(ON_CLAIMS, term, sentence) for term, sentence in on_methods.items() if sentence]
+    return [*notes, *comparison.note_entries]
 
 
 def about_intervals(comparison: Comparison) -> str:
@@ -132,28 +113,14 @@ def about_weights(comparison: Comparison) -> str:
 
 def about_power(comparison: Comparison) -> str:
     """Returns the data that --detect needs; empty without it, or if no error is known."""
-    detect = comparison.settings.detect
-    needs = [
-        _needs(row.to_baseline)
-        for row in comparison.rows
-        if row.to_baseline is not None and row.to_baseline.power.needs
-    ]
-    if detect is None or not needs:
+    pairs = [row.to_baseline for row in comparison.rows if row.to_baseline is not None]
+    needs = [_needs(pair) for pair in pairs if pair.power.needs]
+    if comparison.settings.detect is None or not needs:
         return ""
     return (
-        f"Needed to detect {detect:g} against {comparison.baseline}, with 80 % power at the level of the "
-        f"claims and everything else unchanged: {'; '.join(needs)}."
+        f"Needed to detect {comparison.settings.detect:g} against {comparison.baseline}, with 80 % power at "
+        f"the level of the claims and everything else unchanged: {'; '.join(needs)}."
     )
-
-
-def detectable(pairs: Sequence[Pair]) -> str:
-    """Returns the range of the minimum detectable differences, such as "0.0120 to 0.0339"; empty if none is
-    known."""
-    known = [pair.power.detectable for pair in pairs if pair.power.detectable is not None]
-    if not known:
-        return ""
-    low, high = f"{min(known):.4f}", f"{max(known):.4f}"
-    return low if low == high else f"{low} to {high}"
 
 
 def _needs(pair: Pair) -> str:
@@ -175,10 +142,6 @@ def _need(need: Need, power: Power) -> str:
 
 # ---- Verdict: the claims of a comparison in a few sentences, each with its scope.
 
-NOT_REPEATED = "training was not repeated; nothing is claimed about the methods"
-NOT_ALIKE = "training was not repeated in the same way; nothing is claimed about the methods"
-"""Remarks beside claims about trained models: for rows trained once, and for rows not trained alike."""
-
 
 def verdict(comparison: Comparison) -> str:
     """Returns the claims on each row against the best row, or against the named baseline."""
@@ -192,21 +155,16 @@ def verdict(comparison: Comparison) -> str:
     if not comparison.settings.names_baseline:
         mean = comparison.row(comparison.best).metrics[comparison.metric]
         lead = f"{comparison.best} has the highest {comparison.metric}, {mean:.4f}."
-    families = {comparison.metric: comparison.family, **comparison.declared}
-    sentences = [
-        f"{f'In {metric}, ' if len(families) > 1 else ''}{_scope(scope, comparison)}: {claims}."
-        for metric, family in families.items()
-        for scope, claims in _claims_by_scope(comparison, family).items()
-    ]
-    sentences = [f"{sentence[0].upper()}{sentence[1:]}" for sentence in sentences]
+    sentences = [lead]
+    for metric, family in {comparison.metric: comparison.family, **comparison.declared}.items():
+        for scope, claims in _claims_by_scope(comparison, family).items():
+            in_metric = f"In {metric}, " if comparison.declared else ""
+            aside = f" ({about_training(comparison)})" if scope == MODELS else ""
+            sentence = f"{in_metric}{SCOPES[scope]}{aside}: {claims}."
+            sentences.append(f"{sentence[0].upper()}{sentence[1:]}")
     if known:
         sentences.append(f"Undecided because of too few data: {reasons}.")
-    return " ".join(filter(None, [lead, *sentences, about_tuning(comparison)]))
-
-
-def _scope(scope: str, comparison: Comparison) -> str:
-    aside = f" ({about_training(comparison)})" if scope == MODELS else ""
-    return f"{SCOPES[scope]}{aside}"
+    return " ".join(filter(None, [*sentences, about_tuning(comparison)]))
 
 
 def _claims_by_scope(comparison: Comparison, family: Sequence[Pair]) -> dict[str, str]:
@@ -228,7 +186,12 @@ def claim_with_scope(pair: Pair) -> str:
 
 def _describe_claims(pairs: Sequence[Pair], rope: float) -> Iterator[str]:
     of_claim = grouped(pairs, lambda pair: pair.claim)
-    least = detectable(of_claim.get(UNDECIDED, []))
+    detectable = sorted(
+        f"{pair.power.detectable:.4f}"
+        for pair in of_claim.get(UNDECIDED, [])
+        if pair.power.detectable is not None
+    )
+    least = " to ".join(dict.fromkeys([*detectable[:1], *detectable[-1:]]))
     remarks = {EQUIVALENT: f" (within ±{rope:g})"}
     remarks[UNDECIDED] = f" (minimum detectable difference: {least})" if least else ""
     for claim in (BETTER, WORSE, EQUIVALENT, UNDECIDED):
@@ -245,7 +208,8 @@ def about_training(comparison: Comparison) -> str:
         return ""
     rows = [row for label, row in zip(queries.labels, queries.trainings, strict=True) if label in labels]
     repeated = len(queries.cells) > 1 or any(len(trainings.keys) > 1 for row in rows for trainings in row)
-    return NOT_ALIKE if repeated else NOT_REPEATED
+    how = " in the same way" if repeated else ""
+    return f"training was not repeated{how}; nothing is claimed about the methods"
 
 
 def about_tuning(comparison: Comparison) -> str:
@@ -347,37 +311,19 @@ def _considered(comparison: Comparison) -> tuple[list[str], list[str]]:
         if len(of_model) == 1:
             kept.add(of_model[0].label)
             continue
-        label, why = _chosen_by_validation(comparison, of_model)
-        count = f"the {len(of_model)} rows of {model}"
-        if label is None:
-            reasons.append(f"T{count[1:]} are not considered: {why}.")
+        validated = values_on_validation(of_model, comparison.metric, comparison.settings.convention)
+        why = "they have no validation set, and choosing by this table is choosing on test"
+        if validated:
+            why = seen_by_choice([item for row in of_model for item in row.evaluated])
+        if why:
+            reasons.append(f"The {len(of_model)} rows of {model} are not considered: {why}.")
         else:
-            kept.add(label)
-            reasons.append(f"Of {count}, {label} is the best by {why}; this table is on test.")
+            kept.add(best_on_validation(validated))
+            reasons.append(
+                f"Of the {len(of_model)} rows of {model}, {best_on_validation(validated)} is the best by "
+                "validation; this table is on test."
+            )
     return [row.label for row in rows if row.label in kept], reasons
-
-
-def _chosen_by_validation(comparison: Comparison, rows: Sequence[EvaluatedRow]) -> tuple[str | None, str]:
-    """Returns the row of a model that validation chooses, None if it cannot, and how or why not."""
-    validated = values_on_validation(rows, comparison.metric, comparison.settings.convention)
-    if not validated:
-        return None, "they have no validation set, and choosing by this table is choosing on test"
-    seen = seen_by_choice([item for row in rows for item in row.evaluated])
-    if not seen:
-        return best_on_validation(validated), "validation"
-    # Each fold may choose by its own validation set, if all choose the same row.
-    values: dict[DataCell, dict[str, list[float]]] = {}
-    for row in rows:
-        for number, value in validated.get(row.label, {}).items():
-            values.setdefault(row.evaluated[number].cell, {}).setdefault(row.label, []).append(value)
-    means = [{label: fmean(each) for label, each in of_cell.items()} for of_cell in values.values()]
-    best = [
-        row.label
-        # Tuned rows first: a search also tries the default settings, so that they are often equal.
-        for row in sorted(rows, key=lambda row: (not row.is_tuned, row.label))
-        if all(len(each) == len(rows) and each[row.label] == max(each.values()) for each in means)
-    ]
-    return (best[0], "the validation of every fold") if best else (None, seen)
 
 
 def _decision(comparison: Comparison, models: Sequence[str], considered: Sequence[str]) -> _Decision:
@@ -385,8 +331,11 @@ def _decision(comparison: Comparison, models: Sequence[str], considered: Sequenc
         return _Decision("No model is recommended.")
     of_models = [pair for pair in comparison.family if {pair.a, pair.b} & {*models}]
     if len(considered) > 1 and any(pair.scope == MODELS for pair in of_models):
-        headline = "No model is recommended: one training is no basis for choosing a method."
-        return _Decision(headline, models, is_decided=False)
+        return _Decision(
+            "No model is recommended: one training is no basis for choosing a method.",
+            models,
+            is_decided=False,
+        )
     if comparison.settings.names_baseline:
         return _against_baseline(comparison, models)
     return _among_all(comparison, models, considered)
@@ -399,13 +348,11 @@ def _nothing_decided(comparison: Comparison, first: str, labels: Sequence[str]) 
     """
     family = against(comparison.family, first)
     pairs = [pair for pair in family if pair.a in labels and pair.claim == UNDECIDED]
+    if not pairs:
+        return ""
     ends = [max(-pair.interval.low, pair.interval.high) for pair in pairs if pair.interval is not None]
     bound = f": one may be better by up to {max(ends):.4f}" if ends else ""
-    return (
-        f"Nothing is decided between {first} and {_any_of([pair.a for pair in pairs])}{bound}."
-        if pairs
-        else ""
-    )
+    return f"Nothing is decided between {first} and {_any_of([pair.a for pair in pairs])}{bound}."
 
 
 def _among_all(comparison: Comparison, models: Sequence[str], considered: Sequence[str]) -> _Decision:
@@ -441,8 +388,8 @@ def _among_all(comparison: Comparison, models: Sequence[str], considered: Sequen
 def _against_baseline(comparison: Comparison, models: Sequence[str]) -> _Decision:
     """Returns the models to take by the claims against the named baseline."""
     baseline = comparison.baseline
-    better = [pair.a for pair in against(comparison.family, baseline) if pair.claim == BETTER]
-    better = [label for label in models if label in better]
+    claims = _claims_on(comparison, baseline)
+    better = [label for label in models if claims.get(label) == WORSE]
     if better:
         between = " Compare without --baseline for claims between them." if len(better) > 1 else ""
         return _Decision(f"Take {_any_of(better)}: better than {baseline}.{between}", better)
@@ -583,12 +530,8 @@ def more_seeds(rows: Sequence[Sequence[Run]], number: int, reason: str) -> NextS
     runs = [_one_a_fold(row) for row in rows]
     present = sorted({run.result.seed for row in rows for run in row})
     seeds = [*present, *range(present[-1] + 1, present[-1] + 1 + number)][:number]
-    jobs = [
-        [*_without(run, ("seed", "search.seed")), f"seed={seed}"]
-        for row in runs
-        for seed in seeds
-        for run in row
-    ]
+    overrides = [_without(run, ("seed", "search.seed")) for row in runs for run in row]
+    jobs = [[*of_run, f"seed={seed}"] for of_run in overrides for seed in seeds]
     return _step(runs, jobs, number, reason)
 
 
@@ -616,13 +559,10 @@ def _step(rows: Sequence[Sequence[Run]], jobs: Iterable[Sequence[str]], number: 
     products = as_products(dict.fromkeys(map(tuple, jobs)))
     into = [f"hydra.sweep.dir={quoted(_REPEATED)}"] if len(products) > 1 else []
     words = [["python", "-m", "ltrbench", *sum(flags, ()), *product, "-m", *into] for product in products]
-    words = [*(["cd", place] for place in started_in if _is_elsewhere(place)), *words]
+    folder = Path(started_in.pop())
+    if folder.is_dir() and not folder.samefile(Path.cwd()):
+        words.insert(0, ["cd", str(folder)])
     return NextStep(" && ".join(map(shlex.join, words)), number * seconds, reason)
-
-
-def _is_elsewhere(place: str) -> bool:
-    """Returns whether it is a folder on this machine, and not the current one."""
-    return Path(place).is_dir() and not Path(place).samefile(Path.cwd())
 
 
 def _one_a_fold(runs: Iterable[Run]) -> list[Run]:
