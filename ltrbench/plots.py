@@ -304,11 +304,7 @@ FIT = Cost("fit time", "fit time including evaluation, seconds", 0.01)
 
 
 def metric_against_cost(
-    series: Sequence[Series],
-    costs: Sequence[float | None],
-    cost: Cost,
-    metric: str,
-    page: Page = PAPER,
+    series: Sequence[Series], costs: Sequence[float | None], cost: Cost, metric: str, page: Page = PAPER
 ) -> Figure | None:
     """Draws one point per series; returns None if no series has both a cost and a value."""
     known = [

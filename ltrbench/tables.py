@@ -277,13 +277,7 @@ class Table:
     look: str = ""
 
     @classmethod
-    def of(
-        cls,
-        header: Sequence[str],
-        rows: Iterable[TableRow],
-        form: Form = "",
-        caption: str = "",
-    ) -> Table:
+    def of(cls, header: Sequence[str], rows: Iterable[TableRow], form: Form = "", caption: str = "") -> Table:
         """Returns a table with row names in the first column and numbers of one format in the others.
 
         >>> print(Table.of(["model", "ndcg@10"], [["native", 0.5]], ".2f").markdown())

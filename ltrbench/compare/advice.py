@@ -11,15 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ltrbench.compare.cells import (
-    ON_CLAIMS,
-    Note,
-    first_by,
-    fold_of,
-    grouped,
-    replicate_of,
-    resample_of,
-)
+from ltrbench.compare.cells import ON_CLAIMS, Note, first_by, fold_of, grouped, replicate_of, resample_of
 from ltrbench.compare.comparison import QUERIES, Need, Pair, Power, against, is_tuned, is_tuned_again
 from ltrbench.compare.fairness import (
     best_on_validation,

@@ -25,7 +25,7 @@ from ltrbench.plots import (
     distribution_over_queries,
     sorted_differences,
 )
-from ltrbench.statistics import SCOPES, SMALLEST_GROUP, TESTS, DataSetTest, Inference, risks
+from ltrbench.statistics import SCOPES, SMALLEST_GROUP, TESTS, DataSetTest, risks
 from ltrbench.statistics.paired import DECIMALS
 from ltrbench.tables import (
     CHANGED,
@@ -79,9 +79,8 @@ def pairs_section(shown: Shown) -> Section | None:
     if not comparison.pairs:
         return None
     lead = (
-        f"{comparison.metric} of the row minus {comparison.metric} of the column, with the claim that "
-        f"follows from the simultaneous 95 % interval over {family_of(comparison)}. ▲ and ▼ mark the claims "
-        "better and worse."
+        f"{comparison.metric} of the row minus that of the column, with the claim of the simultaneous 95 % "
+        f"interval over {family_of(comparison)}. ▲ and ▼ mark the claims better and worse."
     )
     if len(comparison.family) < len(comparison.pairs):
         lead += " Nothing is claimed about the other pairs."
@@ -91,29 +90,27 @@ def pairs_section(shown: Shown) -> Section | None:
 
 
 _ABOUT_TESTS = (
-    "These p-values and intervals are about the trained models only; no claim rests on them. The intervals "
-    "are for single pairs, so they differ from the intervals of the claims. The randomisation test assumes "
-    "only that, without a difference, both signs of a query's difference are equally likely. The t test "
-    "assumes that the mean is close to normal. Wilcoxon's signed rank test assumes that the differences are "
-    "symmetric about their median, and tests the median."
+    "p-values and intervals of single pairs of trained models; no claim rests on them. The randomisation "
+    "test assumes that, without a difference, both signs of a query's difference are equally likely; the t "
+    "test that the mean is close to normal; Wilcoxon's that differences are symmetric about their median."
 )
 
 
 def _matrix(shown: Shown) -> Table:
     comparison, labels = shown.comparison, shown.paired
-    claimed = {label: {pair.a: pair for pair in against(comparison.family, label)} for label in labels}
+    pairs = {(pair.a, pair.b): pair for label in labels for pair in against(comparison.pairs, label)}
+    claims = {(pair.a, pair.b): pair for label in labels for pair in against(comparison.family, label)}
     scopes = {SCOPES[pair.scope] for pair in comparison.family}
     is_common = len(scopes) == 1
 
     def cell(a: str, b: str) -> TableCell:
         if a == b:
             return TableCell(text="")
-        (pair,) = (pair for pair in against(comparison.pairs, b) if pair.a == a)
-        claim = claimed[b].get(a)
+        claim = claims.get((a, b))
         if claim is None:
-            return TableCell(pair.difference)
+            return TableCell(pairs[a, b].difference)
         note = claim.claim if is_common else f"{claim.claim}; {SCOPES[claim.scope]}"
-        return TableCell(pair.difference, note=note, emphasis=emphasis_of(claim))
+        return TableCell(claim.difference, note=note, emphasis=emphasis_of(claim))
 
     caption = f"Row minus column; scope of the claims: {scopes.pop()}" if is_common else "Row minus column"
     columns = [
@@ -186,7 +183,7 @@ def _over_folds(pair: Pair) -> TableRow:
     return [TableCell(name, note=test.note), difference, test.p_value, bayes.left, bayes.within, bayes.right]
 
 
-# ---- Section on power: minimum detectable differences, the data they need, and the parts of the error.
+# ---- Section on power: minimum detectable differences, and the data they need.
 
 
 def power_section(shown: Shown) -> Section | None:
@@ -197,16 +194,13 @@ def power_section(shown: Shown) -> Section | None:
     detect = comparison.settings.detect
     kinds = list(dict.fromkeys(need.kind for pair in comparison.family for need in pair.power.needs))
     lead = (
-        "The minimum detectable difference is the true difference that would be claimed with a probability "
-        f"of 80 %, at the level of the claims over {family_of(comparison)}. It follows from the standard "
-        "error, not from the measured difference. A dash: the error is not known, or the metric cannot "
-        "differ so much."
+        "The true difference that would be claimed with a probability of 80 %, at the level of the claims "
+        f"over {family_of(comparison)}. A dash: the error is not known, or the metric cannot differ so much."
     )
     if detect is not None:
         lead += (
             f" The columns for {detect:g} give the numbers that detect this difference, with everything else "
-            "unchanged. The time is for the additional trainings, one after another; queries need judgments "
-            "instead."
+            "unchanged, and the time of the additional trainings, one after another."
         )
     hint = "80 % power at the level of the claims."
     columns = [
@@ -224,58 +218,19 @@ def power_section(shown: Shown) -> Section | None:
         ]
 
     parts = shown.pair_tables("Minimum detectable difference", columns, cells)
-    terms = ("minimum detectable difference", "parts of the error")
-    return Section("power", "Minimum detectable difference", lead, [*parts, *_error_parts(shown)], terms)
+    terms = ("minimum detectable difference",)
+    return Section("power", "Minimum detectable difference", lead, parts, terms)
 
 
 def _need(power: Power, kind: str) -> TableCell:
     need = next((need for need in power.needs if need.kind == kind), None)
     if need is None:
         return TableCell()
-    present = f"now {need.present:,}"
-    if need.number is None:
-        return TableCell(text="no number", note=present)
-    is_cheapest = kind == power.cheapest != QUERIES
-    time = f"about {format_duration(need.seconds)}" if need.seconds else ""
-    note = ", ".join(filter(None, [present, time, "cheapest" * is_cheapest]))
-    return TableCell(need.number, note=note, emphasis=STRONG if is_cheapest else "")
-
-
-_PARTS = {
-    "queries": "Variation of the difference over queries.",
-    "training": "Variation over trainings on the same queries.",
-    "training x query": "Trainings differ in the queries that they rank well.",
-    "folds": "Further variation over folds: training sets, and seeds if a fold has only one.",
-}
-"""Part of the variance of a difference -> its meaning."""
-
-
-def _error_parts(shown: Shown) -> list[View]:
-    """Returns the shares of the variance; empty if training was not repeated, because there is one part."""
-    shares = {(pair.a, pair.b): _shares(pair.inference) for pair in shown.comparison.family}
-    names = [name for name in _PARTS if any(of_pair.get(name) for of_pair in shares.values())]
-    if not names:
-        return []
-    columns = [
-        TableColumn("pair", left=True),
-        TableColumn("standard error", QUALITY, hint="Of the difference."),
-        *(TableColumn(name, share, hint=_PARTS[name]) for name in names),
-    ]
-
-    def cells(pair: Pair) -> TableRow:
-        error = None if pair.inference is None else pair.inference.standard_error
-        of_pair = _shares(pair.inference)
-        return [minus(pair.a, pair.b), error, *(of_pair.get(name) for name in names)]
-
-    return shown.pair_tables("Parts of the error: shares of the variance", columns, cells)
-
-
-def _shares(inference: Inference | None) -> dict[str, float]:
-    if inference is None or not inference.standard_error:
-        return {}
-    parts = inference.parts
-    variances = zip(_PARTS, (parts.query, parts.training, parts.training_by_query, parts.fold), strict=True)
-    return {name: variance / parts.total for name, variance in variances if variance is not None}
+    is_cheapest = need.number is not None and kind == power.cheapest != QUERIES
+    time = f"about {format_duration(need.seconds)}" if need.seconds and need.number is not None else ""
+    note = ", ".join(filter(None, [f"now {need.present:,}", time, "cheapest" * is_cheapest]))
+    text = "no number" if need.number is None else None
+    return TableCell(need.number, text, note, STRONG if is_cheapest else "")
 
 
 # ---- Section "Under every convention": means and claims of the same scores under each library's
@@ -300,14 +255,15 @@ class ConventionOutcome:
     """
 
     convention: Convention
-    means: Mapping[str, float]
+    means: Mapping[str, float | None]
     claims: Mapping[str, str]
     reason: str = ""
 
     @property
     def order(self) -> list[str]:
-        """The rows, the best first; ties in the order of the comparison."""
-        return sorted(self.means, key=lambda label: -round(self.means[label], _DECIMALS))
+        """The rows with a mean, the best first; ties in the order of the comparison."""
+        means = {label: mean for label, mean in self.means.items() if mean is not None}
+        return sorted(means, key=lambda label: -round(means[label], _DECIMALS))
 
     def changed(self, reference: ConventionOutcome) -> list[str]:
         """Returns the rows with another claim than under the convention of the comparison."""
@@ -318,7 +274,7 @@ def outcomes(comparison: Comparison) -> list[ConventionOutcome]:
     """Returns the outcome under the convention of the comparison, then under every other preset."""
     means = {row.label: row.metrics[comparison.metric] for row in comparison.rows}
     claims = {row.label: row.to_baseline.claim for row in comparison.rows if row.to_baseline is not None}
-    reference = ConventionOutcome(comparison.settings.convention, _known(means), claims)
+    reference = ConventionOutcome(comparison.settings.convention, means, claims)
     others = [preset for preset in PRESETS.values() if preset != comparison.settings.convention]
     return [reference, *(_outcome(comparison, preset) for preset in others)]
 
@@ -328,12 +284,8 @@ def _outcome(comparison: Comparison, convention: Convention) -> ConventionOutcom
         rows = [row.under(convention, [comparison.metric]) for row in comparison.rows]
     except (UndefinedMetricError, DataError) as error:
         return ConventionOutcome(convention, {}, {}, str(error))
-    means = _known({row.label: row.mean(comparison.metric) for row in rows})
+    means = {row.label: row.mean(comparison.metric) for row in rows}
     return ConventionOutcome(convention, means, _claims(comparison, rows))
-
-
-def _known(means: Mapping[str, float | None]) -> dict[str, float]:
-    return {label: mean for label, mean in means.items() if mean is not None}
 
 
 def _claims(comparison: Comparison, rows: Sequence[EvaluatedRow]) -> dict[str, str]:
@@ -357,7 +309,8 @@ def conventions_section(shown: Shown) -> Section:
     """Returns means and claims under every convention, and the properties of each convention."""
     comparison = shown.comparison
     every = outcomes(comparison)
-    reference, *others = [outcome for outcome in every if not outcome.reason]
+    defined = [outcome for outcome in every if not outcome.reason]
+    reference, *others = defined
     labels = [row.label for row in shown.rows]
     claimed = [label for label in labels if label in reference.claims]
 
@@ -381,31 +334,17 @@ def conventions_section(shown: Shown) -> Section:
     ]
     parts: list[View] = [Table(columns, means, f"Mean {comparison.metric} by convention", "compact")]
     if claimed and others:
-        rows: list[TableRow] = [
-            [name(outcome), *(claim(outcome, label) for label in claimed)] for outcome in (reference, *others)
-        ]
+        rows = [[name(outcome), *(claim(outcome, label) for label in claimed)] for outcome in defined]
         columns = [first, *(TableColumn(label, left=True) for label in claimed)]
         parts.append(Table(columns, rows, f"Claims against {comparison.baseline} by convention"))
-    quirks = [
-        f"{outcome.convention.name}: {quirk}"
-        for outcome in (reference, *others)
-        for quirk in outcome.convention.quirks
-    ]
+    quirks = [f"{item.convention.name}: {quirk}" for item in defined for quirk in item.convention.quirks]
     parts.append(Folded("Properties of each convention", [Bullets(quirks)]))
-    changes = {
-        "order of the models": [item.convention.name for item in others if item.order != reference.order],
-        f"claims against {comparison.baseline}": [
-            item.convention.name for item in others if item.changed(reference)
-        ],
-    }
-    lead = " ".join(
-        [
-            f"The same scores under the {len(others)} other conventions that define {comparison.metric}.",
-            *(
-                f"Changes in the {what}: {listed(names) if names else 'none'}."
-                for what, names in changes.items()
-            ),
-        ]
+    orders = [item.convention.name for item in others if item.order != reference.order]
+    claims = [item.convention.name for item in others if item.changed(reference)]
+    lead = (
+        f"The same scores under the {len(others)} other conventions that define {comparison.metric}. "
+        f"Changes in the order of the models: {listed(orders or ['none'])}. Changes in the claims against "
+        f"{comparison.baseline}: {listed(claims or ['none'])}."
     )
     return Section("conventions", "Under every convention", lead, parts, ("convention",))
 
@@ -453,10 +392,7 @@ def _ranks_section(labels: Sequence[str], test: DataSetTest) -> Section:
     average = list(zip(labels, test.average_ranks, strict=True))
     columns = [TableColumn("model", left=True), TableColumn("average rank", ".2f")]
     pairs: list[TableRow] = [
-        [
-            minus(labels[pair.a], labels[pair.b]),
-            *(pair.nemenyi, pair.wilcoxon, pair.wilcoxon_holm),
-        ]
+        [minus(labels[pair.a], labels[pair.b]), pair.nemenyi, pair.wilcoxon, pair.wilcoxon_holm]
         for pair in test.pairs
     ]
     p_values = [TableColumn(name, p_value) for name in ("Nemenyi", "Wilcoxon", "Wilcoxon, Holm")]
@@ -482,13 +418,11 @@ def distribution_section(shown: Shown) -> Section | None:
     rounded = np.round(queries.sample.values, DECIMALS)
     values = dict(zip(queries.labels, rounded, strict=True))
     ends = (0, 1) if float(rounded.max()) <= 1 else (0,)
+    hint = f"share of the queries whose {metric} is"
     columns = [
         TableColumn("model", left=True),
         *(TableColumn(name, QUALITY) for name in _QUARTERS),
-        *(
-            TableColumn(f"at {end}", share, hint=f"share of the queries whose {metric} is {end}")
-            for end in ends
-        ),
+        *(TableColumn(f"at {end}", share, hint=f"{hint} {end}") for end in ends),
     ]
     rows: list[TableRow] = [
         [
@@ -506,8 +440,7 @@ def distribution_section(shown: Shown) -> Section | None:
         parts.insert(0, Figures(drawn(draw, f"{metric} over queries")))
     lead = (
         f"Share of the {queries.sample.num_queries:,} queries with {metric} at or below the value on the "
-        f"axis{shown.all_folds}. Where a line is below another, its model has fewer poor queries. The mark "
-        "is the median."
+        f"axis{shown.all_folds}; the mark is the median. A lower line has fewer poor queries."
     )
     return Section("distribution", "Distribution over queries", lead, parts)
 
@@ -520,12 +453,9 @@ _MOST_WINS = 10
 def queries_section(shown: Shown) -> Section | None:
     """Returns a figure and two lists for each model against the baseline; None if nothing can be paired."""
     comparison, queries = shown.comparison, shown.comparison.queries
-    baseline = comparison.baseline
-    if queries is None or baseline not in queries.labels:
-        return None
-    series = {item.label: item for item in shown.series}
+    baseline, series = comparison.baseline, {item.label: item for item in shown.series}
     labels = [label for label in shown.paired if label in series and label != baseline]
-    if baseline not in series or not labels:
+    if queries is None or baseline not in queries.labels or baseline not in series or not labels:
         return None
     values = {label: _differences(queries, label, baseline) for label in labels}
     reach = max(float(np.abs(of_label).max()) for of_label in values.values()) or 1.0
@@ -534,14 +464,13 @@ def queries_section(shown: Shown) -> Section | None:
         differences = Differences(series[label], series[baseline], of_label, reach)
         draw = partial(sorted_differences, differences, comparison.metric)
         figures += drawn(draw, f"{label} against {baseline}")
-    lists = [
-        _wins(shown, queries, *pair) for label in labels for pair in ((label, baseline), (baseline, label))
-    ]
+    pairs = [pair for label in labels for pair in ((label, baseline), (baseline, label))]
     lead = (
         f"{comparison.metric} of each model minus that of {baseline}, one value per query, sorted: the areas "
         "show whether a few queries make the difference or many. A value is the mean over trainings."
     )
-    wins = Folded(f"The {_MOST_WINS} queries with the largest differences in each direction", lists)
+    summary = f"The {_MOST_WINS} queries with the largest differences in each direction"
+    wins = Folded(summary, [_wins(shown, queries, *pair) for pair in pairs])
     return Section("queries", "Query by query", lead, [Figures(figures), wins])
 
 
@@ -685,12 +614,9 @@ def risk_section(shown: Shown) -> Section | None:
             [shown.cell_of(label, note), *(value for kind in zip(*values, strict=True) for value in kind)]
         )
     lead = (
-        f"URisk is the mean gain in {comparison.metric} over {baseline}, with losses multiplied "
-        "by 1 + alpha; TRisk is URisk divided by its standard error. Below 0 the losses outweigh the gains "
-        "at this alpha. GeoRisk needs no baseline: it increases with the mean of a model, and decreases with "
-        "each query on which the model is below its expected value. That value follows from its mean and "
-        "from the other models in the table. Risks describe these trained models; no claim rests on "
-        "them."
+        f"URisk is the mean gain in {comparison.metric} over {baseline}, with losses multiplied by 1 + "
+        "alpha; TRisk is URisk divided by its standard error. GeoRisk needs no baseline. Risks describe "
+        "these trained models; no claim rests on them."
     )
     table = Table(columns, rows, "Risk on single queries")
     return Section("risk", "Risk", lead, [table], ("URisk", "TRisk", "GeoRisk"))

@@ -38,14 +38,7 @@ from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.groups import Slice
 from ltrbench.compare.importances import compare_importances, importances_csv, importances_markdown
 from ltrbench.compare.leaderboard import comparisons_as_json, in_full
-from ltrbench.compare.report import (
-    as_latex,
-    as_page,
-    chapters_of,
-    render,
-    terms_of,
-    text_over_data_sets,
-)
+from ltrbench.compare.report import as_latex, as_page, chapters_of, render, terms_of, text_over_data_sets
 from ltrbench.compare.views import Figures
 from ltrbench.errors import ResultError
 from ltrbench.plots import PAPER, write_figures

@@ -89,11 +89,7 @@ SECTIONS: tuple[Callable[[Shown], Section | None], ...] = (
 """The sections of the report, in its order: functions from `Shown` to a `Section`, or None if there is
 nothing to show."""
 
-OF_TEXT = (
-    claim_sections.folds_section,
-    claim_sections.slices_section,
-    run_sections.published_section,
-)
+OF_TEXT = (claim_sections.folds_section, claim_sections.slices_section, run_sections.published_section)
 """The sections below the table on a terminal and in table.md."""
 
 _DRAWS = 2_000

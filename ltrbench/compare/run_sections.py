@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import isnan, nan
 from statistics import fmean
@@ -78,36 +78,30 @@ def _micros_per_document(row: ModelRow) -> float | None:
     return 1e6 * fmean(times) if times and not isnan(fmean(times)) else None
 
 
-_COSTS = {
-    "Against the fit time": (FIT, lambda row: row.seconds.get("fit")),
-    "Against the predict time": (
-        Cost("predict time", "predict time per document, µs", 0.001),
-        _micros_per_document,
-    ),
-    "Against the model size": (
-        Cost("model size", "model size on disk, MB", 0.0001),
-        lambda row: row.model_mb,
-    ),
-    "Against the memory during the fit": (
+_COSTS: tuple[tuple[str, Cost, Callable[[ModelRow], float | None]], ...] = (
+    ("fit time", FIT, lambda row: row.seconds.get("fit")),
+    ("predict time", Cost("predict time", "predict time per document, µs", 0.001), _micros_per_document),
+    ("model size", Cost("model size", "model size on disk, MB", 0.0001), lambda row: row.model_mb),
+    (
+        "memory during the fit",
         Cost("memory of the fit", "peak memory increase during the fit, MB", 0.1),
         lambda row: row.peak_memory_mb,
     ),
-}
+)
 
 
 def costs_section(shown: Shown) -> Section | None:
     """Returns the metric against each cost; None if no cost was measured, as for imported scores."""
     comparison, rows = shown.comparison, [shown.comparison.row(item.label) for item in shown.series]
     figures = []
-    for number, (caption, (cost, of_row)) in enumerate(_COSTS.items()):
+    for name, cost, of_row in _COSTS:
         draw = partial(metric_against_cost, shown.series, [*map(of_row, rows)], cost, comparison.metric)
-        figures += drawn(draw, caption, "" if number else "time_against_ndcg.png")
+        figures += drawn(draw, f"Against the {name}", "time_against_ndcg.png" * (cost is FIT))
     if not figures:
         return None
     lead = (
         f"{comparison.metric} on test against cost. The dashed line is the Pareto front: no other model is "
-        "both cheaper and better than a model on it. Times are wall times on the machine of the run; the "
-        "whole test set is predicted at once. The clean fit time is measured only with timing=clean."
+        "both cheaper and better than a model on it. Times are wall times on the machine of the run."
     )
     if any(run.result.shared_machine for row in comparison.rows for run in row.runs):
         lead += " Times of runs that shared the machine with another job are left out."
@@ -115,15 +109,9 @@ def costs_section(shown: Shown) -> Section | None:
         TableColumn("model", left=True),
         TableColumn(comparison.metric, QUALITY),
         TableColumn(TIMES["fit"], format_duration, hint="Wall time, evaluation included."),
-        TableColumn(
-            TIMES["monitor"], format_duration, hint="Evaluation during the fit; part of the fit time."
-        ),
-        TableColumn(
-            TIMES["fit_clean"], format_duration, hint="Another fit without evaluation, with timing=clean."
-        ),
-        TableColumn(
-            f"{TIMES['predict']} per document", format_duration, hint="The test set is predicted at once."
-        ),
+        TableColumn(TIMES["monitor"], format_duration, hint="Part of the fit time."),
+        TableColumn(TIMES["fit_clean"], format_duration, hint="Without evaluation, with timing=clean."),
+        TableColumn(f"{TIMES['predict']} per document", format_duration, hint="Of the whole test set."),
         TableColumn("model size", size, hint="On disk."),
         TableColumn("memory", size, hint="Increase of resident memory during the fit."),
         TableColumn("trees", significant),
@@ -145,36 +133,30 @@ def costs_section(shown: Shown) -> Section | None:
 
 def cutoffs_section(shown: Shown) -> Section:
     """Returns NDCG@k under the convention of the comparison."""
+    ndcg, reason = {}, "No query counts in NDCG."
     try:
         ndcg = shown.comparison.ndcg_by_cutoff
     except (UndefinedMetricError, DataError) as error:
-        return Section("cutoffs", "NDCG@k", "", [Prose(f"NDCG is not defined here: {error}")])
+        reason = f"NDCG is not defined here: {error}"
     figures = drawn(partial(ndcg_by_cutoff, shown.series), "NDCG@k on test", "ndcg_at_k.png")
     if not figures:
-        return Section("cutoffs", "NDCG@k", "", [Prose("No query counts in NDCG.")])
-    largest = max(map(len, ndcg.values()))
-    columns = [
-        TableColumn("model", left=True),
-        *(TableColumn(f"@{k}", QUALITY) for k in range(1, largest + 1)),
-    ]
+        return Section("cutoffs", "NDCG@k", "", [Prose(reason)])
+    ks = range(1, max(map(len, ndcg.values())) + 1)
+    columns = [TableColumn("model", left=True), *(TableColumn(f"@{k}", QUALITY) for k in ks)]
     table = Table(columns, [[shown.cell_of(row.label), *ndcg[row.label]] for row in shown.rows], "NDCG@k")
-    lead = f"NDCG of the first k documents, k = 1 to {largest}: does the order of models depend on k?"
-    parts: list[View] = [Figures(figures), Folded("Table of NDCG@k", [table])]
-    return Section("cutoffs", "NDCG@k", lead, parts)
+    lead = f"NDCG of the first k documents, k = 1 to {ks[-1]}: does the order of models depend on k?"
+    return Section("cutoffs", "NDCG@k", lead, [Figures(figures), Folded("Table of NDCG@k", [table])])
 
 
 def learning_section(shown: Shown) -> Section | None:
     """Returns the learning curves; None if no run recorded one."""
     draw = partial(curves_by_iteration, shown.series, shown.comparison.metric)
     figures = drawn(draw, "By iteration", "learning_curves.png")
-    if not figures:
-        return None
     lead = (
         "The metric on validation by iteration, and on train if it was recorded: which models overfit, and "
-        "which stopped while the metric was still increasing? Values are means over runs, which recorded "
-        "them under their own convention."
+        "which stopped while the metric was still increasing? Values are means over runs."
     )
-    return Section("learning", "Learning curves", lead, [Figures(figures)])
+    return Section("learning", "Learning curves", lead, [Figures(figures)]) if figures else None
 
 
 # ---- Sections "Data card" and "Published values".
@@ -202,15 +184,16 @@ def data_section(shown: Shown) -> Section:
 def _splits(run: Run) -> list[TableRow]:
     data = run.result.data
     fold = "" if data.get("fold") is None else f" of fold {data['fold']}"
-    rows: list[TableRow] = []
-    for split in DATA_SPLITS:
-        facts = data.get(split) or {}
-        fingerprint = facts.get("fingerprint")
-        if fingerprint is not None:
-            names = ("documents", "queries", "features", "queries_without_relevant_document")
-            shown = TableCell(fingerprint, fingerprint[:SHOWN_DIGITS])
-            rows.append([f"{split}{fold}", *(facts.get(name) for name in names), shown])
-    return rows
+    names = ("documents", "queries", "features", "queries_without_relevant_document")
+    splits = {split: data[split] for split in DATA_SPLITS if (data.get(split) or {}).get("fingerprint")}
+    return [
+        [
+            f"{split}{fold}",
+            *(facts.get(name) for name in names),
+            TableCell(facts["fingerprint"], facts["fingerprint"][:SHOWN_DIGITS]),
+        ]
+        for split, facts in splits.items()
+    ]
 
 
 def _grades(judged: list[Judgments]) -> Table:
@@ -222,13 +205,9 @@ def _grades(judged: list[Judgments]) -> Table:
 
 def _sizes(judged: list[Judgments]) -> Table:
     sizes = np.concatenate([item.query_sizes for item in judged])
-    shares = {"minimum": 0.0, "lower quartile": 0.25, "median": 0.5, "upper quartile": 0.75, "maximum": 1.0}
-    columns = [
-        TableColumn("per query", left=True, sortable=False),
-        *(TableColumn(name, COUNT, sortable=False) for name in shares),
-    ]
-    quantiles = np.quantile(sizes, [*shares.values()]).tolist()
-    return Table(columns, [["documents", *quantiles]], "Sizes of test queries", "compact")
+    names = ("per query", "minimum", "lower quartile", "median", "upper quartile", "maximum")
+    quantiles = np.quantile(sizes, [0.0, 0.25, 0.5, 0.75, 1.0]).tolist()
+    return Table.of(names, [["documents", *quantiles]], COUNT, "Sizes of test queries")
 
 
 def published_section(shown: Shown) -> Section | None:
@@ -296,8 +275,8 @@ def hyperparameters_section(shown: Shown) -> Section | None:
     same = {key: values for key, values in shared.items() if key not in differing}
     lead = (
         f"{len(differing)} of {len(shared)} settings differ between the models that have them. A dash means: "
-        "the model does not have the setting; null: it is not set. Other settings than the shared parameters "
-        "are compared only between models of one backend, because a name may have several meanings."
+        "the model does not have the setting; null: it is not set. Settings of one backend only are not "
+        "compared with those of another."
     )
     results = [run.result for row in shown.rows for run in row.runs if run.result.seconds]
     lead = " ".join(filter(None, [parameters(results), lead]))
@@ -349,10 +328,9 @@ def importances_section(shown: Shown) -> Section | None:
     if not importances.rows:
         return None
     lead = (
-        "The kinds of importance that the runs recorded, as means over folds and seeds. Gain, splits and "
-        "SHAP are shares within one model. Permutation importances are decreases of the metric on test, with "
-        "95 % intervals over queries, in the metric and convention of the runs. Models of equal quality can "
-        "use different features."
+        "Importances that the runs recorded, as means over folds and seeds. Gain, splits and SHAP are shares "
+        "within one model. Permutation importances are decreases of the metric on test, with 95 % intervals "
+        "over queries."
     )
     draw = partial(importance_bars, shown.series)
     figures = drawn(draw, "Most important features", "importances.png", WIDE_PAGE)
@@ -375,24 +353,22 @@ def importances_section(shown: Shown) -> Section | None:
 
 def _feature_table(importances: ImportanceComparison, kind: str) -> Table:
     labels = [label for label, row in importances.rows.items() if kind in row.values]
+
+    def cell(label: str, feature: int) -> TableCell:
+        """Returns the value, with its 95 % interval if the kind has one."""
+        values = importances.rows[label].values
+        low, high = values.get(kind + LOW), values.get(kind + HIGH)
+        note = "" if low is None or high is None else format_interval(low[feature], high[feature], DIFFERENCE)
+        return TableCell(float(values[kind][feature]), note=note)
+
     rows: list[TableRow] = [
-        [
-            importances.feature_names[feature],
-            *(_importance_cell(importances, label, kind, feature) for label in labels),
-        ]
+        [importances.feature_names[feature], *(cell(label, feature) for label in labels)]
         for feature in importances.order[:_MOST_ROWS]
     ]
     form = share if kind in SHARES else DIFFERENCE
     columns = [TableColumn("feature", left=True), *(TableColumn(label, form) for label in labels)]
-    few = len(importances.order) > _MOST_ROWS
-    return Table(columns, rows, f"By {NAMES[kind]}{f', the first {_MOST_ROWS} features' if few else ''}")
-
-
-def _importance_cell(importances: ImportanceComparison, label: str, kind: str, feature: int) -> TableCell:
-    """Returns the value, with its 95 % interval if the kind has one."""
-    low, value, high = (importances.rows[label].values.get(name) for name in (kind + LOW, kind, kind + HIGH))
-    note = "" if low is None or high is None else format_interval(low[feature], high[feature], DIFFERENCE)
-    return TableCell(None if value is None else float(value[feature]), note=note)
+    few = f", the first {_MOST_ROWS} features" if len(importances.order) > _MOST_ROWS else ""
+    return Table(columns, rows, f"By {NAMES[kind]}{few}")
 
 
 # ---- Section "Notes": the notes of the table by group, each with a link to the glossary.
@@ -418,11 +394,9 @@ def search_section(shown: Shown) -> Section | None:
     if not searched:
         return None
     lead = (
-        "A search chooses settings on the validation set and never sees test: each value on test is that of "
-        "the chosen settings, trained once for each model and fold. Compare models with equal budgets only. "
-        "The value on validation of the chosen settings is the highest of many on the same queries, and "
-        "therefore too high; validation minus test also contains the difference between the two sets of "
-        "queries."
+        "A search chooses settings on the validation set and never sees test. Compare models with equal "
+        "budgets only. The value on validation of the chosen settings is the highest of many, and therefore "
+        "too high."
     )
     parts: list[View] = [_budgets(shown, searched), _results(shown, searched)]
     figures = drawn(partial(budget_picture, searched), "Best value by number of trials", "search.png")
@@ -433,10 +407,8 @@ def search_section(shown: Shown) -> Section | None:
 
 
 _READING = (
-    "Lines are the best value on validation so far, means over folds and searches. If every search drew its "
-    "trials independently and trained them fully, they are expected over the order of the trials; the first "
-    "trial has the default settings. Marks are the values on test of the chosen settings, on an axis of the "
-    "same scale; trials are not evaluated on test."
+    "Lines are the best value on validation so far, means over folds and searches; marks are the values on "
+    "test of the chosen settings, on an axis of the same scale. The first trial has the default settings."
 )
 
 
@@ -492,44 +464,35 @@ def _results(shown: Shown, searched: Sequence[Tuning]) -> Table:
 _LONGEST_NUMBER = 6
 """Number of characters of a setting that is not shortened."""
 
-_SETTINGS_LEAD = (
-    "Which settings matter: the share of the variance of the value on validation that each setting explains, "
-    "in this space and these trials. A chosen value at the end of its range suggests a wider range."
-)
-
 
 def settings_section(shown: Shown) -> Section | None:
     """Returns importance, slices of the space and chosen settings; None without a search."""
     searched = tunings(shown.comparison)
     if not searched:
         return None
+    lead = (
+        "The share of the variance of the value on validation that each setting explains, in this space and "
+        "these trials. A chosen value at the end of its range suggests a wider range."
+    )
     draw = partial(share_picture, searched)
     figures = drawn(draw, "Importance of the settings", "setting_importances.png")
     parts: list[View] = [Figures(figures), *map(_chosen, searched)]
-    return Section("settings", "Settings", _SETTINGS_LEAD, parts, ("setting importance", "chosen settings"))
+    return Section("settings", "Settings", lead, parts, ("setting importance", "chosen settings"))
 
 
 def _chosen(item: Tuning) -> Table:
-    space = item.searches[0].record["space"]
+    first = item.searches[0]
     columns = [
         TableColumn("search", left=True),
         TableColumn("trial", COUNT),
         TableColumn(f"{item.metric} on validation", QUALITY),
-        *(TableColumn(name, left=True, hint=values) for name, values in space.items()),
+        *(TableColumn(name, left=True, hint=values) for name, values in first.record["space"].items()),
     ]
-    rows: list[TableRow] = [
-        ["default", None, item.default_value, *_setting_cells(item.searches[0], "default")]
-    ]
+    rows: list[TableRow] = [["default", None, item.default_value, *_setting_cells(first, "default")]]
     for search in item.searches:
         value = None if search.chosen is None else search.chosen.value
-        rows.append(
-            [
-                name_of_search(item, search),
-                search.record["chosen"],
-                value,
-                *_setting_cells(search, "settings"),
-            ]
-        )
+        cells = _setting_cells(search, "settings")
+        rows.append([name_of_search(item, search), search.record["chosen"], value, *cells])
     return Table(columns, rows, f"{item.label}: chosen settings", "settings")
 
 
@@ -574,10 +537,9 @@ def name_of_search(item: Tuning, search: SearchedRun) -> str:
 # ---- Section "Settings that cannot be told apart" from the chosen ones, and the cheapest of them.
 
 _ALIKE_LEAD = (
-    "A fully trained trial cannot be told apart from the chosen one if the simultaneous 95 % interval of its "
+    "A complete trial cannot be told apart from the chosen one if the simultaneous 95 % interval of its "
     "difference contains 0, over the queries of the validation set. A user may take the cheapest of these "
-    "settings. The intervals hold for these trained models on these queries: they are no confidence set of "
-    "the best settings, and say nothing of the same settings trained again."
+    "settings. The intervals say nothing of the same settings trained again."
 )
 
 
