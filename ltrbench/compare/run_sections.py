@@ -453,7 +453,7 @@ def _results(shown: Shown, searched: Sequence[Tuning]) -> Table:
     rows: list[TableRow] = []
     for item in searched:
         values = (item.default_value, item.chosen_value, item.tunability, item.test_value, item.gap)
-        pair = None if item.untuned is None else item.untuned.pair
+        pair = item.untuned
         on_test = [None, None] if pair is None else [difference_cell(pair), pair.claim]
         rows.append([shown.cell_of(item.label), *values, item.sd_over_searches, *on_test])
     return Table(columns, rows, f"{metric} under the default convention")

@@ -6,47 +6,39 @@ each model and fold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isnan, nan
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ltrbench.compare.cells import EvaluatedRow, fold_of, grouped
-from ltrbench.compare.comparison import Pair, against
+from ltrbench.compare.cells import first_by, fold_of, grouped, is_per_fold
+from ltrbench.compare.comparison import Comparison, ModelRow, Pair, against
 from ltrbench.compare.fairness import identity_of_search
 from ltrbench.metrics import DEFAULT
 from ltrbench.plots import PAPER, BudgetCurve, Page, Series, best_by_trials, setting_importance_bars
-from ltrbench.runs import Run
 from ltrbench.runs.record import COMPLETE, UNSUCCESSFUL, TrialRow
 from ltrbench.statistics.claims import expected_best
-from ltrbench.tables import format_setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ltrbench.compare.comparison import Comparison, ModelRow
-
 _INDEPENDENT = ("random",)
 """Searches that draw their trials independently, by the name of their YAML."""
-"""Value of `choose` of a search for one fold."""
 
 
 @dataclass(frozen=True)
 class SearchedRun:
-    """One search, and a run whose settings it chose.
+    """One search.
 
     Attributes:
-        run: The first run with these settings; a search may choose for several folds or seeds.
-        fold: Fold of the run; None without folds, and for a search that chose for several folds.
+        fold: Fold that it chose settings for; None without folds, and for a search over all folds.
         record: `RunResult.search`.
         trials: All trials, in the order of their numbers; empty if they are not recorded.
     """
 
-    run: Run
     fold: int | None
     record: Mapping[str, Any]
     trials: tuple[TrialRow, ...]
@@ -59,9 +51,8 @@ class SearchedRun:
 
     @property
     def default(self) -> TrialRow | None:
-        """The complete trial with the default settings; None if there is none."""
-        values: Mapping[str, Any] = self.record.get("default", {})
-        return next((trial for trial in self.complete if _has_settings(trial, values)), None)
+        """The first trial, which has the default settings; None if it is not complete."""
+        return next((trial for trial in self.complete if trial.trial == 0), None)
 
     @property
     def complete(self) -> list[TrialRow]:
@@ -93,42 +84,9 @@ class SearchedRun:
         """
         values = np.array([trial.value if trial.state == COMPLETE else nan for trial in self.trials])
         if len(values) < 2 or not self.draws_independently or isnan(values[0]):
-            return _running_best(values)
+            return [float(value) for value in np.fmax.accumulate(values)] if len(values) else []
         # A trial that failed leaves the default settings as the best ones.
         return [float(values[0]), *expected_best(np.fmax(values[1:], values[0])).tolist()]
-
-
-def _running_best(values: NDArray[np.float64]) -> list[float]:
-    return [float(value) for value in np.fmax.accumulate(values)] if len(values) else []
-
-
-def _has_settings(trial: TrialRow, settings: Mapping[str, Any]) -> bool:
-    return trial.settings.keys() == settings.keys() and all(
-        _is_written(trial.settings[name], value) for name, value in settings.items()
-    )
-
-
-def _is_written(text: str, value: object) -> bool:
-    """Returns whether a text is a value, so that 1 and 1.0 are equal."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            return float(text) == value
-        except ValueError:
-            return False
-    return text == format_setting(value)
-
-
-@dataclass(frozen=True)
-class AgainstUntuned:
-    """A row with a search minus the row of the same model with the default settings, on test.
-
-    Attributes:
-        label: Label of the row with the default settings.
-        pair: The difference, with its simultaneous interval and claim; None if the rows are not paired.
-    """
-
-    label: str
-    pair: Pair | None
 
 
 @dataclass(frozen=True)
@@ -147,7 +105,8 @@ class Tuning:
         repeated: Number of searches with different seeds for each fold.
         sd_over_searches: Standard deviation over these repeated searches of the value on test; None with
             fewer than two.
-        untuned: Comparison with the default settings on test; None if the table has no such row.
+        untuned: This row minus the row with the default settings on test; None if the table has no such row,
+            or the rows are not paired.
     """
 
     row: ModelRow
@@ -162,7 +121,7 @@ class Tuning:
     test_value: float | None
     repeated: int
     sd_over_searches: float | None
-    untuned: AgainstUntuned | None
+    untuned: Pair | None
 
     @property
     def label(self) -> str:
@@ -213,16 +172,17 @@ def tunings(comparison: Comparison) -> list[Tuning]:
 
 
 def _tuning(comparison: Comparison, row: ModelRow) -> Tuning:
-    searched_runs = [_searched(run) for run in row.runs if run.result.search]
-    searches = _distinct(searched_runs)
+    searched_runs = first_by((run for run in row.runs if run.result.search), identity_of_search).values()
+    searches = tuple(
+        SearchedRun(fold_of(run) if is_per_fold(run) else None, run.result.search, tuple(run.trials()))
+        for run in searched_runs
+    )
     metric = str(searches[0].record["metric"])
     # The values of a search are under the default convention, and a difference needs one convention.
     is_default = comparison.settings.convention.name == DEFAULT.name
     seeds = grouped(row.evaluated, lambda item: item.run.result.search.get("seed"))
     test_by_seed = [
-        EvaluatedRow(row.label, tuple(items)).mean(metric)
-        for items in seeds.values()
-        if metric in row.metrics
+        replace(row, evaluated=tuple(items)).mean(metric) for items in seeds.values() if metric in row.metrics
     ]
     known = [value for value in test_by_seed if value is not None]
     return Tuning(
@@ -233,8 +193,8 @@ def _tuning(comparison: Comparison, row: ModelRow) -> Tuning:
         trials=fmean(search.record["trials"] for search in searches),
         iterations=fmean(search.record["iterations"] for search in searches),
         seconds=fmean(search.record["seconds"] for search in searches),
-        default_value=_over_folds(searched_runs, lambda search: search.default),
-        chosen_value=_over_folds(searched_runs, lambda search: search.chosen),
+        default_value=_over_folds((search.fold, search.default) for search in searches),
+        chosen_value=_over_folds((search.fold, search.chosen) for search in searches),
         test_value=row.metrics.get(metric) if is_default else None,
         repeated=len(seeds),
         sd_over_searches=stdev(known) if len(known) > 1 else None,
@@ -242,46 +202,23 @@ def _tuning(comparison: Comparison, row: ModelRow) -> Tuning:
     )
 
 
-def _searched(run: Run) -> SearchedRun:
-    return SearchedRun(run, fold_of(run), run.result.search, tuple(run.trials()))
-
-
-def _distinct(searched: Sequence[SearchedRun]) -> tuple[SearchedRun, ...]:
-    """Returns each search once; it names a fold only if all of its runs are in that fold."""
-    same = grouped(searched, lambda item: identity_of_search(item.run))
-    return tuple(
-        SearchedRun(
-            items[0].run,
-            items[0].fold if len({item.fold for item in items}) == 1 else None,
-            items[0].record,
-            items[0].trials,
-        )
-        for items in same.values()
-    )
-
-
-def _over_folds(
-    searched: Iterable[SearchedRun], trial_of_search: Callable[[SearchedRun], TrialRow | None]
-) -> float | None:
-    """Returns the mean over folds of the means over runs; None if a run has no such trial."""
-    means = []
-    for items in grouped(searched, lambda item: item.fold).values():
-        trials = [trial_of_search(item) for item in items]
-        values = [trial.value for trial in trials if trial is not None]
-        if len(values) < len(trials):
+def _over_folds(trial_of_fold: Iterable[tuple[int | None, TrialRow | None]]) -> float | None:
+    """Returns the mean over folds of the means over searches; None if a search has no such trial."""
+    values: dict[int | None, list[float]] = {}
+    for fold, trial in trial_of_fold:
+        if trial is None:
             return None
-        means.append(fmean(values))
-    return fmean(means)
+        values.setdefault(fold, []).append(trial.value)
+    return fmean(map(fmean, values.values()))
 
 
-def _against_untuned(
-    comparison: Comparison, row: ModelRow, record: Mapping[str, Any]
-) -> AgainstUntuned | None:
+def _against_untuned(comparison: Comparison, row: ModelRow, record: Mapping[str, Any]) -> Pair | None:
     for other in comparison.rows:
         same_cells = other.cells.keys() == row.cells.keys()
         if other.model == row.model and same_cells and _is_untuned(other, record["default"]):
-            pairs = (pair for pair in against(comparison.pairs, other.label) if pair.a == row.label)
-            return AgainstUntuned(other.label, next(pairs, None))
+            return next(
+                (pair for pair in against(comparison.pairs, other.label) if pair.a == row.label), None
+            )
     return None
 
 
