@@ -103,120 +103,114 @@ def warnings(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) 
     """Returns the notes on how fairly the rows are compared."""
     evaluated = [item for row in rows for item in row.evaluated]
     results = [item.run.result for item in evaluated]
-    of_metric = convention.of(parse_metric(metric)[0])
     untuned = [row for row in rows if not row.is_tuned]
-    sentences: list[tuple[str, str, Iterable[str]]] = [
-        (ON_CONVENTIONS, "convention", _about_convention(of_metric)),
-        (ON_CONVENTIONS, "skipped queries", _about_skipped(of_metric, evaluated)),
-        (ON_CLAIMS, "seeds that change nothing", _about_seeds(rows)),
-        (ON_DATA, "repeated queries", _about_repeated_queries(evaluated, metric)),
-        (ON_CLAIMS, "not folds", _about_folds(evaluated, metric)),
+    return [
+        *_about_convention(convention.of(parse_metric(metric)[0]), evaluated),
+        *_about_seeds(rows),
+        *_about_test_sets(evaluated, metric),
         *_circumstances([result for result in results if result.seconds]),
-        (ON_COSTS, "shared machine", _about_shared_machine(rows)),
-        (ON_CLAIMS, "tuning budget", [*search_notes(rows), *_about_budgets(untuned)]),
-        (ON_CLAIMS, "choice by validation", _about_choices(untuned, metric, convention)),
-        (ON_CLAIMS, "validation queries in test", _about_choice_over_folds(rows)),
-        (ON_CLAIMS, "picked on test", _about_stopping_on_test(results)),
+        *_about_shared_machine(rows),
+        *_about_searches(rows),
+        *_about_settings(untuned, metric, convention),
+        *_about_choice_over_folds(rows),
+        *_about_stopping_on_test(results),
+        *_notes_of_runs(results),
     ]
-    notes = [Note(group, term, sentence) for group, term, of_term in sentences for sentence in of_term]
-    return [*notes, *_notes_of_runs(results)]
 
 
-def _about_convention(convention: Convention) -> Iterator[str]:
+def _about_convention(convention: Convention, evaluated: Sequence[EvaluatedRun]) -> Iterator[Note]:
     fields = convention.describe()
     ties = f"ties: {fields['ties'].replace('_', ' ')}"
     ties = "ties count with their expected value" if fields["ties"] == "expected" else ties
-    yield f"Convention: {fields['name']} ({fields['gain'].replace('_', ' ')}, {ties})."
-
-
-def _about_skipped(convention: Convention, evaluated: Sequence[EvaluatedRun]) -> Iterator[str]:
+    sentence = f"Convention: {fields['name']} ({fields['gain'].replace('_', ' ')}, {ties})."
+    yield Note(ON_CONVENTIONS, "convention", sentence)
     share = fmean(item.evaluation.share_without_relevant for item in evaluated)
     value = convention.no_relevant.value
     counted = "are skipped" if value == "skip" else f"count {value}"
+    sentence = "Every test query has a relevant document."
     if share > 0:
-        yield f"{100 * share:.1f} % of the test queries have no relevant document; they {counted}."
-    else:
-        yield "Every test query has a relevant document."
+        sentence = f"{100 * share:.1f} % of the test queries have no relevant document; they {counted}."
+    yield Note(ON_CONVENTIONS, "skipped queries", sentence)
 
 
-def _about_seeds(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
+def _about_seeds(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     same = [row.label for row in rows if row.seeds_change_nothing]
     if same:
-        yield (
+        sentence = (
             f"Seeds change nothing in {', '.join(same)}: every seed gave the same scores, and all seeds "
             "count as one training."
         )
+        yield Note(ON_CLAIMS, "seeds that change nothing", sentence)
 
 
-def _keys_of_tests(evaluated: Sequence[EvaluatedRun], metric: str) -> dict[DataCell, QueryKeys]:
-    """Returns test set -> the keys of its queries that count; a fold has one, however many training sets."""
+def _about_test_sets(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator[Note]:
+    """Yields how often test queries repeat, and why test sets are not folds of a cross-validation."""
+    # A fold has one test set, however many training sets.
     test_sets = first_of_cells(replace(item, cell=item.cell.of_test) for item in evaluated)
-    return {
+    keys_of_cell = {
         cell: item.query_keys[~np.isnan(item.evaluation.per_query[metric])]
         for cell, item in test_sets.items()
     }
-
-
-def _about_repeated_queries(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator[str]:
-    keys = [*_keys_of_tests(evaluated, metric).values()]
-    num_distinct, num_queries = len(times_in_sets(keys)), sum(map(len, keys))
+    num_distinct = len(times_in_sets([*keys_of_cell.values()]))
+    num_queries = sum(map(len, keys_of_cell.values()))
     if num_distinct < num_queries:
-        yield (
+        sentence = (
             f"Test queries repeat: the test sets contain {num_distinct:,} distinct queries (by "
             f"documents and labels) {num_queries:,} times; each counts once in tests."
         )
-
-
-def _about_folds(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator[str]:
-    """Yields why test sets are not folds of a cross-validation, and the consequence."""
+        yield Note(ON_DATA, "repeated queries", sentence)
     trains = {cell.fold: cell.train for cell in first_of_cells(evaluated) if cell.fold is not None}
     if len(trains) < 2:
         return
-    keys = [keys for cell, keys in _keys_of_tests(evaluated, metric).items() if cell.fold is not None]
-    common = int((times_in_sets(keys) > 1).sum())
+    keys_of_fold = [keys for cell, keys in keys_of_cell.items() if cell.fold is not None]
+    common = int((times_in_sets(keys_of_fold) > 1).sum())
     known = [train for train in trains.values() if train is not None]
     reasons = ["Folds have the same training set"] if len(set(known)) < len(known) else []
     reasons += [f"The test sets of folds have {common:,} queries in common"] if common else []
     if reasons:
-        yield (
+        sentence = (
             f"{'. '.join(reasons)}: they are not folds of a cross-validation, and claims are about these "
             "trained models only."
         )
+        yield Note(ON_CLAIMS, "not folds", sentence)
 
 
-def _circumstances(trained: Sequence[RunResult]) -> Iterator[tuple[str, str, Iterable[str]]]:
+def _circumstances(trained: Sequence[RunResult]) -> Iterator[Note]:
     """Yields the notes on threads, parameters, machines and commits; none if nothing was trained here."""
     if not trained:
         return
     threads = _several(str(result.threads) for result in trained)
     differ = ", which differ between runs: do not compare the times" if len(threads) > 1 else ""
-    yield ON_COSTS, "threads", [f"Threads: {', '.join(threads)}{differ}."]
-    yield ON_COSTS, "fit s", ["The fit time includes the evaluation after each iteration."]
-    yield ON_BACKENDS, "matched parameters", filter(None, [parameters(trained)])
-    machines = _several(
-        f"{result.machine.get('cpu')} ({result.machine.get('cores')} cores)" for result in trained
-    )
+    yield Note(ON_COSTS, "threads", f"Threads: {', '.join(threads)}{differ}.")
+    yield Note(ON_COSTS, "fit s", "The fit time includes the evaluation after each iteration.")
+    described = parameters(trained)
+    if described:
+        yield Note(ON_BACKENDS, "matched parameters", described)
+    machines = _several(f"{item.machine.get('cpu')} ({item.machine.get('cores')} cores)" for item in trained)
     if len(machines) > 1:
-        yield ON_COSTS, "machines", [f"Machines differ: {'; '.join(machines)}. Do not compare the times."]
+        sentence = f"Machines differ: {'; '.join(machines)}. Do not compare the times."
+        yield Note(ON_COSTS, "machines", sentence)
     commits = _several(str(item.commit or f"version {item.versions.get('ltrbench')}") for item in trained)
     if len(commits) > 1:
         sentence = f"The runs were made by different commits of the code: {', '.join(commits)}."
-        yield ON_DATA, "commits", [sentence]
+        yield Note(ON_DATA, "commits", sentence)
 
 
-def _about_shared_machine(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
+def _about_shared_machine(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     """Yields that times are left out because the command ran several jobs at a time."""
-    counts = [
-        f"{number} of {len(row.runs)} run{'s' * (len(row.runs) > 1)} of {row.label}"
+    counts = {row.label: sum(run.result.shared_machine for run in row.runs) for row in rows}
+    words = [
+        f"{counts[row.label]} of {len(row.runs)} run{'s' * (len(row.runs) > 1)} of {row.label}"
         for row in rows
-        if (number := sum(run.result.shared_machine for run in row.runs))
+        if counts[row.label]
     ]
-    if counts:
-        yield (
-            f"Several jobs of ltrbench ran at a time during {listed(counts)}. Their times are left out of "
+    if words:
+        sentence = (
+            f"Several jobs of ltrbench ran at a time during {listed(words)}. Their times are left out of "
             "columns and figures. python -m ltrbench resume DIR --timing takes the times of a sweep again, "
             "one after another."
         )
+        yield Note(ON_COSTS, "shared machine", sentence)
 
 
 def parameters(results: Sequence[RunResult]) -> str:
@@ -247,25 +241,24 @@ def _several(values: Iterable[str]) -> list[str]:
     return sorted(set(values), key=lambda text: (len(text), text))
 
 
-def _about_budgets(untuned: Sequence[EvaluatedRow]) -> Iterator[str]:
-    """Yields that models have different numbers of settings: the best of many is partly lucky."""
+def _about_settings(untuned: Sequence[EvaluatedRow], metric: str, convention: Convention) -> Iterator[Note]:
+    """Yields unequal numbers of settings, of which the best is partly lucky, and the best by validation."""
     tried = Counter(row.model for row in untuned if row.runs[0].result.seconds)
     if len(set(tried.values())) > 1:
         counts = ", ".join(f"{model} {count}" for model, count in tried.items())
-        yield f"Tuning budgets differ; number of settings in this table: {counts}."
-
-
-def _about_choices(untuned: Sequence[EvaluatedRow], metric: str, convention: Convention) -> Iterator[str]:
+        sentence = f"Tuning budgets differ; number of settings in this table: {counts}."
+        yield Note(ON_CLAIMS, "tuning budget", sentence)
     for model, rows in grouped(untuned, lambda row: row.model).items():
         validated = values_on_validation(rows, metric, convention) if len(rows) > 1 else {}
         if validated:
-            yield (
+            sentence = (
                 f"Do not choose among the {len(rows)} settings of {model} by this table, which is on test; "
                 f"the best by validation is {best_on_validation(validated)}."
             )
+            yield Note(ON_CLAIMS, "choice by validation", sentence)
 
 
-def _about_choice_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
+def _about_choice_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     """Yields that validation queries that settings are chosen by are test queries of other folds."""
     counts = Counter(row.model for row in rows if not row.is_tuned)
     # A search that chooses per fold sees no other fold.
@@ -275,7 +268,8 @@ def _about_choice_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
     seen = seen_by_choice([item for row in chosen for item in row.evaluated])
     if seen:
         models = listed(list(dict.fromkeys(row.model for row in chosen)))
-        yield f"Settings of {models}: {seen}. Choose a setting for each fold by its own validation."
+        sentence = f"Settings of {models}: {seen}. Choose a setting for each fold by its own validation."
+        yield Note(ON_CLAIMS, "validation queries in test", sentence)
 
 
 def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> str:
@@ -341,14 +335,15 @@ def _value_on_validation(run: Run, metric: str, convention: Convention) -> float
     return None if math.isnan(mean) else mean
 
 
-def _about_stopping_on_test(results: Sequence[RunResult]) -> Iterator[str]:
+def _about_stopping_on_test(results: Sequence[RunResult]) -> Iterator[Note]:
     for model, folds in stopped_on_test(results).items():
         known = ", ".join(str(fold) for fold in dict.fromkeys(folds) if fold is not None)
         place = f" in fold {known}" if known else ""
-        yield (
+        sentence = (
             f"{model} was picked on test{place}: its validation set is the test set, and its metrics are too "
             "high. Give data.valid other queries."
         )
+        yield Note(ON_CLAIMS, "picked on test", sentence)
 
 
 def stopped_on_test(results: Iterable[RunResult]) -> dict[str, list[object]]:
@@ -453,16 +448,16 @@ def search_totals(row: EvaluatedRow) -> SearchTotals | None:
     )
 
 
-def search_notes(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
+def _about_searches(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     """Yields the sizes of the searches, and sentences on models that were tuned less than others."""
     totals = {row.label: search for row in rows if (search := search_totals(row)) is not None}
-    for (name, choose, metric), labels in grouped(
-        totals, lambda label: (totals[label].name, totals[label].choose, totals[label].metric)
-    ).items():
-        sizes = "; ".join(f"{label} ({_size(totals[label])})" for label in labels)
-        yield f"Search {name}, {choose.replace('_', ' ')}, by {metric} on validation: {sizes}."
-    tuned = [row for row in rows if row.label in totals]
-    models = {row.model for row in tuned}
+    sentences = []
+    of_kind = grouped(totals.items(), lambda item: (item[1].name, item[1].choose, item[1].metric))
+    for (name, choose, metric), searches in of_kind.items():
+        sizes = "; ".join(f"{label} ({_size(search)})" for label, search in searches)
+        how = choose.replace("_", " ")
+        sentences.append(f"Search {name}, {how}, by {metric} on validation: {sizes}.")
+    models = {row.model for row in rows if row.label in totals}
     budgets: dict[str, set[Any]] = {
         "trials": {search.trials for search in totals.values()},
         "settings varied, or their ranges": {
@@ -471,18 +466,21 @@ def search_notes(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
     }
     differences = [name for name, values in budgets.items() if len(values) > 1]
     if differences and len(models) > 1:
-        yield (
+        sentences.append(
             f"Tuning budgets differ in {'; in '.join(differences)}. A model with more of them has an "
             "advantage: repeat the searches with the same search.trials and search.space."
         )
-    untuned = [row.model for row in rows if row.model not in models and _has_parameters(row)]
-    if tuned and untuned:
-        example = totals[tuned[0].label]
-        yield (
+    # Rows that were not trained here have no times, and yardsticks have no parameters.
+    results = [row.runs[0].result for row in rows if row.model not in models]
+    untuned = [item.model for item in results if item.seconds and item.params != NO_PARAMETERS]
+    if totals and untuned:
+        example = next(iter(totals.values()))
+        sentences.append(
             f"Tuned: {listed(sorted(models))}; not tuned: {listed(list(dict.fromkeys(untuned)))}, a "
             f"disadvantage. Tune all by the same search (search={example.name} "
             f"search.trials={example.trials[1]}), or none (search=none)."
         )
+    yield from (Note(ON_CLAIMS, "tuning budget", sentence) for sentence in sentences)
 
 
 def _size(search: SearchTotals) -> str:
@@ -493,9 +491,3 @@ def _size(search: SearchTotals) -> str:
         f"{search.describe_trials}{failed}, iterations: {search.iterations:,}, fits: "
         f"{search.seconds:,.{int(search.seconds < 10)}f} s"
     )
-
-
-def _has_parameters(row: EvaluatedRow) -> bool:
-    """Returns whether a row was trained here and has parameters; yardsticks have none."""
-    first = row.runs[0].result
-    return bool(first.seconds) and first.params != NO_PARAMETERS
