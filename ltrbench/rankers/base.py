@@ -12,8 +12,6 @@ which means that the backend does not support it.
 from __future__ import annotations
 
 import importlib
-import inspect
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -25,8 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, FeatureMatrix, SparseRows, as_array, rows_of_block
-from ltrbench.distributed.base import PlacedShards, QueryShard, RunsFunctions
+from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array
+from ltrbench.distributed.base import (
+    MemberKeys,
+    PlacedShards,
+    QueryShard,
+    RunsFunctions,
+    held_by_member,
+    keys_of_members,
+)
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.measure import Stopwatch, available_cores
 from ltrbench.metrics import Evaluation, evaluate, left_out_judgments, parse_metric, preset
@@ -86,8 +91,7 @@ class EarlyStopping:
             it. A search sets them to end trials without prospect.
 
     Raises:
-        ConfigError: the metric or convention is unknown, the patience is below 1, or `minimum` does not
-            consist of such pairs.
+        ConfigError: the metric or convention is unknown, or the patience is below 1.
     """
 
     metric: str = "ndcg@10"
@@ -104,17 +108,6 @@ class EarlyStopping:
                 f"early_stopping.patience is {self.patience}; set it to 1 or more, or set "
                 "early_stopping=null for no early stopping."
             )
-        for pair in self.minimum:
-            try:
-                number, value = pair
-                is_minimum = number >= 1 and float(number).is_integer() and math.isfinite(value)
-            except (TypeError, ValueError):
-                is_minimum = False
-            if not is_minimum:
-                raise ConfigError(
-                    f"early_stopping.minimum has {pair}; give pairs of a number of trees and a value of the "
-                    "metric, as in early_stopping.minimum=[[50,0.4]]."
-                )
 
 
 @dataclass
@@ -384,49 +377,6 @@ def _sentences(ranker: Ranker, train: RankingDataset | None, severity: Severity)
     return (finding.sentence for finding in ranker.findings(train) if finding.severity is severity)
 
 
-def scores_with(
-    ranker: Ranker,
-    features: Features,
-    scores: NDArray[np.floating[Any]],
-    columns: NDArray[np.int64],
-    values: NDArray[np.float32],
-) -> NDArray[np.floating[Any]]:
-    """Returns (C, n, D) scores: scores[c, i] are those of `predict` if feature columns[c] had the values
-    values[c, i].
-
-    The ranker predicts copies of the documents in which the value differs, a block of them at a time, or, if
-    it reads sparse features, copies of the stored values.
-
-    Args:
-        scores: (D,), scores of the documents as they are.
-    """
-    new_scores = np.empty(values.shape, dtype=scores.dtype)
-    for c, column in enumerate(columns.tolist()):
-        before = features[:, column]
-        for i, new in enumerate(values[c]):
-            rows = np.flatnonzero(new != before)
-            new_scores[c, i] = scores
-            new_scores[c, i, rows] = _scores_of_copies(ranker, features, rows, column, new[rows])
-    return new_scores
-
-
-def _scores_of_copies(
-    ranker: Ranker, features: Features, rows: NDArray[np.int64], column: int, values: NDArray[np.float32]
-) -> NDArray[np.floating[Any]]:
-    """Returns the (n,) scores of the documents `rows` with other values of one feature."""
-    if isinstance(features, SparseRows) and (ranker.reads_blocks or ranker.reads_sparse):
-        copies: Any = features.with_column(rows, column, values)
-        return ranker.predict(copies)
-    scores = np.empty(len(rows), dtype=ranker.score_dtype)
-    size = rows_of_block(features.shape[1])
-    for first in range(0, len(rows), size):
-        part = slice(first, first + size)
-        block = features[rows[part]]
-        block[:, column] = values[part]
-        scores[part] = ranker.predict(block)
-    return scores
-
-
 def trees_of(ranker: Ranker) -> Ensemble:
     """Returns the fitted trees in one form for all backends, see `uniform`.
 
@@ -436,7 +386,7 @@ def trees_of(ranker: Ranker) -> Ensemble:
     return uniform(ranker.trees())
 
 
-Fitted = TypeVar("Fitted")
+FittedT = TypeVar("FittedT")
 
 OF_A_FINISHED_RUN = "Give the model folder of a finished run"
 """Remedy in messages about a folder that does not contain a saved ranker."""
@@ -825,6 +775,45 @@ def resolve_threads(num_threads: int) -> int:
     return min(num_threads or available_cores(), available_cores())
 
 
+def fit_on_members(
+    workers: FitsTogether,
+    ranker: BoostingRanker,
+    train: PlacedShards,
+    valid: PlacedShards | None,
+    metrics: Sequence[str],
+    fit: Callable[..., FittedT],
+    *more: Any,
+) -> tuple[FittedT, FitCurve]:
+    """Fits a ranker on all workers at the same time; returns what the fit on worker 0 returned, and the
+    learning curve.
+
+    Args:
+        fit: called as fit(ranker, team, train, valid, monitor, *more) on each worker, with a copy of the
+            ranker, the two shards that the worker holds, and its `MemberMonitor`.
+    """
+    threads = threads_of_workers(workers, ranker.num_threads)
+    arguments = [
+        (fit, replace(ranker, num_threads=count), keys, tuple(metrics), *more)
+        for count, keys in zip(threads, keys_of_members(train, valid), strict=True)
+    ]
+    fitted: tuple[FittedT, FitCurve] = workers.run_team(_fit_member, arguments)[0]
+    return fitted
+
+
+def _fit_member(
+    team: Team,
+    fit: Callable[..., FittedT],
+    ranker: BoostingRanker,
+    keys: MemberKeys,
+    metrics: tuple[str, ...],
+    *more: Any,
+) -> tuple[FittedT, FitCurve] | None:
+    train, valid = held_by_member(keys)
+    monitor = MemberMonitor(ranker.early_stopping, team, train, valid, metrics)
+    fitted = fit(ranker, team, train, valid, monitor, *more)
+    return (fitted, monitor.curve) if team.rank == 0 else None
+
+
 def threads_of_workers(workers: FitsTogether, num_threads: int) -> list[int]:
     """Returns the number of threads of the fit on each worker, by rank.
 
@@ -869,11 +858,9 @@ def check_features(features: object, num_features: int) -> Features:
         with np.errstate(over="raise"):
             return np.ascontiguousarray(features, dtype=np.float32)
     except FloatingPointError:
-        with np.errstate(over="ignore"):
-            row, column = np.argwhere(np.isinf(features.astype(np.float32)) & np.isfinite(features))[0]
         raise DataError(
-            f"features[{row}, {column}] is {features[row, column]}, beyond the range of float32 (maximum "
-            "3.4e38). Rescale the feature, or use NaN for a missing value."
+            "features has a value beyond the range of float32 (maximum 3.4e38). Rescale the feature, or use "
+            "NaN for a missing value."
         ) from None
 
 
@@ -902,7 +889,7 @@ def _check_shape(shape: tuple[int, ...], num_features: int) -> None:
         )
 
 
-def check_fitted(state: Fitted | None) -> Fitted:
+def check_fitted(state: FittedT | None) -> FittedT:
     """Returns the fitted state of a ranker.
 
     Raises:
@@ -932,6 +919,8 @@ def read_model_json(path: Path, types: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # ---- Checks the model that a run has saved, and loads saved models by the name of their class.
+#
+# The folder of a run or model is not trusted: only classes in `ltrbench.rankers` are imported.
 
 
 class SavedModelError(ResultError):
@@ -958,21 +947,10 @@ def check_saved(ranker: Ranker, folder: Path, features: Features, scores: NDArra
         ) from error
     if not np.array_equal(again, scores, equal_nan=True):
         raise SavedModelError(
-            f"{name}.load predicts other scores than the ranker that was saved: "
-            f"{_difference(again, scores)}. Save everything that predict needs, without rounding."
+            f"{name}.load predicts other scores than the ranker that was saved. Save everything that predict "
+            "needs, without rounding."
         )
 
-
-def _difference(again: NDArray[np.floating[Any]], scores: NDArray[np.floating[Any]]) -> str:
-    if np.shape(again) != scores.shape:
-        return f"shape {np.shape(again)} instead of {scores.shape}"
-    row = int(np.flatnonzero(~((again == scores) | (np.isnan(again) & np.isnan(scores))))[0])
-    return f"{again[row]!s} instead of {scores[row]!s} for document {row}"
-
-
-# ---- Loads a saved model by the name of its class, for ltrbench's own classes only.
-#
-# The folder of a run or model is not trusted: only classes in `ltrbench.rankers` are imported.
 
 _OURS = "ltrbench.rankers."
 
@@ -1009,11 +987,9 @@ def ranker_class(target: str) -> type[Ranker]:
             f"model with {class_name}.load in Python."
         )
     try:
-        found: type[Ranker] = getattr(importlib.import_module(module_name), class_name)
-    except (ModuleNotFoundError, AttributeError) as error:
-        if isinstance(error, ModuleNotFoundError) and error.name != module_name:
-            raise
-        found = Ranker
-    if not issubclass(found, Ranker) or inspect.isabstract(found):
-        raise ConfigError(f"'{target}' is not a ranker of this version of ltrbench; update ltrbench.")
-    return found
+        kind: type[Ranker] = getattr(importlib.import_module(module_name), class_name)
+    except (ModuleNotFoundError, AttributeError):
+        raise ConfigError(
+            f"'{target}' is not a ranker of this version of ltrbench; update ltrbench."
+        ) from None
+    return kind

@@ -30,11 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments, RankingDataset, Splits, sample_queries
-from ltrbench.data.features import rows_of_block
+from ltrbench.data.features import AnyFeatures, SparseRows, rows_of_block
 from ltrbench.errors import ConfigError, did_you_mean, require
 from ltrbench.metrics import evaluate, parse_metric
 from ltrbench.metrics.functions import BUILT_IN
-from ltrbench.rankers.base import Ranker, resolve_threads, scores_with
+from ltrbench.rankers.base import Ranker, resolve_threads
 from ltrbench.shapes import PerQuery, QueryStart, Scores
 
 log = logging.getLogger("ltrbench")
@@ -282,15 +282,11 @@ def _permutation(
     Args:
         scores: (D,), scores of the test documents without shuffles.
     """
-    shuffle = SHUFFLES[kind]
-    if test.num_features <= MOST_LISTED:
-        falls = permutation_falls(ranker, test, shuffle, settings, seed, scores)
-        return _with_interval(kind, falls, test.query_weights)
-    # (F, Q) values would take gigabytes, so only those of the features in use are kept.
+    # Only of the features in use, because (F, Q) values of many features would take gigabytes.
     used = np.flatnonzero(_used(ranker, test.num_features))
     values = {name: np.zeros(test.num_features) for name in (kind, kind + LOW, kind + HIGH)}
     if used.size:
-        falls, _ = _falls_of(used, ranker, test, scores, shuffle, settings, seed)
+        falls = permutation_falls(ranker, test, SHUFFLES[kind], settings, seed, scores, used)
         for name, each in _with_interval(kind, falls, test.query_weights).items():
             values[name][used] = each
     return values
@@ -302,37 +298,20 @@ def permutation_falls(
     shuffle: Shuffle,
     settings: ImportanceSettings,
     seed: int,
-    scores: Scores | None = None,
+    scores: Scores,
+    features: NDArray[np.intp],
 ) -> Falls:
-    """Computes the metric on the test set minus the metric with a feature shuffled, averaged over repeats.
+    """Computes the metric on the test set minus the metric with one of n features shuffled, averaged over
+    repeats.
 
     Args:
-        scores: (D,), scores of the test documents without shuffles; None: they are predicted.
+        scores: (D,), scores of the test documents without shuffles.
+        features: (n,), columns of the features.
     """
-    # A sample of queries, whose columns are read one after another.
-    test = test.in_memory(keep_sparse=True)
-    scores = ranker.predict(test.features) if scores is None else scores
-    used = np.flatnonzero(_used(ranker, test.num_features))
-    of_used, whole = _falls_of(used, ranker, test, scores, shuffle, settings, seed)
-    falls = np.where(np.isnan(whole), np.nan, np.zeros((test.num_features, 1)))
-    falls[used] = of_used
-    return falls
-
-
-def _falls_of(
-    features: NDArray[np.intp],
-    ranker: Ranker,
-    test: RankingDataset,
-    scores: Scores,
-    shuffle: Shuffle,
-    settings: ImportanceSettings,
-    seed: int,
-) -> tuple[Falls, PerQuery]:
-    """Returns the rows of `permutation_falls` of some features, and the (Q,) metric without shuffles."""
     whole = _per_query(test, scores, settings.metric)
     falls = np.where(np.isnan(whole), np.nan, np.zeros((len(features), 1)))
     if np.isnan(whole).all():
-        return falls, whole
+        return falls
 
     def shuffle_into(values_of_repeats: NDArray[np.float32], feature: np.intp) -> None:
         # One generator per feature, so that its result does not depend on the other features in use.
@@ -354,7 +333,42 @@ def _falls_of(
             list(pool.map(shuffle_into, values, group))
             new_scores = scores_with(ranker, test.features, scores, group, values)
             list(pool.map(add_falls, range(first, first + len(group)), new_scores))
-    return falls, whole
+    return falls
+
+
+def scores_with(
+    ranker: Ranker,
+    features: AnyFeatures,
+    scores: Scores,
+    columns: NDArray[np.intp],
+    values: NDArray[np.float32],
+) -> NDArray[np.floating[Any]]:
+    """Returns (C, n, D) scores: scores[c, i] are those of `predict` if feature columns[c] had the values
+    values[c, i].
+
+    The ranker predicts copies of the documents in which the value differs: of their stored values, if it
+    reads sparse features, or of a block of rows at a time.
+
+    Args:
+        scores: (D,), scores of the documents as they are.
+    """
+    new_scores = np.empty(values.shape, dtype=scores.dtype)
+    size = rows_of_block(features.shape[1])
+    for c, column in enumerate(columns.tolist()):
+        before = features[:, column]
+        for i, new in enumerate(values[c]):
+            rows = np.flatnonzero(new != before)
+            new_scores[c, i] = scores
+            if isinstance(features, SparseRows) and ranker.reads_sparse:
+                copies: Any = features.with_column(rows, column, new[rows])
+                new_scores[c, i, rows] = ranker.predict(copies)
+                continue
+            for first in range(0, len(rows), size):
+                part = rows[first : first + size]
+                block = features[part]
+                block[:, column] = new[part]
+                new_scores[c, i, part] = ranker.predict(block)
+    return new_scores
 
 
 def _num_threads(ranker: Ranker, metric: str) -> int:

@@ -10,9 +10,6 @@ evaluator adds 1.1 ms. If a fit takes seconds longer, the cause is another one: 
 they wait for each other. With another process on one of the two cores, 40 iterations took 8 to 28 s instead
 of 0.9 s, monitored or not, and 1.0 s with OMP_WAIT_POLICY=passive. That variable must be set before LightGBM
 is imported, and costs up to 10 % on idle cores.
-
-    features      features that are not one array, in forms that LightGBM takes
-    on_workers    the fit on the workers of a Dask cluster
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ import contextlib
 import functools
 import io
 import re
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,31 +40,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import (
-    AnyFeatures,
-    FeatureMatrix,
-    as_array,
-    csr_of,
-    row_blocks,
-    rows_of_block,
-)
-from ltrbench.distributed.base import (
-    MemberKeys,
-    PlacedShards,
-    QueryShard,
-    held,
-    held_by_member,
-    keys_of_members,
-)
+from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array, csr_of, row_blocks, rows_of_block
+from ltrbench.distributed.base import PlacedShards, held
 from ltrbench.models.lightgbm_files import parse_lightgbm_text, tree_of_lightgbm
 from ltrbench.models.trees import Ensemble
-from ltrbench.native.team import Team
 from ltrbench.rankers.base import (
     Finding,
     FitCurve,
     FitsTogether,
     FitSummary,
-    MemberMonitor,
     Monitor,
     Severity,
     check_fitted,
@@ -178,9 +158,6 @@ def sampled_columns(
 # and the group sizes of a partition sum to its rows, because no query is divided. LightGBM then connects
 # the workers by sockets of its own and adds their histograms (tree_learner=data).
 
-_SET_BY_DASK = ("num_threads",)
-"""Parameters that `lightgbm.dask` sets: each worker uses the threads that Dask gives it."""
-
 
 def fit_on_workers(
     workers: FitsTogether, train: PlacedShards, num_trees: int, parameters: Mapping[str, Any]
@@ -200,8 +177,9 @@ def fit_on_workers(
             "a distributed fit of model=lightgbm needs Dask and scikit-learn: pip install "
             "'ltrbench[dask,sklearn]'"
         ) from error
-    left = {name: value for name, value in parameters.items() if name not in _SET_BY_DASK}
-    ranker = DaskLGBMRanker(client=workers.client, n_estimators=num_trees, **left)
+    # lightgbm.dask sets it: each worker uses the threads that Dask gives it.
+    settings = {name: value for name, value in parameters.items() if name != "num_threads"}
+    ranker = DaskLGBMRanker(client=workers.client, n_estimators=num_trees, **settings)
     names = ["X", "y", "group"]
     if any(shard.dataset.query_weights is not None for shard in train.shards):
         names.append("sample_weight")
@@ -230,23 +208,13 @@ def check_threads(workers: FitsTogether, num_threads: int) -> None:
             )
 
 
-def _part(shard: QueryShard, name: str) -> Any:
-    """Returns an argument of `DaskLGBMRanker.fit`, made from a shard."""
-    data = shard.dataset
-    match name:
-        case "X":
-            sparse = csr_of_zeros(data.features)
-            return as_array(data.features) if sparse is None else sparse
-        case "y":
-            return data.labels
-        case "group":
-            return data.query_sizes
-        case _:
-            return weights_of_documents(data)
-
-
-def _held_part(key: str, name: str) -> Any:
-    return _part(held(key), name)
+def _part(key: str, name: str) -> Any:
+    """Returns an argument of `DaskLGBMRanker.fit`, made from the shard that this worker holds."""
+    data = held(key).dataset
+    if name == "X":
+        sparse = csr_of_zeros(data.features)
+        return as_array(data.features) if sparse is None else sparse
+    return {"y": data.labels, "group": data.query_sizes, "sample_weight": weights_of_documents(data)}[name]
 
 
 def _array(workers: FitsTogether, placed: PlacedShards, name: str) -> Any:
@@ -256,51 +224,11 @@ def _array(workers: FitsTogether, placed: PlacedShards, name: str) -> Any:
 
     parts = []
     for address, key, shard in zip(workers.addresses, placed.keys, placed.shards, strict=True):
-        future = workers.client.submit(_held_part, key, name, workers=[address], pure=False)
+        future = workers.client.submit(_part, key, name, workers=[address], pure=False)
         rows = shard.dataset.num_queries if name == "group" else shard.dataset.num_documents
         shape = (rows, shard.dataset.num_features) if name == "X" else (rows,)
         parts.append(dask.array.from_delayed(dask.delayed(future), shape, dtype=np.float64))
     return dask.array.concatenate(parts)
-
-
-def replayed_curve(
-    workers: FitsTogether,
-    train: PlacedShards,
-    valid: PlacedShards | None,
-    model: str,
-    metrics: tuple[str, ...],
-) -> tuple[FitCurve, float]:
-    """Returns the learning curve of a model, and the seconds that it took.
-
-    `lightgbm.dask` reports no scores during a fit. The workers compute those of each tree afterwards, with
-    the final weights of the trees (extra.boosting=dart changes the weights during a fit).
-    """
-    if not metrics:
-        return ([], {}), 0.0
-    began = time.perf_counter()
-    arguments = [
-        (keys, model, metrics, member.num_threads)
-        for keys, member in zip(keys_of_members(train, valid), workers.members, strict=True)
-    ]
-    curve: FitCurve = workers.run_team(_member_curve, arguments)[0]
-    return curve, time.perf_counter() - began
-
-
-def _member_curve(
-    team: Team, keys: MemberKeys, model: str, metrics: tuple[str, ...], num_threads: int
-) -> FitCurve:
-    train, valid = held_by_member(keys)
-    shards = [train] if valid is None else [train, valid]
-    booster, features = lgb.Booster(model_str=model), [_part(shard, "X") for shard in shards]
-    scores = [np.zeros(shard.dataset.num_documents) for shard in shards]
-    monitor = MemberMonitor(None, team, train, valid, metrics)
-    for tree in range(booster.num_trees()):
-        for of_split, values in zip(scores, features, strict=True):
-            of_split += np.asarray(
-                booster.predict(values, start_iteration=tree, num_iteration=1, num_threads=num_threads)
-            )
-        monitor.should_stop(tree + 1, scores[0].copy(), None if valid is None else scores[1])
-    return monitor.curve
 
 
 HIGHEST_GRADE = 30
@@ -314,22 +242,6 @@ _WITHOUT_SEED = {"lambda_l1", "max_depth", "min_data_in_bin", "path_smooth"}
 
 _NOT_DISTRIBUTED = {"linear_tree", "tree_learner", "forcedsplits_filename", "num_machines", "machines"}
 """Parameters of `extra` that a distributed fit does not support, or that `lightgbm.dask` sets."""
-
-_OF_FILES = {
-    "categorical_feature",
-    "data",
-    "group_column",
-    "header",
-    "ignore_column",
-    "label_column",
-    "parser_config_file",
-    "pre_partition",
-    "precise_float_parser",
-    "two_round",
-    "valid",
-    "weight_column",
-}
-"""Parameters of the data files of LightGBM's command line; they have no effect on arrays."""
 
 
 @dataclass(kw_only=True)
@@ -387,7 +299,11 @@ class LightGBMRanker(LibraryRanker):
     refused_names: ClassVar[Mapping[str, str]] = {
         "metric metrics metric_types eval_at ndcg_eval_at ndcg_at map_eval_at map_at": metrics_are_off(
             "LightGBM"
-        )
+        ),
+        "categorical_feature data group_column header ignore_column label_column parser_config_file "
+        "pre_partition precise_float_parser two_round valid weight_column": (
+            "it describes the data files of LightGBM's command line, and has no effect on arrays; remove it"
+        ),
     }
 
     def __post_init__(self) -> None:
@@ -401,7 +317,7 @@ class LightGBMRanker(LibraryRanker):
             self._check_extra()
 
     def _check_extra(self) -> None:
-        refuse_unknown("LightGBM", self.extra, _parameter_names() - _OF_FILES)
+        refuse_unknown("LightGBM", self.extra, _parameter_names())
         if self.extra.get("boosting") == "dart" and self.early_stopping is not None:
             raise ConfigError(
                 "extra.boosting is dart, which rescales earlier trees, so early stopping cannot return to an "
@@ -410,17 +326,15 @@ class LightGBMRanker(LibraryRanker):
 
     def check_distributed(self) -> None:
         alone = "or fit in one process with distributed=none"
-        if self.early_stopping is not None:
-            raise ConfigError(
-                "early_stopping is set, but LightGBM's distributed fit (lightgbm.dask) has no early stopping "
-                f"(issue 3712 of LightGBM). Set early_stopping=null, {alone}."
-            )
-        if self.lambdarank_position_bias_regularization is not None:
-            raise ConfigError(
-                "lambdarank_position_bias_regularization is "
-                f"{self.lambdarank_position_bias_regularization}, but LightGBM's distributed fit "
-                f"(lightgbm.dask) takes no positions. Set the parameter to null, {alone}."
-            )
+        for name, reason in {
+            "early_stopping": "has no early stopping (issue 3712 of LightGBM)",
+            "lambdarank_position_bias_regularization": "takes no positions",
+        }.items():
+            if getattr(self, name) is not None:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}, but LightGBM's distributed fit (lightgbm.dask) "
+                    f"{reason}. Set {name}=null, {alone}."
+                )
         for name in sorted(_NOT_DISTRIBUTED & self.extra.keys()):
             raise ConfigError(
                 f"extra.{name} is {self.extra[name]}, but cannot be set in a distributed fit of LightGBM "
@@ -437,10 +351,9 @@ class LightGBMRanker(LibraryRanker):
         check_threads(workers, self.num_threads)
         with self._refusing_extra():
             model = fit_on_workers(workers, train, self.num_trees, self.library_parameters())
-        curve, seconds = replayed_curve(workers, train, valid, model, tuple(metrics))
         self._model = lgb.Booster(model_str=model)
-        self.summary = FitSummary(self._model.current_iteration(), self.num_trees, seconds)
-        return curve
+        self.summary = FitSummary(self._model.current_iteration(), self.num_trees)
+        return [], {}  # lightgbm.dask reports no scores during a fit
 
     def _boosted(
         self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import csr_of, row_blocks
-from ltrbench.distributed.base import MemberKeys, PlacedShards, held_by_member, keys_of_members
+from ltrbench.distributed.base import PlacedShards, QueryShard
 from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError, did_you_mean, require
 from ltrbench.folders import conf_dir, settings_in
 from ltrbench.metrics import DEFAULT, Convention
@@ -75,8 +75,8 @@ from ltrbench.rankers.base import (
     check_blocks,
     check_features,
     check_fitted,
+    fit_on_members,
     resolve_threads,
-    threads_of_workers,
 )
 from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, SETTINGS_FILE, read_model, unset_fields, write_model
 from ltrbench.settings import changed, check_effects, part
@@ -324,20 +324,16 @@ def departures(ranker: NativeSettings) -> tuple[str, ...]:
 
 # ---- One native fit by several workers: every member grows the same trees from its shard of the queries.
 
-_Fitted = tuple[Forest, Factors, FitSummary | None, FitCurve]
+_Fitted = tuple[Forest, Factors, FitSummary | None]
 
 
 def _fit_member(
-    team: Team, ranker: NativeRanker, keys: MemberKeys, metrics: tuple[str, ...]
-) -> _Fitted | None:
-    """Fits on a worker; every member has the same model, and member 0 returns it."""
-    train, valid = held_by_member(keys)
+    ranker: NativeRanker, team: Team, train: QueryShard, valid: QueryShard | None, monitor: MemberMonitor
+) -> _Fitted:
+    """Fits on a worker; every member has the same model."""
     placement = Placement.among(team, train.queries, train.dataset.query_sizes)
-    monitor = MemberMonitor(ranker.early_stopping, team, train, valid, metrics)
     ranker.fit_member(train.dataset, placement, None if valid is None else valid.dataset, monitor)
-    if team.rank > 0:
-        return None
-    return check_fitted(ranker._forest), ranker.position_factors, ranker.summary, monitor.curve
+    return check_fitted(ranker._forest), ranker.position_factors, ranker.summary
 
 
 MODEL_FILE = "model.npz"
@@ -456,13 +452,8 @@ class NativeRanker(NativeSettings):
         valid: PlacedShards | None = None,
         metrics: Sequence[str] = (),
     ) -> FitCurve:
-        threads = threads_of_workers(workers, self.num_threads)
-        arguments = [
-            (replace(self, num_threads=count), keys, tuple(metrics))
-            for count, keys in zip(threads, keys_of_members(train, valid), strict=True)
-        ]
-        fitted: _Fitted = workers.run_team(_fit_member, arguments)[0]
-        self._forest, self.position_factors, self.summary, curve = fitted
+        fitted, curve = fit_on_members(workers, self, train, valid, metrics, _fit_member)
+        self._forest, self.position_factors, self.summary = fitted
         self.feature_names = train.shards[0].dataset.feature_names
         return curve
 
@@ -491,10 +482,10 @@ class NativeRanker(NativeSettings):
         model = type(self).load(folder if (folder / SETTINGS_FILE).exists() else folder / "model")
         forest = check_fitted(model._forest)
         if model.feature_names != train.feature_names:
-            difference = _difference(model.feature_names, train.feature_names)
             raise DataError(
-                f"warm_start: {folder} was fitted on {difference}. Continue with the features of that model, "
-                "in the same order."
+                f"warm_start: {folder} was fitted on other features ({len(model.feature_names)}) than the "
+                f"training set has ({train.num_features}). Continue with the features of that model, in the "
+                "same order."
             )
         if forest.num_trees >= self.num_trees:
             raise ConfigError(
@@ -624,18 +615,6 @@ class NativeRanker(NativeSettings):
 
     def library_parameters(self) -> dict[str, Any]:
         return flat_settings(engine_settings(self))
-
-
-def _difference(fitted: tuple[str, ...], given: tuple[str, ...]) -> str:
-    """Returns the first difference between two lists of feature names, as the end of a sentence.
-
-    >>> _difference(("a", "b"), ("a", "c"))
-    "feature 'b', but the training set has 'c' in its place"
-    """
-    if len(fitted) != len(given):
-        return f"{len(fitted)} features, but the training set has {len(given)}"
-    first = next(pair for pair in zip(fitted, given, strict=True) if pair[0] != pair[1])
-    return f"feature '{first[0]}', but the training set has '{first[1]}' in its place"
 
 
 def _root(tree: Tree) -> Node:

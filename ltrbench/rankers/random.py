@@ -12,13 +12,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows, csr_of, row_blocks
-from ltrbench.rankers.base import (
-    OnIteration,
-    Ranker,
-    check_blocks,
-    check_fitted,
-    read_model_json,
-)
+from ltrbench.rankers.base import OnIteration, Ranker, check_blocks, check_fitted, read_model_json
 from ltrbench.shapes import Features
 
 _FILE = "random.json"

@@ -13,13 +13,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import as_array, csr_of
 from ltrbench.metrics import evaluate, parse_metric
-from ltrbench.rankers.base import (
-    OnIteration,
-    Ranker,
-    check_blocks,
-    check_fitted,
-    read_model_json,
-)
+from ltrbench.rankers.base import OnIteration, Ranker, check_blocks, check_fitted, read_model_json
 from ltrbench.shapes import Features
 
 _FILE = "single_feature.json"

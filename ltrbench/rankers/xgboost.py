@@ -14,8 +14,6 @@ and adds its histograms over all members. No query is divided among members, so 
 regrouped as `xgboost.dask.DaskXGBRanker` does by default. Two distributed fits may differ in the last bits.
 Each member scales its query weights to a mean of 1 [observed, XGBoost 3.2], so shards whose mean weights
 differ are refused.
-
-    blocks    features that are not one array, with the same models and scores
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ import json
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -41,14 +39,8 @@ import xgboost as xgb
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import (
-    AnyFeatures,
-    FeatureMatrix,
-    csr_of,
-    is_sparse,
-    row_blocks,
-)
-from ltrbench.distributed.base import MemberKeys, PlacedShards, held_by_member, keys_of_members
+from ltrbench.data.features import AnyFeatures, FeatureMatrix, csr_of, is_sparse, row_blocks
+from ltrbench.distributed.base import PlacedShards, QueryShard
 from ltrbench.measure import available_bytes
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
 from ltrbench.native.team import Team
@@ -61,7 +53,7 @@ from ltrbench.rankers.base import (
     Monitor,
     Severity,
     check_fitted,
-    threads_of_workers,
+    fit_on_members,
 )
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
@@ -133,22 +125,21 @@ class Batches(xgb.DataIter):
 def training_matrix(
     train: RankingDataset, num_threads: int, max_bins: int | None, folder: Path | None
 ) -> xgb.DMatrix:
-    """Returns the bins of a training set whose features are a FeatureMatrix.
+    """Returns the bins of a training set: the same trees in the same time as from a matrix of the values,
+    with less memory. The number of bins must equal the booster's.
 
     Args:
-        folder: folder for the bins; None: the bins are kept in memory.
+        folder: folder for the bins of features that are read by blocks; None: they are kept in memory.
     """
+    features = train.features
     content = {"label": train.labels, "group": train.query_sizes, "weight": train.query_weights}
     settings = {"nthread": num_threads, **given({"max_bin": max_bins})}
-    sparse = csr_of_missing(train.features)
-    if sparse is not None:
-        return xgb.QuantileDMatrix(sparse, **content, **settings)
-    matrix: xgb.DMatrix
-    if folder is None:
-        matrix = xgb.QuantileDMatrix(Batches(train.features, _sketch_weights(train), None), **settings)
-    else:
-        batches = Batches(train.features, _sketch_weights(train), str(folder / "bins"))
-        matrix = xgb.ExtMemQuantileDMatrix(batches, **settings)
+    sparse = csr_of_missing(features)
+    if sparse is not None or not isinstance(features, FeatureMatrix):
+        return xgb.QuantileDMatrix(features if sparse is None else sparse, **content, **settings)
+    batches = Batches(features, _sketch_weights(train), None if folder is None else str(folder / "bins"))
+    kind = xgb.QuantileDMatrix if folder is None else xgb.ExtMemQuantileDMatrix
+    matrix: xgb.DMatrix = kind(batches, **settings)
     matrix.set_info(**content)
     return matrix
 
@@ -157,15 +148,13 @@ def training_matrix(
 def bins_folder(features: AnyFeatures, max_bins: int | None) -> Iterator[Path | None]:
     """Provides a temporary folder for the bins of features that are read by blocks; None if the bins and the
     quantile sketches, from which XGBoost chooses them, fit into memory."""
-    if not isinstance(features, FeatureMatrix) or csr_of_missing(features) is not None:
-        yield None
-        return
+    is_read_by_blocks = isinstance(features, FeatureMatrix) and csr_of_missing(features) is None
     num_bins = max_bins or _DEFAULT_BINS
     bins = features.size * (4 + (1 if num_bins <= 256 else 2))
     sketches = min(
         features.shape[1] * num_bins * _SKETCH_BYTES_OF_BIN, features.size * _SKETCH_BYTES_OF_VALUE
     )
-    if bins + sketches <= _SHARE_OF_BINS * available_bytes():
+    if not is_read_by_blocks or bins + sketches <= _SHARE_OF_BINS * available_bytes():
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="ltrbench_") as folder:
@@ -324,28 +313,12 @@ class XGBoostRanker(LibraryRanker):
         valid: PlacedShards | None = None,
         metrics: Sequence[str] = (),
     ) -> FitCurve:
-        threads = threads_of_workers(workers, self.num_threads)
-        scale = _weight_scale_of(train)
-        arguments = [
-            (replace(self, num_threads=count), keys, scale, tuple(metrics))
-            for count, keys in zip(threads, keys_of_members(train, valid), strict=True)
-        ]
-        curve: FitCurve
-        content, self.summary, curve = workers.run_team(_fit_member, arguments)[0]
+        fitted, curve = fit_on_members(
+            workers, self, train, valid, metrics, _fit_member, _weight_scale_of(train)
+        )
+        content, self.summary = fitted
         self._model = self._from_bytes(content)
         return curve
-
-    def fit_shards(
-        self, train: RankingDataset, valid: RankingDataset | None, monitor: MemberMonitor, weight_scale: float
-    ) -> bytes:
-        """Fits together with the other members of a collective, and returns the content of the model file.
-
-        Args:
-            weight_scale: factor of the whole training set, as `_weight_scale` returns it.
-        """
-        model, num_trees, num_iterations = self._boosted(train, valid, monitor, weight_scale)
-        self.summary = FitSummary(num_trees, num_iterations, monitor.seconds)
-        return self._to_bytes(model)
 
     def _boosted(
         self,
@@ -381,19 +354,10 @@ class XGBoostRanker(LibraryRanker):
             return self._with_threads(booster[:kept]), kept, num_iterations
 
     def _train_matrix(self, train: RankingDataset, folder: Path | None) -> xgb.DMatrix:
-        if isinstance(train.features, FeatureMatrix):
+        if "tree_method" not in self.extra:
             return training_matrix(train, self._threads, self.max_bins, folder)
-        content = {
-            "label": train.labels,
-            "group": train.query_sizes,
-            "weight": train.query_weights,
-            "nthread": self._threads,
-        }
-        if "tree_method" in self.extra:
-            return xgb.DMatrix(train.features, **content)
-        # Bins without a copy of the values, as in XGBoost's XGBRanker: the same trees in the same time with
-        # less memory. The number of bins must equal the booster's.
-        return xgb.QuantileDMatrix(train.features, **content, **given({"max_bin": self.max_bins}))
+        content = {"label": train.labels, "group": train.query_sizes, "weight": train.query_weights}
+        return xgb.DMatrix(train.features, **content, nthread=self._threads)
 
     def _valid_matrix(self, features: AnyFeatures) -> _Matrix:
         sparse = csr_of_missing(features)
@@ -592,14 +556,21 @@ def _weight_scale_of(train: PlacedShards) -> float:
 
 
 def _fit_member(
-    team: Team, ranker: XGBoostRanker, keys: MemberKeys, weight_scale: float, metrics: tuple[str, ...]
-) -> tuple[bytes, FitSummary | None, FitCurve] | None:
-    """Fits on a worker, inside a collective; every member has the same model, and member 0 returns it."""
-    train, valid = held_by_member(keys)
-    monitor = MemberMonitor(ranker.early_stopping, team, train, valid, metrics)
+    ranker: XGBoostRanker,
+    _: Team,
+    train: QueryShard,
+    valid: QueryShard | None,
+    monitor: MemberMonitor,
+    weight_scale: float,
+) -> tuple[bytes, FitSummary]:
+    """Fits on a worker, inside a collective; every member has the same model.
+
+    Args:
+        weight_scale: factor of the whole training set, as `_weight_scale` returns it.
+    """
     of_valid = None if valid is None else valid.dataset
-    content = ranker.fit_shards(train.dataset, of_valid, monitor, weight_scale)
-    return (content, ranker.summary, monitor.curve) if team.rank == 0 else None
+    model, num_trees, num_iterations = ranker._boosted(train.dataset, of_valid, monitor, weight_scale)
+    return ranker._to_bytes(model), FitSummary(num_trees, num_iterations, monitor.seconds)
 
 
 def _absent_zeros(features: AnyFeatures) -> Iterator[Finding]:

@@ -91,14 +91,16 @@ def test_a_run_on_two_workers_has_the_folder_of_a_local_run(
     local = run(experiment(kind(**SETTINGS), None), tmp_path / "local")
     done = run(experiment(kind(**SETTINGS), timing=CLEAN), tmp_path / "workers")
     assert done.result.status == FINISHED
-    assert sorted(path.name for path in done.path.rglob("*")) == sorted(
-        path.name for path in local.path.rglob("*")
-    )
+    # lightgbm.dask reports no scores during a fit.
+    absent = {"learning_curve.csv"} if kind is LightGBMRanker else set()
+    files, of_local_run = ({path.name for path in each.path.rglob("*")} for each in (done, local))
+    assert files == of_local_run - absent
     assert_predictions_of_its_model(done, SOURCE.load())
     ndcg, of_local = (each.result.metrics["test/ndcg@10"] for each in (done, local))
     assert ndcg == pytest.approx(of_local, abs=0.08)  # 24 test queries, and other bins
-    assert done.learning_curve().values.keys() == local.learning_curve().values.keys()
-    assert done.learning_curve().iterations == local.learning_curve().iterations
+    if kind is XGBoostRanker:
+        assert done.learning_curve().values.keys() == local.learning_curve().values.keys()
+        assert done.learning_curve().iterations == local.learning_curve().iterations
     assert done.result.seconds.keys() == local.result.seconds.keys() | {"fit_clean"}
 
 

@@ -30,6 +30,7 @@ from ltrbench.rankers.importance import (
     WITHIN,
     Importances,
     ImportanceSettings,
+    Shuffle,
     across_queries,
     averaged,
     drop_column_falls,
@@ -137,7 +138,7 @@ def test_keys_are_ordered_within_each_query_and_equal_keys_stay_in_row_order(
 
 
 def test_a_decrease_is_the_metric_minus_the_mean_metric_after_shuffles(judged: RankingDataset) -> None:
-    falls = permutation_falls(WeighedSum(), judged, across_queries, SETTINGS, 7)
+    falls = falls_of(WeighedSum(), judged, across_queries, 7)
     rng = np.random.default_rng([7, WEAK])
     after = []
     for _ in range(SETTINGS.repeats):
@@ -146,6 +147,11 @@ def test_a_decrease_is_the_metric_minus_the_mean_metric_after_shuffles(judged: R
         after.append(per_query(judged, shuffled))
     expected = per_query(judged, judged.features) - np.mean(after, axis=0)
     np.testing.assert_allclose(falls[WEAK], expected, rtol=0, atol=1e-12)
+
+
+def falls_of(ranker: Ranker, test: RankingDataset, shuffle: Shuffle, seed: int) -> NDArray[np.float64]:
+    scores, features = ranker.predict(test.features), np.arange(test.num_features)
+    return permutation_falls(ranker, test, shuffle, SETTINGS, seed, scores, features)
 
 
 def per_query(judged: RankingDataset, features: Features) -> NDArray[np.float64]:
@@ -157,7 +163,7 @@ def test_the_interval_is_students_over_the_queries_that_count(splits: Splits) ->
     labels[:30] = 0  # three queries without a relevant document
     test = replace(splits.test, labels=labels)
     values = importances(WeighedSum(), replace(splits, test=test), SETTINGS, 0).values
-    falls = permutation_falls(WeighedSum(), test, within_queries, SETTINGS, 0)[STRONG]
+    falls = falls_of(WeighedSum(), test, within_queries, 0)[STRONG]
     falls = falls[~np.isnan(falls)]
     assert len(falls) == 117
     low, high = student.interval(0.95, 116, falls.mean(), falls.std(ddof=1) / np.sqrt(117))
@@ -220,10 +226,10 @@ def test_importances_do_not_depend_on_the_number_of_features_shuffled_together_n
     kind: type[BoostingRanker], splits: Splits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ranker = small(kind).fit(splits.train)
-    together = permutation_falls(ranker, splits.test, within_queries, SETTINGS, 5)
+    together = falls_of(ranker, splits.test, within_queries, 5)
     monkeypatch.setattr(importance, "_GROUP_BYTES", 1)
     ranker.num_threads = 2
-    apart = permutation_falls(ranker, splits.test, within_queries, SETTINGS, 5)
+    apart = falls_of(ranker, splits.test, within_queries, 5)
     np.testing.assert_array_equal(apart, together)
 
 

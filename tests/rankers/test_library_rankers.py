@@ -252,7 +252,7 @@ REFUSED: list[tuple[Kind, dict[str, Any], tuple[object, ...]]] = [
     (LIGHT, {"extra": {"num_iterations": 5}}, ("extra.num_iterations", "set the field num_trees")),
     (LIGHT, {"extra": {"metric": "ndcg"}}, ("extra.metric", "LightGBM", "set metrics")),
     (LIGHT, {"extra": {"lamda_l1": 1}}, ("extra.lamda_l1", "did you mean 'lambda_l1'")),
-    (LIGHT, {"extra": {"label_column": "0"}}, ("extra.label_column", "no effect", "LightGBM")),
+    (LIGHT, {"extra": {"label_column": "0"}}, ("extra.label_column", "no effect", "remove")),
     (LIGHT, {"extra": {"boosting": "dart"}, "early_stopping": EarlyStopping()}, ("early_stopping=null",)),
     (XGB, {"min_docs_in_leaf": 20}, ("min_docs_in_leaf is 20", "Set min_docs_in_leaf=null")),
     (XGB, {"truncation": 30, "lambdarank_num_pair_per_sample": 5}, ("truncation is 30", "to null")),
