@@ -334,11 +334,6 @@ class ImportedRanker(Ranker):
         ranker.summary = FitSummary(num_trees=len(trees.trees))
         return ranker
 
-    @property
-    def num_columns(self) -> int:
-        """F, number of columns of the data."""
-        return check_fitted(self._held).num_columns
-
     def fit(
         self,
         train: RankingDataset,

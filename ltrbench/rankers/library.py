@@ -239,8 +239,6 @@ class LibraryRanker(BoostingRanker):
         model = check_fitted(self._model)
         num_features = self._num_features(model)
         features = self._checked(features, num_features)
-        if not isinstance(features, FeatureMatrix) and len(features):
-            return self._shap_values(model, features)
         contributions = np.empty((len(features), num_features + 1))
         for start, block in row_blocks(features):
             of_block = self._shap_values(model, block)
@@ -383,14 +381,11 @@ def varying_weights(library: str, train: RankingDataset) -> Iterator[Finding]:
     if train.document_weights is None:
         return
     changes = np.diff(train.document_weights) * (np.diff(train.query_of_document) == 0)
-    row = int(np.flatnonzero(changes)[0])
-    # No values, because a run scales the weights that the user has set.
-    rank = int(train.ranks_of_rows[row]) + 1
+    query = train.query_ids[train.query_of_document[np.flatnonzero(changes)[0]]]
     yield Finding(
         Severity.REFUSED,
-        f"documents {rank} and {rank + 1} of query {train.query_ids[train.query_of_document[row]]} have "
-        f"different weights, but {library} has one weight per query. Use equal weights within each query, or "
-        "use model=lightgbm or model=native.",
+        f"the documents of query {query} have different weights, but {library} has one weight per query. Use "
+        "equal weights within each query, or use model=lightgbm or model=native.",
     )
 
 
