@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ltrbench.compare.cells import ON_CLAIMS, Note, first_by, fold_of, grouped, replicate_of, resample_of
-from ltrbench.compare.comparison import QUERIES, Need, Pair, Power, against, is_tuned, is_tuned_again
+from ltrbench.compare.comparison import Pair, against, is_tuned, is_tuned_again
 from ltrbench.compare.fairness import (
     best_on_validation,
     distinct_searches,
@@ -116,20 +116,14 @@ def about_power(comparison: Comparison) -> str:
 
 
 def _needs(pair: Pair) -> str:
-    """Returns text such as "native: 14 seeds (cheapest, about 35 s of training) or 2,300 queries"."""
+    """Returns text such as "native: 14 seeds or 2,300 queries"."""
     if pair.power.is_enough:
         return f"{pair.a}: no more data"
-    return f"{pair.a}: {' or '.join(_need(need, pair.power) for need in pair.power.needs)}"
-
-
-def _need(need: Need, power: Power) -> str:
-    if need.number is None:
-        return f"(more {need.kind} alone are not enough)"
-    notes = ["cheapest"] * (need.kind == power.cheapest != QUERIES)
-    if need.seconds is not None:
-        notes.append(f"about {need.seconds:,.{int(need.seconds < 10)}f} s of training")
-    count = f"{need.number:,} {need.kind}"
-    return f"{count} ({', '.join(notes)})" if notes else count
+    counts = [
+        f"(more {need.kind} alone are not enough)" if need.number is None else f"{need.number:,} {need.kind}"
+        for need in pair.power.needs
+    ]
+    return f"{pair.a}: {' or '.join(counts)}"
 
 
 # ---- Verdict: the claims of a comparison in a few sentences, each with its scope.
