@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,8 @@ import toy_runs
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.metrics import evaluate
 from ltrbench.runs import FAILED, LearningCurve, Run
-from ltrbench.runs.record import RunResult, reason_to_refuse, result_as_json
-from ltrbench.search import Proposal, Range, Search, SearchedModel, Space, Trial
-from ltrbench.sweep.searching import chosen, leaks, record, rows, trial_of
+from ltrbench.search import Proposal, Trial
+from ltrbench.sweep.searching import chosen, leaks, rows, trial_of
 
 METRIC = "ndcg@10"
 
@@ -96,50 +95,6 @@ def test_rows_have_intervals_of_complete_trials_against_the_winner(tmp_path: Pat
     assert all(math.isnan(row.low) and math.isnan(row.high) for row in written[3:])
     assert math.isnan(written[3].value)
     assert written[3].iterations == 7
-
-
-@dataclass(kw_only=True)
-class Listed(Search):
-    """A search with a budget of its own."""
-
-    rungs: int = 3
-
-    def propose(self, *_: Any) -> list[Proposal]:
-        return []
-
-
-def test_the_record_of_a_search_is_readable_and_has_its_budget(tmp_path: Path) -> None:
-    search = Listed(space=Space({"l2": Range(0.1, 10.0, log=True)}), trials=3, seed=5)
-    trials = [
-        trial(0, 0.4, iterations=10, seconds=1.5),
-        trial(1, 0.5, iterations=20, seconds=2.5),
-        trial(2, None),
-    ]
-    space = {"l2": search.space.shared["l2"]}
-    stored = record("random", search, SearchedModel(space, {"l2": 1.0}, 100), trials, trials[1], {"l2": 1.0})
-    assert stored == {
-        "name": "random",
-        "seed": 5,
-        "metric": METRIC,
-        "choose": "per_fold",
-        "budget": {"trials": 3, "seconds": None, "rungs": 3},
-        "space": {"l2": str(space["l2"])},
-        "trials": 3,
-        "failed": 1,
-        "iterations": 30,
-        "seconds": 4.0,
-        "chosen": 1,
-        "settings": {"l2": 1.0},
-        "default": {"l2": 1.0},
-        "importance": {"l2": 1.0},
-    }
-    result = RunResult(
-        status=FAILED, model="native", params="own", seed=0, data={"name": "toy"}, search=stored
-    )
-    assert (
-        reason_to_refuse({key: value for key, value in result_as_json(result).items() if key != "format"})
-        is None
-    )
 
 
 def splits(train: int, valid: int, test: int) -> Splits:

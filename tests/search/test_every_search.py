@@ -31,8 +31,6 @@ from ltrbench.search import (
 )
 
 SEARCHES = [RandomSearch, TpeSearch]
-searches = pytest.mark.parametrize("kind", SEARCHES)
-prunings = pytest.mark.parametrize("pruning", [None, "median"])
 
 
 MODEL = SearchedModel(SPACE, DEFAULT, NUM_TREES)
@@ -65,16 +63,9 @@ def test_with_seconds_no_trial_begins_after_the_time(kind: type[Search]) -> None
     ("call", "parts"),
     [
         (lambda: RandomSearch(batch=0), ("search.batch", 0)),
-        (lambda: RandomSearch(warm_up=0), ("search.warm_up", 0)),
-        (lambda: RandomSearch(trials=0), ("search.trials", 0)),
-        (lambda: RandomSearch(pruning="medain"), ("search.pruning", "'medain'", "'median'")),
         (lambda: RandomSearch(pruning="median", choose=OVERALL), ("search.pruning", OVERALL, "per_fold")),
-        (lambda: TpeSearch(startup=0), ("search.startup", 0)),
-        (lambda: FullGrid(levels=1), ("search.levels", 1)),
         (lambda: FullGrid(trials=53).propose(MODEL, []), (54, 53, "search.trials=54", "3 num_leaves")),
         (lambda: SuccessiveHalving(seconds=60), ("search.seconds", 60, "search.trials", "search=tpe")),
-        (lambda: SuccessiveHalving(min_trees=0), ("search.min_trees", 0)),
-        (lambda: SuccessiveHalving(eta=1), ("search.eta", 1)),
         (
             lambda: SuccessiveHalving().propose(SearchedModel(SPACE, DEFAULT, 30), []),
             ("search.min_trees", 20, 30, "at most 15"),
@@ -86,23 +77,6 @@ def test_wrong_settings_of_a_search_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=naming(*parts)):
         call()
-
-
-@searches
-def test_the_first_trial_has_the_default_settings_even_outside_the_space(kind: type[RandomSearch]) -> None:
-    default = {**DEFAULT, "learning_rate": None}
-    first = kind(trials=3).propose(SearchedModel(SPACE, default, NUM_TREES), [])[0]
-    assert first == Proposal(0, default)
-
-
-@searches
-@prunings
-def test_a_search_with_more_trials_begins_with_those_of_a_smaller_one(
-    kind: type[RandomSearch], pruning: str | None
-) -> None:
-    small, large = (run(kind(trials=trials, pruning=pruning)) for trials in (13, 20))
-    assert large[:13] == small
-    assert run(kind(trials=20, pruning=pruning), trials=small) == large
 
 
 @settings(max_examples=10, deadline=None)
@@ -145,13 +119,6 @@ def test_tpe_begins_as_random_search_and_then_proposes_better_settings() -> None
         for kind, trials in zip(SEARCHES, (random, tpe), strict=True):
             sums[kind] += sum(trial.value or 0 for trial in trials[16:])
     assert sums[RandomSearch] < sums[TpeSearch]
-
-
-def test_failed_trials_do_not_end_a_search() -> None:
-    def fails(proposal: Proposal) -> float | None:
-        return None if proposal.number % 3 == 0 or proposal.number < 9 else quality(proposal)
-
-    assert len(run(TpeSearch(trials=20), value_of=fails)) == 20
 
 
 def test_the_grid_has_every_combination_once_and_the_corners() -> None:

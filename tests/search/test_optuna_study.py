@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import optuna
@@ -49,16 +48,6 @@ def test_the_setting_that_decides_is_the_most_important() -> None:
     assert sum(importances.values()) == pytest.approx(1)
     assert list(importances.values()) == sorted(importances.values(), reverse=True)
     assert setting_importances(SPACE, trials) == importances
-
-
-def test_importances_use_complete_trials_within_the_space_only() -> None:
-    trials = run(RandomSearch(trials=30))
-    outside = ended(Proposal(30, {**DEFAULT, "learning_rate": 0.9}), lambda _: 9.0)
-    incomplete = ended(Proposal(31, DEFAULT, num_trees=10), lambda _: 9.0)
-    pruned = replace(trials[5], is_pruned=True)
-    failed = Trial(Proposal(33, DEFAULT), None)
-    more = [*trials, outside, incomplete, pruned, failed]
-    assert setting_importances(SPACE, more) == setting_importances(SPACE, trials)
 
 
 def test_trials_of_a_batch_differ_and_do_not_depend_on_trials_outside_the_space() -> None:

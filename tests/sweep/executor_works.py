@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -30,22 +29,6 @@ def fail(text: str) -> None:
     raise ValueError(text)
 
 
-class LockedError(Exception):
-    """Cannot be pickled."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.lock = threading.Lock()
-
-
-def fail_unpicklably(text: str) -> None:
-    raise LockedError(text)
-
-
-def lock() -> object:
-    return threading.Lock()
-
-
 def die(file: str, number: int, times: int = 1_000) -> str:
     """Notes each attempt, and dies of a signal in the first `times`."""
     note(file, "attempt")
@@ -53,10 +36,6 @@ def die(file: str, number: int, times: int = 1_000) -> str:
         os.kill(os.getpid(), number)
         time.sleep(60)  # a signal may be handled by another thread
     return "survived"
-
-
-def leave(code: int) -> None:
-    os._exit(code)
 
 
 def hang(file: str, seconds: float = 60.0) -> None:
@@ -94,7 +73,3 @@ def alone(file: str) -> bool:
         time.sleep(0.1)
     Path(file).unlink()
     return True
-
-
-def process() -> int:
-    return os.getpid()

@@ -61,10 +61,7 @@ REMEDIES = ("executor.scheduler=tcp://HOST:8786", f"executor.cluster._target_={T
         ({}, ("executor.scheduler", "executor.cluster", *REMEDIES)),
         ({"scheduler": "tcp://127.0.0.1:1", "cluster": {"_target_": TARGET}}, ("both set", *REMEDIES)),
         ({"scheduler": "tcp://127.0.0.1:1"}, ("executor.scheduler=tcp://127.0.0.1:1", "`dask scheduler`")),
-        ({"cluster": {"n_workers": 2}}, ("executor.cluster._target_", TARGET)),
-        ({"cluster": {"_target_": "ltrbench.data.RankingDataset"}}, ("RankingDataset", TARGET)),
         ({"cluster": {"_target_": "no_such_queue.Cluster"}}, ("no_such_queue", "installed")),
-        ({"cluster": {"_target_": "distributed.SpecCluster", "colour": 3}}, ("SpecCluster", "colour")),
         ({"cluster": {"_target_": TARGET, "n_workers": 0}}, (TARGET, "1 s", "tcp://", "n_workers")),
         (
             {"cluster": {"_target_": TARGET, "n_workers": 1, "preload": ["preload.py"]}},

@@ -19,7 +19,6 @@ from messages import naming
 from paths import CONF, ROOT
 
 from ltrbench.config import build
-from ltrbench.errors import ConfigError
 from ltrbench.sweep.executors import Executor, WorkerLostError, message_on_threads
 
 LOCAL_CLUSTER = {"_target_": "dask.distributed.LocalCluster", "n_workers": 2}
@@ -85,24 +84,6 @@ def test_a_future_has_the_exception_that_the_job_raised(executor: Executor) -> N
     error = executor.submit(("fail", "label 7")).exception(timeout=60)
     assert isinstance(error, ValueError)
     assert error.args == ("label 7",)
-
-
-def test_what_cannot_be_pickled_fails_its_own_job(executor: Executor) -> None:
-    error = executor.submit(("fail_unpicklably", "label 8")).exception(timeout=60)
-    assert "label 8" in str(error)
-    in_this_process = executor.submit(("lock",)).exception(timeout=60) is None
-    assert in_this_process == (type(executor).__name__ == "InlineExecutor")
-    assert executor.submit(("square", 3)).result(timeout=60) == 9
-
-
-def test_an_interrupt_passes_through_the_inline_executor() -> None:
-    def interrupt(job: Any) -> None:
-        raise KeyboardInterrupt
-
-    inline = built("inline")
-    inline.open(interrupt, 0)
-    with pytest.raises(KeyboardInterrupt):
-        inline.submit(None)
 
 
 def test_a_crash_costs_its_job_only(opened: Opened, tmp_path: Path) -> None:
@@ -181,19 +162,6 @@ def test_the_message_names_threads_beyond_the_cores_and_the_remedies() -> None:
     assert all(part in text for part in parts)
     assert "executor.workers=2" in message_on_threads(3, 0, 2, "executor.workers")
     assert "Set" not in message_on_threads(1, 64, 2, "executor.workers")
-
-
-@pytest.mark.parametrize(
-    ("settings", "parts"),
-    [
-        ({"workers": 0}, ("executor.workers", 0, "at least 1")),
-        ({"timeout": -1.0}, ("executor.timeout", -1.0, "more than 0")),
-        ({"retries": -1}, ("executor.retries", -1, "at least 0")),
-    ],
-)
-def test_a_setting_out_of_range_is_an_error(settings: dict[str, Any], parts: tuple[Any, ...]) -> None:
-    with pytest.raises(ConfigError, match=naming(*parts)):
-        built("processes", **settings)
 
 
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:

@@ -84,16 +84,6 @@ def test_jobs_start_in_order_and_never_more_than_there_are_workers(plan: Plan) -
     assert executor.most == 2
 
 
-def test_a_job_that_raises_costs_no_other_job(plan: Plan) -> None:
-    def work(task: JobTask) -> Outcome:
-        if task.job.number == 1:
-            raise RuntimeError
-        return Outcome(state=DONE)
-
-    states = dict(run(tasks_of(plan), Recorder(2, work)))
-    assert states == {number: FAILED if number == 1 else DONE for number in range(5)}
-
-
 @pytest.mark.parametrize("leader_ends", [DONE, FAILED])
 def test_a_job_that_copies_a_training_starts_after_it_whether_it_fails_or_not(
     plan: Plan, leader_ends: str

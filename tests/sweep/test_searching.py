@@ -91,16 +91,6 @@ def settings_of_choice(choice: ChosenSettings | LtrbenchError) -> dict[str, Any]
     return dict(choice.record["settings"])
 
 
-def test_a_search_ends_with_the_best_of_its_trials(tmp_path: Path) -> None:
-    sizes, choices = Command(tmp_path, [drafted(*SYNTHETIC, "search.trials=5")]).rounds()
-    assert sizes == [5]
-    choice = choices[0]
-    assert isinstance(choice, ChosenSettings)
-    leaves = [int(trial.settings["num_leaves"]) for trial in choice.trials]
-    assert choice.record["chosen"] == int(np.argmin(leaves))
-    assert settings_of_choice(choice)["num_leaves"] == min(leaves)
-
-
 def test_tpe_and_halving_ask_in_rounds_and_a_time_limit_in_batches(tmp_path: Path) -> None:
     cases = {
         ("search=tpe", "search.trials=12", "search.batch=5"): [5, 5, 2],
@@ -164,16 +154,6 @@ def test_jobs_share_a_search_over_folds_and_data_sets(
     )
 
 
-def test_seeds_of_the_search_are_searches_of_their_own_and_a_fixed_seed_has_common_trials(
-    tmp_path: Path,
-) -> None:
-    words = [*SYNTHETIC, "search.trials=3"]
-    own_seeds = Command(tmp_path / "own", [drafted(*words, f"seed={seed}") for seed in (1, 2)])
-    assert own_seeds.rounds()[0] == [6]
-    fixed = [drafted(*words, "search.seed=0", f"seed={seed}") for seed in (1, 2)]
-    assert Command(tmp_path / "fixed", fixed).rounds()[0] == [3]
-
-
 def test_the_other_folds_take_the_choice_with_which_one_has_finished(folds: str, tmp_path: Path) -> None:
     drafts = [of_fold(folds, fold, "search.choose=overall") for fold in (1, 2, 3)]
     command = Command(tmp_path, drafts)
@@ -214,24 +194,3 @@ def test_a_choice_that_would_see_test_queries_is_refused(folds: str, tmp_path: P
         ConfigError, match=naming("job 0", "job 1", "5 test queries", "search.choose=per_fold")
     ):
         Command(tmp_path, drafts)
-
-
-@pytest.mark.parametrize(
-    ("words", "parts"),
-    [
-        (["model=random"], ["model=random", "RandomRanker", "BoostingRanker", "search=none"]),
-        (
-            [
-                "model=xgboost",
-                "~search.space.shared",
-                "+search.space.shared.min_docs_in_leaf={low: 1, high: 9}",
-            ],
-            ["xgboost", "+search.space.models.xgboost.SETTING", "search=none"],
-        ),
-    ],
-)
-def test_a_model_without_a_setting_to_search_is_refused(
-    words: list[str], parts: list[str], tmp_path: Path
-) -> None:
-    with pytest.raises(ConfigError, match=naming(*parts)):
-        JobSearch(tmp_path, [drafted(*SYNTHETIC, *words)])

@@ -9,24 +9,13 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import COMMAND, TINY, run, statuses
 from messages import naming
-from plan_cases import job as drafted
-from run_cases import finished_run
 
-from ltrbench.runs import FAILED, RESULT_FILE, Run, find_runs, holder, read_run, write_run
-from ltrbench.sweep.plan import (
-    Job,
-    Plan,
-    plan_jobs,
-    prepare_sweep,
-    read_plan,
-)
+from ltrbench.runs import RESULT_FILE, find_runs, holder, read_run
 
 CHEAP = ("data.num_queries=40", "importance=null", "metrics=ndcg@10")
 SLEEPY = """
@@ -43,58 +32,6 @@ class Sleepy(RandomRanker):
             time.sleep(100)
         return super().fit(train, valid, on_iteration)
 """
-
-
-def planned(sweep: Path, *overrides: str, subdir: str = "{number}") -> tuple[Plan, list[Job]]:
-    """Plans one job for each override, as another command in the same folder does."""
-    prepare_sweep(sweep)
-    plan = read_plan(sweep)
-    jobs = plan_jobs(
-        plan,
-        [drafted(override) for override in overrides],
-        lambda job, number: subdir.format(number=number),
-    )
-    return plan, jobs
-
-
-def numbered(jobs: Sequence[Job]) -> dict[int, str]:
-    """Returns number -> override of each job."""
-    return {job.number: job.overrides[0] for job in jobs}
-
-
-def stored(folder: Path, *overrides: str, status: str = "finished") -> Run:
-    """Writes a toy run of the job with these overrides."""
-    result = finished_run(folder, "native").result
-    if status == FAILED:
-        shutil.rmtree(folder)
-    error = "ValueError: by design" if status == FAILED else None
-    key = drafted(*overrides).digest
-    return write_run(folder, replace(result, overrides=overrides, status=status, error=error, key=key))
-
-
-def test_new_jobs_get_the_next_numbers_and_a_failed_one_keeps_its_number(tmp_path: Path) -> None:
-    planned(tmp_path, "seed=0", "seed=2")
-    stored(tmp_path / "0", "seed=0")
-    stored(tmp_path / "1", "seed=2", status=FAILED)
-    _, jobs = planned(tmp_path, "seed=1", "seed=2", "seed=3")
-    assert numbered(jobs) == {1: "seed=2", 2: "seed=1", 3: "seed=3"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "parts"),
-    [
-        (["-m", "model=glob(zzz*)"], ["no job", "glob"]),
-        (["-m", "seed=1,2", "model=no_such_model"], ["model/no_such_model"]),
-    ],
-)
-def test_a_sweep_without_jobs_or_with_a_setting_that_has_no_effect_is_refused(
-    words: list[str], parts: list[str], tmp_path: Path
-) -> None:
-    done = run(*words, "tracking=none", "hydra.sweep.dir=s", "hydra.run.dir=s", folder=tmp_path, check=2)
-    assert re.search(naming(*parts), done.stderr)
-    assert not [*tmp_path.rglob(RESULT_FILE)]
-    assert not (tmp_path / "s/plan").exists()
 
 
 @pytest.mark.slow

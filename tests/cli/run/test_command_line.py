@@ -5,17 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import re
-import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import COMMAND, run, run_process, statuses
+from command_line import run, run_process, statuses
 from messages import naming
 from paths import USER_BACKEND
 
@@ -86,46 +82,6 @@ def test_compare_reads_the_folders_and_json_stands_alone_on_standard_output(swee
     with (sweep / "toy/per_query.csv").open(newline="") as file:
         header = next(csv.reader(file))
     assert header[3:] == ["native ndcg@10", "lightgbm ndcg@10"]
-
-
-def test_the_ui_shows_the_runs_of_the_store_they_went_to_on_loopback(sweep: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = subprocess.Popen([*COMMAND, "ui", "--port", str(port)], cwd=sweep, stderr=subprocess.DEVNULL)
-    try:
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{port}/api/2.0/mlflow/runs/search",
-            data=json.dumps({"experiment_ids": ["1"], "max_results": 10}).encode(),
-            headers={"Content-Type": "application/json"},
-        )
-        answer = json.loads(_when_up(request))
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(30)
-    assert _is_free_soon(port), "the server outlived its command"
-    names = {item["info"]["run_name"] for item in answer["runs"]}
-    assert names == {"native, lightgbm on synthetic", "native", "lightgbm"}
-
-
-def _is_free_soon(port: int) -> bool:
-    """Workers finish what they are doing before they end."""
-    for _ in range(120):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return True
-        time.sleep(0.25)
-    return False
-
-
-def _when_up(request: urllib.request.Request) -> bytes:
-    for _ in range(240):
-        try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return bytes(answer.read())
-        except OSError:
-            time.sleep(0.25)
-    raise AssertionError("the MLflow UI did not come up within a minute")
 
 
 def test_predict_gives_the_scores_of_the_run_a_line_a_document(letor: Path, tmp_path: Path) -> None:
@@ -225,12 +181,6 @@ def test_a_users_mistake_is_one_paragraph_and_exit_code_2(
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     assert len([line for line in done.stderr.splitlines() if line.startswith(("error:", "failed:"))]) == 1
-
-
-def test_a_mistake_in_the_last_job_of_a_sweep_is_found_before_the_first_one_trains(tmp_path: Path) -> None:
-    done = run("model=random,xgboost", "-m", "timing=monitored,quick", *SMALL, folder=tmp_path, check=2)
-    assert "timing is 'quick'" in done.stderr
-    assert "fitting" not in done.stderr
 
 
 @pytest.mark.usefixtures("migrated_store")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from claim_cases import QUERIES, deterministic, folds, runs_of, values_of
+from claim_cases import QUERIES, deterministic, runs_of, values_of
 from run_cases import finished_run
 
 from ltrbench.cli import main
@@ -32,13 +32,6 @@ def test_eight_seeds_are_split_into_halves_of_four(tmp_path: Path) -> None:
     values = values_of(runs)
     assert row.halved == against_itself(values, PairedSample.of(np.zeros((1, QUERIES))), rope=0.02)
     assert (row.kind, row.num_replicates, row.num_folds, row.reason) == ("seeds", 8, 1, "")
-
-
-def test_seeds_of_folds_are_split_alike_in_every_fold(tmp_path: Path) -> None:
-    row = only_row(folds(tmp_path, "native", EIGHT))
-    assert (row.num_folds, row.num_replicates) == (5, 8)
-    assert row.halved is not None
-    assert row.halved.num_halvings == 35
 
 
 def test_a_row_with_fewer_names_their_number_and_the_command_for_more(tmp_path: Path) -> None:
