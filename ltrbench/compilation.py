@@ -8,6 +8,7 @@ file has changed from which the kernel's file imports other kernels, because the
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -110,15 +111,11 @@ def _cache_file(compiled: Any) -> Any:
 
 def _temporary_cache() -> Path:
     """Returns a private folder in the system's temporary folder; private, because cached code is executed."""
-    owner = os.getuid() if hasattr(os, "getuid") else 0
-    shared = Path(tempfile.gettempdir()) / f"ltrbench-numba-{owner}"
-    try:
-        shared.mkdir(mode=0o700, exist_ok=True)
-        status = shared.lstat()
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="ltrbench-numba-"))
-    is_private = shared.is_dir() and not shared.is_symlink() and status.st_mode & 0o077 == 0
-    if is_private and (not hasattr(os, "getuid") or status.st_uid == owner):
+    shared = Path(tempfile.gettempdir()) / f"ltrbench-numba-{os.getuid()}"
+    shared.mkdir(mode=0o700, exist_ok=True)
+    status = shared.lstat()
+    is_private = stat.S_ISDIR(status.st_mode) and status.st_mode & 0o077 == 0
+    if is_private and status.st_uid == os.getuid():
         return shared
     return Path(tempfile.mkdtemp(prefix="ltrbench-numba-"))
 

@@ -26,8 +26,8 @@ from ltrbench.distributed.base import Distribution, OneProcess
 from ltrbench.errors import ConfigError, did_you_mean, require_choice
 from ltrbench.experiment import Experiment, Study
 from ltrbench.folders import import_user_module
+from ltrbench.measure import plain, without_password
 from ltrbench.metrics import DEFAULT, load_plugins
-from ltrbench.provenance import without_password
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.base import SHARED
 from ltrbench.rankers.importance import ImportanceSettings
@@ -160,7 +160,7 @@ def build_experiment(
         overrides=tuple(map(without_password, overrides)),
         sweep=sweep,
         swept={key: tuple(map(without_password, values)) for key, values in (swept or {}).items()},
-        config=to_record(settings),
+        config=plain(settings),
         distributed=None if settings["distributed"] is None else build(settings, "distributed", Distribution),
     )
 
@@ -247,19 +247,6 @@ def build_tracker(config: DictConfig | Mapping[str, Any]) -> Tracker:
     return tracker
 
 
-def to_record(settings: Mapping[Any, Any]) -> dict[str, Any]:
-    """Returns the resolved configuration with passwords masked, as stored in result.json."""
-    return {str(key): _masked(value) for key, value in settings.items()}
-
-
-def _masked(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _masked(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_masked(item) for item in value]
-    return without_password(value) if isinstance(value, str) else value
-
-
 def build(config: DictConfig | Mapping[Any, Any], key: str, kind: type[Built]) -> Built:
     """Builds the object that `config[key]` describes, and checks every field against the class in `_target_`.
 
@@ -316,21 +303,11 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
 @functools.cache
 def _defaults(built_class: Any) -> Mapping[Any, Any]:
     """Returns field -> default as a plain value. The result is shared: do not modify it."""
-    types = typing.get_type_hints(built_class)
     # Without the fields that only the class itself sets, which may have types that OmegaConf does not know.
-    columns: list[Any] = [
-        (item.name, types[item.name], _default(item)) for item in dataclasses.fields(built_class) if item.init
-    ]
-    settings = dataclasses.make_dataclass(built_class.__name__, columns, kw_only=True)
-    defaults = OmegaConf.to_container(OmegaConf.structured(settings))
+    names = frozenset(item.name for item in dataclasses.fields(built_class) if item.init)
+    defaults = OmegaConf.to_container(_schema(built_class, names))
     assert isinstance(defaults, dict)
     return defaults
-
-
-def _default(item: dataclasses.Field[Any]) -> Any:
-    if item.default_factory is not dataclasses.MISSING:
-        return dataclasses.field(default_factory=item.default_factory)
-    return dataclasses.field(default=item.default)
 
 
 @functools.cache
@@ -342,7 +319,10 @@ def _schema(built_class: Any, names: frozenset[str]) -> DictConfig:
     """
     types = typing.get_type_hints(built_class)
     wanted = [item for item in dataclasses.fields(built_class) if item.name in names]
-    columns = [(item.name, types[item.name], dataclasses.field(default=MISSING)) for item in wanted]
+    columns = [
+        (item.name, types[item.name], field(default=item.default, default_factory=item.default_factory))
+        for item in wanted
+    ]
     schema = OmegaConf.structured(dataclasses.make_dataclass(built_class.__name__, columns, kw_only=True))
     assert isinstance(schema, DictConfig)
     return schema

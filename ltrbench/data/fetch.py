@@ -14,7 +14,7 @@ import requests
 
 from ltrbench.data.sources import PublishedArchive
 from ltrbench.errors import DataError
-from ltrbench.provenance import without_password
+from ltrbench.measure import without_password
 
 OnArrival = Callable[[int, int], None]
 """Called with the number of bytes that have arrived and the size of the file."""

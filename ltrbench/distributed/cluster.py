@@ -44,8 +44,7 @@ from numpy.typing import NDArray
 
 from ltrbench.distributed.base import Distribution, MemberError, portable
 from ltrbench.errors import ConfigError, LtrbenchError, require
-from ltrbench.measure import available_cores
-from ltrbench.provenance import versions
+from ltrbench.measure import available_cores, versions
 
 # ---- Connections to a Dask scheduler, for one fit and for the jobs of a sweep.
 

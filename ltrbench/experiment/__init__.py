@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ltrbench import provenance
+from ltrbench import measure
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.features import AnyFeatures, csr_of, row_blocks
 from ltrbench.data.sources import DataSource
@@ -86,11 +86,11 @@ described separately."""
 
 def settings_without_seed(experiment: Experiment) -> list[Any]:
     """Returns all settings that determine the outcome of a run, except its seed, as JSON values."""
-    ranker = provenance.described(experiment.ranker)
+    ranker = measure.described(experiment.ranker)
     fields = {name: value for name, value in ranker["fields"].items() if name != "seed"}
     drawn = None if experiment.resample is None else experiment.resample.describe()
     measured = [experiment.config.get(name) for name in _MEASURED]
-    source = provenance.described(experiment.source)
+    source = measure.described(experiment.source)
     described_run = [experiment.model, experiment.params, experiment.is_trial]
     return [*described_run, ranker["class"], fields, drawn, source, *measured]
 
@@ -349,7 +349,7 @@ def _mirror(tracker: Tracker, done: Run) -> None:
 def _begin(experiment: Experiment) -> RunResult:
     """Returns the fields of the result that are known before the run starts."""
     ranker = experiment.ranker
-    record = provenance.described(ranker)
+    record = measure.described(ranker)
     given = experiment.config.get("params", {})
     params, own_settings = parameters_and_settings(ranker, experiment.params, given, record["fields"])
     distributed = experiment.distributed
@@ -358,7 +358,7 @@ def _begin(experiment: Experiment) -> RunResult:
         status=FAILED,
         model=experiment.model,
         ranker=record,
-        source=provenance.described(experiment.source),
+        source=measure.described(experiment.source),
         params=params,
         own_settings=own_settings,
         seed=int(ranker.seed),  # a notebook may pass a NumPy number
@@ -376,14 +376,14 @@ def _begin(experiment: Experiment) -> RunResult:
         search=experiment.search,
         started_in=str(Path.cwd()),
         started=now(),
-        commit=provenance.commit(),
-        versions=provenance.versions(packages) | plugin_versions(),
-        machine=provenance.machine(),
+        commit=measure.commit(),
+        versions=measure.versions(packages) | plugin_versions(),
+        machine=measure.machine(),
         config={
             "metrics": list(experiment.metrics),
-            "importance": provenance.plain(experiment.importance),
+            "importance": measure.plain(experiment.importance),
             "timing": experiment.timing,
-            **({} if distributed is None else {"distributed": provenance.plain(distributed)}),
+            **({} if distributed is None else {"distributed": measure.plain(distributed)}),
             **experiment.config,
         },
     )
@@ -666,12 +666,12 @@ def publish_study(
         findings: further entries of environment.json.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    made_at, used = provenance.commit(), provenance.versions(packages) | plugin_versions()
+    made_at, used = measure.commit(), measure.versions(packages) | plugin_versions()
     environment = {
         "command": command,
         "commit": made_at,
         "versions": used,
-        "machine": provenance.machine(),
+        "machine": measure.machine(),
         "conventions": [convention.describe() for convention in conventions],
         "fingerprints": {
             name: {split: dataset.fingerprint for split, dataset in splits}

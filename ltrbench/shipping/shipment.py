@@ -19,9 +19,9 @@ from typing import Any, Literal, get_origin
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.folders import DISK_REMEDIES
+from ltrbench.measure import plain, versions
 from ltrbench.metrics import DEFAULT, PRESETS
 from ltrbench.models.trees import Ensemble
-from ltrbench.provenance import plain, versions
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs import MODEL_FOLDER, RESULT_FILE, Run

@@ -41,9 +41,8 @@ from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment import Experiment, settings_without_seed
 from ltrbench.experiment.loading import load_once
 from ltrbench.folders import delete_abandoned
-from ltrbench.measure import now
+from ltrbench.measure import now, plain, versions, without_password
 from ltrbench.metrics.evaluation import plugin_versions
-from ltrbench.provenance import plain, versions, without_password
 from ltrbench.runs import FAILED as FAILED  # a state of a job too
 from ltrbench.runs import FINISHED, RESULT_FILE, Run, hold, holder, read_run
 from ltrbench.runs.record import INTERRUPTED, SETTINGS_OF_COMMAND, of_job, writing_to
@@ -76,7 +75,6 @@ _COMPUTING = (
         "models",
         "metrics",
         "native",
-        "provenance.py",
         "rankers",
     ),
     # The intervals of importances.

@@ -59,8 +59,8 @@ from mlflow.utils.mlflow_tags import (
 )
 
 from ltrbench.errors import LtrbenchError, ResultError, TrackingError
+from ltrbench.measure import versions, without_password
 from ltrbench.plots import draw_run
-from ltrbench.provenance import versions, without_password
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import is_ours, load_ranker
 from ltrbench.rankers.importance import MOST_LISTED

@@ -23,8 +23,8 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.sources import DataSource
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.experiment import Study, load_or_reason, publish_study
+from ltrbench.measure import described
 from ltrbench.metrics import DEFAULT, evaluate
-from ltrbench.provenance import described
 from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.statistics import (
     BETTER,

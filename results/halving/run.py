@@ -32,8 +32,8 @@ from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.experiment import Study, publish_study
+from ltrbench.measure import described, versions
 from ltrbench.metrics import DEFAULT, evaluate
-from ltrbench.provenance import described, versions
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Iteration, Ranker
 from ltrbench.search import (
     OVERALL,

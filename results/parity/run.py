@@ -24,12 +24,12 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import Splits
 from ltrbench.experiment import Study, load_or_reason, publish_study
+from ltrbench.measure import versions
 from ltrbench.metrics import DEFAULT, Convention, evaluate, preset
 from ltrbench.models.trees import Leaf, Node, WeightedTree
 from ltrbench.native.bins import COLUMN_BINS, bin_features, reference_bins
 from ltrbench.native.objectives import prepare
 from ltrbench.native.objectives.pairwise import PairSettings
-from ltrbench.provenance import versions
 from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.base import trees_of
 from ltrbench.rankers.native import NativeRanker, pairs_of

@@ -13,7 +13,7 @@ from test_experiment import Recorder, Toy
 
 from ltrbench.data import RankingDataset, TrainingResample
 from ltrbench.experiment import Experiment, run
-from ltrbench.provenance import plain
+from ltrbench.measure import plain
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.rankers.lightgbm import LightGBMRanker

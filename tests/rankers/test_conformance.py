@@ -27,9 +27,9 @@ from ltrbench.data.features import FeatureMatrix
 from ltrbench.errors import ConfigError, DataError, LtrbenchError
 from ltrbench.experiment import check_drift
 from ltrbench.folders import conf_dir
+from ltrbench.measure import described
 from ltrbench.metrics import evaluate
 from ltrbench.models.trees import InnerNode, Node, ensemble_scores
-from ltrbench.provenance import described
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker
 from ltrbench.rankers.base import (
     Finding,

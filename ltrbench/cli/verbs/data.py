@@ -147,7 +147,7 @@ def fetch_command(
         python -m ltrbench data fetch mslr_web10k --url https://example.com/MSLR-WEB10K.zip --accept-licence
     """
     from ltrbench.data.fetch import address_of, download_archive, find_archive, unpack_archive
-    from ltrbench.provenance import without_password
+    from ltrbench.measure import without_password
 
     sources = list(_sources(name, root, config_dir))
     archive, folder = _archive(name, sources[0]), Path(getattr(sources[0], "root", "") or ".").expanduser()
@@ -220,7 +220,7 @@ def _counted(num_files: int) -> str:
 
 def _terms(archive: PublishedArchive) -> str:
     """Returns the licence and what identifies the archive."""
-    from ltrbench.provenance import without_password
+    from ltrbench.measure import without_password
 
     address = "not known" if archive.url is None else without_password(archive.url)
     rows = [
