@@ -24,14 +24,13 @@ None of the files holds documents of the data: no features, labels or document i
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NotRequired
-
-from typing_extensions import TypedDict
+from typing import Any
 
 from ltrbench.compare.cells import DATA_SPLITS, DataCell, replicate_of
 from ltrbench.compare.comparison import Comparison, ModelRow
@@ -39,13 +38,13 @@ from ltrbench.compare.groups import Slice
 from ltrbench.compare.importances import compare_importances, importances_csv, importances_markdown
 from ltrbench.compare.leaderboard import comparisons_as_json, in_full
 from ltrbench.compare.report import as_latex, as_page, chapters_of, render, terms_of, text_over_data_sets
-from ltrbench.compare.views import Figures
+from ltrbench.compare.views import joined
 from ltrbench.errors import ResultError
 from ltrbench.plots import PAPER, write_figures
 from ltrbench.runs import Run
 from ltrbench.runs.record import of_job
 from ltrbench.tables import GLOSSARY_FILE, Table, TableRow, extract, format_number, listed
-from ltrbench.untrusted import in_markdown, read_bytes, read_json, validation_error
+from ltrbench.untrusted import in_markdown, read_bytes, read_json
 
 RECORD_FILE = "comparison.json"
 ENVIRONMENT_FILE, PER_QUERY_TABLE = "environment.json", "per_query.csv"
@@ -73,7 +72,16 @@ def publish(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / RECORD_FILE).unlink(missing_ok=True)
-        _write(comparisons, folder, slices or {}, command)
+        chapters = chapters_of(comparisons, slices, command)
+        files = _files(comparisons, folder.name, slices or {}) | {
+            "report.html": as_page(comparisons, chapters)
+        }
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        for comparison, chapter in zip(comparisons, chapters, strict=False):
+            pictures = folder if len(comparisons) == 1 else folder / _folder_name(comparison.data)
+            figures = [figure for section in chapter.sections for figure in section.figures if figure.file]
+            write_figures(pictures, {figure.file: figure.draw(PAPER) for figure in figures})
         (folder / RECORD_FILE).write_text(_record(comparisons, slices or {}))
     except OSError as error:
         raise ResultError(
@@ -105,26 +113,28 @@ def as_markdown(
     ]
     tables = "\n".join(f"## {text}" for text in rendered)
     over = text_over_data_sets(comparisons, None)
-    parts = [f"# {in_markdown(title)}", tables.rstrip(), over, in_markdown(_made_by(runs))]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return joined([f"# {in_markdown(title)}", tables.rstrip(), over, in_markdown(_made_by(runs))]) + "\n"
 
 
-def _write(comparisons: Sequence[Comparison], folder: Path, slices: Slices, command: str) -> None:
-    (folder / "table.md").write_text(as_markdown(comparisons, folder.name, slices, GLOSSARY_FILE))
-    terms = [term for comparison in comparisons for term in terms_of(comparison)]
-    (folder / GLOSSARY_FILE).write_text(extract(terms), encoding="utf-8")
-    (folder / "table.tex").write_text("\n".join(map(as_latex, comparisons)))
-    (folder / "table.csv").write_text(in_full(comparisons).csv())
-    (folder / ENVIRONMENT_FILE).write_text(json.dumps(_environment(comparisons), indent=2) + "\n")
-    (folder / PER_QUERY_TABLE).write_text(_per_query(comparisons).csv())
-    _write_importances(comparisons, folder)
-    chapters = chapters_of(comparisons, slices, command)
-    (folder / "report.html").write_text(as_page(comparisons, chapters), encoding="utf-8")
-    for comparison, chapter in zip(comparisons, chapters, strict=False):
-        pictures = folder if len(comparisons) == 1 else folder / _folder_name(comparison.data)
-        views = [view for section in chapter.sections for view in section.parts if isinstance(view, Figures)]
-        figures = [figure for view in views for figure in view.figures if figure.file]
-        write_figures(pictures, {figure.file: figure.draw(PAPER) for figure in figures})
+def _files(comparisons: Sequence[Comparison], title: str, slices: Slices) -> dict[str, str]:
+    """Returns file name -> content, without the report; the importances only if a run recorded some."""
+    files = {
+        "table.md": as_markdown(comparisons, title, slices, GLOSSARY_FILE),
+        GLOSSARY_FILE: extract(term for comparison in comparisons for term in terms_of(comparison)),
+        "table.tex": "\n".join(map(as_latex, comparisons)),
+        "table.csv": in_full(comparisons).csv(),
+        ENVIRONMENT_FILE: f"{json.dumps(_environment(comparisons), indent=2)}\n",
+        PER_QUERY_TABLE: _per_query(comparisons).csv(),
+    }
+    compared = {
+        item.data: compare_importances({row.label: row.runs for row in item.rows}) for item in comparisons
+    }
+    recorded = {data: importances for data, importances in compared.items() if importances.rows}
+    if recorded:
+        text = "\n".join(importances_markdown(data, each) for data, each in recorded.items())
+        files["importances.csv"] = importances_csv(recorded)
+        files["importances.md"] = f"# Feature importances\n\n{text}"
+    return files
 
 
 def _folder_name(data: str) -> str:
@@ -134,18 +144,6 @@ def _folder_name(data: str) -> str:
     ('MQ2008_fold_1', 'data', '_x')
     """
     return re.sub(r"[^\w.-]+", "_", data).lstrip(".")[:_LONGEST_FOLDER_NAME] or "data"
-
-
-def _write_importances(comparisons: Sequence[Comparison], folder: Path) -> None:
-    """Writes importances.csv and importances.md; nothing if no run recorded importances."""
-    compared = {
-        item.data: compare_importances({row.label: row.runs for row in item.rows}) for item in comparisons
-    }
-    recorded = {data: importances for data, importances in compared.items() if importances.rows}
-    if recorded:
-        (folder / "importances.csv").write_text(importances_csv(recorded))
-        text = "\n".join(importances_markdown(data, each) for data, each in recorded.items())
-        (folder / "importances.md").write_text(f"# Feature importances\n\n{text}")
 
 
 def _made_by(runs: Sequence[Run]) -> str:
@@ -212,13 +210,8 @@ def _per_query(comparisons: Sequence[Comparison]) -> Table:
                     key = (comparison.data, item.cell, query_id)
                     values.setdefault(key, {})[_column(row, item.run)] = value
     rows: list[TableRow] = [
-        [
-            data,
-            cell.fold,
-            query_id,
-            *(format_number(by_column.get(name), ".6f", missing="") for name in columns),
-        ]
-        for (data, cell, query_id), by_column in values.items()
+        [data, cell.fold, query_id, *(format_number(of_run.get(name), ".6f", missing="") for name in columns)]
+        for (data, cell, query_id), of_run in values.items()
     ]
     header = ["data", "fold", "query_id", *(f"{name} {comparisons[0].metric}" for name in columns)]
     return Table.of(header, rows)
@@ -227,14 +220,13 @@ def _per_query(comparisons: Sequence[Comparison]) -> Table:
 def _column(row: ModelRow, run: Run) -> str:
     """Returns the column of a run; folds share a column, because a query is in one fold."""
     resample, seed = replicate_of(run)
-    words = [] if resample is None else [f"resample={resample}"]
+    words = [row.label, *([] if resample is None else [f"resample={resample}"])]
     # The seed is named only if a resample has several: resamples alone have different seeds, too
     # (`TrainingResample.seed_of_ranker`).
-    seeds: dict[int | None, set[int]] = {}
-    for item in row.runs:
-        seeds.setdefault(replicate_of(item).resample, set()).add(item.result.seed)
-    words += [f"seed={seed}"] if any(len(of_resample) > 1 for of_resample in seeds.values()) else []
-    return " ".join([row.label, *words])
+    replicates = {replicate_of(item) for item in row.runs}
+    if len(replicates) > len({replicate.resample for replicate in replicates}):
+        words.append(f"seed={seed}")
+    return " ".join(words)
 
 
 # ---- Comparison of a rerun with the committed results, for `make reproduce`.
@@ -291,15 +283,16 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
         if not run.get("deterministic", True)
     }
     differences, distances = [], []
-    for command in old_runs.keys() & new_runs.keys():
+    for command in sorted(old_runs.keys() & new_runs.keys()):
         allowed = TOLERANCE_NOT_REPEATABLE if command in loose else TOLERANCE if reason else 0.0
         for name, old in old_runs[command]["metrics"].items():
             new = new_runs[command]["metrics"].get(name)
-            distances.append(_distance(old, new))
+            known = old is not None and new is not None
+            distances.append(abs(old - new) if known else 0.0 if old is new else math.inf)
             if distances[-1] > allowed:
-                differences.append(f"{command}: {name}: committed {_shown(old)}, rerun {_shown(new)}")
+                differences.append(f"{command}: {name}: committed {old}, rerun {new}")
     missing = old_runs.keys() ^ new_runs.keys()
-    differences = sorted(differences) + [f"{command}: only in one of the two" for command in sorted(missing)]
+    differences += [f"{command}: only in one of the two" for command in sorted(missing)]
     per_query = [read_bytes(folder / PER_QUERY_TABLE, _REMEDY) for folder in (committed, rerun)]
     if not reason and not loose and per_query[0] != per_query[1]:
         differences.append(f"{PER_QUERY_TABLE}: the values of some queries differ")
@@ -313,43 +306,28 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
     )
 
 
-class _RunRecord(TypedDict):
-    command: str | None
-    metrics: Mapping[str, float | None]
-    deterministic: NotRequired[bool]
-
-
-class _EnvironmentRecord(TypedDict):
-    """The part of environment.json that is read."""
-
-    machine: Mapping[str, Any]
-    versions: Mapping[str, str]
-    runs: Sequence[_RunRecord]
-
-
 def _read(folder: Path) -> dict[str, Any]:
-    path = folder / ENVIRONMENT_FILE
-    content = read_json(path, _REMEDY)
-    reason = validation_error(content, _EnvironmentRecord, "environment")
-    if reason:
-        raise ResultError(f"{path}: {reason}. {_REMEDY}.")
-    return dict(content)
+    content: dict[str, Any] = read_json(folder / ENVIRONMENT_FILE, _REMEDY)
+    if any("metrics" not in run for run in content.get("runs", [{}])):
+        raise ResultError(f"{folder / ENVIRONMENT_FILE} has no metrics of runs. {_REMEDY}.")
+    return content
 
 
 def _why_not_exact(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Returns the first difference of machine or versions; empty if they are equal."""
-    for key in ("cpu", "cores"):
-        old, new = before["machine"].get(key), after["machine"].get(key)
+    facts: list[dict[str, object]] = [
+        {f"on {key}": content["machine"].get(key) for key in ("cpu", "cores")}
+        | {f"with {package}": version for package, version in sorted(content["versions"].items())}
+        for content in (before, after)
+    ]
+    for fact in facts[0] | facts[1]:
+        old, new = facts[0].get(fact), facts[1].get(fact)
         if old != new:
-            return f"committed on {key} {old}, rerun on {new}"
-    for package in sorted({*before["versions"], *after["versions"]}):
-        old, new = before["versions"].get(package), after["versions"].get(package)
-        if old != new:
-            return f"committed with {package} {old}, rerun with {new}"
+            return f"committed {fact} {old}, rerun {fact} {new}"
     return ""
 
 
-def _runs_by_command(content: Mapping[str, Any]) -> dict[str, _RunRecord]:
+def _runs_by_command(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Returns command -> run, without the settings that cannot change a metric, such as the executor.
 
     Runs made from Python have no command to match them by.
@@ -359,13 +337,3 @@ def _runs_by_command(content: Mapping[str, Any]) -> dict[str, _RunRecord]:
         for run in content["runs"]
         if run["command"] is not None
     }
-
-
-def _distance(old: float | None, new: float | None) -> float:
-    if old is None or new is None:
-        return 0.0 if old is new else float("inf")
-    return abs(old - new)
-
-
-def _shown(value: float | None) -> str:
-    return "no value" if value is None else repr(value)

@@ -163,8 +163,8 @@ def _provenance_chapter(comparisons: Sequence[Comparison], command: str) -> Chap
     if made_in_python:
         lead += f" {made_in_python} of the {len(runs)} runs were made from Python and have no command."
     commands = dict.fromkeys(shlex.join(run.result.command) for run in runs if run.result.command is not None)
-    again = [Code("\n".join(commands))] if commands else []
-    sections = [_environment(runs), Section("rerun", "Repeat the runs", lead, again)]
+    again = Code("\n".join(commands))
+    sections = [_environment(runs), Section("rerun", "Repeat the runs", lead, [again] * bool(commands))]
     if command:
         sections.append(Section("command", "Repeat the comparison", "", [Code(command)]))
     return Chapter("provenance", "Provenance", sections)
@@ -172,27 +172,24 @@ def _provenance_chapter(comparisons: Sequence[Comparison], command: str) -> Chap
 
 def _environment(runs: Sequence[Run]) -> Section:
     results = [run.result for run in runs]
-    packages = sorted({name for result in results for name in result.versions})
-    machines = [result.machine for result in results]
-    started = sorted(result.started[:16].replace("T", " ") for result in results if result.started)
-    facts = {
-        "commit": _distinct(result.commit for result in results),
-        "machine": _distinct(
-            f"{machine['cpu']}, {machine.get('cores')} cores" for machine in machines if machine.get("cpu")
-        ),
-        "system": _distinct(machine.get("system") for machine in machines),
-        "threads": _distinct(result.threads or None for result in results),
-        "parameters": _distinct(result.params for result in results if result.params != NO_PARAMETERS),
-        "started": " to ".join(dict.fromkeys(f"{time} UTC" for time in (*started[:1], *started[-1:])))
-        or None,
+    started = sorted(f"{result.started[:16].replace('T', ' ')} UTC" for result in results if result.started)
+    machines = [result.machine for result in results if result.machine.get("cpu")]
+    facts: dict[str, Iterable[object]] = {
+        "commit": (result.commit for result in results),
+        "machine": (f"{machine['cpu']}, {machine.get('cores')} cores" for machine in machines),
+        "system": (result.machine.get("system") for result in results),
+        "threads": (result.threads or None for result in results),
+        "parameters": (result.params for result in results if result.params != NO_PARAMETERS),
+        "started": [" to ".join(dict.fromkeys([*started[:1], *started[-1:]]))],
     }
-    versions = {name: _distinct(result.versions.get(name) for result in results) for name in packages}
+    packages = sorted({name for result in results for name in result.versions})
+    versions = {name: (result.versions.get(name) for result in results) for name in packages}
     columns = [TableColumn(header, left=True, sortable=False) for header in ("", "value in these runs")]
-    parts: list[View] = [
-        Table(columns, list(facts.items()), "Environment", "compact"),
-        Table(columns, list(versions.items()), "Versions", "compact"),
+    tables = [
+        Table(columns, [[name, _distinct(each)] for name, each in values.items()], caption, "compact")
+        for caption, values in (("Environment", facts), ("Versions", versions))
     ]
-    return Section("made-by", "Environment of the runs", "", parts)
+    return Section("made-by", "Environment of the runs", "", tables)
 
 
 def _distinct(values: Iterable[object]) -> str | None:

@@ -7,6 +7,7 @@ records for JSON.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -103,7 +104,7 @@ class Folded:
     """Parts that the report shows after a click and on paper; text leaves them out."""
 
     summary: str
-    parts: Sequence[Table | Figures | Prose | Bullets | GroupedNotes | Definitions | Code]
+    parts: Sequence[View]
 
 
 View = Table | Figures | Prose | Bullets | GroupedNotes | Definitions | Code | Folded
@@ -124,6 +125,10 @@ class Section:
     lead: str
     parts: Sequence[View]
     terms: Sequence[str] = ()
+
+    @property
+    def figures(self) -> list[Figure]:
+        return [figure for view in self.parts if isinstance(view, Figures) for figure in view.figures]
 
 
 @dataclass(frozen=True)
@@ -210,11 +215,11 @@ class Shown:
     @cached_property
     def rows(self) -> list[ModelRow]:
         """The rows, the best first; rows without a value last."""
-        metric = self.comparison.metric
+        values = {row.label: row.metrics[self.comparison.metric] for row in self.comparison.rows}
 
-        def order(row: ModelRow) -> tuple[bool, float]:
-            value = row.metrics[metric]
-            return value is None, -(value or 0.0)
+        def order(row: ModelRow) -> float:
+            value = values[row.label]
+            return math.inf if value is None else -value
 
         return sorted(self.comparison.rows, key=order)
 
@@ -265,10 +270,12 @@ class Shown:
         baseline = self.comparison.baseline
         first = [row.to_baseline for row in self.rows if row.to_baseline is not None]
         rest = [pair for pair in self.comparison.family if baseline not in (pair.a, pair.b)]
-        tables = [Table(columns, [cells(pair) for pair in some], caption) for some in (first, rest) if some]
-        if len(tables) < 2:
-            return [*tables]
-        return [tables[0], Folded(f"Pairs without {baseline}: {len(rest)}", tables[1:])]
+        tables = [
+            Table(columns, [cells(pair) for pair in pairs], caption) for pairs in (first, rest) if pairs
+        ]
+        if first and rest:
+            return [tables[0], Folded(f"Pairs without {baseline}: {len(rest)}", tables[1:])]
+        return [*tables]
 
     @property
     def all_folds(self) -> str:
