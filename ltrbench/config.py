@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
@@ -25,7 +26,7 @@ from ltrbench.data.splits import BOOTSTRAP
 from ltrbench.distributed.base import Distribution, OneProcess
 from ltrbench.errors import ConfigError, did_you_mean, require_choice
 from ltrbench.experiment import Experiment, Study
-from ltrbench.folders import import_user_module
+from ltrbench.folders import conf_dir, import_user_module
 from ltrbench.measure import plain, without_password
 from ltrbench.metrics import DEFAULT, load_plugins
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
@@ -94,6 +95,13 @@ def register_schema() -> None:
     ConfigStore.instance().store(name="schema", node=Config)
     shared = {name: f"${{params.{name}}}" for name in SHARED}
     ConfigStore.instance().store(group="model", name="_shared", node=shared)
+
+
+def composed(*overrides: str) -> DictConfig:
+    """Returns the configuration of a command line, composed by Hydra."""
+    register_schema()
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        return compose("config", list(overrides))
 
 
 def resolved(config: DictConfig) -> dict[str, Any]:

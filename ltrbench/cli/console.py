@@ -250,17 +250,18 @@ def described(progress: Progress) -> str:
     if progress.out_of_bag is not None:
         parts.append(f"oob {format_number(progress.out_of_bag, '+.4f')}")
     if progress.finished:
-        parts.append(f"in {_duration(progress.seconds)}")
+        parts.append(f"in {duration(progress.seconds)}")
     elif progress.num_iterations is not None and progress.iteration > 1:
         # The first iteration includes one-time work, such as binning, so it gives no estimate.
         left = progress.num_iterations - progress.iteration
-        parts.append(f"{_duration(progress.seconds / progress.iteration * left)} left")
+        parts.append(f"{duration(progress.seconds / progress.iteration * left)} left")
     return f"{progress.iteration}{total}: {progress.metric} {', '.join(parts)}"
 
 
-def _duration(seconds: float) -> str:
-    """
-    >>> [_duration(seconds) for seconds in (0.4, 61, 3600)]
+def duration(seconds: float) -> str:
+    """Returns a duration as text.
+
+    >>> [duration(seconds) for seconds in (0.4, 61, 3600)]
     ['0:00', '1:01', '1:00:00']
     """
     minutes, whole = divmod(round(seconds), 60)

@@ -209,13 +209,7 @@ class _Command:
         if experiment.ranker.is_yardstick:
             # It has no settings to search for.
             settings = {**settings, "search": None}
-        return draft(
-            experiment,
-            settings,
-            job.choices,
-            self.flags,
-            started_in=str(Path.cwd()),
-        )
+        return draft(experiment, settings, job.choices, self.flags, started_in=str(Path.cwd()))
 
 
 # ---- The command line, and messages about it.

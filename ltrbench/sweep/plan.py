@@ -65,18 +65,8 @@ _OF_DATA = ("train", "valid", "test", "root", "obtain", "feature_names", "publis
 _FOLDER = Path(ltrbench.__file__).parent
 
 _COMPUTING = (
-    *(
-        "compilation.py",
-        "shapes.py",
-        "data",
-        "distributed",
-        "experiment",
-        "measure.py",
-        "models",
-        "metrics",
-        "native",
-        "rankers",
-    ),
+    *("compilation.py", "measure.py", "provenance.py", "shapes.py"),
+    *("data/", "distributed/", "experiment/", "metrics/", "models/", "native/", "rankers/"),
     # The intervals of importances.
     "statistics/paired.py",
 )
@@ -335,12 +325,8 @@ def _code_of_users(*classes: type) -> dict[str, str]:
 
 @functools.cache
 def _package_digest(folder: Path, names: tuple[str, ...]) -> str:
-    files = sorted(file for name in names for file in _python_files(folder / name))
-    return digest_of([[file.relative_to(folder).as_posix(), _digest(file)] for file in files])
-
-
-def _python_files(path: Path) -> Iterator[Path]:
-    return path.rglob("*.py") if path.is_dir() else iter([path])
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
+    return digest_of([[name, _digest(files[name])] for name in sorted(files) if name.startswith(names)])
 
 
 def _digest(file: Path) -> str:

@@ -63,15 +63,10 @@ def aa_verb(folders: tuple[Path, ...], metric: str | None) -> None:
 def _render(rows: Sequence[AgainstItself]) -> str:
     from ltrbench.compare.groups import OF_RESAMPLES, READING
 
+    shares = ("interval excludes 0", "better or worse", "equivalent", "by queries alone")
     columns = [
-        TableColumn("data", left=True),
-        TableColumn("model", left=True),
-        TableColumn("replicates"),
-        TableColumn("halvings"),
-        TableColumn("interval excludes 0"),
-        TableColumn("better or worse"),
-        TableColumn("equivalent"),
-        TableColumn("by queries alone"),
+        TableColumn(name, left=name in ("data", "model"))
+        for name in ("data", "model", "replicates", "halvings", *shares)
     ]
     table = Table(columns, [_cells(row) for row in rows]).markdown(terminal_width() or 100_000)
     parts = [f"Models against themselves, {rows[0].metric}", table, wrapped(READING)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from ltrbench.cli.console import (
 )
 from ltrbench.cli.verbs.evaluate import first_of
 from ltrbench.errors import ConfigError, DataError, did_you_mean, require
+from ltrbench.untrusted import visible
 
 if TYPE_CHECKING:
     from ltrbench.data.sources import DataSource, PublishedArchive
@@ -80,7 +82,8 @@ def build_verb(sources: tuple[Path, ...], output: Path, shard_mb: float, reading
     echo(
         wrapped(
             f"{output}: {manifest.documents} documents of {manifest.queries} queries, "
-            f"{manifest.num_features} features, {_shards(manifest)}; fingerprint {manifest.fingerprint}."
+            f"{manifest.num_features} features; shards: {len(manifest.shards)}; fingerprint "
+            f"{manifest.fingerprint}."
         )
     )
 
@@ -114,24 +117,16 @@ def check_verb(store: Path) -> int:
 
 # ---- The command `data fetch`: downloads a published data set, checks it and unpacks it.
 
-_STEPS = 20  # progress lines of a download
-
 
 @data_verb.command("fetch")
 @click.argument("name")
 @click.option(
-    "--root",
-    type=PATH,
-    metavar="DIR",
-    help="Data folder; default: that of the YAML, $LTRBENCH_DATA or data.",
+    "--root", type=PATH, metavar="DIR", help="Data folder; default: that of the YAML, $LTRBENCH_DATA or data."
 )
 @click.option("--url", metavar="URL", help="Address of the archive, instead of the address in the YAML.")
 @click.option("--accept-licence", is_flag=True, help="You have read and accept the licence of the publisher.")
 @click.option(
-    "--config-dir",
-    type=PATH,
-    metavar="DIR",
-    help="Folder with your own YAMLs, such as DIR/data/NAME.yaml.",
+    "--config-dir", type=PATH, metavar="DIR", help="Folder with your own YAMLs, such as DIR/data/NAME.yaml."
 )
 def fetch_command(
     name: str, root: Path | None, url: str | None, accept_licence: bool, config_dir: Path | None
@@ -153,18 +148,21 @@ def fetch_command(
     archive, folder = _archive(name, sources[0]), Path(getattr(sources[0], "root", "") or ".").expanduser()
     expected = [path for source in sources for path in _files(source)]
     if expected and all(path.exists() for path in expected):
-        echo(f"data={name} is complete: {_counted(len(expected))} in {folder.absolute()}.")
+        echo(f"data={name} is complete: {len(expected)} files in {folder.absolute()}.")
         return
     echo(_terms(archive))
     file = find_archive(archive, folder)
     if file is None:
         address = address_of(archive, folder, name, url, accept_licence)
-        echo(f"downloading {without_password(address)}", err=True)
-        file = download_archive(archive, folder, address, _Progress())
+        label = f"downloading {without_password(address)}, {archive.size / MB:.0f} MB"
+        with click.progressbar(length=archive.size, label=visible(label), file=sys.stderr) as bar:
+            file = download_archive(
+                archive, folder, address, lambda arrived, _: bar.update(arrived - bar.pos)
+            )
     echo(f"unpacking {file} into {folder / archive.into}", err=True)
     written = unpack_archive(archive, file, folder, expected)
     echo(
-        f"data={name} is complete: wrote {_counted(len(written))} below "
+        f"data={name} is complete: wrote {len(written)} files below "
         f"{(folder / archive.into).absolute()}. {file} is no longer needed."
     )
 
@@ -175,9 +173,7 @@ def _sources(name: str, root: Path | None, config_dir: Path | None) -> Iterator[
     Raises:
         ConfigError: There is no such YAML, or it is invalid.
     """
-    from hydra import compose, initialize_config_dir
-
-    from ltrbench.config import build, register_schema
+    from ltrbench.config import build, composed
     from ltrbench.data.sources import DataSource
     from ltrbench.folders import conf_dir
 
@@ -187,10 +183,8 @@ def _sources(name: str, root: Path | None, config_dir: Path | None) -> Iterator[
         raise ConfigError(
             f"data={name} does not exist{did_you_mean(name, known)} The data sets are {', '.join(known)}."
         )
-    register_schema()
     search = [] if config_dir is None else [f"hydra.searchpath=[file://{config_dir.expanduser().absolute()}]"]
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        config = compose("config", overrides=[*search, f"data={name}"])
+    config = composed(*search, f"data={name}")
     if root is not None:
         config.data.root = str(root.expanduser())
     for fold in range(1, (config.data.get("num_folds") or 1) + 1):
@@ -214,10 +208,6 @@ def _files(source: DataSource) -> list[Path]:
     return [Path(path).expanduser() for path in paths]
 
 
-def _counted(num_files: int) -> str:
-    return f"{num_files} file{'' if num_files == 1 else 's'}"
-
-
 def _terms(archive: PublishedArchive) -> str:
     """Returns the licence and what identifies the archive."""
     from ltrbench.measure import without_password
@@ -230,19 +220,6 @@ def _terms(archive: PublishedArchive) -> str:
         ("address", f"{address}{'' if archive.verified else ' (not verified)'}"),
     ]
     return facts_as_lines((name, value.strip()) for name, value in rows)
-
-
-class _Progress:
-    """Prints a line to standard error whenever another twentieth of the file, or megabyte, has arrived."""
-
-    def __init__(self) -> None:
-        self._step, self._line = -1, ""
-
-    def __call__(self, arrived: int, size: int) -> None:
-        step, line = arrived * _STEPS // size, f"{arrived / 1e6:.0f} of {size / 1e6:.0f} MB"
-        if step != self._step and line != self._line:
-            self._step, self._line = step, line
-            echo(line, err=True)
 
 
 # ---- The command `data info`: what a store contains, from its manifest.
@@ -280,15 +257,11 @@ def _facts(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
         stored = sum(shard.values for shard in manifest.shards)
         yield "stored", f"{stored} values; the other cells are {manifest.absent}"
     yield "also has", ", ".join(optional) or "-"
-    yield "size", f"{sum(file.num_bytes for file in files) / 1e6:.1f} MB of features in {_shards(manifest)}"
+    yield "size", f"{sum(file.num_bytes for file in files) / 1e6:.1f} MB of features"
+    yield "shards", str(len(manifest.shards))
     yield "fingerprint", manifest.fingerprint
     for source in manifest.sources:
         yield "source", f"{source.path}, {source.bytes} bytes, SHA-256 {source.sha256}"
     options = [f"{key}={value}" for key, value in manifest.reading.items()]
     yield "read with", ", ".join(options) or "the default options"
     yield "written by", f"ltrbench {manifest.ltrbench}, format {manifest.format}"
-
-
-def _shards(manifest: Manifest) -> str:
-    number = len(manifest.shards)
-    return "1 shard" if number == 1 else f"{number} shards"

@@ -95,7 +95,7 @@ def evaluate_verb(
 
     convention = with_settings(preset(preset_name), split_settings("--set", settings))
     metrics = _parse_names(names)
-    dataset = read(data, reading, whole_labels=_needs_whole_labels(convention, metrics))
+    dataset = read(data, reading)
     ranked = dataset.from_file_order(read_scores(scores, dataset.num_documents))
     evaluation = evaluate(dataset, ranked, metrics, convention)
     if per_query is not None:
@@ -194,29 +194,12 @@ def _parse_names(names: str) -> list[str]:
     return list(dict.fromkeys(metrics))
 
 
-def _needs_whole_labels(convention: Convention, names: Sequence[str]) -> bool:
-    """Returns whether the gain of any metric is not the label itself; the reader then rejects a fractional
-    label with its line."""
-    from ltrbench.metrics import parse_metric
-    from ltrbench.metrics.conventions import linear_gain
-    from ltrbench.metrics.functions import METRICS
-
-    metrics = {parse_metric(name)[0] for name in names}
-    return any(
-        METRICS[metric].has_gain and convention.of(metric).gain is not linear_gain for metric in metrics
-    )
-
-
 def _or_null(value: float | None) -> float | None:
     return value if is_available(value) else None
 
 
 def _render_evaluation(data: Path, dataset: RankingDataset, evaluation: Evaluation) -> str:
-    columns = [
-        TableColumn("metric", left=True),
-        TableColumn("mean", ".6f"),
-        TableColumn("queries counted"),
-    ]
+    columns = [TableColumn("metric", left=True), TableColumn("mean", ".6f"), TableColumn("queries counted")]
     rows: list[TableRow] = [
         [name, mean, dataset.num_queries - evaluation.skipped[name]]
         for name, mean in evaluation.means.items()
@@ -260,11 +243,7 @@ def rules(fields: Mapping[str, Any]) -> str:
 
 
 def _render_conventions(
-    data: Path,
-    dataset: RankingDataset,
-    scores: Scores,
-    names: Sequence[str],
-    rows: Sequence[_ConventionRow],
+    data: Path, dataset: RankingDataset, scores: Scores, names: Sequence[str], rows: Sequence[_ConventionRow]
 ) -> str:
     from ltrbench.metrics import parse_metric, rank
     from ltrbench.metrics.conventions import Ties
@@ -346,19 +325,15 @@ def inspect_verb(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bo
 def _rankers() -> tuple[dict[str, Ranker], dict[str, tuple[str]]]:
     """Returns model -> the ranker that its YAML in conf/model builds with the default settings, and
     model -> why its ranker cannot be imported."""
-    from hydra import compose, initialize_config_dir
-
-    from ltrbench.config import build, register_schema
+    from ltrbench.config import build, composed
     from ltrbench.folders import conf_dir
     from ltrbench.rankers import Ranker
 
-    register_schema()
     models = sorted(path.stem for path in conf_dir().glob("model/*.yaml") if not path.stem.startswith("_"))
     rankers: dict[str, Ranker] = {}
     unavailable = {}
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        # All models in one configuration, because composing takes a tenth of a second.
-        config = compose("config", overrides=[f"+model@study.models.{model}={model}" for model in models])
+    # All models in one configuration, because composing takes a tenth of a second.
+    config = composed(*(f"+model@study.models.{model}={model}" for model in models))
     for model in models:
         try:
             rankers[model] = build(config.study.models, model, Ranker)

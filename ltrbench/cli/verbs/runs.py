@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import shlex
 import signal
@@ -37,7 +36,7 @@ from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import trees_of
 from ltrbench.runs import RESULT_FILE, TIMES, Run, naming, read_run
 from ltrbench.runs.record import class_and_folder_of_model, find_runs_and_trials
-from ltrbench.tables import DASH, Table, TableColumn, TableRow, assignments, format_number
+from ltrbench.tables import DASH, Table, TableColumn, assignments, format_number
 
 if TYPE_CHECKING:
     from ltrbench.data import RankingDataset, Splits
@@ -385,20 +384,12 @@ def _importances_table(importances: Importances) -> Table:
     """Returns the table of the most important features by the first kind."""
     from ltrbench.rankers.importance import FALLS
 
-    first, *_ = importances.kinds
-    values = importances.values
+    kinds, values = importances.kinds, importances.values
     # NaN sorts last.
-    order = sorted(
-        range(len(values[first])),
-        key=lambda row: math.inf if math.isnan(values[first][row]) else -values[first][row],
-    )[:NUM_FEATURES]
-    columns = [TableColumn("feature", left=True)]
-    cells: list[TableRow] = [[importances.feature_names[row] for row in order]]
-    for kind in importances.kinds:
-        form = "+.4f" if kind in FALLS else ".1%"
-        columns.append(TableColumn(kind.replace("_", " "), form))
-        cells.append([float(values[kind][row]) for row in order])
-    return Table(columns, list(zip(*cells, strict=True)))
+    order = np.argsort(-values[kinds[0]], kind="stable")[:NUM_FEATURES].tolist()
+    forms = [TableColumn(kind.replace("_", " "), "+.4f" if kind in FALLS else ".1%") for kind in kinds]
+    rows = [[importances.feature_names[row], *(float(values[kind][row]) for kind in kinds)] for row in order]
+    return Table([TableColumn("feature", left=True), *forms], rows)
 
 
 def _data_table(result: RunResult) -> Table:

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ltrbench.cli.console import (
-    OK,
-    PATH,
-    READ_OPTION,
-    RUN_FAILED,
-    echo,
-    parse_value,
-    split_settings,
-    wrapped,
-)
+from ltrbench.cli.console import OK, PATH, READ_OPTION, RUN_FAILED, echo, parse_value, split_settings, wrapped
 from ltrbench.cli.verbs.runs import RANKER_OPTION, data_of_test, load_model, options_as_trained
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.runs import read_run

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from ltrbench.cli.console import OK, PATH, PROGRAM, echo
+from ltrbench.cli.console import OK, PATH, PROGRAM, duration, echo
 from ltrbench.cli.session import (
     SWEEP_FILE,
     TRACKING,
@@ -225,18 +225,8 @@ def _status_text(plan: Plan, states: Sequence[JobState]) -> str:
         if len(listed) > _SHOWN:
             lines.append(f"  {name}: {len(listed) - _SHOWN} more")
     if left := seconds_left(states):
-        lines.append(f"About {_duration(left)} left, if jobs take as long as the finished ones.")
+        lines.append(f"About {duration(left)} left, if jobs take as long as the finished ones.")
     return "\n".join(lines)
-
-
-def _duration(seconds: float) -> str:
-    """
-    >>> [_duration(seconds) for seconds in (0.4, 61, 3600)]
-    ['1 s', '1 min', '1.0 h']
-    """
-    if seconds < 60:
-        return f"{max(round(seconds), 1)} s"
-    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
 # ---- The verb `sync`: stores finished runs in MLflow that are not stored yet.

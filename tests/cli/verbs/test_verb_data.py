@@ -31,7 +31,7 @@ def test_build_writes_a_store_of_the_options_given(capsys: pytest.CaptureFixture
     assert main([*build, "--read", "num_features=3", "--read", "absent=nan"]) == 0
     fingerprint = read_data("train.txt", 3, absent=float("nan")).fingerprint
     printed = capsys.readouterr().out
-    for part in ("train.store", "100 documents", "20 queries", "3 features", "4 shards", fingerprint[-8:]):
+    for part in ("train.store", "100 documents", "20 queries", "3 features", "shards: 4", fingerprint[-8:]):
         assert part in printed
     assert read_data("train.store").fingerprint == fingerprint
 
@@ -46,7 +46,7 @@ def test_info_describes_a_store(capsys: pytest.CaptureFixture[str]) -> None:
         "100",
         "20",
         "document_ids",
-        "1 shard",
+        "shards",
         "train.txt",
         "SHA-256",
         "first_index=1",
