@@ -9,8 +9,11 @@ value goes left if it is at most the threshold; a missing value is 0. Outputs, t
 float32. RankLib multiplies and adds in float64 and rounds the sum to float32 after each tree, where an
 `Ensemble` rounds the product too: scores can differ in their last bits.
 
-RankLib takes the nodes of the XML by their position, where white space would count. It removes line ends and
-the indentation of lines, so each element starts on a line.
+RankLib takes the nodes of the XML by their position (feature, threshold, left, right; or output), where white
+space would count. It removes line ends and the indentation of lines, so each element starts on a line. The
+first line names the algorithm. Sources: codelibs/ranklib, src/main/java/ciir/umass/edu/:
+learning/RankerFactory.java, commit 0ef0614a4f139d3e077c649bdd04dfd632fa3d32; parsing/ModelLineProducer.java
+and learning/tree/Ensemble.java, commit 378a17db3ddca1af7583989a39a6ebfcc1d3cd1b.
 """
 
 from __future__ import annotations

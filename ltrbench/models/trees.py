@@ -365,10 +365,10 @@ def flat(root: Node) -> FlatTree:
     return tree
 
 
-def visits(
+def leaves_of(
     tree: FlatTree, features: Features, comparison: str = "<=", threshold_dtype: str = "float32"
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yields, level by level, the documents that reach the level and their nodes.
+) -> NDArray[np.int64]:
+    """Returns the (D,) leaf nodes that documents reach, level by level.
 
     Args:
         features: (D, F); NaN is a missing value.
@@ -377,24 +377,15 @@ def visits(
     """
     goes_left = np.less_equal if comparison == "<=" else np.less
     threshold = tree.threshold.astype(threshold_dtype)
-    rows, node = np.arange(len(features)), np.zeros(len(features), dtype=np.int64)
+    leaves = np.zeros(len(features), dtype=np.int64)
+    rows = np.flatnonzero(~tree.is_leaf[leaves])
     while len(rows):
-        yield rows, node
-        is_inner = ~tree.is_leaf[node]
-        rows, node = rows[is_inner], node[is_inner]
+        node = leaves[rows]
         x = features[rows, tree.feature[node]]
         is_missing = np.isnan(x) | (tree.zero_missing[node] & (np.abs(x) <= LARGEST_ZERO))
         left = np.where(is_missing, tree.missing_left[node], goes_left(x, threshold[node]))
-        node = np.where(left, tree.left[node], tree.right[node])
-
-
-def leaves_of(
-    tree: FlatTree, features: Features, comparison: str = "<=", threshold_dtype: str = "float32"
-) -> NDArray[np.int64]:
-    """Returns the (D,) leaf nodes that documents reach; arguments as for `visits`."""
-    leaves = np.zeros(len(features), dtype=np.int64)
-    for rows, node in visits(tree, features, comparison, threshold_dtype):
-        leaves[rows] = node
+        leaves[rows] = np.where(left, tree.left[node], tree.right[node])
+        rows = rows[~tree.is_leaf[leaves[rows]]]
     return leaves
 
 

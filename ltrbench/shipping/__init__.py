@@ -2,9 +2,7 @@
 
     target            the contract of a target, the model that is shipped, and the arithmetic of engines
     targets           a file for each target
-    plugins           what the targets elasticsearch and opensearch have in common
-    probes            rows that test a conversion, and bounds of rounding
-    certificate       comparison of the converted model with the original
+    certificate       rows that test a conversion, and comparison of the converted model with the original
     shipment          converts the model of a run, writes it with its certificate, reads answers of an engine
 
 A target writes the files, and says how its engine evaluates them: the engine itself if it is a Python

@@ -1,63 +1,354 @@
-"""The certificate of a converted model: scores, rankings and verdict.
+"""The certificate of a converted model: probe rows, scores, rankings and verdict.
 
-Scores and rankings of a converted model against those of the original. D documents, Q queries.
+Scores and rankings of a converted model are compared with those of the original on documents, and on probe
+rows made from the model. D documents, Q queries, N rows, F features.
 
 A pair of documents of a query is ordered if its original scores differ by more than the rounding bounds of
-the two documents together (`rounding`); otherwise it counts as tied. The ranking of a query has changed if
-the converted scores of an ordered pair are equal or in the other order. An engine that makes the same
-decisions in all trees never changes a ranking.
+the two documents together; otherwise it counts as tied. The ranking of a query has changed if the converted
+scores of an ordered pair are equal or in the other order. An engine that makes the same decisions in all
+trees never changes a ranking.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from ltrbench.data import Judgments, RankingDataset
-from ltrbench.data.features import AnyFeatures, row_blocks
-from ltrbench.errors import ResultError
+from ltrbench.data.features import AnyFeatures, gather_rows, row_blocks
 from ltrbench.metrics import DEFAULT, Convention, evaluate
-from ltrbench.models.trees import Ensemble, ensemble_scores
-from ltrbench.shapes import Features, Scores
-from ltrbench.shipping.probes import (
-    EXACT,
-    FORMULA,
-    IN_WORDS,
-    SOURCE,
-    ProbeRows,
-    decided_by,
-    documents_with,
-    expected_scores,
-    is_exact,
-    make_probes,
-    rounding_bounds,
+from ltrbench.models.trees import (
+    Ensemble,
+    FlatTree,
+    ensemble_scores,
+    flat,
+    float32_thresholds,
+    leaf_sums,
+    leaves_of,
+    weighted_values,
 )
-from ltrbench.shipping.target import ABSENT_ZEROS, ZERO_VALUES, Engine, Export, ScoreFunction, ShippedModel
+from ltrbench.shapes import Features, Scores
+from ltrbench.shipping.target import (
+    ABSENT_ZEROS,
+    INFINITE_VALUES,
+    MISSING_VALUES,
+    ZERO_VALUES,
+    Engine,
+    Export,
+    Linear,
+    ScoreFunction,
+    ShippedModel,
+    features_read,
+    has_values,
+)
 from ltrbench.tables import listed
+
+# ---- Rows that test where conversions of trees break.
+#
+# A row is a document of the data with one other value. At a threshold t of a feature the values are the
+# float32 closest to t, the next float32 below and above it, and as far as the number of rows allows a missing
+# value and 0: a document is chosen that reaches the split, or if none does, one that is changed so that it
+# does. In addition, each used feature gets the values of `SPECIAL` in one document. All splits are tested if
+# they fit into the number of rows, otherwise a sample drawn with a seed.
+
+MOST_ROWS = 20_000
+"""Maximum number of rows."""
+_MOST_CELLS = 1 << 26
+"""Maximum number of values in all rows: 256 MB."""
+_MOST_DOCUMENTS = 2_000
+"""Number of documents of the data among which one is searched for each split."""
+_SHARE_OF_SPLITS = 0.75
+"""Share of the rows for values at splits; the others are for SPECIAL."""
+
+THRESHOLD, BELOW, ABOVE = "threshold", "below threshold", "above threshold"
+AT_THRESHOLD: Final = (THRESHOLD, BELOW, ABOVE)
+"""Kinds of the rows of each tested split."""
+BESIDES: Final = ((MISSING_VALUES, np.nan), (ZERO_VALUES, 0.0))
+"""Kinds and values of further rows of a split, as far as the number of rows allows."""
+
+SPECIAL: Final[dict[str, tuple[float, ...]]] = {
+    MISSING_VALUES: (np.nan,),
+    ZERO_VALUES: (0.0,),
+    "negative zero": (-0.0,),
+    INFINITE_VALUES: (np.inf, -np.inf),
+    "near zero": (1e-35, -1e-35, 1.1e-35, 1e-30, -1e-30),
+    "subnormal": (1e-45, -1e-45, 1e-40, -1e-40),
+    "largest float32": (float(np.finfo(np.float32).max), float(np.finfo(np.float32).min)),
+    "large integer": (2.0**24 + 2, -(2.0**24) - 2, 2.0**31, 2.0**53, 2.0**63),
+    "timestamp": (1_700_000_000.0, 1_700_000_000_000.0),
+}
+"""Kind -> values for each used feature, rounded to float32."""
+
+IN_WORDS: Final[dict[str, str]] = {
+    THRESHOLD: "a value equal to a threshold",
+    BELOW: "a value one float32 step below a threshold",
+    ABOVE: "a value one float32 step above a threshold",
+    MISSING_VALUES: "a missing value",
+    ZERO_VALUES: "the value 0",
+    ABSENT_ZEROS: "a feature that is 0 in the data and has no value in the engine",
+    "negative zero": "the value -0",
+    INFINITE_VALUES: "an infinite value",
+    "near zero": "a value close to 0",
+    "subnormal": "a subnormal value",
+    "largest float32": "the largest float32",
+    "large integer": "an integer above 2^24",
+    "timestamp": "a time in seconds or milliseconds",
+}
+"""Kind of a row -> its changed value in words."""
+
+
+@dataclass(frozen=True)
+class ProbeRows:
+    """Rows to score with the original and the converted model.
+
+    Attributes:
+        features: (N, F).
+        kinds: (N,), kind of each row.
+        changed: (N,), the feature with the value that is tested.
+        num_splits, num_tested: different splits (feature and threshold) of the model, and those tested.
+    """
+
+    features: Features
+    kinds: NDArray[np.str_]
+    changed: NDArray[np.int64]
+    num_splits: int
+    num_tested: int
+
+    def value(self, row: int) -> float:
+        """Returns the tested value of a row."""
+        return float(self.features[row, self.changed[row]])
+
+
+class _Row(NamedTuple):
+    """A document (F,) in which a feature gets another value."""
+
+    kind: str
+    document: Features
+    feature: int
+    value: float
+
+
+class _Split(NamedTuple):
+    """A node with a feature and a threshold; several nodes may have the same."""
+
+    tree: int
+    node: int
+    feature: int
+    threshold: float
+
+
+def make_probes(model: ShippedModel, documents: AnyFeatures, seed: int = 0) -> ProbeRows:
+    """Returns the rows for a model; the same for the same model, documents and seed.
+
+    Args:
+        documents: (D, F) features of the data.
+    """
+    rng = np.random.default_rng(seed)
+    num_bases = max(min(_MOST_DOCUMENTS, _MOST_CELLS // model.num_features), 1)
+    bases = gather_rows(documents, rng.permutation(len(documents))[:num_bases])
+    most = min(MOST_ROWS, max(_MOST_CELLS // model.num_features, 50))
+    rows: list[_Row] = []
+    splits: list[_Split] = []
+    chosen: list[int] = []
+    if isinstance(model.scorer, Ensemble):
+        splits = _splits(model.scorer)
+        capacity = int(most * _SHARE_OF_SPLITS)
+        chosen = _sample(len(splits), capacity // len(AT_THRESHOLD), rng)
+        besides = set(_sample(len(chosen), (capacity - len(AT_THRESHOLD) * len(chosen)) // len(BESIDES), rng))
+        rows += _rows_at_splits(model.scorer, [splits[index] for index in chosen], besides, bases)
+    pairs = [(kind, value) for kind, values in SPECIAL.items() for value in values]
+    used = features_read(model.scorer)
+    for index in _sample(len(used), max((most - len(rows)) // len(pairs), 1), rng):
+        base = bases[int(rng.integers(len(bases)))]
+        rows += [_Row(kind, base, used[index], value) for kind, value in pairs]
+    features = np.array([row.document for row in rows], dtype=np.float32).reshape(-1, model.num_features)
+    changed = np.array([row.feature for row in rows], dtype=np.int64)
+    features[np.arange(len(rows)), changed] = np.array([row.value for row in rows], dtype=np.float32)
+    kinds = np.array([row.kind for row in rows], dtype=np.str_)
+    return ProbeRows(features, kinds, changed, len(splits), len(chosen))
+
+
+def _sample(count: int, most: int, rng: np.random.Generator) -> list[int]:
+    numbers = np.arange(count) if count <= most else np.sort(rng.permutation(count)[:most])
+    return [int(number) for number in numbers]
+
+
+def _splits(ensemble: Ensemble) -> list[_Split]:
+    """Returns a node of each different split: the first one, in the order of the trees."""
+    splits: dict[tuple[int, float], _Split] = {}
+    for number, weighted in enumerate(ensemble.trees):
+        tree = flat(weighted.root)
+        for node in np.flatnonzero(~tree.is_leaf).tolist():
+            feature, threshold = int(tree.feature[node]), float(tree.threshold[node])
+            splits.setdefault((feature, threshold), _Split(number, node, feature, threshold))
+    return list(splits.values())
+
+
+def _rows_at_splits(
+    ensemble: Ensemble, splits: Sequence[_Split], besides: Set[int], bases: Features
+) -> Iterator[_Row]:
+    """Yields the rows of splits, which are in the order of trees.
+
+    Args:
+        besides: numbers of the splits that also get the rows of BESIDES.
+    """
+    for number, of_tree in itertools.groupby(enumerate(splits), key=lambda item: item[1].tree):
+        tree = flat(ensemble.trees[number].root)
+        document_of = _first_documents(tree, ensemble, bases)
+        for index, split in of_tree:
+            document = bases[max(document_of[split.node], 0)].copy()
+            if document_of[split.node] < 0:
+                _force(document, tree, ensemble, split.node)
+            for kind, value in (*_values_at(split.threshold), *(BESIDES if index in besides else ())):
+                yield _Row(kind, document, split.feature, value)
+
+
+def _values_at(threshold: float) -> Iterator[tuple[str, float]]:
+    """Yields the kinds and values of the rows of a threshold."""
+    with np.errstate(over="ignore"):
+        at = np.float32(threshold)
+        values = (at, np.nextafter(at, np.float32(-np.inf)), np.nextafter(at, np.float32(np.inf)))
+    for kind, value in zip(AT_THRESHOLD, values, strict=True):
+        if np.isfinite(value):  # the kind `infinite` tests infinities
+            yield kind, float(value)
+
+
+def _first_documents(tree: FlatTree, ensemble: Ensemble, documents: Features) -> NDArray[np.int64]:
+    """Returns the (N,) first document that reaches each node; -1 if none does."""
+    leaves = leaves_of(tree, documents, ensemble.comparison, ensemble.threshold_dtype)
+    none = len(documents)
+    first = np.full(len(tree.feature), none)
+    np.minimum.at(first, leaves, np.arange(none))
+    for node in np.flatnonzero(~tree.is_leaf)[::-1].tolist():  # children come after their parent
+        first[node] = min(first[tree.left[node]], first[tree.right[node]])
+    return np.where(first == none, -1, first)
+
+
+def _force(document: Features, tree: FlatTree, ensemble: Ensemble, node: int) -> None:
+    """Changes features of a document, (F,), so that it reaches a node where its path allows it."""
+    largest_left = float32_thresholds(tree.threshold, ensemble.comparison)
+    bounds: dict[int, tuple[float, float]] = {}  # feature -> smallest and largest value
+    here = 0
+    while here != node:
+        feature, last = int(tree.feature[here]), float(largest_left[here])
+        low, high = bounds.get(feature, (-np.inf, np.inf))
+        if node < tree.right[here]:  # the nodes of the left subtree come before the right child
+            bounds[feature], here = (low, min(high, last)), int(tree.left[here])
+        else:
+            after = float(np.nextafter(np.float32(last), np.float32(np.inf)))
+            bounds[feature], here = (max(low, after), high), int(tree.right[here])
+    for feature, (low, high) in bounds.items():
+        document[feature] = high if np.isfinite(high) else low
+
+
+# ---- The scores that the rounding of an engine leaves of a model. N rows.
+#
+# An engine sends a row to the same leaves as the model, and adds the same terms: the initial score, the
+# weighted leaf values, and its offset. It rounds them to its own dtype. If it adds them in this order, its
+# score is known to the last bit (`expected_scores`), and any other score is an error, whatever the number
+# of trees.
+#
+# If it adds them in another order, the score may differ. With the unit roundoff u (2^-24 for float32, 2^-53
+# for float64), a sum of n terms in any order has an error of at most
+#
+#     gamma(n - 1) sum of |terms|,    gamma(k) = k u / (1 - k u)
+#
+# (Higham, 2002, "Accuracy and Stability of Numerical Algorithms", 2nd edition, section 4.2, inequality
+# (4.6) in the form with gamma of lemma 3.1). A term itself is rounded at most three times: leaf value,
+# weight and their product. Subtraction of the offset rounds once more. Both sums have this error
+# (`rounding_bounds`). The products of a linear model are compared in the same way.
+
+EXACT = (
+    "The score is the sum of the initial score, the weighted leaf values in the order of the trees and the "
+    "offset, in the dtype of the engine, to the last bit."
+)
+FORMULA = (
+    "Scores differ by rounding if |difference| <= sum over the expected score and the engine of "
+    "k u / (1 - k u) times the sum of |terms|, with k = number of terms + 3 and the unit roundoff u of the "
+    "dtype of the sum."
+)
+SOURCE = "Higham (2002), Accuracy and Stability of Numerical Algorithms, 2nd edition, section 4.2, (4.6)"
+
+_ROUNDINGS = 3 + 1 - 1
+"""Of a term, and of the offset's subtraction; a sum of n terms has n - 1 additions."""
+
+
+def is_exact(model: ShippedModel, engine: Engine) -> bool:
+    """Returns whether the scores of an engine are known to the last bit."""
+    return engine.is_in_order and isinstance(model.scorer, Ensemble)
+
+
+def expected_scores(
+    model: ShippedModel, features: Features, engine: Engine, offset: float
+) -> NDArray[np.float64]:
+    """Returns the (N,) scores that the terms of the model have in the dtypes of an engine, with the offset.
+
+    Args:
+        features: (N, F).
+    """
+    scorer, dtype = model.scorer, np.dtype(engine.score_dtype)
+    if isinstance(scorer, Linear):
+        used = np.flatnonzero(scorer.weights)
+        scores = features[:, used].astype(np.float64) @ scorer.weights[used]
+        return np.asarray(scores + offset)
+    leaf_dtype = np.dtype(engine.leaf_dtype or dtype)
+    base_score = leaf_dtype.type(np.dtype(scorer.score_dtype).type(scorer.base_score))
+    sums = leaf_sums(
+        scorer,
+        features,
+        np.full(len(features), base_score, dtype=dtype),
+        lambda tree, weight: (
+            weighted_values(tree, weight, scorer.score_dtype).astype(leaf_dtype).astype(dtype)
+        ),
+    )
+    return (sums + dtype.type(offset)).astype(np.float64) if offset else sums.astype(np.float64)
+
+
+def rounding_bounds(
+    model: ShippedModel, features: Features, dtypes: Sequence[str], offset: float = 0.0
+) -> NDArray[np.float64]:
+    """Returns the (N,) largest differences by rounding between two scores of each row.
+
+    Args:
+        features: (N, F).
+        dtypes: the dtypes in which the two scores are summed.
+        offset: what one of them adds to all scores.
+    """
+    num_terms, magnitudes = _terms(model.scorer, features)
+    bounds = np.zeros(len(features))
+    for dtype in dtypes:
+        steps = num_terms + _ROUNDINGS
+        product = steps * float(np.finfo(dtype).eps) / 2
+        # A product below the smallest normal number has an absolute error instead of a relative one.
+        smallest = steps * float(np.finfo(dtype).smallest_subnormal)
+        bounds += product / (1 - product) * (magnitudes + abs(offset)) + smallest
+    return bounds
+
+
+def _terms(scorer: Ensemble | Linear, features: Features) -> tuple[int, NDArray[np.float64]]:
+    """Returns the number of terms with initial score and offset, and the (N,) sums of their magnitudes."""
+    if isinstance(scorer, Linear):
+        used = np.flatnonzero(scorer.weights)
+        finite = np.nan_to_num(features[:, used].astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+        return len(used) + 2, np.abs(finite) @ np.abs(scorer.weights[used])
+    start = np.full(len(features), abs(scorer.base_score))
+    magnitudes = leaf_sums(scorer, features, start, lambda tree, weight: np.abs(tree.value * weight))
+    return len(scorer.trees) + 2, magnitudes.astype(np.float64)
+
+
+# ---- Scores and rankings of a converted model against those of the original.
 
 METRIC = "ndcg@10"
 
 _CELLS = 1 << 22
 """Number of pairs that are compared at a time."""
-
-
-@dataclass(frozen=True)
-class ChangedPair:
-    """Two documents of a query that the converted model orders in another way; the first was ranked higher.
-
-    Attributes:
-        query: index of the query.
-        first, second: rows of the documents.
-    """
-
-    query: int
-    first: int
-    second: int
 
 
 @dataclass(frozen=True)
@@ -74,67 +365,73 @@ class RankingComparison:
     """Converted scores against original scores.
 
     Attributes:
-        num_documents, num_queries: what was compared.
-        num_equal: documents with exactly the same score.
+        documents, queries: numbers of what was compared.
+        equal_scores: number of documents with exactly the same score.
         largest_difference: largest absolute difference of two scores.
-        changed_queries: indices of the queries whose ranking has changed.
-        reversed_pairs: ordered pairs in the other order.
-        tied_pairs: ordered pairs with equal converted scores.
-        reversed_within_rounding: pairs that count as tied, in the other order.
-        tied_within_rounding: pairs that count as tied, and have different original and equal converted
-            scores.
-        example: a pair of the first changed query, the one with the largest difference of original scores.
+        changed_queries: index of a query whose ranking has changed -> rows of two of its documents, the first
+            of which was ranked higher: the wrong pair with the largest difference of original scores.
+        reversed_pairs: number of ordered pairs in the other order.
+        tied_pairs: number of ordered pairs with equal converted scores.
+        reversed_pairs_within_rounding: number of pairs that count as tied, in the other order.
+        tied_pairs_within_rounding: number of pairs that count as tied, and have different original and equal
+            converted scores.
         metric: NDCG@10 of both; None if no query counts or there are no labels.
     """
 
-    num_documents: int
-    num_queries: int
-    num_equal: int
+    documents: int
+    queries: int
+    equal_scores: int
     largest_difference: float
-    changed_queries: tuple[int, ...] = ()
+    changed_queries: dict[int, tuple[int, int]] = field(default_factory=dict)
     reversed_pairs: int = 0
     tied_pairs: int = 0
-    reversed_within_rounding: int = 0
-    tied_within_rounding: int = 0
-    example: ChangedPair | None = None
+    reversed_pairs_within_rounding: int = 0
+    tied_pairs_within_rounding: int = 0
     metric: MetricLoss | None = None
 
     def describe_reordered(self) -> str:
         """Returns how rounding changed the order of documents, as the end of a sentence, or nothing."""
-        counts = (self.reversed_within_rounding, "in the other order"), (self.tied_within_rounding, "tied")
-        parts = [f"{count} pair{'s' * (count > 1)} {how}" for count, how in counts if count]
+        counts = {
+            "in the other order": self.reversed_pairs_within_rounding,
+            "tied": self.tied_pairs_within_rounding,
+        }
+        parts = [f"{count} pair{'s' * (count > 1)} {how}" for how, count in counts.items() if count]
         return f", which leaves {' and '.join(parts)}" if parts else ""
+
+    def record(self) -> dict[str, Any]:
+        """Returns the JSON form."""
+        metric = None if self.metric is None else {"name": METRIC, **vars(self.metric)}
+        return {**vars(self), "changed_queries": len(self.changed_queries), "metric": metric}
 
 
 def compare_scores(
     judgments: Judgments,
-    original: Scores,
+    original: NDArray[np.float64],
     converted: NDArray[np.float64],
     bounds: NDArray[np.float64],
-    convention: Convention,
+    convention: Convention | None = None,
 ) -> RankingComparison:
     """Compares (D,) converted scores, without their offset, with (D,) original scores.
 
     Args:
         bounds: (D,), by how much rounding alone moves the converted scores.
-        convention: convention of NDCG@10.
+        convention: convention of NDCG@10; None: without it.
     """
-    scores = original.astype(np.float64)
-    differences = difference_of(scores, converted)
+    differences = difference_of(original, converted)
     comparison = RankingComparison(
-        num_documents=judgments.num_documents,
-        num_queries=judgments.num_queries,
-        num_equal=int((differences == 0).sum()),
+        documents=judgments.num_documents,
+        queries=judgments.num_queries,
+        equal_scores=int((differences == 0).sum()),
         largest_difference=float(differences.max()),
-        metric=_metric_loss(judgments, original, converted, convention),
+        metric=_metric_loss(judgments, original, converted, convention) if convention else None,
     )
-    for query in _reordered_queries(judgments, scores, converted):
-        start, stop = judgments.query_start[query : query + 2].tolist()
-        of_query = (array[start:stop] for array in (scores, converted, bounds))
-        pair = _count_pairs(comparison, *of_query)
-        if pair is not None:
-            comparison.changed_queries += (query,)
-            comparison.example = comparison.example or ChangedPair(query, start + pair[0], start + pair[1])
+    for query, (start, stop) in enumerate(itertools.pairwise(judgments.query_start.tolist())):
+        before, after = original[start:stop], converted[start:stop]
+        # Only the pairs of a query with another order or other ties need to be counted.
+        if not np.array_equal(rankdata(before, "dense"), rankdata(after, "dense")):
+            pair = _count_pairs(comparison, before, after, bounds[start:stop])
+            if pair is not None:
+                comparison.changed_queries[query] = (start + pair[0], start + pair[1])
     return comparison
 
 
@@ -168,42 +465,24 @@ def _count_pairs(
         within = (gap > 0) & ~is_ordered
         comparison.reversed_pairs += int((is_ordered & (after < 0)).sum())
         comparison.tied_pairs += int((is_ordered & (after == 0)).sum())
-        comparison.reversed_within_rounding += int((within & (after < 0)).sum())
-        comparison.tied_within_rounding += int((within & (after == 0)).sum())
+        comparison.reversed_pairs_within_rounding += int((within & (after < 0)).sum())
+        comparison.tied_pairs_within_rounding += int((within & (after == 0)).sum())
         i, j = divmod(int(np.where(wrong, gap, -1.0).argmax()), len(original))
         if wrong[i, j] and gap[i, j] > largest:
             largest, pair = float(gap[i, j]), (first + i, j)
     return pair
 
 
-def _reordered_queries(
-    judgments: Judgments, original: NDArray[np.float64], converted: NDArray[np.float64]
-) -> list[int]:
-    """Returns the queries in which the converted scores do not have exactly the order and the ties of the
-    original scores; only their pairs need to be counted."""
-    query = judgments.query_of_document
-    order = np.lexsort((-original, query))
-    same_query = query[order][1:] == query[order][:-1]
-    goes_down = original[order][1:] < original[order][:-1]
-    with np.errstate(invalid="ignore"):
-        as_before = np.where(
-            goes_down,
-            converted[order][1:] < converted[order][:-1],
-            converted[order][1:] == converted[order][:-1],
-        )
-    is_unordered = np.isnan(converted)
-    changed = np.concatenate([query[order][1:][same_query & ~as_before], query[is_unordered]])
-    return [int(number) for number in np.unique(changed)]
-
-
 def _metric_loss(
-    judgments: Judgments, original: Scores, converted: NDArray[np.float64], convention: Convention
+    judgments: Judgments,
+    original: NDArray[np.float64],
+    converted: NDArray[np.float64],
+    convention: Convention,
 ) -> MetricLoss | None:
     """Returns NDCG@10 of both; None if no query counts."""
     ranked = np.where(np.isnan(converted), -np.inf, converted)
     before, after = (
-        evaluate(judgments, scores, [METRIC], convention).means[METRIC]
-        for scores in (original.astype(np.float64), ranked)
+        evaluate(judgments, scores, [METRIC], convention).means[METRIC] for scores in (original, ranked)
     )
     return None if np.isnan(before) else MetricLoss(before, after, before - after)
 
@@ -272,7 +551,7 @@ def compare_probes(
         examples = [
             ProbeExample(
                 feature=model.feature_names[probes.changed[row]],
-                value=float(probes.values[row]),
+                value=probes.value(row),
                 original=float(scored.original[row]),
                 converted=float(scored.converted[row]),
             )
@@ -305,12 +584,12 @@ class Limit:
 
     Attributes:
         sentence: of the target.
-        documents: documents of the data with such values; None: unknown.
+        documents: documents of the data with such values.
         differing: probe rows with such values and another score.
     """
 
     sentence: str
-    documents: int | None
+    documents: int
     differing: int
 
 
@@ -355,23 +634,27 @@ class Certificate:
 def certificate_record(certificate: Certificate) -> dict[str, Any]:
     """Returns the JSON form; numbers that are not finite become text."""
     comparison = certificate.comparison
-    content = {
+    content: dict[str, Any] = {
         "format": CERTIFICATE_FORMAT,
         "status": certificate.status,
         "reason": certificate.reason or None,
         "verified_by": _evaluator(certificate.engine),
         "tolerance": certificate.tolerance,
         "offset": certificate.offset,
-        "comparison": None if comparison is None else _of_comparison(comparison, certificate),
-        "absent_zeros": None if certificate.absent is None else _of_rankings(certificate.absent),
-        "probes": None
-        if comparison is None
-        else {
-            **vars(certificate.coverage),
-            "kinds": {kind: asdict(rows) for kind, rows in certificate.probes.items()},
-        },
+        "comparison": None,
+        "absent_zeros": None if certificate.absent is None else certificate.absent.record(),
+        "probes": None,
         "limits": {kind: vars(limit) for kind, limit in certificate.limits.items()},
     }
+    if comparison is not None:
+        rounding = (EXACT, None) if certificate.is_exact else (FORMULA, SOURCE)
+        content["comparison"] = {
+            **comparison.record(),
+            "unexplained": len(certificate.unexplained),
+            "rounding": dict(zip(("formula", "source"), rounding, strict=True)),
+        }
+        kinds = {kind: asdict(rows) for kind, rows in certificate.probes.items()}
+        content["probes"] = {**vars(certificate.coverage), "kinds": kinds}
     return {name: finite_json(value) for name, value in content.items()}
 
 
@@ -384,31 +667,6 @@ def _evaluator(engine: Engine | None) -> dict[str, Any] | None:
         "is_simulated": engine.is_simulated,
         "score_dtype": engine.score_dtype,
         "rules": [vars(rule) for rule in engine.rules],
-    }
-
-
-def _of_comparison(comparison: RankingComparison, certificate: Certificate) -> dict[str, Any]:
-    rounding = EXACT if certificate.is_exact else FORMULA
-    return {
-        **_of_rankings(comparison),
-        "unexplained": len(certificate.unexplained),
-        "rounding": {"formula": rounding, "source": None if certificate.is_exact else SOURCE},
-    }
-
-
-def _of_rankings(comparison: RankingComparison) -> dict[str, Any]:
-    metric = comparison.metric
-    return {
-        "documents": comparison.num_documents,
-        "queries": comparison.num_queries,
-        "equal_scores": comparison.num_equal,
-        "largest_difference": comparison.largest_difference,
-        "changed_queries": len(comparison.changed_queries),
-        "reversed_pairs": comparison.reversed_pairs,
-        "tied_pairs": comparison.tied_pairs,
-        "reversed_pairs_within_rounding": comparison.reversed_within_rounding,
-        "tied_pairs_within_rounding": comparison.tied_within_rounding,
-        "metric": None if metric is None else {"name": METRIC, **vars(metric)},
     }
 
 
@@ -455,7 +713,7 @@ def judged(
     elif absent and len(absent.changed_queries) > certificate.tolerance:
         loss = f", which loses {absent.metric.loss:.3g} of {METRIC}" if absent.metric else ""
         what = (
-            f"{certificate.engine_name} ranks {len(absent.changed_queries)} of {absent.num_queries} queries "
+            f"{certificate.engine_name} ranks {len(absent.changed_queries)} of {absent.queries} queries "
             f"in another order (tolerance {certificate.tolerance}) if it has no value for features that are "
             f"0 in the data{loss}. A feature whose query does not match a document has no value. Use --set "
             "absent=zero, in a version of the engine that has it."
@@ -491,12 +749,11 @@ def _changed_ranking(
     original: Scores,
     converted: Scores,
 ) -> str:
-    pair, name = comparison.example, certificate.engine_name
-    assert pair is not None
-    first, second = pair.first, pair.second
+    name = certificate.engine_name
+    query, (first, second) = next(iter(comparison.changed_queries.items()))
     return (
-        f"{name} ranks {len(comparison.changed_queries)} of {comparison.num_queries} queries in another "
-        f"order (tolerance {certificate.tolerance}), such as query {data.query_ids[pair.query]}: "
+        f"{name} ranks {len(comparison.changed_queries)} of {comparison.queries} queries in another "
+        f"order (tolerance {certificate.tolerance}), such as query {data.query_ids[query]}: "
         f"{describe_document(data, first)} before {describe_document(data, second)} with the scores "
         f"{float(original[first])!r} and {float(original[second])!r}; {name} gives "
         f"{float(converted[first])!r} and {float(converted[second])!r}."
@@ -525,28 +782,22 @@ def _causes(certificate: Certificate) -> list[str]:
     return [*sentences, f"Also differing: {listed(more)}."] if more else sentences
 
 
-# ---- Makes the certificate of a converted model: scores and rankings on data, and probe rows. D documents.
+# ---- Makes the certificate of a converted model: scores and rankings on data, and probe rows. N rows.
 
 
-@dataclass(frozen=True, eq=False)
-class Comparable:
+class Comparable(NamedTuple):
     """The original and the converted model on the same rows.
 
     Attributes:
         original, converted: (N,) scores, the converted ones without their offset.
         bounds: (N,), by how much rounding alone moves the converted scores.
         is_wrong: (N,), whether rounding does not explain the converted score.
-        is_limited: (N,), whether a value decides that the engine cannot treat as the model does.
     """
 
     original: NDArray[np.float64]
     converted: NDArray[np.float64]
     bounds: NDArray[np.float64]
     is_wrong: NDArray[np.bool_]
-    is_limited: NDArray[np.bool_]
-
-    def compared(self, data: RankingDataset, convention: Convention) -> RankingComparison:
-        return compare_scores(data, self.original, self.converted, self.bounds, convention)
 
 
 def certify(
@@ -565,31 +816,30 @@ def certify(
         data: documents whose rankings are compared.
         convention: convention of NDCG@10.
         tolerance: largest number of queries whose ranking may change.
-
-    Raises:
-        ResultError: The engine returns no score for a document.
     """
     if engine is None:
         limits = {kind: _limit(kind, export, model, data, 0) for kind in export.limits}
         return Certificate(NOT_VERIFIED, limits=limits, offset=export.offset, tolerance=tolerance)
-    on_data = _score(model, predict, export, engine, data.features)
+    on_data = _compared(model, predict, export, engine, data.features)
     probes = make_probes(model, data.features)
-    on_probes = _score(model, predict, export, engine, probes.features)
-    limited = on_probes.is_limited | np.isin(probes.kinds, list(export.limits))
+    on_probes = _compared(model, predict, export, engine, probes.features)
+    limited = has_values(export.limits, model.scorer, probes.features)
+    limited |= np.isin(probes.kinds, list(export.limits))
     differing = limited & on_probes.is_wrong
     kinds = compare_probes(probes, probes.kinds, model, on_probes, ~limited)
     absent = None
     if export.zeros_may_be_absent:
         receives_none = replace(engine, scores=lambda features: engine.scores(_without_zeros(features)))
-        absent = _score(model, predict, export, receives_none, data.features).compared(data, convention)
-        scored = _score(model, predict, export, receives_none, probes.features)
+        on_absent = _compared(model, predict, export, receives_none, data.features)
+        absent = compare_scores(data, *on_absent[:3], convention)
+        scored = _compared(model, predict, export, receives_none, probes.features)
         zeros, absent_zeros = probes.kinds == ZERO_VALUES, np.full(len(probes.kinds), ABSENT_ZEROS)
         kinds = {**kinds, **compare_probes(probes, absent_zeros, model, scored, ~limited & zeros)}
     certificate = Certificate(
         CERTIFIED,
         engine=engine,
         is_exact=is_exact(model, engine),
-        comparison=on_data.compared(data, convention),
+        comparison=compare_scores(data, *on_data[:3], convention),
         absent=absent,
         probes=kinds,
         coverage=ProbeCoverage(probes.num_splits, probes.num_tested),
@@ -598,63 +848,41 @@ def certify(
             for kind in export.limits
         },
         offset=export.offset,
-        unexplained=np.flatnonzero(on_data.is_wrong & ~on_data.is_limited),
+        unexplained=np.flatnonzero(
+            on_data.is_wrong & ~has_values(export.limits, model.scorer, data.features)
+        ),
         tolerance=tolerance,
     )
     return judged(certificate, data, on_data.original, on_data.converted)
 
 
-def scores_of(function: ScoreFunction, features: AnyFeatures, name: str) -> NDArray[np.float64]:
-    """Returns (D,) scores in float64, computed by blocks of rows.
-
-    Raises:
-        ResultError: The function returns an array of another shape.
-    """
-    parts = []
-    for _, block in row_blocks(features):
-        scores = np.asarray(function(block))
-        if scores.shape != (len(block),):
-            raise ResultError(
-                f"{name} returned scores of shape {scores.shape} for {len(block)} documents; the target "
-                "must read one score per document. Report this with the model."
-            )
-        parts.append(scores.astype(np.float64))
-    return np.concatenate(parts) if parts else np.empty(0)
-
-
-def _score(
+def _compared(
     model: ShippedModel, predict: ScoreFunction, export: Export, engine: Engine, features: AnyFeatures
 ) -> Comparable:
+    blocks = [_compared_block(model, predict, export, engine, block) for _, block in row_blocks(features)]
+    if not blocks:
+        return Comparable(np.empty(0), np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
+    return Comparable(*map(np.concatenate, zip(*blocks, strict=True)))
+
+
+def _compared_block(
+    model: ShippedModel, predict: ScoreFunction, export: Export, engine: Engine, features: Features
+) -> Comparable:
     """Compares each row with the score that the terms of the model have in the arithmetic of the engine."""
-    original = scores_of(predict, features, "the model")
-    converted = scores_of(engine.scores, features, engine.name)
-
-    def expected_of(block: Features) -> NDArray[np.float64]:
-        return expected_scores(model, block, engine, export.offset)
-
-    expected = scores_of(expected_of, features, "the model")
-    is_wrong = np.zeros(len(features), dtype=np.bool_)
-    scorer = model.scorer
-    if isinstance(scorer, Ensemble):  # the trees, which are written, must have the scores of the model
-        trees = scores_of(lambda block: ensemble_scores(scorer, block), features, "the model")
-        is_wrong = difference_of(original, trees) > 0
+    original = np.asarray(predict(features), dtype=np.float64)
+    converted = np.asarray(engine.scores(features), dtype=np.float64)
+    expected = expected_scores(model, features, engine, export.offset)
     allowed = np.zeros(len(features))
     if not is_exact(model, engine):
-        dtypes = (engine.score_dtype, engine.score_dtype)
-        allowed = scores_of(
-            lambda block: rounding_bounds(model, block, dtypes, export.offset), features, "the model"
-        )
-    is_wrong |= difference_of(expected, converted) > allowed
-    limited = [decided_by(export.limits, model.scorer, block) for _, block in row_blocks(features)]
+        allowed = rounding_bounds(model, features, (engine.score_dtype, engine.score_dtype), export.offset)
+    is_wrong = difference_of(expected, converted) > allowed
+    if isinstance(model.scorer, Ensemble):  # the trees, which are written, must have the scores of the model
+        trees = ensemble_scores(model.scorer, features).astype(np.float64)
+        is_wrong |= difference_of(original, trees) > 0
     # The differences themselves are rounded in float64.
     slack = 4 * np.finfo(np.float64).eps * (np.abs(original) + np.abs(expected) + export.offset)
-    return Comparable(
-        original=original,
-        converted=converted - export.offset,
-        bounds=np.nan_to_num(difference_of(original, expected - export.offset) + allowed + slack),
-        is_wrong=is_wrong,
-        is_limited=np.concatenate(limited) if limited else np.empty(0, dtype=np.bool_),
-    )
+    bounds = np.nan_to_num(difference_of(original, expected - export.offset) + allowed + slack)
+    return Comparable(original, converted - export.offset, bounds, is_wrong)
 
 
 def _without_zeros(features: Features) -> Features:
@@ -662,4 +890,5 @@ def _without_zeros(features: Features) -> Features:
 
 
 def _limit(kind: str, export: Export, model: ShippedModel, data: RankingDataset, differing: int) -> Limit:
-    return Limit(export.limits[kind], documents_with(kind, model.scorer, data.features), differing)
+    documents = has_values([kind], model.scorer, data.features).sum()
+    return Limit(export.limits[kind], int(documents), differing)

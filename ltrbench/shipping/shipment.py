@@ -3,39 +3,55 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
-import inspect
+import itertools
 import json
-import math
-import pkgutil
 import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_origin
+from typing import Any, cast
 
-from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, ResultError, did_you_mean
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import Judgments, RankingDataset
+from ltrbench.data.features import gather_rows
+from ltrbench.errors import ConfigError, ResultError
 from ltrbench.folders import DISK_REMEDIES
 from ltrbench.measure import plain, versions
 from ltrbench.metrics import DEFAULT, PRESETS
 from ltrbench.models.trees import Ensemble
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.importance import MOST_LISTED
 from ltrbench.rankers.single_feature import SingleFeatureRanker
-from ltrbench.runs import MODEL_FOLDER, RESULT_FILE, Run
-from ltrbench.shipping import targets
+from ltrbench.runs import MODEL_FOLDER, Run
+from ltrbench.shapes import Features
 from ltrbench.shipping.certificate import (
     REFUSED,
     Certificate,
     certificate_record,
     certify,
+    compare_scores,
+    difference_of,
     finite_json,
+    is_exact,
+    make_probes,
+    rounding_bounds,
 )
-from ltrbench.shipping.probes import checked_rows, features_read
-from ltrbench.shipping.target import CheckRequests, Export, Linear, ShippedModel, Target
-from ltrbench.untrusted import read_json, types_of, validation_error, visible
+from ltrbench.shipping.target import (
+    CheckRequests,
+    CheckRows,
+    Engine,
+    Export,
+    Linear,
+    ScoreFunction,
+    ShippedModel,
+    Target,
+    features_read,
+)
+from ltrbench.untrusted import read_json, visible
 
 # ---- Writes and reads the folder of a shipped model.
 #
@@ -65,35 +81,25 @@ def check_free(folder: Path) -> None:
     """Checks before anything is computed that the folder can be written.
 
     Raises:
-        ConfigError: It exists and is not empty; the certificate of a refused model may be replaced.
+        ConfigError: It exists, and has more than the certificate of a refused model.
     """
-    if not folder.exists() and not folder.is_symlink():
+    if not folder.exists():
         return
     if not folder.is_dir():
         raise ConfigError(f"--output {folder} is a file; name a new folder.")
     names = sorted(path.name for path in folder.iterdir())
-    if names and not (names == [CERTIFICATE_FILE] and _is_refused(folder)):
+    if names and names != [CERTIFICATE_FILE]:
         raise ConfigError(
             f"--output {folder} already contains {', '.join(names[:3])}; name a new folder, or delete it."
         )
-
-
-def _is_refused(folder: Path) -> bool:
-    try:
-        content = read_json(folder / CERTIFICATE_FILE)
-    except ResultError:
-        return False
-    return isinstance(content, dict) and content.get("status") == REFUSED
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     """Writes all files to a folder that `check_free` accepts; it appears when it is complete.
 
     Raises:
-        ConfigError: The folder is not free.
         ResultError: The disk does not allow it.
     """
-    check_free(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.partial-") as parent:
@@ -123,50 +129,20 @@ def read_shipped(folder: Path, name: str) -> dict[str, Any]:
 
 # ---- The shipped model of a finished run.
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 
-
-def shipped_model(run: Run, ranker: Ranker, name: str | None = None) -> ShippedModel:
-    """Returns the model of a run under a name.
-
-    Args:
-        ranker: the loaded model of the run.
-        name: name in the engine; None: the name of the model in the run.
+def shipped_model(run: Run, ranker: Ranker) -> ShippedModel:
+    """Returns the loaded model of a run.
 
     Raises:
-        ConfigError: The model has neither trees nor weights, or the name is not possible in every engine.
-        ResultError: The model uses a feature that the run does not name.
+        ConfigError: The model has neither trees nor weights.
     """
-    scorer = _scorer(run, ranker)
     train = run.result.data["train"]
-    num_features = int(train["features"])
-    highest = max(features_read(scorer), default=-1)
-    if highest >= num_features:
-        raise ResultError(
-            f"{run.path / MODEL_FOLDER}: the model uses feature {highest + 1}, but {run.path / RESULT_FILE} "
-            f"has {num_features} features. Copy the run folder again from its source."
-        )
-    names = run.result.feature_names or [str(number + 1) for number in range(num_features)]
-    checked = _checked_name(name, run.result.model)
-    return ShippedModel(checked, tuple(names), scorer, train.get("has_missing_values"))
-
-
-def _checked_name(name: str | None, of_run: str) -> str:
-    if name is None:
-        cleaned = re.sub(r"[^A-Za-z0-9_.-]", "_", of_run)[:100]
-        return cleaned if _NAME.fullmatch(cleaned) else "ltrbench"
-    if not _NAME.fullmatch(name):
-        raise ConfigError(
-            f"--name {name!r}: begin with a letter and use letters, digits, '_', '.' and '-', at most 100 "
-            "characters, which every engine accepts."
-        )
-    return name
-
-
-def _scorer(run: Run, ranker: Ranker) -> Ensemble | Linear:
-    if isinstance(ranker, SingleFeatureRanker):
-        return Linear(ranker.weights)
-    return ranker.trees()
+    names = run.result.feature_names or [str(number + 1) for number in range(int(train["features"]))]
+    # A letter first, then what every engine accepts in a name.
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", run.result.model)[:100]
+    name = name if name[:1].isalpha() else "ltrbench"
+    scorer = Linear(ranker.weights) if isinstance(ranker, SingleFeatureRanker) else ranker.trees()
+    return ShippedModel(name, tuple(names), scorer, train.get("has_missing_values"))
 
 
 def run_record(run: Run, ranker: Ranker, reason: str = "") -> dict[str, Any]:
@@ -189,75 +165,6 @@ def run_record(run: Run, ranker: Ranker, reason: str = "") -> dict[str, Any]:
 def file_digest(content: bytes) -> str:
     """Returns the SHA-256 of a file, in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
-
-
-# ---- Finds and builds the target of a name: the class in the file of that name in `targets`.
-
-
-def target_names() -> list[str]:
-    """Returns the names of all targets, sorted; no target is imported."""
-    return sorted(module.name for module in pkgutil.iter_modules(targets.__path__))
-
-
-def find_target(name: str) -> type[Target]:
-    """Returns the class of a target.
-
-    Raises:
-        ConfigError: There is no target of that name, or the package that it needs is not installed.
-    """
-    names = target_names()
-    if name not in names:
-        raise ConfigError(
-            f"--to {name}: unknown target{did_you_mean(name, names)} Targets: {', '.join(names)}."
-        )
-    try:
-        module = importlib.import_module(f"{targets.__name__}.{name}")
-    except ImportError as error:
-        if (error.name or "").startswith("ltrbench"):  # an error in the package, not a missing extra
-            raise
-        raise ConfigError(f"--to {name}: {error}") from error
-    classes = [
-        item
-        for item in vars(module).values()
-        if inspect.isclass(item)
-        and issubclass(item, Target)
-        and item.__module__ == module.__name__
-        and not inspect.isabstract(item)
-    ]
-    if len(classes) != 1:
-        raise ConfigError(
-            f"--to {name}: {module.__name__} has {len(classes)} classes that derive from Target; a file in "
-            "targets has exactly one."
-        )
-    return classes[0]
-
-
-def takes_text(target_class: type[Target], option: str) -> bool:
-    """Returns whether the values of an option are texts, also those that look like numbers."""
-    declared = types_of(target_class).get(option)
-    return declared is str or get_origin(declared) is Literal
-
-
-def build_target(name: str, options: Mapping[str, Any]) -> Target:
-    """Returns a target with options: fields of its class.
-
-    Raises:
-        ConfigError: There is no such target or option, or a value has the wrong type.
-    """
-    target_class = find_target(name)
-    declared: Any = target_class  # a dataclass, by the contract
-    types = {item.name: types_of(target_class)[item.name] for item in fields(declared) if item.init}
-    for option, value in options.items():
-        if option not in types:
-            known = ", ".join(types) or "none"
-            raise ConfigError(
-                f"--set {option}: {name} has no such option{did_you_mean(option, types)} Options: {known}."
-            )
-        reason = validation_error(value, types[option], option)
-        if reason:
-            raise ConfigError(f"--set {reason}.")
-    built: Target = declared(**options)
-    return built
 
 
 # ---- The README of the folder of a shipped model.
@@ -337,7 +244,7 @@ def _verdict(certificate: Certificate) -> str:
     how = "a simulator of " if certificate.engine.is_simulated else ""
     return (
         f"Checked with {how}{certificate.engine.name}: the rankings of {len(comparison.changed_queries)} of "
-        f"{comparison.num_queries} queries changed beyond ties, and {certificate.coverage.tested} of "
+        f"{comparison.queries} queries changed beyond ties, and {certificate.coverage.tested} of "
         f"{certificate.coverage.splits} splits were tested at their thresholds."
     )
 
@@ -367,7 +274,6 @@ def ship(
     data: ShippedData,
     folder: Path,
     *,
-    name: str | None = None,
     tolerance: int = 0,
     reason: str = "",
 ) -> Certificate:
@@ -375,16 +281,14 @@ def ship(
 
     Args:
         ranker: the loaded model of the run.
-        name: name of the model in the engine; None: as in the run.
         tolerance: largest number of queries whose ranking may change.
         reason: why the run was chosen; empty if the user named it.
 
     Raises:
         RefusedModelError: The converted model ranks otherwise; the folder has only certificate.json.
-        ConfigError: The folder is not free, the format cannot hold the model, or a package is missing.
+        ConfigError: The format cannot hold the model, or a package is missing.
     """
-    check_free(folder)
-    model = shipped_model(run, ranker, name)
+    model = shipped_model(run, ranker)
     if data.dataset.num_features != model.num_features:
         raise ConfigError(
             f"{data.name} has {data.dataset.num_features} features, but the model has {model.num_features}; "
@@ -410,7 +314,7 @@ def ship(
     about = {
         "target": {
             "name": target.name,
-            "options": plain(asdict(target)) if is_dataclass(target) else {},
+            "options": plain(asdict(cast(Any, target))),
             "verified_against": target.verified_against,
         },
         "model": model.name,
@@ -436,29 +340,108 @@ def ship(
     return certificate
 
 
-# ---- Compares what a deployed engine answered with the expected scores in check_rows.json. n rows.
+# ---- Documents with expected scores, to check a deployed engine: check_rows.json.
+
+CHECK_FORMAT = 1
+"""Version of the format of check_rows.json."""
+DOCUMENT = "document"
+"""Kind of a row that is a document of the data."""
+
+_NUM_QUERIES = 5
+_MOST_CHECKED_DOCUMENTS = 20
+_PROBES_OF_KIND = 3
 
 
-@dataclass(frozen=True)
-class ExpectedRow:
-    """A row of check_rows.json.
+def checked_rows(
+    model: ShippedModel,
+    target: Target,
+    export: Export,
+    engine: Engine | None,
+    predict: ScoreFunction,
+    data: RankingDataset,
+) -> tuple[dict[str, Any], CheckRequests | None]:
+    """Returns the content of check_rows.json, and the requests that score its rows with the deployed engine.
 
-    Attributes:
-        rounding: largest difference that rounding can make.
+    The rows are documents of a few queries, and probe rows without infinities. The expected score is that of
+    the engine, with its offset; without an engine, of the original model plus the offset. Kinds that are
+    limits of the target are left out, and rows that the requests leave out. If the engine can hold no row,
+    the requests have no files, and no row is left out.
+
+    Args:
+        predict: scores of the original model.
     """
+    chosen, features = _chosen(model, export, data)
+    scores = predict(features) + export.offset if engine is None else engine.scores(features)
+    bounds = _roundings(model, export, engine, features, scores)
+    # Of very many features, a row has those that the model reads.
+    many = model.num_features > MOST_LISTED
+    columns = tuple(features_read(model.scorer) if many else range(model.num_features))
+    is_kept = np.isfinite(scores)  # JSON has no other numbers
+    ids = tuple(record["id"] for record in chosen)
+    rows = CheckRows(ids, features, columns, np.asarray(scores, dtype=np.float64)).where(is_kept)
+    requests = target.check_requests(model, export, rows)
+    if requests is not None and len(requests.left_out) == len(rows.ids):
+        requests = replace(requests, files={})
+    left_out = requests.left_out if requests is not None and requests.files else {}
+    records = [
+        {
+            **record,
+            "features": {
+                model.feature_names[index]: None if np.isnan(values[index]) else float(values[index])
+                for index in columns
+            },
+            "score": float(score),
+            "rounding": float(bound),
+        }
+        for record, values, score, bound in zip(chosen, features, scores, bounds, strict=True)
+        if np.isfinite(score) and record["id"] not in left_out
+    ]
+    return {"format": CHECK_FORMAT, "target": target.name, "model": model.name, "rows": records}, requests
 
-    id: str
-    query: str | None
-    score: float
-    rounding: float
+
+def _roundings(
+    model: ShippedModel,
+    export: Export,
+    engine: Engine | None,
+    features: Features,
+    scores: NDArray[np.floating[Any]],
+) -> NDArray[np.float64]:
+    """Returns the (n,) largest differences from the answer of the engine: an ulp of its dtype for the decimal
+    numbers of the answer, if its scores are known to the last bit."""
+    if engine is not None and is_exact(model, engine):
+        return np.asarray(np.spacing(np.abs(scores).astype(engine.score_dtype)), dtype=np.float64)
+    dtype = "float32" if engine is None else engine.leaf_dtype or engine.score_dtype
+    original = model.scorer.score_dtype if isinstance(model.scorer, Ensemble) else "float64"
+    return rounding_bounds(model, features, (original, dtype), export.offset)
 
 
-@dataclass(frozen=True)
-class WrongAnswer:
-    """A row with another score."""
+def _chosen(
+    model: ShippedModel, export: Export, data: RankingDataset
+) -> tuple[list[dict[str, Any]], Features]:
+    """Returns id, query, document and kind of the rows, and their (n, F) features."""
+    records: list[dict[str, Any]] = []
+    parts = []
+    queries = np.unique(np.linspace(0, data.num_queries - 1, _NUM_QUERIES).astype(np.int64))
+    for query in queries.tolist():
+        start, stop = data.query_start[query : query + 2].tolist()
+        rows = np.arange(start, min(stop, start + _MOST_CHECKED_DOCUMENTS))
+        parts.append(gather_rows(data.features, rows))
+        for number, row in enumerate(rows.tolist()):
+            document = None if data.document_ids is None else str(data.document_ids[row])
+            record = {"id": f"q{query + 1}-d{number + 1}", "query": str(data.query_ids[query])}
+            records.append({**record, "document": document, "kind": DOCUMENT})
+    probes = make_probes(model, data.features)
+    usable = ~np.isinf(probes.features).any(axis=1) & ~np.isin(probes.kinds, list(export.limits))
+    for kind in dict.fromkeys(probes.kinds[usable].tolist()):
+        of_kind = np.flatnonzero(usable & (probes.kinds == kind))[:_PROBES_OF_KIND]
+        parts.append(probes.features[of_kind])
+        for number in range(len(of_kind)):
+            identity = f"probe-{kind.replace(' ', '-')}-{number + 1}"
+            records.append({"id": identity, "query": None, "document": None, "kind": kind})
+    return records, np.concatenate(parts)
 
-    row: ExpectedRow
-    answered: float
+
+# ---- Compares what a deployed engine answered with the expected scores in check_rows.json. n rows.
 
 
 @dataclass(frozen=True)
@@ -470,15 +453,16 @@ class AnswerCheck:
         missing: ids without an answer.
         unknown: answered ids that are no row.
         largest_difference: largest absolute difference.
-        wrong: rows whose scores differ by more than rounding, the largest difference first.
-        changed: queries whose order changed, each with the two rows, the first of which was higher.
+        wrong: id -> expected and answered score that differ by more than rounding, the largest difference
+            first.
+        changed: queries whose order changed, each with the ids of two rows, the first of which was higher.
     """
 
     num_rows: int
     missing: tuple[str, ...]
     unknown: tuple[str, ...]
     largest_difference: float
-    wrong: tuple[WrongAnswer, ...]
+    wrong: Mapping[str, tuple[float, float]]
     changed: Mapping[str, tuple[str, str]]
 
     def is_passed(self, tolerance: int = 0) -> bool:
@@ -489,51 +473,44 @@ class AnswerCheck:
         return tolerance > 0 or not self.wrong
 
 
-def read_expected(folder: Path) -> list[ExpectedRow]:
-    """Reads the expected rows of a shipped model.
-
-    Raises:
-        ResultError: check_rows.json is missing or damaged.
-    """
-    try:
-        return [
-            ExpectedRow(row["id"], row["query"], float(row["score"]), float(row["rounding"]))
-            for row in read_shipped(folder, CHECK_FILE)["rows"]
-        ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ResultError(f"{folder / CHECK_FILE} has no complete rows: {error!r}. {_REMEDY}.") from error
-
-
-def check_answers(expected: Sequence[ExpectedRow], answered: Mapping[str, float]) -> AnswerCheck:
-    """Compares answered scores, by id, with the expected rows."""
-    known = {row.id for row in expected}
-    rows = [row for row in expected if row.id in answered]
-    differences = {row.id: _difference(row.score, answered[row.id]) for row in rows}
-    wrong = [WrongAnswer(row, answered[row.id]) for row in rows if differences[row.id] > row.rounding]
+def check_answers(rows: Sequence[Mapping[str, Any]], answered: Mapping[str, float]) -> AnswerCheck:
+    """Compares answered scores, by id, with the expected rows, which have "id", "query", "score" and
+    "rounding"."""
+    ids = [row["id"] for row in rows]
+    known = [row for row in rows if row["id"] in answered]
+    scores, answers, bounds = _columns_of(known, answered)
+    differences = difference_of(scores, answers)
+    order = np.argsort(-differences, kind="stable").tolist()
     return AnswerCheck(
-        num_rows=len(expected),
-        missing=tuple(row.id for row in expected if row.id not in answered),
-        unknown=tuple(name for name in answered if name not in known),
-        largest_difference=max(differences.values(), default=0.0),
-        wrong=tuple(sorted(wrong, key=lambda answer: -differences[answer.row.id])),
-        changed=_changed_orders(rows, answered),
+        num_rows=len(rows),
+        missing=tuple(name for name in ids if name not in answered),
+        unknown=tuple(name for name in answered if name not in ids),
+        largest_difference=float(differences.max(initial=0)),
+        wrong={
+            known[row]["id"]: (float(scores[row]), float(answers[row]))
+            for row in order
+            if differences[row] > bounds[row]
+        },
+        changed=_changed_orders([row for row in known if row["query"] is not None], answered),
     )
 
 
-def _difference(expected: float, answered: float) -> float:
-    difference = abs(answered - expected)
-    return math.inf if math.isnan(difference) else difference
+def _columns_of(
+    rows: Sequence[Mapping[str, Any]], answered: Mapping[str, float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Returns the (n,) expected scores, answered scores, and largest differences by rounding."""
+    table = [(row["score"], answered[row["id"]], row["rounding"]) for row in rows]
+    scores, answers, bounds = np.array(table, dtype=np.float64).reshape(-1, 3).T
+    return scores, answers, bounds
 
 
-def _changed_orders(rows: Sequence[ExpectedRow], answered: Mapping[str, float]) -> dict[str, tuple[str, str]]:
-    """Returns query -> the first pair whose expected scores differ by more than rounding, and whose answers
-    are equal or in the other order."""
-    changed: dict[str, tuple[str, str]] = {}
-    for first in rows:
-        for second in rows:
-            if first.query is None or first.query != second.query or first.query in changed:
-                continue
-            is_ordered = first.score - second.score > first.rounding + second.rounding
-            if is_ordered and not answered[first.id] > answered[second.id]:
-                changed[first.query] = (first.id, second.id)
-    return changed
+def _changed_orders(
+    rows: Sequence[Mapping[str, Any]], answered: Mapping[str, float]
+) -> dict[str, tuple[str, str]]:
+    """Returns query -> the first and second row of a pair that was answered in another order."""
+    if not rows:
+        return {}
+    sizes = [len(list(of_query)) for _, of_query in itertools.groupby(rows, key=lambda row: row["query"])]
+    judgments = Judgments(labels=np.zeros(len(rows)), query_start=np.cumsum([0, *sizes]))
+    changed = compare_scores(judgments, *_columns_of(rows, answered)).changed_queries.values()
+    return {rows[first]["query"]: (rows[first]["id"], rows[second]["id"]) for first, second in changed}

@@ -1,29 +1,42 @@
 """The contract of a target: an engine or library that a model is shipped to.
 
-A target is one file in `targets`: a dataclass that derives from `Target`, whose fields are its options. It
-writes files (`export`) and returns an `Engine`, which scores documents with these files as the engine does.
-For a server, it also writes requests with which the deployed model scores rows (`check_requests`), and reads
-the answers (`answered_scores`).
+A target is one file in `targets` with the name of the target: a dataclass that derives from `Target`, whose
+fields are its options. It writes files (`export`) and returns an `Engine`, which scores documents with these
+files as the engine does. For a server, it also writes requests with which the deployed model scores rows
+(`check_requests`), and reads the answers (`answered_scores`).
 """
 
 from __future__ import annotations
 
-import functools
+import importlib
+import inspect
 import json
-import operator
+import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.errors import ConfigError
-from ltrbench.models.trees import Ensemble, flat, leaves_of
+from ltrbench.data.features import AnyFeatures, row_blocks
+from ltrbench.errors import ConfigError, did_you_mean
+from ltrbench.models.trees import (
+    LARGEST_ZERO,
+    Ensemble,
+    InnerNode,
+    flat,
+    leaves_of,
+    nodes_of,
+    sends_zero_left,
+)
+from ltrbench.models.xgboost_files import divides_by_presence
 from ltrbench.shapes import Features
-from ltrbench.untrusted import read_json
+from ltrbench.shipping import targets
+from ltrbench.untrusted import read_json, types_of, validation_error
 
 ScoreFunction = Callable[[Features], NDArray[np.floating[Any]]]
 """(D, F) float32 features, with NaN for missing values -> (D,) scores."""
@@ -90,11 +103,66 @@ def form_for(model: ShippedModel, form: str | None, *, of_linear: str, of_trees:
     return chosen
 
 
+# ---- Kinds of values that an engine may treat in another way than the model, see `Export.limits`.
+
 MISSING_VALUES, ZERO_VALUES, TINY_VALUES, INFINITE_VALUES = "missing", "zero", "tiny", "infinite"
-"""Kinds of values that an engine may treat in another way than the model, see `Export.limits`. Tiny
-values are those beside 0 of at most `trees.LARGEST_ZERO` in absolute value."""
+"""Kinds of values. Tiny values are those beside 0 of at most `LARGEST_ZERO` in absolute value."""
 ABSENT_ZEROS = "absent zero"
 """Kind of rows in which the engine has no value for the features that are 0."""
+
+_IS_OF_KIND: Final[Mapping[str, Callable[[Features], NDArray[np.bool_]]]] = {
+    MISSING_VALUES: np.isnan,
+    TINY_VALUES: lambda values: (np.abs(values) <= LARGEST_ZERO) & (values != 0),
+    INFINITE_VALUES: np.isinf,
+}
+
+
+def features_read(scorer: Ensemble | Linear) -> list[int]:
+    """Returns the features that scores depend on, ascending."""
+    if isinstance(scorer, Linear):
+        return [int(feature) for feature in np.flatnonzero(scorer.weights)]
+    nodes = (node for tree in scorer.trees for node in nodes_of(tree.root))
+    return sorted({node.feature for node in nodes if isinstance(node, InnerNode)})
+
+
+def has_values(kinds: Iterable[str], scorer: Ensemble | Linear, features: AnyFeatures) -> NDArray[np.bool_]:
+    """Returns (D,), whether a document has a value of one of the kinds in a feature that scores depend on."""
+    used = features_read(scorer)
+    conditions = [_IS_OF_KIND[kind] for kind in kinds]
+    is_met = np.zeros(len(features), dtype=np.bool_)
+    for start, block in row_blocks(features):
+        for condition in conditions:
+            is_met[start : start + len(block)] |= condition(block[:, used]).any(axis=1)
+    return is_met
+
+
+def limits_of_infinity(ensemble: Ensemble) -> dict[str, str]:
+    """Returns the limit of formats whose thresholds are finite: a split needs an infinite one."""
+    if not divides_by_presence(ensemble):
+        return {}
+    return {
+        INFINITE_VALUES: "A split of the model separates missing values from all others. The format has no "
+        "infinite thresholds and sends an infinite value to the missing ones. Use finite values."
+    }
+
+
+def limits_with_missing_as_zero(ensemble: Ensemble, sentence: str) -> dict[str, str]:
+    """Returns the limit of an engine in which a missing value is 0, if a split sends it to another side.
+
+    Args:
+        sentence: what the user can do.
+    """
+    nodes = (node for tree in ensemble.trees for node in nodes_of(tree.root))
+    is_limited = any(
+        isinstance(node, InnerNode)
+        and not node.zero_missing
+        and node.missing_left != sends_zero_left(node, ensemble.comparison)
+        for node in nodes
+    )
+    return {MISSING_VALUES: sentence} if is_limited else {}
+
+
+# ---- What a target writes, and the evaluator of its engine.
 
 
 @dataclass(frozen=True)
@@ -163,9 +231,11 @@ class Engine:
 
 # ---- Scores in the arithmetic of an engine, as its source code computes them. D documents, F features.
 #
-# To simulate an engine, read its file as an `Ensemble` and state its `Arithmetic`.
+# To simulate an engine, read its file as an `Ensemble` or `Weights`, and state its `Arithmetic`.
 
 Dtype = Literal["float32", "float64"]
+Weights = Mapping[int, float]
+"""Feature -> weight of a linear model, in the order of the sum."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +250,7 @@ class Arithmetic:
         missing: what a missing value does: "side": goes where the split says; "right"; "zero": counts as 0.
         shift: number that is added to each threshold, in `dtype`.
         order: number of trees -> the trees in the order of the sum.
+        units: feature -> number by which its values are divided, in float32.
     """
 
     comparison: Literal["<=", "<"]
@@ -189,37 +260,50 @@ class Arithmetic:
     missing: Literal["side", "right", "zero"] = "side"
     shift: float = 0.0
     order: Callable[[int], Iterable[int]] = range
+    units: Mapping[int, float] = field(default_factory=dict)
 
-    def scores(self, ensemble: Ensemble, features: Features) -> NDArray[np.floating[Any]]:
-        """Returns the (D,) scores of (D, F) features; NaN is a missing value."""
+    def scores(self, model: Ensemble | Weights, features: Features) -> NDArray[np.floating[Any]]:
+        """Returns the (D,) scores of (D, F) features by trees or weights; NaN is a missing value."""
+        values = features.copy()
+        with np.errstate(over="ignore"):
+            for feature, unit in self.units.items():
+                values[:, feature] /= unit
+        if self.missing == "zero":
+            values = np.where(np.isnan(values), np.float32(0), values)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            return self._sums(model, values) if isinstance(model, Ensemble) else self._products(model, values)
+
+    def _sums(self, ensemble: Ensemble, values: Features) -> NDArray[np.floating[Any]]:
         dtype, product = np.dtype(self.dtype).type, np.dtype(self.product).type
-        values, scores = self._values(features), np.zeros(len(features), dtype=self.sum)
-        with np.errstate(over="ignore", under="ignore"):
-            for number in self.order(len(ensemble.trees)):
-                tree = flat(ensemble.trees[number].root)
-                threshold = tree.threshold.astype(dtype) + dtype(self.shift)
-                missing_left = tree.missing_left & (self.missing != "right")
-                tree = tree._replace(threshold=threshold.astype(np.float64), missing_left=missing_left)
-                leaves = leaves_of(tree, values, self.comparison, self.dtype)
-                products = tree.value.astype(dtype).astype(product) * product(ensemble.trees[number].weight)
-                scores = (scores + products[leaves]).astype(self.sum)
+        scores = np.zeros(len(values), dtype=self.sum)
+        for number in self.order(len(ensemble.trees)):
+            tree = flat(ensemble.trees[number].root)
+            threshold = tree.threshold.astype(dtype) + dtype(self.shift)
+            missing_left = tree.missing_left & (self.missing != "right")
+            tree = tree._replace(threshold=threshold.astype(np.float64), missing_left=missing_left)
+            leaves = leaves_of(tree, values, self.comparison, self.dtype)
+            products = tree.value.astype(dtype).astype(product) * product(ensemble.trees[number].weight)
+            scores = (scores + products[leaves]).astype(self.sum)
         return scores
 
-    def linear_scores(self, weights: Mapping[int, float], features: Features) -> NDArray[np.floating[Any]]:
-        """Returns the (D,) sums of weights times (D, F) features, in the order of the weights.
+    def _products(self, weights: Weights, values: Features) -> NDArray[np.floating[Any]]:
+        dtype = np.dtype(self.sum).type
+        scores = np.zeros(len(values), dtype=dtype)
+        for feature, weight in weights.items():
+            scores += dtype(weight) * values[:, feature].astype(dtype)
+        return scores
+
+    def engine(self, model: Ensemble | Weights, name: str, rules: tuple[Rule, ...], **fields: Any) -> Engine:
+        """Returns a simulator of an engine, from trees or weights that were read from its file.
 
         Args:
-            weights: feature -> weight.
+            fields: further fields of the engine.
         """
-        dtype, values = np.dtype(self.sum).type, self._values(features)
-        scores = np.zeros(len(features), dtype=dtype)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for feature, weight in weights.items():
-                scores += dtype(weight) * values[:, feature].astype(dtype)
-        return scores
+        return Engine(partial(self.scores, model), name, rules=rules, score_dtype=self.sum, **fields)
 
-    def _values(self, features: Features) -> Features:
-        return np.where(np.isnan(features), np.float32(0), features) if self.missing == "zero" else features
+
+RANKLIB_ARITHMETIC: Final = Arithmetic("<=", product="float64", missing="zero")
+"""How RankLib computes scores, also inside the plug-ins of Elasticsearch and OpenSearch."""
 
 
 # ---- Rows that a deployed engine scores, and the contract of a target.
@@ -244,7 +328,7 @@ class CheckRows:
     def values(self) -> Iterator[tuple[str, dict[int, float]]]:
         """Yields each id with feature -> value of the values that are not missing."""
         for identity, row in zip(self.ids, self.features, strict=True):
-            yield identity, {place: float(row[place]) for place in self.columns if not np.isnan(row[place])}
+            yield identity, {index: float(row[index]) for index in self.columns if not np.isnan(row[index])}
 
     def where(self, is_kept: NDArray[np.bool_]) -> CheckRows:
         """Returns the rows with True in (n,) booleans."""
@@ -253,7 +337,7 @@ class CheckRows:
 
     def without(self, is_met: NDArray[np.bool_], reason: str) -> tuple[CheckRows, dict[str, str]]:
         """Returns the rows with False in (n,) booleans, and id -> reason of the other rows."""
-        left_out = {self.ids[place]: reason for place in np.flatnonzero(is_met).tolist()}
+        left_out = {self.ids[index]: reason for index in np.flatnonzero(is_met).tolist()}
         return self.where(~is_met), left_out
 
     def finite(self) -> tuple[CheckRows, dict[str, str]]:
@@ -290,6 +374,9 @@ class Target(ABC):
     """Name in `--to`."""
     verified_against: ClassVar[str] = "the installed version, which scores the files here and in the tests"
     """The engine whose scores the evaluator must have: for a simulator, its versions and the date."""
+    hits: ClassVar[tuple[str, str, str, str] | None] = None
+    """Two names of the objects around the list of hits in the answer of a search, and the names of the id and
+    the score in a hit; None: the answer is an object of scores."""
 
     @abstractmethod
     def export(self, model: ShippedModel) -> Export:
@@ -322,35 +409,91 @@ class Target(ABC):
         return read_json(path, "Ask the engine again")
 
     def answered_scores(self, answers: Any) -> Mapping[str, float]:
-        """Returns document id -> score from the answer of the deployed engine, as `read_answers` returns it.
+        """Returns document id -> score from the answer of the deployed engine, as `read_answers` returns it:
+        the hits of a search, or an object of scores.
 
         Raises:
             ValueError: It is not such an answer.
         """
+        if self.hits and isinstance(answers, dict) and isinstance(answers.get(self.hits[0]), dict):
+            outer, inner, identity, score = self.hits
+            try:
+                answers = {str(hit[identity]): hit[score] for hit in answers[outer][inner]}
+            except (KeyError, TypeError):
+                raise ValueError(
+                    f"expected {outer}.{inner} with {identity} and {score} of each hit"
+                ) from None
         if not isinstance(answers, dict) or not all(isinstance(v, int | float) for v in answers.values()):
             raise ValueError("expected an object with a score for each document id")
         return {str(name): float(value) for name, value in answers.items()}
 
 
-def answered_hits(answers: Any, places: Sequence[str], identity: str, score: str) -> Any:
-    """Returns id -> score of the hits in the answer of a search; an object of scores is returned as it is.
+def curl(method: str, url: str, data: str, content: str = "json") -> str:
+    """Returns the command that sends data to a server.
 
     Args:
-        places: names of the objects around the list of hits.
-        identity, score: names in a hit.
-
-    Raises:
-        ValueError: A hit has no id or no score.
+        data: the data, or "@" and the name of a file.
+        content: type of the content.
     """
-    if not isinstance(answers, dict) or not isinstance(answers.get(places[0]), dict):
-        return answers
-    try:
-        hits = functools.reduce(operator.getitem, places, answers)
-        return {str(hit[identity]): hit[score] for hit in hits}
-    except (KeyError, TypeError):
-        raise ValueError(f"expected {'.'.join(places)} with {identity} and {score} of each hit") from None
+    header = f"-H 'Content-Type: application/{content}'"
+    return f'curl --fail-with-body -X {method} "{url}" {header} --data-binary {data}'
 
 
 def json_file(record: Any) -> bytes:
     """Returns the content of a file of an export."""
     return (json.dumps(record, ensure_ascii=False, indent=1, allow_nan=False) + "\n").encode()
+
+
+# ---- Finds and builds the target of a name: the class in the file of that name in `targets`.
+
+
+def target_names() -> list[str]:
+    """Returns the names of all targets, sorted; no target is imported."""
+    return sorted(module.name for module in pkgutil.iter_modules(targets.__path__))
+
+
+def find_target(name: str) -> type[Target]:
+    """Returns the class of a target.
+
+    Raises:
+        ConfigError: There is no target of that name, or the package that it needs is not installed.
+    """
+    names = target_names()
+    if name not in names:
+        raise ConfigError(
+            f"--to {name}: unknown target{did_you_mean(name, names)} Targets: {', '.join(names)}."
+        )
+    try:
+        module = importlib.import_module(f"{targets.__name__}.{name}")
+    except ImportError as error:
+        if (error.name or "").startswith("ltrbench"):  # an error in the package, not a missing extra
+            raise
+        raise ConfigError(f"--to {name}: {error}") from error
+    classes = [item for item in vars(module).values() if inspect.isclass(item) and issubclass(item, Target)]
+    return next(item for item in classes if item.__module__ == module.__name__)
+
+
+def takes_text(target_class: type[Target], option: str) -> bool:
+    """Returns whether the values of an option are texts, also those that look like numbers."""
+    declared = types_of(target_class).get(option)
+    return declared is str or get_origin(declared) is Literal
+
+
+def build_target(name: str, options: Mapping[str, Any]) -> Target:
+    """Returns a target with options: fields of its class.
+
+    Raises:
+        ConfigError: There is no such target or option, or a value has the wrong type.
+    """
+    target_class: Any = find_target(name)  # a dataclass, by the contract
+    types = {item.name: types_of(target_class)[item.name] for item in fields(target_class)}
+    for option, value in options.items():
+        if option not in types:
+            known = ", ".join(types) or "none"
+            raise ConfigError(
+                f"--set {option}: {name} has no such option{did_you_mean(option, types)} Options: {known}."
+            )
+        if reason := validation_error(value, types[option], option):
+            raise ConfigError(f"--set {reason}.")
+    target: Target = target_class(**options)
+    return target

@@ -19,14 +19,20 @@ from ltrbench.metrics import DEFAULT
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, ensemble_scores
 from ltrbench.shapes import Features
 from ltrbench.shipping.certificate import (
+    ABOVE,
+    BELOW,
     CERTIFIED,
+    MOST_ROWS,
     REFUSED,
+    SPECIAL,
+    THRESHOLD,
     Certificate,
     RankingComparison,
     certify,
     compare_scores,
+    make_probes,
+    rounding_bounds,
 )
-from ltrbench.shipping.probes import ABOVE, BELOW, MOST_ROWS, SPECIAL, THRESHOLD, make_probes, rounding_bounds
 from ltrbench.shipping.target import MISSING_VALUES, Engine, Linear, ShippedModel
 
 COMPARISONS = ["<=", "<"]
@@ -131,12 +137,11 @@ def test_a_refusal_names_query_documents_and_scores() -> None:
     ensemble, data = random_ensemble(3), random_documents(3, missing=0.3)
     certificate = certified(ensemble, FaithfulTarget(fault=MISSING_RIGHT), data)
     assert certificate.comparison is not None
-    pair = certificate.comparison.example
-    assert pair is not None
+    query, pair = next(iter(certificate.comparison.changed_queries.items()))
     scores = ensemble_scores(ensemble, data.features)
     assert data.document_ids is not None
-    parts = [data.query_ids[pair.query], data.document_ids[pair.first], data.document_ids[pair.second]]
-    parts += [repr(float(scores[pair.first])), repr(float(scores[pair.second])), "--tolerance"]
+    parts = [data.query_ids[query], *data.document_ids[list(pair)], "--tolerance"]
+    parts += [repr(float(scores[row])) for row in pair]
     assert re.search(naming(*parts), certificate.reason)
 
 
@@ -152,9 +157,9 @@ def compared(original: list[float], converted: list[float], bound: float = 0.01)
 def test_pairs_are_counted_by_what_happened_to_them() -> None:
     # 3 and 2 swap; 1.01 and 1.00 swap within rounding; 0.51 and 0.50 become equal; 7 and 6 become equal.
     comparison = compared([3, 2, 1.01, 1.0, 0.51, 0.5, 7, 6], [2, 3, 1.0, 1.01, 0.5, 0.5, 7, 7])
-    assert comparison.changed_queries == (0,)
+    assert comparison.changed_queries == {0: (0, 1)}
     assert (comparison.reversed_pairs, comparison.tied_pairs) == (1, 1)
-    assert (comparison.reversed_within_rounding, comparison.tied_within_rounding) == (1, 1)
+    assert (comparison.reversed_pairs_within_rounding, comparison.tied_pairs_within_rounding) == (1, 1)
     assert comparison.largest_difference == 1
     assert comparison.describe_reordered().count("1 pair") == 2
     assert compared([3, 2], [3, 2]).describe_reordered() == ""
@@ -167,7 +172,7 @@ def test_equal_rankings_lose_exactly_nothing(scores: list[float], random: Any) -
     other = np.unique(scores, return_inverse=True)[1] * random.choice([1.0, 0.5])
     comparison = compared(scores, other.tolist(), bound=0.0)
     assert len(order) == len(scores)
-    assert comparison.changed_queries == ()
+    assert comparison.changed_queries == {}
     assert comparison.metric is None or comparison.metric.loss == 0
 
 
@@ -204,12 +209,11 @@ def test_all_thresholds_are_tested_and_reached() -> None:
     ensemble = Ensemble((WeightedTree(1.0, deep),))
     probes = make_probes(shipped(ensemble), random_documents(0).features)
     assert probes.num_tested == probes.num_splits == NUM_FEATURES
-    thresholds = probes.values[probes.kinds == THRESHOLD]
+    values = probes.features[np.arange(len(probes.kinds)), probes.changed]
+    thresholds = values[probes.kinds == THRESHOLD]
+    np.testing.assert_array_equal(values[probes.kinds == ABOVE], np.nextafter(thresholds, np.float32(np.inf)))
     np.testing.assert_array_equal(
-        probes.values[probes.kinds == ABOVE], np.nextafter(thresholds, np.float32(np.inf))
-    )
-    np.testing.assert_array_equal(
-        probes.values[probes.kinds == BELOW], np.nextafter(thresholds, np.float32(-np.inf))
+        values[probes.kinds == BELOW], np.nextafter(thresholds, np.float32(-np.inf))
     )
     assert set(probes.kinds.tolist()) == {THRESHOLD, ABOVE, BELOW, *SPECIAL}
 

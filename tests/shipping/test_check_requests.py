@@ -15,7 +15,6 @@ from ensemble_cases import random_ensemble
 
 from ltrbench.rankers import Ensemble
 from ltrbench.shapes import Features
-from ltrbench.shipping.plugins import LearningToRankPlugin
 from ltrbench.shipping.target import CheckRequests, CheckRows, Export, Linear, ShippedModel, Target
 from ltrbench.shipping.targets.elasticsearch import ElasticsearchTarget
 from ltrbench.shipping.targets.opensearch import OpenSearchTarget
@@ -40,7 +39,7 @@ IDS = tuple(f"q1-d{row + 1}" for row in range(len(VALUES)))
 ROWS = CheckRows(IDS, VALUES, (0, 1, 2), np.ones(len(VALUES)))
 FINITE, INFINITE = ROWS.ids[:-1], ROWS.ids[-1]
 
-PLUGINS: tuple[LearningToRankPlugin, ...] = (
+PLUGINS: tuple[ElasticsearchTarget, ...] = (
     ElasticsearchTarget(),
     OpenSearchTarget(),
     OpenSearchTarget(version="3.5"),
@@ -118,7 +117,7 @@ def features_of(requests: CheckRequests) -> tuple[list[str], Features]:
 
 
 @every_plugin
-def test_the_features_of_the_documents_are_those_of_the_rows(target: LearningToRankPlugin) -> None:
+def test_the_features_of_the_documents_are_those_of_the_rows(target: ElasticsearchTarget) -> None:
     requests = requested(target, shipped())
     assert tuple(documents_of(requests)) == FINITE
     names, features = features_of(requests)
@@ -127,14 +126,15 @@ def test_the_features_of_the_documents_are_those_of_the_rows(target: LearningToR
 
 
 @every_plugin
-def test_the_uploaded_model_has_the_expected_scores(target: LearningToRankPlugin) -> None:
+def test_the_uploaded_model_has_the_expected_scores(target: ElasticsearchTarget) -> None:
     model = shipped()
     requests = requested(target, model)
     names, features = features_of(requests)
     upload = json.loads(requests.files["check_upload.json"])["model"]
     assert upload["name"] == "Shop_check"
     definition = upload["model"]["definition"]
-    arithmetic, trees = target.read(definition, {name: place for place, name in enumerate(names)})
+    indices = {name: index for index, name in enumerate(names)}
+    arithmetic, trees = target.read(target.form or "xgboost", definition, indices)
     scores = arithmetic.scores(trees, features)
     np.testing.assert_array_equal(scores, expected_scores(target, model, VALUES[:-1]))
     if target.form != "ranklib":
@@ -168,12 +168,12 @@ def test_a_row_with_a_negative_score_is_left_out() -> None:
 
 def test_documents_of_solr_have_the_features_and_scores_of_the_rows() -> None:
     trees = random_ensemble(20, "<", "float32")
-    for scorer, absent in (
-        (trees, "zero"),
-        (trees, "missing"),
-        (Linear(np.array([0.1, -2.0, 1e-3])), "zero"),
+    for scorer, target in (
+        (trees, SolrTarget()),
+        (trees, SolrTarget(absent="missing")),
+        (Linear(np.array([0.1, -2.0, 1e-3])), SolrTarget()),
     ):
-        model, target = shipped(scorer), SolrTarget(collection="shop", absent=absent)
+        model = shipped(scorer)
         requests = requested(target, model)
         documents = json.loads(requests.files["check_documents.json"])
         assert [document.pop("id") for document in documents] == [f"{ID_PREFIX}{name}" for name in FINITE]
@@ -198,7 +198,7 @@ def test_documents_of_solr_have_the_features_and_scores_of_the_rows() -> None:
 # Vespa
 
 
-def answer_of_vespa(requests: CheckRequests, model: ShippedModel, form: str) -> dict[str, Any]:
+def answer_of_vespa(requests: CheckRequests, model: ShippedModel, form: Any) -> dict[str, Any]:
     """The response of the query: the deployed rank profile, in the simulator, on the fed documents."""
     schema = requests.files["check_schema.sd"].decode()
     fields = re.findall(r"field (f\d+) type float", schema)
@@ -223,7 +223,7 @@ def answer_of_vespa(requests: CheckRequests, model: ShippedModel, form: str) -> 
 
 
 @pytest.mark.parametrize("form", ["lightgbm", "xgboost", "expression"])
-def test_the_application_of_vespa_has_the_features_and_scores_of_the_rows(form: str) -> None:
+def test_the_application_of_vespa_has_the_features_and_scores_of_the_rows(form: Any) -> None:
     model = shipped(Linear(np.array([0.1, -2.0, 0.5])) if form == "expression" else None)
     target = VespaTarget(form=form, phase="second", schema="shop")
     requests = requested(target, model)

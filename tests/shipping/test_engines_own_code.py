@@ -17,9 +17,9 @@ from ltrbench.models.lightgbm_files import read_lightgbm_json
 from ltrbench.models.ranklib_file import read_ranklib_xml
 from ltrbench.models.xgboost_files import read_xgboost_dump
 from ltrbench.shapes import Features
-from ltrbench.shipping.plugins import RANKLIB_ARITHMETIC, LearningToRankPlugin
-from ltrbench.shipping.shipment import build_target
-from ltrbench.shipping.targets.solr import solr_scores
+from ltrbench.shipping.target import RANKLIB_ARITHMETIC, build_target
+from ltrbench.shipping.targets.elasticsearch import ElasticsearchTarget
+from ltrbench.shipping.targets.solr import read_solr
 from ltrbench.shipping.targets.vespa import COMPILED, FAST_FOREST, VM_FOREST, WAYS
 
 FOLDER, SCORES = "engines", ".scores.npz"
@@ -54,16 +54,17 @@ def simulated(
         return {key: partial(WAYS[way].scores, trees) for key, way in WAYS_OF_VESPA.items()}
     places = {name: place for place, name in enumerate(names)}
     if target == "solr":
-        return {"real": partial(solr_scores, json.loads(content), places)}
+        of_solr, model = read_solr(json.loads(content), places)
+        return {"real": partial(of_solr.scores, model)}
     if target == "ranklib":
         return {"real": partial(RANKLIB_ARITHMETIC.scores, read_ranklib_xml(content).trees)}
     plugin = build_target(target, option)
-    assert isinstance(plugin, LearningToRankPlugin)
-    arithmetic, trees = plugin.read(content.decode(), places)
+    assert isinstance(plugin, ElasticsearchTarget)
+    of_plugin, model = plugin.read(plugin.form or "xgboost", content.decode(), places)
 
     def scores(features: Features) -> np.ndarray:
         # Trees of old versions have no missing values, which went to the code all the same.
-        values = arithmetic.scores(trees, features)
+        values = of_plugin.scores(model, features)
         has_none = plugin.form is None and plugin.absent_features != "missing"
         return np.where(has_none & np.isnan(features).any(axis=1), np.float32(np.nan), values)
 

@@ -23,8 +23,14 @@ from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shipping.certificate import CERTIFIED, REFUSED, Certificate, certify
-from ltrbench.shipping.shipment import build_target, target_names
-from ltrbench.shipping.target import ABSENT_ZEROS, MISSING_VALUES, Linear, ShippedModel
+from ltrbench.shipping.target import (
+    ABSENT_ZEROS,
+    MISSING_VALUES,
+    Linear,
+    ShippedModel,
+    build_target,
+    target_names,
+)
 
 TREES = {
     "native": NativeRanker(num_trees=8, num_leaves=8),

@@ -12,8 +12,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.models.trees import ensemble_scores
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.shipping.certificate import CERTIFIED, certify
-from ltrbench.shipping.shipment import build_target
-from ltrbench.shipping.target import INFINITE_VALUES, ShippedModel
+from ltrbench.shipping.target import INFINITE_VALUES, ShippedModel, build_target
 
 
 @pytest.mark.parametrize("missing_left", [True, False])

@@ -18,16 +18,11 @@ from ltrbench.errors import ConfigError
 from ltrbench.models.trees import LARGEST_ZERO, Node, ensemble_scores
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.shapes import Features
-from ltrbench.shipping.plugins import (
-    LearningToRankPlugin,
-    above_zero,
-    with_absent_as_zero,
-)
 from ltrbench.shipping.target import MISSING_VALUES, Export, Linear, ShippedModel
-from ltrbench.shipping.targets.elasticsearch import ElasticsearchTarget
+from ltrbench.shipping.targets.elasticsearch import ElasticsearchTarget, above_zero, with_absent_as_zero
 from ltrbench.shipping.targets.opensearch import OpenSearchTarget
 
-TARGETS: tuple[LearningToRankPlugin, ...] = (
+TARGETS: tuple[ElasticsearchTarget, ...] = (
     ElasticsearchTarget(absent="missing"),
     OpenSearchTarget(absent="missing"),
     OpenSearchTarget(version="3.5"),
@@ -47,11 +42,11 @@ def of_one(root: Node, **options: Any) -> Ensemble:
     return Ensemble((WeightedTree(1.0, root),), **options)
 
 
-def scores_of(target: LearningToRankPlugin, model: ShippedModel, features: Features) -> np.ndarray:
+def scores_of(target: ElasticsearchTarget, model: ShippedModel, features: Features) -> np.ndarray:
     return target.engine(model, target.export(model)).scores(features)
 
 
-def check_scores(target: LearningToRankPlugin, ensemble: Ensemble, features: Features) -> None:
+def check_scores(target: ElasticsearchTarget, ensemble: Ensemble, features: Features) -> None:
     """Checks that float32 scores are the reference plus the offset, and others but for rounding."""
     model = shipped(ensemble, features.shape[1])
     export = target.export(model)
@@ -70,7 +65,7 @@ def check_scores(target: LearningToRankPlugin, ensemble: Ensemble, features: Fea
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("comparison", ["<=", "<"])
 def test_values_next_to_thresholds_reach_their_leaves(
-    target: LearningToRankPlugin, comparison: str, dtype: str
+    target: ElasticsearchTarget, comparison: str, dtype: str
 ) -> None:
     ensemble = random_ensemble(comparison=comparison, dtype=dtype)
     features = around_thresholds(ensemble, 3)
@@ -99,7 +94,7 @@ def values_of(root: Node) -> list[float]:
 # Missing values and zeros
 
 
-def limits_of(target: LearningToRankPlugin, node: InnerNode, **options: Any) -> set[str]:
+def limits_of(target: ElasticsearchTarget, node: InnerNode, **options: Any) -> set[str]:
     return set(target.export(shipped(of_one(node, **options))).limits)
 
 
@@ -137,7 +132,7 @@ def test_zeros_that_count_as_missing_go_where_missing_values_go(threshold: float
 @pytest.mark.parametrize("target", TARGETS[:2], ids=["es", "os"])
 @pytest.mark.parametrize("has_missing", [True, None])
 def test_a_choice_is_required_if_the_training_data_may_have_missing_values(
-    target: LearningToRankPlugin, has_missing: bool | None
+    target: ElasticsearchTarget, has_missing: bool | None
 ) -> None:
     model = replace(shipped(random_ensemble()), has_missing_values=has_missing)
     with pytest.raises(ConfigError, match=naming("a_model", "--set absent=zero", "--set absent=missing")):
@@ -181,7 +176,7 @@ ranklib_targets = pytest.mark.parametrize(
 
 
 @ranklib_targets
-def test_ranklibs_format_is_a_text_with_features_by_their_place(target: LearningToRankPlugin) -> None:
+def test_ranklibs_format_is_a_text_with_features_by_their_place(target: ElasticsearchTarget) -> None:
     model = shipped(of_one(InnerNode(1, 0.5, True, Leaf(-1.0), Leaf(1.0))))
     export = target.export(model)
     assert list(export.files) == ["model.xml", "upload.json", "featureset.json"]
@@ -199,7 +194,7 @@ def test_ranklibs_format_is_a_text_with_features_by_their_place(target: Learning
 
 
 @every_target
-def test_linear_models_sum_weights_times_features_in_float32(target: LearningToRankPlugin) -> None:
+def test_linear_models_sum_weights_times_features_in_float32(target: ElasticsearchTarget) -> None:
     weights = np.array([0.1, 0.0, 1e-3])
     features = np.random.default_rng(8).random((50, 3)).astype(np.float32)
     model = shipped(Linear(weights))
@@ -219,7 +214,7 @@ def test_linear_models_sum_weights_times_features_in_float32(target: LearningToR
 
 @every_target
 def test_the_upload_has_the_definition_as_text_and_the_feature_set_its_names(
-    target: LearningToRankPlugin,
+    target: ElasticsearchTarget,
 ) -> None:
     model = replace(
         shipped(of_one(InnerNode(1, 0.5, True, Leaf(-1.0), Leaf(1.0)))), feature_names=("ü", '"', "c d")

@@ -13,8 +13,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.models.trees import Node, ensemble_scores
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.shipping.certificate import CERTIFIED, certify
-from ltrbench.shipping.shipment import build_target, target_names
-from ltrbench.shipping.target import ShippedModel
+from ltrbench.shipping.target import ShippedModel, build_target, target_names
 
 EXTRAS = {"onnx": "onnxruntime", "treelite": "treelite"}
 NUM_FEATURES = 4

@@ -24,7 +24,7 @@ _SHOWN_ROWS = 5
 
 def _complete_target(context: click.Context, parameter: click.Parameter, word: str) -> list[str]:
     del context, parameter
-    from ltrbench.shipping.shipment import target_names
+    from ltrbench.shipping.target import target_names
 
     return [name for name in target_names() if name.startswith(word)]
 
@@ -114,7 +114,7 @@ def ship_verb(
 
 
 def _target(name: str, settings: Sequence[str]) -> Target:
-    from ltrbench.shipping.shipment import build_target, find_target, takes_text
+    from ltrbench.shipping.target import build_target, find_target, takes_text
 
     target_class = find_target(name)
     texts = split_settings("--set", settings)
@@ -160,7 +160,7 @@ def _summary(certificate: Certificate, output: Path) -> list[str]:
     how = "the simulator of " if engine.is_simulated else ""
     lines = [
         " ".join(f"{output}: {certificate.status} with {how}{engine.name} {engine.version}".split()) + ".",
-        f"Rankings changed: {len(comparison.changed_queries)} of {comparison.num_queries} queries. Largest "
+        f"Rankings changed: {len(comparison.changed_queries)} of {comparison.queries} queries. Largest "
         f"difference of scores: {comparison.largest_difference:.3g}{comparison.describe_reordered()}.",
     ]
     if (metric := comparison.metric) is not None:
@@ -175,23 +175,17 @@ def _summary(certificate: Certificate, output: Path) -> list[str]:
 
 
 def _check(folder: Path, answers: Path, tolerance: int) -> int:
-    from ltrbench.shipping.shipment import (
-        CERTIFICATE_FILE,
-        build_target,
-        check_answers,
-        read_expected,
-        read_shipped,
-    )
+    from ltrbench.shipping.shipment import CERTIFICATE_FILE, CHECK_FILE, check_answers, read_shipped
+    from ltrbench.shipping.target import build_target
 
-    expected = read_expected(folder)
-    about = read_shipped(folder, CERTIFICATE_FILE).get("target")
-    named = about if isinstance(about, dict) else {}
-    target = build_target(str(named.get("name")), dict(named.get("options") or {}))
+    rows = read_shipped(folder, CHECK_FILE)["rows"]
+    about = read_shipped(folder, CERTIFICATE_FILE)["target"]
+    target = build_target(about["name"], about["options"])
     try:
         scores = target.answered_scores(target.read_answers(answers))
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise ResultError(f"{answers} is no answer of {target.name}: {error}.") from error
-    check = check_answers(expected, scores)
+    check = check_answers(rows, scores)
     echo("\n".join(wrapped(line, "  ") for line in _outcome(check, tolerance)))
     return OK if check.is_passed(tolerance) else RUN_FAILED
 
@@ -209,8 +203,8 @@ def _outcome(check: AnswerCheck, tolerance: int) -> list[str]:
     if check.unknown:
         lines.append(f"Not in check_rows.json: {', '.join(check.unknown[:_SHOWN_ROWS])}.")
     lines += [
-        f"{answer.row.id}: expected {answer.row.score!r}, answered {answer.answered!r}."
-        for answer in check.wrong[:_SHOWN_ROWS]
+        f"{name}: expected {expected!r}, answered {answered!r}."
+        for name, (expected, answered) in list(check.wrong.items())[:_SHOWN_ROWS]
     ]
     lines += [
         f"Query {query}: {first} should rank before {second}."

@@ -6,21 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ltrbench.shipping.plugins import AbsentFeatures, LearningToRankPlugin, rules_of_forms
 from ltrbench.shipping.target import Rule
+from ltrbench.shipping.targets.elasticsearch import AbsentFeatures, ElasticsearchTarget, rules_of_forms
 
 _FILES = "opensearch-project/opensearch-learning-to-rank-base, src/main/java/com/o19s/es/ltr/"
 _TREES = (
     f"{_FILES}ranker/dectree/NaiveAdditiveDecisionTree.java, commit 090f77e7bed904ae861f5a69d8e718419574ae0e"
 )
 _SOURCES = {
-    "upload": f"{_FILES}rest/RestCreateModelFromSet.java, commit 41442a3ab63934e4bae1af022a710feef3b3d4ff",
     "parser": f"{_FILES}ranker/parser/XGBoostJsonParser.java, commit "
     "3ebd19ae44748a0c4249781e16e89305f039d13a",
     "trees": _TREES,
-    "ranklib": f"{_FILES}ranker/ranklib/RanklibModelParser.java, commit "
-    f"948a2559a90df4fe27bde4ad937bb2d814873702, and {_FILES}ranker/ranklib/RanklibRanker.java, commit "
-    "41442a3ab63934e4bae1af022a710feef3b3d4ff",
     "dense ranklib": f"{_FILES}ranker/ranklib/DenseProgramaticDataPoint.java, commit "
     "3d01de4d587ad49b609d142fa2aeea7c4a8402e0",
     "linear parser": f"{_FILES}ranker/parser/LinearRankerParser.java, commit "
@@ -45,7 +41,7 @@ _ABSENT = (
 
 
 @dataclass
-class OpenSearchTarget(LearningToRankPlugin):
+class OpenSearchTarget(ElasticsearchTarget):
     """OpenSearch with its Learning to Rank plug-in.
 
     An absent feature is missing from 3.8 on, goes right in every split from 3.2 to 3.7, and is 0 in older

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ import numpy as np
 
 from ltrbench.models.ranklib_file import read_ranklib_xml, write_ranklib_xml
 from ltrbench.models.trees import float32_texts
-from ltrbench.shipping.plugins import RANKLIB_ARITHMETIC
-from ltrbench.shipping.probes import limits_with_missing_as_zero
 from ltrbench.shipping.target import (
+    RANKLIB_ARITHMETIC,
     CheckRequests,
     CheckRows,
     Engine,
@@ -22,6 +20,7 @@ from ltrbench.shipping.target import (
     ShippedModel,
     Target,
     json_file,
+    limits_with_missing_as_zero,
 )
 from ltrbench.untrusted import MOST_JSON_BYTES, read_bytes, read_json
 
@@ -45,7 +44,7 @@ def ranklib_requests(rows: CheckRows) -> CheckRequests:
             left_out[identity] = "no value, and a line of RankLib needs one"
             continue
         numbers = float32_texts(np.array(list(values.values()), dtype=np.float32))
-        pairs = " ".join(f"{place + 1}:{number}" for place, number in zip(values, numbers, strict=True))
+        pairs = " ".join(f"{index + 1}:{number}" for index, number in zip(values, numbers, strict=True))
         lines.append(f"0 qid:{identity} {pairs}\n")
     command = "java -jar RankLib.jar -load model.xml -rank check_rows.txt -score answers.txt -missingZero"
     return CheckRequests(
@@ -76,18 +75,6 @@ _FILES = "codelibs/ranklib, src/main/java/ciir/umass/edu/"
 _ENSEMBLE = f"{_FILES}learning/tree/Ensemble.java, commit 378a17db3ddca1af7583989a39a6ebfcc1d3cd1b"
 
 _RULES = (
-    Rule(
-        "The first line names the algorithm.",
-        f"{_FILES}learning/RankerFactory.java, commit 0ef0614a4f139d3e077c649bdd04dfd632fa3d32",
-    ),
-    Rule(
-        "Lines that start with # are dropped, and the others joined without their indentation.",
-        f"{_FILES}parsing/ModelLineProducer.java, commit 378a17db3ddca1af7583989a39a6ebfcc1d3cd1b",
-    ),
-    Rule(
-        "The children of a split are taken by position: feature, threshold, left, right; or output.",
-        _ENSEMBLE,
-    ),
     Rule("Thresholds, outputs and weights are float32.", _ENSEMBLE),
     Rule(
         "A value goes left if it is at most the threshold.",
@@ -126,7 +113,11 @@ class RankLibTarget(Target):
                 "features.json has the number of each name.",
                 "-missingZero lets a line of test.txt end before the last feature; a missing value is 0.",
             ),
-            limits=limits_with_missing_as_zero(trees, "RankLib"),
+            limits=limits_with_missing_as_zero(
+                trees,
+                "A missing value is 0 in RankLib, but the model sends it elsewhere in a split. Train with 0 "
+                "instead of missing values.",
+            ),
         )
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
@@ -141,5 +132,5 @@ class RankLibTarget(Target):
         return ranklib_answers(text)
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
-        scores = partial(RANKLIB_ARITHMETIC.scores, read_ranklib_xml(export.files["model.xml"]).trees)
-        return Engine(scores, "RankLib", rules=_RULES, score_dtype="float32")
+        trees = read_ranklib_xml(export.files["model.xml"]).trees
+        return RANKLIB_ARITHMETIC.engine(trees, "RankLib", _RULES)

@@ -4,9 +4,9 @@
      "features": [{"name", "norm"?}], "params": {"trees": [{"weight", "root": node}]}}
 
 A node is {"feature", "threshold", "left", "right"}, or a leaf {"value"}. Numbers of trees are texts, because
-Solr has no setter for a JSON number. From Solr 9.2 on, a node may have "missing": "left" or "right", which
-counts with "params": {"isNullSameAsZero": false}; then each split needs it. LinearModel has "params":
-{"weights": {name: number}}, with numbers.
+Solr has no setter for a JSON number (SolrPluginUtils.findSetter). From Solr 9.2 on, a node may have
+"missing": "left" or "right", which counts with "params": {"isNullSameAsZero": false}; then each split needs
+it. LinearModel has "params": {"weights": {name: number}}, with numbers.
 
 Solr adds 1e-6 to each threshold, in float32, and a value goes left if it is at most the sum. The written
 threshold w is the number for which the sum is the model's threshold t exactly. No such w exists for part of
@@ -14,7 +14,7 @@ the small thresholds, because w, which is near t - 1e-6, has larger rounding ste
 1e-13, 4 % of the thresholds between 0 and 2e-5, and a few just above each -2^-k. Then the feature gets a
 StandardNormalizer that divides it by a power of two, which is exact, and thresholds are scaled with it. Only
 if the thresholds of a feature range over more than 40 orders of magnitude are the smallest ones written as
-the closest number (`lossy_features`).
+the closest number.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.errors import ConfigError, require_choice
+from ltrbench.errors import ConfigError
 from ltrbench.models.trees import (
     Ensemble,
     FlatTree,
@@ -47,8 +46,6 @@ from ltrbench.models.trees import (
     without_zero_missing,
 )
 from ltrbench.native import NO_FEATURE
-from ltrbench.shapes import Features
-from ltrbench.shipping.probes import limits_with_missing_as_zero
 from ltrbench.shipping.target import (
     MISSING_VALUES,
     Arithmetic,
@@ -60,8 +57,10 @@ from ltrbench.shipping.target import (
     Rule,
     ShippedModel,
     Target,
-    answered_hits,
+    Weights,
+    curl,
     json_file,
+    limits_with_missing_as_zero,
 )
 
 SOLR_SLACK: Final = np.float32(1e-6)
@@ -149,16 +148,6 @@ def slack_corrected(thresholds: NDArray[np.float32]) -> tuple[NDArray[np.float32
     return corrected, corrected + SOLR_SLACK == thresholds
 
 
-def lossy_features(ensemble: Ensemble) -> list[int]:
-    """Returns the features of which a threshold cannot be written exactly, although the feature is scaled."""
-    thresholds = _thresholds_of(list(float32_trees(base_score_as_tree(ensemble), "<=")))
-    return [
-        feature
-        for feature, parts in sorted(thresholds.items())
-        if not slack_corrected(_scaled(np.concatenate(parts), _doublings_of(parts)))[1].all()
-    ]
-
-
 def _thresholds_of(trees: Sequence[FlatTree]) -> dict[int, list[NDArray[np.float32]]]:
     """Returns used feature -> its thresholds, an array for each tree."""
     thresholds: dict[int, list[NDArray[np.float32]]] = {}
@@ -226,20 +215,16 @@ def _nested(tree: FlatTree, names: Sequence[str], scales: NDArray[np.float64], w
     return nested_text(is_leaf, text_of, between=',"right":')
 
 
-def solr_scores(
-    record: Mapping[str, Any], indices: Mapping[str, int], features: Features
-) -> NDArray[np.floating[Any]]:
-    """Returns the (D,) scores of (D, F) features by a MultipleAdditiveTreesModel, as Solr computes them.
+def read_solr(record: Mapping[str, Any], indices: Mapping[str, int]) -> tuple[Arithmetic, Ensemble | Weights]:
+    """Returns how Solr scores a written model, and its trees or weights.
 
     Args:
-        record: the written model.
-        indices: name of a feature -> its place.
+        indices: name of a feature -> its index.
     """
-    values, parameters = features.copy(), record["params"]
-    with np.errstate(over="ignore"):
-        for feature in record["features"]:
-            if "norm" in feature:
-                values[:, indices[feature["name"]]] /= parse_float32(feature["norm"]["params"]["std"])
+    parameters = record["params"]
+    if record["class"] == LINEAR_CLASS:
+        weights = {indices[name]: weight for name, weight in parameters["weights"].items()}
+        return Arithmetic("<=", missing="zero"), weights
 
     def read(node: Mapping[str, Any]) -> Node:
         if "value" in node:
@@ -251,9 +236,17 @@ def solr_scores(
         WeightedTree(parse_float32(tree["weight"]), tree_of(tree["root"], read))
         for tree in parameters["trees"]
     )
-    null_is_zero = parameters.get("isNullSameAsZero", True)
-    arithmetic = Arithmetic("<=", missing="zero" if null_is_zero else "side", shift=float(SOLR_SLACK))
-    return arithmetic.scores(Ensemble(tuple(trees)), values)
+    normalized = (feature for feature in record["features"] if "norm" in feature)
+    arithmetic = Arithmetic(
+        "<=",
+        missing="zero" if parameters.get("isNullSameAsZero", True) else "side",
+        shift=float(SOLR_SLACK),
+        units={
+            indices[feature["name"]]: parse_float32(feature["norm"]["params"]["std"])
+            for feature in normalized
+        },
+    )
+    return arithmetic, Ensemble(tuple(trees))
 
 
 # ---- Requests that score rows with the deployed model.
@@ -291,8 +284,8 @@ def solr_requests(model: ShippedModel, content: bytes, rows: CheckRows, collecti
             "check_features.json": json_file([_field_feature(*item, name, default) for item in used.items()]),
             "check_model.json": json_file({**record, "name": name, "store": name}),
         },
-        commands=_commands(collection, name, len(rows.ids)),
-        cleanup=_cleanup(collection, name),
+        commands=_commands(f"$SOLR/solr/{collection}", name, len(rows.ids)),
+        cleanup=_cleanup(f"$SOLR/solr/{collection}", name),
         notes=(
             "Use a collection for tests with the same configuration. Until the last commands remove them, "
             f"the rows are documents of the collection, with ids that begin with {ID_PREFIX}. It needs a "
@@ -331,7 +324,7 @@ def _field(index: int) -> str:
     return f"{_FIELDS}{index + 1}"
 
 
-def _commands(collection: str, name: str, num_rows: int) -> str:
+def _commands(server: str, name: str, num_rows: int) -> str:
     query = (
         "'defType=lucene'",
         f"'q={{!prefix f=id}}{ID_PREFIX}'",
@@ -343,31 +336,26 @@ def _commands(collection: str, name: str, num_rows: int) -> str:
     parameters = " ".join(f"--data-urlencode {parameter}" for parameter in query)
     return "\n".join(
         (
-            _curl("POST", f"{collection}/schema", "@check_schema.json"),
-            _curl("POST", f"{collection}/update?commit=true", "@check_documents.json"),
-            _curl("PUT", f"{collection}/schema/feature-store", "@check_features.json"),
-            _curl("PUT", f"{collection}/schema/model-store", "@check_model.json"),
-            f'curl --fail-with-body "$SOLR/solr/{collection}/select" {parameters} > answers.json',
+            curl("POST", f"{server}/schema", "@check_schema.json"),
+            curl("POST", f"{server}/update?commit=true", "@check_documents.json"),
+            curl("PUT", f"{server}/schema/feature-store", "@check_features.json"),
+            curl("PUT", f"{server}/schema/model-store", "@check_model.json"),
+            f'curl --fail-with-body "{server}/select" {parameters} > answers.json',
         )
     )
 
 
-def _cleanup(collection: str, name: str) -> str:
+def _cleanup(server: str, name: str) -> str:
     delete = {"delete": {"query": f"{{!prefix f=id}}{ID_PREFIX}"}}
     schema = {"delete-dynamic-field": {"name": f"{_FIELDS}*"}, "delete-field-type": {"name": _TYPE}}
     return "\n".join(
         (
-            _curl("POST", f"{collection}/update?commit=true", f"'{json.dumps(delete)}'"),
-            f'curl -X DELETE "$SOLR/solr/{collection}/schema/model-store/{name}"',
-            f'curl -X DELETE "$SOLR/solr/{collection}/schema/feature-store/{name}"',
-            _curl("POST", f"{collection}/schema", f"'{json.dumps(schema)}'"),
+            curl("POST", f"{server}/update?commit=true", f"'{json.dumps(delete)}'"),
+            f'curl -X DELETE "{server}/schema/model-store/{name}"',
+            f'curl -X DELETE "{server}/schema/feature-store/{name}"',
+            curl("POST", f"{server}/schema", f"'{json.dumps(schema)}'"),
         )
     )
-
-
-def _curl(method: str, path: str, data: str) -> str:
-    header = "-H 'Content-Type: application/json'"
-    return f'curl --fail-with-body -X {method} "$SOLR/solr/{path}" {header} --data-binary {data}'
 
 
 # ---- The target, and the rules of its simulator.
@@ -400,11 +388,6 @@ _COMMON_RULES = (
 )
 _TREE_RULES = (
     *_COMMON_RULES,
-    Rule(
-        "Each key of a tree or node has a setter. Numbers are texts, because no setter takes a Double.",
-        "apache/solr, solr/core/src/java/org/apache/solr/util/SolrPluginUtils.java (findSetter), "
-        "commit 06799eb6d4b3e1c56a3178c15537bc30e7484529",
-    ),
     Rule("The threshold is Float.parseFloat of its text, plus 1e-6 in float32.", _TREES),
     Rule("A value goes left if it is at most that; NaN goes right.", _TREES),
     Rule(
@@ -428,6 +411,10 @@ MISSING_SINCE: Final = (9, 2)
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})(\.[0-9]{1,3})?")
 _MOST_ZOOKEEPER_BYTES = 2**20
+_MISSING_IS_ZERO = (
+    "A missing value is 0 in this file, but the model sends it elsewhere in a split. Export with "
+    "absent=missing for Solr 9.2 or newer, or train with 0 for missing values."
+)
 
 
 @dataclass
@@ -444,7 +431,7 @@ class SolrTarget(Target):
     collection: str = "COLLECTION"
     store: str = ""
     version: str = "9.2"
-    absent: str = "zero"
+    absent: Literal["missing", "zero"] = "zero"
 
     name = "solr"
     verified_against = (
@@ -452,11 +439,12 @@ class SolrTarget(Target):
         "for missing values of Solr 9.2, and linear models: sources read, not run"
     )
 
+    hits = ("response", "docs", "id", "score")
+
     def __post_init__(self) -> None:
         for field, value in (("collection", self.collection), ("store", self.store or "x")):
             if not _NAME.fullmatch(value):
                 raise ConfigError(f"{field} is '{value}'; use letters, digits, '_', '.' and '-' only.")
-        require_choice("absent", self.absent, ("missing", "zero"))
         version = _VERSION.fullmatch(self.version)
         if not version:
             raise ConfigError(f"version is '{self.version}', not a version of Solr such as '9.2'.")
@@ -467,7 +455,6 @@ class SolrTarget(Target):
             )
 
     def export(self, model: ShippedModel) -> Export:
-        lossy: list[str] = []
         with_missing = self.absent == "missing"
         if isinstance(model.scorer, Linear):
             if with_missing:
@@ -480,22 +467,25 @@ class SolrTarget(Target):
         else:
             trees = without_zero_missing(model.scorer)
             content = write_solr_trees(trees, model.name, model.feature_names, self.store, with_missing)
-            limits = {} if with_missing else _limits(model.scorer)
-            lossy = [model.feature_names[feature] for feature in lossy_features(trees)]
+            limits = {} if with_missing else limits_with_missing_as_zero(model.scorer, _MISSING_IS_ZERO)
         features = json.loads(content)["features"]
         store = [self._example(feature["name"]) for feature in features]
+        schema = f"$SOLR/solr/{self.collection}/schema"
         return Export(
             {
                 "model.json": content,
                 "features.json": json_file(store),
             },
             request="\n".join(
-                (self._curl("feature-store", "features.json"), self._curl("model-store", "model.json"))
+                (
+                    curl("PUT", f"{schema}/feature-store", "@features.json"),
+                    curl("PUT", f"{schema}/model-store", "@model.json"),
+                )
             ),
             notes=(
                 *_notes(content, features, model, with_missing),
-                *_notes_on_lossy(lossy),
-                self._note_on_query(model.name),
+                f"Rank the first 100 results with the parameters rq={{!ltr model={model.name} "
+                "reRankDocs=100} and fl=id,score.",
             ),
             limits=limits,
         )
@@ -503,20 +493,15 @@ class SolrTarget(Target):
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         record = json.loads(export.files["model.json"])
         indices = {name: index for index, name in enumerate(model.feature_names)}
-        if record["class"] == LINEAR_CLASS:
-            weights = {indices[name]: weight for name, weight in record["params"]["weights"].items()}
-            scores = partial(Arithmetic("<=", missing="zero").linear_scores, weights)
-            return Engine(scores, "Apache Solr", rules=_LINEAR_RULES, score_dtype="float32")
-        scores = partial(solr_scores, record, indices)
-        return Engine(scores, "Apache Solr", rules=_TREE_RULES, score_dtype="float32")
+        rules = _LINEAR_RULES if record["class"] == LINEAR_CLASS else _TREE_RULES
+        arithmetic, scorer = read_solr(record, indices)
+        return arithmetic.engine(scorer, "Apache Solr", rules)
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
         return solr_requests(model, export.files["model.json"], rows, self.collection)
 
     def answered_scores(self, answers: Any) -> Mapping[str, float]:
-        """Returns document id -> score of a query with fl=id,score, or of an object."""
-        hits = answered_hits(answers, ("response", "docs"), "id", "score")
-        scores = super().answered_scores(hits)
+        scores = super().answered_scores(answers)
         return {name.removeprefix(ID_PREFIX): score for name, score in scores.items()}
 
     def _example(self, name: str) -> dict[str, Any]:
@@ -524,30 +509,6 @@ class SolrTarget(Target):
         params = {"q": ""} | ({"defaultValue": "NaN"} if self.absent == "missing" else {})
         feature = {"name": name, "class": "org.apache.solr.ltr.feature.SolrFeature", "params": params}
         return feature | ({"store": self.store} if self.store else {})
-
-    def _curl(self, store: str, file: str) -> str:
-        url = f"$SOLR/solr/{self.collection}/schema/{store}"
-        return (
-            f"curl --fail-with-body -X PUT \"{url}\" -H 'Content-Type: application/json' "
-            f"--data-binary @{file}"
-        )
-
-    def _note_on_query(self, name: str) -> str:
-        return (
-            f"Rank the first 100 results with the parameters rq={{!ltr model={name} reRankDocs=100}} and "
-            "fl=id,score."
-        )
-
-
-def _limits(trees: Ensemble) -> dict[str, str]:
-    """Returns the limits of a model in which a feature without a value is 0."""
-    limits = limits_with_missing_as_zero(trees, "Solr")
-    if MISSING_VALUES in limits:
-        limits[MISSING_VALUES] = (
-            "A missing value is 0 in this file, but the model sends it elsewhere in a split. Export with "
-            "absent=missing for Solr 9.2 or newer, or train with 0 for missing values."
-        )
-    return limits
 
 
 def _notes(
@@ -577,12 +538,3 @@ def _notes(
             "MB by default: raise jute.maxbuffer, or use org.apache.solr.ltr.model.DefaultWrapperModel."
         )
     return notes
-
-
-def _notes_on_lossy(names: list[str]) -> list[str]:
-    if not names:
-        return []
-    return [
-        f"Thresholds of {', '.join(names[:5])} range over too many orders of magnitude to be written "
-        "exactly: the smallest ones are the closest numbers that Solr can have."
-    ]

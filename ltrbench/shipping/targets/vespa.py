@@ -15,12 +15,11 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
-from ltrbench.errors import ConfigError, require_choice
+from ltrbench.errors import ConfigError
 from ltrbench.models.lightgbm_files import read_lightgbm_json, write_lightgbm_json
 from ltrbench.models.trees import (
     Ensemble,
@@ -37,7 +36,6 @@ from ltrbench.models.xgboost_files import (
     read_xgboost_dump,
     write_xgboost_dump,
 )
-from ltrbench.shipping.probes import features_read, limits_of_infinity
 from ltrbench.shipping.target import (
     INFINITE_VALUES,
     MISSING_VALUES,
@@ -50,9 +48,10 @@ from ltrbench.shipping.target import (
     Rule,
     ShippedModel,
     Target,
-    answered_hits,
+    features_read,
     form_for,
     json_file,
+    limits_of_infinity,
 )
 
 # ---- Requests for Vespa: an application of its own, whose documents are the rows.
@@ -90,7 +89,7 @@ def vespa_requests(rows: CheckRows, name: str, files: Mapping[str, bytes]) -> Ch
 
     Args:
         name: name of the rank profile.
-        files: the export of the model whose features are `attribute_of` their places.
+        files: the export of the model whose features are `attribute_of` their indices.
     """
     rows, left_out = rows.finite()
     models = {file: content for file, content in files.items() if file == f"{name}.json"}
@@ -113,19 +112,19 @@ def vespa_requests(rows: CheckRows, name: str, files: Mapping[str, bytes]) -> Ch
     )
 
 
-def attribute_of(place: int) -> str:
+def attribute_of(index: int) -> str:
     """Returns the rank feature that reads a feature of a row.
 
     >>> attribute_of(0)
     'attribute(f1)'
     """
-    return f"attribute({_field(place)})"
+    return f"attribute({_field(index)})"
 
 
 def _schema(rows: CheckRows, profile: str) -> str:
     fields = "".join(
-        f"        field {_field(place)} type float {{\n            indexing: attribute\n        }}\n"
-        for place in rows.columns
+        f"        field {_field(index)} type float {{\n            indexing: attribute\n        }}\n"
+        for index in rows.columns
     )
     indented = "".join(f"    {line}\n" for line in profile.splitlines())
     return f"schema {DOCUMENT_TYPE} {{\n    document {DOCUMENT_TYPE} {{\n{fields}    }}\n{indented}}}\n"
@@ -135,14 +134,14 @@ def _documents(rows: CheckRows) -> list[dict[str, Any]]:
     return [
         {
             "put": f"id:{DOCUMENT_TYPE}:{DOCUMENT_TYPE}::{identity}",
-            "fields": {_field(place): value for place, value in values.items()},
+            "fields": {_field(index): value for index, value in values.items()},
         }
         for identity, values in rows.values()
     ]
 
 
-def _field(place: int) -> str:
-    return f"f{place + 1}"
+def _field(index: int) -> str:
+    return f"f{index + 1}"
 
 
 def _commands(models: Sequence[str], profile: str, num_rows: int) -> str:
@@ -161,6 +160,14 @@ def _commands(models: Sequence[str], profile: str, num_rows: int) -> str:
 
 
 # ---- How content nodes evaluate trees.
+#
+# Of the files, Vespa reads the following. A dump of LightGBM needs objective, feature_names, tree_info and
+# pandas_categorical, and the objective lambdarank transforms no score; a dump of XGBoost has no other fields
+# than those of a dump. The name of a feature becomes part of a ranking expression as it is, and is parsed
+# there (searchlib/src/main/javacc/RankingExpressionParser.jj, commit
+# dc0f70fac9167acf487453daf565636c675934df). Numbers are printed by Double.toString and read by strtod, exact
+# for float64; infinity and NaN would be names (eval/src/vespa/eval/eval/function.cpp, commit
+# 099b1236727dc5bdc266978b3336beeecd622014).
 
 _REPOSITORY = "vespa-engine/vespa, "
 _IMPORTER = f"{_REPOSITORY}model-integration/src/main/java/ai/vespa/rankingexpression/importer/"
@@ -173,31 +180,16 @@ _LLVM = f"{_EVAL}llvm/llvm_wrapper.cpp, commit abac32218be6c4cf361d38762e0f97b4e
 
 _RULES: Final = (
     Rule(
-        "A dump of LightGBM needs objective, feature_names, tree_info and pandas_categorical; the objective "
-        "lambdarank transforms no score.",
-        _LIGHTGBM,
-    ),
-    Rule(
         "A value goes left if it is smaller than the threshold, also where LightGBM means at most; a missing "
         "value goes left with default_left, otherwise right; missing_type is ignored.",
         _LIGHTGBM,
     ),
     Rule(
-        "A dump of XGBoost has no other fields than those of a dump; a missing value goes left if missing is "
-        "yes; thresholds are rounded to float32. A base score is not read.",
+        "In a dump of XGBoost, a missing value goes left if missing is yes; thresholds are rounded to "
+        "float32. A base score is not read.",
         f"{_XGBOOST}, and {_IMPORTER}xgboost/XGBoostTree.java, commit "
         "6233deaa96a8de79e05d5f6417a1f7558f6c6062; before, thresholds are float64 as printed: "
         f"{_IMPORTER}xgboost/XGBoostParser.java, commit c66d85cdc1e39cf7bc1e11021fd48e391b54392f",
-    ),
-    Rule(
-        "The name of a feature becomes part of a ranking expression as it is, and is parsed there.",
-        f"{_LIGHTGBM}; {_REPOSITORY}searchlib/src/main/javacc/RankingExpressionParser.jj, commit "
-        "dc0f70fac9167acf487453daf565636c675934df",
-    ),
-    Rule(
-        "Numbers are printed by Double.toString and read by strtod: exact for float64; infinity and NaN "
-        "would be names.",
-        f"{_LIGHTGBM}; {_EVAL}function.cpp, commit 099b1236727dc5bdc266978b3336beeecd622014",
     ),
     Rule(
         "Constants next to each other in a sum are added before the evaluation.",
@@ -295,7 +287,6 @@ def way_of_vespa(trees: Ensemble, use_fast_forest: bool) -> str:
 
 # ---- The target.
 
-FORMS_OF_VESPA: Final = ("lightgbm", "xgboost", "expression")
 FAST_FOREST_PROPERTY: Final = "vespa.eval.use_fast_forest"
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -330,9 +321,9 @@ class VespaTarget(Target):
         fast_forest: whether the rank profile asks for fast forests, which round leaves to float32.
     """
 
-    form: str | None = None
+    form: Literal["lightgbm", "xgboost", "expression"] | None = None
     schema: str = "SCHEMA"
-    phase: str = "first"
+    phase: Literal["first", "second"] = "first"
     fast_forest: bool = False
 
     name = "vespa"
@@ -341,9 +332,9 @@ class VespaTarget(Target):
         "2026-11-23. The choice of the evaluation, and linear models: sources read, not run"
     )
 
+    hits = ("root", "children", "id", "relevance")
+
     def __post_init__(self) -> None:
-        require_choice("form", self.form, FORMS_OF_VESPA)
-        require_choice("phase", self.phase, ("first", "second"))
         if not _IDENTIFIER.fullmatch(self.schema):
             raise ConfigError(
                 f"schema is '{self.schema}'; begin with a letter and use letters, digits and '_' only."
@@ -367,33 +358,29 @@ class VespaTarget(Target):
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         names = json.loads(export.files["features.json"])
-        places = {names[name]: place for place, name in enumerate(model.feature_names)}
+        places = {names[name]: index for index, name in enumerate(model.feature_names)}
         base, form = profile_name(model.name), self._form(model)
         if form == "expression":
             weights = _weights(export.files[f"{base}.profile"].decode(), places)
-            return Engine(partial(WAYS[COMPILED].linear_scores, weights), "Vespa", rules=_RULES)
+            return WAYS[COMPILED].engine(weights, "Vespa", _RULES)
         trees = (read_xgboost_dump if form == "xgboost" else read_lightgbm_json)(
             export.files[f"{base}.json"], places
         )
         way = way_of_vespa(trees, self.fast_forest)
         # A dump of XGBoost has float32 leaves. The order of the sum depends on the way of the forest.
         dtype = "float32" if form == "xgboost" else WAYS[way].dtype
-        scores = partial(WAYS[way].scores, trees)
-        return Engine(scores, f"Vespa ({way})", rules=_RULES, leaf_dtype=dtype, is_in_order=False)
+        return WAYS[way].engine(trees, f"Vespa ({way})", _RULES, leaf_dtype=dtype, is_in_order=False)
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
-        attributes = tuple(attribute_of(place) for place in range(model.num_features))
+        attributes = tuple(attribute_of(index) for index in range(model.num_features))
         copied = ShippedModel(f"{model.name}_check", attributes, model.scorer)
         # A second phase would score 100 documents only.
         files = replace(self, phase="first").export(copied).files
         return vespa_requests(rows, profile_name(copied.name), files)
 
     def answered_scores(self, answers: Any) -> Mapping[str, float]:
-        """Returns document id -> relevance of a query's answer, or of an object.
-
-        The id of a hit is the part after the last `::`, the user-specified part of a document id.
-        """
-        scores = super().answered_scores(answered_hits(answers, ("root", "children"), "id", "relevance"))
+        # The id of a row is the user-specified part of a document id.
+        scores = super().answered_scores(answers)
         return {name.rsplit("::", 1)[-1]: score for name, score in scores.items()}
 
     def _form(self, model: ShippedModel) -> str:
@@ -407,13 +394,14 @@ class VespaTarget(Target):
 
     def _profile(self, model: ShippedModel, names: Mapping[str, str], expression: str) -> str:
         """Returns the rank profile, with a function for each used feature that is not a rank feature."""
-        used = [model.feature_names[place] for place in features_read(model.scorer)]
+        used = [model.feature_names[index] for index in features_read(model.scorer)]
         lines = [f"rank-profile {profile_name(model.name)} inherits default {{"]
         for original in used:
             name = names[original]
             if _is_rank_feature(name):
                 continue
-            lines.append(f"    # {_visible(original)}: replace the expression if it is not this attribute")
+            shown = re.sub(r"[^ -~]", "?", original)
+            lines.append(f"    # {shown}: replace the expression if it is not this attribute")
             lines += [f"    function {name}() {{", f"        expression: attribute({name})", "    }"]
         if self.fast_forest:
             lines += ["    rank-properties {", f"        {FAST_FOREST_PROPERTY}: true", "    }"]
@@ -429,7 +417,7 @@ class VespaTarget(Target):
         return "\n".join(lines)
 
     def _notes(self, model: ShippedModel, names: Mapping[str, str]) -> tuple[str, ...]:
-        used = [model.feature_names[place] for place in features_read(model.scorer)]
+        used = [model.feature_names[index] for index in features_read(model.scorer)]
         renamed = [name for name in used if names[name] != name]
         notes = [
             "APPLICATION is the folder of the application package. Before the upload, write the expression "
@@ -542,7 +530,3 @@ def _cleaned(name: str) -> str:
 def _free(name: str, taken: set[str]) -> str:
     candidates = (name, *(f"{name}_{number}" for number in range(2, len(taken) + 3)))
     return next(candidate for candidate in candidates if candidate not in taken)
-
-
-def _visible(name: str) -> str:
-    return re.sub(r"[^ -~]", "?", name)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ltrbench.models.xgboost_files import write_xgboost_json
 from ltrbench.shapes import Features
-from ltrbench.shipping.probes import limits_of_infinity
-from ltrbench.shipping.target import Engine, Export, ShippedModel, Target
+from ltrbench.shipping.target import Engine, Export, ShippedModel, Target, limits_of_infinity
 
 try:
     import xgboost as xgb

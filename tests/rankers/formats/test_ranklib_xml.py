@@ -16,7 +16,7 @@ from ltrbench.models.ranklib_file import read_ranklib_xml, write_ranklib_xml
 from ltrbench.models.reading import read_model_file
 from ltrbench.models.trees import ensemble_scores
 from ltrbench.shapes import Features
-from ltrbench.shipping.plugins import RANKLIB_ARITHMETIC
+from ltrbench.shipping.target import RANKLIB_ARITHMETIC
 
 HEADER = "## LambdaMART\n## No. of trees = 1\n\n"
 LEAF = "<output> 1.5 </output>"
