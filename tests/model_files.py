@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.models import ReadModel
-from ltrbench.models.reading import ModelFile
+from ltrbench.models.files import ModelFile
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.models.xgboost_files import write_xgboost_json
 from ltrbench.shapes import Features

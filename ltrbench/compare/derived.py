@@ -33,7 +33,7 @@ from ltrbench.data.score_files import read_score_file
 from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
 from ltrbench.metrics import DEFAULT, Convention, evaluate, rank
 from ltrbench.metrics.evaluation import is_metric, is_plugin_version, parse_metric
-from ltrbench.models.reading import is_model_file, read_model_file
+from ltrbench.models.files import is_model_file, read_model_file
 from ltrbench.rankers.base import check_saved
 from ltrbench.rankers.importance import DROP_COLUMN, ImportanceSettings, importances
 from ltrbench.rankers.imported import ImportedRanker, match_features

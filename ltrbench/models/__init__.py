@@ -5,10 +5,9 @@ features: a threshold is written so that every float32 value goes where it went 
 and dtype the format has. Readers rely on complete files: load only models that you trust.
 
     trees            trees of any library as one `Ensemble`, and their scores
-    reading          detects the format of a file
     lightgbm_files   LightGBM's text and dump
     xgboost_files    XGBoost's model file and dump
-    ranklib_file     RankLib's XML
+    files            RankLib's model file, and detection of the format of a file
 """
 
 from __future__ import annotations

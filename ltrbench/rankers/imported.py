@@ -22,7 +22,7 @@ from ltrbench.compilation import kernel, parallel_kernel, threads
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, require_choice
-from ltrbench.models.reading import OF_RANKLIB, ModelFile, read_model_file
+from ltrbench.models.files import OF_RANKLIB, ModelFile, read_model_file
 from ltrbench.models.trees import LARGEST_ZERO, Ensemble, InnerNode, Leaf, flat, nodes_of, rebuilt
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,

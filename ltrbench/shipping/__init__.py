@@ -6,5 +6,5 @@
     shipment          converts the model of a run, writes it with its certificate, reads answers of an engine
 
 A target writes the files, and says how its engine evaluates them: the engine itself if it is a Python
-package, otherwise a simulator of it, with the sources of its rules.
+package, otherwise a simulator of it, which follows its source code.
 """

@@ -666,7 +666,6 @@ def _evaluator(engine: Engine | None) -> dict[str, Any] | None:
         "evaluator": name,
         "is_simulated": engine.is_simulated,
         "score_dtype": engine.score_dtype,
-        "rules": [vars(rule) for rule in engine.rules],
     }
 
 

@@ -166,19 +166,6 @@ def limits_with_missing_as_zero(ensemble: Ensemble, sentence: str) -> dict[str, 
 
 
 @dataclass(frozen=True)
-class Rule:
-    """A rule of an engine's evaluator that decides scores, with its source.
-
-    Attributes:
-        sentence: the rule, such as "A value goes left if it is smaller than the threshold."
-        source: repository, file and commit in which it was read.
-    """
-
-    sentence: str
-    source: str
-
-
-@dataclass(frozen=True)
 class Export:
     """The files of a converted model.
 
@@ -209,7 +196,6 @@ class Engine:
         scores: returns the scores of documents.
         name: the engine, such as "Elasticsearch Learning to Rank".
         version: version of the installed package; empty for a simulator.
-        rules: what a simulator follows, with sources; empty for the engine itself.
         score_dtype: dtype in which the engine sums.
         leaf_dtype: dtype to which it rounds the weighted leaf values; None: `score_dtype`.
         is_in_order: whether it adds the initial score, the trees in their order and the offset, so that its
@@ -219,7 +205,6 @@ class Engine:
     scores: ScoreFunction
     name: str
     version: str = ""
-    rules: tuple[Rule, ...] = ()
     score_dtype: str = "float64"
     leaf_dtype: str | None = None
     is_in_order: bool = True
@@ -231,7 +216,8 @@ class Engine:
 
 # ---- Scores in the arithmetic of an engine, as its source code computes them. D documents, F features.
 #
-# To simulate an engine, read its file as an `Ensemble` or `Weights`, and state its `Arithmetic`.
+# To simulate an engine, read its file as an `Ensemble` or `Weights`, and state its `Arithmetic`. The file of
+# the target names the sources of the engine, with repository, file and commit.
 
 Dtype = Literal["float32", "float64"]
 Weights = Mapping[int, float]
@@ -293,13 +279,13 @@ class Arithmetic:
             scores += dtype(weight) * values[:, feature].astype(dtype)
         return scores
 
-    def engine(self, model: Ensemble | Weights, name: str, rules: tuple[Rule, ...], **fields: Any) -> Engine:
+    def engine(self, model: Ensemble | Weights, name: str, **fields: Any) -> Engine:
         """Returns a simulator of an engine, from trees or weights that were read from its file.
 
         Args:
             fields: further fields of the engine.
         """
-        return Engine(partial(self.scores, model), name, rules=rules, score_dtype=self.sum, **fields)
+        return Engine(partial(self.scores, model), name, score_dtype=self.sum, **fields)
 
 
 RANKLIB_ARITHMETIC: Final = Arithmetic("<=", product="float64", missing="zero")

@@ -17,7 +17,6 @@ from ltrbench.shipping.target import (
     Engine,
     Export,
     Linear,
-    Rule,
     ShippedModel,
     Target,
 )
@@ -72,20 +71,19 @@ class FaithfulTarget(Target):
         if not self.is_verified:
             return None
         content = json.loads(export.files["model.json"])
-        rules = (Rule("It sums in float32.", "tests"),)
         if "weights" in content:
             weights = np.array(content["weights"], dtype=np.float32)
 
             def linear(features: Features) -> Any:
                 return np.nan_to_num(features, nan=0.0) @ weights
 
-            return Engine(linear, "Faithful", rules=rules, score_dtype="float32")
+            return Engine(linear, "Faithful", score_dtype="float32")
         ensemble = broken(_ensemble(content), self.fault)
 
         def scores(features: Features) -> Any:
             return ensemble_scores(ensemble, features)
 
-        return Engine(scores, "Faithful", rules=rules, score_dtype=ensemble.score_dtype, is_in_order=False)
+        return Engine(scores, "Faithful", score_dtype=ensemble.score_dtype, is_in_order=False)
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests | None:
         content = json.dumps(dict(rows.values())).encode()

@@ -17,7 +17,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import DataError
-from ltrbench.models.reading import ModelFile, read_model_file
+from ltrbench.models.files import ModelFile, read_model_file
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, ensemble_scores
 from ltrbench.rankers.base import load_ranker
 from ltrbench.rankers.imported import (

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from golden_files import golden_file, golden_names
 
+from ltrbench.models.files import read_ranklib_xml
 from ltrbench.models.lightgbm_files import read_lightgbm_json
-from ltrbench.models.ranklib_file import read_ranklib_xml
 from ltrbench.models.xgboost_files import read_xgboost_dump
 from ltrbench.shapes import Features
 from ltrbench.shipping.target import RANKLIB_ARITHMETIC, build_target

@@ -187,7 +187,6 @@ def test_ranklibs_format_is_a_text_with_features_by_their_place(target: Elastics
     assert any("order" in note and "featureset.json" in note for note in export.notes)
     # The smallest score is -1, and the bound is above it by rounding.
     assert 1 < export.offset <= 1.125
-    assert target.engine(model, export).rules == target.rules_of_forms["ranklib"]
 
 
 # Linear models
@@ -236,7 +235,6 @@ def test_the_upload_has_the_definition_as_text_and_the_feature_set_its_names(
     assert f"/_ltr/_featureset/{feature_set['name']}/_createmodel" in creation
     assert "@upload.json" in creation
     assert any("featureset.json" in note and "template" in note for note in export.notes)
-    assert all(rule.source for rules in target.rules_of_forms.values() for rule in rules)
 
 
 def test_scores_are_read_from_the_answer_of_a_search() -> None:

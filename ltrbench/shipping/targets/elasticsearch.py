@@ -7,14 +7,31 @@ be negative, as all scores in Lucene.
 
 The upload is an object with the model's name, type and definition, a text. A definition of trees is a list of
 trees as XGBoost dumps them, or a text of RankLib, in which features are numbered from 1 in the order of the
-feature set; a definition of weights is an object. Fields that are not known are refused. Sources, below
-src/main/java/com/o19s/es/ltr/ of o19s/elasticsearch-learning-to-rank and of
-opensearch-project/opensearch-learning-to-rank-base:
-    rest/RestCreateModelFromSet.java, commits e167d1c9baff9f945acc582541937a2a82b428e5 (Elasticsearch) and
-    41442a3ab63934e4bae1af022a710feef3b3d4ff (OpenSearch);
-    ranker/ranklib/RanklibModelParser.java and ranker/ranklib/RanklibRanker.java, commits
-    2ef152d53d1cbb0ae3c2ce35d7e97ed26a26edfe and ce9d18211affbc3e90eb75f025139ddc6158f36a (Elasticsearch),
-    948a2559a90df4fe27bde4ad937bb2d814873702 and 41442a3ab63934e4bae1af022a710feef3b3d4ff (OpenSearch).
+feature set; a definition of weights is an object. Fields that are not known are refused.
+
+The simulators follow o19s/elasticsearch-learning-to-rank, src/main/java/com/o19s/es/ltr/; the file of
+OpenSearch has its commits:
+    rest/RestCreateModelFromSet.java, commit e167d1c9baff9f945acc582541937a2a82b428e5: the upload;
+    ranker/parser/XGBoostJsonParser.java, commit 9d3682782b780886f1fecb4ffa7d8cb6f00d8d3c: thresholds and leaf
+    values are float32, and a base score is not read;
+    ranker/dectree/NaiveAdditiveDecisionTree.java, commit a3c8a49c2f10c3abf14c2b7f2adb9e6ed86a59a7: a value
+    goes left if the threshold is above it; the score is a float32 sum in the order of the trees;
+    ranker/SparseFeatureVector.java, commit da938c10bf9c45261fada123d4024c59a0f5d981, pull requests 480 and
+    482, and the evaluator in the fork cdmbr/elasticsearch-learning-to-rank, commit
+    7f6f8b0a21a674e60b006b8bf2579d5d563421fe: from plug-in 1.5.9 on, for Elasticsearch 8.11.4, an absent
+    feature is NaN, which goes left if missing is yes, otherwise right;
+    query/RankerQuery.java, commit f7c77e6af14a240a4d4645e33a27910687af842b, and
+    ranker/DenseFeatureVector.java, commit b163434853fcf87f3c88d5d8d0807876a6d8070b: before, it is 0, and
+    missing is ignored;
+    ranker/ranklib/RanklibModelParser.java, commit 2ef152d53d1cbb0ae3c2ce35d7e97ed26a26edfe,
+    RanklibRanker.java, commit ce9d18211affbc3e90eb75f025139ddc6158f36a, and DenseProgramaticDataPoint.java,
+    commit b163434853fcf87f3c88d5d8d0807876a6d8070b: an absent feature is 0 in all versions;
+    ranker/parser/LinearRankerParser.java, commit 2ef152d53d1cbb0ae3c2ce35d7e97ed26a26edfe, and
+    ranker/linear/LinearRanker.java, commit 4784e3ecd73269b00f28693e064c60ef91cf0490: weights are float32; the
+    score is a float32 sum in the order of the feature set, in which an absent feature is 0.
+Models of RankLib are evaluated by o19s/RankyMcRankFace, src/ciir/umass/edu/learning/tree/: Ensemble.java,
+commit 648622dc4f3c069d912b85b23de91ac9d3c67a4d, and Split.java, commit
+31a3fce9d8ed69b2815060148e2c9a02ceebdf25.
 """
 
 from __future__ import annotations
@@ -29,7 +46,7 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 
 from ltrbench.errors import ConfigError
-from ltrbench.models.ranklib_file import read_ranklib_xml, write_ranklib_xml
+from ltrbench.models.files import read_ranklib_xml, write_ranklib_xml
 from ltrbench.models.trees import (
     Ensemble,
     InnerNode,
@@ -52,7 +69,6 @@ from ltrbench.shipping.target import (
     Engine,
     Export,
     Linear,
-    Rule,
     ShippedModel,
     Target,
     Weights,
@@ -71,79 +87,6 @@ _MOST_FEATURES_OF_SET: Final = 10_000
 
 AbsentFeatures = Literal["zero", "right", "missing"]
 """What trees do with an absent feature: it is 0, goes right in every split, or is a missing value."""
-
-_RANKY = "o19s/RankyMcRankFace, src/ciir/umass/edu/learning/tree/"
-
-
-def rules_of_forms(sources: Mapping[str, str], absent: tuple[Rule, ...]) -> Mapping[str, tuple[Rule, ...]]:
-    """Returns form -> the rules that its simulator follows.
-
-    Args:
-        sources: what a rule is about -> where it was read in the plug-in.
-        absent: rules on absent features in trees.
-    """
-    return {
-        "xgboost": (
-            Rule("Thresholds and leaf values are float32. A base score is not read.", sources["parser"]),
-            Rule("A value goes left if the threshold is above it, in float32.", sources["trees"]),
-            Rule(
-                "The score is a float32 sum of the leaf values, in the order of the trees.", sources["trees"]
-            ),
-            *absent,
-        ),
-        "ranklib": (
-            Rule(
-                "Thresholds, outputs and weights are float32; each tree's output times its weight is added "
-                "in float64, and the sum rounded to float32.",
-                f"{_RANKY}Ensemble.java, commit 648622dc4f3c069d912b85b23de91ac9d3c67a4d",
-            ),
-            Rule(
-                "A value goes left if it is at most the threshold.",
-                f"{_RANKY}Split.java, commit 31a3fce9d8ed69b2815060148e2c9a02ceebdf25",
-            ),
-            Rule(
-                "A feature whose query does not match the document is 0 in all versions; NaN is 0 too.",
-                sources["dense ranklib"],
-            ),
-        ),
-        "linear": (
-            Rule("Weights are float32; a feature without a weight has weight 0.", sources["linear parser"]),
-            Rule(
-                "The score is a float32 sum of weights times features, in the order of the feature set; an "
-                "absent feature is 0.",
-                sources["linear"],
-            ),
-        ),
-    }
-
-
-_FILES = "o19s/elasticsearch-learning-to-rank, src/main/java/com/o19s/es/ltr/"
-_VECTOR = f"{_FILES}ranker/DenseFeatureVector.java, commit b163434853fcf87f3c88d5d8d0807876a6d8070b"
-_SOURCES = {
-    "parser": f"{_FILES}ranker/parser/XGBoostJsonParser.java, commit "
-    "9d3682782b780886f1fecb4ffa7d8cb6f00d8d3c",
-    "trees": f"{_FILES}ranker/dectree/NaiveAdditiveDecisionTree.java, commit "
-    "a3c8a49c2f10c3abf14c2b7f2adb9e6ed86a59a7",
-    "dense ranklib": f"{_FILES}ranker/ranklib/DenseProgramaticDataPoint.java, commit "
-    "b163434853fcf87f3c88d5d8d0807876a6d8070b",
-    "linear parser": f"{_FILES}ranker/parser/LinearRankerParser.java, commit "
-    "2ef152d53d1cbb0ae3c2ce35d7e97ed26a26edfe",
-    "linear": f"{_FILES}ranker/linear/LinearRanker.java, commit 4784e3ecd73269b00f28693e064c60ef91cf0490, "
-    f"and {_VECTOR}",
-}
-_ABSENT = (
-    Rule(
-        "From plug-in 1.5.9 on, for Elasticsearch 8.11.4, a feature whose query does not match the "
-        "document is NaN, which goes left if missing is yes, otherwise right.",
-        f"{_FILES}ranker/SparseFeatureVector.java, commit da938c10bf9c45261fada123d4024c59a0f5d981, "
-        "pull requests 480 and 482; the evaluator in the fork cdmbr/elasticsearch-learning-to-rank, "
-        "ranker/dectree/NaiveAdditiveDecisionTree.java, commit 7f6f8b0a21a674e60b006b8bf2579d5d563421fe",
-    ),
-    Rule(
-        "Before, such a feature is 0, and missing is ignored.",
-        f"{_FILES}query/RankerQuery.java, commit f7c77e6af14a240a4d4645e33a27910687af842b, and {_VECTOR}",
-    ),
-)
 
 
 @dataclass
@@ -177,8 +120,6 @@ class ElasticsearchTarget(Target):
     """Variable with the address of the cluster in the curl line."""
     absent_since: ClassVar[Mapping[tuple[int, int], AbsentFeatures]] = {(0, 0): "zero", (8, 11): "missing"}
     """First version -> what trees do with absent features from it on, in ascending order."""
-    rules_of_forms: ClassVar[Mapping[str, tuple[Rule, ...]]] = rules_of_forms(_SOURCES, _ABSENT)
-    """Form -> rules that its simulator follows."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?", self.version):
@@ -261,7 +202,7 @@ class ElasticsearchTarget(Target):
         definition = json.loads(export.files["upload.json"])["model"]["model"]["definition"]
         form = self._form(model)
         arithmetic, scorer = self.read(form, definition, indices)
-        return arithmetic.engine(scorer, f"{self.engine_name} Learning to Rank", self.rules_of_forms[form])
+        return arithmetic.engine(scorer, f"{self.engine_name} Learning to Rank")
 
     def read(
         self, form: str, definition: str, indices: Mapping[str, int]

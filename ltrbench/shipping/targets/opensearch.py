@@ -1,4 +1,20 @@
-"""OpenSearch with its Learning to Rank plug-in."""
+"""OpenSearch with its Learning to Rank plug-in.
+
+The simulators follow opensearch-project/opensearch-learning-to-rank-base, src/main/java/com/o19s/es/ltr/:
+    rest/RestCreateModelFromSet.java, commit 41442a3ab63934e4bae1af022a710feef3b3d4ff;
+    ranker/parser/XGBoostJsonParser.java, commit 3ebd19ae44748a0c4249781e16e89305f039d13a;
+    ranker/SparseFeatureVector.java, commit 3d01de4d587ad49b609d142fa2aeea7c4a8402e0: an absent feature is
+    NaN;
+    ranker/dectree/NaiveAdditiveDecisionTree.java, commit 090f77e7bed904ae861f5a69d8e718419574ae0e, and
+    release notes of 3.8.0.0, commit bbc3e7e7b7b1a82c240633dfcb51925fc90ebf77: from 3.8 on, NaN goes left if
+    missing is yes, otherwise right;
+    pull requests 206, 379 and 392: in 3.2 to 3.7, NaN goes right; before, an absent feature is 0;
+    ranker/ranklib/RanklibModelParser.java, commit 948a2559a90df4fe27bde4ad937bb2d814873702,
+    RanklibRanker.java, commit 41442a3ab63934e4bae1af022a710feef3b3d4ff, and DenseProgramaticDataPoint.java,
+    commit 3d01de4d587ad49b609d142fa2aeea7c4a8402e0;
+    ranker/parser/LinearRankerParser.java, commit 598e97e682d0f13a5438a32518193fc6626bcc93, and
+    ranker/linear/LinearRanker.java, commit 948a2559a90df4fe27bde4ad937bb2d814873702.
+"""
 
 from __future__ import annotations
 
@@ -6,38 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ltrbench.shipping.target import Rule
-from ltrbench.shipping.targets.elasticsearch import AbsentFeatures, ElasticsearchTarget, rules_of_forms
-
-_FILES = "opensearch-project/opensearch-learning-to-rank-base, src/main/java/com/o19s/es/ltr/"
-_TREES = (
-    f"{_FILES}ranker/dectree/NaiveAdditiveDecisionTree.java, commit 090f77e7bed904ae861f5a69d8e718419574ae0e"
-)
-_SOURCES = {
-    "parser": f"{_FILES}ranker/parser/XGBoostJsonParser.java, commit "
-    "3ebd19ae44748a0c4249781e16e89305f039d13a",
-    "trees": _TREES,
-    "dense ranklib": f"{_FILES}ranker/ranklib/DenseProgramaticDataPoint.java, commit "
-    "3d01de4d587ad49b609d142fa2aeea7c4a8402e0",
-    "linear parser": f"{_FILES}ranker/parser/LinearRankerParser.java, commit "
-    "598e97e682d0f13a5438a32518193fc6626bcc93",
-    "linear": f"{_FILES}ranker/linear/LinearRanker.java, commit 948a2559a90df4fe27bde4ad937bb2d814873702",
-}
-_ABSENT = (
-    Rule(
-        "A feature whose query does not match the document is NaN.",
-        f"{_FILES}ranker/SparseFeatureVector.java, commit 3d01de4d587ad49b609d142fa2aeea7c4a8402e0",
-    ),
-    Rule(
-        "From 3.8 on, NaN goes left if missing is yes, otherwise right; missing must be yes or no.",
-        f"{_TREES}; opensearch-project/opensearch-learning-to-rank-base, release-notes/opensearch-opensearch-"
-        "learning-to-rank-base.release-notes-3.8.0.0.md, commit bbc3e7e7b7b1a82c240633dfcb51925fc90ebf77",
-    ),
-    Rule(
-        "In 3.2 to 3.7, NaN goes right; before, an absent feature is 0.",
-        "opensearch-project/opensearch-learning-to-rank-base, pull requests 206, 379 and 392",
-    ),
-)
+from ltrbench.shipping.targets.elasticsearch import AbsentFeatures, ElasticsearchTarget
 
 
 @dataclass
@@ -62,4 +47,3 @@ class OpenSearchTarget(ElasticsearchTarget):
         (3, 2): "right",
         (3, 8): "missing",
     }
-    rules_of_forms = rules_of_forms(_SOURCES, _ABSENT)

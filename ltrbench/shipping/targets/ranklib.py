@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ltrbench.models.ranklib_file import read_ranklib_xml, write_ranklib_xml
+from ltrbench.models.files import read_ranklib_xml, write_ranklib_xml
 from ltrbench.models.trees import float32_texts
 from ltrbench.shipping.target import (
     RANKLIB_ARITHMETIC,
@@ -16,7 +16,6 @@ from ltrbench.shipping.target import (
     CheckRows,
     Engine,
     Export,
-    Rule,
     ShippedModel,
     Target,
     json_file,
@@ -30,8 +29,7 @@ from ltrbench.untrusted import MOST_JSON_BYTES, read_bytes, read_json
 # with the qid, the number of the document within the query, and the score, separated by tabs.
 #
 # Sources: codelibs/ranklib, src/main/java/ciir/umass/edu/:
-#     eval/Evaluator.java, method score, commit 30b4ef65c51b6bccd45ec2a07318d39b3fe5b680: the lines of
-#     scores;
+#     eval/Evaluator.java, method score, commit 30b4ef65c51b6bccd45ec2a07318d39b3fe5b680: the lines of scores;
 #     learning/DataPoint.java, commit 0cc17c81574469ef7d2d7df0e0e387038a55b969: the lines of rows;
 #     features/FeatureManager.java, commit 00ab47e96fb6d455b45497cc77bbf5480a49c681: the queries.
 
@@ -71,25 +69,15 @@ def ranklib_answers(text: str) -> dict[str, float]:
     return scores
 
 
-_FILES = "codelibs/ranklib, src/main/java/ciir/umass/edu/"
-_ENSEMBLE = f"{_FILES}learning/tree/Ensemble.java, commit 378a17db3ddca1af7583989a39a6ebfcc1d3cd1b"
-
-_RULES = (
-    Rule("Thresholds, outputs and weights are float32.", _ENSEMBLE),
-    Rule(
-        "A value goes left if it is at most the threshold.",
-        f"{_FILES}learning/tree/Split.java, commit 378a17db3ddca1af7583989a39a6ebfcc1d3cd1b",
-    ),
-    Rule(
-        "The score starts with 0; each tree's output times its weight is added in float64, and the sum "
-        "rounded to float32.",
-        _ENSEMBLE,
-    ),
-    Rule(
-        "A missing value is 0; after the last feature of a document, only with -missingZero.",
-        f"{_FILES}learning/DenseDataPoint.java, commit 0cc17c81574469ef7d2d7df0e0e387038a55b969",
-    ),
-)
+# ---- The target. Its simulator follows codelibs/ranklib, src/main/java/ciir/umass/edu/:
+#
+#     learning/tree/Ensemble.java, commit 378a17db3ddca1af7583989a39a6ebfcc1d3cd1b: thresholds, outputs and
+#     weights are float32; each output times the weight of its tree is added in float64, and the sum rounded
+#     to float32;
+#     learning/tree/Split.java, commit 378a17db3ddca1af7583989a39a6ebfcc1d3cd1b: a value goes left if it is at
+#     most the threshold;
+#     learning/DenseDataPoint.java, commit 0cc17c81574469ef7d2d7df0e0e387038a55b969: a missing value is 0;
+#     after the last feature of a document, only with -missingZero.
 
 
 @dataclass
@@ -133,4 +121,4 @@ class RankLibTarget(Target):
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         trees = read_ranklib_xml(export.files["model.xml"]).trees
-        return RANKLIB_ARITHMETIC.engine(trees, "RankLib", _RULES)
+        return RANKLIB_ARITHMETIC.engine(trees, "RankLib")

@@ -54,7 +54,6 @@ from ltrbench.shipping.target import (
     Engine,
     Export,
     Linear,
-    Rule,
     ShippedModel,
     Target,
     Weights,
@@ -358,52 +357,24 @@ def _cleanup(server: str, name: str) -> str:
     )
 
 
-# ---- The target, and the rules of its simulator.
-
-_FILES = "apache/solr, solr/modules/ltr/src/java/org/apache/solr/ltr/"
-_TREES = f"{_FILES}model/MultipleAdditiveTreesModel.java, commit 1a87471fb43eca419c69441f30b85f0fd94855ec"
-_NULL = f"{_FILES}model/MultipleAdditiveTreesModel.java, commit b5a11798c0c69d4cea6aac1425e7ac2095f5cb47"
-_LINEAR = f"{_FILES}model/LinearModel.java, commit 19c29c5025090521691c4118563cdcdc036174b3"
-
-_COMMON_RULES = (
-    Rule(
-        "The features of a model are looked up by name in the feature store; a normalizer is applied to the "
-        "value of its feature.",
-        f"{_FILES}store/rest/ManagedModelStore.java, commit 2ae07309ea31f08b548e798510f1c09b3f7055ec",
-    ),
-    Rule(
-        "StandardNormalizer: (value - avg) / std, in float32.",
-        f"{_FILES}norm/StandardNormalizer.java, commit 9f5b2c7c27ed8d6cdcac2fc64c3c3f57ddf2e99d",
-    ),
-    Rule(
-        "A feature without a value has its defaultValue of the feature store, 0 if there is none.",
-        f"{_FILES}feature/Feature.java, commit 14a135e927df081714240b117d802735e8e099e4",
-    ),
-    Rule(
-        "Documents are sorted by the score, which may be negative.",
-        f"{_FILES}LTRRescorer.java, commit 13c45ceb06a84b9437e5ec88e349a62f6f0d0399; a score of -120 in "
-        "solr/modules/ltr/src/test/org/apache/solr/ltr/model/TestMultipleAdditiveTreesModel.java, "
-        "commit 1a87471fb43eca419c69441f30b85f0fd94855ec",
-    ),
-)
-_TREE_RULES = (
-    *_COMMON_RULES,
-    Rule("The threshold is Float.parseFloat of its text, plus 1e-6 in float32.", _TREES),
-    Rule("A value goes left if it is at most that; NaN goes right.", _TREES),
-    Rule(
-        "From Solr 9.2 on (SOLR-16596), with isNullSameAsZero false (a boolean, true by default), NaN is not "
-        "normalized, and goes left if missing is left, otherwise right; a split without missing cannot have "
-        "NaN.",
-        _NULL,
-    ),
-    Rule("A feature that the model does not list ends the tree with 0.", _TREES),
-    Rule("The score is a float32 sum of weight times value, in the order of the trees.", _TREES),
-)
-_LINEAR_RULES = (
-    *_COMMON_RULES,
-    Rule("Weights are numbers of JSON, rounded to float32; each feature has one.", _LINEAR),
-    Rule("The score is a float32 sum of value times weight, in the order of the features.", _LINEAR),
-)
+# ---- The target. Its simulator follows apache/solr, solr/modules/ltr/src/java/org/apache/solr/ltr/:
+#
+#     store/rest/ManagedModelStore.java, commit 2ae07309ea31f08b548e798510f1c09b3f7055ec: the features of a
+#     model are looked up by name, and a normalizer is applied to the value of its feature;
+#     norm/StandardNormalizer.java, commit 9f5b2c7c27ed8d6cdcac2fc64c3c3f57ddf2e99d: (value - avg) / std,
+#     float32;
+#     feature/Feature.java, commit 14a135e927df081714240b117d802735e8e099e4: a feature without a value has its
+#     defaultValue of the feature store, 0 if there is none;
+#     model/MultipleAdditiveTreesModel.java, commit 1a87471fb43eca419c69441f30b85f0fd94855ec: the threshold is
+#     Float.parseFloat of its text, plus 1e-6 in float32; a value goes left if it is at most that; NaN goes
+#     right; the score is a float32 sum of weight times value, in the order of the trees;
+#     the same file, commit b5a11798c0c69d4cea6aac1425e7ac2095f5cb47: from Solr 9.2 on (SOLR-16596), with
+#     isNullSameAsZero false, NaN is not normalized, and goes left if missing is left, otherwise right; a
+#     split without missing cannot have NaN;
+#     model/LinearModel.java, commit 19c29c5025090521691c4118563cdcdc036174b3: weights are rounded to float32;
+#     the score is a float32 sum of value times weight, in the order of the features;
+#     LTRRescorer.java, commit 13c45ceb06a84b9437e5ec88e349a62f6f0d0399: documents are sorted by the score,
+#     which may be negative.
 
 MISSING_SINCE: Final = (9, 2)
 """First version of Solr in which splits say where missing values go."""
@@ -493,9 +464,8 @@ class SolrTarget(Target):
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         record = json.loads(export.files["model.json"])
         indices = {name: index for index, name in enumerate(model.feature_names)}
-        rules = _LINEAR_RULES if record["class"] == LINEAR_CLASS else _TREE_RULES
         arithmetic, scorer = read_solr(record, indices)
-        return arithmetic.engine(scorer, "Apache Solr", rules)
+        return arithmetic.engine(scorer, "Apache Solr")
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
         return solr_requests(model, export.files["model.json"], rows, self.collection)

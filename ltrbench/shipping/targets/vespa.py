@@ -45,7 +45,6 @@ from ltrbench.shipping.target import (
     Engine,
     Export,
     Linear,
-    Rule,
     ShippedModel,
     Target,
     features_read,
@@ -161,90 +160,44 @@ def _commands(models: Sequence[str], profile: str, num_rows: int) -> str:
 
 # ---- How content nodes evaluate trees.
 #
-# Of the files, Vespa reads the following. A dump of LightGBM needs objective, feature_names, tree_info and
-# pandas_categorical, and the objective lambdarank transforms no score; a dump of XGBoost has no other fields
-# than those of a dump. The name of a feature becomes part of a ranking expression as it is, and is parsed
-# there (searchlib/src/main/javacc/RankingExpressionParser.jj, commit
-# dc0f70fac9167acf487453daf565636c675934df). Numbers are printed by Double.toString and read by strtod, exact
-# for float64; infinity and NaN would be names (eval/src/vespa/eval/eval/function.cpp, commit
-# 099b1236727dc5bdc266978b3336beeecd622014).
-
-_REPOSITORY = "vespa-engine/vespa, "
-_IMPORTER = f"{_REPOSITORY}model-integration/src/main/java/ai/vespa/rankingexpression/importer/"
-_LIGHTGBM = f"{_IMPORTER}lightgbm/LightGBMParser.java, commit 089e1742fd1f960213130f059069d3c09fc53b75"
-_XGBOOST = f"{_IMPORTER}xgboost/AbstractXGBoostParser.java, commit 503626cbb66e2469a7053630a20713707381d7cf"
-_EVAL = f"{_REPOSITORY}eval/src/vespa/eval/eval/"
-_FAST = f"{_EVAL}fast_forest.cpp, commit 0c55dc92a3bf889c67fac1ca855e6e33e1994904"
-_GBDT = f"{_EVAL}gbdt.cpp, commit 0c55dc92a3bf889c67fac1ca855e6e33e1994904"
-_LLVM = f"{_EVAL}llvm/llvm_wrapper.cpp, commit abac32218be6c4cf361d38762e0f97b4e6807b0e"
-
-_RULES: Final = (
-    Rule(
-        "A value goes left if it is smaller than the threshold, also where LightGBM means at most; a missing "
-        "value goes left with default_left, otherwise right; missing_type is ignored.",
-        _LIGHTGBM,
-    ),
-    Rule(
-        "In a dump of XGBoost, a missing value goes left if missing is yes; thresholds are rounded to "
-        "float32. A base score is not read.",
-        f"{_XGBOOST}, and {_IMPORTER}xgboost/XGBoostTree.java, commit "
-        "6233deaa96a8de79e05d5f6417a1f7558f6c6062; before, thresholds are float64 as printed: "
-        f"{_IMPORTER}xgboost/XGBoostParser.java, commit c66d85cdc1e39cf7bc1e11021fd48e391b54392f",
-    ),
-    Rule(
-        "Constants next to each other in a sum are added before the evaluation.",
-        f"{_REPOSITORY}searchlib/src/main/java/com/yahoo/searchlib/rankingexpression/transform/"
-        "Simplifier.java, commit 0c55dc92a3bf889c67fac1ca855e6e33e1994904",
-    ),
-    Rule(
-        "A forest is a sum of at least two trees; a constant in a sum is not a tree and ends the forest.",
-        f"{_EVAL}operator_nodes.h, commit 035580e94f2acf26e90b3f8570e9a4fc69ae294c, and {_EVAL}"
-        "basic_nodes.cpp, commit 035580e94f2acf26e90b3f8570e9a4fc69ae294c",
-    ),
-    Rule(
-        "The trees of a forest are summed from the last one to the third, then the first and the second.",
-        _GBDT,
-    ),
-    Rule(
-        "A forest whose largest tree has more than 12 leaves, and whose average path lengths sum to more "
-        "than 2,500, is a VM forest: float32 thresholds and leaves, one float64 sum.",
-        f"{_GBDT}, and {_EVAL}vm_forest.cpp, commit 101ff2421151ded70dd6064f0b6583de98db8df3",
-    ),
-    Rule(
-        "Since May 2024, a forest of more than 25,000 leaves is a VM forest too.",
-        f"{_REPOSITORY}pull request 31104 (Avoid compiling gbdt models with many conditions); its change was "
-        "not read",
-    ),
-    Rule("Other expressions are compiled, in float64 and in the order of the expression.", _LLVM),
-    Rule(
-        "A fast forest is made only if the rank property vespa.eval.use_fast_forest is true, which it is not "
-        "by default, and the expression is only a forest.",
-        f"{_REPOSITORY}searchlib/src/vespa/searchlib/features/rankingexpressionfeature.cpp, commit "
-        f"f606c6d91246e2f029da40c66a1f7ad827c7c14a, and {_REPOSITORY}searchlib/src/vespa/searchlib/fef/"
-        "indexproperties.cpp, commit 028ed2928b2e529d650e693d8c08e407bd6b078d",
-    ),
-    Rule(
-        "A fast forest rounds features, thresholds and leaves to float32. With at most 64 leaves per tree, "
-        "two float64 sums take turns in blocks of four trees; with at most 2,048, there is one.",
-        _FAST,
-    ),
-    Rule(
-        "A numeric attribute without a value is NaN; a query feature without a value is 0.",
-        f"{_REPOSITORY}searchlib/src/vespa/searchlib/features/attributefeature.cpp, commit "
-        f"05a27faaa88ee31ff94a292203cf46b66fc0a004, and {_REPOSITORY}searchlib/src/vespa/searchlib/features/"
-        "queryfeature.cpp, commit 035580e94f2acf26e90b3f8570e9a4fc69ae294c",
-    ),
-    Rule(
-        "Not simulated: evaluation in the container (stateless models, global-phase), and the limits of "
-        "Java's stack and of the configuration system.",
-        "not read in the sources",
-    ),
-)
+# Sources: vespa-engine/vespa, model-integration/src/main/java/ai/vespa/rankingexpression/importer/:
+#     lightgbm/LightGBMParser.java, commit 089e1742fd1f960213130f059069d3c09fc53b75: a dump needs objective,
+#     feature_names, tree_info and pandas_categorical; the objective lambdarank transforms no score; a value
+#     goes left if it is smaller than the threshold, also where LightGBM means at most; a missing value goes
+#     left with default_left, otherwise right; missing_type is ignored; the name of a feature becomes part of
+#     a ranking expression as it is; numbers are printed by Double.toString, in which infinity and NaN would
+#     be names;
+#     xgboost/AbstractXGBoostParser.java, commit 503626cbb66e2469a7053630a20713707381d7cf, and
+#     XGBoostTree.java, commit 6233deaa96a8de79e05d5f6417a1f7558f6c6062: a missing value goes left if missing
+#     is yes; thresholds are rounded to float32; a base score is not read.
+# searchlib/src/main/java/com/yahoo/searchlib/rankingexpression/transform/:
+#     Simplifier.java, commit 0c55dc92a3bf889c67fac1ca855e6e33e1994904: constants next to each other in a sum
+#     are added before the evaluation.
+# eval/src/vespa/eval/eval/:
+#     operator_nodes.h and basic_nodes.cpp, commit 035580e94f2acf26e90b3f8570e9a4fc69ae294c: a forest is a sum
+#     of at least two trees; a constant in a sum is not a tree and ends the forest;
+#     gbdt.cpp, commit 0c55dc92a3bf889c67fac1ca855e6e33e1994904, and vm_forest.cpp, commit
+#     101ff2421151ded70dd6064f0b6583de98db8df3: trees are summed from the last one to the third, then the
+#     first and the second; the limits of a VM forest below;
+#     llvm/llvm_wrapper.cpp, commit abac32218be6c4cf361d38762e0f97b4e6807b0e: other expressions are compiled,
+#     in float64 and in the order of the expression;
+#     fast_forest.cpp, commit 0c55dc92a3bf889c67fac1ca855e6e33e1994904: with at most 64 leaves per tree, two
+#     float64 sums take turns in blocks of four trees; with at most 2,048, there is one.
+# searchlib/src/vespa/searchlib/:
+#     features/rankingexpressionfeature.cpp, commit f606c6d91246e2f029da40c66a1f7ad827c7c14a, and
+#     fef/indexproperties.cpp, commit 028ed2928b2e529d650e693d8c08e407bd6b078d: a fast forest is made only if
+#     the rank property vespa.eval.use_fast_forest is true, and the expression is only a forest;
+#     features/attributefeature.cpp, commit 05a27faaa88ee31ff94a292203cf46b66fc0a004, and queryfeature.cpp,
+#     commit 035580e94f2acf26e90b3f8570e9a4fc69ae294c: a numeric attribute without a value is NaN; a query
+#     feature without a value is 0.
+# Pull request 31104 (Avoid compiling gbdt models with many conditions), of May 2024, was not read. Evaluation
+# in the container (stateless models, global-phase) and the limits of Java's stack are not simulated.
 
 _SMALL_TREE, _SHORT_PATH = 12, 2500.0
-"""Largest number of leaves, and largest sum of average path lengths, of trees that are compiled."""
+"""A forest whose largest tree has more leaves, and whose sum of average path lengths is larger, is a VM
+forest."""
 _MOST_COMPILED_LEAVES = 25_000
-"""Largest number of leaves of all trees that are compiled."""
+"""A forest with more leaves is a VM forest too."""
 _MOST_FAST_LEAVES = 2048
 """Largest number of leaves of a tree in a fast forest."""
 
@@ -362,14 +315,14 @@ class VespaTarget(Target):
         base, form = profile_name(model.name), self._form(model)
         if form == "expression":
             weights = _weights(export.files[f"{base}.profile"].decode(), places)
-            return WAYS[COMPILED].engine(weights, "Vespa", _RULES)
+            return WAYS[COMPILED].engine(weights, "Vespa")
         trees = (read_xgboost_dump if form == "xgboost" else read_lightgbm_json)(
             export.files[f"{base}.json"], places
         )
         way = way_of_vespa(trees, self.fast_forest)
         # A dump of XGBoost has float32 leaves. The order of the sum depends on the way of the forest.
         dtype = "float32" if form == "xgboost" else WAYS[way].dtype
-        return WAYS[way].engine(trees, f"Vespa ({way})", _RULES, leaf_dtype=dtype, is_in_order=False)
+        return WAYS[way].engine(trees, f"Vespa ({way})", leaf_dtype=dtype, is_in_order=False)
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
         attributes = tuple(attribute_of(index) for index in range(model.num_features))

@@ -13,7 +13,7 @@ from model_files import lightgbm_booster, ranklib_model, xgboost_booster
 
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ResultError
-from ltrbench.models.reading import is_model_file, read_model_file
+from ltrbench.models.files import is_model_file, read_model_file
 
 
 def archive() -> bytes:

@@ -12,8 +12,7 @@ from messages import naming
 from paths import ROOT
 
 from ltrbench.errors import ResultError
-from ltrbench.models.ranklib_file import read_ranklib_xml, write_ranklib_xml
-from ltrbench.models.reading import read_model_file
+from ltrbench.models.files import read_model_file, read_ranklib_xml, write_ranklib_xml
 from ltrbench.models.trees import ensemble_scores
 from ltrbench.shapes import Features
 from ltrbench.shipping.target import RANKLIB_ARITHMETIC
