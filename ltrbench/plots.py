@@ -680,32 +680,6 @@ def sorted_differences(drawn: Differences, metric: str, page: Page = PAPER) -> F
     return figure
 
 
-# ---- The distribution of a metric over queries, one line per row.
-
-
-def distribution_over_queries(
-    series: Sequence[Series], values: Sequence[Floats], metric: str, page: Page = PAPER
-) -> Figure:
-    """Draws the empirical distribution function of each series, with its median marked.
-
-    Args:
-        values: (Q,) for each series, one value per query.
-    """
-    title = f"{data_of(series)}: cumulative distribution of {metric} over queries"
-    figure, (axes,) = titled_panels(title, keys_of(series), page.height(HEIGHT), page)
-    for per_query, style in zip(values, styles_of(series), strict=True):
-        kept = np.quantile(per_query, np.linspace(0, 1, min(len(per_query), _MOST_POINTS)), method="nearest")
-        axes.ecdf(kept, linewidth=1.4, color=style.colour, linestyle=style.line)
-        axes.plot([np.median(per_query)], [0.5], linestyle="none", markersize=5, **style.points)
-    low, high = min(map(np.min, values)), max(map(np.max, values))
-    margin = 0.03 * (high - low or 1.0)
-    axes.set_xlim(low - margin, high + margin)
-    axes.set_ylim(0, 1)
-    axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f}")
-    name_axes(axes, f"{metric} of a query", "share of queries up to this value, %")
-    return figure
-
-
 # ---- The critical-difference diagram: average ranks over data sets, with the result of the Nemenyi test.
 
 _ROW = 0.24  # inches

@@ -22,11 +22,9 @@ from ltrbench.metrics import PRESETS, Convention, parse_metric
 from ltrbench.plots import (
     Differences,
     critical_difference_diagram,
-    distribution_over_queries,
     sorted_differences,
 )
 from ltrbench.statistics import SCOPES, SMALLEST_GROUP, TESTS, DataSetTest, risks
-from ltrbench.statistics.paired import DECIMALS
 from ltrbench.tables import (
     CHANGED,
     COUNT,
@@ -396,48 +394,6 @@ def _ranks_section(labels: Sequence[str], test: DataSetTest) -> Section:
         Table([TableColumn("pair", left=True), *p_values], pairs, "p-values over data sets", "compact"),
     ]
     return Section("ranks", "Tests over data sets", lead, parts, ("tests over data sets",))
-
-
-# ---- Section "Distribution over queries".
-
-_QUARTERS = {"lower quartile": 0.25, "median": 0.5, "upper quartile": 0.75}
-
-
-def distribution_section(shown: Shown) -> Section | None:
-    """Returns a figure and a table for all models; None if nothing can be paired."""
-    comparison, queries = shown.comparison, shown.comparison.queries
-    if queries is None:
-        return None
-    metric = comparison.metric
-    # Means over seeds in another order differ in the last bits.
-    rounded = np.round(queries.sample.values, DECIMALS)
-    values = dict(zip(queries.labels, rounded, strict=True))
-    ends = (0, 1) if float(rounded.max()) <= 1 else (0,)
-    hint = f"share of the queries whose {metric} is"
-    columns = [
-        TableColumn("model", left=True),
-        *(TableColumn(name, QUALITY) for name in _QUARTERS),
-        *(TableColumn(f"at {end}", share, hint=f"{hint} {end}") for end in ends),
-    ]
-    rows: list[TableRow] = [
-        [
-            shown.cell_of(label),
-            *np.quantile(values[label], [*_QUARTERS.values()]).tolist(),
-            *(float((values[label] == end).mean()) for end in ends),
-        ]
-        for label in shown.paired
-    ]
-    parts: list[View] = [Table(columns, rows, f"{metric} of a query", "compact")]
-    series = [item for item in shown.series if item.label in values]
-    if series:
-        of_series = [values[item.label] for item in series]
-        draw = partial(distribution_over_queries, series, of_series, metric)
-        parts.insert(0, Figures(drawn(draw, f"{metric} over queries")))
-    lead = (
-        f"Share of the {queries.sample.num_queries:,} queries with {metric} at or below the value on the "
-        f"axis{shown.all_folds}; the mark is the median. A lower line has fewer poor queries."
-    )
-    return Section("distribution", "Distribution over queries", lead, parts)
 
 
 # ---- Section "Query by query": which queries make the differences.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import isnan, nan
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,7 +52,6 @@ from ltrbench.tables import (
     TableCell,
     TableColumn,
     TableRow,
-    assignments,
     format_duration,
     format_interval,
     format_setting,
@@ -461,6 +460,8 @@ def _results(shown: Shown, searched: Sequence[Tuning]) -> Table:
 
 # ---- Section "Settings": which settings matter, and what was chosen.
 
+_SETTINGS_TERMS = ("setting importance", "chosen settings", "not told apart")
+
 _LONGEST_NUMBER = 6
 """Number of characters of a setting that is not shortened."""
 
@@ -472,41 +473,48 @@ def settings_section(shown: Shown) -> Section | None:
         return None
     lead = (
         "The share of the variance of the value on validation that each setting explains, in this space and "
-        "these trials. A chosen value at the end of its range suggests a wider range."
+        "these trials. A chosen value at the end of its range suggests a wider range. You may take the "
+        "cheapest settings that cannot be told apart from the chosen ones."
     )
     draw = partial(share_picture, searched)
     figures = drawn(draw, "Importance of the settings", "setting_importances.png")
     parts: list[View] = [Figures(figures), *map(_chosen, searched)]
-    return Section("settings", "Settings", lead, parts, ("setting importance", "chosen settings"))
+    return Section("settings", "Settings", lead, parts, _SETTINGS_TERMS)
 
 
 def _chosen(item: Tuning) -> Table:
-    first = item.searches[0]
+    """Returns the chosen settings of each search, and the cheapest that cannot be told apart from them."""
+    first = item.searches[0].record
     columns = [
         TableColumn("search", left=True),
         TableColumn("trial", COUNT),
         TableColumn(f"{item.metric} on validation", QUALITY),
-        *(TableColumn(name, left=True, hint=values) for name, values in first.record["space"].items()),
+        TableColumn("iterations", COUNT, hint="Fitted in the trial."),
+        *(TableColumn(name, left=True, hint=values) for name, values in first["space"].items()),
     ]
-    rows: list[TableRow] = [["default", None, item.default_value, *_setting_cells(first, "default")]]
+    default = _setting_cells(first, first["default"])
+    rows: list[TableRow] = [["default", None, item.default_value, None, *default]]
     for search in item.searches:
-        value = None if search.chosen is None else search.chosen.value
-        cells = _setting_cells(search, "settings")
-        rows.append([name_of_search(item, search), search.record["chosen"], value, *cells])
+        name, chosen, cheapest = name_of_search(item, search), search.chosen, search.cheapest
+        of_trial = [None, None] if chosen is None else [chosen.value, chosen.iterations]
+        settings = _setting_cells(search.record, search.record["settings"])
+        rows.append([name, search.record["chosen"], *of_trial, *settings])
+        if cheapest is not None and cheapest is not chosen:
+            interval = format_interval(cheapest.low, cheapest.high, DIFFERENCE)
+            value = TableCell(cheapest.value, note=f"minus chosen: {interval}")
+            settings = _setting_cells(search.record, cheapest.settings)
+            name = f"{name}, cheapest not told apart"
+            rows.append([name, cheapest.trial, value, cheapest.iterations, *settings])
     return Table(columns, rows, f"{item.label}: chosen settings", "settings")
 
 
-def _setting_cells(search: SearchedRun, which: str) -> list[TableCell]:
-    """Returns the default or the chosen settings; chosen ones that differ from the default are emphasised."""
-    record = search.record
-    return [
-        TableCell(
-            format_setting(record[which].get(name)),
-            text=short_setting(record[which].get(name)),
-            emphasis="" if record[which].get(name) == record["default"].get(name) else CHANGED,
-        )
-        for name in record["space"]
-    ]
+def _setting_cells(record: Mapping[str, Any], settings: Mapping[str, object]) -> list[TableCell]:
+    """Returns the settings of a trial; those that differ from the default are emphasised."""
+    cells = []
+    for name in record["space"]:
+        value, default = format_setting(settings.get(name)), format_setting(record["default"].get(name))
+        cells.append(TableCell(value, short_setting(value), emphasis=CHANGED if value != default else ""))
+    return cells
 
 
 def short_setting(value: object) -> str:
@@ -532,53 +540,3 @@ def name_of_search(item: Tuning, search: SearchedRun) -> str:
     if item.repeated > 1:
         words.append(f"seed {search.record['seed']}")
     return ", ".join(words) or "search"
-
-
-# ---- Section "Settings that cannot be told apart" from the chosen ones, and the cheapest of them.
-
-_ALIKE_LEAD = (
-    "A complete trial cannot be told apart from the chosen one if the simultaneous 95 % interval of its "
-    "difference contains 0, over the queries of the validation set. A user may take the cheapest of these "
-    "settings. The intervals say nothing of the same settings trained again."
-)
-
-
-def alike_section(shown: Shown) -> Section | None:
-    """Returns the settings that are as good as the chosen ones; None without intervals."""
-    searched = [item for item in tunings(shown.comparison) if any(search.alike for search in item.searches)]
-    if not searched:
-        return None
-    parts: list[View] = [_alike_table(item) for item in searched]
-    return Section("alike", "Settings that cannot be told apart", _ALIKE_LEAD, parts, ("not told apart",))
-
-
-def _alike_table(item: Tuning) -> Table:
-    columns = [
-        TableColumn("search", left=True),
-        TableColumn("complete trials", COUNT),
-        TableColumn("not told apart", COUNT, hint="The chosen trial included."),
-        TableColumn("chosen: iterations", COUNT, hint="Fitted in the chosen trial."),
-        TableColumn("cheapest: iterations", COUNT, hint="Fitted in the cheapest trial."),
-        TableColumn("cheapest: fit time", format_duration),
-        TableColumn("minus chosen", DIFFERENCE, hint="The cheapest minus the chosen, on validation."),
-        TableColumn("settings of the cheapest", left=True),
-    ]
-    rows: list[TableRow] = []
-    for search in item.searches:
-        chosen, cheapest = search.chosen, search.cheapest
-        if chosen is not None and cheapest is not None:
-            settings = {name: short_setting(value) for name, value in cheapest.settings.items()}
-            ends = format_interval(cheapest.low, cheapest.high, DIFFERENCE)
-            rows.append(
-                [
-                    name_of_search(item, search),
-                    len(search.complete),
-                    len(search.alike),
-                    chosen.iterations,
-                    cheapest.iterations,
-                    cheapest.seconds,
-                    TableCell(cheapest.value - chosen.value, note="" if cheapest is chosen else ends),
-                    "the chosen ones" if cheapest is chosen else assignments(settings),
-                ]
-            )
-    return Table(columns, rows, item.label)

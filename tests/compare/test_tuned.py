@@ -20,7 +20,7 @@ from toy_runs import SPACE, mentions, searched, tuned, write
 from ltrbench.compare import Comparison, Settings, compare, render, verdict
 from ltrbench.compare.advice import next_step, recommend
 from ltrbench.compare.report import as_latex
-from ltrbench.compare.run_sections import alike_section, search_section
+from ltrbench.compare.run_sections import search_section, settings_section
 from ltrbench.compare.tuning import Tuning, tunings
 from ltrbench.compare.views import Section, Shown
 from ltrbench.runs import Run
@@ -243,8 +243,8 @@ def test_the_section_on_the_search_has_budgets_and_values(comparison: Comparison
 
 
 def test_settings_that_are_not_told_apart_are_listed_with_the_cheapest(comparison: Comparison) -> None:
-    header, first, second = tables(alike_section(shown(comparison)))["native"]
-    of_fold = dict(zip(header, first, strict=True))
-    assert (of_fold["complete trials"], of_fold["not told apart"]) == ("4", "2")
-    assert (of_fold["chosen: iterations"], of_fold["cheapest: iterations"]) == ("90", "85")
-    assert second[header.index("settings of the cheapest")] == "the chosen ones"
+    header, _, chosen, cheapest, *_ = tables(settings_section(shown(comparison)))["native: chosen settings"]
+    of_chosen, of_cheapest = (dict(zip(header, row, strict=True)) for row in (chosen, cheapest))
+    assert (of_chosen["search"], of_chosen["iterations"]) == ("fold 1", "90")
+    assert of_cheapest["search"].startswith("fold 1, cheapest")
+    assert of_cheapest["iterations"] == "85"

@@ -22,7 +22,6 @@ from ltrbench.plots import (
     best_by_trials,
     critical_difference_diagram,
     curves_by_iteration,
-    distribution_over_queries,
     importance_bars,
     metric_against_cost,
     ndcg_by_cutoff,
@@ -184,21 +183,6 @@ def test_the_pareto_front_is_what_no_other_point_beats_in_cost_and_worth(
         if other <= cost and its >= value and (other, its) != (cost, value)
     }
     assert front == sorted(set(given_points) - beaten)
-
-
-# Differences by query
-
-
-def test_a_distribution_is_the_share_of_queries_up_to_each_value(tmp_path: Path) -> None:
-    values = np.array([0.0, 0.5, 0.0, 1.0, 0.25])
-    run = write(tmp_path / "run")
-    axes = distribution_over_queries([series(run)], [values], "ndcg@5").axes[0]
-    steps, median = axes.lines
-    corners = points(steps)
-    for value in values:
-        assert max(y for x, y in corners if x == value) == pytest.approx((values <= value).mean())
-    assert points(median) == [(0.25, 0.5)]
-    assert steps.get_drawstyle() == "steps-post"
 
 
 # Text
