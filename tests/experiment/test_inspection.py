@@ -55,7 +55,6 @@ class _Training(DataSource):
     ("labels", "parts"),
     [
         ([2.0, 1, 0, 1, 1, 0], None),
-        ([30.0, 1, 0, 1, 1, 0], None),
         ([2.0, 31, 0, 1, 1, 0], ("labels[1] is 31", "30", "grades")),
         ([1.0, 1, 1, 1, 1, 1], ("equal", "all are 1", "column")),
         ([2.0, 2, 2, 1, 1, 0], ("within each query", "column")),

@@ -68,15 +68,10 @@ def test_equal_sources_are_loaded_once() -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (1, True),
         (1, 1.0),
-        (1, "1"),
         (math.nan, None),
-        (math.inf, "inf"),
         ("db://user:one@host", "db://user:two@host"),
-        (np.arange(3), np.arange(3.0)),
         (np.array([1, 2]), np.array([1, 3])),
-        ({"a": 1}, {"a": 2}),
         (Counted(setting=1), Counted(setting=2)),
     ],
 )

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from messages import naming
 from test_experiment import Toy, native
-from toy_runs import search_record
 
 from ltrbench.data import Splits
 from ltrbench.errors import ConfigError, DataError
@@ -18,7 +17,7 @@ from ltrbench.experiment import Experiment, run
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
-from ltrbench.runs import FAILED, FINISHED, Run, TrialRow, read_run
+from ltrbench.runs import FAILED, FINISHED, Run, read_run
 from ltrbench.shapes import Features
 
 
@@ -89,22 +88,6 @@ def test_a_trial_without_a_usable_validation_set_is_refused(
         trial(tmp_path, SingleFeatureRanker(), source=source)
     failed = read_run(tmp_path).result
     assert (failed.status, failed.trial) == (FAILED, True)
-
-
-TRIALS = (
-    TrialRow(0, "complete", 0.5, 30, 1.5, -0.2, 0.1, {"num_leaves": "31", "objective": "a,b"}),
-    TrialRow(1, "complete", 0.25, 12, 0.5, 0.0, 0.0, {"num_leaves": "7", "objective": "c"}),
-)
-
-
-def test_a_final_run_carries_its_search_and_the_trials(tmp_path: Path) -> None:
-    run(
-        Experiment(model="native", ranker=native(), source=Toy(), search=search_record(), trials=TRIALS),
-        tmp_path,
-    )
-    done = read_run(tmp_path)
-    assert (done.result.search, done.result.trial) == (search_record(), False)
-    assert tuple(done.trials()) == TRIALS
 
 
 @pytest.mark.parametrize(

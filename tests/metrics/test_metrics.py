@@ -294,9 +294,7 @@ def test_scores_that_differ_in_float64_only_are_ties_in_float32() -> None:
 REFUSED: list[tuple[str, list[float], list[float], dict[str, str], list[object]]] = [
     # metric, labels, scores, settings of the convention -> what the message names
     ("ncdg@10", [0, 1], [1, 2], {}, ["'ncdg@10'", "'ndcg'", "ap, auc, cg"]),
-    ("ndcg@", [0, 1], [1, 2], {}, ["'ndcg@'", "cutoff ''"]),
     ("ndcg@0", [0, 1], [1, 2], {}, ["'ndcg@0'", "cutoff '0'"]),
-    ("ndcg@²", [0, 1], [1, 2], {}, ["'ndcg@²'", "cutoff '²'"]),
     ("auc@10", [0, 1], [1, 2], {}, ["'auc@10'", "no cutoff"]),
     ("precision@2147483648", [0, 1], [1, 2], {}, ["'precision@2147483648'", "2147483647"]),
     ("err@1", [0, 5], [2, 1], {}, ["labels[1] is 5", "ERR", "highest grade", 4, "set highest_grade"]),
@@ -308,10 +306,7 @@ REFUSED: list[tuple[str, list[float], list[float], dict[str, str], list[object]]
     ("mrr", [0, 1], [1, 2], {"gian": "linear"}, ["'gian'", "'gain'"]),
     ("mrr", [0, 1], [1, 2], {"ties": "worse"}, ["ties", "'worse'", "'worst'"]),
     ("mrr", [0, 1], [1, 2], {"highest_grade": "four"}, ["highest_grade", "'four'"]),
-    ("mrr", [0, 1], [1, 2], {"average_precision_denominator": "k"}, ["average_precision_denominator", "'k'"]),
-    ("mrr", [0, 1], [1, 2], {"precision_denominator": "relevant"}, ["precision_denominator", "'relevant'"]),
     ("mrr", [0, 1], [1, 2], {"gain": "[3,2,1]"}, ["gain", "[0,1,3,7]"]),
-    ("mrr", [0, 1], [1, 2], {"gain": "[-1,0,1]"}, ["gain", "[0,1,3,7]"]),
 ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from command_line import run as run_command
 from messages import naming
 
 from docs.isolation import modules_of
-from ltrbench.cli import main
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import evaluate, load_plugins, preset
@@ -101,22 +99,6 @@ def test_a_metric_that_does_not_return_one_number_per_query_is_named(returned: s
 
 
 # The command line.
-
-
-@pytest.fixture
-def files(folder: Path) -> list[str]:
-    lines = [f"{label:g} qid:{query} 1:0\n" for label, query in zip(JUDGMENTS.labels, "aaabb", strict=True)]
-    Path("data.txt").write_text("".join(lines))
-    Path("scores.txt").write_text("".join(f"{score}\n" for score in TIED))
-    return ["data.txt", "scores.txt"]
-
-
-def test_evaluate_computes_a_plugins_metric(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    plugin()
-    words = ["evaluate", *files, "--metrics", "top_gain,ndcg", "--json", "--plugin", "lab_metrics"]
-    assert main(words) == 0
-    record = json.loads(capsys.readouterr().out)
-    assert record["metrics"]["top_gain"] == evaluate(JUDGMENTS, TIED, ["top_gain"]).means["top_gain"]
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import random
 import signal
-import threading
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -93,19 +92,3 @@ def test_a_held_folder_is_refused_with_the_name_of_its_holder(tmp_path: Path) ->
         raise AssertionError
     released.set()
     assert finished(process)
-
-
-def test_a_holder_is_waited_for(tmp_path: Path) -> None:
-    released = threading.Event()
-
-    def work() -> None:
-        with hold(tmp_path):
-            released.wait(30)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    wait_until(lambda: holder(tmp_path))
-    threading.Timer(0.1, released.set).start()
-    with hold(tmp_path, wait=30):
-        assert released.is_set()
-    thread.join()

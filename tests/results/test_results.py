@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import resource
-import socket
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -53,16 +51,6 @@ def test_scores_come_back_bit_for_bit_with_everything_a_metric_needs(tmp_path: P
     np.testing.assert_array_equal(stored.scores, SCORES)
     for name in ("labels", "query_start", "query_ids", "document_ids", "query_weights"):
         np.testing.assert_array_equal(getattr(stored.judgments, name), getattr(JUDGMENTS, name))
-
-
-def test_the_rows_of_a_file_whose_queries_stood_apart_are_kept_with_the_scores(tmp_path: Path) -> None:
-    scored = {
-        "test": ScoredSplit(JUDGMENTS, SCORES, KEYS, np.array([2, 0, 1])),
-        "valid": ScoredSplit(JUDGMENTS, SCORES, KEYS),
-    }
-    run = write_run(tmp_path, RESULT, scored=scored)
-    np.testing.assert_array_equal(run.scored("test").file_rows, [2, 0, 1])
-    assert run.scored("valid").file_rows is None
 
 
 def test_the_settings_of_a_run_are_those_of_the_ranker_that_ran_and_not_those_of_its_configuration() -> None:
@@ -148,14 +136,6 @@ def test_a_folder_with_a_finished_run_is_not_written_over_but_a_failed_one_is(tm
     with claim(tmp_path / "failed"):
         write_run(tmp_path / "failed", RESULT)
     assert read_run(tmp_path / "failed").result.status == FINISHED
-
-
-def test_two_runs_cannot_share_a_folder(tmp_path: Path) -> None:
-    message = naming(tmp_path, "in use", f"process {os.getpid()}", socket.gethostname(), "hydra.run.dir=")
-    with claim(tmp_path), pytest.raises(ResultError, match=message), claim(tmp_path):
-        raise AssertionError
-    with claim(tmp_path):
-        pass
 
 
 def test_copies_of_runs_in_an_mlflow_store_and_hidden_folders_are_not_found_again(tmp_path: Path) -> None:

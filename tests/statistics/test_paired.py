@@ -7,8 +7,6 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from paired_samples import folded, ndcg_like
 from scipy import stats
@@ -77,20 +75,6 @@ def test_a_difference_is_the_mean_over_strata_of_the_weighted_mean_over_their_qu
     (pair,) = compare_pairs(sample, [(0, 1)], num_draws=DRAWS)
     assert pair.difference == pytest.approx(expected)
     assert interval_of(pair).low < expected < interval_of(pair).high
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(2, 150), st.integers(1, 4), st.integers(0, 1000))
-def test_exchanging_two_systems_negates_the_difference_and_nothing_else(
-    num_queries: int, num_folds: int, seed: int
-) -> None:
-    sample = folded(2, num_queries, num_folds, seed)
-    one, other = compare_pairs(sample, [(0, 1), (1, 0)], num_draws=200)
-    assert one.p_values == other.p_values
-    assert (one.wins, one.ties, one.losses) == (other.losses, other.ties, other.wins)
-    assert one.difference == pytest.approx(-(other.difference or 0))
-    if one.interval is not None:
-        assert one.interval.low == pytest.approx(-interval_of(other).high)
 
 
 def test_identical_systems_differ_by_nothing() -> None:
@@ -197,8 +181,3 @@ def test_each_draw_of_max_t_is_divided_by_its_own_standard_error() -> None:
     of_draws = differences.values[0][drawn]
     t = (of_draws.mean(axis=1) - differences.means[0]) / stats.sem(of_draws, axis=1)
     assert largest_t(differences, num_draws, seed=3) == pytest.approx(np.abs(t), rel=1e-6)
-
-
-def test_the_p_value_is_never_zero() -> None:
-    pair = compared(np.full(200, 0.9), np.linspace(0, 0.5, 200), num_draws=99)
-    assert pair.p_values["randomisation"] == 0.01

@@ -147,25 +147,6 @@ def test_the_parts_add_up_to_the_squared_standard_error(sizes: tuple[int, int, i
         assert sum(share for share, _ in inference.degrees) == pytest.approx(1)
 
 
-@settings(max_examples=60, deadline=None)
-@given(SIZES)
-def test_the_models_the_other_way_round_are_the_same_inference_turned(
-    sizes: tuple[int, int, int, int],
-) -> None:
-    num_a, num_b, num_queries, seed = sizes
-    a, b = trained(num_a, num_queries, seed), trained(num_b, num_queries, seed + 1)
-    shares = unequal(num_queries)
-    there, back = independent_replicates(a, b, shares), independent_replicates(b, a, shares)
-    assert back.num_replicates == there.turned().num_replicates == (num_b, num_a)
-    assert_alike(there.turned(), back)
-    assert_alike(shared_replicates(a[:3], b[:3], shares).turned(), shared_replicates(b[:3], a[:3], shares))
-
-
-def assert_alike(first: Inference, second: Inference) -> None:
-    one, other = first.interval(0.05), second.interval(0.05)
-    assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=1e-9)
-
-
 @pytest.mark.parametrize("analysis", [independent_replicates, shared_replicates])
 def test_two_trainings_give_no_claim_but_a_reason(analysis: Callable[..., Inference]) -> None:
     inference = analysis(trained(2, 20, seed=15), trained(2, 20, seed=16), equal(20))

@@ -125,20 +125,6 @@ def test_a_peer_is_kept_in_its_own_flavour_and_nothing_as_a_pickle(
         assert np.array_equal(example.astype(np.float32), runs[name].input_example())
 
 
-def test_a_run_has_its_data_sets_by_their_fingerprints(
-    runs: dict[str, Run], logged_to: MLflowTracker
-) -> None:
-    for logged in children(logged_to):
-        assert logged.inputs is not None
-        contexts = {item.tags[0].value: item.dataset.digest for item in logged.inputs.dataset_inputs}
-        data = runs[logged.data.tags["backend"]].result.data
-        assert contexts == {
-            "training": data["train"]["fingerprint"],
-            "validation": data["valid"]["fingerprint"],
-            "testing": data["test"]["fingerprint"],
-        }
-
-
 def test_the_parent_carries_the_comparison_and_the_best_run(
     runs: dict[str, Run], logged_to: MLflowTracker, tmp_path: Path
 ) -> None:
@@ -185,7 +171,3 @@ def test_the_newest_registered_version_is_the_champion_and_says_why(
 def all_runs(tracker: MLflowTracker) -> list[MlflowRun]:
     client = MlflowClient(tracker.uri)
     return list(client.search_runs([item.experiment_id for item in client.search_experiments()]))
-
-
-def children(tracker: MLflowTracker) -> list[MlflowRun]:
-    return [item for item in all_runs(tracker) if item.data.tags["kind"] == "run"]
