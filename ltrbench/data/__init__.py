@@ -8,8 +8,7 @@ letor            LETOR text, feature names and LightGBM's companion files; `leto
 tables           reads and writes tables with named columns
 score_files      files of scores and judgments: plain, TREC, RankLib
 splits           training, validation and test sets, and resamples of the training set, by query
-sources          data sources that the YAMLs of conf/data instantiate; detects the format of a file
-fetch            download of published data sets
+sources          data sources that the YAMLs of conf/data instantiate, the format of a file, and downloads
 synthetic        built-in synthetic data set
 """
 

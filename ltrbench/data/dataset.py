@@ -224,8 +224,7 @@ class Judgments:
         if len(query_start) < 2 or query_start[0] != 0 or query_start[-1] != len(labels):
             raise DataError(
                 f"query_start is {np.array2string(query_start, threshold=6)}; it must start with 0 and end "
-                "with "
-                f"the number of documents, {len(labels)}."
+                f"with the number of documents, {len(labels)}."
             )
         sizes = np.diff(query_start)
         _check(

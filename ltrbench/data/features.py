@@ -105,8 +105,7 @@ _Value = TypeVar("_Value", bound=np.generic)
 
 MEMORY_REMEDY = (
     "Use model=native, lightgbm or xgboost, which read the features by blocks, take fewer queries "
-    "(data.subset), "
-    "or free memory."
+    "(data.subset), or free memory."
 )
 """Remedy for features that do not fit into memory as one array."""
 

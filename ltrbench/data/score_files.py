@@ -58,8 +58,7 @@ def _score(text: str, location: str, expected: str) -> float:
     if math.isnan(score):
         raise DataError(
             f"{location}: the score is {text[:40]!r}, which is not a number; expected {expected}. For a "
-            "document "
-            "without a score, write a value below all other scores."
+            "document without a score, write a value below all other scores."
         )
     return score
 
@@ -100,8 +99,7 @@ def read_scores(path: str | Path, num_documents: int) -> NDArray[np.float64]:
     if len(scores) != num_documents:
         raise DataError(
             f"{path}: the file has {len(scores)} scores, but the data has {num_documents} documents; "
-            "expected "
-            f"{_ONE_SCORE}."
+            f"expected {_ONE_SCORE}."
         )
     return scores
 
@@ -184,8 +182,7 @@ def read_qrels(path: str | Path) -> Judgments:
         if not label.isdecimal():
             raise DataError(
                 f"{location}: the label is {label!r}; it must be a whole number of 0 or more. If negative "
-                "labels "
-                "mean not relevant, replace them by 0; if they mean not judged, remove the lines."
+                "labels mean not relevant, replace them by 0; if they mean not judged, remove the lines."
             )
         judged.add((query, document))
         queries.append(query)

@@ -3,11 +3,18 @@
 A source is a dataclass. Its fields are the keys of the YAML, checked by their types, and `load()` returns the
 Splits. A data set in LETOR files or tables needs no Python, only a YAML for LetorFiles or TableFiles. For
 another format, write a subclass of FileSource or DataSource in one file, here or in a package of your own.
+
+The last part finds or downloads the archive of a published data set, checks it, and unpacks it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import shutil
+import tarfile
+import tempfile
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,7 +49,13 @@ from ltrbench.data.tables import (
     read_table_features,
 )
 from ltrbench.errors import ConfigError, DataError, did_you_mean, require, require_choice
+from ltrbench.measure import without_password
 from ltrbench.shapes import Features
+
+# ---- Base classes of data sources, and the splits that a source without published splits holds out.
+
+TEST, VALID = "test", "valid"
+"""Values of `SplitSource.cv_split`."""
 
 
 @dataclass(kw_only=True)
@@ -70,12 +83,6 @@ class PublishedArchive:
     must_accept: bool = True
     url: str | None = None
     verified: bool = False
-
-
-# ---- Base classes of data sources, and the splits that a source without published splits holds out.
-
-TEST, VALID = "test", "valid"
-"""Values of `SplitSource.cv_split`."""
 
 
 @dataclass(kw_only=True)
@@ -160,8 +167,7 @@ class SplitSource(DataSource):
         if self.cv is not None and self.fold is None:
             raise ConfigError(
                 f"cv is {self.cv}, but no fold is set; choose the test fold with data.fold=1 to {self.cv}, "
-                "or "
-                "add -m to run all folds."
+                "or add -m to run all folds."
             )
         if self.fold is not None and num_folds is None:
             raise ConfigError(
@@ -267,14 +273,12 @@ class FileSource(SplitSource):
             ):
                 raise ConfigError(
                     f"data.{key} is {paths!r}; set the path of a file, or a list of paths that form one "
-                    "split, "
-                    "such as [a.txt,b.txt]."
+                    "split, such as [a.txt,b.txt]."
                 )
         if self.cv is not None and (self.num_folds is not None or given[self.cv_split] is not None):
             raise ConfigError(
                 f"cv is {self.cv}, but {self.name} has published folds or a {self.cv_split} set; remove cv, "
-                "or "
-                f"set data.num_folds=null and data.{self.cv_split}=null."
+                f"or set data.num_folds=null and data.{self.cv_split}=null."
             )
 
     def _check_fold(self, num_folds: int | None) -> None:
@@ -411,10 +415,8 @@ class TableFiles(FileSource):
         if self.split_by is not None and (self.cv, self.fold, self.valid, self.test) != (None,) * 4:
             raise ConfigError(
                 f"data.split_by={self.split_by} takes the validation and test sets from the latest queries "
-                "of "
-                "data.train; remove cv, data.fold, data.valid and data.test, or remove data.split_by. Add "
-                "files "
-                "of later queries to data.train, as in [a.csv,b.csv]."
+                "of data.train; remove cv, data.fold, data.valid and data.test, or remove data.split_by. Add "
+                "files of later queries to data.train, as in [a.csv,b.csv]."
             )
 
     def load(self) -> Splits:
@@ -546,8 +548,7 @@ def _reader_with(
     if odd is not None:
         raise DataError(
             f"{odd}: this is not of the format of {paths[0]}; use one format for all files of a split: "
-            "stores, "
-            "tables with the extension .csv or .parquet, or LETOR text."
+            "stores, tables with the extension .csv or .parquet, or LETOR text."
         )
     known = _options(reader)
     for name in options:
@@ -563,8 +564,7 @@ def _reader_with(
     if is_file and reader is not read_letor:
         raise ConfigError(
             f"{paths[0]}: feature_names={feature_names} is an option for LETOR text; this file has the names "
-            "of "
-            "its features. Remove the option."
+            "of its features. Remove the option."
         )
     is_used = feature_names is not None and (is_file or reader is not read_letor)
     return reader, {**options, **({"feature_names": feature_names} if is_used else {})}
@@ -610,3 +610,141 @@ def _reader(path: Path) -> Callable[..., RankingDataset]:
 
 def _options(reader: Callable[..., RankingDataset]) -> list[str]:
     return list(inspect.signature(reader).parameters)[1:]
+
+
+# ---- Archives of published data sets: found or downloaded, checked and unpacked.
+
+OnArrival = Callable[[int, int], None]
+"""Called with the number of bytes that have arrived and the size of the file."""
+
+_BLOCK = 1 << 16  # bytes
+_TIMEOUT = (30.0, 60.0)  # seconds to connect, and without a byte
+
+
+def find_archive(archive: PublishedArchive, root: Path) -> Path | None:
+    """Returns the archive in the data folder; None if it is not there.
+
+    Raises:
+        DataError: A file of this name has another size or SHA-256.
+    """
+    file = root / archive.file
+    if not file.exists():
+        return None
+    _check(file, archive, f"Remove or rename {file}, and repeat the command.")
+    return file
+
+
+def address_of(archive: PublishedArchive, root: Path, name: str, url: str | None, accepted: bool) -> str:
+    """Returns the address to download from.
+
+    Args:
+        name: name of the data set, for messages.
+        url: address given by the user; None: the address of the YAML, which must be verified.
+        accepted: whether the user has accepted the licence.
+
+    Raises:
+        DataError: There is no verified address, or the licence is not accepted.
+    """
+    address = url or (archive.url if archive.verified else None)
+    if address is None:
+        raise DataError(
+            f"data={name} is not downloaded, because no address of it has been verified "
+            "(data.fetch.verified). "
+            f"Download {archive.file} from {archive.page}, save it as {(root / archive.file).absolute()} and "
+            "repeat the command, or pass an address with --url. Its size and SHA-256 are checked."
+        )
+    if archive.must_accept and not accepted:
+        raise DataError(
+            f"data={name}: the publisher requires that you accept the licence before you download "
+            f"{archive.file}. Read it at {archive.page}, and add --accept-licence if you accept it."
+        )
+    return address
+
+
+def download_archive(archive: PublishedArchive, root: Path, address: str, on_arrival: OnArrival) -> Path:
+    """Downloads an archive into the data folder and returns its path.
+
+    The file appears under its name when its size and SHA-256 are right; otherwise nothing remains.
+
+    Raises:
+        DataError: The download fails, it is another file, or the folder cannot be written.
+    """
+    file, arrived = root / archive.file, 0
+    import requests  # takes a tenth of a second, too long for --help
+
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=root, prefix=f".{archive.file}.") as folder:
+            part = Path(folder, archive.file)
+            identity = {"Accept-Encoding": "identity"}
+            with requests.get(address, headers=identity, stream=True, timeout=_TIMEOUT) as response:
+                response.raise_for_status()
+                with part.open("wb") as output:
+                    for block in response.iter_content(_BLOCK):
+                        output.write(block)
+                        arrived += len(block)
+                        on_arrival(arrived, archive.size)
+                        if arrived > archive.size:
+                            break
+            _check(part, archive, "Repeat the command, or pass another address with --url.")
+            part.replace(file)
+    except OSError as error:  # also of requests
+        raise DataError(
+            f"{without_password(address)} cannot be downloaded to {file} ({without_password(str(error))}). "
+            "Check the connection and the folder, or pass another address with --url."
+        ) from None
+    return file
+
+
+def unpack_archive(archive: PublishedArchive, file: Path, root: Path, expected: Sequence[Path]) -> list[Path]:
+    """Unpacks an archive below the folder `archive.into`, and returns the new files.
+
+    Existing files are kept. A member outside of the folder is an error or left out.
+
+    Args:
+        expected: files of the data set.
+
+    Raises:
+        DataError: The archive cannot be unpacked, or has no expected file.
+    """
+    folder = root / archive.into
+    written = []
+    try:
+        with tempfile.TemporaryDirectory(dir=root, prefix=f".{archive.file}.") as name:
+            if file.suffix == ".zip":
+                with zipfile.ZipFile(file) as packed:
+                    packed.extractall(name)
+            else:
+                with tarfile.open(file) as packed:
+                    packed.extractall(name, filter="data")
+            for path in sorted(path for path in Path(name).rglob("*") if path.is_file()):
+                target = folder / path.relative_to(name)
+                if not target.exists():
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.move(path, target)
+                    written.append(target)
+    except (OSError, tarfile.TarError, zipfile.BadZipFile) as error:
+        raise DataError(
+            f"{file} cannot be unpacked into {folder} ({error}). Make room, or choose another folder with "
+            "--root."
+        ) from None
+    missing = [path for path in expected if not path.exists()]
+    if missing:
+        raise DataError(
+            f"{missing[0]} does not exist after {file} was unpacked into {folder}. Set the paths and "
+            "data.fetch.into in the YAML to its layout."
+        )
+    return written
+
+
+def _check(file: Path, archive: PublishedArchive, remedy: str) -> None:
+    """Raises DataError unless a file has the size and the SHA-256 of an archive."""
+    size = file.stat().st_size
+    if size != archive.size:
+        raise DataError(f"{file} has {size} bytes, but data.fetch.size is {archive.size}. {remedy}")
+    with file.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    if digest != archive.sha256:
+        raise DataError(
+            f"{file} has the SHA-256 {digest}, but data.fetch.sha256 is {archive.sha256}. {remedy}"
+        )

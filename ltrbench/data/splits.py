@@ -100,8 +100,7 @@ def split_queries(
     if len(shuffled) < 2:
         raise DataError(
             f"{_counted(dataset, len(shuffled))} cannot be split in two; provide data.{name}, or more "
-            "queries "
-            "and groups (data.valid_share=0 trains without validation)."
+            "queries and groups (data.valid_share=0 trains without validation)."
         )
     if groups is None:
         num_taken = min(max(round(share * len(shuffled)), 1), len(shuffled) - 1)
@@ -329,8 +328,7 @@ def _check_no_leak(splits: Splits) -> None:
             query_id, other_id = split.query_ids[rows[first]], other.query_ids[other_rows[first]]
             raise DataError(
                 f"query {query_id} of {name} is in {other_name} as query {other_id}, with the same "
-                "documents: "
-                f"{other_name} would leak into {name}. Remove the query from one of the two files."
+                f"documents: {other_name} would leak into {name}. Remove the query from one of the two files."
             )
 
 

@@ -18,8 +18,7 @@ from messages import naming
 from omegaconf import OmegaConf
 
 from ltrbench.cli import main
-from ltrbench.data.fetch import unpack_archive
-from ltrbench.data.sources import PublishedArchive
+from ltrbench.data.sources import PublishedArchive, unpack_archive
 from ltrbench.errors import DataError
 
 FOLDS = {

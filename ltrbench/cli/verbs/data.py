@@ -141,7 +141,7 @@ def fetch_command(
         python -m ltrbench data fetch istella_s
         python -m ltrbench data fetch mslr_web10k --url https://example.com/MSLR-WEB10K.zip --accept-licence
     """
-    from ltrbench.data.fetch import address_of, download_archive, find_archive, unpack_archive
+    from ltrbench.data.sources import address_of, download_archive, find_archive, unpack_archive
     from ltrbench.measure import without_password
 
     sources = list(_sources(name, root, config_dir))
