@@ -16,7 +16,6 @@ from ltrbench.data.dataset import Judgments, RankingDataset
 from ltrbench.data.letor import (
     read_feature_names,
     read_letor,
-    write_feature_names,
     write_letor,
     write_lightgbm,
 )
@@ -42,7 +41,6 @@ __all__ = [
     "sample_queries",
     "split_latest",
     "split_queries",
-    "write_feature_names",
     "write_letor",
     "write_lightgbm",
     "write_table",

@@ -13,7 +13,7 @@ import copy
 import hashlib
 import numbers
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache, cached_property
@@ -440,15 +440,15 @@ class RankingDataset(Judgments):
         if scale == 1.0:
             return self
         if self.document_weights is not None:
-            return self._with(document_weights=self.document_weights * scale)
-        return self._with(query_weights=self.query_weights * scale)
+            return self.with_fields(document_weights=self.document_weights * scale)
+        return self.with_fields(query_weights=self.query_weights * scale)
 
     def with_feature_names(self, names: Sequence[str]) -> RankingDataset:
         """Returns the data set with other feature names, (F,)."""
-        return self._with(feature_names=tuple(names))
+        return self.with_fields(feature_names=tuple(names))
 
-    def _with(self, **changes: Any) -> RankingDataset:
-        """Returns the data set with other values of some fields, and the same features unless they change."""
+    def with_fields(self, **changes: Any) -> RankingDataset:
+        """Returns the data set with other values of some fields; the same features are not checked again."""
         return replace(self, **{"features": _checked(self.features), **changes})
 
     def in_memory(self, keep_sparse: bool = False) -> RankingDataset:
@@ -464,6 +464,8 @@ class RankingDataset(Judgments):
         if not isinstance(self.features, FeatureMatrix):
             return self
         sparse = csr_of(self.features) if keep_sparse else None
+        if sparse is self.features:
+            return self
         # A copy keeps what is cached, such as the fingerprint.
         dataset = copy.copy(self)
         dataset._set("features", as_array(self.features) if sparse is None else sparse)
@@ -493,7 +495,12 @@ class RankingDataset(Judgments):
             if array is None:
                 continue
             digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
-            for part in _hashed_features(array) if name == "features" else [np.ascontiguousarray(array)]:
+            parts: Iterable[NDArray[Any]] = [np.ascontiguousarray(array)]
+            if name == "features":
+                # Bits of float32, so that -0 differs from 0; the same for an array, a view and sparse rows.
+                by_cell = self.num_features <= _HASHED_BY_CELL
+                parts = (block for _, block in row_blocks(array)) if by_cell else row_segments(array)
+            for part in parts:
                 digest.update(part.data)
         digest.update("\n".join(self.query_ids.tolist()).encode())
         return digest.hexdigest()
@@ -520,9 +527,8 @@ class RankingDataset(Judgments):
         query_start = np.concatenate([[0], np.cumsum(sizes)])
         # Each row keeps its offset within its query.
         rows = np.arange(query_start[-1]) + np.repeat(self.query_start[chosen] - query_start[:-1], sizes)
-        ranges = np.stack([self.query_start[chosen], self.query_start[chosen + 1]], axis=1)
         taken = RankingDataset(
-            features=_checked(take_rows(self.features, ranges)),
+            features=_checked(take_rows(self.features, rows)),
             labels=self.labels[rows],
             query_start=query_start,
             query_ids=self.query_ids[chosen] if query_ids is None else np.asarray(query_ids),
@@ -542,14 +548,6 @@ def _read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
     """Returns the array itself, now read-only: the runs of a process share their data sets."""
     array.flags.writeable = False
     return array
-
-
-def _hashed_features(features: AnyFeatures) -> Iterator[NDArray[Any]]:
-    """Returns the arrays whose bytes, one after the other, identify the features: bits of float32, so that -0
-    differs from 0. They are the same for an array, a view and sparse features."""
-    if features.shape[1] <= _HASHED_BY_CELL:
-        return (block for _, block in row_blocks(features))
-    return row_segments(features)
 
 
 def _ranks(values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -655,7 +653,10 @@ def _check_features(features: Features) -> None:
         if infinite.any():
             first = np.argwhere(infinite)[0].tolist()
             value = block[tuple(first)]
-            row, column = sparse.cell(first[0]) if sparse is not None else (start + first[0], first[1])
+            row, column = start + first[0], first[-1]
+            if sparse is not None:  # the cell of the stored value
+                row = int(np.searchsorted(sparse.row_start, first[0], side="right")) - 1
+                column = int(sparse.columns[first[0]])
             raise DataError(
                 f"features[{row}, {column}] is {value} in float32; features must be finite. Use NaN for a "
                 "missing value, and rescale features beyond float32 (3.4e38)."

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ltrbench.errors import DataError
 from ltrbench.folders import DISK_REMEDIES
@@ -152,10 +152,7 @@ class FeatureMatrix(ABC):
         return f"{type(self).__name__}(shape={self.shape})"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        if copy is False:
-            raise ValueError(f"{self!r} is not one array; allow a copy, or read it with row_blocks.")
-        array: NDArray[Any] = as_array(self).astype(dtype or self.dtype, copy=False)
-        return array
+        return as_array(self).astype(dtype or self.dtype, copy=False)
 
     def __getitem__(self, index: Any) -> NDArray[np.float32]:
         """Returns rows, columns or cells as an array, as NumPy does for a two-dimensional array.
@@ -315,38 +312,38 @@ def read_only(array: NDArray[_Value]) -> NDArray[_Value]:
     return array
 
 
-# ---- RowView: rows of an array or of another matrix, by ranges of row numbers, without a copy.
+# ---- RowView: rows of an array or of another matrix, by their numbers, without a copy.
 #
-# A split of a data set consists of whole queries, each a range of adjacent rows. Consecutive queries are
-# merged into one range. A view of a view refers to the matrix at the bottom, so that views never form
-# chains.
-
-RowRanges = NDArray[np.int64]  # (n, 2), first row of each range and the row after its last row
+# A view of a view refers to the matrix at the bottom, so that views never form chains.
 
 
-def take_rows(features: AnyFeatures, ranges: ArrayLike) -> AnyFeatures:
-    """Returns the rows of the ranges, in the given order, without a copy.
-
-    Args:
-        ranges: (n, 2) int, first row of each range and the row after its last row.
+def take_rows(features: AnyFeatures, rows: NDArray[np.int64]) -> AnyFeatures:
+    """Returns rows, in the given order, without a copy.
 
     Returns:
         A read-only slice of an array if the rows are adjacent; the matrix itself if all its rows are taken
         in order; otherwise a RowView.
 
     >>> features = np.arange(8, dtype=np.float32).reshape(4, 2)
-    >>> take_rows(features, [[0, 1], [1, 3]]).tolist()
-    [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
-    >>> take_rows(features, [[2, 4], [0, 1]])
+    >>> take_rows(features, np.array([1, 2])).tolist()
+    [[2.0, 3.0], [4.0, 5.0]]
+    >>> take_rows(features, np.array([2, 3, 0]))
     RowView(shape=(3, 2))
     """
-    view = RowView(features, ranges)
-    if len(view.ranges) != 1:
+    view = RowView(features, rows)
+    adjacent = range_of(view.row_numbers)
+    if adjacent is None:
         return view
-    start, stop = view.ranges[0].tolist()
     if not isinstance(view.base, FeatureMatrix):
-        return read_rows(view.base, start, stop)
-    return view.base if (start, stop) == (0, len(view.base)) else view
+        return read_rows(view.base, adjacent.start, adjacent.stop)
+    return view.base if adjacent == range(len(view.base)) else view
+
+
+def range_of(rows: NDArray[np.int64]) -> range | None:
+    """Returns row numbers as a range if each follows the one before; else None."""
+    if not len(rows) or (np.diff(rows) != 1).any():
+        return None
+    return range(int(rows[0]), int(rows[-1]) + 1)
 
 
 class RowView(FeatureMatrix):
@@ -354,64 +351,29 @@ class RowView(FeatureMatrix):
 
     Attributes:
         base: the matrix, or the array in C order; never a RowView.
-        ranges: (n, 2), ranges of rows of `base`; no range is empty or continues the range before it.
+        row_numbers: (n,), rows of `base`.
     """
 
-    def __init__(self, base: AnyFeatures, ranges: ArrayLike) -> None:
-        given = merged_ranges(ranges)
-        if isinstance(base, RowView):
-            given = merged_ranges(base.ranges_within(given))
-            base = base.base
-        self.base: AnyFeatures = base if isinstance(base, FeatureMatrix) else read_only(base)
-        self.ranges: RowRanges = given
-        self._row_start = np.concatenate([[0], np.cumsum(self.ranges[:, 1] - self.ranges[:, 0])])
+    def __init__(self, base: AnyFeatures, rows: NDArray[np.int64]) -> None:
+        self.base: AnyFeatures = base.base if isinstance(base, RowView) else base
+        self.row_numbers: NDArray[np.int64] = base.row_numbers[rows] if isinstance(base, RowView) else rows
 
     @property
     def shape(self) -> tuple[int, int]:
-        return int(self._row_start[-1]), int(self.base.shape[1])
+        return len(self.row_numbers), int(self.base.shape[1])
 
     def rows(self, start: int, stop: int) -> Features:
-        ranges = self.ranges_within(np.array([[start, stop]]))
-        if len(ranges) == 1:
-            return read_rows(self.base, *ranges[0].tolist())
-        return gather_rows(self.base, row_numbers(ranges))
+        numbers = self.row_numbers[start:stop]
+        adjacent = range_of(numbers)
+        if adjacent is None:
+            return gather_rows(self.base, numbers)
+        return read_rows(self.base, adjacent.start, adjacent.stop)
 
     def gather(self, rows: NDArray[np.int64]) -> Features:
-        slot = np.searchsorted(self._row_start, rows, side="right") - 1
-        return gather_rows(self.base, self.ranges[slot, 0] + rows - self._row_start[slot])
+        return gather_rows(self.base, self.row_numbers[rows])
 
     def arrays(self) -> Iterator[NDArray[Any]]:
         yield from arrays_of(self.base)
-
-    def ranges_within(self, ranges: RowRanges) -> RowRanges:
-        """Returns the ranges of rows of `base` that ranges of rows of this view consist of."""
-        starts, stops = ranges[ranges[:, 0] < ranges[:, 1]].T
-        first = np.searchsorted(self._row_start, starts, side="right") - 1
-        after = np.searchsorted(self._row_start, stops, side="left")
-        pieces = row_numbers(np.stack([first, after], axis=1))
-        within = self.ranges[pieces] - self._row_start[pieces, np.newaxis]
-        counts = after - first
-        begin = np.maximum(np.repeat(starts, counts), self._row_start[pieces])
-        end = np.minimum(np.repeat(stops, counts), self._row_start[pieces + 1])
-        composed: RowRanges = within[:, :1] + np.stack([begin, end], axis=1)
-        return composed
-
-
-def merged_ranges(given: ArrayLike) -> RowRanges:
-    """Returns (n, 2) ranges without empty ones, and with ranges that continue each other as one."""
-    ranges = np.asarray(given, dtype=np.int64).reshape(-1, 2)
-    ranges = ranges[ranges[:, 0] < ranges[:, 1]]
-    begins = np.concatenate([[True], ranges[1:, 0] != ranges[:-1, 1]])[: len(ranges)]
-    ends = np.concatenate([begins[1:], [True]])[: len(ranges)]
-    return np.stack([ranges[begins, 0], ranges[ends, 1]], axis=1)
-
-
-def row_numbers(ranges: RowRanges) -> NDArray[np.int64]:
-    """Returns all numbers in the ranges, in order."""
-    sizes = ranges[:, 1] - ranges[:, 0]
-    ends = np.cumsum(sizes)
-    numbers: NDArray[np.int64] = np.arange(sizes.sum()) + np.repeat(ranges[:, 0] - ends + sizes, sizes)
-    return numbers
 
 
 # ---- StackedRows: arrays or matrices one below the other as one matrix, such as the shards of a store.
@@ -552,15 +514,14 @@ class SparseRows(FeatureMatrix):
         return len(self.row_start) - 1, self.num_features
 
     def rows(self, start: int, stop: int) -> Features:
-        first, last = self.row_start[start], self.row_start[stop]
-        return self._dense_block(
-            np.diff(self.row_start[start : stop + 1]), self.columns[first:last], self.values[first:last]
-        )
+        first, last = self.row_start[[start, stop]]
+        sizes = np.diff(self.row_start[start : stop + 1])
+        block = full((len(sizes), self.num_features), self.absent)
+        block[np.repeat(np.arange(len(sizes)), sizes), self.columns[first:last]] = self.values[first:last]
+        return block
 
     def gather(self, rows: NDArray[np.int64]) -> Features:
-        ranges = np.stack([self.row_start[rows], self.row_start[rows + 1]], axis=1)
-        stored = row_numbers(ranges)
-        return self._dense_block(ranges[:, 1] - ranges[:, 0], self.columns[stored], self.values[stored])
+        return self.take(rows).rows(0, len(rows))
 
     def arrays(self) -> Iterator[NDArray[Any]]:
         yield from (self.row_start, self.columns, self.values)
@@ -586,17 +547,6 @@ class SparseRows(FeatureMatrix):
             values[by_column.indices[start:stop]] = by_column.data[start:stop]
             yield values
 
-    def take_columns(self, columns: NDArray[np.int64]) -> SparseRows:
-        """Returns a matrix of some columns, which are given in ascending order."""
-        slot = np.full(self.num_features, -1, dtype=np.int32)
-        slot[columns] = np.arange(len(columns))
-        slots = slot[self.columns]
-        kept = slots >= 0
-        before = np.concatenate([[0], np.cumsum(kept)])
-        taken = self._sharing_checks(before[self.row_start], slots[kept], self.values[kept])
-        taken.num_features = len(columns)
-        return taken
-
     def with_column(self, rows: NDArray[np.int64], column: int, values: NDArray[np.float32]) -> SparseRows:
         """Returns some rows with other values of one column, (n,), which are stored even if they are absent
         ones.
@@ -606,40 +556,23 @@ class SparseRows(FeatureMatrix):
         array([[0., 7., 3.],
                [1., 8., 2.]], dtype=float32)
         """
-        ranges = np.stack([self.row_start[rows], self.row_start[rows + 1]], axis=1)
-        stored = row_numbers(ranges)
-        of_row = np.repeat(np.arange(len(rows)), ranges[:, 1] - ranges[:, 0])
-        kept = self.columns[stored] != column
-        stored, of_row = stored[kept], of_row[kept]
-        before = np.bincount(of_row[self.columns[stored] < column], minlength=len(rows))
+        taken = self.take(rows)
+        of_row = np.repeat(np.arange(len(rows)), np.diff(taken.row_start))
+        kept = taken.columns != column
+        of_row, columns = of_row[kept], taken.columns[kept]
+        before = np.bincount(of_row[columns < column], minlength=len(rows))
         sizes = np.bincount(of_row, minlength=len(rows))
         # np.insert takes places in the array before the insertion.
         slots = np.cumsum(sizes) - sizes + before
         row_start = np.concatenate([[0], np.cumsum(sizes + 1)])
-        columns = np.insert(self.columns[stored], slots, np.int32(column))
-        return self._sharing_checks(row_start, columns, np.insert(self.values[stored], slots, values))
+        columns = np.insert(columns, slots, np.int32(column))
+        return self._sharing_checks(row_start, columns, np.insert(taken.values[kept], slots, values))
 
-    def cell(self, position: int) -> tuple[int, int]:
-        """Returns the row and the column of the stored value at a position."""
-        row = int(np.searchsorted(self.row_start, position, side="right")) - 1
-        return row, int(self.columns[position])
-
-    def slice(self, ranges: ArrayLike) -> SparseRows:
-        """Returns the rows of the ranges, in the given order; adjacent rows share the stored values.
-
-        Args:
-            ranges: (n, 2) int, first row of each range and the row after its last row.
-        """
-        given = merged_ranges(ranges)
-        rows = row_numbers(given)
-        row_start = np.concatenate([[0], np.cumsum(self.row_start[rows + 1] - self.row_start[rows])])
-        parts = [slice(*stored) for stored in self.row_start[given].tolist()]
-        if len(parts) == 1:
-            columns, values = self.columns[parts[0]], self.values[parts[0]]
-        else:
-            columns = np.concatenate([self.columns[:0], *(self.columns[part] for part in parts)])
-            values = np.concatenate([self.values[:0], *(self.values[part] for part in parts)])
-        return self._sharing_checks(row_start, columns, values)
+    def take(self, rows: NDArray[np.int64] | range) -> SparseRows:
+        """Returns a copy of the given rows, in the given order."""
+        taken = self._as_csr()[rows.start : rows.stop] if isinstance(rows, range) else self._as_csr()[rows]
+        columns = taken.indices.astype(np.int32, copy=False)
+        return self._sharing_checks(taken.indptr.astype(np.int64), columns, taken.data)
 
     def to_scipy(self) -> csr_matrix[np.float32]:
         """Returns the stored values as a matrix of SciPy, which shares `columns` and `values`.
@@ -666,51 +599,27 @@ class SparseRows(FeatureMatrix):
         taken.num_features, taken.absent = self.num_features, self.absent
         return taken
 
-    def _dense_block(
-        self, sizes: NDArray[np.int64], columns: NDArray[np.int32], values: NDArray[np.float32]
-    ) -> Features:
-        """Returns rows with `sizes` stored values each as an array."""
-        block = full((len(sizes), self.num_features), self.absent)
-        block[np.repeat(np.arange(len(sizes)), sizes), columns] = values
-        return block
-
 
 def csr_of(features: AnyFeatures) -> SparseRows | None:
     """Returns the sparse form of features that are stored as SparseRows; None for all others.
 
-    The rows of a RowView are copied unless they are adjacent, and so are stacked parts; the copy has the size
-    of the stored values.
+    The rows of a RowView are copied; the copy has the size of the stored values.
     """
-    if not is_sparse(features):
-        return None
-    if isinstance(features, RowView):
-        base = csr_of(features.base)
-        return None if base is None else base.slice(features.ranges)
-    if isinstance(features, StackedRows):
-        parts = [part for part in features.parts if isinstance(part, SparseRows)]
-        columns = np.concatenate([part.columns for part in parts])
-        sizes = np.concatenate([np.diff(part.row_start) for part in parts])
-        row_start = np.concatenate([[0], np.cumsum(sizes)])
-        return parts[0]._sharing_checks(row_start, columns, np.concatenate([part.values for part in parts]))
+    if isinstance(features, RowView) and isinstance(features.base, SparseRows):
+        return features.base.take(features.row_numbers)
     return features if isinstance(features, SparseRows) else None
 
 
 def is_sparse(features: AnyFeatures) -> bool:
     """Returns whether features have a sparse form, without copying them as `csr_of` may do."""
-    if isinstance(features, RowView):
-        return is_sparse(features.base)
-    if isinstance(features, StackedRows):
-        parts = [part for part in features.parts if isinstance(part, SparseRows)]
-        return len(parts) == len(features.parts) and len({repr(part.absent) for part in parts}) == 1
-    return isinstance(features, SparseRows)
+    return isinstance(features.base if isinstance(features, RowView) else features, SparseRows)
 
 
 def rows_in_order(features: AnyFeatures, rows: NDArray[np.int64]) -> AnyFeatures:
     """Returns rows of features in another order: a copy of what is in memory, a view of a file."""
     if isinstance(features, np.ndarray) and not is_mapped(features):
         return gather_rows(features, rows)
-    ranges = np.stack([rows, rows + 1], axis=1)
-    return features.slice(ranges) if isinstance(features, SparseRows) else take_rows(features, ranges)
+    return features.take(rows) if isinstance(features, SparseRows) else take_rows(features, rows)
 
 
 def _is_stored(block: NDArray[np.float32], absent: float) -> NDArray[np.bool_]:
@@ -759,14 +668,16 @@ def row_segments(features: AnyFeatures) -> Iterator[Segments]:
 
 def _sparse_blocks(features: AnyFeatures) -> Iterator[SparseRows]:
     """Yields consecutive rows of sparse features, with about _STORED stored values in total."""
-    whole = csr_of(features.base if isinstance(features, RowView) else features)
-    if whole is None:
+    whole = features.base if isinstance(features, RowView) else features
+    if not isinstance(whole, SparseRows):
         return
     size = max(_STORED * len(whole) // max(len(whole.values), 1), 1)
     for start in range(0, len(features), size):
-        rows = np.array([[start, min(start + size, len(features))]])
-        yield whole.slice(features.ranges_within(rows) if isinstance(features, RowView) else rows)
-        release(features)
+        stop = min(start + size, len(features))
+        if isinstance(features, RowView):
+            yield whole.take(features.row_numbers[start:stop])
+        else:
+            yield whole.take(range(start, stop))
 
 
 def _of_array(block: Features) -> Segments:
@@ -779,25 +690,20 @@ def _of_array(block: Features) -> Segments:
 def _of_sparse(sparse: SparseRows) -> Segments:
     """Returns the segments from the stored values.
 
-    A segment can only begin at column 0, at a stored cell, and behind one. These candidates lie in the array
-    in the order of the cells: one for the begin of each row, then two for each of its stored values.
+    A segment can only begin at column 0, behind a stored cell, and at one. These candidates are sorted by
+    cell; of several for the same cell, the last one of this order has the bits of the cell.
     """
     num_rows, num_stored = len(sparse), len(sparse.values)
     row = np.repeat(np.arange(num_rows), np.diff(sparse.row_start))
-    of_row = np.arange(num_rows) + 2 * sparse.row_start[:-1]
-    of_stored = row + 2 * np.arange(num_stored) + 1
-    candidates = np.empty((num_rows + 2 * num_stored, 2), dtype=np.uint32)
-    candidates[:, 1] = np.float32(sparse.absent).view(np.uint32)
-    candidates[of_row, 0] = 0
-    candidates[of_stored, 0], candidates[of_stored, 1] = sparse.columns, sparse.values.view(np.uint32)
-    candidates[of_stored + 1, 0] = sparse.columns + 1
-    exists = np.ones(len(candidates), dtype=np.bool_)
-    first_columns = sparse.columns == 0
-    exists[of_row[row[first_columns]]] = False
-    exists[of_stored + 1] = sparse.columns + 1 < sparse.num_features
-    next_is_stored = (np.diff(row) == 0) & (np.diff(sparse.columns) == 1)
-    exists[of_stored[:-1][next_is_stored] + 1] = False
-    candidates = candidates[exists]
-    begins = np.ones(len(candidates), dtype=np.bool_)
-    begins[1:] = (candidates[1:, 0] == 0) | (candidates[1:, 1] != candidates[:-1, 1])
-    return candidates[begins]
+    absent = np.full(num_rows + num_stored, np.float32(sparse.absent).view(np.uint32))
+    rows = np.concatenate([np.arange(num_rows), row, row])
+    columns = np.concatenate([np.zeros(num_rows, np.int64), sparse.columns + 1, sparse.columns])
+    bits = np.concatenate([absent, sparse.values.view(np.uint32)])
+    order = np.lexsort((columns, rows))  # stable
+    rows, columns, bits = rows[order], columns[order], bits[order]
+    is_last = np.append((np.diff(rows) != 0) | (np.diff(columns) != 0), True)
+    exists = is_last & (columns < sparse.num_features)
+    columns, bits = columns[exists], bits[exists]
+    begins = (columns == 0) | (bits != np.roll(bits, 1))
+    segments: Segments = np.stack([columns.astype(np.uint32), bits], axis=1)[begins]
+    return segments

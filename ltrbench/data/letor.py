@@ -10,7 +10,7 @@ sizes.
 lines       `parse_line`: the specification of the format, with an error for each mistake
 reading     `read_letor`, `read_letor_features`
 companions  LightGBM's files of query sizes, weights and positions
-names       `read_feature_names`, `write_feature_names`
+names       `read_feature_names`
 writing     `write_letor`, `write_lightgbm`
 
 The reader works in two passes over units of lines, which `blocks` reads on all cores: the first counts the
@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -422,18 +422,18 @@ def read_letor_features(
     path: str | Path | Sequence[str | Path],
     num_features: int | None = None,
     *,
-    first_index: int = 1,
-    absent: float = 0.0,
-    overflow: str = "refuse",
-    nulls: str = "refuse",
-    sparse: bool = False,
     feature_names: str | Path | None = None,
+    **options: Any,
 ) -> Features:
     """Reads the features of LETOR text whose lines need neither label nor qid: `qid:ID index:value ...`.
 
     Labels, weights and qids are validated as in `read_letor` if they are present. Queries may be scattered,
     and companion files are not read. Blank lines are skipped; a document without features needs a qid or a
-    label. The options are those of `read_letor`.
+    label.
+
+    Args:
+        path, num_features, feature_names: as in `read_letor`.
+        options: `first_index`, `absent`, `overflow`, `nulls` and `sparse`, as in `read_letor`.
 
     Returns:
         (D, F), the documents in file order; SparseRows with `sparse`.
@@ -449,16 +449,7 @@ def read_letor_features(
     ...     read_letor_features(file).tolist()
     [[0.5, 0.0, 1.0], [0.0, 4.0, 0.0]]
     """
-    form = LineFormat(
-        num_features,
-        first_index,
-        needs_qid=False,
-        needs_label=False,
-        overflow=overflow,
-        nulls=nulls,
-        absent=absent,
-        sparse=sparse,
-    )
+    form = LineFormat(num_features, needs_qid=False, needs_label=False, **options)
     form, _ = _with_names(form, feature_names)
     return cast(Features, matrix_of(_read_files(as_paths(path), form).rows, form))
 
@@ -659,14 +650,8 @@ def fill_unit(
     from ltrbench.data import letor_kernels as kernels
 
     content = np.frombuffer(text, dtype=np.uint8)
-    rules = kernels.Rules(
-        first_index=form.first_index,
-        overflow=OVERFLOWS.index(form.overflow),
-        whole_labels=form.whole_labels,
-        needs_label=form.needs_label,
-        needs_qid=form.needs_qid,
-        sparse=form.sparse,
-    )
+    overflow, needed = OVERFLOWS.index(form.overflow), (form.needs_label, form.needs_qid)
+    rules = kernels.Rules(form.first_index, overflow, form.whole_labels, *needed, form.sparse)
     num_documents, num_values = ends[1].tolist()
     # The kernel must not write beyond these lines, even if the file has changed.
     rows = rows._replace(labels=rows.labels[:num_documents], columns=rows.columns[:num_values])
@@ -871,7 +856,7 @@ def _column_of(beside: dict[str, list[NDArray[np.float64]]], ending: str) -> NDA
     return np.concatenate(beside[ending]) if ending in beside else None
 
 
-# ---- Reads and writes files of feature names: one line `name, id` per feature.
+# ---- Reads files of feature names: one line `name, id` per feature.
 #
 # Search engines store such files together with LETOR data, which has no feature names.
 
@@ -924,31 +909,6 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
     if not names:
         raise DataError(f"{path}: the file has no feature names; write lines 'name, id', such as 'bm25, 1'.")
     return tuple(names.get(feature, str(first_index + feature)) for feature in range(max(names) + 1))
-
-
-def write_feature_names(names: Sequence[str], path: str | Path, first_index: int = 1) -> None:
-    """Writes a file for `read_feature_names`, to accompany formats without names, such as LETOR text.
-
-    Raises:
-        DataError: A name cannot be written in a line, or the file cannot be written.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     write_feature_names(["bm25 of title", "pagerank"], Path(folder, "feature2id.txt"))
-    ...     Path(folder, "feature2id.txt").read_text()
-    'bm25 of title, 1\\npagerank, 2\\n'
-    """
-    for name in names:
-        match = _LINE.fullmatch(f"{name}, 1".encode(errors="backslashreplace").decode())
-        read_back = None if match is None else match["name"].strip().rstrip(", \t")
-        if not name or read_back != name or name.startswith("#"):
-            raise DataError(
-                f"feature_names: {name!r} cannot be written as 'name, id'; a name must be one line, must not "
-                "start with # or a blank, and must not end with a blank or a comma. Rename the feature."
-            )
-    lines = [f"{name}, {number}\n" for number, name in enumerate(names, first_index)]
-    with write_whole(Path(path)) as stream:
-        stream.write("".join(lines).encode())
 
 
 # ---- Writes a RankingDataset as LETOR text or in LightGBM's form, for `read_letor` and for other systems.

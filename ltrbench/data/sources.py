@@ -371,15 +371,10 @@ class LetorFiles(FileSource):
     feature_names: str | None = None
 
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
+        fields = ("first_index", "absent", "overflow", "nulls", "sparse", "sort_queries", "whole_labels")
         options = {
             "num_features": self.num_features if train is None else train.num_features,
-            "first_index": self.first_index,
-            "absent": self.absent,
-            "overflow": self.overflow,
-            "nulls": self.nulls,
-            "sparse": self.sparse,
-            "sort_queries": self.sort_queries,
-            "whole_labels": self.whole_labels,
+            **{name: getattr(self, name) for name in fields},
         }
         names = None if self.feature_names is None else self.existing("feature_names")[0]
         return self.read_through_cache(self.existing(key), read_letor, options, names)
@@ -435,14 +430,12 @@ class TableFiles(FileSource):
         return self.complete(**self.read_all(), times=train.times, groups=train.groups)
 
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
-        roles = {role: getattr(self, role) for role in (*ROLES, *SPLIT_ROLES)}
-        options: dict[str, Any] = {
-            "features": self.features,
+        fields = (*ROLES, *SPLIT_ROLES, "features", "sort_queries", "whole_labels")
+        options = {
             "feature_names": None if train is None else train.feature_names,
-            "sort_queries": self.sort_queries,
-            "whole_labels": self.whole_labels,
+            **{name: getattr(self, name) for name in fields},
         }
-        return self.read_through_cache(self.existing(key), read_table, {**roles, **options})
+        return self.read_through_cache(self.existing(key), read_table, options)
 
 
 # ---- A data source that reads stores: folders of arrays, whose features are read by blocks.

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import QueryKeys, RankingDataset, content_keys
-from ltrbench.data.features import FeatureMatrix, is_sparse
 from ltrbench.errors import DataError, require, require_choice
 
 
@@ -50,21 +49,17 @@ class Splits:
         """Returns the splits with the features of each as one array; self if they are arrays already.
 
         Args:
-            keep_sparse: whether sparse features stay as they are.
+            keep_sparse: whether sparse features stay sparse.
 
         Raises:
             DataError: An array does not fit into the available memory.
         """
-        matrices = {
-            name: split.in_memory()
-            for name, split in self
-            if isinstance(split.features, FeatureMatrix) and not (keep_sparse and is_sparse(split.features))
-        }
-        if not matrices:
+        in_memory = {name: split.in_memory(keep_sparse) for name, split in self}
+        if all(in_memory[name] is split for name, split in self):
             return self
         # A copy, because these splits have been checked.
         splits = copy.copy(self)
-        for name, split in matrices.items():
+        for name, split in in_memory.items():
             object.__setattr__(splits, name, split)
         return splits
 
@@ -336,14 +331,7 @@ def _keys_without_labels(dataset: RankingDataset, queries: NDArray[np.int64]) ->
     if not queries.size:
         return np.array([], dtype=np.str_)
     taken = dataset.take_queries(queries)
-    return content_keys(
-        RankingDataset(
-            features=taken.features,
-            labels=np.zeros(taken.num_documents),
-            query_start=taken.query_start,
-            query_ids=taken.query_ids,
-        )
-    )
+    return content_keys(taken.with_fields(labels=np.zeros(taken.num_documents)))
 
 
 # ---- Resamples of the training queries: a sweep trains every model on each, to measure training variance.

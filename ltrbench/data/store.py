@@ -650,7 +650,7 @@ def _write_shards(
             arrays["row_start"] = row_start - row_start[0]
             arrays["columns"], arrays["values"] = sparse.columns[stored], sparse.values[stored]
         else:
-            features = take_rows(dataset.features, [[first, last]])
+            features = take_rows(dataset.features, np.arange(first, last))
             file = ArrayFile(shard / "features.npy", features.dtype, features.shape)
             records["features"] = file.write(block for _, block in row_blocks(features))
         arrays["query_start"] = query_start[begin : end + 1] - first

@@ -361,15 +361,11 @@ def read_table(
     queries = rows.ids(roles["query"])
     rows.check(roles["query"], np.array([query != "" for query in queries]), "every row needs a query id")
     gathered = gather(queries, sort_queries, rows.location)
-    parts = {
-        field: gathered.take(read(rows, roles[role]))
-        for role, (field, read) in _FIELDS.items()
+    parts: dict[str, Any] = {
+        field: gathered.take(_values(rows, role, roles[role], whole_labels))
+        for role, (field, _) in _FIELDS.items()
         if role in roles
     }
-    if whole_labels:
-        labels = rows.numbers(roles["label"], "")
-        expected = "write whole numbers, or set whole_labels=false (in a run data.whole_labels=false)"
-        rows.check(roles["label"], labels == np.floor(labels), expected)
     if "weight" in roles:
         check_some_weight(parts["document_weights"], gathered, rows.location)
     return RankingDataset(
@@ -459,40 +455,35 @@ def _features(rows: _Rows, names: Sequence[str]) -> Features:
     return features
 
 
-def _ids(rows: _Rows, column: str) -> NDArray[np.str_]:
-    return np.array(rows.ids(column))
-
-
-def _labels(rows: _Rows, column: str) -> NDArray[np.float64]:
-    expected = "write a finite grade of 0 or more, with 0 for irrelevant; remove documents without a label"
-    labels = rows.numbers(column, expected)
-    rows.check(column, np.isfinite(labels) & (labels >= 0), expected)
-    return labels
-
-
-def _weights(rows: _Rows, column: str) -> NDArray[np.float64]:
-    expected = "write a finite number of 0 or more for each document"
-    weights = rows.numbers(column, expected)
-    rows.check(column, np.isfinite(weights) & (weights >= 0), expected)
-    return weights
-
-
-def _positions(rows: _Rows, column: str) -> NDArray[np.int64]:
-    expected = "write the rank at which the document was shown, a whole number of 0 or more"
-    positions = rows.numbers(column, expected)
-    # Above 2^53 a double does not represent every whole number.
-    valid = (positions >= 0) & (positions < 2**53) & (positions == np.floor(positions))
-    rows.check(column, valid, expected)
-    return positions.astype(np.int64)
-
-
-_FIELDS: dict[str, tuple[str, Callable[[_Rows, str], NDArray[Any]]]] = {
-    "label": ("labels", _labels),
-    "document": ("document_ids", _ids),
-    "weight": ("document_weights", _weights),
-    "position": ("positions", _positions),
+_FIELDS = {
+    "label": (
+        "labels",
+        "write a finite grade of 0 or more, with 0 for irrelevant; remove documents without a label",
+    ),
+    "document": ("document_ids", ""),
+    "weight": ("document_weights", "write a finite number of 0 or more for each document"),
+    "position": (
+        "positions",
+        "write the rank at which the document was shown, a whole number of 0 or more",
+    ),
 }
-"""Role -> field of RankingDataset, and its reader."""
+"""Role -> field of RankingDataset, and what a cell must be."""
+
+
+def _values(rows: _Rows, role: str, column: str, whole_labels: bool) -> NDArray[Any]:
+    """Returns the (D,) values of a role."""
+    if role == "document":
+        return np.array(rows.ids(column))
+    _, expected = _FIELDS[role]
+    numbers = rows.numbers(column, expected)
+    is_whole = numbers == np.floor(numbers)
+    # Above 2^53 a double does not represent every whole number.
+    valid = is_whole & (numbers < 2**53) if role == "position" else np.isfinite(numbers)
+    rows.check(column, valid & (numbers >= 0), expected)
+    if role == "label" and whole_labels:
+        remedy = "write whole numbers, or set whole_labels=false (in a run data.whole_labels=false)"
+        rows.check(column, is_whole, remedy)
+    return numbers.astype(np.int64) if role == "position" else numbers
 
 
 # ---- Columns by which queries are split: the time of a query, and its group of near-duplicates.

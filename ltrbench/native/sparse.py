@@ -593,7 +593,7 @@ def bin_sparse(
     """
     stored = _by_column(sparse)
     rows = rule.sample(len(sparse), rng)
-    sample = stored if rows is None else _by_column(sparse.slice(np.stack([rows, rows + 1], axis=1)))
+    sample = stored if rows is None else _by_column(sparse.take(rows))
     columns, others = _splittable(sample, stored, max_bins, rule, min_docs)
     del sample
     bundles = bundle(columns, stored, others)

@@ -79,8 +79,9 @@ def random_matrix(rng: np.random.Generator) -> tuple[AnyFeatures, Features]:
     expected = np.concatenate(arrays)
     for _ in range(rng.integers(4)):
         ranges = np.sort(rng.integers(0, len(expected) + 1, (rng.integers(6), 2)), axis=1)
-        features = take_rows(features, ranges)
-        expected = np.concatenate([expected[:0], *(expected[start:stop] for start, stop in ranges)])
+        rows = np.concatenate([np.arange(0), *(np.arange(start, stop) for start, stop in ranges)])
+        features = take_rows(features, rows)
+        expected = expected[rows]
         if rng.random() < 0.5:
             features, expected = StackedRows([features, features]), np.concatenate([expected, expected])
     return features, expected
@@ -140,29 +141,26 @@ def test_blocks_are_all_rows_in_order_and_read_only(seed: int, size: int | None)
 def test_views_of_sparse_rows_stay_sparse(seed: int) -> None:
     rng = np.random.default_rng(seed)
     expected, absent = random_array(rng, 9, 3), rng.choice(ABSENT)
-    features: AnyFeatures = StackedRows([sparse_of(rng, part, absent) for part in np.split(expected, [4])])
+    features: AnyFeatures = sparse_of(rng, expected, absent)
     for _ in range(rng.integers(3)):
         ranges = np.sort(rng.integers(0, len(expected) + 1, (rng.integers(6), 2)), axis=1)
-        features = take_rows(features, ranges)
-        expected = np.concatenate([expected[:0], *(expected[start:stop] for start, stop in ranges)])
+        rows = np.concatenate([np.arange(0), *(np.arange(start, stop) for start, stop in ranges)])
+        features = take_rows(features, rows)
+        expected = expected[rows]
     taken = csr_of(features)
     assert taken is not None
     assert_same_bits(np.asarray(taken), expected)
-    columns = np.flatnonzero(rng.random(expected.shape[1]) < 0.5)
-    assert_same_bits(np.asarray(taken.take_columns(columns)), expected[:, columns])
 
 
 def test_a_copy_that_does_not_fit_into_memory_is_refused_with_its_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(matrix_module, "available_bytes", lambda: 1_500_000_000)
-    part = np.broadcast_to(np.zeros(1, dtype=np.float32), (1_000_000, 1))
-    view: FeatureMatrix = RowView(part, np.tile([[0, 1_000_000]], (400, 1)))
-    named = ("400000000 documents", "1.6 GB", "1.5 GB", "model=native", "data.subset")
+    part = np.broadcast_to(np.zeros(1, dtype=np.float32), (1_000_000, 400))
+    view: FeatureMatrix = RowView(part, np.arange(1_000_000))
+    named = ("1000000 documents", "1.6 GB", "1.5 GB", "model=native", "data.subset")
     with pytest.raises(DataError, match=naming(*named)):
         as_array(view)
-    with pytest.raises(ValueError, match=naming("row_blocks", "copy")):
-        np.asarray(view, copy=False)
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
@@ -205,7 +203,7 @@ def test_fingerprints_and_query_keys_are_those_of_the_array(sizes: list[int], se
     sparse = sparse_of(rng, features, rng.choice(ABSENT))
     queries = rng.permutation(len(sizes))[: len(sizes) // 2].tolist()
     expected = dense.take_queries(queries)
-    for other in (sparse, StackedRows([take_rows(sparse, [[0, half]]), features[half:]])):
+    for other in (sparse, StackedRows([take_rows(sparse, np.arange(half)), features[half:]])):
         stored = replace(dense, features=cast(Features, other))
         assert stored.fingerprint == dense.fingerprint
         assert stored.query_keys.tolist() == dense.query_keys.tolist()

@@ -111,7 +111,7 @@ def test_lightgbm_on_one_worker_gives_the_local_model(
 
 
 def test_lightgbm_on_two_workers_is_as_good_as_a_local_fit(workers: Workers, splits: Splits) -> None:
-    train = splits.train._with(document_weights=np.linspace(0.5, 1.5, splits.train.num_documents))
+    train = splits.train.with_fields(document_weights=np.linspace(0.5, 1.5, splits.train.num_documents))
     ranker, local = LightGBMRanker(**SETTINGS), LightGBMRanker(**SETTINGS).fit(train)
     assert ranker.fit_distributed(workers, placed(workers, train)) == ([], {})
     assert abs(ndcg(ranker, splits.test) - ndcg(local, splits.test)) < 0.06

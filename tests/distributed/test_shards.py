@@ -77,7 +77,7 @@ def test_a_pickled_shard_is_the_same_data_set(
     if kind == "store":
         dataset = in_store(dataset, tmp_path / "store")
     if kind == "sparse":
-        dataset = dataset._with(features=SparseRows.of(np.asarray(dataset.features)))
+        dataset = dataset.with_fields(features=SparseRows.of(np.asarray(dataset.features)))
     for shard in divide_queries(dataset, 3, deal):
         again = pickle.loads(pickle.dumps(shard))
         assert again.queries.tolist() == shard.queries.tolist()
@@ -116,7 +116,7 @@ def test_a_worker_with_another_store_is_an_error(tmp_path: Path) -> None:
     (shard,) = divide_queries(in_store(dataset, tmp_path / "store"), 1)
     pickled = pickle.dumps(shard)
     shutil.rmtree(tmp_path / "store")
-    in_store(dataset._with(features=np.asarray(dataset.features) + 1), tmp_path / "store")
+    in_store(dataset.with_fields(features=np.asarray(dataset.features) + 1), tmp_path / "store")
     with pytest.raises(
         DataError, match=naming(socket.gethostname(), tmp_path / "store", "checksum", "same path")
     ):
