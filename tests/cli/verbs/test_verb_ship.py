@@ -24,7 +24,6 @@ from ltrbench.shipping.shipment import (
     UPLOAD_FILE,
     file_digest,
 )
-from ltrbench.shipping.target import find_target
 
 WRITTEN = {"model.json", "check.json", UPLOAD_FILE, README_FILE, CHECK_FILE}
 
