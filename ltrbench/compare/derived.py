@@ -16,11 +16,9 @@ including the native engine.
 from __future__ import annotations
 
 import math
-import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -482,8 +480,8 @@ class Import:
     Raises:
         ConfigError: The name is missing, or the file name has an unknown placeholder or an open brace.
 
-    >>> sorted(Import("ranklib", "scores/{split}{fold}.txt").placeholders)
-    ['fold', 'split']
+    >>> str(Import("ranklib", "scores/{fold}.txt"))
+    'ranklib=scores/{fold}.txt'
     """
 
     name: str
@@ -493,22 +491,16 @@ class Import:
     def __post_init__(self) -> None:
         if not self.name.strip() or not self.pattern:
             raise ConfigError(f"{self}: expected a name and a file, as in ranklib=scores.txt.")
-        unknown = sorted(self.placeholders - set(_PLACEHOLDERS))
-        if unknown:
-            known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
-            raise ConfigError(f"{self}: unknown placeholder {{{unknown[0]}}}; known placeholders: {known}.")
+        known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
+        try:
+            self.pattern.format(**dict.fromkeys(_PLACEHOLDERS, 0))
+        except KeyError as error:
+            raise ConfigError(f"{self}: unknown placeholder {error}; known placeholders: {known}.") from None
+        except (ValueError, IndexError) as error:
+            raise ConfigError(f"{self}: {error}; write a placeholder in braces, as in {{fold}}.") from None
 
     def __str__(self) -> str:
         return f"{self.name}={self.pattern}"
-
-    @cached_property
-    def placeholders(self) -> frozenset[str]:
-        try:
-            return frozenset(
-                name for _, name, _, _ in string.Formatter().parse(self.pattern) if name is not None
-            )
-        except ValueError as error:
-            raise ConfigError(f"{self}: {error}; write a placeholder in braces, as in {{fold}}.") from None
 
     def file(self, like: Run, split: str) -> Path:
         """Returns the file with the scores of a split for the data of a run."""
@@ -526,7 +518,7 @@ def import_runs(system: Import, runs: Sequence[Run], load_splits: LoadSplits) ->
         DataError: No file exists, or a file does not match the documents of its split.
     """
     finished = [run for run in runs if run.result.status == FINISHED]
-    by_seed = "seed" in system.placeholders
+    by_seed = "{seed" in system.pattern
     of_cells = [*first_by(finished, lambda run: (cell_of(run), by_seed and run.result.seed)).values()]
     if not of_cells:
         raise ResultError(
@@ -596,7 +588,7 @@ def _of_scores(system: Import, like: Run, folder: Path, fingerprints: dict[Path,
         DataError: A file without query ids in its lines is used for two different sets of documents.
     """
     scored, notes = {}, []
-    has_valid = "split" in system.placeholders and _has_valid(like) and system.file(like, "valid").exists()
+    has_valid = "{split" in system.pattern and _has_valid(like) and system.file(like, "valid").exists()
     for split in ("test", "valid") if has_valid else ("test",):
         location, path, name = like.scored(split), system.file(like, split), f"{split} of {_name_of(like)}"
         file = read_score_file(path)

@@ -189,14 +189,15 @@ def slices(comparison: Comparison, names: Sequence[str], given: Given | None = N
                 f"{', '.join(known)}; add others as a CSV table with --attributes FILE."
             )
         if comparison.queries is not None:
-            sliced += _slices(comparison, name, _values(comparison, name, given or {}))
+            values = _values(comparison, comparison.queries, name, given or {})
+            sliced += [
+                _slice(comparison, comparison.queries, name, kind, inside) for kind, inside in _kinds(values)
+            ]
     return sliced
 
 
-def _values(comparison: Comparison, name: str, given: Given) -> NDArray[Any]:
+def _values(comparison: Comparison, queries: PairedQueries, name: str, given: Given) -> NDArray[Any]:
     """Returns the values of an attribute, (Q,): numbers, or texts if not all are numbers."""
-    queries = comparison.queries
-    assert queries is not None  # checked by the caller
     if name not in given:
         convention = comparison.settings.convention.of(parse_metric(comparison.metric)[0])
         return queries.of_query([ATTRIBUTES[name](judgments, convention) for judgments in queries.judgments])
@@ -215,22 +216,21 @@ def _values(comparison: Comparison, name: str, given: Given) -> NDArray[Any]:
     return numbers if np.isfinite(numbers).all() else np.array(texts)
 
 
-def _slices(comparison: Comparison, attribute: str, values: NDArray[Any]) -> list[Slice]:
-    if values.dtype.kind == "U":
+def _kinds(values: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Returns name and queries of each slice: one value, or one range of values of numbers."""
+    is_text = values.dtype.kind == "U"
+    if is_text:
         values = _with_others(values)
-    distinct = np.unique(values)
-    if len(distinct) <= _MOST_VALUES or values.dtype.kind == "U":
-        names = _names(distinct)
-        return [_slice(comparison, attribute, names[value], values == value) for value in distinct.tolist()]
-    # Each range ends at a value that occurs, so that its name is exact.
-    ends = np.unique(np.quantile(values, np.arange(1, _NUM_RANGES + 1) / _NUM_RANGES, method="lower"))
+    ends = np.unique(values)
+    if not is_text and len(ends) > _MOST_VALUES:
+        # Each range ends at a value that occurs, so that its name is exact.
+        ends = np.unique(np.quantile(values, np.arange(1, _NUM_RANGES + 1) / _NUM_RANGES, method="lower"))
     kind = np.searchsorted(ends, values)
-    ranges = [kind == number for number in range(len(ends))]
-    limits = [(float(values[inside].min()), float(values[inside].max())) for inside in ranges]
+    limits = np.array([np.sort(values[kind == number])[[0, -1]] for number in range(len(ends))])
     names = _names(np.unique(limits))
     return [
-        _slice(comparison, attribute, " to ".join(dict.fromkeys((names[low], names[high]))), inside)
-        for inside, (low, high) in zip(ranges, limits, strict=True)
+        (" to ".join(dict.fromkeys((names[low], names[high]))), kind == number)
+        for number, (low, high) in enumerate(limits.tolist())
     ]
 
 
@@ -243,10 +243,6 @@ def _with_others(texts: NDArray[np.str_]) -> NDArray[np.str_]:
     return np.where(np.isin(texts, kept), texts, _OTHERS)
 
 
-_DIGITS = 3
-_EXACT = 17  # digits that distinguish any two floats
-
-
 def _names(distinct: NDArray[Any]) -> dict[Any, str]:
     """Returns value -> text: integers in full, others with at least three significant digits and as many as
     distinguish the values.
@@ -257,7 +253,7 @@ def _names(distinct: NDArray[Any]) -> dict[Any, str]:
     {0.8112: '0.8112', 0.8114: '0.8114'}
     """
     values = distinct.tolist()
-    for digits in range(_DIGITS, _EXACT + 1):
+    for digits in range(3, 18):  # 17 digits distinguish any two floats
         names = [_name(value, digits) for value in values]
         if len(set(names)) == len(values):
             break
@@ -270,9 +266,9 @@ def _name(value: Any, digits: int) -> str:
     return f"{value:.0f}" if value.is_integer() else f"{value:.{digits}g}"
 
 
-def _slice(comparison: Comparison, attribute: str, name: str, inside: NDArray[np.bool_]) -> Slice:
-    queries, settings = comparison.queries, comparison.settings
-    assert queries is not None  # checked by the caller
+def _slice(
+    comparison: Comparison, queries: PairedQueries, attribute: str, name: str, inside: NDArray[np.bool_]
+) -> Slice:
     # All folds together, because a fold may have too few queries of a kind.
     of_all_folds = PairedSample.of(queries.sample.values[:, inside], queries.sample.weights[inside])
     sample = clustered(of_all_folds, queries.query_keys[inside])
@@ -283,7 +279,7 @@ def _slice(comparison: Comparison, attribute: str, name: str, inside: NDArray[np
         to_base = [(number, base) for number in range(len(queries.labels))]
         errors = sample.differences(to_base).standard_errors.tolist()
         # The best row was chosen by these numbers, so that an unadjusted interval would be too narrow.
-        if settings.baseline != BEST:
+        if comparison.settings.baseline != BEST:
             intervals = system_intervals(sample.differences(to_base))
     means = sample.means.tolist()
     rows = [

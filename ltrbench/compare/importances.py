@@ -7,9 +7,10 @@ recorded no importances.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ from ltrbench.untrusted import in_markdown
 
 _MOST_ROWS = 20
 """Number of features in a Markdown table; the CSV has all of them."""
-MOST_NAMED = 10
+_MOST_NAMED = 10
 """Number of features that a sentence names."""
 
 Correlations = tuple[tuple[float | None, ...], ...]
@@ -42,30 +43,6 @@ Correlations = tuple[tuple[float | None, ...], ...]
 
 _KINDS_OF_USE = (SHAP, GAIN, SPLIT, *FALLS)
 """The use of a feature is its importance of the first of these kinds that the model has."""
-
-
-@dataclass(frozen=True)
-class IgnoredFeature:
-    """A feature that one model ignores and others use.
-
-    Attributes:
-        by: Label of the model that ignores it: no tree of its runs splits on it.
-        used_by: Label of the model that uses it most.
-        kind: Kind of importance by which models are compared.
-        importance: Importance of the feature in the model that uses it most, of this kind.
-    """
-
-    feature: str
-    by: str
-    used_by: str
-    kind: str
-    importance: float
-
-    def __str__(self) -> str:
-        """Returns the feature with its importance."""
-        return (
-            f"{self.feature} ({_written(self.kind, self.importance)} by {self.used_by}'s {NAMES[self.kind]})"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +53,11 @@ class ImportanceComparison:
         feature_names: (F,), in the order of the data; of more than MOST_LISTED features, those that have an
             importance.
         rows: Label -> means over folds and seeds.
-        ignored: Ignored features, grouped by model, the most used first.
         left_out: Labels of models whose features have other names.
     """
 
     feature_names: tuple[str, ...]
     rows: Mapping[str, Importances]
-    ignored: tuple[IgnoredFeature, ...]
     left_out: tuple[str, ...] = ()
 
     @cached_property
@@ -115,8 +90,7 @@ class ImportanceComparison:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Sentences on ignored features, and on kinds that were not recorded."""
-        by = dict.fromkeys(item.by for item in self.ignored)
-        ignoring = [_sentence([item for item in self.ignored if item.by == label]) for label in by]
+        ignoring = [*filter(None, (_about_ignored(label, self) for label in self.rows))]
         if not ignoring and len(self.rows) > 1:
             ignoring = ["No feature that one model uses is ignored by another."]
         apart = [f"{label} is left out: its features have other names." for label in self.left_out]
@@ -147,7 +121,7 @@ def compare_importances(runs_by_label: Mapping[str, Sequence[Run]]) -> Importanc
         else:
             left_out.append(label)
     names = next(iter(rows.values())).feature_names if rows else ()
-    return ImportanceComparison(names, rows, tuple(_ignored(names, rows)), tuple(left_out))
+    return ImportanceComparison(names, rows, tuple(left_out))
 
 
 def spearman(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> float | None:
@@ -163,13 +137,6 @@ def spearman(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> fl
     return round(float(np.corrcoef(rankdata(a), rankdata(b))[0, 1]), 12)
 
 
-def _ignored(names: Sequence[str], rows: Mapping[str, Importances]) -> Iterator[IgnoredFeature]:
-    for label, row in rows.items():
-        unused = np.flatnonzero(~_uses(row)).tolist()
-        used_by_others = [_most_used(names[feature], feature, label, rows) for feature in unused]
-        yield from sorted(filter(None, used_by_others), key=_by_importance, reverse=True)
-
-
 def _uses(row: Importances) -> NDArray[np.bool_]:
     """Returns whether any run splits on a feature or, without splits, has a nonzero importance, (F,)."""
     if SPLIT in row.values:
@@ -178,30 +145,31 @@ def _uses(row: Importances) -> NDArray[np.bool_]:
     return used
 
 
-def _most_used(
-    name: str, feature: int, ignoring: str, rows: Mapping[str, Importances]
-) -> IgnoredFeature | None:
-    """Returns the ignored feature with the model that uses it most; None if no model uses it."""
-    uses = []
-    for label, row in rows.items():
-        if _uses(row)[feature]:
-            kind = next(kind for kind in _KINDS_OF_USE if kind in row.values)
-            uses.append(IgnoredFeature(name, ignoring, label, kind, float(row.values[kind][feature])))
-    return max(uses, key=_by_importance, default=None)
+def _about_ignored(ignoring: str, compared: ImportanceComparison) -> str:
+    """Returns a sentence on the features that one model ignores and others use; empty if there are none.
 
-
-def _by_importance(item: IgnoredFeature) -> tuple[bool, float]:
-    # Decreases of the metric and shares have different units.
-    return item.kind in SHARES, item.importance
-
-
-def _sentence(ignored: Sequence[IgnoredFeature]) -> str:
-    """Returns a sentence on the features that one model ignores."""
-    more = len(ignored) - MOST_NAMED
+    The most used features are first, each with the model that uses it most.
+    """
+    uses = {label: _uses(row) for label, row in compared.rows.items()}
+    found = []
+    for feature in np.flatnonzero(~uses[ignoring]).tolist():
+        name, users = compared.feature_names[feature], []
+        for label, row in compared.rows.items():
+            if uses[label][feature]:
+                kind = next(kind for kind in _KINDS_OF_USE if kind in row.values)
+                value = float(row.values[kind][feature])
+                # Decreases of the metric and shares have different units.
+                rank = (kind in SHARES, value)
+                users.append((rank, f"{name} ({_written(kind, value)} by {label}'s {NAMES[kind]})"))
+        if users:
+            found.append(max(users, key=itemgetter(0)))
+    if not found:
+        return ""
+    named = [text for _, text in sorted(found, key=itemgetter(0), reverse=True)]
+    more = len(found) - _MOST_NAMED
     rest = f", and {more} less important ones" if more > 0 else ""
-    count = "a feature" if len(ignored) == 1 else f"{len(ignored)} features"
-    named = ", ".join(map(str, ignored[:MOST_NAMED]))
-    return f"{ignored[0].by} ignores {count} that others use: {named}{rest}."
+    count = "a feature" if len(found) == 1 else f"{len(found)} features"
+    return f"{ignoring} ignores {count} that others use: {', '.join(named[:_MOST_NAMED])}{rest}."
 
 
 def importances_csv(comparisons: Mapping[str, ImportanceComparison]) -> str:

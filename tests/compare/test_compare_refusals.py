@@ -102,7 +102,7 @@ REFUSALS: list[tuple[Call, tuple[object, ...]]] = [
     (lambda t: fuse(fusable(t), Fusing(("rrf",), of=("native",))), ("nothing to fuse", "two models")),
     (lambda t: fuse(fusable(t, fold=2), Fusing(("rrf",))), ("native, lightgbm", "no run", "toy fold 1")),
     (lambda _: Import("x", "fold{fold"), ("x=fold{fold", "in braces", "{fold}")),
-    (lambda _: Import("x", "{part}.txt"), ("{part}", "{data}, {fold}")),
+    (lambda _: Import("x", "{part}.txt"), ("{part}", "'part'", "{data}, {fold}")),
     (lambda _: Import("", "scores.txt"), ("a name and", "ranklib=scores.txt")),
     (
         lambda t: imported(Import("x", str(written(t / "s.txt", "0.5\n" * 3))), fusable(t)),
