@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.stats import spearmanr
 
-from ltrbench.compare import Comparison, Settings, compare, compare_importances, interactions, slices
+from ltrbench.compare import Settings, compare, compare_importances, interactions, slices
 from ltrbench.compare.importances import spearman
 from ltrbench.data import Judgments
 from ltrbench.rankers.importance import GAIN, SHAP, SPLIT, WITHIN, Importances
@@ -108,31 +108,22 @@ def test_yardsticks_and_runs_that_recorded_nothing_are_left_out(tmp_path: Path) 
 NUM_QUERIES = 200
 
 
-def judged(num_queries: int = NUM_QUERIES) -> Judgments:
+def judged() -> Judgments:
     """Queries of four documents and of twelve, in turn."""
-    sizes = np.tile([4, 12], num_queries // 2)
+    sizes = np.tile([4, 12], NUM_QUERIES // 2)
     starts = np.concatenate([[0], np.cumsum(sizes)])
     labels = np.random.default_rng(0).integers(0, 3, starts[-1]).astype(np.float64)
     labels[starts[:-1]] = 2
     return Judgments(labels=labels, query_start=starts)
 
 
-def runs(folder: Path, num_queries: int = NUM_QUERIES) -> list[Run]:
+def test_an_interaction_of_two_slices_is_welchs_t_test_of_their_differences(tmp_path: Path) -> None:
     models = {"native": 3.0, "xgboost": 2.9, "random_": 0.0}
-    return [
-        toy_runs.write(folder / model, model, fold=None, skill=skill, judged=judged(num_queries))
+    runs = [
+        toy_runs.write(tmp_path / model, model, fold=None, skill=skill, judged=judged())
         for model, skill in models.items()
     ]
-
-
-def comparison_of(folder: Path, num_queries: int = NUM_QUERIES, baseline: str | None = None) -> Comparison:
-    settings = Settings(metric="ndcg@10", baseline=baseline, num_draws=20)
-    (comparison,) = compare(runs(folder, num_queries), settings)
-    return comparison
-
-
-def test_an_interaction_of_two_slices_is_welchs_t_test_of_their_differences(tmp_path: Path) -> None:
-    comparison = comparison_of(tmp_path)
+    (comparison,) = compare(runs, Settings(metric="ndcg@10", num_draws=20))
     base, *others = comparison.queries.sample.values
     sliced = slices(comparison, ["query_size"])
     assert [item.name for item in sliced] == ["4", "12"]

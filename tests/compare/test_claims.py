@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,17 +23,14 @@ from scipy import stats
 from toy_runs import mentions
 
 from ltrbench.compare import Comparison, Settings, render, verdict
-from ltrbench.compare.claim_sections import pairs_section
 from ltrbench.compare.comparison import QUERIES as OF_QUERIES
 from ltrbench.compare.comparison import SEEDS as OF_SEEDS
 from ltrbench.compare.comparison import Need, Pair
 from ltrbench.compare.leaderboard import comparisons_as_json
-from ltrbench.compare.views import Section, Shown
 from ltrbench.runs import Run
 from ltrbench.statistics import SCOPES, fewest, independent_replicates, resampling_factor, shared_replicates
 from ltrbench.statistics.claims import METHODS, MODELS, RETRAINED
 from ltrbench.statistics.repeated import design_of_replicates
-from ltrbench.tables import Table
 
 
 def test_seeds_of_two_libraries_are_independent_trainings(tmp_path: Path) -> None:
@@ -182,34 +177,6 @@ def test_only_the_primary_metric_carries_claims_unless_a_family_declares_others(
     difference = f"{claim.statistics.difference:+.4f} [{low:+.4f}, {high:+.4f}]"
     assert f"{mean:.4f} {difference} worse ({SCOPES[RETRAINED]})" in render(both)
     assert mentions(verdict(both).partition("In ndcg@5")[2], "trained again", "random", "worse")
-
-
-def three_rows(folder: Path, **settings: Any) -> Comparison:
-    """One clearly better than two others."""
-    skills = {"native": 3.0, "random": 0.0, "xgboost": 0.1}
-    runs = [run for model, skill in skills.items() for run in runs_of(folder, model, skill=skill)]
-    return only(runs, Settings(**settings))
-
-
-def table_of(make: Callable[[Shown], Section | None], comparison: Comparison) -> Table:
-    """The first table of a section of the report."""
-    made = make(Shown(comparison))
-    table = made.parts[0]
-    assert isinstance(table, Table)
-    return table
-
-
-def test_the_matrix_of_the_report_has_the_claims_of_the_leaderboard_and_no_others(tmp_path: Path) -> None:
-    found = three_rows(tmp_path, baseline="random")
-    table = table_of(pairs_section, found)
-    matrix = {row[0].text: row[1:] for row in table.cells()}
-    columns = [column.header for column in table.columns[1:]]
-    notes = {(a, b): cell.note for a, cells in matrix.items() for b, cell in zip(columns, cells, strict=True)}
-    pair = found.row("native").to_baseline
-    assert notes["native", "random"] == pair.claim
-    assert SCOPES[pair.scope] in table.caption
-    assert notes["native", "xgboost"] == notes["xgboost", "native"] == ""
-    assert not found.beats_all("native")
 
 
 def needs_of(pair: Pair) -> dict[str, Need]:

@@ -10,18 +10,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from claim_cases import only, resampled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
 from scipy import stats
 from toy_runs import NUM_QUERIES, judgments, keys_of, mentions, write
 
-from ltrbench.compare import Comparison, Settings, best_by_validation, compare, render
-from ltrbench.compare.cells import EvaluatedRow, EvaluatedRun, clustered
+from ltrbench.compare import Settings, best_by_validation, compare, render
+from ltrbench.compare.cells import clustered
 from ltrbench.compare.comparison import ModelRow, replicate_counts
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ResultError
-from ltrbench.metrics import DEFAULT, PRESETS, Convention, evaluate, preset
+from ltrbench.metrics import DEFAULT, PRESETS, Convention, evaluate
 from ltrbench.metrics.conventions import Aggregation, NoRelevant
 from ltrbench.runs import FAILED, FINISHED, IMPORTED, Run, RunResult, ScoredSplit, write_run
 from ltrbench.statistics import PairedSample, PairStatistics
@@ -47,25 +48,6 @@ def test_the_difference_is_paired_by_query_and_its_interval_is_students(tmp_path
     assert said.difference == pytest.approx(differences.mean())
     assert (said.interval.low, said.interval.high) == pytest.approx((expected.low, expected.high))
     assert comparison.rows[0].to_baseline is None
-
-
-def test_metrics_and_differences_are_means_over_folds_so_that_they_agree(tmp_path: Path) -> None:
-    runs = [
-        write(tmp_path / f"{model}{fold}", model, fold=fold)
-        for model in ("native", "xgboost")
-        for fold in (1, 2, 3)
-    ]
-    (comparison,) = compare(runs)
-    native, xgboost = comparison.rows
-    assert against_baseline(xgboost).num_queries == 3 * (NUM_QUERIES - 1)
-    assert native.metrics["ndcg@5"] == pytest.approx(
-        np.mean([run.result.metrics["test/ndcg@5"] for run in runs[:3]])
-    )
-    ours, theirs = native.metrics["ndcg@10"], xgboost.metrics["ndcg@10"]
-    assert ours is not None
-    assert theirs is not None
-    assert against_baseline(xgboost).difference == pytest.approx(theirs - ours)
-    assert "mean over 3 folds" in render(comparison)
 
 
 def test_a_failed_run_is_named_and_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -103,9 +85,6 @@ def test_the_model_to_use_is_named_with_the_validation_value_that_it_was_chosen_
     assert mentions(choice.reason, "native", "ndcg@10, 0.7100", "2 runs", "fold=2 seed=0", "0.7200")
     assert choice.figures["test/ndcg@10"] == comparison.row("native").metrics["ndcg@10"]
     assert choice.figures["valid/ndcg@10"] == pytest.approx((0.70 + 0.72) / 2)
-    (single,) = compare([runs[0]])
-    choice = best_by_validation(single)
-    assert choice.reason == "native: validation ndcg@10, 0.7000"
 
 
 def test_a_model_that_lacks_a_fold_is_left_out_of_paired_tests_and_the_others_keep_theirs(
@@ -139,18 +118,6 @@ def test_circumstances_that_differ_are_told(
     term, *parts = warning
     (note,) = (note for note in comparison.note_entries if note.term == term)
     assert mentions(note, *parts)
-
-
-def test_every_figure_is_computed_anew_under_the_convention_that_is_asked_for(tmp_path: Path) -> None:
-    runs = [write(tmp_path / "a", "native"), write(tmp_path / "b", "xgboost")]
-    convention = preset("lightgbm")
-    (comparison,) = compare(runs, Settings(convention=convention))
-    for run, row in zip(runs, comparison.rows, strict=True):
-        scored = run.scored("test")
-        expected = evaluate(scored.judgments, scored.scores, ["ndcg@10"], convention).means["ndcg@10"]
-        assert row.metrics["ndcg@10"] == pytest.approx(expected, abs=1e-15)
-    # LightGBM counts a query without a relevant document as 1, where the default skips it.
-    assert comparison.pairs[0].statistics.num_queries == NUM_QUERIES
 
 
 def test_of_a_run_that_was_made_twice_the_last_is_counted_and_the_other_named(tmp_path: Path) -> None:
@@ -244,36 +211,11 @@ def rows(folder: Path, model: str, places: Iterable[tuple[int | None, int]], **f
 
 
 def counts(runs: list[Run]) -> dict[str, str]:
-    (comparison,) = compare(runs)
-    return replicate_counts(comparison.rows)
+    return replicate_counts(only(runs).rows)
 
 
 def seeds(count: int, fold: int | None = None) -> list[tuple[int | None, int]]:
     return [(fold, seed) for seed in range(count)]
-
-
-def with_resample(run: Run, index: int, number: int) -> Run:
-    """As a run is that was trained on a resample of the training queries."""
-    resample = {"kind": "bootstrap", "share": 1.0, "number": number, "index": index, "seed": 0}
-    data = {**run.result.data, "resample": resample, "train": {"fingerprint": f"resample {index}"}}
-    return Run(run.path, replace(run.result, data=data))
-
-
-def resampled(folder: Path, model: str, indices: Iterable[int], number: int, num_seeds: int = 1) -> list[Run]:
-    return [
-        with_resample(run, index, number)
-        for index in indices
-        for run in rows(folder / str(index), model, seeds(num_seeds))
-    ]
-
-
-def of_resamples(runs: list[Run]) -> dict[str, str]:
-    """Counts of runs of one model, as the cells of resamples are made by their settings."""
-    evaluated: list[EvaluatedRun] = []
-    for run in runs:
-        (comparison,) = compare([run])
-        evaluated += comparison.rows[0].evaluated
-    return replicate_counts([EvaluatedRow(runs[0].result.model, tuple(evaluated))])
 
 
 def models(folder: Path, *places: Iterable[tuple[int | None, int]]) -> list[Run]:
@@ -304,26 +246,14 @@ THREE_FOLDS = [(1, 0), (2, 0), (3, 0)]
             lambda t: models(t, THREE_FOLDS, THREE_FOLDS[:2], THREE_FOLDS),
             ["3 folds x 1 seed", "2 of 3 folds x 1 seed", "3 folds x 1 seed"],
         ),
+        (lambda t: resampled(t, "native", (1, 2, 3, 4, 5)), ["5 resamples"]),
+        (lambda t: resampled(t, "native", (1, 3, 5)), ["3 of 5 resamples"]),
     ],
 )
-def test_a_row_states_how_many_folds_and_seeds_it_has_and_lacks(
+def test_a_row_states_how_many_folds_resamples_and_seeds_it_has_and_lacks(
     tmp_path: Path, make: Callable[[Path], list[Run]], texts: list[str]
 ) -> None:
     assert [*counts(make(tmp_path)).values()] == texts
-
-
-@pytest.mark.parametrize(
-    ("indices", "num_seeds", "text"),
-    [
-        (range(5), 1, "5 resamples"),
-        ((0, 2, 4), 1, "3 of 5 resamples"),
-        (range(5), 2, "5 resamples x 2 seeds"),
-    ],
-)
-def test_resamples_of_the_training_queries_are_counted(
-    tmp_path: Path, indices: Iterable[int], num_seeds: int, text: str
-) -> None:
-    assert of_resamples(resampled(tmp_path, "native", indices, 5, num_seeds)) == {"native": text}
 
 
 OF_DATA = 40
@@ -354,24 +284,16 @@ def halves(data: RankingDataset, count: int = 5) -> list[RankingDataset]:
     return [replace(own, query_ids=np.arange(own.num_queries).astype(str)) for own in taken]
 
 
-def compared(folder: Path, tests: list[Judgments]) -> Comparison:
-    """Two models on folds with these test sets."""
-    runs = [
-        write(folder / f"{model}{fold}", model, fold=fold, judged=test)
-        for model in NAMES
-        for fold, test in enumerate(tests, start=1)
-    ]
-    (comparison,) = compare(runs)
-    return comparison
-
-
 def test_random_half_splits_of_one_data_set_count_each_query_once(tmp_path: Path) -> None:
     tests = halves(dataset())
-    comparison = compared(tmp_path, list(tests))
-    distinct, times = (
-        len(set(np.concatenate([own.query_keys for own in tests]))),
-        5 * OF_DATA // 2,
+    comparison = only(
+        [
+            write(tmp_path / f"{model}{fold}", model, fold=fold, judged=test)
+            for model in NAMES
+            for fold, test in enumerate(tests, start=1)
+        ]
     )
+    distinct, times = len(set(np.concatenate([own.query_keys for own in tests]))), 5 * OF_DATA // 2
     assert distinct < times
     (note,) = (note for note in comparison.notes if mentions(note, "repeat"))
     assert mentions(note, f"{distinct} distinct", f"{times} times")

@@ -110,35 +110,15 @@ def test_folds_with_one_search_each_state_that_tuning_was_not_repeated(tmp_path:
     assert "not repeated" not in verdict(repeated)
 
 
-SIZES = "Search "
-
-
-def notes(comparison: Comparison, term: str) -> list[str]:
-    return [str(note) for note in comparison.note_entries if note.term == term]
-
-
-def sizes(comparison: Comparison) -> list[str]:
-    """The notes on the sizes of the searches."""
-    return [note for note in notes(comparison, "tuning budget") if note.startswith(SIZES)]
-
-
-def inequalities(comparison: Comparison) -> list[str]:
-    """The notes on unequal budgets."""
-    return [note for note in notes(comparison, "tuning budget") if not note.startswith(SIZES)]
-
-
-def compared(folder: Path, rival: dict[str, Any], **fields: Any) -> Comparison:
-    """A tuned native beside a tuned xgboost with another search."""
-    return only([tuned(folder / "n", **fields), tuned(folder / "x", "xgboost", search=searched(**rival))])
-
-
 def test_unequal_trials_are_named(tmp_path: Path) -> None:
-    (note,) = inequalities(compared(tmp_path, {"trials": 32}))
-    assert mentions(note, "differ in trials", "search.trials")
-    assert "settings varied" not in note
+    rival = tuned(tmp_path / "x", "xgboost", search=searched(trials=32))
+    notes = [note for note in only([tuned(tmp_path / "n"), rival]).notes if "Tuning budgets" in note]
+    assert len(notes) == 1
+    assert mentions(notes[0], "differ in trials", "search.trials")
+    assert "settings varied" not in notes[0]
 
 
-VALUES = {1: [0.40, 0.45, 0.47, 0.44], 2: [0.50, 0.49, 0.52, math.nan]}
+VALUES = {1: [0.40, 0.45, 0.47, 0.465], 2: [0.50, 0.49, 0.52, math.nan]}
 """Fold -> values of its trials."""
 
 
@@ -188,63 +168,20 @@ def test_the_cheapest_of_the_settings_that_are_not_told_apart_has_the_fewest_ite
     assert search.chosen.trial == 1
 
 
-OF_FOLDS = {1: [0.40, 0.45, 0.47, 0.465], 2: [0.50, 0.49, 0.52, math.nan]}
+def rows_of(section: Section | None, number: int) -> list[dict[str, str]]:
+    """The rows of a table of a section, by the headers of its columns."""
+    table = [part for part in section.parts if isinstance(part, Table)][number]
+    return [dict(zip(table.header, (cell.text for cell in row), strict=True)) for row in table.cells("-")]
 
 
-@pytest.fixture(scope="module")
-def comparison(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
-    folder = tmp_path_factory.mktemp("runs")
-    return of_tuning(
-        [
-            run_of(
-                folder / f"{model}{fold}",
-                model,
-                trials(OF_FOLDS[fold], fold),
-                fold=fold,
-                skill=skill,
-            )
-            for model, skill in (("native", 2.0), ("lightgbm", 1.0))
-            for fold in OF_FOLDS
-        ]
-    )
-
-
-def shown(comparison: Comparison) -> Shown:
-    return Shown(comparison)
-
-
-def tables(section: Section | None) -> dict[str, list[list[str]]]:
-    """Caption -> header and rows, as text."""
-    return {
-        part.caption: [part.header, *([cell.text or "" for cell in row] for row in part.cells("-"))]
-        for part in section.parts
-        if isinstance(part, Table)
-    }
-
-
-def test_the_section_on_the_search_has_budgets_and_values(comparison: Comparison) -> None:
-    budgets, values = tables(search_section(shown(comparison))).values()
-    assert [dict(zip(budgets[0], row, strict=True)) for row in budgets[1:]] == [
-        {
-            "model": model,
-            "search": "random",
-            "settings varied": "2",
-            "searches": "2",
-            "trials": "4",
-            "iterations fitted": "370",
-            "fit time": "10 s",
-        }
-        for model in ("native", "lightgbm")
-    ]
-    of_row = dict(zip(values[0], values[1], strict=True))
-    assert of_row["default, validation"] == "0.4500"
-    assert of_row["chosen, validation"] == "0.4950"
-    assert of_row["tunability"] == "+0.0450"
-
-
-def test_settings_that_are_not_told_apart_are_listed_with_the_cheapest(comparison: Comparison) -> None:
-    header, _, chosen, cheapest, *_ = tables(settings_section(shown(comparison)))["native: chosen settings"]
-    of_chosen, of_cheapest = (dict(zip(header, row, strict=True)) for row in (chosen, cheapest))
-    assert (of_chosen["search"], of_chosen["iterations"]) == ("fold 1", "90")
-    assert of_cheapest["search"].startswith("fold 1, cheapest")
-    assert of_cheapest["iterations"] == "85"
+def test_the_report_has_budgets_values_and_the_cheapest_settings(tmp_path: Path) -> None:
+    shown = Shown(of_tuning(of_folds(tmp_path)))
+    section = search_section(shown)
+    (budget,), (values,) = rows_of(section, 0), rows_of(section, 1)
+    assert (budget["settings varied"], budget["searches"], budget["trials"]) == ("2", "2", "4")
+    assert (values["default, validation"], values["chosen, validation"]) == ("0.4500", "0.4950")
+    assert values["tunability"] == "+0.0450"
+    _, chosen, cheapest, *_ = rows_of(settings_section(shown), 0)
+    assert (chosen["search"], chosen["iterations"]) == ("fold 1", "90")
+    assert cheapest["search"].startswith("fold 1, cheapest")
+    assert cheapest["iterations"] == "85"
