@@ -22,12 +22,20 @@ from ltrbench.metrics.conventions import Ties
 from ltrbench.native import Tree
 from ltrbench.native.bins import bin_features
 from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost
-from ltrbench.native.growing import Grower, OpenLeaf, by_deviance
-from ltrbench.native.histogram import bin_starts, build_histogram, quantise
+from ltrbench.native.growing import Grower, OpenLeaf, build_histogram, by_deviance
+from ltrbench.native.histogram import quantise, task_of
 from ltrbench.native.objectives.lambdas import lambdas
 from ltrbench.native.objectives.pairs import PairLambdas, logistic, pair_lambdas
 from ltrbench.native.objectives.pairwise import PairSettings
-from ltrbench.native.splitting import Split, SplitSettings, choose, newton_step, reference_split
+from ltrbench.native.splitting import (
+    Split,
+    SplitSettings,
+    choose,
+    newton_step,
+    reference_split,
+    split_terms,
+)
+from ltrbench.native.team import ALONE
 from ltrbench.rankers.native import NativeRanker, pairs_of
 from ltrbench.shapes import Scores
 from ltrbench.tables import Table
@@ -175,9 +183,10 @@ def _of_lambdas(walked: Walk) -> dict[str, Any]:
 def _of_histogram(walked: Walk) -> dict[str, Any]:
     pairs, rule = walked.pairs[0], BINNINGS[SETTINGS.binning]
     binned = bin_features(walked.data.features, SETTINGS.max_bins, np.random.default_rng(0), rule)
-    quantised, start = quantise(pairs.gradients, pairs.hessians), bin_starts(binned)
-    histogram = np.empty(int(start[-1]), dtype=np.int64)
-    build_histogram(binned, start, np.arange(len(LABELS), dtype=np.uint32), quantised.packed, histogram)
+    quantised = quantise(pairs.gradients, pairs.hessians)
+    histogram = np.empty(binned.num_bins.sum(), dtype=np.int64)
+    rows, terms = np.arange(len(LABELS), dtype=np.uint32), split_terms(SETTINGS.splits, quantised)
+    build_histogram(task_of(binned, quantised), binned.layout, terms, rows, histogram)
     sums = histogram[: binned.num_bins[0] - 1]  # without the bin for missing values, which is empty
     pushes, hessians = -quantised.gradient_unit * (sums >> 32), quantised.hessian_unit * (sums & 0xFFFFFFFF)
     columns = {
@@ -226,7 +235,7 @@ def _cut(pairs: PairLambdas, left: DocumentMask, threshold: np.float32) -> Cut:
     of_counts, of_hessians = (_only_split(pairs, left, each) for each in (flat, pairs.hessians))
     quantised = quantise(pairs.gradients, flat)
     sides = [OpenLeaf(0, np.flatnonzero(side).astype(np.uint32), of_counts) for side in (left, ~left)]
-    error_left, error_right = (-by_deviance(side, quantised)[0] for side in sides)
+    error_left, error_right = (-by_deviance(side, quantised, ALONE)[0] for side in sides)
     return Cut(
         threshold,
         left,

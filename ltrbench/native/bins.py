@@ -593,10 +593,7 @@ FEW_ROWS = 8_000
 def partition(
     words: NDArray[np.uint64],
     layout: SparseLayout | None,
-    num_bins: NDArray[np.int64],
-    column: int,
-    last_bin: int,
-    missing_left: bool,
+    cut: tuple[int, int, int, int],
     rows: Rows,
     scratch: Rows,
     num_threads: int,
@@ -606,15 +603,11 @@ def partition(
     Args:
         words: (D, W), as in BinnedFeatures or SparseBins.
         layout: where sparse bins are stored; None for dense bins.
-        num_bins: (C,), as in BinnedFeatures.
-        column: column of the split.
-        last_bin: last bin that goes left.
-        missing_left: whether missing values go left.
+        cut: column, last bin that goes left, bin of missing values, whether missing values go left.
         rows: (n,), reordered in place.
         scratch: (n,) or longer, working memory.
         num_threads: number of threads; each partitions one part of the rows.
     """
-    cut = column, last_bin, num_bins[column] - 1, int(missing_left)
     if len(rows) < FEW_ROWS:
         num_left = _share_out(words, layout, cut, rows, scratch)
         _copy(scratch, rows[num_left:])

@@ -46,24 +46,14 @@ from ltrbench.native.bins import (
     ThresholdRule,
     bin_alike,
     bin_features,
-    partition,
 )
 from ltrbench.native.forest import Forest, add_binned_scores, add_scores, add_stored_scores, plant
 from ltrbench.native.growing import ORDERS, Grower, GrownTree, grow_best_first
-from ltrbench.native.histogram import bin_starts, build_histogram, quantise, sums_by_leaf
+from ltrbench.native.histogram import quantise, sums_by_leaf
 from ltrbench.native.objectives import Objective, ObjectiveSettings, prepare
 from ltrbench.native.objectives.pairwise import PairSettings
 from ltrbench.native.sparse import bin_sparse, takes_less_memory
-from ltrbench.native.splitting import (
-    LeafToCut,
-    PrepareSearch,
-    SplitSettings,
-    find_splits,
-    monotone_signs,
-    newton_step,
-    prepare_constrained,
-    prepare_search,
-)
+from ltrbench.native.splitting import SplitSettings, monotone_signs, newton_step
 from ltrbench.native.team import Placement
 from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Values
@@ -722,14 +712,10 @@ def boost(
     features = _stored_or_same(train.features)
     binned = _binned(features, settings, rng, placement)
     objective = objective or prepare(train, settings.objective)
-    grower = Grower(
-        binned,
-        settings.num_leaves,
-        settings.splits,
-        settings.growth,
-        _constrained_search(train, settings),
-        placement.team,
-    )
+    signs = None
+    if settings.splits.monotone:
+        signs = monotone_signs(train.feature_names, settings.splits.monotone)
+    grower = Grower(binned, settings.num_leaves, settings.splits, settings.growth, signs, placement.team)
     document_weights = train.weight_of_document.copy()
     sampler = Sampler(train, settings.sampling, rng, placement)
     features_of_leaf = None if settings.sampling.features_per_split == 1 else sampler.features_of_leaf
@@ -799,12 +785,6 @@ def _valid_documents(features: AnyFeatures, binned: AnyBins) -> Documents:
     if isinstance(features, SparseRows) or not isinstance(binned, BinnedFeatures):
         return Documents(features, None)
     return Documents(features, bin_alike(features, binned))
-
-
-def _constrained_search(train: RankingDataset, settings: BoostingSettings) -> PrepareSearch | None:
-    if settings.splits.monotone or settings.splits.l1 > 0:
-        return prepare_constrained(monotone_signs(train.feature_names, settings.splits.monotone))
-    return None
 
 
 class _Task(NamedTuple):
@@ -911,22 +891,16 @@ def _growth_compiled_beside(num_threads: int) -> Iterator[None]:
         yield
 
 
-def compile_growth() -> GrownTree:
+def compile_growth(growth: str = "best_first") -> GrownTree:
     """Grows a tree without running the earlier stages; compiles the kernels that this needs."""
     quantised, features = quantise(np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4)), np.ones(1, dtype=np.bool_)
-    return Grower(_two_bins(), 3, LOOSE_SPLITS).grow(quantised, np.arange(4, dtype=np.uint32), features)
+    grower = Grower(_two_bins(), 3, LOOSE_SPLITS, growth)
+    return grower.grow(quantised, np.arange(4, dtype=np.uint32), features)
 
 
 def compile_joint_growth() -> None:
     """Compiles the kernels that grow a tree whose documents several members have."""
-    quantised, features = quantise(np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4)), np.ones(1, dtype=np.bool_)
-    rows, binned = np.arange(4, dtype=np.uint32), _two_bins()
-    for settings in (LOOSE_SPLITS, replace(LOOSE_SPLITS, min_docs_in_leaf=3)):
-        histogram = np.empty(3, dtype=np.int64)
-        build_histogram(binned, bin_starts(binned), rows, quantised.packed, histogram)
-        search = prepare_search(binned, bin_starts(binned), quantised, settings)
-        find_splits([search(LeafToCut(histogram, rows, features))])
-        partition(binned.words, None, binned.num_bins, 0, 0, False, rows, rows.copy(), 1)
+    compile_growth("depth_wise")
 
 
 def _two_bins() -> BinnedFeatures:

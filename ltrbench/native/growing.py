@@ -1,10 +1,24 @@
-"""Best-first growth of a tree in one compiled loop: the steps of `Grower` without Python in between.
+"""Growing one tree: splits one open leaf after another, up to num_leaves leaves.
 
-The open leaf with the highest gain is split next (the oldest one among equal gains), until the tree has
-num_leaves leaves or no leaf is open. Split number i creates the nodes 2 i + 1 and 2 i + 2. Trees with another
-order of growth, feature samples per leaf, or another search use the steps of `Grower`, which are the
-specification; a test compares both. For small leaves, Python between compiled steps took a third of the time
-of a fit [measured on MQ2007, 255 leaves]. Shapes: N = 2 num_leaves - 1, the maximum number of nodes.
+One array of row numbers contains the documents of all leaves. The documents of a leaf are adjacent and in
+ascending order; splitting the leaf moves the documents that go left to the front of its part. Of the two
+children, the histogram of the smaller one is built, and that of the larger one is parent minus smaller. Split
+number i creates the nodes 2 i + 1 and 2 i + 2. The open leaf with the smallest key is split next:
+
+    best_first    the leaf with the highest gain (LightGBM, XGBoost's lossguide); among equal gains the
+                  oldest leaf
+    by_deviance   the leaf with the largest deviance of gradients, sum g^2 - (sum g)^2 / n, whatever its gain,
+                  so that large leaves come first (RankLib); among equal deviances the newest leaf
+    depth_wise    level by level (XGBoost's depthwise; pyltr, whose trees are only limited by depth)
+
+The order only matters if num_leaves ends the growth. To add an order, write a function and add it to ORDERS.
+
+`_Growth` makes the splits one by one. It supports every order and every search, and several members, of which
+each has a part of the documents: they add up the histogram of the smaller child, and all search the same
+histograms. Most trees are grown in one process, best-first, without constraints; for these, `grow_best_first`
+runs the same steps in one compiled loop. For small leaves, Python between compiled steps took a third of the
+time of a fit [measured on MQ2007, 255 leaves]. A test compares both. Shapes: N = 2 num_leaves - 1, the
+maximum number of nodes.
 """
 
 from __future__ import annotations
@@ -21,31 +35,34 @@ from numpy.typing import NDArray
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.data.features import require_memory
 from ltrbench.native import NO_FEATURE, Tree
-from ltrbench.native.bins import AnyBins, BinnedFeatures, Rows, SparseLayout, partition
+from ltrbench.native.bins import AnyBins, Rows, SparseLayout, partition
 from ltrbench.native.histogram import (
     Histogram,
-    Packed,
     Quantised,
+    Task,
     bin_starts,
-    build_histogram,
     build_share,
     shares_of,
+    task_of,
     words_of_share,
 )
-from ltrbench.native.sparse import build_sparse_histogram, complete_defaults, sum_stored
+from ltrbench.native.sparse import complete_defaults, sum_stored
 from ltrbench.native.splitting import (
     UNBOUNDED,
     BestCut,
-    LeafToCut,
-    PrepareSearch,
+    Leaf,
+    Search,
+    Signs,
     Split,
     SplitSettings,
     SplitTerms,
     best_cuts,
     choose,
+    constraints_of,
     find_splits,
+    leaf_to_search,
     may_be_cut,
-    prepare_search,
+    search,
     split_terms,
 )
 from ltrbench.native.team import ALONE, Team
@@ -68,24 +85,20 @@ class Limits(NamedTuple):
     max_depth: int
 
 
-class Task(NamedTuple):
-    """Input of growing a tree.
+class Memory(NamedTuple):
+    """Arrays that change during growth, and the columns that may be used.
 
     Attributes:
-        words: as in BinnedFeatures or SparseBins.
-        num_bins: likewise.
-        bin_start: (C + 1,), as returned by `bin_starts`.
-        packed: (D,), packed gradients and hessians.
-        columns: (C,), mask of the columns that may be used.
-        num_threads: number of threads.
+        rows: (n,), reordered by leaf in place.
+        scratch: (n,) or longer.
+        histograms: (num_leaves, B); the last row is the root's histogram.
+        columns: (C,), mask of the columns that the tree may use.
     """
 
-    words: NDArray[np.uint64]
-    num_bins: NDArray[np.int64]
-    bin_start: NDArray[np.int64]
-    packed: Packed
+    rows: Rows
+    scratch: Rows
+    histograms: NDArray[np.int64]
     columns: NDArray[np.bool_]
-    num_threads: int
 
 
 class Nodes(NamedTuple):
@@ -135,28 +148,10 @@ def seed_of_tree(num_leaves: int, num_rows: int) -> Nodes:
 
 @kernel
 def grow_best_first(
-    task: Task,
-    layout: SparseLayout | None,
-    terms: SplitTerms,
-    limits: Limits,
-    nodes: Nodes,
-    rows: Rows,
-    scratch: Rows,
-    histograms: NDArray[np.int64],
+    task: Task, layout: SparseLayout | None, terms: SplitTerms, limits: Limits, nodes: Nodes, memory: Memory
 ) -> int:
-    """Grows the tree of `nodes` in place; returns the number of splits.
-
-    Args:
-        task: input of the tree.
-        layout: where sparse bins are stored; None for dense bins.
-        terms: requirements of a split.
-        limits: limits of the tree.
-        nodes: result of `seed_of_tree`.
-        rows: (n,), reordered by leaf in place.
-        scratch: (n,) or longer, working memory.
-        histograms: (num_leaves, B), working memory; the last row is the root's histogram.
-    """
-    _open_root(task, layout, terms, limits, nodes, rows, histograms)
+    """Grows the tree of `nodes`, the result of `seed_of_tree`, in place; returns the number of splits."""
+    _open_root(task, layout, terms, limits, nodes, memory)
     num_cuts, spare = 0, np.int64(0)
     while num_cuts + 1 < limits.num_leaves:
         node = int(np.argmax(nodes.open_gain[: 2 * num_cuts + 1]))  # the first of equal gains
@@ -165,53 +160,44 @@ def grow_best_first(
         nodes.open_gain[node] = -np.inf
         nodes.order[num_cuts] = node
         left = 2 * num_cuts + 1
-        _cut(task, layout, nodes, node, left, rows, scratch)
+        cut_node(task, layout, nodes, node, left, memory)
         num_cuts += 1
         if num_cuts + 1 < limits.num_leaves:
-            spare += _open_below(task, layout, terms, limits, nodes, node, left, rows, histograms, spare)
+            spare += _open_below(task, layout, terms, limits, nodes, node, left, memory, spare)
     return num_cuts
 
 
 @inlined_kernel
-def _cut(
-    task: Task, layout: SparseLayout | None, nodes: Nodes, node: int, left: int, rows: Rows, scratch: Rows
-) -> None:
-    """Partitions a node's rows between the nodes left and left + 1."""
+def cut_node(
+    task: Task, layout: SparseLayout | None, nodes: Nodes, node: int, left: int, memory: Memory
+) -> int:
+    """Partitions a node's rows between the nodes left and left + 1; returns how many go left."""
     first, end = nodes.first[node], nodes.end[node]
     column, last_bin, missing_left = nodes.cut[node]
-    part = rows[first:end]
-    num_left = partition(
-        task.words,
-        layout,
-        task.num_bins,
-        column,
-        last_bin,
-        missing_left != 0,
-        part,
-        scratch,
-        task.num_threads,
-    )
-    nodes.first[left], nodes.end[left] = first, first + num_left
-    nodes.first[left + 1], nodes.end[left + 1] = first + num_left, end
+    missing_bin = task.bin_start[column + 1] - task.bin_start[column] - 1
+    cut = column, last_bin, missing_bin, missing_left
+    num_left = partition(task.words, layout, cut, memory.rows[first:end], memory.scratch, task.num_threads)
     nodes.depth[left] = nodes.depth[left + 1] = nodes.depth[node] + 1
+    divide(nodes, node, left, num_left)
+    return num_left
+
+
+@inlined_kernel
+def divide(nodes: Nodes, node: int, left: int, num_left: int) -> None:
+    """Divides the part of a node between the nodes left and left + 1."""
+    middle = nodes.first[node] + num_left
+    nodes.first[left], nodes.end[left] = nodes.first[node], middle
+    nodes.first[left + 1], nodes.end[left + 1] = middle, nodes.end[node]
 
 
 @inlined_kernel
 def _open_root(
-    task: Task,
-    layout: SparseLayout | None,
-    terms: SplitTerms,
-    limits: Limits,
-    nodes: Nodes,
-    rows: Rows,
-    histograms: NDArray[np.int64],
+    task: Task, layout: SparseLayout | None, terms: SplitTerms, limits: Limits, nodes: Nodes, memory: Memory
 ) -> None:
-    opens = _may_be_cut(limits, nodes, 0)
-    if opens:
-        root = histograms[nodes.histogram[0]]
-        # Not the constants True and False, for which numba would compile the callee once more.
-        best = build_and_search(task, layout, terms, (rows, rows[:0]), (root, root[:0]), (opens, not opens))
-        _note(nodes, 0, best[0])
+    if _may_be_cut(limits, nodes, 0):
+        root = _leaf(nodes, 0, memory, memory.columns)
+        none = leaf_to_search(root.histogram[:0], root.rows[:0], memory.columns[:0], 0)
+        _note(nodes, 0, build_and_search(task, layout, terms, root, none)[0])
 
 
 @inlined_kernel
@@ -223,8 +209,7 @@ def _open_below(
     nodes: Nodes,
     node: int,
     left: int,
-    rows: Rows,
-    histograms: NDArray[np.int64],
+    memory: Memory,
     spare: np.int64,
 ) -> int:
     """Opens the children of a split that may be split themselves; returns how many spare histograms it used.
@@ -234,34 +219,26 @@ def _open_below(
     smaller, larger = left, left + 1
     if nodes.end[smaller] - nodes.first[smaller] > nodes.end[larger] - nodes.first[larger]:
         smaller, larger = larger, smaller
-    opens_smaller, opens_larger = _may_be_cut(limits, nodes, smaller), _may_be_cut(limits, nodes, larger)
-    if not opens_larger:
+    if not _may_be_cut(limits, nodes, larger):
         return 0
     nodes.histogram[smaller], nodes.histogram[larger] = spare, nodes.histogram[node]
-    rows_of_smaller = rows[nodes.first[smaller] : nodes.end[smaller]]
-    rows_of_larger = rows[nodes.first[larger] : nodes.end[larger]]
-    best = build_and_search(
-        task,
-        layout,
-        terms,
-        (rows_of_smaller, rows_of_larger),
-        (histograms[spare], histograms[nodes.histogram[node]]),
-        (opens_smaller, opens_larger),
-    )
-    _note(nodes, larger, best[1])
-    if opens_smaller:
-        _note(nodes, smaller, best[0])
+    searched = memory.columns if _may_be_cut(limits, nodes, smaller) else memory.columns[:0]
+    one, other = _leaf(nodes, smaller, memory, searched), _leaf(nodes, larger, memory, memory.columns)
+    best_of_smaller, best_of_larger = build_and_search(task, layout, terms, one, other)
+    _note(nodes, larger, best_of_larger)
+    _note(nodes, smaller, best_of_smaller)
     return int(nodes.open_gain[smaller] > -np.inf)
+
+
+@inlined_kernel
+def _leaf(nodes: Nodes, node: int, memory: Memory, columns: NDArray[np.bool_]) -> Leaf:
+    rows = memory.rows[nodes.first[node] : nodes.end[node]]
+    return leaf_to_search(memory.histograms[nodes.histogram[node]], rows, columns, len(rows))
 
 
 @parallel_kernel
 def build_and_search(
-    task: Task,
-    layout: SparseLayout | None,
-    terms: SplitTerms,
-    rows: tuple[Rows, Rows],
-    histograms: tuple[Histogram, Histogram],
-    opens: tuple[bool, bool],
+    task: Task, layout: SparseLayout | None, terms: SplitTerms, one: Leaf, other: Leaf
 ) -> tuple[BestCut, BestCut]:
     """Builds the first leaf's histogram, subtracts it from the second's, and finds the best split of both.
 
@@ -272,77 +249,46 @@ def build_and_search(
         task: input of the tree.
         layout: where sparse bins are stored; None for dense bins.
         terms: requirements of a split.
-        rows: rows of the two leaves; the second may be empty.
-        histograms: output for the first leaf; histogram of both leaves together, or empty.
-        opens: whether each leaf is searched.
+        one: a leaf, whose histogram is written.
+        other: its sibling with the histogram of both together; an empty histogram: there is none.
     """
-    num_columns, num_words = len(task.num_bins), task.words.shape[1]
-    gains, cuts = np.full((2, num_columns), -np.inf), np.empty((2, num_columns, 2), dtype=np.int64)
+    num_columns, num_words = len(task.bin_start) - 1, task.words.shape[1]
     if layout is None:
         num_shares = shares_of(num_words, task.num_threads)
         for share in numba.prange(num_shares):
+            # In a loop over prange, an index is unsigned; one type of it compiles the callee once.
             word_range = words_of_share(np.int64(share), num_shares, num_words)
-            _one_share(task, terms, word_range, rows[0], histograms, opens, gains, cuts)
+            build_share(task, word_range, one.rows, one.histogram, other.histogram)
+            columns = 8 * word_range[0], min(8 * word_range[1], num_columns)
+            _search_both(columns, task.bin_start, one, other, terms)
     else:
-        total = sum_stored(task.words, layout, rows[0], task.packed, histograms[0], task.num_threads)
+        total = sum_stored(task, layout, one.rows, one.histogram)
         num_parts = PARTS_PER_THREAD * task.num_threads
         for part in numba.prange(num_parts):
             columns = part * num_columns // num_parts, (part + 1) * num_columns // num_parts
-            _one_part(task, layout, terms, columns, total, histograms, opens, gains, cuts)
-    words, bin_start = task.words, task.bin_start
-    return (
-        choose(words, layout, bin_start, histograms[0], rows[0], terms, gains[0], cuts[0]),
-        choose(words, layout, bin_start, histograms[1], rows[1], terms, gains[1], cuts[1]),
-    )
+            complete_defaults(layout, columns, total, one.histogram, other.histogram)
+            _search_both(columns, task.bin_start, one, other, terms)
+    return choose(task, layout, one, terms), choose(task, layout, other, terms)
+
+
+def build_histogram(
+    task: Task, layout: SparseLayout | None, terms: SplitTerms, rows: Rows, histogram: Histogram
+) -> None:
+    """Writes the sums over `rows` to the (B,) histogram; `terms` have no effect."""
+    no_columns = np.zeros(0, dtype=np.bool_)
+    one = leaf_to_search(histogram, rows, no_columns, len(rows))
+    none = leaf_to_search(histogram[:0], rows[:0], no_columns, 0)
+    build_and_search(task, layout, terms, one, none)
 
 
 @kernel
-def _one_share(
-    task: Task,
-    terms: SplitTerms,
-    word_range: tuple[int, int],
-    rows: Rows,
-    histograms: tuple[Histogram, Histogram],
-    opens: tuple[bool, bool],
-    gains: NDArray[np.float64],
-    cuts: NDArray[np.int64],
+def _search_both(
+    columns: tuple[int, int], bin_start: NDArray[np.int64], one: Leaf, other: Leaf, terms: SplitTerms
 ) -> None:
-    """Runs `build_and_search` for a range of words; writes the (2, C) gains and their (2, C, 2) splits."""
-    build_share(task.words, word_range, task.bin_start, rows, task.packed, histograms[0], histograms[1])
-    columns = 8 * word_range[0], min(8 * word_range[1], len(task.columns))
-    _search_columns(task, terms, columns, histograms, opens, gains, cuts)
-
-
-@kernel
-def _one_part(
-    task: Task,
-    layout: SparseLayout,
-    terms: SplitTerms,
-    columns: tuple[int, int],
-    total: int,
-    histograms: tuple[Histogram, Histogram],
-    opens: tuple[bool, bool],
-    gains: NDArray[np.float64],
-    cuts: NDArray[np.int64],
-) -> None:
-    """Runs `build_and_search` for a range of columns of sparse bins, after their stored bins are summed."""
-    complete_defaults(layout, columns, total, histograms[0], histograms[1])
-    _search_columns(task, terms, columns, histograms, opens, gains, cuts)
-
-
-@kernel
-def _search_columns(
-    task: Task,
-    terms: SplitTerms,
-    columns: tuple[int, int],
-    histograms: tuple[Histogram, Histogram],
-    opens: tuple[bool, bool],
-    gains: NDArray[np.float64],
-    cuts: NDArray[np.int64],
-) -> None:
-    for k in range(2):
-        if opens[k]:
-            best_cuts(columns, task.bin_start, histograms[k], task.columns, terms, gains[k], cuts[k])
+    if len(one.columns) > 0:
+        best_cuts(columns, bin_start, one, terms, None)
+    if len(other.columns) > 0:
+        best_cuts(columns, bin_start, other, terms, None)
 
 
 @inlined_kernel
@@ -357,32 +303,6 @@ def _note(nodes: Nodes, node: int, best: BestCut) -> None:
     """Stores the best split of a node; the node is open if a split was found."""
     nodes.open_gain[node] = nodes.gain[node] = best[0]
     nodes.cut[node, 0], nodes.cut[node, 1], nodes.cut[node, 2] = best[1], best[2], best[3]
-
-
-# ---- Growing one tree: splits one open leaf after another, up to num_leaves leaves.
-#
-# One array of row numbers contains the documents of all leaves. The documents of a leaf are adjacent and in
-# ascending order; splitting the leaf moves the documents that go left to the front of its part. Of the two
-# children, the histogram of the smaller one is built, and that of the larger one is parent minus smaller.
-# The open leaf with the smallest key is split next:
-#
-#     best_first    the leaf with the highest gain (LightGBM, XGBoost's lossguide); among equal gains the
-#                   oldest leaf
-#     by_deviance   the leaf with the largest deviance of gradients, sum g^2 - (sum g)^2 / n, whatever its
-#     gain,
-#                   so that large leaves come first (RankLib); among equal deviances the newest leaf
-#     depth_wise    level by level (XGBoost's depthwise; pyltr, whose trees are only limited by depth)
-#
-# The order only matters if num_leaves ends the growth. To add an order, write a function and add it to
-# ORDERS.
-#
-# The steps in this file support every order and every search, and several members, of which each has a part
-# of the documents: they add up the histogram of the smaller child, and all search the same histograms. Most
-# trees are grown in one process, best-first, with the default search; for these, `grow_best_first` runs the
-# same steps in one compiled loop.
-
-LARGE_HISTOGRAMS = 1 << 28
-"""Number of bytes of all histograms above which the available memory is checked; usually they have less."""
 
 
 class OpenLeaf(NamedTuple):
@@ -403,12 +323,12 @@ CuttingOrder = Callable[[OpenLeaf, Quantised, Team], tuple[float, int]]
 """(leaf, gradients of the tree, members of the fit) -> key of the leaf."""
 
 
-def best_first(leaf: OpenLeaf, quantised: Quantised, team: Team = ALONE) -> tuple[float, int]:
+def best_first(leaf: OpenLeaf, quantised: Quantised, team: Team) -> tuple[float, int]:
     del quantised, team
     return -leaf.split.gain, leaf.node
 
 
-def by_deviance(leaf: OpenLeaf, quantised: Quantised, team: Team = ALONE) -> tuple[float, int]:
+def by_deviance(leaf: OpenLeaf, quantised: Quantised, team: Team) -> tuple[float, int]:
     gradients = quantised.packed[leaf.rows] >> 32
     # Squares of 16-bit halves, whose sums fit into 64 bits. Python's integers have no limit: the difference
     # of the two large sums below is exact.
@@ -420,7 +340,7 @@ def by_deviance(leaf: OpenLeaf, quantised: Quantised, team: Team = ALONE) -> tup
     return -deviance * quantised.gradient_unit**2, -leaf.node
 
 
-def depth_wise(leaf: OpenLeaf, quantised: Quantised, team: Team = ALONE) -> tuple[float, int]:
+def depth_wise(leaf: OpenLeaf, quantised: Quantised, team: Team) -> tuple[float, int]:
     del quantised, team
     # All nodes of a level are created before those of the next level.
     return 0.0, leaf.node
@@ -456,22 +376,6 @@ FeatureDraw = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
 """(F,) mask of the features that a tree may use -> (F,) mask of those that one leaf may be split on."""
 
 
-def fast_growth_computes(
-    settings: SplitSettings, growth: str, is_constrained: bool, draws_features: bool, is_alone: bool = True
-) -> bool:
-    """Returns whether the compiled loop supports these settings; the steps here support all.
-
-    Args:
-        settings: requirements of a split.
-        growth: a name in ORDERS.
-        is_constrained: whether the search has constraints.
-        draws_features: whether features are sampled for each leaf.
-        is_alone: whether the fit has one member.
-    """
-    is_default = growth == "best_first" and not settings.cut_without_gain
-    return is_default and not is_constrained and not draws_features and is_alone
-
-
 class Grower:
     """Grows trees on one binned data set; reuses its working memory for every tree.
 
@@ -480,7 +384,7 @@ class Grower:
         num_leaves: maximum number of leaves per tree.
         settings: requirements of a split.
         growth: order in which leaves are split, a name in ORDERS.
-        constrained_search: search for splits with constraints; None: the search without.
+        signs: (F,), monotone constraints; None: no constraint.
         team: the members of the fit, of which each has a part of the documents.
     """
 
@@ -490,24 +394,25 @@ class Grower:
         num_leaves: int,
         settings: SplitSettings,
         growth: str = "best_first",
-        constrained_search: PrepareSearch | None = None,
+        signs: Signs | None = None,
         team: Team = ALONE,
     ) -> None:
         self.binned = binned
         self.num_leaves = num_leaves
         self.settings = settings
         self.growth = growth
-        self.constrained_search = constrained_search
         self.team = team
+        self.is_constrained = signs is not None or settings.l1 > 0
+        no_signs = np.zeros(binned.num_columns, dtype=np.int8)
+        self.signs_of_columns = no_signs if signs is None else signs[binned.feature_of_column]
         self.bin_start = bin_starts(binned)
-        histogram_bytes = 8 * num_leaves * int(self.bin_start[-1])
-        if histogram_bytes > LARGE_HISTOGRAMS:
-            require_memory(
-                f"the histograms of {num_leaves} leaves with {self.bin_start[-1]} bins",
-                histogram_bytes,
-                "Set num_leaves or max_bins lower, or, for sparse features, min_docs_in_leaf higher.",
-            )
-        self.histograms = np.empty((num_leaves, int(self.bin_start[-1])), dtype=np.int64)
+        num_cells = int(self.bin_start[-1])
+        require_memory(
+            f"the histograms of {num_leaves} leaves with {num_cells} bins",
+            8 * num_leaves * num_cells,
+            "Set num_leaves or max_bins lower, or, for sparse features, min_docs_in_leaf higher.",
+        )
+        self.histograms = np.empty((num_leaves, num_cells), dtype=np.int64)
         self.scratch = np.empty(binned.num_documents, dtype=np.uint32)
 
     def grow(
@@ -532,13 +437,10 @@ class Grower:
         if self.num_leaves == 1:
             return _grown(self.binned, nodes, whole, 0, rows)
         growth = _Growth(self, quantised, nodes, whole, rows, features, features_of_leaf)
-        is_compiled = fast_growth_computes(
-            self.settings,
-            self.growth,
-            is_constrained=self.constrained_search is not None,
-            draws_features=features_of_leaf is not None,
-            is_alone=self.team.size == 1,
+        is_default = self.growth == "best_first" and not (
+            self.settings.cut_without_gain or self.is_constrained
         )
+        is_compiled = is_default and features_of_leaf is None and self.team.size == 1
         num_cuts = growth.cut_compiled() if is_compiled else growth.cut_by_steps()
         return _grown(self.binned, nodes, whole, num_cuts, rows)
 
@@ -565,45 +467,27 @@ class _Growth:
         self.quantised = quantised
         self.nodes = nodes
         self.whole = whole
-        self.rows = rows
         self.features = features
         self.features_of_leaf = features_of_leaf
-        self.columns = features[grower.binned.feature_of_column]
+        columns = features[grower.binned.feature_of_column]
+        self.memory = Memory(rows, grower.scratch, grower.histograms, columns)
+        self.task = task_of(grower.binned, quantised)
+        self.terms = split_terms(grower.settings, quantised)
         self.order = ORDERS[grower.growth]
-        prepare = grower.constrained_search or prepare_search
-        self.search = prepare(grower.binned, grower.bin_start, quantised, grower.settings)
         self.unused = list(grower.histograms)
         self.open_leaves: list[tuple[tuple[float, int], OpenLeaf, Histogram]] = []
 
     def cut_compiled(self) -> int:
         """Makes all splits with `grow_best_first`; returns their number."""
         grower, settings = self.grower, self.grower.settings
-        task = Task(
-            words=grower.binned.words,
-            num_bins=grower.binned.num_bins,
-            bin_start=grower.bin_start,
-            packed=self.quantised.packed,
-            columns=self.columns,
-            num_threads=numba.get_num_threads(),
-        )
-        terms = split_terms(settings, self.quantised)
         limits = Limits(grower.num_leaves, settings.least_docs, settings.max_depth)
-        return grow_best_first(
-            task,
-            grower.binned.layout,
-            terms,
-            limits,
-            self.nodes,
-            self.rows,
-            grower.scratch,
-            grower.histograms,
-        )
+        return grow_best_first(self.task, grower.binned.layout, self.terms, limits, self.nodes, self.memory)
 
     def cut_by_steps(self) -> int:
         """Makes all splits step by step; returns their number."""
         if self.may_cut(0):
             root = self.unused.pop()
-            self.build(0, root)
+            self.build(0, root, root[:0])
             self.open({0: root})
         num_cuts = 0
         while self.open_leaves and num_cuts + 1 < self.grower.num_leaves:
@@ -629,34 +513,27 @@ class _Growth:
 
     def cut(self, leaf: OpenLeaf, left: int) -> None:
         """Partitions a leaf's rows between the nodes left and left + 1."""
-        nodes, (node, rows, split) = self.nodes, leaf
-        words, layout = self.grower.binned.words, self.grower.binned.layout
-        cut = split.column, split.bin, split.missing_left
-        task = words, layout, self.grower.binned.num_bins, *cut, rows, self.grower.scratch
-        num_left = partition(*task, numba.get_num_threads())
-        nodes.cut[node], nodes.gain[node] = cut, split.gain
-        _divide(nodes, node, left, num_left)
+        nodes, (node, _, split) = self.nodes, leaf
+        nodes.cut[node], nodes.gain[node] = (split.column, split.bin, split.missing_left), split.gain
+        num_left = cut_node(self.task, self.grower.binned.layout, nodes, node, left, self.memory)
         if self.whole is not nodes:
             counted = split.num_left
-            _divide(self.whole, node, left, self.total(num_left) if counted is None else counted)
-        nodes.depth[left : left + 2] = nodes.depth[node] + 1
+            if counted is None:
+                counted = int(self.team.total(np.array([num_left]))[0])
+            divide(self.whole, node, left, counted)
         nodes.bounds[left : left + 2] = split.left_bounds, split.right_bounds
 
-    def build(self, node: int, histogram: Histogram, *parents: Histogram) -> None:
-        """Builds a histogram, and subtracts it from the parent's, if one is given."""
-        binned, rows, packed = self.grower.binned, self.rows_of(node), self.quantised.packed
-        if isinstance(binned, BinnedFeatures):
-            build_histogram(binned, self.grower.bin_start, rows, packed, histogram)
-        else:
-            build_sparse_histogram(binned, rows, packed, histogram)
+    def build(self, node: int, histogram: Histogram, parent: Histogram) -> None:
+        """Builds a histogram, and subtracts it from the parent's, which may be empty."""
+        build_histogram(self.task, self.grower.binned.layout, self.terms, self.rows_of(node), histogram)
         histogram[:] = self.team.total(histogram)
-        for parent in parents:
+        if len(parent):
             parent -= histogram
 
     def open(self, histograms: dict[int, Histogram]) -> None:
         """Searches for the best splits of leaves; a leaf without a split is not opened."""
-        leaves = [self.leaf_to_cut(node, histogram) for node, histogram in histograms.items()]
-        splits = find_splits([self.search(leaf) for leaf in leaves], self.team)
+        searches = [self.search(node, histogram) for node, histogram in histograms.items()]
+        splits = find_splits(searches, self.team)
         for (node, histogram), split in zip(histograms.items(), splits, strict=True):
             if split is None:
                 self.unused.append(histogram)
@@ -665,10 +542,14 @@ class _Growth:
                 key = self.order(leaf, self.quantised, self.team)
                 heapq.heappush(self.open_leaves, (key, leaf, histogram))
 
-    def leaf_to_cut(self, node: int, histogram: Histogram) -> LeafToCut:
-        low, high = self.nodes.bounds[node]
-        columns = self.columns_of_leaf()
-        return LeafToCut(histogram, self.rows_of(node), columns, (low, high), self.size(node))
+    def search(self, node: int, histogram: Histogram) -> Search:
+        grower, constraints = self.grower, None
+        if grower.is_constrained:
+            low, high = self.nodes.bounds[node]
+            signs = grower.signs_of_columns
+            constraints = constraints_of(grower.settings, self.quantised, signs, (low, high))
+        leaf = leaf_to_search(histogram, self.rows_of(node), self.columns_of_leaf(), self.size(node))
+        return search(self.task, grower.binned.layout, leaf, self.terms, constraints)
 
     def may_cut(self, node: int) -> bool:
         depth, rows = int(self.nodes.depth[node]), self.rows_of(node)
@@ -679,22 +560,12 @@ class _Growth:
         """Returns the number of documents of all members in a node."""
         return int(self.whole.end[node] - self.whole.first[node])
 
-    def total(self, count: int) -> int:
-        return int(self.team.total(np.array([count]))[0])
-
     def rows_of(self, node: int) -> Rows:
-        return self.rows[self.nodes.first[node] : self.nodes.end[node]]
+        return self.memory.rows[self.nodes.first[node] : self.nodes.end[node]]
 
     def columns_of_leaf(self) -> NDArray[np.bool_]:
         drawn = self.features if self.features_of_leaf is None else self.features_of_leaf(self.features)
-        return self.columns if drawn is self.features else drawn[self.grower.binned.feature_of_column]
-
-
-def _divide(nodes: Nodes, node: int, left: int, num_left: int) -> None:
-    """Divides the part of a node between the nodes left and left + 1."""
-    middle = nodes.first[node] + num_left
-    nodes.first[left], nodes.end[left] = nodes.first[node], middle
-    nodes.first[left + 1], nodes.end[left + 1] = middle, nodes.end[node]
+        return self.memory.columns if drawn is self.features else drawn[self.grower.binned.feature_of_column]
 
 
 def _grown(binned: AnyBins, nodes: Nodes, whole: Nodes, num_cuts: int, rows: Rows) -> GrownTree:

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
-from ltrbench.native.bins import AnyBins, BinnedFeatures, Rows, read_words
+from ltrbench.native.bins import AnyBins, Rows, read_words
 from ltrbench.native.team import ALONE, Team
 from ltrbench.shapes import Gradients, Hessians, Values
 
@@ -281,46 +281,31 @@ def bin_starts(binned: AnyBins) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(binned.num_bins)])
 
 
-def build_histogram(
-    binned: BinnedFeatures, bin_start: NDArray[np.int64], rows: Rows, packed: Packed, histogram: Histogram
-) -> None:
-    """Writes the sums over `rows` to `histogram`.
+class Task(NamedTuple):
+    """Input of growing a tree, apart from the layout of sparse bins.
 
-    Args:
-        binned: the data set.
-        bin_start: result of `bin_starts`.
-        rows: (n,), documents of the leaf.
-        packed: (D,).
-        histogram: (B,), output.
+    Attributes:
+        words: as in BinnedFeatures or SparseBins.
+        bin_start: (C + 1,), result of `bin_starts`.
+        packed: (D,), packed gradients and hessians.
+        num_threads: number of threads; an argument, because numba does not cache a kernel that queries it.
     """
-    _build_shares(binned.words, bin_start, rows, packed, histogram, numba.get_num_threads())
+
+    words: NDArray[np.uint64]
+    bin_start: NDArray[np.int64]
+    packed: Packed
+    num_threads: int
+
+
+def task_of(binned: AnyBins, quantised: Quantised) -> Task:
+    """Returns the input of growing a tree to these gradients and hessians."""
+    return Task(binned.words, bin_starts(binned), quantised.packed, numba.get_num_threads())
 
 
 DOCUMENTS_SUMMED = 512
 """Number of documents per block; their words, up to 32 each, stay in the L2 cache."""
 WORDS_AT_ONCE = 32
 """Maximum number of words whose sums one thread computes at a time: 512 kB, which fit the L2 cache."""
-
-
-@parallel_kernel
-def _build_shares(
-    words: NDArray[np.uint64],
-    bin_start: NDArray[np.int64],
-    rows: Rows,
-    packed: Packed,
-    histogram: Histogram,
-    num_threads: int,
-) -> None:
-    """Computes `build_histogram` on `num_threads` threads, each with a share of the words.
-
-    The number of threads is an argument, because numba does not cache a kernel that queries it.
-    """
-    num_words = words.shape[1]
-    num_shares = shares_of(num_words, num_threads)
-    for share in numba.prange(num_shares):
-        # In a loop over prange, an index is unsigned; one type of it compiles the callee once.
-        word_range = words_of_share(np.int64(share), num_shares, num_words)
-        build_share(words, word_range, bin_start, rows, packed, histogram, histogram[:0])
 
 
 @kernel
@@ -337,21 +322,17 @@ def words_of_share(share: int | np.int64, num_shares: int, num_words: int) -> tu
 
 @kernel
 def build_share(
-    words: NDArray[np.uint64],
-    word_range: tuple[int, int],
-    bin_start: NDArray[np.int64],
-    rows: Rows,
-    packed: Packed,
-    histogram: Histogram,
-    parent: Histogram,
+    task: Task, word_range: tuple[int, int], rows: Rows, histogram: Histogram, parent: Histogram
 ) -> None:
-    """Computes `build_histogram` for a range of words; subtracts it from a parent that is not empty."""
+    """Writes the sums over `rows` to the histogram of a range of words of dense bins, and subtracts them from
+    a parent's histogram that is not empty."""
     first, end = word_range
-    sums = sum_words(words, word_range, rows, packed)
-    for c in range(8 * first, min(8 * end, len(bin_start) - 1)):
-        sums_of_column = sums[c // 8 - first, 256 * (c % 8) :][: bin_start[c + 1] - bin_start[c]]
-        _put(sums_of_column, histogram[bin_start[c] :])
-        _take(sums_of_column, parent[bin_start[c] :])
+    sums = sum_words(task.words, word_range, rows, task.packed)
+    for c in range(8 * first, min(8 * end, len(task.bin_start) - 1)):
+        start, num_bins = task.bin_start[c], task.bin_start[c + 1] - task.bin_start[c]
+        sums_of_column = sums[c // 8 - first, 256 * (c % 8) :][:num_bins]
+        _put(sums_of_column, histogram[start:])
+        _take(sums_of_column, parent[start:])
 
 
 @kernel

@@ -33,57 +33,20 @@ from ltrbench.native.bins import (
     ThresholdRule,
     first_listed,
 )
-from ltrbench.native.histogram import Histogram, Packed, shares_of, sum_words, words_of_share
-
-
-def build_sparse_histogram(binned: SparseBins, rows: Rows, packed: Packed, histogram: Histogram) -> None:
-    """Writes the sums over `rows` to `histogram`.
-
-    Args:
-        binned: the data set.
-        rows: (n,), documents of the leaf.
-        packed: (D,).
-        histogram: (B,), output.
-    """
-    _build(binned.words, binned.layout, rows, packed, histogram, numba.get_num_threads())
+from ltrbench.native.histogram import Histogram, Packed, Task, shares_of, sum_words, words_of_share
 
 
 @parallel_kernel
-def _build(
-    words: NDArray[np.uint64],
-    layout: SparseLayout,
-    rows: Rows,
-    packed: Packed,
-    histogram: Histogram,
-    num_threads: int,
-) -> None:
-    total = sum_stored(words, layout, rows, packed, histogram, num_threads)
-    num_columns = len(layout.default_bin)
-    for part in numba.prange(num_threads):
-        columns = part * num_columns // num_threads, (part + 1) * num_columns // num_threads
-        complete_defaults(layout, columns, total, histogram, histogram[:0])
-
-
-@parallel_kernel
-def sum_stored(
-    words: NDArray[np.uint64],
-    layout: SparseLayout,
-    rows: Rows,
-    packed: Packed,
-    histogram: Histogram,
-    num_threads: int,
-) -> int:
+def sum_stored(task: Task, layout: SparseLayout, rows: Rows, histogram: Histogram) -> int:
     """Writes the sums of all stored bins, and zeros for default bins; returns the sum over the leaf."""
+    num_threads, num_words = task.num_threads, task.words.shape[1]
     for part in numba.prange(num_threads):
         columns = _columns_of_part(layout, part, num_threads), _columns_of_part(layout, part + 1, num_threads)
-        _sum_listed(layout, columns, rows, packed, histogram)
-    num_words = words.shape[1]
+        _sum_listed(layout, columns, rows, task.packed, histogram)
     num_shares = shares_of(num_words, num_threads)
     for share in numba.prange(num_shares):
-        _sum_lanes(
-            words, layout, words_of_share(np.int64(share), num_shares, num_words), rows, packed, histogram
-        )
-    return _sum_of(packed, rows)
+        _sum_lanes(task, layout, words_of_share(np.int64(share), num_shares, num_words), rows, histogram)
+    return _sum_of(task.packed, rows)
 
 
 @kernel
@@ -129,15 +92,10 @@ def _sum_listed(
 
 @kernel
 def _sum_lanes(
-    words: NDArray[np.uint64],
-    layout: SparseLayout,
-    word_range: tuple[int, int],
-    rows: Rows,
-    packed: Packed,
-    histogram: Histogram,
+    task: Task, layout: SparseLayout, word_range: tuple[int, int], rows: Rows, histogram: Histogram
 ) -> None:
     first, end = word_range
-    sums = sum_words(words, word_range, rows, packed)
+    sums = sum_words(task.words, word_range, rows, task.packed)
     for lane in range(8 * first, min(8 * end, len(layout.cell_of_byte))):
         for byte in range(1, 256):
             cell = layout.cell_of_byte[lane, byte]

@@ -34,9 +34,8 @@ In identifiers, a `cut` is a candidate split, and a `Split` is the result of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numba
@@ -45,9 +44,9 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.errors import ConfigError, did_you_mean
-from ltrbench.native.bins import AnyBins, Rows, SparseLayout, read_column
-from ltrbench.native.histogram import Histogram, Quantised
-from ltrbench.native.team import ALONE, Team
+from ltrbench.native.bins import Rows, SparseLayout, read_column
+from ltrbench.native.histogram import Histogram, Quantised, Task
+from ltrbench.native.team import Team
 from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Values
 
@@ -277,12 +276,7 @@ def _all_cuts(num_bins: NDArray[np.int64]) -> Iterator[tuple[int, int, bool]]:
 
 
 def may_be_cut(
-    settings: SplitSettings,
-    quantised: Quantised,
-    rows: Rows,
-    depth: int,
-    num_documents: int | None = None,
-    team: Team = ALONE,
+    settings: SplitSettings, quantised: Quantised, rows: Rows, depth: int, num_documents: int, team: Team
 ) -> bool:
     """Returns whether a leaf may be split.
 
@@ -291,47 +285,45 @@ def may_be_cut(
         quantised: gradients of this member's documents.
         rows: this member's documents in the leaf.
         depth: depth of the leaf.
-        num_documents: number of documents of all members in the leaf; None: `rows` are all.
+        num_documents: number of documents of all members in the leaf.
         team: the members of the fit.
     """
-    if (len(rows) if num_documents is None else num_documents) < settings.least_docs:
-        return False
-    if 0 < settings.max_depth <= depth:
+    if num_documents < settings.least_docs or 0 < settings.max_depth <= depth:
         return False
     return not (settings.cut_without_gain and _all_are_equal(quantised.packed[rows] >> 32, team))
 
 
 def _all_are_equal(gradients: NDArray[np.int64], team: Team) -> bool:
     """Returns whether the gradients of all members are equal; a member may have none."""
+    extremes = np.full(2, -np.inf)
     if len(gradients):
-        extremes = np.array([-gradients.min(), gradients.max()], dtype=np.float64)
-    else:
-        extremes = np.full(2, -np.inf)
+        extremes[:] = -gradients.min(), gradients.max()
     lowest, highest = team.largest(extremes)
     return bool(-lowest == highest)
 
 
-class LeafToCut(NamedTuple):
-    """A leaf to search for a split.
+class Leaf(NamedTuple):
+    """A leaf that is searched for a split.
 
     Attributes:
         histogram: (B,), sums over the documents of all members.
         rows: (n,), this member's documents in the leaf.
-        columns: (C,), mask of the columns that may be used.
-        bounds: bounds of the step; only constrained searches use them.
-        num_documents: number of documents of all members in the leaf; None: `rows` are all.
+        columns: (C,), mask of the columns that may be used; empty: the leaf is not searched.
+        num_documents: number of documents of all members in the leaf.
+        best: (3, C), best split of each column so far: its gain (-inf: none), its last bin on the left, and
+            whether missing values go left.
     """
 
     histogram: Histogram
     rows: Rows
     columns: NDArray[np.bool_]
-    bounds: Bounds = UNBOUNDED
-    num_documents: int | None = None
+    num_documents: int
+    best: NDArray[np.float64]
 
-    @property
-    def size(self) -> int:
-        """Number of documents of all members in the leaf."""
-        return len(self.rows) if self.num_documents is None else self.num_documents
+
+@kernel
+def leaf_to_search(histogram: Histogram, rows: Rows, columns: NDArray[np.bool_], num_documents: int) -> Leaf:
+    return Leaf(histogram, rows, columns, num_documents, np.full((3, len(columns)), -np.inf))
 
 
 BestCut = tuple[float, int, int, int]
@@ -339,13 +331,9 @@ BestCut = tuple[float, int, int, int]
 Search = Generator[NDArray[np.int64], NDArray[np.int64], Split | None]
 """The search for the best split of a leaf: yields this member's counts of documents, receives those of all
 members, and returns the split, or None if no split is allowed."""
-SearchLeaf = Callable[[LeafToCut], Search]
-PrepareSearch = Callable[[AnyBins, NDArray[np.int64], Quantised, SplitSettings], SearchLeaf]
-"""(binned features, (C + 1,) starts of bins, gradients of the tree, settings) -> search of a leaf; callers
-check `may_be_cut` first."""
 
 
-def find_splits(searches: Sequence[Search], team: Team = ALONE) -> list[Split | None]:
+def find_splits(searches: Sequence[Search], team: Team) -> list[Split | None]:
     """Returns the results of the searches; each exchange has the counts of all searches that wait for one.
 
     Every member has the histograms of the whole leaves, so that all members find the same splits. Only the
@@ -369,42 +357,36 @@ def find_splits(searches: Sequence[Search], team: Team = ALONE) -> list[Split | 
     return splits
 
 
-def prepare_search(
-    binned: AnyBins, bin_start: NDArray[np.int64], quantised: Quantised, settings: SplitSettings
-) -> SearchLeaf:
-    """Returns the search without constraints for one tree."""
-    return partial(_search, binned, bin_start, split_terms(settings, quantised))
-
-
-def _search(binned: AnyBins, bin_start: NDArray[np.int64], terms: SplitTerms, leaf: LeafToCut) -> Search:
+def search(
+    task: Task, layout: SparseLayout | None, leaf: Leaf, terms: SplitTerms, constraints: Constraints | None
+) -> Search:
     """Finds the split that `choose` finds if one member has all documents of the leaf."""
-    gains, cuts = np.full(binned.num_columns, -np.inf), np.empty((binned.num_columns, 2), dtype=np.int64)
-    _best_cuts_of_all(bin_start, leaf.histogram, leaf.columns, terms, gains, cuts)
+    _best_cuts_of_all(task.bin_start, leaf, terms, constraints)
     counts_of: dict[int, NDArray[np.int64]] = {}
     while True:
-        column = int(np.argmax(gains))  # the first of equal gains
-        if not gains[column] > terms.gain_to_exceed:
+        column = int(np.argmax(leaf.best[0]))  # the first of equal gains
+        if not leaf.best[0, column] > terms.gain_to_exceed:
             return None
-        bins = int(bin_start[column]), int(bin_start[column + 1])
-        sums = leaf.histogram[bins[0] : bins[1]]
+        sums = leaf.histogram[task.bin_start[column] : task.bin_start[column + 1]]
         if column in counts_of:
             break
         if terms.counts_by_hessian:
-            counts = estimated_counts(sums, leaf.size)
+            counts_of[column] = estimated_counts(sums, leaf.num_documents)
         else:
-            counts = yield _counts(binned.words, binned.layout, column, leaf.rows, len(sums), cuts[column])
-        counts_of[column] = counts
-        if docs_of_smaller(counts, cuts[column]) >= terms.min_docs:
+            counts_of[column] = yield count(task, layout, column, leaf, len(leaf.rows) + 1)
+        if has_enough(column, counts_of[column], task.bin_start, leaf, terms, constraints):
             break
-        gains[column], *cuts[column] = _best_cut_counted(leaf.histogram, bins, counts, terms)
-    last_bin, missing_left = int(cuts[column, 0]), int(cuts[column, 1])
+    gain, last_bin, missing_left = float(leaf.best[0, column]), *map(int, leaf.best[1:, column])
+    bounds = UNBOUNDED, UNBOUNDED
+    if constraints is not None:
+        bounds = _bounds_below(constraints, column, sums, last_bin, missing_left)
     if sums[-1] == 0:
         missing_left = int(left_is_larger(sums, last_bin))
     num_left = None  # the counts are estimates
     if not terms.counts_by_hessian:
         counts = counts_of[column]
         num_left = int(counts[: last_bin + 1].sum() + missing_left * counts[-1])
-    return Split(float(gains[column]), column, last_bin, bool(missing_left), num_left=num_left)
+    return Split(gain, column, last_bin, bool(missing_left), *bounds, num_left)
 
 
 DOCUMENTS_COUNTED = 256
@@ -413,96 +395,79 @@ DOCUMENTS_COUNTED = 256
 
 @parallel_kernel
 def _best_cuts_of_all(
-    bin_start: NDArray[np.int64],
-    histogram: Histogram,
-    columns: NDArray[np.bool_],
-    terms: SplitTerms,
-    gains: NDArray[np.float64],
-    cuts: NDArray[np.int64],
+    bin_start: NDArray[np.int64], leaf: Leaf, terms: SplitTerms, constraints: Constraints | None
 ) -> None:
     """Writes the best split of each column; threads search groups of eight columns."""
-    num_columns = len(columns)
+    num_columns = len(leaf.columns)
     for group in numba.prange((num_columns + 7) // 8):
-        column_range = 8 * group, min(8 * group + 8, num_columns)
-        best_cuts(column_range, bin_start, histogram, columns, terms, gains, cuts)
+        columns = 8 * group, min(8 * group + 8, num_columns)
+        best_cuts(columns, bin_start, leaf, terms, constraints)
 
 
 @kernel
 def best_cuts(
-    column_range: tuple[int, int],
+    columns: tuple[int, int],
     bin_start: NDArray[np.int64],
-    histogram: Histogram,
-    columns: NDArray[np.bool_],
+    leaf: Leaf,
     terms: SplitTerms,
-    gains: NDArray[np.float64],
-    cuts: NDArray[np.int64],
+    constraints: Constraints | None,
 ) -> None:
-    """Writes the best split of each column in a range, without the limit on documents.
-
-    A split is its gain, its bin and whether missing values go left.
-    """
+    """Writes the best split of each column in a range, without the limit on documents."""
     uncounted, space = np.zeros((2, 0), dtype=np.int64), _space()
-    for c in range(column_range[0], column_range[1]):
-        if columns[c]:
+    histogram, is_used, best = leaf.histogram, leaf.columns, leaf.best
+    for c in range(columns[0], columns[1]):
+        if is_used[c]:
             bins = bin_start[c], bin_start[c + 1]
-            gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(histogram, bins, uncounted, terms, space)
+            cut = _best_cut(c, bins, histogram, uncounted, terms, constraints, space)
+            best[0, c], best[1, c], best[2, c] = cut
 
 
 @kernel
-def choose(
-    words: NDArray[np.uint64],
-    layout: SparseLayout | None,
-    bin_start: NDArray[np.int64],
-    histogram: Histogram,
-    rows: Rows,
-    terms: SplitTerms,
-    gains: NDArray[np.float64],
-    cuts: NDArray[np.int64],
-) -> BestCut:
+def choose(task: Task, layout: SparseLayout | None, leaf: Leaf, terms: SplitTerms) -> BestCut:
     """Returns the best split with enough documents on both sides, or column -1 if there is none.
 
-    `gains` and `cuts` contain the result of `best_cuts`; the gains are upper bounds.
+    The leaf has the result of `best_cuts`; its gains are upper bounds.
     """
-    is_counted, space = np.zeros(len(gains), dtype=np.bool_), _space()
+    if len(leaf.columns) == 0:
+        return -np.inf, -1, 0, 0
+    is_counted, gains = np.zeros(len(leaf.columns), dtype=np.bool_), leaf.best[0]
     while True:
         c = int(np.argmax(gains))  # the first of equal gains
         if not gains[c] > terms.gain_to_exceed:
             return -np.inf, -1, 0, 0
-        bins = bin_start[c], bin_start[c + 1]
-        sums = histogram[bins[0] : bins[1]]
+        sums = leaf.histogram[task.bin_start[c] : task.bin_start[c + 1]]
         if is_counted[c]:
             break
         if terms.counts_by_hessian:
-            counts = estimated_counts(sums, len(rows))
+            counts = estimated_counts(sums, leaf.num_documents)
         else:
-            counts = _count(words, layout, c, rows, len(sums), cuts[c], terms.min_docs)
-        if docs_of_smaller(counts, cuts[c]) >= terms.min_docs:
+            counts = count(task, layout, c, leaf, terms.min_docs)
+        if has_enough(c, counts, task.bin_start, leaf, terms, None):
             break
-        gains[c], cuts[c, 0], cuts[c, 1] = _best_cut(histogram, bins, _docs_left(counts), terms, space)
         is_counted[c] = True
-    missing_left = left_is_larger(sums, cuts[c, 0]) if sums[-1] == 0 else cuts[c, 1]
-    return gains[c], c, cuts[c, 0], missing_left
+    last_bin, missing_left = int(leaf.best[1, c]), int(leaf.best[2, c])
+    if sums[-1] == 0:
+        missing_left = left_is_larger(sums, last_bin)
+    return gains[c], c, last_bin, missing_left
 
 
-@kernel
-def _counts(
-    words: NDArray[np.uint64],
-    layout: SparseLayout | None,
-    column: int,
-    rows: Rows,
-    num_bins: int,
-    cut: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Returns the (bins,) number of this member's documents in each bin of a column."""
-    return _count(words, layout, column, rows, num_bins, cut, len(rows) + 1)
-
-
-@kernel
-def _best_cut_counted(
-    histogram: Histogram, bins: tuple[int, int], counts: NDArray[np.int64], terms: SplitTerms
-) -> tuple[float, int, int]:
-    """Returns the best split of a column with enough documents on both sides."""
-    return _best_cut(histogram, bins, _docs_left(counts), terms, _space())
+@inlined_kernel
+def has_enough(
+    c: int,
+    counts: NDArray[np.int64],
+    bin_start: NDArray[np.int64],
+    leaf: Leaf,
+    terms: SplitTerms,
+    constraints: Constraints | None,
+) -> bool:
+    """Returns whether both sides of a column's best split have enough documents; if not, writes the best
+    split whose sides have."""
+    is_enough = docs_of_smaller(counts, leaf.best[1, c], leaf.best[2, c]) >= terms.min_docs
+    if not is_enough:
+        bins, docs = (bin_start[c], bin_start[c + 1]), _docs_left(counts)
+        cut = _best_cut(c, bins, leaf.histogram, docs, terms, constraints, _space())
+        leaf.best[0, c], leaf.best[1, c], leaf.best[2, c] = cut
+    return is_enough
 
 
 @inlined_kernel
@@ -520,35 +485,29 @@ def _sum(values: NDArray[np.int64]) -> int:
 
 
 @inlined_kernel
-def _count(
-    words: NDArray[np.uint64],
-    layout: SparseLayout | None,
-    column: int,
-    rows: Rows,
-    num_bins: int,
-    cut: NDArray[np.int64],
-    min_docs: int,
+def count(
+    task: Task, layout: SparseLayout | None, column: int, leaf: Leaf, min_docs: int
 ) -> NDArray[np.int64]:
     """Returns the (bins,) number of documents in each bin of a column.
 
-    Counting stops as soon as both sides of the split have min_docs documents. `cut` is the last bin that goes
-    left, and whether missing values go left.
+    Counting stops as soon as both sides of the column's best split have min_docs documents.
     """
+    num_bins = task.bin_start[column + 1] - task.bin_start[column]
     counts, ahead = np.zeros(num_bins, dtype=np.int64), np.empty(DOCUMENTS_COUNTED, dtype=np.uint64)
-    for start in range(0, len(rows), DOCUMENTS_COUNTED):
-        block = rows[start : start + DOCUMENTS_COUNTED]
-        shift = read_column(words, layout, column, block, ahead)
+    for start in range(0, len(leaf.rows), DOCUMENTS_COUNTED):
+        block = leaf.rows[start : start + DOCUMENTS_COUNTED]
+        shift = read_column(task.words, layout, column, block, ahead)
         for i in range(len(block)):
             counts[(ahead[i] >> shift) & np.uint64(255)] += 1
-        if docs_of_smaller(counts, cut) >= min_docs:
+        if docs_of_smaller(counts, leaf.best[1, column], leaf.best[2, column]) >= min_docs:
             break
     return counts
 
 
 @kernel
-def docs_of_smaller(counts: NDArray[np.int64], cut: NDArray[np.int64]) -> int:
+def docs_of_smaller(counts: NDArray[np.int64], last_bin: float, missing_left: float) -> int:
     """Returns the number of documents on the smaller side of a split."""
-    left = _sum(counts[: cut[0] + 1]) + cut[1] * counts[-1]
+    left = _sum(counts[: int(last_bin) + 1]) + int(missing_left) * counts[-1]
     return int(min(left, _sum(counts) - left))
 
 
@@ -594,10 +553,12 @@ def _space() -> Cuts:
 
 @kernel
 def _best_cut(
-    histogram: Histogram,
+    c: int,
     bins: tuple[int, int],
+    histogram: Histogram,
     docs: NDArray[np.int64],
     terms: SplitTerms,
+    constraints: Constraints | None,
     cuts: Cuts,
 ) -> tuple[float, int, int]:
     """Returns a column's best split: gain (-inf if none is allowed), bin, whether missing values go left.
@@ -606,6 +567,8 @@ def _best_cut(
     documents left of each split, or empty if documents are not counted. The integers are below 2^53, so that
     floats represent them exactly.
     """
+    if constraints is not None:
+        return _best_constrained_cut(histogram[bins[0] : bins[1]], docs, terms, constraints, c)
     keep_all = terms.highest_of_equals or docs.size > 0
     missing = histogram[bins[1] - 1]
     num_cuts, total = _cuts_that_differ(histogram, bins, keep_all, cuts)
@@ -740,7 +703,7 @@ def _last_largest(scores: Values, first: int, end: int) -> int:
 # ---- Splitting with an l1 penalty and monotone constraints.
 #
 #     shrink(G)   = sign(G) * max(|G| - l1, 0)
-#     step(G, H)  = -shrink(G) / (H + l2), clipped as in `splitting`, then to the bounds of the leaf
+#     step(G, H)  = -shrink(G) / (H + l2), clipped as above, then to the bounds of the leaf
 #     score(G, H) = -step * (2 * shrink(G) + (H + l2) * step)
 #
 # l1 is LightGBM's lambda_l1 and XGBoost's reg_alpha: a leaf with |G| below l1 has step 0. Monotone
@@ -750,11 +713,36 @@ def _last_largest(scores: Values, first: int, end: int) -> int:
 # unsplit leaf ignores its bounds, so that bounds may leave no positive gain. Unlike in LightGBM, a feature
 # without a positive gain in a leaf is tried again in the leaves below it.
 #
-# Everything else is as in `splitting`. The two files are separate so that the loop over splits there stays
-# short; here NumPy arrays contain all splits of a leaf. Shapes: B bins of all columns. The last axis, of
-# size 2, is missing values right and missing values left.
+# The search is the one above. Only the best split of a column is computed by another loop, so that the loop
+# without constraints stays fast.
 
 Signs = NDArray[np.int8]  # 1: scores must not decrease with the feature; -1: not increase; 0: unconstrained
+
+
+class Constraints(NamedTuple):
+    """The l1 penalty and the monotone constraints of a leaf.
+
+    Attributes:
+        signs: (C,).
+        gradient_unit: gradient that the integer 1 represents.
+        hessian_unit: hessian that the integer 1 represents.
+        l1: as in SplitSettings.
+        l2: as in SplitSettings.
+        largest_step: as in SplitSettings.
+        least_hessian: as in SplitSettings.
+        low: minimum step.
+        high: maximum step.
+    """
+
+    signs: Signs
+    gradient_unit: float
+    hessian_unit: float
+    l1: float
+    l2: float
+    largest_step: float
+    least_hessian: float
+    low: float
+    high: float
 
 
 def monotone_signs(feature_names: Sequence[str], monotone: Mapping[str, int]) -> Signs:
@@ -776,112 +764,80 @@ def monotone_signs(feature_names: Sequence[str], monotone: Mapping[str, int]) ->
     return signs
 
 
-def prepare_constrained(signs: Signs) -> PrepareSearch:
-    """Returns the search for splits with the (F,) signs and l1."""
-
-    def prepare(
-        binned: AnyBins, bin_start: NDArray[np.int64], quantised: Quantised, settings: SplitSettings
-    ) -> SearchLeaf:
-        task = _Constrained(binned, bin_start, quantised, settings, signs[binned.feature_of_column])
-        return partial(_search_constrained, task)
-
-    return prepare
-
-
-class _Constrained(NamedTuple):
-    """The input that all leaves of a tree share; signs are (C,)."""
-
-    binned: AnyBins
-    bin_start: NDArray[np.int64]
-    quantised: Quantised
-    settings: SplitSettings
-    signs: Signs
+def constraints_of(
+    settings: SplitSettings, quantised: Quantised, signs: Signs, bounds: Bounds
+) -> Constraints:
+    """Returns the constraints of a leaf, given the (C,) signs of the columns and the bounds of its step."""
+    return Constraints(
+        signs,
+        quantised.gradient_unit,
+        quantised.hessian_unit,
+        l1=float(settings.l1),
+        l2=float(settings.l2),
+        largest_step=float(settings.largest_step),
+        least_hessian=float(settings.least_hessian),
+        low=float(bounds[0]),
+        high=float(bounds[1]),
+    )
 
 
-class _Cuts(NamedTuple):
-    """All splits of a leaf.
-
-    Attributes:
-        gains: (B, 2), -inf for a split that is not allowed.
-        middles: (B, 2), mean of the steps of the two sides.
-        left_is_larger: (B, 2), whether the sum of hessians on the left is at least that on the right.
-    """
-
-    gains: NDArray[np.float64]
-    middles: NDArray[np.float64]
-    left_is_larger: NDArray[np.bool_]
-
-
-def _search_constrained(task: _Constrained, leaf: LeafToCut) -> Search:
-    """Finds the allowed split with the highest gain and enough documents on both sides."""
-    cuts, is_counted = _all_constrained_cuts(task, leaf), np.zeros(task.binned.num_columns, dtype=np.bool_)
-    while True:
-        cell, missing_left = divmod(int(np.argmax(cuts.gains)), 2)  # the first of equal gains
-        if not cuts.gains[cell, missing_left] > task.settings.gain_to_exceed:
-            return None
-        column = int(np.searchsorted(task.bin_start, cell, side="right")) - 1
-        bins = slice(task.bin_start[column], task.bin_start[column + 1])
-        sums = leaf.histogram[bins]
-        if is_counted[column]:
-            break
-        if task.settings.counts_by_hessian:
-            counts = estimated_counts(sums, leaf.size)
-        else:
-            counts = yield np.bincount(task.binned.bins_of(column, leaf.rows), minlength=len(sums))
-        docs_left = np.cumsum(counts)[:, None] + np.array([0, counts[-1]])
-        too_few = np.minimum(docs_left, leaf.size - docs_left) < task.settings.min_docs_in_leaf
-        cuts.gains[bins][too_few] = -np.inf
-        is_counted[column] = True
-    if task.settings.highest_of_equals:
-        is_equal = (cuts.gains[bins] == cuts.gains[cell, missing_left]).any(axis=1)
-        cell = int(bins.start) + int(np.flatnonzero(is_equal)[-1])
-        missing_left = int(np.argmax(cuts.gains[cell]))
-    gain, middle = float(cuts.gains[cell, missing_left]), float(cuts.middles[cell, missing_left])
-    if sums[-1] == 0:
-        missing_left = bool(cuts.left_is_larger[cell, missing_left])
-    left, right = _bounds_below(leaf.bounds, int(task.signs[column]), middle)
-    return Split(gain, column, cell - int(bins.start), bool(missing_left), left, right)
-
-
-def _bounds_below(bounds: Bounds, sign: int, middle: float) -> tuple[Bounds, Bounds]:
+def _bounds_below(
+    constraints: Constraints, column: int, sums: Histogram, last_bin: int, missing_left: int
+) -> tuple[Bounds, Bounds]:
     """Returns the bounds of the left and the right child of a split."""
-    low, high = bounds
-    if sign == 0:
-        return bounds, bounds
-    return ((low, middle), (middle, high)) if sign > 0 else ((middle, high), (low, middle))
+    low, high = constraints.low, constraints.high
+    left = sums[: last_bin + 1].sum() + missing_left * sums[-1]
+    sides = (_constrained_step(side, constraints, low, high) for side in (left, sums.sum() - left))
+    middle = sum(step for step, _ in sides) / 2
+    match int(constraints.signs[column]):
+        case 1:
+            return (low, middle), (middle, high)
+        case -1:
+            return (middle, high), (low, middle)
+    return (low, high), (low, high)
 
 
-def _all_constrained_cuts(task: _Constrained, leaf: LeafToCut) -> _Cuts:
-    settings, num_bins = task.settings, task.binned.num_bins
-    left = _left_sums(leaf.histogram, task.bin_start)
-    total = leaf.histogram[: task.bin_start[1]].sum()
-    g_left, h_left = _unpack(left, task.quantised)
-    g_right, h_right = _unpack(total - left, task.quantised)
-    is_last = np.zeros(len(left), dtype=np.bool_)
-    is_last[task.bin_start[1:] - 1] = True
-    allowed = np.repeat(leaf.columns, num_bins)[:, None] & ~is_last[:, None]
-    allowed = allowed & (np.minimum(h_left, h_right) >= settings.least_hessian)
-    step_left = newton_step(g_left, h_left, settings, leaf.bounds)
-    step_right = newton_step(g_right, h_right, settings, leaf.bounds)
-    allowed &= np.repeat(task.signs, num_bins)[:, None] * (step_right - step_left) >= 0
-    gains = score(g_left, h_left, step_left, settings) + score(g_right, h_right, step_right, settings)
-    g, h = _unpack(total, task.quantised)
-    gains -= score(g, h, newton_step(g, h, settings), settings)
-    return _Cuts(np.where(allowed, gains, -np.inf), (step_left + step_right) / 2, h_left >= h_right)
+@kernel
+def _best_constrained_cut(
+    sums: Histogram, docs: NDArray[np.int64], terms: SplitTerms, constraints: Constraints, c: int
+) -> tuple[float, int, int]:
+    """Returns what `_best_cut` returns, given the sums of the column's bins."""
+    total, low, high = np.int64(_sum(sums)), constraints.low, constraints.high
+    _, score_of_leaf = _constrained_step(total, constraints, -np.inf, np.inf)
+    left, best, cut, missing_left = np.int64(0), -np.inf, 0, 0
+    for b in range(len(sums) - 1):
+        left += sums[b]
+        for side in range(2):
+            on_left = left + side * sums[-1]
+            on_right = total - on_left
+            smaller = min(_hessian(on_left), _hessian(on_right)) * constraints.hessian_unit
+            if smaller < constraints.least_hessian:
+                continue
+            if docs.size > 0 and min(docs[side, b], docs[1, -2] - docs[side, b]) < terms.min_docs:
+                continue
+            step_left, score_left = _constrained_step(on_left, constraints, low, high)
+            step_right, score_right = _constrained_step(on_right, constraints, low, high)
+            gain = score_left + score_right - score_of_leaf
+            follows_sign = constraints.signs[c] * (step_right - step_left) >= 0.0
+            is_higher_equal = terms.highest_of_equals and gain == best and b > cut
+            if follows_sign and (gain > best or is_higher_equal):
+                best, cut, missing_left = gain, b, side
+    return best, cut, missing_left
 
 
-def _left_sums(histogram: Histogram, bin_start: NDArray[np.int64]) -> Histogram:
-    """Returns the (B, 2) packed sums on the left of the split after each bin."""
-    # Cumulative over all columns; overflow cancels in the difference.
-    sums, num_bins = np.cumsum(histogram), np.diff(bin_start)
-    before = np.repeat(np.append(0, sums)[bin_start[:-1]], num_bins)
-    missing = np.repeat(histogram[bin_start[1:] - 1], num_bins)
-    return np.stack([sums - before, sums - before + missing], axis=1)
-
-
-def _unpack(
-    packed: NDArray[np.int64] | np.int64, quantised: Quantised
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns the gradients and the hessians of packed sums."""
-    gradients = np.asarray(packed >> 32, dtype=np.float64) * quantised.gradient_unit
-    return gradients, np.asarray(packed & 0xFFFFFFFF, dtype=np.float64) * quantised.hessian_unit
+@kernel
+def _constrained_step(
+    packed: np.int64, constraints: Constraints, low: float, high: float
+) -> tuple[float, float]:
+    """Returns the step and the score of a leaf with this packed sum."""
+    gradient, hessian = (
+        _gradient(packed) * constraints.gradient_unit,
+        _hessian(packed) * constraints.hessian_unit,
+    )
+    shrunk = gradient - max(-constraints.l1, min(constraints.l1, gradient))
+    step = 0.0
+    if hessian >= constraints.least_hessian:
+        step = -shrunk / (hessian + constraints.l2)
+    step = max(-constraints.largest_step, min(constraints.largest_step, step))
+    step = max(low, min(high, step))
+    return step, -step * (2.0 * shrunk + (hessian + constraints.l2) * step)

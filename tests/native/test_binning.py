@@ -15,6 +15,7 @@ from ltrbench.native import bins as stage
 from ltrbench.native.bins import (
     EQUAL_WIDTH,
     QUANTILE,
+    AnyBins,
     BinnedFeatures,
     Rows,
     ThresholdRule,
@@ -23,8 +24,10 @@ from ltrbench.native.bins import (
     partition,
     reference_bins,
 )
-from ltrbench.native.histogram import Histogram, bin_starts, build_histogram, quantise
+from ltrbench.native.growing import build_histogram
+from ltrbench.native.histogram import Histogram, Quantised, quantise, task_of
 from ltrbench.native.reference import Split, goes_left, histograms
+from ltrbench.native.splitting import SplitSettings, split_terms
 
 floats = st.one_of(
     st.floats(width=32, allow_infinity=False), st.integers(-3, 3).map(float), st.just(float("nan"))
@@ -165,17 +168,8 @@ def assert_parted_as_the_reference_says(
         split = Split(gain=0.0, feature=0, bin=last_bin, missing_left=missing_left)
         is_left = goes_left(bins, split, missing_bin=int(binned.num_bins[column]) - 1)
         moved, scratch = rows.copy(), np.empty_like(rows)
-        num_left = partition(
-            binned.words,
-            binned.layout,
-            binned.num_bins,
-            column,
-            last_bin,
-            missing_left,
-            moved,
-            scratch,
-            numba.get_num_threads(),
-        )
+        cut = column, last_bin, int(binned.num_bins[column]) - 1, int(missing_left)
+        num_left = partition(binned.words, None, cut, moved, scratch, numba.get_num_threads())
         assert num_left == np.count_nonzero(is_left)
         np.testing.assert_array_equal(moved, np.concatenate([rows[is_left], rows[~is_left]]))
 
@@ -202,15 +196,15 @@ def make_case(seed: int, num_documents: int = 300) -> tuple[NDArray[np.float32],
     return features, bin_features(features, 40, rng)
 
 
-def make_packed(seed: int, num_documents: int = 300) -> NDArray[np.int64]:
+def make_quantised(seed: int, num_documents: int = 300) -> Quantised:
     rng = np.random.default_rng(seed)
-    return quantise(rng.normal(size=num_documents), rng.random(num_documents)).packed
+    return quantise(rng.normal(size=num_documents), rng.random(num_documents))
 
 
-def histogram_of(binned: BinnedFeatures, rows: NDArray[Any], packed: NDArray[np.int64]) -> Histogram:
-    bin_start = bin_starts(binned)
-    histogram = np.full(bin_start[-1], -1, dtype=np.int64)
-    build_histogram(binned, bin_start, rows.astype(np.uint32), packed, histogram)
+def histogram_of(binned: AnyBins, rows: NDArray[Any], quantised: Quantised) -> Histogram:
+    histogram = np.full(binned.num_bins.sum(), -1, dtype=np.int64)
+    terms = split_terms(SplitSettings(), quantised)
+    build_histogram(task_of(binned, quantised), binned.layout, terms, rows.astype(np.uint32), histogram)
     return histogram
 
 
@@ -229,10 +223,10 @@ def expected_histogram(
 @MAY_COMPILE
 def test_histograms_are_those_of_the_reference(seed: int, share: float) -> None:
     features, binned = make_case(seed)
-    packed = make_packed(seed)
+    quantised = make_quantised(seed)
     rows: Rows = np.flatnonzero(np.random.default_rng(seed).random(300) < share).astype(np.uint32)
-    expected = expected_histogram(features, binned, rows, packed)
-    np.testing.assert_array_equal(histogram_of(binned, rows, packed), expected)
+    expected = expected_histogram(features, binned, rows, quantised.packed)
+    np.testing.assert_array_equal(histogram_of(binned, rows, quantised), expected)
 
 
 @given(arrays(np.float64, st.integers(1, 50), elements=gradient_values))

@@ -11,6 +11,7 @@ from engine_cases import MAY_COMPILE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from test_binning import histogram_of
 from test_forest import random_tree, scores_of
 
 from ltrbench.compilation import config
@@ -19,7 +20,7 @@ from ltrbench.data.features import AnyFeatures, SparseRows
 from ltrbench.native.bins import IN_LISTS, BinnedFeatures, SparseBins, bin_features, reference_bins
 from ltrbench.native.boosting import BINNINGS
 from ltrbench.native.forest import add_stored_scores, plant
-from ltrbench.native.histogram import bin_starts, build_histogram, quantise
+from ltrbench.native.histogram import quantise
 from ltrbench.native.sparse import (
     DOCUMENTS_PER_LISTED,
     LANE_BYTES,
@@ -27,7 +28,6 @@ from ltrbench.native.sparse import (
     SparseColumns,
     StoredColumns,
     bin_sparse,
-    build_sparse_histogram,
     bundle,
     reference_bundle,
     reference_cells,
@@ -181,15 +181,12 @@ def test_bundles_are_those_of_the_reference(
 def test_histograms_are_those_of_an_array(seed: int, share: float, absent: float) -> None:
     rng = np.random.default_rng(seed)
     features = features_of(seed, (70, 20), share, absent)
-    packed = quantise(rng.normal(size=70), rng.random(70)).packed
+    quantised = quantise(rng.normal(size=70), rng.random(70))
     rows = np.flatnonzero(rng.random(70) < 0.6).astype(np.uint32)
     dense = bin_features(features, 255, np.random.default_rng(0))
     sparse = bin_sparse(SparseRows.of(features, absent), 255, np.random.default_rng(0))
     kept = np.flatnonzero(others_in(features, dense, absent).any(axis=1))
-    histogram = np.full(sparse.layout.bin_start[-1], -1)
-    build_sparse_histogram(sparse, rows, packed, histogram)
-    expected = np.empty(bin_starts(dense)[-1], dtype=np.int64)
-    build_histogram(dense, bin_starts(dense), rows, packed, expected)
+    histogram, expected = (histogram_of(binned, rows, quantised) for binned in (sparse, dense))
     if len(kept):
         is_kept = np.repeat(np.isin(np.arange(dense.num_columns), kept), dense.num_bins)
         np.testing.assert_array_equal(histogram, expected[is_kept])

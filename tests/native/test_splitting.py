@@ -10,24 +10,27 @@ from engine_cases import COMPILED, MAY_COMPILE, dataset, make_dataset
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from test_binning import histogram_of
 from test_forest import scores_of
 
-from ltrbench.native import splitting
 from ltrbench.native.bins import BinnedFeatures, bin_features, reference_bins
 from ltrbench.native.boosting import BoostingSettings, boost
-from ltrbench.native.histogram import Quantised, bin_starts, build_histogram, quantise
+from ltrbench.native.histogram import Quantised, quantise, task_of
 from ltrbench.native.splitting import (
     UNBOUNDED,
     Bounds,
-    PrepareSearch,
+    Signs,
     Split,
     SplitSettings,
+    constraints_of,
     find_splits,
+    leaf_to_search,
     may_be_cut,
-    prepare_constrained,
-    prepare_search,
     reference_split,
+    search,
+    split_terms,
 )
+from ltrbench.native.team import ALONE
 
 
 class Leaf(NamedTuple):
@@ -39,16 +42,17 @@ class Leaf(NamedTuple):
     rows: NDArray[np.uint32]
 
     def find(
-        self, settings: SplitSettings, prepare: PrepareSearch = prepare_search, bounds: Bounds = UNBOUNDED
+        self, settings: SplitSettings, signs: Signs | None = None, bounds: Bounds = UNBOUNDED
     ) -> Split | None:
-        if not may_be_cut(settings, self.quantised, self.rows, depth=0):
+        if not may_be_cut(settings, self.quantised, self.rows, 0, len(self.rows), ALONE):
             return None
-        bin_start = bin_starts(self.binned)
-        histogram = np.empty(bin_start[-1], dtype=np.int64)
-        build_histogram(self.binned, bin_start, self.rows, self.quantised.packed, histogram)
-        used = np.ones(self.binned.num_columns, dtype=np.bool_)
-        leaf = splitting.LeafToCut(histogram, self.rows, used, bounds)
-        return find_splits([prepare(self.binned, bin_start, self.quantised, settings)(leaf)])[0]
+        task, terms = task_of(self.binned, self.quantised), split_terms(settings, self.quantised)
+        used, constraints = np.ones(self.binned.num_columns, dtype=np.bool_), None
+        if signs is not None:
+            constraints = constraints_of(settings, self.quantised, signs, bounds)
+        histogram = histogram_of(self.binned, self.rows, self.quantised)
+        leaf = leaf_to_search(histogram, self.rows, used, len(self.rows))
+        return find_splits([search(task, None, leaf, terms, constraints)], ALONE)[0]
 
     def find_by_reference(
         self, settings: SplitSettings, signs: NDArray[np.int8] | None, bounds: Bounds
@@ -122,7 +126,7 @@ def test_the_search_does_what_the_reference_says(
         l1, signs_of_features, bounds = constraints
         is_limited = (bounds, l1, settings.max_delta_step) != (UNBOUNDED, 0.0, 0.0)
         settings, signs = replace(settings, l1=l1), np.array(signs_of_features, dtype=np.int8)
-        got = leaf.find(settings, prepare_constrained(signs), bounds)
+        got = leaf.find(settings, signs, bounds)
     expected = leaf.find_by_reference(settings, signs, bounds)
     if expected is None or got is None:
         # Only one may find a split if its gain equals the gain to exceed up to rounding, such as 2e-15 for 0.
