@@ -233,6 +233,11 @@ class TableColumn:
     with_notes: bool = False
 
 
+def columns_of(forms: Mapping[str, Form | None]) -> list[TableColumn]:
+    """Returns a column for each header; without a format it has text, which is left-aligned."""
+    return [TableColumn(header, form or "", left=form is None) for header, form in forms.items()]
+
+
 @dataclass(frozen=True)
 class TableCell:
     """A value with its presentation.
@@ -418,19 +423,15 @@ def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
 
 def _block(lines: Sequence[Sequence[str]], widths: Sequence[int], to_left: Sequence[bool]) -> str:
     """Returns one Markdown table; the first line is the header."""
-
-    def line(texts: Sequence[str]) -> str:
-        aligned = [
-            text.ljust(width) if left else text.rjust(width)
-            for text, width, left in zip(texts, widths, to_left, strict=True)
-        ]
-        return f"| {' | '.join(aligned)} |"
-
-    rule = "|".join(
-        ":" + "-" * (width + 1) if left else "-" * (width + 1) + ":"
-        for width, left in zip(widths, to_left, strict=True)
+    sides = list(zip(widths, to_left, strict=True))
+    header, *rows = (
+        " | ".join(
+            f"{text:{'<' if left else '>'}{width}}" for text, (width, left) in zip(line, sides, strict=True)
+        )
+        for line in lines
     )
-    return "\n".join([line(lines[0]), f"|{rule}|", *map(line, lines[1:])])
+    rule = "|".join(":" + "-" * (width + 1) if left else "-" * (width + 1) + ":" for width, left in sides)
+    return "\n".join([f"| {header} |", f"|{rule}|", *(f"| {row} |" for row in rows)])
 
 
 def _html_row(tag: str, texts: Iterable[str]) -> str:

@@ -35,6 +35,7 @@ from ltrbench.tables import (
     TableCell,
     TableColumn,
     TableRow,
+    columns_of,
     format_number,
     listed,
     minus,
@@ -305,10 +306,13 @@ def conventions_section(shown: Shown) -> Section:
     defined = [outcome for outcome in every if not outcome.reason]
     reference, *others = defined
     labels = [row.label for row in shown.rows]
-    claimed = [label for label in labels if label in reference.claims]
 
     def name(outcome: ConventionOutcome) -> TableCell:
         return TableCell(outcome.convention.name, note="of this comparison" * (outcome is reference))
+
+    def mean(outcome: ConventionOutcome, label: str) -> TableCell:
+        emphasis = CHANGED if label in outcome.changed(reference) else ""
+        return TableCell(outcome.means.get(label), note=outcome.claims.get(label, ""), emphasis=emphasis)
 
     def order(outcome: ConventionOutcome) -> TableCell:
         if outcome.reason:
@@ -316,20 +320,12 @@ def conventions_section(shown: Shown) -> Section:
         is_changed = outcome.order != reference.order
         return TableCell(text=" > ".join(outcome.order), emphasis=CHANGED if is_changed else "")
 
-    def claim(outcome: ConventionOutcome, label: str) -> TableCell:
-        is_changed = label in outcome.changed(reference)
-        return TableCell(outcome.claims.get(label), emphasis=CHANGED if is_changed else "")
-
-    first, last = TableColumn("convention", left=True), TableColumn("order of models", left=True)
-    columns = [first, *(TableColumn(label, QUALITY) for label in labels), last]
-    means: list[TableRow] = [
-        [name(outcome), *(outcome.means.get(label) for label in labels), order(outcome)] for outcome in every
+    columns = columns_of({"convention": None, **dict.fromkeys(labels, QUALITY), "order of models": None})
+    rows: list[TableRow] = [
+        [name(outcome), *(mean(outcome, label) for label in labels), order(outcome)] for outcome in every
     ]
-    parts: list[View] = [Table(columns, means, f"Mean {comparison.metric} by convention", "compact")]
-    if claimed and others:
-        rows = [[name(outcome), *(claim(outcome, label) for label in claimed)] for outcome in defined]
-        columns = [first, *(TableColumn(label, left=True) for label in claimed)]
-        parts.append(Table(columns, rows, f"Claims against {comparison.baseline} by convention"))
+    caption = f"Mean {comparison.metric} and claims against {comparison.baseline} by convention"
+    parts: list[View] = [Table(columns, rows, caption, "compact")]
     quirks = [f"{item.convention.name}: {quirk}" for item in defined for quirk in item.convention.quirks]
     parts.append(Folded("Properties of each convention", [Bullets(quirks)]))
     orders = [item.convention.name for item in others if item.order != reference.order]
@@ -383,15 +379,14 @@ def _ranks_section(labels: Sequence[str], test: DataSetTest) -> Section:
         diagram = drawn(partial(critical_difference_diagram, *ranks), "Critical-difference diagram")
         parts += [Prose(sentence), Figures(diagram)]
     average = list(zip(labels, test.average_ranks, strict=True))
-    columns = [TableColumn("model", left=True), TableColumn("average rank", ".2f")]
     pairs: list[TableRow] = [
         [minus(labels[pair.a], labels[pair.b]), pair.nemenyi, pair.wilcoxon, pair.wilcoxon_holm]
         for pair in test.pairs
     ]
-    p_values = [TableColumn(name, p_value) for name in ("Nemenyi", "Wilcoxon", "Wilcoxon, Holm")]
+    columns = columns_of({"pair": None, **dict.fromkeys(("Nemenyi", "Wilcoxon", "Wilcoxon, Holm"), p_value)})
     parts += [
-        Table(columns, average, "Average ranks", "compact"),
-        Table([TableColumn("pair", left=True), *p_values], pairs, "p-values over data sets", "compact"),
+        Table(columns_of({"model": None, "average rank": ".2f"}), average, "Average ranks", "compact"),
+        Table(columns, pairs, "p-values over data sets", "compact"),
     ]
     return Section("ranks", "Tests over data sets", lead, parts, ("tests over data sets",))
 
@@ -450,14 +445,8 @@ def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> Tabl
         name = TableCell(str(judgments.query_ids[query]), note="" if fold is None else f"fold {fold}")
         return [name, values[0] - values[1], *values, int(end - start), relevant]
 
-    columns = [
-        TableColumn("query", left=True),
-        TableColumn("difference", DIFFERENCE),
-        TableColumn(winner, QUALITY),
-        TableColumn(loser, QUALITY),
-        TableColumn("documents", COUNT),
-        TableColumn("relevant", COUNT),
-    ]
+    forms = {"query": None, "difference": DIFFERENCE, winner: QUALITY, loser: QUALITY}
+    columns = columns_of({**forms, "documents": COUNT, "relevant": COUNT})
     return Table(columns, [row(number) for number in won], f"{winner} better than {loser}", "compact")
 
 
@@ -489,14 +478,7 @@ def slices_section(shown: Shown) -> Section | None:
             f"{baseline} varies over the slices: Welch's test of equal means, adjusted by "
             f"Holm over all rows. It leaves out slices with fewer than {SMALLEST_GROUP} queries."
         )
-        columns = [
-            TableColumn("model", left=True),
-            TableColumn("attribute", left=True),
-            TableColumn("slices tested", COUNT),
-            TableColumn("p", p_value),
-            TableColumn("p (Holm)", p_value),
-            TableColumn("note", left=True),
-        ]
+        forms = {"model": None, "attribute": None, "slices tested": COUNT, "p": p_value, "p (Holm)": p_value}
         rows: list[TableRow] = [
             [
                 shown.cell_of(item.label),
@@ -506,7 +488,7 @@ def slices_section(shown: Shown) -> Section | None:
             for item in tested
         ]
         caption = f"Does the difference to {baseline} vary over the slices?"
-        tables.append(Table(columns, rows, caption, "compact"))
+        tables.append(Table(columns_of({**forms, "note": None}), rows, caption, "compact"))
     elif tested:
         few = f"no attribute has two slices with at least {SMALLEST_GROUP} queries and a variance above 0"
         reason = CHOSEN if any(item.note == CHOSEN for item in tested) else few

@@ -52,6 +52,7 @@ from ltrbench.tables import (
     TableCell,
     TableColumn,
     TableRow,
+    columns_of,
     format_duration,
     format_interval,
     format_setting,
@@ -104,17 +105,9 @@ def costs_section(shown: Shown) -> Section | None:
     )
     if any(run.result.shared_machine for row in comparison.rows for run in row.runs):
         lead += " Times of runs that shared the machine with another job are left out."
-    columns = [
-        TableColumn("model", left=True),
-        TableColumn(comparison.metric, QUALITY),
-        TableColumn(TIMES["fit"], format_duration, hint="Wall time, evaluation included."),
-        TableColumn(TIMES["monitor"], format_duration, hint="Part of the fit time."),
-        TableColumn(TIMES["fit_clean"], format_duration, hint="Without evaluation, with timing=clean."),
-        TableColumn(f"{TIMES['predict']} per document", format_duration, hint="Of the whole test set."),
-        TableColumn("model size", size, hint="On disk."),
-        TableColumn("memory", size, hint="Increase of resident memory during the fit."),
-        TableColumn("trees", significant),
-    ]
+    times_of = (TIMES["fit"], TIMES["monitor"], TIMES["fit_clean"], f"{TIMES['predict']} per document")
+    forms = {"model": None, comparison.metric: QUALITY, **dict.fromkeys(times_of, format_duration)}
+    columns = columns_of({**forms, "model size": size, "memory": size, "trees": significant})
     cells: list[TableRow] = []
     for row in shown.rows:
         micros = _micros_per_document(row)
@@ -141,7 +134,7 @@ def cutoffs_section(shown: Shown) -> Section:
     if not figures:
         return Section("cutoffs", "NDCG@k", "", [Prose(reason)])
     ks = range(1, max(map(len, ndcg.values())) + 1)
-    columns = [TableColumn("model", left=True), *(TableColumn(f"@{k}", QUALITY) for k in ks)]
+    columns = columns_of({"model": None, **dict.fromkeys((f"@{k}" for k in ks), QUALITY)})
     table = Table(columns, [[shown.cell_of(row.label), *ndcg[row.label]] for row in shown.rows], "NDCG@k")
     lead = f"NDCG of the first k documents, k = 1 to {ks[-1]}: does the order of models depend on k?"
     return Section("cutoffs", "NDCG@k", lead, [Figures(figures), Folded("Table of NDCG@k", [table])])
@@ -170,12 +163,8 @@ def data_section(shown: Shown) -> Section:
         "Runs with the same fingerprint of a split have the same documents in it. Labels and sizes are those "
         f"of all test queries, including those that the metric skips{shown.all_folds}."
     )
-    columns = [
-        TableColumn("split", left=True),
-        *(TableColumn(name, COUNT) for name in ("documents", "queries", "features")),
-        TableColumn("queries without relevant", share, hint="Queries without a relevant document."),
-        TableColumn("fingerprint", left=True),
-    ]
+    forms = {"split": None, "documents": COUNT, "queries": COUNT, "features": COUNT}
+    columns = columns_of({**forms, "queries without relevant": share, "fingerprint": None})
     tables = [Table(columns, splits, "Splits", "compact"), _grades(judged), _sizes(judged)]
     return Section("data", "Data card", lead, tables, ("fingerprint", "skipped queries"))
 
@@ -197,7 +186,7 @@ def _splits(run: Run) -> list[TableRow]:
 
 def _grades(judged: list[Judgments]) -> Table:
     labels, counts = np.unique(np.concatenate([item.labels for item in judged]), return_counts=True)
-    columns = [TableColumn("label", "g"), TableColumn("documents", COUNT), TableColumn("share", share)]
+    columns = columns_of({"label": "g", "documents": COUNT, "share": share})
     rows = zip(labels.tolist(), counts.tolist(), (counts / counts.sum()).tolist(), strict=True)
     return Table(columns, list(rows), "Labels of test", "compact")
 
@@ -219,10 +208,7 @@ def published_section(shown: Shown) -> Section | None:
     if published is None:
         return None
     metrics = list(dict.fromkeys(name for values in published.figures.values() for name in values))
-    columns = [
-        *(TableColumn(name, left=True) for name in ("origin", "model")),
-        *(TableColumn(name, QUALITY) for name in metrics),
-    ]
+    columns = columns_of({"origin": None, "model": None, **dict.fromkeys(metrics, QUALITY)})
     rows: list[TableRow] = [
         ["published", model, *(values.get(name) for name in metrics)]
         for model, values in published.figures.items()
@@ -307,7 +293,7 @@ def _settings(rows: Sequence[ModelRow]) -> SettingsByRow:
 def _settings_table(
     caption: str, labels: Sequence[str], settings: SettingsByRow, emphasis: str = ""
 ) -> Table:
-    columns = [TableColumn(header, left=True) for header in ("setting", *labels)]
+    columns = columns_of(dict.fromkeys(("setting", *labels)))
     rows: list[TableRow] = [
         [name, *(TableCell(values.get(label), emphasis=emphasis * (label in values)) for label in labels)]
         for (name, _), values in settings.items()
@@ -365,7 +351,7 @@ def _feature_table(importances: ImportanceComparison, kind: str) -> Table:
         for feature in importances.order[:_MOST_ROWS]
     ]
     form = share if kind in SHARES else DIFFERENCE
-    columns = [TableColumn("feature", left=True), *(TableColumn(label, form) for label in labels)]
+    columns = columns_of({"feature": None, **dict.fromkeys(labels, form)})
     few = f", the first {_MOST_ROWS} features" if len(importances.order) > _MOST_ROWS else ""
     return Table(columns, rows, f"By {NAMES[kind]}{few}")
 
@@ -412,15 +398,10 @@ _READING = (
 
 
 def _budgets(shown: Shown, searched: Sequence[Tuning]) -> Table:
-    columns = [
-        TableColumn("model", left=True),
-        TableColumn("search", left=True),
-        TableColumn("settings varied", COUNT, hint="Settings of the space that the model has."),
-        TableColumn("searches", COUNT, hint="One per fold and search seed, or one for all folds."),
-        TableColumn("trials", significant, hint="Of one search."),
-        TableColumn("iterations fitted", significant, hint="In all trials of one search."),
-        TableColumn("fit time", format_duration, hint="Of all trials of one search, evaluation included."),
-    ]
+    columns = columns_of(
+        {"model": None, "search": None, "settings varied": COUNT, "searches": COUNT}
+        | {"trials": significant, "iterations fitted": significant, "fit time": format_duration}
+    )
     rows: list[TableRow] = [
         [
             shown.cell_of(item.label),
@@ -438,17 +419,9 @@ def _budgets(shown: Shown, searched: Sequence[Tuning]) -> Table:
 
 def _results(shown: Shown, searched: Sequence[Tuning]) -> Table:
     metric = ", ".join(dict.fromkeys(item.metric for item in searched))
-    columns = [
-        TableColumn("model", left=True),
-        TableColumn("default, validation", QUALITY, hint="Settings without the search."),
-        TableColumn("chosen, validation", QUALITY, hint="The highest of many, therefore too high."),
-        TableColumn("tunability", DIFFERENCE, hint="Chosen minus default settings on validation."),
-        TableColumn("chosen, test", QUALITY),
-        TableColumn(minus("validation", "test"), DIFFERENCE, hint="Chosen settings."),
-        TableColumn("sd over searches", QUALITY, hint="Of the value on test, over seeds of searches."),
-        TableColumn(minus("tuned", "default"), DIFFERENCE, hint=f"{shown.comparison.metric} on test."),
-        TableColumn("claim", left=True),
-    ]
+    forms = {"default, validation": QUALITY, "chosen, validation": QUALITY, "tunability": DIFFERENCE}
+    forms |= {"chosen, test": QUALITY, minus("validation", "test"): DIFFERENCE, "sd over searches": QUALITY}
+    columns = columns_of({"model": None, **forms, minus("tuned", "default"): DIFFERENCE, "claim": None})
     rows: list[TableRow] = []
     for item in searched:
         values = (item.default_value, item.chosen_value, item.tunability, item.test_value, item.gap)
