@@ -16,7 +16,6 @@ import re
 import shlex
 import sys
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -237,12 +236,7 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
 
     parser.error = refuse  # type: ignore[method-assign]
     parsed = parser.parse_intermixed_args(arguments)
-    waiting, flags = Counter(parsed.overrides), []
-    for argument in arguments:
-        if waiting[argument] > 0:
-            waiting[argument] -= 1
-        else:
-            flags.append(argument)
+    flags = [argument for argument in arguments if argument not in parsed.overrides]
     # `--help settings` is the only page of Hydra.
     overrides = [word for word in parsed.overrides if not (parsed.help and word == "settings")]
     for short, whole in _SHORT_FORMS:

@@ -290,7 +290,7 @@ class Session:
                 if executor.message:
                     click.echo(executor.message, err=True)
                 events = Events(
-                    started=lambda task: None if is_inline else _say_started(task.job),
+                    started=lambda task: None if is_inline else log.info("%s started", task),
                     ended=functools.partial(self.ended, is_inline=is_inline),
                     waiting=_say_waiting,
                 )
@@ -390,15 +390,11 @@ class Session:
     @cached_property
     def runs_and_trials(self) -> list[Run]:
         """The runs on disk after the last job, with trials of searches."""
-        if self.sweep is None:
-            folders = [] if self.folder is None else [relative(self.folder)]
-        else:
-            try:
-                return find_runs_and_trials([self.sweep]) if holds_runs(self.sweep) else []
-            except ResultError as error:
-                log.warning("comparing only the runs of this command: %s", error)
-            folders = [self.sweep / job.folder for job in self.jobs]
-        return [read_run(folder) for folder in folders if (folder / RESULT_FILE).exists()]
+        if self.sweep is not None:
+            return find_runs_and_trials([self.sweep]) if holds_runs(self.sweep) else []
+        if self.folder is None or not (self.folder / RESULT_FILE).exists():
+            return []
+        return [read_run(relative(self.folder))]
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
@@ -526,10 +522,6 @@ def check_executor_of_distributed(settings: Iterable[Mapping[str, Any]], executo
             "time would share the cores and the memory of the workers that fit together. Set "
             "executor=inline, which runs one job after another, or distributed=none."
         )
-
-
-def _say_started(job: Job) -> None:
-    log.info("%s %s started: %s", job.kind, job.number, " ".join(job.settings_of_job))
 
 
 def _say_waiting(states: Sequence[JobState]) -> None:

@@ -65,7 +65,7 @@ _OF_DATA = ("train", "valid", "test", "root", "obtain", "feature_names", "publis
 _FOLDER = Path(ltrbench.__file__).parent
 
 _COMPUTING = (
-    *("compilation.py", "measure.py", "provenance.py", "shapes.py"),
+    *("compilation.py", "measure.py", "shapes.py"),
     *("data/", "distributed/", "experiment/", "metrics/", "models/", "native/", "rankers/"),
     # The intervals of importances.
     "statistics/paired.py",

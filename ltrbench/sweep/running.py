@@ -86,6 +86,10 @@ class JobTask:
         """Folder of the run."""
         return self.sweep / self.job.folder
 
+    def __str__(self) -> str:
+        words = self.job.settings_of_job if self.job.is_trial else self.job.overrides
+        return f"{self.job.kind} {self.job.number}: {' '.join(words)}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
@@ -111,8 +115,7 @@ def run_task(task: JobTask, showing: Showing | None = None) -> Outcome:
         return Outcome(state=DONE)
     try:
         with _surroundings(task):
-            words = task.job.settings_of_job if task.job.is_trial else task.job.overrides
-            log.info("\n%s %s: %s", task.job.kind, task.job.number, " ".join(words))
+            log.info("\n%s", task)
             return _attempt(task, showing)
     except (OSError, ValueError) as error:
         # The folder or the log file cannot be written: dictConfig raises ValueError.

@@ -95,6 +95,8 @@ def test_a_changed_byte_in_computing_code_changes_the_key(tmp_path: Path) -> Non
     def digests() -> list[str]:
         return [key._package_digest.__wrapped__(package, names) for names in (key._COMPUTING, key._SEARCHING)]
 
+    files = [path.relative_to(package).as_posix() for path in package.rglob("*.py")]
+    assert all(any(file.startswith(name) for file in files) for name in key._COMPUTING + key._SEARCHING)
     before = digests()
     for name in ("cli/console.py", "sweep/plan.py"):
         (package / name).write_text("# changed\n")

@@ -205,15 +205,14 @@ def _render_evaluation(data: Path, dataset: RankingDataset, evaluation: Evaluati
         for name, mean in evaluation.means.items()
     ]
     convention = evaluation.convention
-    quirks = "\n".join(wrapped(f"- {quirk}", "  ") for quirk in convention.quirks)
-    return "\n\n".join(
-        [
-            _counts(data, dataset, evaluation.share_without_relevant),
-            Table(columns, rows).markdown(),
-            wrapped(f"Convention {convention.name}: {rules(convention.describe())}."),
-            *([quirks] if quirks else []),
-        ]
-    )
+    parts = [
+        _counts(data, dataset, evaluation.share_without_relevant),
+        Table(columns, rows).markdown(),
+        wrapped(f"Convention {convention.name}: {rules(convention.describe())}."),
+    ]
+    if convention.quirks:
+        parts.append("\n".join(wrapped(f"- {quirk}", "  ") for quirk in convention.quirks))
+    return "\n\n".join(parts)
 
 
 def _counts(data: Path, dataset: RankingDataset, share: float) -> str:
@@ -257,6 +256,11 @@ def _render_conventions(
     header = ["convention", "gain", "ties", "no relevant", *names]
     sizes = rank(dataset, scores, Ties.EXPECTED).tie_size
     share, num_tied = rows[0].share, int(sizes[sizes > 1].sum())
+    parts = [
+        _counts(data, dataset, share),
+        Table.of(header, cells, ".4f").markdown(terminal_width()),
+        wrapped(f"The columns gain, ties and no relevant describe {names[0]}. Reasons for the differences:"),
+    ]
     notes = [
         f"- A share p = {share:.4f} of the queries has no relevant document. If they count 0, mean_0 = "
         "(1 - p) mean_skip; if they count 1, mean_1 = mean_0 + p.",
@@ -267,22 +271,11 @@ def _render_conventions(
     for row in rows:
         for name, reason in row.undefined.items():
             undefined.setdefault(f"{row.convention.name}: {reason}", []).append(name)
-    reasons = [f"- {', '.join(metrics)} {reason}" for reason, metrics in undefined.items()]
-    return "\n\n".join(
-        [
-            _counts(data, dataset, share),
-            Table.of(header, cells, ".4f").markdown(terminal_width()),
-            wrapped(
-                f"The columns gain, ties and no relevant describe {names[0]}. Reasons for the differences:"
-            ),
-            "\n".join(wrapped(note, "  ") for note in notes),
-            *(
-                ["\n".join(["Not defined:", *(wrapped(reason, "  ") for reason in reasons)])]
-                if reasons
-                else []
-            ),
-        ]
-    )
+    parts.append("\n".join(wrapped(note, "  ") for note in notes))
+    if undefined:
+        reasons = [f"- {', '.join(metrics)} {reason}" for reason, metrics in undefined.items()]
+        parts.append("\n".join(["Not defined:", *(wrapped(reason, "  ") for reason in reasons)]))
+    return "\n\n".join(parts)
 
 
 # ---- The verb `inspect`: a summary of a data set, and its problems for each backend of conf/model.

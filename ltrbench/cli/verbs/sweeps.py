@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -24,7 +23,6 @@ from ltrbench.cli.session import (
     recorded_store,
     run_command,
 )
-from ltrbench.config import build_experiment
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.folders import searching_only
 from ltrbench.runs import Run, holder
@@ -48,7 +46,7 @@ from ltrbench.sweep.plan import (
     wanted,
     with_shared_choices,
 )
-from ltrbench.sweep.running import untimed
+from ltrbench.sweep.running import experiment_of, untimed
 
 
 @click.command("resume")
@@ -139,10 +137,7 @@ def _refuse_unstored(plan: Plan) -> None:
 
 def redrafted(job: Job) -> Job:
     """Returns a planned job with its present key."""
-    settings: Any = job.settings
-    experiment = build_experiment(settings, job.choices, tuple(job.overrides), job.sweep, job.swept)
-    experiment = replace(experiment, is_trial=job.is_trial)
-    again = draft(experiment, settings, job.choices, job.flags, job.started_in)
+    again = draft(experiment_of(job), job.settings, job.choices, job.flags, job.started_in)
     # The folds that share a choice are those of the command that planned the job.
     together = {name: value for name, value in job.key.settings.items() if name == CHOSEN_WITH}
     return replace(again, key=replace(again.key, settings={**again.key.settings, **together}))
