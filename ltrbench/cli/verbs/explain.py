@@ -29,7 +29,7 @@ from ltrbench.cli.console import (
     wrapped,
 )
 from ltrbench.errors import ConfigError, did_you_mean
-from ltrbench.tables import DASH, assignments, find_term, glossary, paragraph
+from ltrbench.tables import assignments, find_term, glossary, paragraph
 
 if TYPE_CHECKING:
     from ltrbench.data import RankingDataset
@@ -186,17 +186,7 @@ def _explained(
 
 def _tutorial(preset_name: str, settings: PairSettings, explained: Mapping[str, Any]) -> str:
     records = explained["rows"]
-    first = sorted(records, key=lambda record: record["rank"])[:MOST_SHOWN]
-    # 0.0 - x instead of -x, because -0.0 would be printed with its sign.
-    shown = [
-        {
-            **record,
-            "rank": record["rank"] + 1,
-            "lambda": 0.0 - record["gradient"],
-            "document": record["document"] or DASH,
-        }
-        for record in first
-    ]
+    shown = sorted(records, key=lambda record: record["rank"])[:MOST_SHOWN]
     rows = [record["row"] - 1 for record in shown]
     cut = len(shown) < len(records)
     of_all = f", the first {len(shown)} of {len(records)} by rank; --json has all" if cut else ""
@@ -209,7 +199,7 @@ Query {explained["query"]}, {len(records)} documents, the lambdas of {preset_nam
 
 1. Rank by score s; G: {gain} of a document, D: {discount} of its rank
 
-{_table(shown, _DOCUMENT)}
+{_documents(shown)}
 
    DCG = sum of G D = {explained["dcg"]:.3f}, ideal DCG {explained["ideal_dcg"]:.3f}, NDCG {ndcg}
    of the whole list
@@ -227,7 +217,7 @@ Query {explained["query"]}, {len(records)} documents, the lambdas of {preset_nam
 
 4. Sums per row, positive pushes up; a tree is fitted to -gradient / hessian of the cost
 
-{_table(shown, _SUM)}"""
+{_sums(shown)}"""
 
 
 def _settings(settings: PairSettings) -> str:
@@ -238,25 +228,15 @@ def _settings(settings: PairSettings) -> str:
     return wrapped(f"   Settings: {assignments(values)}", "   ")
 
 
-_DOCUMENT = {
-    **{"rank": ">7", "row": ">6", "label": ">7g", "score": ">11.4f", "gain": ">9g"},
-    **{"discount": ">10.4f", "document": ">12"},
-}
-_SUM = {
-    "rank": ">7",
-    "row": ">6",
-    "label": ">7g",
-    "lambda": ">11.3f",
-    "gradient": ">12.6f",
-    "hessian": ">12.6f",
-}
-
-
-def _table(shown: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
-    """Returns a table of documents: name of a column -> format of its values."""
-    head = "".join(f"{name:{form.partition('.')[0].rstrip('g')}}" for name, form in columns.items())
-    lines = ["".join(f"{record[name]:{form}}" for name, form in columns.items()) for record in shown]
-    return "\n".join(line.rstrip() for line in [head, *lines])
+def _documents(shown: Sequence[Mapping[str, Any]]) -> str:
+    head = f"{'rank':>7}{'row':>6}{'label':>7}{'score':>11}{'gain':>9}{'discount':>10}"
+    lines = [
+        f"{record['rank'] + 1:>7}{record['row']:>6}{record['label']:>7g}{record['score']:>11.4f}"
+        f"{record['gain']:>9g}{record['discount']:>10.4f}  {record['document'] or ''}".rstrip()
+        for record in shown
+    ]
+    has_ids = any(record["document"] for record in shown)
+    return "\n".join([head + ("  document" if has_ids else ""), *lines])
 
 
 def _matrix(values: Sequence[Sequence[float]], rows: Sequence[int]) -> str:
@@ -265,6 +245,17 @@ def _matrix(values: Sequence[Sequence[float]], rows: Sequence[int]) -> str:
         cells = ("." if values[row][column] == 0 else f"{values[row][column]:.3f}" for column in rows)
         lines.append(f"{row + 1:>7}" + "".join(f"{cell:>8}" for cell in cells))
     return "\n".join(lines)
+
+
+def _sums(shown: Sequence[Mapping[str, Any]]) -> str:
+    head = f"{'rank':>7}{'row':>6}{'label':>7}{'lambda':>11}{'gradient':>12}{'hessian':>12}"
+    # 0.0 - x instead of -x, because -0.0 would be printed with its sign.
+    lines = [
+        f"{record['rank'] + 1:>7}{record['row']:>6}{record['label']:>7g}{0.0 - record['gradient']:>11.3f}"
+        f"{record['gradient']:>12.6f}{record['hessian']:>12.6f}"
+        for record in shown
+    ]
+    return "\n".join([head, *lines])
 
 
 # ---- The verb `walkthrough`: LambdaMART on ten documents.
