@@ -373,6 +373,15 @@ def departures_of(ranker: Ranker) -> tuple[str, ...]:
     return tuple(_sentences(ranker, None, Severity.UNMATCHED))
 
 
+def unused_positions(train: RankingDataset, setting: str) -> Iterator[Finding]:
+    """Yields a caution if the training set has positions; `setting` is the one that uses them."""
+    if train.positions is not None:
+        yield Finding(
+            Severity.CAUTION,
+            f"The positions of the training data are not used; set {setting} to learn position biases.",
+        )
+
+
 def _sentences(ranker: Ranker, train: RankingDataset | None, severity: Severity) -> Iterator[str]:
     return (finding.sentence for finding in ranker.findings(train) if finding.severity is severity)
 

@@ -283,7 +283,7 @@ class CatBoostRanker(LibraryRanker):
             "its own algorithm.": sampled,
         }
 
-    def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
+    def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
         yield from varying_weights(self.library, train)
         if self._loss == LAMBDAMART:
             yield from _differing_weights(train)
@@ -486,14 +486,12 @@ def _inner_node(split: dict[str, Any], features: list[dict[str, Any]], left: Nod
 def _differing_weights(train: RankingDataset) -> Iterator[Finding]:
     """Yields a refusal if query weights differ, because LambdaMart ignores weights."""
     weights = train.query_weights
-    if weights is None or (weights == weights[0]).all():
-        return
-    query = int(np.flatnonzero(weights != weights[0])[0])
-    yield Finding(
-        Severity.REFUSED,
-        f"query_weights[{query}] is {weights[query]} and query_weights[0] is {weights[0]}, but CatBoost's "
-        "LambdaMart ignores weights. Set loss=YetiRank with truncation=null, or use another model.",
-    )
+    if weights is not None and (weights != weights[0]).any():
+        yield Finding(
+            Severity.REFUSED,
+            f"query_weights are between {weights.min()} and {weights.max()}, but CatBoost's LambdaMart "
+            "ignores weights. Set loss=YetiRank with truncation=null, or use another model.",
+        )
 
 
 @functools.cache

@@ -20,7 +20,6 @@ queries, although trees may use it together with other features.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -31,13 +30,11 @@ from numpy.typing import NDArray
 
 from ltrbench.data import Judgments, RankingDataset, Splits, sample_queries
 from ltrbench.data.features import AnyFeatures, SparseRows, rows_of_block
-from ltrbench.errors import ConfigError, did_you_mean, require
+from ltrbench.errors import ConfigError, require, require_choice
 from ltrbench.metrics import evaluate, parse_metric
 from ltrbench.metrics.functions import BUILT_IN
 from ltrbench.rankers.base import Ranker, resolve_threads
 from ltrbench.shapes import PerQuery, QueryStart, Scores
-
-log = logging.getLogger("ltrbench")
 
 SPLIT, GAIN, SHAP = "split", "gain", "shap"
 WITHIN, ACROSS, DROP_COLUMN = "permutation_within", "permutation_across", "drop_column"
@@ -65,8 +62,7 @@ NAMES = {
 LOW, HIGH = "_low", "_high"
 
 MOST_LISTED = 10_000
-"""Number of features above which a run records only the features with an importance, and no permutation
-importances of a model that does not say which features it uses."""
+"""Number of features above which a run records only the features with an importance."""
 
 YARDSTICKS = ("random", "single_feature")
 """Models that are left out of comparisons of features: a random ranker uses no feature, and a
@@ -110,17 +106,10 @@ class ImportanceSettings:
 
     def __post_init__(self) -> None:
         for kind in self.kinds:
-            if kind not in IMPORTANCE_KINDS:
-                close = did_you_mean(kind, IMPORTANCE_KINDS)
-                raise ConfigError(
-                    f"importance.kinds has the unknown kind '{kind}'{close} Kinds are "
-                    f"{', '.join(sorted(IMPORTANCE_KINDS))}."
-                )
+            require_choice("importance.kinds", kind, IMPORTANCE_KINDS)
         parse_metric(self.metric)
-        require("importance.repeats", self.repeats, at_least=1)
-        require("importance.max_queries", self.max_queries, at_least=1)
-        require("importance.max_documents", self.max_documents, at_least=1)
-        require("importance.drop_column_seeds", self.drop_column_seeds, at_least=1)
+        for name in ("repeats", "max_queries", "max_documents", "drop_column_seeds"):
+            require(f"importance.{name}", getattr(self, name), at_least=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +180,7 @@ def importances(
     if SHAP in settings.kinds:
         values |= _shap(ranker, splits.test, settings.max_documents, seed)
     sample = sample_queries(splits.test, min(1.0, settings.max_queries / splits.test.num_queries), seed)
-    kinds = _shuffled_kinds(ranker, splits.test, settings)
+    kinds = [kind for kind in SHUFFLES if kind in settings.kinds]
     if kinds:
         sample = sample.in_memory(keep_sparse=True)
         scores = ranker.predict(sample.features)
@@ -201,22 +190,6 @@ def importances(
         falls = drop_column_falls(ranker, splits, settings)
         values |= _with_interval(DROP_COLUMN, falls, splits.test.query_weights)
     return Importances(splits.test.feature_names, values)
-
-
-def _shuffled_kinds(ranker: Ranker, test: RankingDataset, settings: ImportanceSettings) -> list[str]:
-    """Returns the kinds of permutation importances to compute; logs if there are too many features."""
-    kinds = [kind for kind in SHUFFLES if kind in settings.kinds]
-    if not kinds or test.num_features <= MOST_LISTED or SPLIT in ranker.importance():
-        return kinds
-    log.warning(
-        "importance.kinds: no %s, because %s does not say which of the %s features it uses, and each of more "
-        "than %s features would have to be shuffled. Use a model with trees, or fewer features.",
-        " and ".join(kinds),
-        type(ranker).__name__,
-        f"{test.num_features:,}",
-        f"{MOST_LISTED:,}",
-    )
-    return []
 
 
 def shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -282,13 +255,14 @@ def _permutation(
     Args:
         scores: (D,), scores of the test documents without shuffles.
     """
-    # Only of the features in use, because (F, Q) values of many features would take gigabytes.
-    used = np.flatnonzero(_used(ranker, test.num_features))
+    features = np.arange(test.num_features)
+    if len(features) > MOST_LISTED:  # (F, Q) values would take gigabytes
+        features = features[_used(ranker, len(features))]
     values = {name: np.zeros(test.num_features) for name in (kind, kind + LOW, kind + HIGH)}
-    if used.size:
-        falls = permutation_falls(ranker, test, SHUFFLES[kind], settings, seed, scores, used)
+    if features.size:
+        falls = permutation_falls(ranker, test, SHUFFLES[kind], settings, seed, scores, features)
         for name, each in _with_interval(kind, falls, test.query_weights).items():
-            values[name][used] = each
+            values[name][features] = each
     return values
 
 
@@ -320,19 +294,20 @@ def permutation_falls(
         for others in values_of_repeats:
             others[:] = shuffle(values, test, rng)
 
-    def add_falls(index: int, scores_of_repeats: NDArray[np.floating[Any]]) -> None:
+    def add_falls(index: np.intp, scores_of_repeats: NDArray[np.floating[Any]]) -> None:
         for new_scores in scores_of_repeats:
             falls[index] += (whole - _per_query(test, new_scores, settings.metric)) / settings.repeats
 
     size = max(_GROUP_BYTES // (_BYTES_PER_SCORE * settings.repeats * test.num_documents), 1)
-    all_values = np.empty((min(size, len(features)), settings.repeats, test.num_documents), dtype=np.float32)
+    used = np.flatnonzero(_used(ranker, test.num_features)[features])
+    all_values = np.empty((min(size, len(used)), settings.repeats, test.num_documents), dtype=np.float32)
     with ThreadPoolExecutor(_num_threads(ranker, settings.metric)) as pool:
-        for first in range(0, len(features), size):
-            group = features[first : first + size]
+        for first in range(0, len(used), size):
+            group = used[first : first + size]
             values = all_values[: len(group)]
-            list(pool.map(shuffle_into, values, group))
-            new_scores = scores_with(ranker, test.features, scores, group, values)
-            list(pool.map(add_falls, range(first, first + len(group)), new_scores))
+            list(pool.map(shuffle_into, values, features[group]))
+            new_scores = scores_with(ranker, test.features, scores, features[group], values)
+            list(pool.map(add_falls, group, new_scores))
     return falls
 
 

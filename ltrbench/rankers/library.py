@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, is_sparse, row_blocks
-from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
+from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
     OF_EVERY_RANKER,
@@ -41,6 +41,7 @@ from ltrbench.rankers.base import (
     check_features,
     check_fitted,
     read_model_json,
+    refuse,
     resolve_threads,
 )
 from ltrbench.settings import In, check_effects, in_library
@@ -167,12 +168,8 @@ class LibraryRanker(BoostingRanker):
             if name in refused:
                 raise ConfigError(f"extra.{name} cannot be set: {refused[name]}.")
 
-    def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
-        """Yields the reasons why the library cannot learn from a training set; `fit` raises the first."""
-        yield from ()
-
-    def _cautions_in(self, train: RankingDataset) -> Iterator[Finding]:
-        """Yields the cautions about a training set that the library accepts."""
+    def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
+        """Yields the refusals and cautions about a training set."""
         yield from ()
 
     @property
@@ -187,9 +184,7 @@ class LibraryRanker(BoostingRanker):
     ) -> Self:
         if not self._reads(train.features):
             train, valid = train.in_memory(), None if valid is None else valid.in_memory()
-        # Not `refuse`, which also evaluates the cautions: `fit` is timed.
-        for refusal in self._refusals_in(train):
-            raise DataError(refusal.sentence)
+        refuse(self, train)
         monitor = self.monitor(valid, on_iteration)
         self._model, num_trees, num_iterations = self._boosted(train, valid, monitor)
         self.summary = FitSummary(num_trees, num_iterations, monitor.seconds)
@@ -288,8 +283,7 @@ class LibraryRanker(BoostingRanker):
             yield Finding(Severity.UNMATCHED, sentence)
         if train is not None:
             yield from super().findings(train)
-            yield from self._refusals_in(train)
-            yield from self._cautions_in(train)
+            yield from self._findings_in(train)
 
     def _all_departures(self) -> Iterator[str]:
         unset = unset_fields(self)

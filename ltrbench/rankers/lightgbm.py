@@ -50,9 +50,9 @@ from ltrbench.rankers.base import (
     FitsTogether,
     FitSummary,
     Monitor,
-    Severity,
     check_fitted,
     threads_of_workers,
+    unused_positions,
 )
 from ltrbench.rankers.library import (
     LibraryRanker,
@@ -466,7 +466,7 @@ class LightGBMRanker(LibraryRanker):
             "applied.": self.objective == "rank_xendcg",
         }
 
-    def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
+    def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
         highest = HIGHEST_GRADE if self.label_gain is None else len(self.label_gain) - 1
         yield from refused_labels(
             train.labels,
@@ -474,14 +474,8 @@ class LightGBMRanker(LibraryRanker):
             f"LightGBM accepts only the grades 0, 1, ..., {highest}. Map the labels to these grades; "
             "label_gain sets the gain of each grade.",
         )
-
-    def _cautions_in(self, train: RankingDataset) -> Iterator[Finding]:
-        if train.positions is not None and self.lambdarank_position_bias_regularization is None:
-            yield Finding(
-                Severity.CAUTION,
-                "The positions of the training data are not used; set "
-                "model.lambdarank_position_bias_regularization to learn position biases.",
-            )
+        if self.lambdarank_position_bias_regularization is None:
+            yield from unused_positions(train, "model.lambdarank_position_bias_regularization")
 
     def library_metrics(
         self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]

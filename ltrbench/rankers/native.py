@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -77,6 +77,7 @@ from ltrbench.rankers.base import (
     check_fitted,
     fit_on_members,
     resolve_threads,
+    unused_positions,
 )
 from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, SETTINGS_FILE, read_model, unset_fields, write_model
 from ltrbench.settings import changed, check_effects, part
@@ -219,8 +220,8 @@ def check_settings_of(ranker: NativeSettings) -> None:
         correctable(objective_of(ranker))
     if ranker.extra:
         raise ConfigError(
-            f"extra.{next(iter(ranker.extra))} has no effect, because native needs no extra parameters. Set "
-            f"one of its fields: {', '.join(item.name for item in fields(ranker) if item.init)}."
+            f"extra.{next(iter(ranker.extra))} has no effect, because every parameter of native is a field. "
+            "conf/model/native.yaml lists them."
         )
 
 
@@ -598,12 +599,8 @@ class NativeRanker(NativeSettings):
             yield Finding(Severity.REFUSED, str(error))
         yield from self._refused_positions(train)
         yield from super().findings(train)
-        if train.positions is not None and self.position_bias is None:
-            yield Finding(
-                Severity.CAUTION,
-                "The positions of the training data are not used; set model.position_bias to additive or "
-                "propensity to learn position biases.",
-            )
+        if self.position_bias is None:
+            yield from unused_positions(train, "model.position_bias to additive or propensity")
 
     def _refused_positions(self, train: RankingDataset) -> Iterator[Finding]:
         if self.position_bias is not None and train.positions is None:

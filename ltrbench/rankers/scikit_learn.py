@@ -40,21 +40,11 @@ from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegr
 from sklearn.ensemble._forest import ForestRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeRegressor
-from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 from skops.io.exceptions import UnsupportedTypeException
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import (
-    AnyFeatures,
-    FeatureMatrix,
-    as_array,
-    csr_of,
-    is_sparse,
-    read_rows,
-    rows_of_block,
-)
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
@@ -62,7 +52,6 @@ from ltrbench.rankers.base import (
     OnIteration,
     Ranker,
     Severity,
-    check_blocks,
     check_features,
     check_fitted,
     read_model_json,
@@ -119,43 +108,36 @@ def fit_estimator(estimator: Any, train: RankingDataset, seed: int, num_threads:
         _controller().limit(limits={"openmp": num_threads, "blas": 1}),
         joblib.parallel_config(backend="threading", n_jobs=num_threads),
     ):
-        estimator.fit(_as_training_input(estimator, train.features), train.labels.copy(), **weights)
+        estimator.fit(_as_input(estimator, train.features), train.labels.copy(), **weights)
     return estimator  # type: ignore[no-any-return]
 
 
-def score_documents(estimator: Estimator, features: AnyFeatures, num_threads: int) -> NDArray[np.float64]:
+def score_documents(estimator: Estimator, features: Features, num_threads: int) -> NDArray[np.float64]:
     """Returns (D,) scores, computed in blocks of rows that are distributed over threads.
 
     A block is scored on one thread: otherwise a forest would sum its trees in the order in which its threads
-    finish. Sparse features are read in blocks of dense rows, whose number only depends on F.
+    finish.
     """
     if not len(features):
         return np.zeros(0)
-    size = ROWS_OF_BLOCK
-    if isinstance(features, FeatureMatrix):
-        size = min(size, rows_of_block(features.shape[1]))
     same_size = not _scores_rows_alone(estimator)
-    blocks = range(0, len(features), size)
 
     def score(start: int) -> NDArray[np.float64]:
-        block = read_rows(features, start, min(start + size, len(features)))
+        block = features[start : start + ROWS_OF_BLOCK]
         num_rows = len(block)
-        if same_size and num_rows < size:
+        if same_size and num_rows < ROWS_OF_BLOCK:
             # The last bits of a matrix product depend on the number of rows.
-            block = np.pad(block, ((0, size - num_rows), (0, 0)), mode="edge")
+            block = np.pad(block, ((0, ROWS_OF_BLOCK - num_rows), (0, 0)), mode="edge")
         scores = np.asarray(estimator.predict(_as_input(estimator, block)), dtype=np.float64)
         return scores.reshape(len(block))[:num_rows]
 
+    blocks = range(0, len(features), ROWS_OF_BLOCK)
     with _controller().limit(limits=1):
         if len(blocks) == 1 or num_threads == 1:
-            scored = [score(block) for block in blocks]
-        else:
-            # OpenMP has a separate number of threads in each thread.
-            with ThreadPoolExecutor(
-                num_threads, initializer=threadpool_limits, initargs=(1, "openmp")
-            ) as pool:
-                scored = list(pool.map(score, blocks))
-    return np.concatenate(scored)
+            return np.concatenate([score(block) for block in blocks])
+        # OpenMP has a separate number of threads in each thread.
+        with ThreadPoolExecutor(num_threads, initializer=threadpool_limits, initargs=(1, "openmp")) as pool:
+            return np.concatenate(list(pool.map(score, blocks)))
 
 
 def refusals(estimator: Any, train: RankingDataset) -> Iterator[Finding]:
@@ -169,16 +151,6 @@ def refusals(estimator: Any, train: RankingDataset) -> Iterator[Finding]:
         )
 
 
-def takes_sparse(estimator: Any) -> bool:
-    """Returns whether a regressor learns the same model from sparse features as from an array.
-
-    Trees and forests do. Boosted trees and linear models sum in another order or use another solver.
-    """
-    return isinstance(estimator, DecisionTreeRegressor | ForestRegressor) and bool(
-        get_tags(estimator).input_tags.sparse
-    )
-
-
 def reason(error: Exception) -> str:
     """Returns the first line of a message of scikit-learn or skops, which may continue with paragraphs of
     advice."""
@@ -189,15 +161,6 @@ def reason(error: Exception) -> str:
 def _controller() -> ThreadpoolController:
     """Returns the controller of libraries with threads; cached, because the search takes milliseconds."""
     return ThreadpoolController()
-
-
-def _as_training_input(estimator: Any, features: AnyFeatures) -> Any:
-    """Returns sparse features as a matrix of SciPy if cells that are not stored are 0 and the estimator reads
-    it, and other features as `_as_input` does."""
-    sparse = csr_of(features) if takes_sparse(estimator) else None
-    if sparse is not None and sparse.absent == 0:
-        return sparse.to_scipy().copy()
-    return _as_input(estimator, as_array(features))
 
 
 def _as_input(estimator: Any, features: Features) -> NDArray[np.floating[Any]]:
@@ -219,11 +182,7 @@ def _named(parameters: dict[str, Any], name: str) -> list[str]:
 def _weights(estimator: Any, train: RankingDataset) -> dict[str, NDArray[np.float64]]:
     """Returns the argument of `fit` with the document weights; empty without weights."""
     name = _weights_argument(estimator)
-    if name is None or train.query_weights is None:
-        return {}
-    if train.document_weights is not None:
-        return {name: train.document_weights}
-    return {name: train.query_weights[train.query_of_document]}
+    return {} if name is None or train.query_weights is None else {name: train.weight_of_document}
 
 
 def _weights_argument(estimator: Any) -> str | None:
@@ -256,10 +215,6 @@ class SklearnRanker(Ranker):
         self._model: Estimator | None = None
         check_regressor(self.estimator(), type(self).__name__)
 
-    @property
-    def reads_sparse(self) -> bool:
-        return takes_sparse(self.estimator())
-
     @abstractmethod
     def estimator(self) -> Any:
         """Returns a new, unfitted scikit-learn regressor, or a pipeline that ends with one, with the settings
@@ -272,8 +227,7 @@ class SklearnRanker(Ranker):
         on_iteration: OnIteration | None = None,
     ) -> Self:
         del valid, on_iteration  # a regressor has no iterations to monitor
-        if not (self.reads_sparse and is_sparse(train.features)):
-            train = train.in_memory()
+        train = train.in_memory()
         refuse(self, train)
         threads = resolve_threads(self.num_threads)
         try:
@@ -284,10 +238,9 @@ class SklearnRanker(Ranker):
 
     def predict(self, features: Features) -> NDArray[np.float64]:
         model = check_fitted(self._model)
-        check = check_blocks if self.reads_sparse and is_sparse(features) else check_features
-        given = check(features, model.n_features_in_)
+        features = check_features(features, model.n_features_in_)
         try:
-            return score_documents(model, given, resolve_threads(self.num_threads))
+            return score_documents(model, features, resolve_threads(self.num_threads))
         except ValueError as error:
             raise DataError(f"{type(self).__name__} cannot score: {reason(error)}") from error
 

@@ -54,6 +54,7 @@ from ltrbench.rankers.base import (
     Severity,
     check_fitted,
     fit_on_members,
+    unused_positions,
 )
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
@@ -438,19 +439,13 @@ class XGBoostRanker(LibraryRanker):
             f"The objective is rank:{self.objective}, not LambdaMART on NDCG.": self.objective != "ndcg",
         }
 
-    def _refusals_in(self, train: RankingDataset) -> Iterator[Finding]:
+    def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
         yield from self._refused_labels(train.labels)
         yield from varying_weights(self.library, train)
         if self.lambdarank_unbiased:
             yield from _other_order_shown(train)
-
-    def _cautions_in(self, train: RankingDataset) -> Iterator[Finding]:
-        if train.positions is not None and not self.lambdarank_unbiased:
-            yield Finding(
-                Severity.CAUTION,
-                "The positions of the training data are not used; set model.lambdarank_unbiased=true to "
-                "learn position biases.",
-            )
+        else:
+            yield from unused_positions(train, "model.lambdarank_unbiased=true")
         yield from _absent_zeros(train.features)
 
     def _refused_labels(self, labels: Labels) -> Iterator[Finding]:

@@ -1,10 +1,11 @@
-"""LightGBM and XGBoost read features by blocks: models and scores have the same bits as with one array."""
+"""Features that are not one array: models, scores and importances have the same bits as with one array."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,26 +14,41 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data import features as matrix
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, SparseRows, StackedRows
-from ltrbench.rankers import Iteration
+from ltrbench.native.bins import QUANTILE
+from ltrbench.native.boosting import BINNINGS
+from ltrbench.rankers import Iteration, Ranker
 from ltrbench.rankers import xgboost as of_xgboost
-from ltrbench.rankers.library import LibraryRanker
+from ltrbench.rankers.catboost import CatBoostRanker
+from ltrbench.rankers.importance import SHUFFLES, ImportanceSettings, importances
 from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.random import RandomRanker
+from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 
 NUM_FEATURES = 7
 QUERIES = np.random.default_rng(0).permutation(60)
+SHARED: dict[str, Any] = {"num_trees": 6, "num_leaves": 9, "learning_rate": 0.3, "seed": 3}
 
-BACKENDS = [LightGBMRanker, XGBoostRanker]
-of_every_backend = pytest.mark.parametrize("backend", BACKENDS)
+RANKERS: dict[str, Callable[[], Ranker]] = {
+    "native": lambda: NativeRanker(**SHARED, drop_rate=0.5, queries_per_tree=0.7),
+    "native, several columns per feature": lambda: NativeRanker(**SHARED, max_bins=300),
+    "native, equal width": lambda: NativeRanker(**SHARED, binning="equal_width", max_bins=20),
+    "native, float32": lambda: NativeRanker(**SHARED, float32_scores=True, documents_per_tree=0.5),
+    "lightgbm": lambda: LightGBMRanker(**SHARED),
+    "lightgbm, few bins": lambda: LightGBMRanker(**SHARED, max_bins=16),
+    "xgboost": lambda: XGBoostRanker(**SHARED),
+    "xgboost, few bins": lambda: XGBoostRanker(**SHARED, max_bins=16),
+    "xgboost, its defaults": lambda: XGBoostRanker(num_trees=6),
+    "catboost lambdamart": lambda: CatBoostRanker(**SHARED),
+    "catboost yetirank": lambda: CatBoostRanker(num_trees=5),
+    "single_feature": SingleFeatureRanker,
+    "random": RandomRanker,
+}
+BY_BLOCKS = [name for name in RANKERS if not name.startswith(("catboost", "single_feature"))]
 
 
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of 50 documents, so that a data set consists of several, and queries lie across two."""
-    monkeypatch.setattr(matrix, "BLOCK_BYTES", 50 * NUM_FEATURES * 4)
-
-
-def make_data(seed: int, missing: float = 0.1, **more: Any) -> RankingDataset:
+def make_data(seed: int, **more: Any) -> RankingDataset:
     """Returns 60 queries, of which one is longer than a block, with features of few and of many values."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 25, 60)
@@ -40,32 +56,14 @@ def make_data(seed: int, missing: float = 0.1, **more: Any) -> RankingDataset:
     query_start = np.concatenate([[0], np.cumsum(sizes)])
     features = rng.normal(size=(query_start[-1], NUM_FEATURES)).astype(np.float32)
     features[:, 1:4] = np.round(features[:, 1:4])
-    features[rng.random(len(features)) < missing, 2] = np.nan
+    features[rng.random(len(features)) < 0.1, 2] = np.nan
     features[:, 5] = 1.5
     labels = np.clip(np.round(2 * features[:, 0] + rng.normal(size=len(features))), 0, 4)
     return RankingDataset(features=features, labels=labels, query_start=query_start, **more)
 
 
 def with_features(data: RankingDataset, features: AnyFeatures) -> RankingDataset:
-    return RankingDataset(
-        features=features,  # type: ignore[arg-type]
-        labels=data.labels,
-        query_start=data.query_start,
-        query_weights=data.query_weights,
-        positions=data.positions,
-    )
-
-
-def stacked(data: RankingDataset) -> RankingDataset:
-    return with_features(data, StackedRows([data.features[:3], data.features[3:211], data.features[211:]]))
-
-
-def view(data: RankingDataset) -> RankingDataset:
-    return data.take_queries(QUERIES)
-
-
-def view_of_stacked(data: RankingDataset) -> RankingDataset:
-    return stacked(data).take_queries(QUERIES)
+    return replace(data, features=features)  # type: ignore[arg-type]
 
 
 class Opaque(FeatureMatrix):
@@ -92,102 +90,89 @@ def opaque(data: RankingDataset) -> RankingDataset:
     return with_features(data, Opaque(data.features))
 
 
-FORMS = [stacked, view, view_of_stacked, opaque]
-of_every_form = pytest.mark.parametrize("form", FORMS)
+def view_of_stacked(data: RankingDataset) -> RankingDataset:
+    parts = [data.features[:3], data.features[3:211], data.features[211:]]
+    return with_features(data, StackedRows(parts)).take_queries(QUERIES)
 
 
-class Fit(NamedTuple):
-    ranker: LibraryRanker
-    model: bytes
-    curve: list[Any]
+def sparse(data: RankingDataset, absent: float = 0.0) -> RankingDataset:
+    """Returns sparse features with few values per document."""
+    features = data.features.copy()
+    features[np.random.default_rng(1).random(features.shape) < 0.7] = absent
+    return with_features(data, SparseRows.of(features, absent))
 
 
-def fit(backend: type[LibraryRanker], splits: Splits, **settings: Any) -> Fit:
-    """Fits a model and returns it with the scores of training and validation after each iteration."""
+def sparse_with_missing(data: RankingDataset) -> RankingDataset:
+    return sparse(data, np.nan)
+
+
+def view_of_sparse(data: RankingDataset) -> RankingDataset:
+    return sparse(data).take_queries(QUERIES[:50])
+
+
+CASES = [
+    *((form, name) for form in (view_of_stacked, opaque, sparse_with_missing) for name in BY_BLOCKS),
+    *((form, name) for form in (sparse, view_of_sparse) for name in RANKERS),
+]
+
+
+def make_splits(form: Any) -> Splits:
+    return Splits(*(form(make_data(seed)) for seed in (1, 2, 3)))
+
+
+def fit(name: str, splits: Splits) -> tuple[Ranker, list[Any]]:
+    """Returns the ranker, and the scores of training and validation after each iteration."""
     curve: list[Any] = []
 
     def note(iteration: Iteration) -> None:
         curve.extend((iteration.train_scores, iteration.valid_scores))
 
-    shared = {"num_trees": 6, "num_leaves": 9, "learning_rate": 0.3, "seed": 3}
-    ranker = backend(**{**shared, **settings}).fit(splits.train, splits.valid, note)
-    return Fit(ranker, ranker._to_bytes(ranker._model), curve)
+    return RANKERS[name]().fit(splits.train, splits.valid, note), curve
 
 
-def make_splits(form: Any, **more: Any) -> Splits:
-    return Splits(*(form(make_data(seed, **more)) for seed in (1, 2, 3)))
+def model_files(ranker: Ranker, folder: Path) -> dict[str, bytes]:
+    folder.mkdir()
+    ranker.save(folder)
+    # The settings hold the seconds of the fit.
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "settings.json"}
 
 
-def assert_same(one: Fit, other: Fit) -> None:
-    assert one.model == other.model
-    assert len(one.curve) == len(other.curve) > 0
-    for of_one, of_other in zip(one.curve, other.curve, strict=True):
-        np.testing.assert_array_equal(of_one, of_other)
-
-
-@of_every_form
-@of_every_backend
-def test_a_fit_by_blocks_gives_the_model_and_the_scores_of_an_array(
-    backend: type[LibraryRanker], form: Any
+@pytest.mark.parametrize(("form", "name"), CASES)
+def test_models_and_scores_are_those_of_one_array_which_is_never_made(
+    form: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Fewer documents than the data have, so that thresholds come from a sample.
+    monkeypatch.setitem(BINNINGS, "quantile", QUANTILE._replace(sample_size=400))
     splits = make_splits(form)
-    assert isinstance(splits.train.features, FeatureMatrix)
-    by_blocks, in_memory = fit(backend, splits), fit(backend, splits.in_memory())
-    assert_same(by_blocks, in_memory)
-    test = splits.test.in_memory()
-    scores = by_blocks.ranker.predict(splits.test.features)
-    assert scores.dtype == backend.score_dtype
-    np.testing.assert_array_equal(scores, in_memory.ranker.predict(test.features))
-    np.testing.assert_array_equal(
-        by_blocks.ranker.contributions(splits.test.features), in_memory.ranker.contributions(test.features)
+    expected, expected_curve = fit(name, splits.in_memory())
+    features = np.asarray(splits.test.features)
+    scores, contributions = expected.predict(features), expected.contributions(features)
+    # Blocks of 50 documents, so that queries lie across two, and memory for the bins, but not for all values.
+    monkeypatch.setattr(matrix, "BLOCK_BYTES", 50 * NUM_FEATURES * 4)
+    monkeypatch.setattr(matrix, "available_bytes", lambda: 14_000)
+    ranker, curve = fit(name, splits)
+    assert len(curve) == len(expected_curve)
+    for one, other in zip(curve, expected_curve, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for each in (ranker, expected):
+        np.testing.assert_array_equal(each.predict(splits.test.features), scores)
+    if not name.startswith("catboost"):
+        assert model_files(ranker, tmp_path / "a") == model_files(expected, tmp_path / "b")
+    if name.startswith(("lightgbm", "xgboost")):
+        np.testing.assert_array_equal(ranker.contributions(splits.test.features), contributions)
+
+
+@pytest.mark.parametrize("name", ["native", "catboost yetirank", "single_feature"])
+def test_importances_of_sparse_features_are_those_of_an_array(name: str) -> None:
+    splits = make_splits(sparse)
+    settings = ImportanceSettings(kinds=list(SHUFFLES), repeats=2)
+    expected, taken = (
+        importances(RANKERS[name]().fit(part.train), part, settings, seed=0).values
+        for part in (splits.in_memory(), splits)
     )
-
-
-@of_every_form
-@of_every_backend
-def test_a_fit_and_a_prediction_never_have_the_features_as_one_array(
-    backend: type[LibraryRanker], form: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(matrix, "available_bytes", lambda: 0)  # no copy of a whole matrix
-    splits = make_splits(form)
-    ranker = fit(backend, splits).ranker
-    assert len(ranker.predict(splits.test.features)) == splits.test.num_documents
-    assert ranker.contributions(splits.test.features) is not None
-
-
-# Sparse features
-
-
-def make_sparse(seed: int, absent: float) -> Any:
-    """Returns the dense and the sparse form of a data set with few values per document."""
-    dense = make_data(seed)
-    features = dense.features.copy()
-    features[np.random.default_rng(seed).random(features.shape) < 0.7] = absent
-    sparse = SparseRows.of(features, absent)
-    assert len(sparse.values) < features.size
-    return with_features(dense, features), with_features(dense, sparse)
-
-
-@pytest.mark.parametrize("settings", [{}, {"max_bins": 16}, {"num_leaves": None, "learning_rate": None}])
-@pytest.mark.parametrize("takes", ["all", "some queries"])
-@pytest.mark.parametrize("absent", [0.0, np.nan])
-@of_every_backend
-def test_sparse_features_give_the_model_of_dense_features(
-    backend: type[LibraryRanker], absent: float, takes: str, settings: dict[str, Any]
-) -> None:
-    queries = np.arange(60) if takes == "all" else QUERIES[:50]
-    forms = [make_sparse(seed, absent) for seed in (1, 2, 3)]
-    dense, sparse = (Splits(*(pair[form].take_queries(queries) for pair in forms)) for form in (0, 1))
-    of_dense, of_sparse = fit(backend, dense.in_memory(), **settings), fit(backend, sparse, **settings)
-    assert_same(of_sparse, of_dense)
-    np.testing.assert_array_equal(
-        of_sparse.ranker.predict(sparse.test.features),
-        of_dense.ranker.predict(dense.test.in_memory().features),
-    )
-    np.testing.assert_array_equal(
-        of_sparse.ranker.contributions(sparse.test.features),
-        of_dense.ranker.contributions(dense.test.in_memory().features),
-    )
+    assert taken.keys() == expected.keys()
+    for kind, values in expected.items():
+        np.testing.assert_array_equal(taken[kind], values)
 
 
 @pytest.mark.parametrize("form", [opaque, view_of_stacked])
@@ -195,9 +180,8 @@ def test_sparse_features_give_the_model_of_dense_features(
 def test_xgboost_honours_the_weights_of_queries_in_batches(form: Any, in_files: bool, tmp_path: Path) -> None:
     """Fails if a version of XGBoost reads the weights as weights of documents, or not at all."""
     weights = np.random.default_rng(1).uniform(0.1, 3.0, 60)
-    train = form(make_data(1, missing=0.0, query_weights=weights))
+    train = form(make_data(1, query_weights=weights))
     made = of_xgboost.training_matrix(train, 1, None, tmp_path if in_files else None)
-    assert made.get_weight().shape == (train.num_queries,)
     np.testing.assert_array_equal(made.get_weight(), train.query_weights.astype(np.float32))
     np.testing.assert_array_equal(made.get_group(), train.query_sizes)
     heavy = replace(train, query_weights=np.where(np.arange(60) < 20, 9.0, 1.0))
