@@ -149,7 +149,7 @@ def test_models_and_scores_are_those_of_one_array_which_is_never_made(
     scores, contributions = expected.predict(features), expected.contributions(features)
     # Blocks of 50 documents, so that queries lie across two, and memory for the bins, but not for all values.
     monkeypatch.setattr(matrix, "BLOCK_BYTES", 50 * NUM_FEATURES * 4)
-    monkeypatch.setattr(matrix, "available_bytes", lambda: 14_000)
+    monkeypatch.setattr(matrix, "available_bytes", lambda: 15_000)
     ranker, curve = fit(name, splits)
     assert len(curve) == len(expected_curve)
     for one, other in zip(curve, expected_curve, strict=True):

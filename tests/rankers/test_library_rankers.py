@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError
+from ltrbench.models.trees import ensemble_scores
 from ltrbench.rankers import EarlyStopping, Iteration
-from ltrbench.rankers.base import concerns_of, departures_of
+from ltrbench.rankers.base import departures_of
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.library import LibraryRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -151,11 +152,12 @@ def test_every_parameter_arrives(kind: Kind, usual: dict[str, Any], field: str, 
 
 
 @pytest.mark.parametrize("boosting", ["gbdt", "dart", "rf"])
-def test_contributions_add_up_to_scores_in_every_kind_of_boosting(boosting: str) -> None:
+def test_contributions_and_trees_add_up_to_scores_in_every_kind_of_boosting(boosting: str) -> None:
     data = graded()
     ranker = fitted(LIGHT, data, **BAGGING, extra={"boosting": boosting})
-    contributions = ranker.contributions(data.features)
-    np.testing.assert_allclose(contributions.sum(axis=1), ranker.predict(data.features), atol=1e-10)
+    contributions, scores = ranker.contributions(data.features), ranker.predict(data.features)
+    np.testing.assert_allclose(contributions.sum(axis=1), scores, atol=1e-10)
+    np.testing.assert_allclose(ensemble_scores(ranker.trees(), data.features), scores, atol=1e-12)
 
 
 # Weights and positions
@@ -188,20 +190,6 @@ def test_positions_are_used_by_lightgbm_if_their_regularisation_is_set() -> None
     assert not np.array_equal(learnt, strict)
     with pytest.raises(ConfigError, match=naming("lambdarank_position_bias_regularization is 0.0", "null")):
         scores_of(LIGHT, plain, lambdarank_position_bias_regularization=0.0)
-
-
-def test_positions_that_xgboost_does_not_use_as_given_are_a_caution() -> None:
-    plain = graded()
-    ranks = plain.ranks_of_rows
-    unbiased = XGBoostRanker(lambdarank_unbiased=True)
-
-    def cautions(ranker: XGBoostRanker, positions: NDArray[np.int64]) -> list[str]:
-        sentences = concerns_of(ranker, graded(positions=positions))
-        return [sentence for sentence in sentences if "position" in sentence]
-
-    assert cautions(unbiased, ranks + 1) == []
-    (unused,) = cautions(XGBoostRanker(), ranks)
-    assert "model.lambdarank_unbiased=true" in unused
 
 
 # The scores of the monitor
@@ -291,17 +279,6 @@ def test_an_unsupported_setting_is_refused_with_the_remedy(
 def test_a_value_of_extra_that_the_library_refuses_in_a_fit_is_a_config_error(kind: Kind, name: str) -> None:
     with pytest.raises(ConfigError, match=naming(kind.library, f"{{'{name}': 'deep'}}")):
         scores_of(kind, graded(), extra={name: "deep"})
-
-
-@every_library
-def test_a_field_of_the_ranker_cannot_be_set_through_extra(kind: Kind) -> None:
-    for name, field in {
-        "learning_rate": "learning_rate",
-        "reg_lambda": "l2",
-        "max_leaves": "num_leaves",
-    }.items():
-        with pytest.raises(ConfigError, match=naming(f"extra.{name}", f"set the field {field}")):
-            kind(extra={name: 1})
 
 
 @every_library

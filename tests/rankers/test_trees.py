@@ -1,84 +1,44 @@
-"""The trees of models, and the command `trees` with its text, JSON and pictures."""
+"""Trees: their text, zeros that count as missing, thresholds and numbers in float32."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import itertools
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 import pytest
+from ensemble_cases import around_thresholds, ensemble_for_java
+from hypothesis import given
+from hypothesis import strategies as st
 from messages import naming
 
-from ltrbench.cli import main
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
-from ltrbench.experiment import Experiment, run
-from ltrbench.models.trees import as_lines, as_nested
-from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
+from ltrbench.models.trees import (
+    LARGEST_ZERO,
+    Ensemble,
+    InnerNode,
+    Leaf,
+    WeightedTree,
+    as_lines,
+    as_nested,
+    ensemble_scores,
+    flat,
+    float32_texts,
+    float32_thresholds,
+    float32_trees,
+    leaves_of,
+    nodes_of,
+    parse_float32,
+    threshold_at_most,
+    without_zero_missing,
+)
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.xgboost import XGBoostRanker
 
 LARGEST = float(np.finfo(np.float32).max)
 STUMP = InnerNode(1, 0.5, missing_left=False, left=Leaf(-0.25), right=Leaf(1.0))
-
-
-def finished(ranker: Ranker, folder: Path) -> Path:
-    kind = type(ranker)
-    experiment = Experiment(
-        model=kind.__name__,
-        ranker=ranker,
-        source=Synthetic(name="synthetic", num_queries=20),
-        config={"model": {"_target_": f"{kind.__module__}.{kind.__name__}"}},
-    )
-    return run(experiment, folder).path
-
-
-@pytest.fixture(scope="module")
-def native_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return finished(NativeRanker(num_trees=5, num_leaves=6), tmp_path_factory.mktemp("runs") / "native")
-
-
-@pytest.fixture
-def trees(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Returns a function that runs the command and returns its output."""
-
-    def run(*words: str | Path) -> str:
-        assert main(["trees", *map(str, words)]) == 0, capsys.readouterr().err
-        return capsys.readouterr().out
-
-    return run
-
-
-@pytest.mark.parametrize(
-    "ranker",
-    [
-        NativeRanker(num_trees=5),
-        LightGBMRanker(num_trees=5, extra={"boosting": "rf"}, bagging_fraction=0.5, bagging_freq=1),
-        XGBoostRanker(num_trees=5, learning_rate=0.3, num_leaves=7),
-    ],
-    ids=["native", "random forest", "xgboost"],
-)
-def test_leaf_values_times_weights_add_up_to_the_scores(
-    ranker: Ranker, tmp_path: Path, trees: Callable[..., str]
-) -> None:
-    folder = finished(ranker, tmp_path / "run")
-    features = Synthetic(name="synthetic", num_queries=20).load().test.features[:100]
-    records = json.loads(trees(folder, "--json"))
-    summed = [sum(tree["weight"] * value_of(tree, document) for tree in records) for document in features]
-    expected = ranker.predict(features)
-    np.testing.assert_allclose(summed, expected, rtol=0, atol=1e-6 if expected.dtype == np.float32 else 1e-12)
-
-
-def value_of(node: dict[str, Any], document: np.ndarray) -> float:
-    while "value" not in node:
-        x = float(document[node["feature"]])
-        side = node["missing"] if np.isnan(x) else "left" if x <= node["threshold"] else "right"
-        node = node[side]
-    return float(node["value"])
 
 
 def test_trees_with_linear_models_in_their_leaves_are_refused() -> None:
@@ -114,3 +74,137 @@ def test_text_shows_the_branch_of_missing_values_and_the_initial_score() -> None
         "tree 2, weight 0.1",
         "+0",
     ]
+
+
+# Splits in which zeros count as missing values, written as splits in which they do not
+
+
+BEYOND = float(np.nextafter(np.float32(LARGEST_ZERO), np.float32(1)))
+LOWEST = float(np.finfo(np.float32).min)
+EDGES = np.array([0.0, LARGEST_ZERO, BEYOND, 1e-45, 1.0, 3e38, np.inf], dtype=np.float32)
+VALUES = np.unique(np.concatenate([-EDGES, EDGES, [np.nan]])).astype(np.float32)
+VALUES = np.append(VALUES, np.float32(-0.0))
+"""Values on both sides of each end of the zeros."""
+
+
+def stump(threshold: float, missing_left: bool) -> InnerNode:
+    return InnerNode(0, threshold, missing_left, Leaf(1.0), Leaf(2.0), zero_missing=True)
+
+
+@pytest.mark.parametrize(
+    ("comparison", "dtype", "missing_left"),
+    list(itertools.product(("<=", "<"), ("float32", "float64"), (False, True))),
+)
+def test_every_value_goes_where_it_went(
+    comparison: Literal["<=", "<"], dtype: Literal["float32", "float64"], missing_left: bool
+) -> None:
+    for threshold in (*VALUES[np.isfinite(VALUES)].tolist(), 0.5e-35, -0.5e-35, LOWEST, -LOWEST):
+        root = stump(float(np.dtype(dtype).type(threshold)), missing_left)
+        ensemble = Ensemble(
+            (WeightedTree(1.0, root),), comparison=comparison, threshold_dtype=dtype, base_score=0.25
+        )
+        written = without_zero_missing(ensemble)
+        assert not any(
+            node.zero_missing for node in nodes_of(written.trees[0].root) if isinstance(node, InnerNode)
+        )
+        np.testing.assert_array_equal(
+            ensemble_scores(written, VALUES[:, None]), ensemble_scores(ensemble, VALUES[:, None])
+        )
+
+
+@pytest.mark.parametrize("num_leaves", [2, 4, 8])
+def test_scores_of_lightgbm_with_zeros_as_missing_are_equal_bit_for_bit(num_leaves: int) -> None:
+    data = Synthetic(name="synthetic", num_queries=40).load()
+    train = replace(data.train, features=with_zeros(np.asarray(data.train.features)))
+    ranker = LightGBMRanker(num_trees=8, num_leaves=num_leaves, extra={"zero_as_missing": True})
+    ensemble = ranker.fit(train).trees()
+    features = with_zeros(np.asarray(data.test.features))
+    written = without_zero_missing(ensemble)
+    np.testing.assert_array_equal(ensemble_scores(written, features), ranker.predict(features))
+
+
+def with_zeros(features: np.ndarray) -> np.ndarray:
+    """Returns features of both signs, of which a third each are zeros and missing."""
+    kind = np.random.default_rng(0).integers(0, 6, features.shape)
+    signed = np.where(kind == 5, -features, features)
+    return np.where(kind < 2, 0, np.where(kind < 4, np.nan, signed)).astype(np.float32)
+
+
+# Thresholds rounded down to float32
+
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@pytest.mark.parametrize("comparison", ["<=", "<"])
+@given(threshold=FLOATS | st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_every_float32_goes_where_it_went(comparison: str, threshold: float) -> None:
+    (rounded,) = float32_thresholds(np.array([threshold]), comparison)
+    with np.errstate(over="ignore", under="ignore"):
+        near = np.float32(threshold)
+        around = [near, *(np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf)), rounded]
+    for value in (*around, np.float32(np.inf), np.float32(-np.inf), np.float32(0), np.float32(-0.0)):
+        goes_left = float(value) <= threshold if comparison == "<=" else float(value) < threshold
+        assert (value <= rounded) == goes_left
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1))
+def test_float32_bounds_are_those_of_single_thresholds(bounds: list[float]) -> None:
+    thresholds = np.array(bounds)
+    assert float32_thresholds(thresholds, "<=").tolist() == [threshold_at_most(bound) for bound in bounds]
+
+
+# Trees and numbers of formats that have float32 only
+
+
+float32s = st.floats(width=32, allow_nan=False)
+
+
+@given(st.lists(float32s, min_size=1))
+def test_a_text_is_read_as_the_number_it_was_written_from(numbers: list[float]) -> None:
+    values = np.array(numbers, dtype=np.float32)
+    texts = float32_texts(values)
+    np.testing.assert_array_equal(list(map(parse_float32, texts)), values)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(np.array(texts, dtype=np.float64).astype(np.float32), values)
+
+
+@given(float32s.filter(lambda number: abs(number) < LARGEST), st.sampled_from([-1, 0, 1]), st.booleans())
+def test_a_decimal_number_is_rounded_once(number: float, side: int, is_far: bool) -> None:
+    low = np.float32(number)
+    high = np.nextafter(low, np.float32(np.inf))
+    middle = (Fraction(float(low)) + Fraction(float(high))) / 2
+    numerator, exponent = middle.numerator, middle.denominator.bit_length() - 1
+    digits = str(numerator * 5**exponent)  # the middle is digits / 10^exponent
+    text = f"{digits}e-{exponent}" if side == 0 else f"{int(digits) * 1000 + side}e-{exponent + 3}"
+    is_even = int(low.view(np.uint32)) % 2 == 0
+    expected = {-1: low, 0: low if is_even else high, 1: high}[side]
+    assert parse_float32(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "one", "0x1p3", "1e", ".", "1 2"])
+def test_what_is_no_decimal_number_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=naming(repr(text)[:20])):
+        parse_float32(text)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("comparison", ["<=", "<"])
+def test_float32_values_go_where_they_went(comparison: str, dtype: str) -> None:
+    ensemble = ensemble_for_java(comparison=comparison, dtype=dtype)
+    features = around_thresholds(ensemble, 3)
+    for weighted, tree in zip(ensemble.trees, float32_trees(ensemble, "<="), strict=True):
+        expected = leaves_of(flat(weighted.root), features, comparison, dtype)
+        np.testing.assert_array_equal(leaves_of(tree, features), expected)
+
+
+@pytest.mark.parametrize(
+    "ensemble",
+    [
+        Ensemble((WeightedTree(1.0, Leaf(1.0)), WeightedTree(1e30, Leaf(1e10)))),
+        Ensemble((WeightedTree(1.0, Leaf(np.inf)),)),
+    ],
+)
+def test_a_leaf_value_beyond_float32_is_refused(ensemble: Ensemble) -> None:
+    with pytest.raises(ConfigError, match=naming(f"tree {len(ensemble.trees) - 1}", "float32")):
+        list(float32_trees(ensemble, "<="))
