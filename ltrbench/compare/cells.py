@@ -14,7 +14,7 @@ values query by query. Values of one row in one cell are averaged, so that each 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isnan
@@ -733,29 +733,17 @@ def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
     )
 
 
-class Arranged(NamedTuple):
-    """The rows of a table, and which of them can be paired.
-
-    Attributes:
-        counted: All rows, with the runs in the cells that count.
-        paired: The rows in paired tests; the other rows lack a cell.
-        notes: What is left out.
-    """
-
-    counted: list[EvaluatedRow]
-    paired: list[EvaluatedRow]
-    notes: list[Note]
-
-
-def arrange(rows: list[EvaluatedRow]) -> Arranged:
+def arrange(rows: list[EvaluatedRow]) -> tuple[list[EvaluatedRow], list[EvaluatedRow], list[Note]]:
     """Excludes each row that lacks a cell from paired tests.
 
     If fewer than two rows have every cell, only the cells that all rows have are counted, if there are any.
+
+    Returns:
+        All rows, with the runs in the cells that count; the rows in paired tests; notes on what is left out.
     """
     everywhere = set[DataCell]().union(*(row.cells for row in rows))
     common = everywhere.intersection(*(row.cells for row in rows))
     whole = [row for row in rows if row.cells.keys() == everywhere]
-    sentences = list(_missing_replicates(rows))
     lacking = {
         row.label: describe_cells(sorted(everywhere - row.cells.keys(), key=str))
         for row in rows
@@ -768,84 +756,44 @@ def arrange(rows: list[EvaluatedRow]) -> Arranged:
         consequence = f"only the {len(common)} of {len(everywhere)} test sets that every row has are counted"
     if not common and len(whole) < 2:
         counted = rows
-        sentences.append("The rows have no common test set: each mean is over its own test sets.")
+        sentences = ["The rows have no common test set: each mean is over its own test sets."]
     else:
-        sentences += [f"{label} has no run on {cells}: {consequence}." for label, cells in lacking.items()]
-    notes = [Note(ON_DATA, "missing runs", sentence) for sentence in sentences]
-    return Arranged(counted, paired, notes)
-
-
-def _missing_replicates(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
-    """Yields a sentence for each row and cell without a replicate that the row has in another cell, and for
-    each row without a resample that another row has."""
-    resamples = {row.label: {item.replicate.resample for item in row.evaluated} - {None} for row in rows}
-    every_resample = set[int | None]().union(*resamples.values())
-    for row in rows:
-        replicates = {cell: {item.replicate for item in items} for cell, items in row.cells.items()}
-        every = set[Replicate]().union(*replicates.values())
-        for cell, present in replicates.items():
-            if present != every:
-                absent = ", ".join(map(str, sorted(every - present)))
-                yield (
-                    f"{row.label} has no run with {absent} on {describe_cells([cell])}: its mean there is "
-                    "over the other runs."
-                )
-        if resamples[row.label] and resamples[row.label] != every_resample:
-            absent = listed(sorted(map(str, every_resample - resamples[row.label])))
-            yield (
-                f"{row.label} was not trained on resamples {absent} of the training queries: its "
-                "differences, intervals and claims use the resamples that both rows have."
-            )
-
-
-class _CellQueries(NamedTuple):
-    """The queries of one cell that count for all rows.
-
-    Attributes:
-        first: First run of the first row in the cell.
-        numbers: Indices of the queries in the judgments of the cell.
-        trainings: One for each row, with the values of these queries.
-    """
-
-    first: EvaluatedRun
-    numbers: NDArray[np.int64]
-    weights: PerQuery
-    trainings: list[Trainings]
+        sentences = [f"{label} has no run on {cells}: {consequence}." for label, cells in lacking.items()]
+    return counted, paired, [Note(ON_DATA, "missing runs", sentence) for sentence in sentences]
 
 
 def pair_queries(rows: Sequence[EvaluatedRow], metric: str) -> PairedQueries | None:
     """Returns the values of the rows query by query, over all cells; None if no query counts."""
-    cells = [_queries_of_cell(rows, cell, metric) for cell in rows[0].cells] if rows else []
-    sizes = [len(cell.numbers) for cell in cells]
-    if not sum(sizes):
+    firsts = [items[0] for items in rows[0].cells.values()] if rows else []
+    numbers: list[NDArray[np.int64]] = []
+    weights: list[PerQuery] = []
+    trainings: list[list[Trainings]] = []
+    for first in firsts:
+        weighting = first.evaluation.weightings[metric]
+        of_cell = [_trainings(row, first.cell, metric) for row in rows]
+        counts = ~np.isnan(np.concatenate([training.values for training in of_cell])).any(axis=0)
+        numbers.append(np.flatnonzero(counts))
+        weights.append(weighting.weights[counts])
+        trainings.append(
+            [replace(item, values=weighting.rescaled(item.values)[:, counts]) for item in of_cell]
+        )
+    if not any(map(len, numbers)):
         return None
-    trainings = tuple(zip(*(cell.trainings for cell in cells), strict=True))
-    means = [np.concatenate([training.values.mean(axis=0) for training in of_row]) for of_row in trainings]
-    weights = np.concatenate([cell.weights for cell in cells])
-    cell_of_query = np.repeat(np.arange(len(cells)), sizes)
+    of_rows = tuple(zip(*trainings, strict=True))
+    means = [np.concatenate([training.values.mean(axis=0) for training in of_row]) for of_row in of_rows]
+    cell_of_query = np.repeat(np.arange(len(firsts)), [*map(len, numbers)])
+    keys = [first.query_keys[of_cell] for first, of_cell in zip(firsts, numbers, strict=True)]
     return PairedQueries(
         labels=tuple(row.label for row in rows),
-        sample=PairedSample.of(np.stack(means), weights, cell_of_query),
-        cells=tuple(cell.first.cell for cell in cells),
+        sample=PairedSample.of(np.stack(means), np.concatenate(weights), cell_of_query),
+        cells=tuple(first.cell for first in firsts),
         cell_of_query=cell_of_query,
-        query_in_cell=np.concatenate([cell.numbers for cell in cells]),
-        judgments=tuple(cell.first.judgments for cell in cells),
-        test_share=_test_share([cell.first.run for cell in cells]),
-        trainings=trainings,
-        query_keys=np.concatenate([cell.first.query_keys[cell.numbers] for cell in cells]),
+        query_in_cell=np.concatenate(numbers),
+        judgments=tuple(first.judgments for first in firsts),
+        test_share=_test_share([first.run for first in firsts]),
+        trainings=of_rows,
+        query_keys=np.concatenate(keys),
     )
-
-
-def _queries_of_cell(rows: Sequence[EvaluatedRow], cell: DataCell, metric: str) -> _CellQueries:
-    first = rows[0].cells[cell][0]
-    weighting = first.evaluation.weightings[metric]
-    trainings = [_trainings(row, cell, metric) for row in rows]
-    values = np.concatenate([training.values for training in trainings])
-    numbers = np.flatnonzero(~np.isnan(values).any(axis=0))
-    counting = [
-        replace(training, values=weighting.rescaled(training.values)[:, numbers]) for training in trainings
-    ]
-    return _CellQueries(first, numbers, weighting.weights[numbers], counting)
 
 
 def _test_share(runs: Sequence[Run]) -> float | None:

@@ -673,8 +673,9 @@ def _compare_on(
     claimed = dict.fromkeys([metric, *settings.family])
     others = [name for name in dict.fromkeys(reported) if name not in claimed]
     cell_of_run = test_cell_of if settings.allow_mismatch else cell_of
-    arranged = arrange(evaluate_rows(table.rows, [*claimed], others, settings.convention, cell_of_run))
-    paired = {name: pair_queries(arranged.paired, name) for name in claimed}
+    rows = evaluate_rows(table.rows, [*claimed], others, settings.convention, cell_of_run)
+    counted, paired_rows, missing = arrange(rows)
+    paired = {name: pair_queries(paired_rows, name) for name in claimed}
     queries = paired[metric]
     best = _best(queries)
     base, absent = _baseline_of(table.rows, settings.baseline, best)
@@ -693,15 +694,15 @@ def _compare_on(
         settings=settings,
         baseline=base,
         best=best,
-        rows=tuple(_rows(arranged.counted, queries, pairs, base, best, settings)),
+        rows=tuple(_rows(counted, queries, pairs, base, best, settings)),
         pairs=pairs,
         queries=queries,
         note_entries=(
             *first_notes,
             *(Note(ON_CONVENTIONS, "plug-in metrics", sentence) for sentence in unknown),
             *absent,
-            *arranged.notes,
-            *warnings(arranged.counted, metric, settings.convention),
+            *missing,
+            *warnings(counted, metric, settings.convention),
         ),
         published=_published(table.runs[0]),
         declared=declared,

@@ -303,16 +303,10 @@ def values_on_validation(
 
     Runs without a validation value are left out, and so are rows without any.
     """
-    values = {
-        row.label: {
-            number: _value_on_validation(run, metric, convention) for number, run in enumerate(row.runs)
-        }
-        for row in rows
-    }
-    known = {
-        label: {number: value for number, value in of_row.items() if value is not None}
-        for label, of_row in values.items()
-    }
+    known = {}
+    for row in rows:
+        values = [_value_on_validation(run, metric, convention) for run in row.runs]
+        known[row.label] = {number: value for number, value in enumerate(values) if value is not None}
     return {label: of_row for label, of_row in known.items() if of_row}
 
 
@@ -406,11 +400,15 @@ class SearchTotals:
     iterations: int
     seconds: float
 
-    @property
-    def describe_trials(self) -> str:
-        """Number of trials of a search, such as "16", or "16 to 32" if searches differ."""
+    def __str__(self) -> str:
+        """Returns text such as "settings: 6, searches: 5, trials: 16, iterations: 18,204, fits: 61 s"."""
         low, high = self.trials
-        return f"{low}" if low == high else f"{low} to {high}"
+        trials = f"{low}" if low == high else f"{low} to {high}"
+        failed = f" ({self.failed} failed)" if self.failed else ""
+        return (
+            f"settings: {len(self.space)}, searches: {self.searches}, trials: {trials}{failed}, iterations: "
+            f"{self.iterations:,}, fits: {self.seconds:,.{int(self.seconds < 10)}f} s"
+        )
 
 
 def distinct_searches(runs: Iterable[Run]) -> list[Mapping[str, Any]]:
@@ -454,7 +452,7 @@ def _about_searches(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     sentences = []
     of_kind = grouped(totals.items(), lambda item: (item[1].name, item[1].choose, item[1].metric))
     for (name, choose, metric), searches in of_kind.items():
-        sizes = "; ".join(f"{label} ({_size(search)})" for label, search in searches)
+        sizes = "; ".join(f"{label} ({search})" for label, search in searches)
         how = choose.replace("_", " ")
         sentences.append(f"Search {name}, {how}, by {metric} on validation: {sizes}.")
     models = {row.model for row in rows if row.label in totals}
@@ -481,13 +479,3 @@ def _about_searches(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
             f"search.trials={example.trials[1]}), or none (search=none)."
         )
     yield from (Note(ON_CLAIMS, "tuning budget", sentence) for sentence in sentences)
-
-
-def _size(search: SearchTotals) -> str:
-    """Returns text such as "settings: 6, searches: 5, trials: 16, iterations: 18,204, fits: 61 s"."""
-    failed = f" ({search.failed} failed)" if search.failed else ""
-    return (
-        f"settings: {len(search.space)}, searches: {search.searches}, trials: "
-        f"{search.describe_trials}{failed}, iterations: {search.iterations:,}, fits: "
-        f"{search.seconds:,.{int(search.seconds < 10)}f} s"
-    )

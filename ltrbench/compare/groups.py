@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.advice import NextStep, more_seeds, resamples
 from ltrbench.compare.cells import (
     BEST,
     EvaluatedRow,
@@ -420,7 +419,6 @@ class AgainstItself:
         num_replicates: Number of replicates in every fold.
         halved: Result over the halvings; None if there is a reason against it.
         reason: Why there is no result; empty if there is one.
-        next_step: Command that makes enough replicates; None if there are enough.
     """
 
     data: str
@@ -431,7 +429,6 @@ class AgainstItself:
     num_replicates: int
     halved: SelfComparison | None
     reason: str = ""
-    next_step: NextStep | None = None
 
 
 def each_against_itself(runs: Sequence[Run], settings: Settings, num_halvings: int) -> list[AgainstItself]:
@@ -463,7 +460,13 @@ def row_against_itself(
     kind = "resamples" if any(fold.resample is not None for fold in trainings) else "seeds"
     of_row = (data, row.label, metric, kind, len(queries.cells), len(keys))
     if len(keys) < FEWEST_TO_HALVE:
-        return AgainstItself(*of_row, None, *_too_few(row, queries, len(keys), kind))
+        are_constant = any(fold.is_constant for fold in trainings)
+        more = " (seeds change nothing)" if are_constant else ", or with more seeds"
+        reason = (
+            f"{len(keys)} replicate{'s' * (len(keys) != 1)}; at least {FEWEST_TO_HALVE} are needed. Train "
+            f"with replicates={FEWEST_TO_HALVE}{more}"
+        )
+        return AgainstItself(*of_row, None, reason)
     reason = unknown_spread(queries.sample)
     if len(queries.cells) > 1 and not are_folds(queries):
         reason = f"{len(queries.cells)} test sets that are not folds of a cross-validation"
@@ -481,16 +484,3 @@ def row_against_itself(
         seed=settings.seed,
     )
     return AgainstItself(*of_row, halved)
-
-
-def _too_few(row: EvaluatedRow, queries: PairedQueries, count: int, kind: str) -> tuple[str, NextStep]:
-    """Returns why there is no result, and the command that makes enough replicates."""
-    number = FEWEST_TO_HALVE
-    reason = f"{count} replicate{'s' * (count != 1)}; at least {number} are needed"
-    if any(fold.is_constant for fold in queries.trainings[0]):
-        reason += " (seeds change nothing)"
-    elif kind == "seeds" and count > 1:
-        return reason, more_seeds([row.runs], number, f"{reason}. Train with {number} seeds")
-    return reason, resamples(
-        [row.runs], number, f"{reason}. Train on {number} resamples of the training queries"
-    )

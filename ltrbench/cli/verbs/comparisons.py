@@ -89,15 +89,8 @@ def _cells(row: AgainstItself) -> TableRow:
 
 
 def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
-    """Returns one line for each row without a result, with the command that would give one."""
-    lines = []
-    for row in rows:
-        step = row.next_step
-        if step is not None:
-            lines.append(f"{row.data}, {row.label}: {step.sentence}\n  {step.command}".rstrip())
-        elif row.halved is None:
-            lines.append(f"{row.data}, {row.label}: {row.reason}.")
-    return lines
+    """Returns one line for each row without a result."""
+    return [f"{row.data}, {row.label}: {row.reason}." for row in rows if row.halved is None]
 
 
 # ---- The verb `compare`: the table of finished runs, computed from their stored scores.

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from claim_cases import QUERIES, deterministic, runs_of, values_of
 from run_cases import finished_run
+from toy_runs import mentions
 
 from ltrbench.cli import main
 from ltrbench.compare import Settings
@@ -34,17 +35,12 @@ def test_eight_seeds_are_split_into_halves_of_four(tmp_path: Path) -> None:
     assert (row.kind, row.num_replicates, row.num_folds, row.reason) == ("seeds", 8, 1, "")
 
 
-def test_a_row_with_fewer_names_their_number_and_the_command_for_more(tmp_path: Path) -> None:
+def test_a_row_with_fewer_names_their_number_and_how_many_are_needed(tmp_path: Path) -> None:
     row = only_row(runs_of(tmp_path, "native", (1, 2, 3)))
     assert row.halved is None
-    assert row.next_step is not None
-    assert "3 replicates" in row.reason
-    assert "seed=1,2,3,4,5,6,7,8" in row.next_step.command
+    assert mentions(row.reason, "3 replicates", "at least 8", "replicates=8", "seeds")
     for runs in (runs_of(tmp_path, "other", (1,)), deterministic(tmp_path, "third", EIGHT)):
-        step = only_row(runs).next_step
-        assert step is not None
-        assert "1 replicate" in step.reason
-        assert "replicates=8" in step.command
+        assert mentions(only_row(runs).reason, "1 replicate", "replicates=8")
 
 
 def stored(folder: Path, models: dict[str, Sequence[int]]) -> None:
@@ -64,5 +60,4 @@ def test_the_verb_prints_shares_and_what_is_missing(
     assert "independent" in shown
     (native,) = [line for line in shown.splitlines() if line.startswith("| toy  | native")]
     assert "8 seeds |       35 " in native
-    assert "2 replicates" in shown
-    assert "seed=1,2,3,4,5,6,7,8" in shown
+    assert mentions(shown, "2 replicates", "replicates=8")
