@@ -15,7 +15,6 @@ import os
 import re
 import shlex
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,16 +34,16 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf, flag_override, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from ltrbench.cli.console import PROGRAM, as_paragraph, showing
+from ltrbench.cli.console import PROGRAM, showing
 from ltrbench.cli.session import SWEEP_FILE, Session, SweepOrder, relative, run_command
 from ltrbench.config import Config, build_experiment, build_tracker, register_schema, resolved, run_study
-from ltrbench.errors import ConfigError, ResultError, debugging, did_you_mean
+from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.experiment import run
 from ltrbench.folders import conf_dir
 from ltrbench.rankers.base import SavedModelError
 from ltrbench.runs.record import SETTINGS_OF_COMMAND, writing_to
 from ltrbench.sweep.plan import Job, draft, with_shared_choices
-from ltrbench.sweep.running import stopping
+from ltrbench.sweep.running import report
 
 # Hydra's first search for plug-ins imports their modules again: a class imported before that search would not
 # be the class that Hydra uses.
@@ -127,14 +126,8 @@ class _Command:
             else:
                 self._run(config, composed)
         except Exception as error:
-            if stopping.is_set():
-                # Compiled code turns what a signal handler raises into a SystemError.
-                raise KeyboardInterrupt from error
             # Not raised, because Hydra would print a line before ours.
-            self.session.errors.append(error)
-            if debugging():
-                log.error("".join(traceback.format_exception(error)))
-            log.error("%s", as_paragraph(error))
+            self.session.failures.append(report(error))
 
     def _run(self, config: DictConfig, composed: Any) -> None:
         session, settings = self.session, resolved(config)

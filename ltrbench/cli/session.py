@@ -58,6 +58,7 @@ from ltrbench.sweep.running import (
     Events,
     JobTask,
     Outcome,
+    failure,
     log_to,
     record_failed,
     run_task,
@@ -196,7 +197,7 @@ class Session:
         jobs: the jobs of the sweep that belong to this command.
         register: name under which the best model is registered.
         folder: folder of a single run.
-        errors: one error for each failed job.
+        failures: one outcome for each failed job.
     """
 
     tracker: Tracker | None = None
@@ -204,7 +205,7 @@ class Session:
     jobs: Sequence[Job] = ()
     register: str | None = None
     folder: Path | None = None
-    errors: list[Exception] = field(default_factory=list)
+    failures: list[Outcome] = field(default_factory=list)
     registered: str = ""
     comparison_folder: Path | None = None
 
@@ -249,7 +250,7 @@ class Session:
             try:
                 timed = take_times(order.folder, job, [state.job for state in states])
             except LtrbenchError as error:
-                self.errors.append(error)
+                self.failures.append(failure(error))
                 click.echo(f"job {job.number}: error: {error}", err=True)
                 continue
             seconds = timed[0].result.seconds["fit"]
@@ -304,8 +305,7 @@ class Session:
         """Records the end of a job: its error, unless it is a trial, and its run in the tracking store."""
         job = task.job
         if outcome.error and not job.is_trial:
-            kind = LtrbenchError if outcome.is_user_error else RuntimeError
-            self.errors.append(kind(outcome.error))
+            self.failures.append(outcome)
         if not is_inline and outcome.error:
             log.error("%s %s %s", job.kind, job.number, outcome.error)
         elif not is_inline:
@@ -333,7 +333,7 @@ class Session:
             if self.tracker is not None:
                 if status == "finished" and self.sweep is not None:
                     status = status_of(self.sweep)
-                if status == "finished" and self.errors:
+                if status == "finished" and self.failures:
                     status = "failed"
                 with self._tracking, _warning("the sweep's parent run could not be closed"):
                     self.tracker.close(status)
@@ -454,10 +454,10 @@ class Session:
     @property
     def exit_code(self) -> int:
         """0; 2 if the user can fix every error, or if the comparison could not be written; 1 otherwise."""
-        if not self.errors:
+        if not self.failures:
             unwritten = bool(self.sweep and self.comparisons) and self.comparison_folder is None
             return USER_MISTAKE if unwritten else OK
-        return USER_MISTAKE if all(isinstance(error, LtrbenchError) for error in self.errors) else RUN_FAILED
+        return USER_MISTAKE if all(each.is_user_error for each in self.failures) else RUN_FAILED
 
 
 def run_command(session: Session, again: str, work: Callable[[], None]) -> int:

@@ -109,10 +109,9 @@ def message_on_threads(num_workers: int, num_threads: int, num_cores: int, setti
     # A fit never uses more threads than cores.
     threads = min(num_threads, num_cores) or max(num_cores // num_workers, 1)
     total = num_workers * threads
-    text = (
-        f"{num_workers} {_plural('worker', num_workers)} x {threads} {_plural('thread', threads)} each on "
-        f"{num_cores} {_plural('core', num_cores)}"
-    )
+    numbers = {"worker": num_workers, "thread": threads, "core": num_cores}
+    workers, each, cores = (f"{count} {word}{'s' * (count != 1)}" for word, count in numbers.items())
+    text = f"{workers} x {each} each on {cores}"
     if total <= num_cores:
         return f"{text}."
     remedy = f"{setting}={num_cores // threads}"
@@ -122,10 +121,6 @@ def message_on_threads(num_workers: int, num_threads: int, num_cores: int, setti
         f"{text}: {total} threads exceed the cores, so jobs slow each other down and their times are "
         f"unreliable. Set {remedy}."
     )
-
-
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"
 
 
 def reply_to(work: Work, job: bytes) -> bytes:

@@ -168,7 +168,8 @@ class Job:
     @functools.cached_property
     def identity(self) -> str:
         """A digest that equal jobs share, even if the code, the data or the versions have changed since."""
-        return identity_of(self.overrides, self.is_trial)
+        overrides = sorted(map(without_password, of_job(self.overrides)))
+        return digest_of([*["trial"] * self.is_trial, *overrides])
 
     @property
     def is_search(self) -> bool:
@@ -189,11 +190,6 @@ class Job:
             return overrides
         differing = (*self.swept, "model.")
         return [line for line in overrides if line.lstrip("+~").startswith(differing)]
-
-
-def identity_of(overrides: Iterable[str], is_trial: bool = False) -> str:
-    """Returns `Job.identity` of a job with these overrides."""
-    return digest_of([*["trial"] * is_trial, *sorted(map(without_password, of_job(overrides)))])
 
 
 def as_text(job: Job) -> str:
@@ -291,11 +287,6 @@ def effective_settings(
     kept["data"] = {name: value for name, value in settings["data"].items() if name not in _OF_DATA}
     names = {group: str(choices[group]) for group in ("model", "params", "data") if group in choices}
     return dict(plain({**kept, "names": names, "trial": is_trial}))
-
-
-def training_digest(experiment: Experiment, key: JobKey) -> str:
-    """Returns a digest of everything that a training depends on, except its seed."""
-    return digest_of([settings_without_seed(experiment), key.data, key.code, key.versions])
 
 
 @functools.cache
@@ -588,12 +579,13 @@ def draft(
 
 
 def _training(experiment: Experiment, key: JobKey, splits: Splits) -> str:
-    """Returns `Job.training`; empty if every seed is trained."""
+    """Returns a digest of everything that a training depends on, except its seed; empty if every seed is
+    trained."""
     drawn = experiment.resample
     num_documents = splits.train.num_documents if drawn is None else drawn.num_documents(splits.train)
     if not experiment.is_repeatable or experiment.ranker.seed_matters(num_documents):
         return ""
-    return training_digest(experiment, key)
+    return digest_of([settings_without_seed(experiment), key.data, key.code, key.versions])
 
 
 def with_shared_choices(drafts: Sequence[Job]) -> list[Job]:

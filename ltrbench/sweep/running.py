@@ -119,9 +119,7 @@ def run_task(task: JobTask, showing: Showing | None = None) -> Outcome:
             return _attempt(task, showing)
     except (OSError, ValueError) as error:
         # The folder or the log file cannot be written: dictConfig raises ValueError.
-        outcome = failure(error)
-        log.error("%s", outcome.error)
-        return outcome
+        return report(error)
 
 
 def log_to(file: Path | None, on_console: bool = True) -> None:
@@ -140,16 +138,25 @@ def _attempt(task: JobTask, showing: Showing | None) -> Outcome:
     except LeaseHeldError:
         return Outcome(state=RUNNING)
     except Exception as error:
-        if stopping.is_set():
-            raise KeyboardInterrupt from error
         # Another process may have finished the job in the meantime.
-        if state_of(task.sweep, task.job).name == DONE:
+        if not stopping.is_set() and state_of(task.sweep, task.job).name == DONE:
             return Outcome(state=DONE)
-        if debugging():
-            log.error("".join(traceback.format_exception(error)))
-        outcome = failure(error)
-        log.error("%s", outcome.error)
-        return outcome
+        return report(error)
+
+
+def report(error: Exception) -> Outcome:
+    """Logs the error of a job, and returns its outcome.
+
+    Raises:
+        KeyboardInterrupt: The command is interrupted; compiled code turns this exception into another error.
+    """
+    if stopping.is_set():
+        raise KeyboardInterrupt from error
+    if debugging():
+        log.error("".join(traceback.format_exception(error)))
+    outcome = failure(error)
+    log.error("%s", outcome.error)
+    return outcome
 
 
 def failure(error: BaseException) -> Outcome:

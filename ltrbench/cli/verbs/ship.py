@@ -22,20 +22,12 @@ if TYPE_CHECKING:
 _SHOWN_ROWS = 5
 
 
-def _complete_target(context: click.Context, parameter: click.Parameter, word: str) -> list[str]:
-    del context, parameter
-    from ltrbench.shipping.target import target_names
-
-    return [name for name in target_names() if name.startswith(word)]
-
-
 @click.command("ship")
 @click.argument("place", type=PATH, metavar="RUN")
 @click.option(
     "--to",
     "to",
     metavar="TARGET",
-    shell_complete=_complete_target,
     help="Engine or library: elasticsearch, opensearch, solr, vespa, lightgbm, xgboost, ranklib, onnx, "
     "treelite or c.",
 )
