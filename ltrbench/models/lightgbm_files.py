@@ -355,7 +355,11 @@ def _written(ensemble: Ensemble, weighted: WeightedTree, number: int) -> LightGB
     """Returns a tree as it is written; splits and leaves have the numbers of its record, if it fits."""
     tree = flat(weighted.root)
     inner, outer = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
-    decision_type, threshold = _decision_types(tree), _float64_thresholds(tree, ensemble)
+    decision_type = np.where(tree.zero_missing, ZERO_IS_MISSING, NAN_IS_MISSING)
+    decision_type += np.where(tree.missing_left, DEFAULT_LEFT, 0)
+    threshold = tree.threshold.copy()  # with `<=`, as LightGBM's, it keeps its bits
+    if ensemble.comparison == "<":
+        threshold = float32_thresholds(threshold, "<").astype(np.float64)
     record = weighted.record
     statistics = _zeros(len(inner))
     if isinstance(record, LightGBMTree) and _fits(record, weighted, tree):
@@ -409,23 +413,6 @@ def _numbered(record: LightGBMTree) -> tuple[_Integers, _Integers]:
             splits[node] = number
             waiting += [int(record.right[node]), int(record.left[node])]
     return splits, leaves
-
-
-def _decision_types(tree: FlatTree) -> NDArray[np.int64]:
-    kinds = np.where(tree.zero_missing, ZERO_IS_MISSING, NAN_IS_MISSING)
-    decision_types: NDArray[np.int64] = kinds + np.where(tree.missing_left, DEFAULT_LEFT, 0)
-    return decision_types
-
-
-def _float64_thresholds(tree: FlatTree, ensemble: Ensemble) -> NDArray[np.float64]:
-    """Returns (N,) thresholds that send every float32 to the same side with the comparison `<=` as float64.
-
-    Thresholds that are compared so already keep their bits.
-    """
-    thresholds = tree.threshold.astype(ensemble.threshold_dtype).astype(np.float64)
-    if ensemble.comparison == "<=":
-        return thresholds
-    return float32_thresholds(thresholds, "<").astype(np.float64)
 
 
 def _zeros(num_splits: int) -> dict[str, str]:

@@ -12,6 +12,7 @@ import importlib
 import inspect
 import json
 import pkgutil
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -412,6 +413,22 @@ class Target(ABC):
         if not isinstance(answers, dict) or not all(isinstance(v, int | float) for v in answers.values()):
             raise ValueError("expected an object with a score for each document id")
         return {str(name): float(value) for name, value in answers.items()}
+
+
+def parsed_version(version: str, engine: str, example: str) -> tuple[int, int]:
+    """Returns the first two numbers of the version of an engine.
+
+    Args:
+        engine: name of the engine in the message.
+        example: a version for the message.
+
+    Raises:
+        ConfigError: It is not a version.
+    """
+    numbers = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})(\.[0-9]{1,3})?", version)
+    if not numbers:
+        raise ConfigError(f"version is '{version}', not a version of {engine} such as {example}.")
+    return int(numbers[1]), int(numbers[2])
 
 
 def curl(method: str, url: str, data: str, content: str = "json") -> str:

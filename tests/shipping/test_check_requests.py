@@ -117,19 +117,15 @@ def features_of(requests: CheckRequests) -> tuple[list[str], Features]:
 
 
 @every_plugin
-def test_the_features_of_the_documents_are_those_of_the_rows(target: ElasticsearchTarget) -> None:
-    requests = requested(target, shipped())
-    assert tuple(documents_of(requests)) == FINITE
-    names, features = features_of(requests)
-    assert tuple(names[-3:]) == NAMES
-    np.testing.assert_array_equal(features[:, -3:], VALUES[:-1])
-
-
-@every_plugin
-def test_the_uploaded_model_has_the_expected_scores(target: ElasticsearchTarget) -> None:
+def test_features_of_the_documents_are_those_of_the_rows_and_the_uploaded_model_has_the_expected_scores(
+    target: ElasticsearchTarget,
+) -> None:
     model = shipped()
     requests = requested(target, model)
     names, features = features_of(requests)
+    assert tuple(documents_of(requests)) == FINITE
+    assert tuple(names[-3:]) == NAMES
+    np.testing.assert_array_equal(features[:, -3:], VALUES[:-1])
     upload = json.loads(requests.files["check_upload.json"])["model"]
     assert upload["name"] == "Shop_check"
     definition = upload["model"]["definition"]

@@ -5,17 +5,17 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 from messages import naming
+from shipped_models import certified, every_target, random_data, shipped, target_of
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError
-from ltrbench.models.trees import ensemble_scores
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -28,8 +28,6 @@ from ltrbench.shipping.target import (
     MISSING_VALUES,
     Linear,
     ShippedModel,
-    build_target,
-    target_names,
 )
 
 TREES = {
@@ -43,16 +41,6 @@ TREES = {
 }
 BACKENDS = {**TREES, "single_feature": SingleFeatureRanker()}
 KINDS = ("dense", "missing", "presence", "zeros", "ties")
-EXTRAS = {"onnx": "onnxruntime", "treelite": "treelite"}
-
-TARGETS: list[tuple[str, dict[str, Any]]] = [
-    *((name, {}) for name in target_names()),
-    ("elasticsearch", {"form": "ranklib"}),
-    ("opensearch", {"form": "ranklib"}),
-    ("vespa", {"form": "xgboost"}),
-    ("vespa", {"fast_forest": True}),
-    ("solr", {"absent": "missing"}),
-]
 WITH_LINEAR_MODELS = {"elasticsearch", "opensearch", "solr", "vespa"}
 MISSING_IS_ZERO = {"solr", "ranklib"}
 ABSENT_IS_MISSING = {"elasticsearch", "opensearch"}
@@ -108,18 +96,16 @@ DATA = [*((backend, "missing") for backend in BACKENDS), *itertools.product(("na
 
 
 @pytest.mark.parametrize(("backend", "kind"), list(dict.fromkeys(DATA)))
-@pytest.mark.parametrize(("name", "options"), TARGETS, ids=str)
+@every_target
 def test_a_model_is_certified_or_refused_for_a_stated_limit(
     name: str, options: dict[str, Any], backend: str, kind: str
 ) -> None:
-    if name in EXTRAS:
-        pytest.importorskip(EXTRAS[name])
     form = options.get("form")
     ranker, model = fitted(backend, kind)
     for_trees = form is not None or "absent" in options
     if model.has_missing_values and name in ABSENT_IS_MISSING and form is None:
         options = {**options, "absent": "missing"}
-    target = build_target(name, options)
+    target = target_of(name, options)
     if isinstance(model.scorer, Linear) and (name not in WITH_LINEAR_MODELS or for_trees):
         with pytest.raises(ConfigError, match="linear model"):
             target.export(model)
@@ -143,7 +129,7 @@ def test_a_model_is_certified_or_refused_for_a_stated_limit(
 def certificate_of(
     name: str, options: dict[str, Any], backend: str, kind: str, tolerance: int = 0
 ) -> Certificate:
-    (ranker, model), target = fitted(backend, kind), build_target(name, options)
+    (ranker, model), target = fitted(backend, kind), target_of(name, options)
     export = target.export(model)
     engine = target.engine(model, export)
     return certify(model, ranker.predict, data_of(kind), export, engine, tolerance=tolerance)
@@ -180,24 +166,10 @@ def many_stumps(count: int) -> Ensemble:
     return Ensemble(tuple(trees), base_score=0.25)
 
 
-@pytest.mark.parametrize(("name", "options"), TARGETS, ids=str)
+@every_target
 def test_a_model_without_its_last_tree_is_refused(name: str, options: dict[str, Any]) -> None:
-    if name in EXTRAS:
-        pytest.importorskip(EXTRAS[name])
-    ensemble, target = many_stumps(300), build_target(name, options)
-    rng = np.random.default_rng(1)
-    data = RankingDataset(
-        features=(np.abs(rng.normal(size=(40, 3))) + 0.1).astype(np.float32),
-        labels=rng.integers(0, 3, 40).astype(float),
-        query_start=np.arange(0, 41, 10),
-    )
-    status = {}
-    for trees in (ensemble.trees, ensemble.trees[:-1]):
-        model = ShippedModel("a_model", ("a", "b", "c"), replace(ensemble, trees=trees))
-        export = target.export(model)
-        whole = replace(model, scorer=ensemble)
-        certificate = certify(
-            whole, partial(ensemble_scores, ensemble), data, export, target.engine(model, export)
-        )
-        status[len(trees)] = certificate.status
-    assert status == {300: CERTIFIED, 299: REFUSED}
+    ensemble, target = many_stumps(300), target_of(name, options)
+    data = random_data((np.abs(np.random.default_rng(1).normal(size=(40, 3))) + 0.1).astype(np.float32))
+    assert certified(target, ensemble, data).status == CERTIFIED
+    files = target.export(shipped(replace(ensemble, trees=ensemble.trees[:-1]))).files
+    assert certified(target, ensemble, data, files).status == REFUSED

@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import lightgbm as lgb
 import numpy as np
 import pytest
-from tree_cases import CASES, NUM_FEATURES, beyond_float32, forest, timestamps, values_around
+from shipped_models import certified, of_one, scores_of, shipped
+from tree_cases import NUM_FEATURES, beyond_float32, forest, timestamps, values_around
 
-from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.models.lightgbm_files import read_lightgbm_json
-from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, ensemble_scores
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, WeightedTree, ensemble_scores
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.shapes import Features
-from ltrbench.shipping.certificate import CERTIFIED, REFUSED, Certificate, certify
-from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, Export, Linear, ShippedModel
+from ltrbench.shipping.certificate import CERTIFIED, REFUSED
+from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, Linear
 from ltrbench.shipping.targets.vespa import (
     COMPILED,
     FAST_FOREST,
@@ -32,35 +30,7 @@ from ltrbench.shipping.targets.vespa import (
     way_of_vespa,
 )
 
-TARGETS = {
-    "lightgbm": VespaTarget(),
-    "lightgbm, fast forest": VespaTarget(fast_forest=True),
-    "xgboost": VespaTarget(form="xgboost"),
-    "xgboost, fast forest": VespaTarget(form="xgboost", fast_forest=True),
-}
-every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS.keys())
-LARGEST = float(np.finfo(np.float32).max)
 FILE, PROFILE = "a_model.json", "a_model.profile"
-
-
-def shipped(scorer: Ensemble | Linear, num_features: int = NUM_FEATURES) -> ShippedModel:
-    return ShippedModel("a model", tuple(f"feature {number}" for number in range(num_features)), scorer)
-
-
-def of_one(root: Node, **options: Any) -> Ensemble:
-    return Ensemble((WeightedTree(1.0, root),), **options)
-
-
-def scores_of(target: VespaTarget, model: ShippedModel, features: Features) -> np.ndarray[Any, Any]:
-    return target.engine(model, target.export(model)).scores(features)
-
-
-@pytest.mark.parametrize("ensemble", CASES.values(), ids=CASES.keys())
-def test_float64_scores_are_those_of_the_ensemble_bit_for_bit(ensemble: Ensemble) -> None:
-    ensemble = replace(ensemble, score_dtype="float64")
-    features = values_around(ensemble)
-    scores = scores_of(VespaTarget(), shipped(ensemble), features)
-    np.testing.assert_array_equal(scores, ensemble_scores(ensemble, features), strict=True)
 
 
 @pytest.mark.parametrize("ensemble", [timestamps(1.6e9), timestamps(1.6e12), beyond_float32()])
@@ -68,23 +38,13 @@ def test_every_way_sends_a_value_to_the_same_leaf(ensemble: Ensemble) -> None:
     """Sums of these leaves are exact in float32, in any order."""
     features = values_around(ensemble)
     expected = ensemble_scores(ensemble, features)
-    for target in (VespaTarget(), VespaTarget(fast_forest=True)):
-        np.testing.assert_array_equal(scores_of(target, shipped(ensemble), features), expected)
-    np.testing.assert_array_equal(WAYS[VM_FOREST].scores(imported(ensemble), features), expected)
+    for arithmetic in WAYS.values():
+        np.testing.assert_array_equal(arithmetic.scores(imported(ensemble), features), expected)
 
 
 def imported(ensemble: Ensemble) -> Ensemble:
-    content = VespaTarget().export(shipped(ensemble)).files[FILE]
+    content = VespaTarget().export(shipped(ensemble, NUM_FEATURES)).files[FILE]
     return read_lightgbm_json(content, {name: number for number, name in enumerate(names_of(NUM_FEATURES))})
-
-
-def certified(target: VespaTarget, ensemble: Ensemble, data: RankingDataset, **changes: bytes) -> Certificate:
-    """Returns the certificate of a model; `changes` replace its files."""
-    model = shipped(ensemble, data.num_features)
-    export = target.export(model)
-    export = replace(export, files={**export.files, **changes})
-    engine = target.engine(model, export)
-    return certify(model, lambda rows: ensemble_scores(ensemble, rows), data, export, engine)
 
 
 # Naive dumps
@@ -109,7 +69,7 @@ def test_the_certificate_refuses_the_dump_of_lightgbm_itself(tmp_path: Path) -> 
     ranker = LightGBMRanker(num_trees=20).fit(replace(splits.train, features=whole))
     ensemble, data = ranker.trees(), replace(splits.test, features=halves)
     content, target = dump_of(ranker, data.num_features, tmp_path), VespaTarget(fast_forest=True)
-    certificate = certified(target, ensemble, data, **{FILE: content})
+    certificate = certified(target, ensemble, data, {FILE: content})
     assert certificate.status == REFUSED
     assert "value equal to a threshold" in certificate.reason
     assert certified(target, ensemble, data).status == CERTIFIED
@@ -152,40 +112,13 @@ def test_a_forest_is_summed_from_the_last_tree_to_the_third_and_then_the_first()
 # Missing values and infinity
 
 
-@every_target
-@pytest.mark.parametrize("missing_left", [False, True])
-def test_missing_values_go_where_the_model_sends_them(target: VespaTarget, missing_left: bool) -> None:
-    stumps = (InnerNode(0, bound, missing_left, Leaf(1.0), Leaf(2.0)) for bound in (-1.0, 1.0))
-    ensemble = Ensemble(tuple(WeightedTree(1.0, stump) for stump in stumps))
-    absent = np.full((1, NUM_FEATURES), np.nan, dtype=np.float32)
-    assert scores_of(target, shipped(ensemble), absent) == (2.0 if missing_left else 4.0)
-    assert not target.export(shipped(ensemble)).limits
-
-
 def test_infinity_on_the_left_is_a_limit() -> None:
     def limits(threshold: float) -> set[str]:
         ensemble = of_one(InnerNode(0, threshold, True, Leaf(1.0), Leaf(2.0)), threshold_dtype="float64")
-        return set(VespaTarget().export(shipped(ensemble)).limits)
+        return set(VespaTarget().export(shipped(ensemble, NUM_FEATURES)).limits)
 
     assert limits(np.inf) == {INFINITE_VALUES}
     assert limits(1e300) == limits(0.5) == set()
-
-
-@pytest.mark.parametrize(("comparison", "bound"), [("<=", 1e300), ("<=", LARGEST), ("<", 1e300)])
-@pytest.mark.parametrize("missing_left", [False, True])
-def test_a_split_of_missing_values_only_has_no_infinite_threshold(
-    comparison: Any, bound: float, missing_left: bool
-) -> None:
-    """A dump of XGBoost cannot have such a threshold, so that infinity is a limit."""
-    root = InnerNode(0, bound, missing_left, Leaf(1.0), InnerNode(0, bound, True, Leaf(2.0), Leaf(3.0)))
-    ensemble = of_one(root, comparison=comparison, threshold_dtype="float64")
-    features = np.zeros((5, NUM_FEATURES), dtype=np.float32)
-    features[:, 0] = [LARGEST, -LARGEST, 0, np.nan, 1e-45]
-    expected = [1.0, 1.0, 1.0, 1.0 if missing_left else 2.0, 1.0]
-    for target in TARGETS.values():
-        assert scores_of(target, shipped(ensemble), features).tolist() == expected
-        limits = target.export(shipped(ensemble)).limits
-        assert set(limits) == ({INFINITE_VALUES} if target.form == "xgboost" else set())
 
 
 # Linear models
@@ -193,7 +126,7 @@ def test_a_split_of_missing_values_only_has_no_infinite_threshold(
 
 def test_a_linear_model_is_a_ranking_expression() -> None:
     weights = np.array([0.1, 0.0, -1e-7, 1e20, 2.0, 3.0])
-    model = shipped(Linear(weights))
+    model = shipped(Linear(weights), NUM_FEATURES)
     features = np.random.default_rng(0).normal(size=(50, NUM_FEATURES)).astype(np.float32)
     export = VespaTarget().export(model)
     profile = export.files[PROFILE].decode()
@@ -217,7 +150,9 @@ def test_names_become_rank_features_or_functions() -> None:
 
 
 def test_the_profile_ranks_with_the_model() -> None:
-    export = VespaTarget(schema="music", phase="second", fast_forest=True).export(shipped(forest(2)))
+    export = VespaTarget(schema="music", phase="second", fast_forest=True).export(
+        shipped(forest(2), NUM_FEATURES)
+    )
     profile = export.files[PROFILE].decode()
     assert list(export.files) == [FILE, PROFILE, "features.json"]
     assert profile.startswith("rank-profile a_model inherits default {\n")
@@ -227,31 +162,6 @@ def test_the_profile_ranks_with_the_model() -> None:
     assert f'cp {PROFILE} "$APPLICATION/schemas/music/"' in export.request
     assert export.request.endswith('vespa deploy "$APPLICATION"')
     assert any("rerank-count" in note for note in export.notes)
-    other = VespaTarget(form="xgboost").export(shipped(forest(2))).files[PROFILE].decode()
+    other = VespaTarget(form="xgboost").export(shipped(forest(2), NUM_FEATURES)).files[PROFILE].decode()
     assert 'first-phase {\n        expression: xgboost("a_model.json")\n    }' in other
     assert "rank-properties" not in other
-
-
-def test_scores_are_read_from_the_answer_of_a_query() -> None:
-    hits = [{"id": "id:shop:music::d1", "relevance": 1.5}, {"id": "d2", "relevance": 2}]
-    target = VespaTarget()
-    assert target.answered_scores({"root": {"children": hits}}) == {"d1": 1.5, "d2": 2.0}
-    assert target.answered_scores({"d1": 1.5}) == {"d1": 1.5}
-    answers: list[Any] = [{"root": {}}, {"root": {"children": [{"id": "d1"}]}}, [], {"d1": "1"}]
-    for answer in answers:
-        with pytest.raises(ValueError, match="expected"):
-            target.answered_scores(answer)
-
-
-def test_the_engine_reads_the_written_files() -> None:
-    model = shipped(of_one(InnerNode(0, 0.5, True, Leaf(1.0), Leaf(2.0))))
-    export = VespaTarget().export(model)
-    zeros = np.zeros((1, NUM_FEATURES), dtype=np.float32)
-
-    def scores(**changes: bytes) -> list[float]:
-        files = {**export.files, **changes}
-        answers: list[float] = VespaTarget().engine(model, Export(files, "")).scores(zeros).tolist()
-        return answers
-
-    assert scores() == [1.0]
-    assert scores(**{FILE: export.files[FILE].replace(b'"leaf_value":1.0', b'"leaf_value":3.0')}) == [3.0]

@@ -70,15 +70,15 @@ def _lines(ensemble: Ensemble, feature_names: Sequence[str], name: str) -> Itera
     has_zeros = False
     for weighted in ensemble.trees:
         tree = flat(weighted.root)
-        # A split is its place in `nodes`, and a leaf is -1 minus its place in `leaves`.
-        places = np.where(
+        # A split is its index in `nodes`, and a leaf is -1 minus its index in `leaves`.
+        numbers = np.where(
             tree.is_leaf,
             -len(leaves) - np.cumsum(tree.is_leaf),
             len(nodes) + np.cumsum(~tree.is_leaf) - 1,
         )
-        roots.append(str(places[0]))
+        roots.append(str(numbers[0]))
         inner = ~tree.is_leaf
-        columns = (tree.missing_left, tree.zero_missing, places[tree.left], places[tree.right])
+        columns = (tree.missing_left, tree.zero_missing, numbers[tree.left], numbers[tree.right])
         thresholds = _literals(float32_thresholds(tree.threshold[inner], ensemble.comparison))
         rows = zip(*(column[inner].astype(int).tolist() for column in (tree.feature, *columns)), strict=True)
         nodes += [
@@ -231,7 +231,7 @@ class CTarget(Target):
         content = export.files[_FILE]
         with tempfile.TemporaryDirectory(prefix="ltrbench-c-") as folder:
             function = _compiled(compiler, Path(folder), content, c_identifier(model.name))
-        version = _version(compiler)
+        version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
         dtype = model.trees(self.name).score_dtype
         num_features = model.num_features
 
@@ -241,7 +241,9 @@ class CTarget(Target):
             function(values.ctypes.data, len(values), num_features, column.ctypes.data)
             return column.astype(dtype)  # the function returns a float32 sum as a double
 
-        return Engine(scores, name="C compiler", version=version, score_dtype=dtype)
+        return Engine(
+            scores, name="C compiler", version=version.partition("\n")[0] or "cc", score_dtype=dtype
+        )
 
 
 def _compiled(compiler: str, folder: Path, content: bytes, name: str) -> Callable[..., None]:
@@ -252,7 +254,9 @@ def _compiled(compiler: str, folder: Path, content: bytes, name: str) -> Callabl
     (folder / _FILE).write_bytes(content)
     (folder / "batch.c").write_text(_BATCH.format(name=name), encoding="ascii")
     command = [compiler, *_FLAGS, "-shared", "-fPIC", _FILE, "batch.c", "-o", "model.so"]
-    result = _run(command, folder)
+    result = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
+    )
     if result.returncode:
         reason = "\n".join(result.stderr.splitlines()[:5])
         raise ConfigError(
@@ -279,14 +283,3 @@ void ltrbench_score_all(const float *features, int64_t documents, int64_t width,
         scores[d] = {name}_score(features + d * width);
 }}
 """
-
-
-def _version(compiler: str) -> str:
-    """Returns the first line with which a compiler describes itself."""
-    return (_run([compiler, "--version"], Path.cwd()).stdout.splitlines() or ["cc"])[0]
-
-
-def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False
-    )

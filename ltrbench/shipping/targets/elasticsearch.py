@@ -77,13 +77,12 @@ from ltrbench.shipping.target import (
     json_file,
     limits_of_infinity,
     limits_with_missing_as_zero,
+    parsed_version,
 )
 
 _TYPES = {"xgboost": "model/xgboost+json", "ranklib": "model/ranklib", "linear": "model/linear"}
 _FLOAT32_ROUNDING = 2.0**-24
 """Largest relative rounding error of a float32 operation."""
-_MOST_FEATURES_OF_SET: Final = 10_000
-"""Maximum number of features of a feature set (StoredFeatureSet.MAX_FEATURES)."""
 
 AbsentFeatures = Literal["zero", "right", "missing"]
 """What trees do with an absent feature: it is 0, goes right in every split, or is a missing value."""
@@ -122,12 +121,7 @@ class ElasticsearchTarget(Target):
     """First version -> what trees do with absent features from it on, in ascending order."""
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?", self.version):
-            raise ConfigError(
-                f"version is '{self.version}', not a version of {self.engine_name} such as "
-                f"{self._first_with_missing}."
-            )
-        if self.absent == "zero" and self.absent_features == "right":
+        if self.absent_features == "right" and self.absent == "zero":
             raise ConfigError(
                 f"absent is 'zero', but {self.engine_name} {self.version} sends absent features right in "
                 f"every split. Use {self.engine_name} {self._first_with_missing} or newer, or give each "
@@ -137,9 +131,9 @@ class ElasticsearchTarget(Target):
     @property
     def absent_features(self) -> AbsentFeatures:
         """What trees do with an absent feature in this version and form."""
+        numbers = parsed_version(self.version, self.engine_name, self._first_with_missing)
         if self.form == "ranklib":
             return "zero"
-        numbers = tuple(map(int, self.version.split(".")[:2]))
         return [meaning for first, meaning in self.absent_since.items() if first <= numbers][-1]
 
     @property
@@ -166,11 +160,6 @@ class ElasticsearchTarget(Target):
         )
 
     def export(self, model: ShippedModel) -> Export:
-        if model.num_features > _MOST_FEATURES_OF_SET:
-            raise ConfigError(
-                f"{model.name} has {model.num_features:,} features, but a feature set of {self.engine_name} "
-                f"has at most {_MOST_FEATURES_OF_SET:,}. Train with fewer features."
-            )
         form = self._form(model)
         if form == "xgboost" and self.absent is None and self.absent_features == "missing":
             return replace(self, absent=self._absent_in(model)).export(model)

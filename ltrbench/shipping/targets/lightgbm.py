@@ -50,8 +50,6 @@ class LightGBMTarget(Target):
         booster = lgb.Booster(model_str=export.files[_FILE].decode())
 
         def scores(features: Features) -> NDArray[np.floating[Any]]:
-            if not len(features):
-                return np.zeros(0)
             return np.asarray(booster.predict(features, raw_score=True, num_threads=1))
 
         return Engine(scores, "LightGBM", lgb.__version__)

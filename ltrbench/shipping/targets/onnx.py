@@ -161,14 +161,14 @@ def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
         root = weighted.root
         tree = flat(InnerNode(0, 0.0, False, root, root) if isinstance(root, Leaf) else root)
         is_leaf, inner = tree.is_leaf, ~tree.is_leaf
-        places = np.where(is_leaf, num_leaves + np.cumsum(is_leaf), num_inner + np.cumsum(inner)) - 1
+        numbers = np.where(is_leaf, num_leaves + np.cumsum(is_leaf), num_inner + np.cumsum(inner)) - 1
         of_nodes = {
             "featureids": tree.feature,
             "splits": tree.threshold,
             "missing_value_tracks_true": tree.missing_left,
-            "truenodeids": places[tree.left],
+            "truenodeids": numbers[tree.left],
             "trueleafs": is_leaf[tree.left],
-            "falsenodeids": places[tree.right],
+            "falsenodeids": numbers[tree.right],
             "falseleafs": is_leaf[tree.right],
         }
         for name, column in of_nodes.items():

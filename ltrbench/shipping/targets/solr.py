@@ -60,6 +60,7 @@ from ltrbench.shipping.target import (
     curl,
     json_file,
     limits_with_missing_as_zero,
+    parsed_version,
 )
 
 SOLR_SLACK: Final = np.float32(1e-6)
@@ -380,7 +381,6 @@ MISSING_SINCE: Final = (9, 2)
 """First version of Solr in which splits say where missing values go."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
-_VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})(\.[0-9]{1,3})?")
 _MOST_ZOOKEEPER_BYTES = 2**20
 _MISSING_IS_ZERO = (
     "A missing value is 0 in this file, but the model sends it elsewhere in a split. Export with "
@@ -416,10 +416,7 @@ class SolrTarget(Target):
         for field, value in (("collection", self.collection), ("store", self.store or "x")):
             if not _NAME.fullmatch(value):
                 raise ConfigError(f"{field} is '{value}'; use letters, digits, '_', '.' and '-' only.")
-        version = _VERSION.fullmatch(self.version)
-        if not version:
-            raise ConfigError(f"version is '{self.version}', not a version of Solr such as '9.2'.")
-        if self.absent == "missing" and (int(version[1]), int(version[2])) < MISSING_SINCE:
+        if parsed_version(self.version, "Solr", "9.2") < MISSING_SINCE and self.absent == "missing":
             raise ConfigError(
                 f"absent is 'missing', but trees have no branch for missing values in Solr {self.version}. "
                 "Use Solr 9.2 or newer, or train with 0 for missing values."

@@ -139,8 +139,6 @@ class TreeliteTarget(Target):
         dtype = str(loaded.output_type)
 
         def scores(features: Features) -> NDArray[np.floating[Any]]:
-            if not len(features):
-                return np.zeros(0, dtype=dtype)
             values = np.ascontiguousarray(features, dtype=dtype)
             column: NDArray[np.floating[Any]] = treelite.gtil.predict(loaded, values, nthread=1)[:, 0, 0]
             return column

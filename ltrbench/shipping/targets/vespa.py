@@ -295,7 +295,7 @@ class VespaTarget(Target):
 
     def export(self, model: ShippedModel) -> Export:
         names = names_in_vespa(model.feature_names)
-        base = profile_name(model.name)
+        base = identifier(model.name)
         profile, model_file = f"{base}.profile", f"{base}.json"
         if self._form(model) == "expression":
             files = {profile: self._profile(model, names, _linear_expression(model, names)).encode()}
@@ -312,7 +312,7 @@ class VespaTarget(Target):
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         names = json.loads(export.files["features.json"])
         places = {names[name]: index for index, name in enumerate(model.feature_names)}
-        base, form = profile_name(model.name), self._form(model)
+        base, form = identifier(model.name), self._form(model)
         if form == "expression":
             weights = _weights(export.files[f"{base}.profile"].decode(), places)
             return WAYS[COMPILED].engine(weights, "Vespa")
@@ -329,7 +329,7 @@ class VespaTarget(Target):
         copied = ShippedModel(f"{model.name}_check", attributes, model.scorer)
         # A second phase would score 100 documents only.
         files = replace(self, phase="first").export(copied).files
-        return vespa_requests(rows, profile_name(copied.name), files)
+        return vespa_requests(rows, identifier(copied.name), files)
 
     def answered_scores(self, answers: Any) -> Mapping[str, float]:
         # The id of a row is the user-specified part of a document id.
@@ -348,7 +348,7 @@ class VespaTarget(Target):
     def _profile(self, model: ShippedModel, names: Mapping[str, str], expression: str) -> str:
         """Returns the rank profile, with a function for each used feature that is not a rank feature."""
         used = [model.feature_names[index] for index in features_read(model.scorer)]
-        lines = [f"rank-profile {profile_name(model.name)} inherits default {{"]
+        lines = [f"rank-profile {identifier(model.name)} inherits default {{"]
         for original in used:
             name = names[original]
             if _is_rank_feature(name):
@@ -379,7 +379,7 @@ class VespaTarget(Target):
             "is 0, and so is an element that an array does not have.",
             "Features are float32 in training: use attributes of type float. If Vespa computes a feature in "
             "float64, a value that is closer to a threshold than float32 can tell may go to the other side.",
-            f"Query with ranking={profile_name(model.name)}; the field relevance of a hit is the score.",
+            f"Query with ranking={identifier(model.name)}; the field relevance of a hit is the score.",
         ]
         if not isinstance(model.scorer, Linear):
             notes.append(
@@ -408,18 +408,9 @@ def names_in_vespa(feature_names: Sequence[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     taken = {name for name in feature_names if _is_usable(name)}
     for name in feature_names:
-        names[name] = name if name in taken else _free(_cleaned(name), taken)
+        names[name] = name if name in taken else _free(identifier(name), taken)
         taken.add(names[name])
     return names
-
-
-def profile_name(name: str) -> str:
-    """Returns the name of the rank profile and of the model's file.
-
-    >>> profile_name("native-2.1")
-    'native_2_1'
-    """
-    return _cleaned(name)
 
 
 def constants_as_splits(ensemble: Ensemble) -> Ensemble:
@@ -452,8 +443,6 @@ def _limits(ensemble: Ensemble, form: str) -> dict[str, str]:
 
 def _linear_expression(model: ShippedModel, names: Mapping[str, str]) -> str:
     weights = model.scorer.weights if isinstance(model.scorer, Linear) else np.zeros(0)
-    if not np.isfinite(weights).all():
-        raise ConfigError(f"{model.name} has a weight that is not finite. Scale the features.")
     named = zip(weights.astype(np.float64).tolist(), model.feature_names, strict=True)
     return " + ".join(f"{weight!r} * {names[name]}" for weight, name in named if weight) or "0.0"
 
@@ -474,7 +463,12 @@ def _is_rank_feature(name: str) -> bool:
     return match is not None and match["name"] not in _WORDS
 
 
-def _cleaned(name: str) -> str:
+def identifier(name: str) -> str:
+    """Returns a name of letters, digits and underscores that has no other meaning in Vespa.
+
+    >>> identifier("native-2.1")
+    'native_2_1'
+    """
     words = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
     is_name = words[:1].isalpha() and words not in _WORDS
     return words if is_name else f"feature_{words}".rstrip("_")

@@ -1,0 +1,323 @@
+"""Every target: the written files, scored as the engine does, have the scores of the model."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ensemble_cases import around_thresholds, ensemble_for_java, without_missing
+from messages import naming
+from shipped_models import (
+    certified,
+    every_target_and_version,
+    of_one,
+    random_data,
+    scores_of,
+    shipped,
+    target_of,
+)
+from tree_cases import CASES, NUM_FEATURES, forest, timestamps, values_around, zeros_as_missing
+
+from ltrbench.data.synthetic import Synthetic
+from ltrbench.errors import ConfigError
+from ltrbench.models.trees import (
+    LARGEST_ZERO,
+    ensemble_scores,
+    flat,
+    float32_texts,
+    nodes_of,
+    weighted_values,
+)
+from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.shapes import Features
+from ltrbench.shipping.certificate import CERTIFIED
+from ltrbench.shipping.target import (
+    INFINITE_VALUES,
+    MISSING_VALUES,
+    TINY_VALUES,
+    Export,
+    Linear,
+    ShippedModel,
+    has_values,
+)
+from ltrbench.shipping.targets.c import CTarget
+from ltrbench.shipping.targets.lightgbm import LightGBMTarget
+from ltrbench.shipping.targets.ranklib import RankLibTarget
+from ltrbench.shipping.targets.solr import SolrTarget
+
+
+def largest_sum(ensemble: Ensemble) -> float:
+    """Returns the base score and the largest absolute leaf value of each tree, added up."""
+    leaves = (
+        np.abs(weighted_values(flat(tree.root), tree.weight, ensemble.score_dtype)).max()
+        for tree in ensemble.trees
+    )
+    return abs(ensemble.base_score) + float(sum(leaves))
+
+
+@pytest.mark.parametrize("case", CASES)
+@every_target_and_version
+def test_scores_are_those_of_the_model_to_the_last_bit_or_but_for_rounding(
+    name: str, options: dict[str, Any], case: str
+) -> None:
+    """Documents with values that are limits of the target are left out."""
+    if name == "solr" and case == "thresholds beyond float32, <":
+        pytest.skip("thresholds of a feature range over more than 40 orders of magnitude")
+    ensemble, target = CASES[case], target_of(name, options)
+    features = values_around(ensemble)
+    model = shipped(ensemble, NUM_FEATURES)
+    export = target.export(model)
+    engine = target.engine(model, export)
+    assert engine is not None
+    features = features[~has_values(export.limits, ensemble, features)]
+    scores, expected = engine.scores(features), ensemble_scores(ensemble, features)
+    assert scores.dtype == np.dtype(engine.score_dtype)
+    assert not export.offset or (scores >= 0).all()
+    if engine.is_in_order and engine.score_dtype == ensemble.score_dtype:
+        offset = scores.dtype.type(export.offset)
+        np.testing.assert_array_equal(scores, expected + offset if offset else expected)
+    steps = (len(ensemble.trees) + 2) * 2.0**-24
+    bound = steps * (largest_sum(ensemble) + export.offset)
+    np.testing.assert_allclose(scores - export.offset, expected, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("name", ["onnx", "treelite", "c"])
+def test_a_score_does_not_depend_on_the_batch(name: str) -> None:
+    target, ensemble = target_of(name, {}), forest(120, base_score=0.3)
+    features = values_around(ensemble, 1200)
+    expected = ensemble_scores(ensemble, features)
+    for size in (1, 20, 51, 129, 1200):
+        scores = scores_of(target, shipped(ensemble, NUM_FEATURES), features[:size])
+        np.testing.assert_array_equal(scores, expected[:size])
+
+
+# Values that engines treat in another way
+
+
+@pytest.mark.parametrize("missing_left", [True, False])
+@pytest.mark.parametrize("threshold", [1e300, math.inf])
+@pytest.mark.parametrize("name", ["elasticsearch", "opensearch", "vespa", "xgboost"])
+def test_a_split_that_separates_missing_values_limits_infinity_only(
+    name: str, threshold: float, missing_left: bool
+) -> None:
+    """Vespa has thresholds above all float32, but no infinite ones."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(60, 2)).astype(np.float32)
+    features[rng.random(60) < 0.4, 0] = np.nan
+    left = InnerNode(1, 0.5, True, Leaf(0.0), Leaf(1.0))
+    ensemble = of_one(InnerNode(0, threshold, missing_left, left, Leaf(2.0)), threshold_dtype="float64")
+    options = {"absent": "missing"} if name in ("elasticsearch", "opensearch") else {}
+    certificate = certified(target_of(name, options), ensemble, random_data(features))
+    assert certificate.status == CERTIFIED
+    is_exact = name == "vespa" and threshold < math.inf
+    assert set(certificate.limits) == (set() if is_exact else {INFINITE_VALUES})
+
+
+@pytest.mark.parametrize("name", ["ranklib", "solr"])
+def test_missing_values_are_limited_only_if_the_model_sends_them_elsewhere_than_zero(name: str) -> None:
+    target = target_of(name, {})
+    for threshold in (-1.0, 0.0, 1.0):
+        for missing_left in (False, True):
+            ensemble = of_one(InnerNode(0, threshold, missing_left, Leaf(1.0), Leaf(2.0)))
+            rows = np.array([[0, 0, 0], [np.nan, 0, 0]], dtype=np.float32)
+            zero, missing = scores_of(target, shipped(ensemble), rows)
+            assert zero == missing
+            limits = target.export(shipped(ensemble)).limits
+            assert (MISSING_VALUES in limits) == (missing != ensemble_scores(ensemble, rows)[1])
+
+
+def stump(threshold: float, **options: bool) -> Ensemble:
+    return of_one(InnerNode(0, threshold, False, Leaf(1.0), Leaf(2.0), **options))
+
+
+@pytest.mark.parametrize(
+    ("ensemble", "is_limited"),
+    [
+        (stump(0.0), True),
+        (stump(-LARGEST_ZERO), True),
+        (stump(LARGEST_ZERO), False),
+        (replace(stump(0.0), comparison="<"), True),
+        (stump(0.5), False),
+        (stump(0.0, zero_missing=True), False),
+    ],
+)
+def test_tiny_values_are_a_limit_of_lightgbm_where_a_split_has_them_and_0_on_two_sides(
+    ensemble: Ensemble, is_limited: bool
+) -> None:
+    certificate = certified(LightGBMTarget(), ensemble, Synthetic(name="s", num_queries=12).load().test)
+    assert (TINY_VALUES in certificate.limits) == is_limited
+    assert (certificate.status, certificate.reason) == (CERTIFIED, "")
+
+
+# LightGBM, ONNX, C, RankLib
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extra", [{}, {"boosting": "dart"}, {"zero_as_missing": True}], ids=str)
+def test_a_model_of_lightgbm_is_the_file_that_lightgbm_wrote(
+    extra: dict[str, object], tmp_path: Path
+) -> None:
+    train = Synthetic(name="synthetic", num_queries=12).load().train
+    features = np.array(train.features)
+    features[np.random.default_rng(0).random(features.shape) < 0.2] = np.nan
+    ranker = LightGBMRanker(num_trees=8, extra=extra).fit(replace(train, features=features))
+    ranker.save(tmp_path)
+    model = shipped(ranker.trees(), features.shape[1])
+    export = LightGBMTarget().export(model)
+    start, end = "Tree=0\n", "end of trees\n"
+    written, original = (
+        text[text.index(start) : text.index(end)]
+        for text in (export.files["model.txt"].decode(), (tmp_path / "model.txt").read_text())
+    )
+    assert written == original
+    np.testing.assert_array_equal(scores_of(LightGBMTarget(), model, features), ranker.predict(features))
+    assert not any("SHAP" in note for note in export.notes)
+    assert not export.limits
+
+
+@pytest.mark.parametrize("scale", [1.6e9, 1.6e12])
+def test_the_float32_form_of_onnx_sends_every_time_where_it_went(scale: float) -> None:
+    """Its leaf values are exact here: the scores are counts."""
+    ensemble = timestamps(scale)
+    features = values_around(ensemble)
+    expected = ensemble_scores(ensemble, features)
+    target = target_of("onnx", {"form": "float32"})
+    np.testing.assert_array_equal(scores_of(target, shipped(ensemble, NUM_FEATURES), features), expected)
+    nearest = replace(ensemble, threshold_dtype="float32")  # what a converter writes
+    assert np.any(ensemble_scores(nearest, features) != expected)
+
+
+def test_the_float32_form_of_onnx_differs_by_rounding_only() -> None:
+    """T + 1 leaf values and base score are rounded, and T sums: each by at most half a unit of 2^-23."""
+    ensemble = zeros_as_missing(forest(200, base_score=0.3))
+    features = values_around(ensemble)
+    target = target_of("onnx", {"form": "float32"})
+    scores = scores_of(target, shipped(ensemble, NUM_FEATURES), features)
+    bound = (len(ensemble.trees) + 1) * 2.0**-24 * largest_sum(ensemble)
+    assert 0 < np.abs(scores - ensemble_scores(ensemble, features)).max() <= bound
+
+
+def test_without_a_compiler_c_source_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    model = shipped(forest(1), NUM_FEATURES)
+    assert CTarget().engine(model, CTarget().export(model)) is None
+
+
+def test_ranklib_is_given_the_number_of_each_name() -> None:
+    export = RankLibTarget().export(shipped(ensemble_for_java()))
+    assert next(iter(export.files)) == "model.xml"
+    numbers = {f"feature {number}": number + 1 for number in range(3)}
+    assert json.loads(export.files["features.json"]) == numbers
+
+
+# Solr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("comparison", ["<=", "<"])
+@pytest.mark.parametrize("scale", [1e-12, 1e-5, 1e9])
+@pytest.mark.parametrize("name", ["ranklib", "solr"])
+def test_thresholds_of_any_magnitude_are_exact(name: str, comparison: Any, scale: float) -> None:
+    ensemble = ensemble_for_java(comparison=comparison, scale=scale)
+    features = around_thresholds(ensemble, 3)
+    expected = ensemble_scores(ensemble, without_missing(features))
+    np.testing.assert_array_equal(scores_of(target_of(name, {}), shipped(ensemble), features), expected)
+
+
+def with_naive_thresholds(content: bytes, ensemble: Ensemble) -> bytes:
+    """Returns the model with its thresholds as they are, without correction and normalizers."""
+    record = json.loads(content)
+    for feature in record["features"]:
+        feature.pop("norm", None)
+    for tree, original in zip(record["params"]["trees"], ensemble.trees, strict=True):
+        waiting = [tree["root"]]
+        for node in nodes_of(original.root):
+            written = waiting.pop()
+            if isinstance(node, InnerNode):
+                (written["threshold"],) = float32_texts(np.array([node.threshold]))
+                waiting += [written["right"], written["left"]]
+    return json.dumps(record).encode()
+
+
+def test_features_near_1e_5_keep_their_scores_in_solr_only_with_corrected_thresholds() -> None:
+    rng = np.random.default_rng(3)
+    features = (rng.random((1000, 3)) * 2e-5).astype(np.float32)
+    trees = []
+    for _ in range(200):
+        thresholds = [float(value) for value in rng.choice(features[:, 0], 2)]
+        inner = InnerNode(1, thresholds[1], True, Leaf(rng.random()), Leaf(rng.random()))
+        trees.append(WeightedTree(1.0, InnerNode(0, thresholds[0], True, inner, Leaf(rng.random()))))
+    ensemble = Ensemble(tuple(trees), score_dtype="float32")
+    model, target = shipped(ensemble), SolrTarget()
+    expected = ensemble_scores(ensemble, features)
+    content = target.export(model).files["model.json"]
+    naive = Export({"model.json": with_naive_thresholds(content, ensemble)}, "")
+    changed = int((target.engine(model, naive).scores(features) != expected).sum())
+    assert changed > len(features) // 2
+    np.testing.assert_array_equal(scores_of(target, model, features), expected)
+
+
+def test_solr_needs_a_version_and_trees_for_missing_values() -> None:
+    for version in ("8.11", "9.1.1"):
+        with pytest.raises(ConfigError, match=naming("missing", version, "9.2")):
+            SolrTarget(version=version, absent="missing")
+    with pytest.raises(ConfigError, match=naming("version", "newest")):
+        SolrTarget(version="newest")
+    with pytest.raises(ConfigError, match=naming("absent", "linear")):
+        SolrTarget(absent="missing").export(shipped(Linear(np.ones(3))))
+    limits = SolrTarget(version="8.11").export(shipped(stump(1.0))).limits
+    assert "absent=missing" in limits[MISSING_VALUES]
+
+
+# Linear models
+
+
+def linear(*weights: float) -> ShippedModel:
+    return shipped(Linear(np.array(weights)), len(weights))
+
+
+@pytest.mark.parametrize("name", ["elasticsearch", "opensearch", "solr"])
+def test_a_linear_model_is_a_float32_sum_in_the_order_of_the_features(name: str) -> None:
+    features: Features = np.random.default_rng(0).random((100, 3)).astype(np.float32)
+    features[0] = np.nan
+    known = without_missing(features)
+    target, model = target_of(name, {}), linear(0.1, 0.0, -2.0)
+    expected = known[:, 0] * np.float32(0.1) + known[:, 2] * np.float32(-2)
+    np.testing.assert_array_equal(scores_of(target, model, features), expected)
+    assert set(target.export(model).limits) == {MISSING_VALUES}
+
+
+# Answers of servers
+
+ANSWERS: dict[str, tuple[Any, Any]] = {
+    "elasticsearch": (
+        {"took": 1, "hits": {"hits": [{"_id": "d1", "_score": 1.5}, {"_id": "d2", "_score": 2}]}},
+        {"hits": {"hits": [{"_id": "d1"}]}},
+    ),
+    "solr": (
+        {"response": {"docs": [{"id": "ltrbench-check-d1", "score": 1.5}, {"id": "d2", "score": 2}]}},
+        {"response": {"docs": [{"id": "d1"}]}},
+    ),
+    "vespa": (
+        {"root": {"children": [{"id": "id:shop:music::d1", "relevance": 1.5}, {"id": "d2", "relevance": 2}]}},
+        {"root": {"children": [{"id": "d1"}]}},
+    ),
+}
+"""Target -> an answer, and one without a score."""
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_scores_are_read_from_the_answer_of_a_search(name: str) -> None:
+    target, (answer, without_score) = target_of(name, {}), ANSWERS[name]
+    assert target.answered_scores(answer) == {"d1": 1.5, "d2": 2.0}
+    assert target.answered_scores({"d1": 1.5}) == {"d1": 1.5}
+    refused: list[Any] = [without_score, [], {"d1": "1"}]
+    for other in refused:
+        with pytest.raises(ValueError, match="expected"):
+            target.answered_scores(other)
