@@ -29,13 +29,8 @@ config: Any = numba.config  # numba sets its attributes at import; type checkers
 ONLY_PRANGE: Any = ParallelOptions(  # type: ignore[no-untyped-call]
     {
         "prange": True,
-        "comprehension": False,
-        "reduction": False,
-        "inplace_binop": False,
-        "setitem": False,
-        "numpy": False,
-        "stencil": False,
-        "fusion": False,
+        **dict.fromkeys(("comprehension", "reduction", "inplace_binop", "setitem"), False),
+        **dict.fromkeys(("numpy", "stencil", "fusion"), False),
     }
 )
 """Parallel options of every kernel: numba only parallelises loops over prange.

@@ -626,7 +626,7 @@ def _mirror_comparison(tracker: Tracker, runs: Sequence[Run]) -> None:
 def log_comparison(tracker: Tracker, comparisons: Sequence[Comparison], folder: Path) -> None:
     """Passes the comparison of a sweep, and the folder that it was written to, to the opened tracker."""
     # Imported late, so that --help prints without delay.
-    from ltrbench.compare.leaderboard import claims, figures_by_name
+    from ltrbench.compare.leaderboard import figures_by_name
     from ltrbench.compare.publish import as_markdown
 
     # Without links to glossary.md, which lead nowhere in a description.
@@ -634,7 +634,7 @@ def log_comparison(tracker: Tracker, comparisons: Sequence[Comparison], folder: 
     shown = figures_by_name(comparisons)
     if best is not None:
         text, shown = f"{best.reason}\n\n{text}", {**shown, **best.figures}
-    tracker.summarize(folder, text, best.run if best else None, shown, claims(comparisons))
+    tracker.summarize(folder, text, best.run if best else None, shown)
 
 
 def best_of(comparisons: Sequence[Comparison]) -> Choice | None:

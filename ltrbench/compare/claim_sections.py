@@ -24,7 +24,8 @@ from ltrbench.plots import (
     critical_difference_diagram,
     sorted_differences,
 )
-from ltrbench.statistics import SCOPES, SMALLEST_GROUP, TESTS, DataSetTest, risks
+from ltrbench.statistics import SCOPES, TESTS
+from ltrbench.statistics.claims import SMALLEST_GROUP, DataSetTest, risks
 from ltrbench.tables import (
     CHANGED,
     COUNT,

@@ -72,14 +72,13 @@ from ltrbench.statistics import (
     corrected_resampled_t,
     fewest,
     fold_replicates,
-    holm,
     independent_replicates,
     resampling_factor,
     shared_replicates,
     simultaneous_intervals,
     system_intervals,
 )
-from ltrbench.statistics.claims import METHODS, MODELS, RETRAINED, RETUNED, TUNED_METHODS, UNDECIDED
+from ltrbench.statistics.claims import METHODS, MODELS, RETRAINED, RETUNED, TUNED_METHODS, UNDECIDED, holm
 from ltrbench.statistics.repeated import (
     FoldTest,
     RopeProbabilities,

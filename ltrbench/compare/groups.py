@@ -36,8 +36,8 @@ from ltrbench.compare.derived import default_metric
 from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
 from ltrbench.metrics import Convention, parse_metric
 from ltrbench.runs import FINISHED, Run
-from ltrbench.statistics import DataSetTest, Interval, PairedSample, friedman, holm
-from ltrbench.statistics.claims import FEWEST_DATA_SETS, Group, equal_means
+from ltrbench.statistics import Interval, PairedSample
+from ltrbench.statistics.claims import FEWEST_DATA_SETS, DataSetTest, Group, equal_means, friedman, holm
 from ltrbench.statistics.paired import system_intervals, unknown_spread
 from ltrbench.statistics.repeated import FEWEST_TO_HALVE, SelfComparison, against_itself
 

@@ -367,17 +367,6 @@ def figures_by_name(comparisons: Sequence[Comparison]) -> dict[str, float]:
     return {name: float(value) for name, value in figures.items() if value is not None}
 
 
-def claims(comparisons: Sequence[Comparison]) -> dict[str, str]:
-    """Returns pair -> claim with scope: "native vs lightgbm, ndcg@10" -> "better (these trained models)"."""
-    return {
-        f"{f'{comparison.data}: ' if len(comparisons) > 1 else ''}{pair.a} vs {pair.b}, {pair.metric}": (
-            claim_with_scope(pair)
-        )
-        for comparison in comparisons
-        for pair in comparison.claims
-    }
-
-
 def _run_record(comparison: Comparison, row: ModelRow, evaluated: EvaluatedRun) -> dict[str, Any]:
     result = evaluated.run.result
     computed = {name: None if math.isnan(mean) else mean for name, mean in evaluated.evaluation.means.items()}

@@ -132,10 +132,8 @@ def parameters_and_settings(
 
 log = logging.getLogger("ltrbench")
 
-# The metrics that XGBoost prints have a rounding error of about 5e-7.
-DRIFT_TOLERANCE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-9}
-# The libraries store and sum weights in float32.
-DRIFT_TOLERANCE_OF_WEIGHTS = 1e-6
+DRIFT_TOLERANCE, DRIFT_TOLERANCE_OF_FLOAT32 = 1e-9, 1e-6
+"""The second if scores or weights are float32; metrics that XGBoost prints have an error of about 5e-7."""
 
 
 def check_drift(
@@ -164,18 +162,13 @@ def check_drift(
         # A metric that the convention does not define on these data is not compared.
         with contextlib.suppress(UndefinedMetricError):
             ours |= evaluate(test, scored.scores, [name], preset(convention)).means
-    tolerance = DRIFT_TOLERANCE[np.dtype(ranker.score_dtype)]
-    if test.query_weights is not None:
-        tolerance = max(tolerance, DRIFT_TOLERANCE_OF_WEIGHTS)
+    # The libraries store and sum weights in float32.
+    has_float32 = ranker.score_dtype == np.float32 or test.query_weights is not None
+    tolerance = DRIFT_TOLERANCE_OF_FLOAT32 if has_float32 else DRIFT_TOLERANCE
     drifted = [name for name in ours if not abs(theirs[name] - ours[name]) <= tolerance]
     for name in drifted:
-        log.warning(
-            "%s drifts: %s computes %.9f, ltrbench computes %.9f under the same convention",
-            name,
-            convention,
-            theirs[name],
-            ours[name],
-        )
+        values = f"{convention} computes {theirs[name]:.9f}, ltrbench computes {ours[name]:.9f}"
+        log.warning("%s drifts: %s under the same convention", name, values)
     unchecked = [name for name in names if name not in ours]
     return {
         "convention": convention,

@@ -456,21 +456,9 @@ TREC_EVAL = Convention(
     ),
 )
 
-PRESETS: dict[str, Convention] = {
-    convention.name: convention
-    for convention in (
-        DEFAULT,
-        LIGHTGBM,
-        XGBOOST,
-        XGBOOST_MINUS,
-        CATBOOST,
-        SKLEARN,
-        RANKLIB,
-        PYLTR,
-        LETOR4,
-        TREC_EVAL,
-    )
-}
+_OF_LIBRARIES = (LIGHTGBM, XGBOOST, XGBOOST_MINUS, CATBOOST, SKLEARN, RANKLIB, PYLTR, LETOR4, TREC_EVAL)
+
+PRESETS: dict[str, Convention] = {convention.name: convention for convention in (DEFAULT, *_OF_LIBRARIES)}
 
 
 def preset(name: str) -> Convention:

@@ -407,7 +407,8 @@ def _with_interval(
     # Imported here because the import takes half a second, which --help does not need.
     from scipy.special import stdtrit
 
-    from ltrbench.statistics import CONFIDENCE, PairedSample
+    from ltrbench.statistics import PairedSample
+    from ltrbench.statistics.paired import CONFIDENCE
 
     weights = np.ones(falls.shape[1]) if query_weights is None else query_weights
     counted = (weights > 0) & ~np.isnan(falls).any(axis=0)

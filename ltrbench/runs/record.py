@@ -73,35 +73,23 @@ def _is_of_command(override: str) -> bool:
 
 
 def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Returns few lists of overrides that together sweep over exactly these jobs.
+    """Returns few lists of overrides that together sweep over exactly these distinct jobs.
 
-    >>> as_products([["model=a", "seed=2"], ["model=b", "seed=1"], ["model=b", "seed=2"]])
-    [['model=a', 'seed=2'], ['model=b', 'seed=1,2']]
+    >>> as_products([["model=a", "seed=1"], ["model=a", "seed=2"], ["model=b"]])
+    [['model=a', 'seed=1,2'], ['model=b']]
     """
     of_keys: dict[Overrides, list[Overrides]] = {}
     for job in jobs:
         parts = [override.partition("=") for override in job]
         keys = tuple(f"{key}{equals}" for key, equals, _ in parts)
         of_keys.setdefault(keys, []).append(tuple(value for _, _, value in parts))
-    return [
-        [key + ",".join(values) for key, values in zip(keys, product, strict=True)]
-        for keys, rows in of_keys.items()
-        for product in _products(rows)
-    ]
-
-
-def _products(rows: Sequence[Overrides]) -> list[list[list[str]]]:
-    """Returns the values of each column, per product. First values with the same remaining rows are
-    combined."""
-    if not rows[0]:
-        return [[]]
-    rest_of_value: dict[str, list[Overrides]] = {}
-    for value, *rest in rows:
-        rest_of_value.setdefault(value, []).append(tuple(rest))
-    values_of_rest: dict[tuple[Overrides, ...], list[str]] = {}
-    for value, rests in rest_of_value.items():
-        values_of_rest.setdefault(tuple(rests), []).append(value)
-    return [[values, *product] for rests, values in values_of_rest.items() for product in _products(rests)]
+    products = []
+    for keys, rows in of_keys.items():
+        columns = [dict.fromkeys(column) for column in zip(*rows, strict=True)]
+        is_product = math.prod(map(len, columns)) == len(rows)
+        commands = [tuple(map(",".join, columns))] if is_product else rows
+        products += [[key + values for key, values in zip(keys, row, strict=True)] for row in commands]
+    return products
 
 
 def quoted(text: str) -> str:
@@ -202,48 +190,6 @@ class DataRecord(TypedDict, total=False):
     test: SplitRecord
 
 
-class ConventionRecord(TypedDict, total=False):
-    """`RunResult.convention`; only the fields that ltrbench reads."""
-
-    name: Name
-    ties: str
-    no_relevant: str
-
-
-class DriftRecord(TypedDict, total=False):
-    """`RunResult.drift`; a metric is None if no query counts."""
-
-    convention: str
-    own: Mapping[str, float | None]
-    ours: Mapping[str, float | None]
-    unchecked: Sequence[str]
-    drifted: bool
-    error: str
-
-
-class ShardSizes(TypedDict):
-    """Sizes of the part of a split that one worker holds."""
-
-    queries: Count
-    documents: Count
-
-
-class DistributedRecord(TypedDict, total=False):
-    """`RunResult.distributed`: the workers that fitted together.
-
-    Attributes:
-        workers: number of workers.
-        threads: number of threads of the fit of each worker.
-        shards: split -> sizes of the part that each worker held.
-        deterministic: whether another fit gives the same scores.
-    """
-
-    workers: Count
-    threads: Sequence[Count]
-    shards: Mapping[str, Sequence[ShardSizes]]
-    deterministic: bool
-
-
 class SearchRecord(TypedDict):
     """`RunResult.search`: the search that chose the settings of a run.
 
@@ -335,7 +281,9 @@ class RunResult:
         trial: whether the run is a trial of a search: it has no metrics and scores of test, no importances
             and no model.
         search: the search that chose the settings; empty without one. Its trials are in trials.csv.
-        distributed: the workers that fitted together; empty if one process fitted alone.
+        distributed: the workers that fitted together: "workers" (number), "threads" (of the fit of each
+            worker), "shards" (split -> queries and documents that each worker held), and "deterministic";
+            empty if one process fitted alone.
         versions: package -> version, for the packages of the run. For a plug-in: module name -> its version,
             if it has one, and the hash of its source file.
         started_in: folder in which the command was started; relative paths in `settings` are relative to it.
@@ -356,7 +304,7 @@ class RunResult:
     own_settings: Mapping[str, Any] = field(default_factory=dict)
     data: Annotated[Mapping[str, Any], DataRecord] = field(default_factory=dict)
     metrics: Mapping[str, float | None] = field(default_factory=dict)
-    convention: Annotated[Mapping[str, Any], ConventionRecord] = field(default_factory=dict)
+    convention: Mapping[str, Any] = field(default_factory=dict)
     seconds: Mapping[str, Amount] = field(default_factory=dict)
     shared_machine: bool = False
     load: Sequence[float | None] = ()
@@ -373,7 +321,7 @@ class RunResult:
     reused: str | None = None
     trial: bool = False
     search: Annotated[Mapping[str, Any], SearchRecord] = field(default_factory=dict)
-    distributed: Annotated[Mapping[str, Any], DistributedRecord] = field(default_factory=dict)
+    distributed: Mapping[str, Any] = field(default_factory=dict)
     started_in: str = ""
     started: Moment = ""
     finished: Moment = ""
@@ -382,7 +330,7 @@ class RunResult:
     machine: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
-    drift: Annotated[Mapping[str, Any], DriftRecord] = field(default_factory=dict)
+    drift: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, Any]:

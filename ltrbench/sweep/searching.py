@@ -38,7 +38,8 @@ from ltrbench.search import (
     settings_of,
     write_journal,
 )
-from ltrbench.statistics import Interval, PairedSample, winner_intervals
+from ltrbench.statistics import Interval, PairedSample
+from ltrbench.statistics.claims import winner_intervals
 from ltrbench.sweep.plan import DONE, RUNNING, Job, key_of_trial, place_of, search_group, state_of, states_of
 from ltrbench.sweep.running import ChosenSettings, experiment_of
 

@@ -45,7 +45,6 @@ class Tracker(ABC):
         text: str,
         best: Run | None,
         figures: Mapping[str, float],
-        claims: Mapping[str, str],
     ) -> None:
         """Logs the comparison of a sweep to its parent run; called before `close`.
 
@@ -55,7 +54,6 @@ class Tracker(ABC):
             best: the best run by validation; None if no run has a validation metric.
             figures: metric of each row over its folds and seeds, such as "native/ndcg@10", and of the best
                 row, such as "test/ndcg@10".
-            claims: name of a pair of rows -> the claim about it, with its scope.
         """
 
     @property

@@ -98,7 +98,7 @@ _OTHER_STORE = (
 _SYNC = "The run folders are not affected: python -m ltrbench sync DIR stores the missing runs of DIR later."
 # Makes the UI show runs with their metrics first, not the traces of language models.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
-_CLAIM, _COMPLETE = "claim/", "complete"
+_COMPLETE = "complete"
 _MLFLOW_STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 
 
@@ -319,21 +319,13 @@ class MLflowTracker(Tracker):
         client.log_batch(self._parent, params=added)
         self._is_described = True
 
-    def summarize(
-        self,
-        folder: Path,
-        text: str,
-        best: Run | None,
-        figures: Mapping[str, float],
-        claims: Mapping[str, str],
-    ) -> None:
+    def summarize(self, folder: Path, text: str, best: Run | None, figures: Mapping[str, float]) -> None:
         if not self._parent:
             return
         with self._reaching() as client:
             client.log_artifacts(self._parent, str(folder), artifact_path=folder.name)
-            before = client.get_run(self._parent).data
+            before = client.get_run(self._parent).data.metrics
             tags = {MLFLOW_RUN_NOTE: shortened(text, _MAX_NOTE_LENGTH)}
-            tags |= {metric_key(f"{_CLAIM}{pair}"): claim for pair, claim in claims.items()}
             metrics = plain_metrics(figures)
             logged = None if best is None else self._find_logged(best)
             if best is not None and logged is not None:
@@ -341,14 +333,10 @@ class MLflowTracker(Tracker):
                 # The mean over folds and seeds if `figures` has it, else the value of the best run.
                 of_best = end_metrics(best, best.learning_curve())
                 metrics = plain_metrics({item.key: item.value for item in (*of_best, *metrics)})
-            changed = [item for item in metrics if before.metrics.get(item.key) != item.value]
+            changed = [item for item in metrics if before.get(item.key) != item.value]
             client.log_batch(self._parent, metrics=changed)
             for key, value in tags.items():
                 client.set_tag(self._parent, key, value)
-            for key in before.tags:
-                if key.startswith(_CLAIM) and key not in tags:
-                    # A claim of the comparison before the last runs.
-                    client.delete_tag(self._parent, key)
 
     def register(self, name: str, run: Run, reason: str) -> str:
         with self._reaching() as client:

@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from ltrbench.statistics import PairedSample, corrected_resampled_t, friedman, holm
-from ltrbench.statistics.claims import Group, equal_means, nemenyi_critical_difference, not_different
+from ltrbench.statistics import PairedSample, corrected_resampled_t
+from ltrbench.statistics.claims import (
+    Group,
+    equal_means,
+    friedman,
+    holm,
+    nemenyi_critical_difference,
+    not_different,
+)
 from ltrbench.statistics.repeated import bayesian_correlated_t
 
 # Table 6 of Demsar (2006), JMLR 7: AUC of C4.5, C4.5+m, C4.5+cf, C4.5+m+cf on 14 data sets. On the last but

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from paired_samples import ndcg_like
 from scipy.stats import norm, sem
 
-from ltrbench.statistics import PairedSample, risks, winner_intervals
-from ltrbench.statistics.claims import expected_best, geo_risk
+from ltrbench.statistics import PairedSample
+from ltrbench.statistics.claims import expected_best, geo_risk, risks, winner_intervals
 from ltrbench.statistics.paired import excludes
 
 ALPHAS = (0, 1, 5)
