@@ -86,7 +86,7 @@ _SECONDS_FOR_OTHERS = 60.0
 _SQLITE = "sqlite:///"
 
 
-# ---- The tasks of a command, in batches: its jobs, and the trials of their searches.
+# ---- The command.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,69 +108,6 @@ class SweepOrder:
     only_failed: bool = False
 
 
-@dataclass
-class TaskBatches:
-    """The tasks of a command, in batches: first its jobs without a search and the first trials of all
-    searches, later the jobs whose settings were searched.
-
-    Attributes:
-        jobs: the jobs that the command runs, without trials.
-    """
-
-    session: Session
-    order: SweepOrder
-    plan: Plan
-    executor: Executor
-    jobs: Sequence[Job]
-
-    def __post_init__(self) -> None:
-        self._first = [job for job in self.jobs if not job.is_search]
-        self._searched = {job.number: job for job in self.jobs if job.is_search}
-        self._searches = None
-        if self._searched:
-            # Imported late, because it needs the extra `search`.
-            from ltrbench.sweep.searching import Searches, searches_of
-
-            sweep = self.order.folder.resolve()
-            # With the finished jobs, whose folds take part in a shared choice.
-            jobs = [job for job in self.session.jobs if job.is_search]
-            self._searches = Searches(sweep, self._planned, searches_of(sweep, jobs, self._searched))
-
-    def next_tasks(self) -> list[JobTask]:
-        """Returns the next batch; empty if every job has ended."""
-        tasks, self._first = [self._task(job) for job in self._first], []
-        trials, choices = self._searches.next_round() if self._searches is not None else ([], {})
-        tasks += [self._task(job) for job in trials]
-        for number, choice in choices.items():
-            if number not in self._searched:
-                continue
-            task = self._task(self._searched[number])
-            if isinstance(choice, LtrbenchError):
-                self.session.ended(task, record_failed(task, choice), is_inline=False)
-            else:
-                tasks.append(replace(task, choice=choice))
-        return tasks or (self.next_tasks() if choices else [])
-
-    def _planned(self, drafts: Sequence[Job]) -> list[Job]:
-        """Adds trials to the plan; returns each with its number and folder."""
-        trials = plan_jobs(self.plan, drafts, lambda job, number: f"{TRIALS_FOLDER}/{number}")
-        self.session.jobs = in_order([*trials, *self.session.jobs])
-        return trials
-
-    def _task(self, job: Job) -> JobTask:
-        is_inline = isinstance(self.executor, InlineExecutor)
-        leader = self.plan.trained_before(job)
-        # A bar of a worker would be drawn over those of the others.
-        progress = self.order.settings["progress"]
-        return JobTask(
-            job=job,
-            sweep=self.order.folder.resolve(),
-            trained=None if leader is None else (leader.folder, leader.digest),
-            progress=progress if is_inline or progress == "none" else "plain",
-            on_console=is_inline,
-        )
-
-
 def in_order(jobs: Iterable[Job]) -> list[Job]:
     """Returns each job once, in the order of their numbers."""
     once = {job.number: job for job in jobs}
@@ -181,9 +118,6 @@ def in_states(states: Sequence[JobState]) -> str:
     """Returns the number of jobs in each state, such as "2 finished, 1 waiting"."""
     names = [state.name for state in states]
     return ", ".join(f"{names.count(name)} {name}" for name in STATES if name in names)
-
-
-# ---- The command.
 
 
 @dataclass
@@ -234,7 +168,7 @@ class Session:
         check_executor_of_distributed([draft.settings for draft in order.drafts], executor)
         self._open_tracker(tracker)
         if jobs:
-            self._run_jobs(executor, TaskBatches(self, order, plan, executor, jobs), order)
+            self._run_jobs(executor, order, plan, jobs)
 
     def time_sweep(self, order: SweepOrder) -> None:
         """Takes the times of the finished jobs that shared the machine again, one after another.
@@ -279,7 +213,7 @@ class Session:
             self.tracker = tracker
         self._later = None if self.tracker is tracker else tracker
 
-    def _run_jobs(self, executor: Executor, batches: TaskBatches, order: SweepOrder) -> None:
+    def _run_jobs(self, executor: Executor, order: SweepOrder, plan: Plan, jobs: Sequence[Job]) -> None:
         is_inline = isinstance(executor, InlineExecutor)
         if not is_inline:
             # The workers load the data themselves.
@@ -295,11 +229,61 @@ class Session:
                     ended=functools.partial(self.ended, is_inline=is_inline),
                     waiting=_say_waiting,
                 )
-                while tasks := batches.next_tasks():
+                for tasks in self._batches(order, plan, jobs, is_inline):
                     run_tasks(tasks, executor, events)
         finally:
             # Closes the log file of the last job.
             log_to(None)
+
+    def _batches(
+        self, order: SweepOrder, plan: Plan, jobs: Sequence[Job], is_inline: bool
+    ) -> Iterator[list[JobTask]]:
+        """Yields the tasks of the jobs in batches: first the jobs without a search and the first trials of
+        all searches, later the jobs whose settings were searched."""
+        sweep, progress = order.folder.resolve(), order.settings["progress"]
+
+        def task_of(job: Job) -> JobTask:
+            leader = plan.trained_before(job)
+            return JobTask(
+                job=job,
+                sweep=sweep,
+                trained=None if leader is None else (leader.folder, leader.digest),
+                # A bar of a worker would be drawn over those of the others.
+                progress=progress if is_inline or progress == "none" else "plain",
+                on_console=is_inline,
+            )
+
+        def plan_trials(drafts: Sequence[Job]) -> list[Job]:
+            trials = plan_jobs(plan, drafts, lambda job, number: f"{TRIALS_FOLDER}/{number}")
+            self.jobs = in_order([*trials, *self.jobs])
+            return trials
+
+        batch = [task_of(job) for job in jobs if not job.is_search]
+        searched = {job.number: job for job in jobs if job.is_search}
+        if not searched:
+            yield batch
+            return
+        # Imported late, because only a search needs it.
+        from ltrbench.sweep.searching import Searches, searches_of
+
+        # With the finished jobs, whose folds take part in a shared choice.
+        searches = searches_of(sweep, [job for job in self.jobs if job.is_search], searched)
+        rounds = Searches(sweep, plan_trials, searches)
+        while True:
+            trials, choices = rounds.next_round()
+            batch += [task_of(job) for job in trials]
+            for number, choice in choices.items():
+                if number not in searched:
+                    continue
+                task = task_of(searched[number])
+                if isinstance(choice, LtrbenchError):
+                    self.ended(task, record_failed(task, choice), is_inline=False)
+                else:
+                    batch.append(replace(task, choice=choice))
+            if not batch and not choices:
+                return
+            yield batch
+            batch = []
 
     def ended(self, task: JobTask, outcome: Outcome, is_inline: bool) -> None:
         """Records the end of a job: its error, unless it is a trial, and its run in the tracking store."""
