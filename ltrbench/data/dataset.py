@@ -29,6 +29,7 @@ from ltrbench.data.features import (
     SparseRows,
     as_array,
     csr_of,
+    read_only,
     row_blocks,
     row_segments,
     take_rows,
@@ -77,7 +78,9 @@ def content_keys(dataset: RankingDataset) -> QueryKeys:
     starts = dataset.query_start[:-1]
     same = (features == np.repeat(features[starts], dataset.query_sizes, axis=0)).all(axis=1)
     alike = np.logical_and.reduceat(same, starts)
-    keys = np.add.reduceat(_mixed(features + _of_labels(dataset)), starts, axis=0)
+    label_bits = (dataset.labels + 0.0).view(np.uint64)
+    labels = _splitmix(label_bits[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64))
+    keys = np.add.reduceat(_mixed(features + labels), starts, axis=0)
     if alike.any():
         keys[alike] += _mixed(_linear([dataset.query_ids[alike]], _characters))
     return _as_text(_mixed(keys))
@@ -147,11 +150,6 @@ def _feature_bits(features: NDArray[Any]) -> NDArray[np.uint32]:
 def _characters(texts: NDArray[Any]) -> NDArray[np.uint32]:
     codes: NDArray[np.uint32] = np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1)
     return codes
-
-
-def _of_labels(dataset: RankingDataset) -> _Hashes:
-    labels = (dataset.labels + 0.0).view(np.uint64)
-    return _splitmix(labels[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64))
 
 
 def _mixed(hashes: _Hashes) -> _Hashes:
@@ -244,9 +242,8 @@ class Judgments:
             self._set("query_weights", weights)
 
     def _set(self, name: str, value: object) -> None:
-        # A view, so that the caller's array stays writable.
-        read_only = _read_only(value.view()) if isinstance(value, np.ndarray) else value
-        object.__setattr__(self, name, read_only)
+        # The caller's array stays writable; the runs of a process share their data sets.
+        object.__setattr__(self, name, read_only(value) if isinstance(value, np.ndarray) else value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Arrays are writable after unpickling; their values were checked before.
@@ -272,24 +269,24 @@ class Judgments:
     @cached_property
     def query_sizes(self) -> NDArray[np.int64]:
         """(Q,), number of documents of each query."""
-        return _read_only(np.diff(self.query_start))
+        return read_only(np.diff(self.query_start))
 
     @cached_property
     def query_of_document(self) -> NDArray[np.int64]:
         """(D,), index of the query of each document."""
-        return _read_only(np.repeat(np.arange(self.num_queries), self.query_sizes))
+        return read_only(np.repeat(np.arange(self.num_queries), self.query_sizes))
 
     @cached_property
     def ranks_of_rows(self) -> NDArray[np.int64]:
         """(D,), index of each row within its query, from 0."""
         firsts = np.repeat(self.query_start[:-1], self.query_sizes)
-        return _read_only(np.arange(self.num_documents) - firsts)
+        return read_only(np.arange(self.num_documents) - firsts)
 
     @cached_property
     def best_labels(self) -> PerQuery:
         """(Q,), highest label of each query."""
         best: PerQuery = np.maximum.reduceat(self.labels, self.query_start[:-1])
-        return _read_only(best)
+        return read_only(best)
 
     @cached_property
     def has_whole_labels(self) -> bool:
@@ -300,12 +297,12 @@ class Judgments:
     def grades(self) -> tuple[NDArray[np.int64], int]:
         """(D,), rank of each document's label among the distinct labels, from 0; and their number."""
         distinct, grades = np.unique(self.labels, return_inverse=True)
-        return _read_only(grades), len(distinct)
+        return read_only(grades), len(distinct)
 
     @cached_property
     def labels_best_first(self) -> Labels:
         """(D,), labels of each query in descending order: the ideal ranking."""
-        return _read_only(self.labels[np.lexsort((-self.labels, self.query_of_document))])
+        return read_only(self.labels[np.lexsort((-self.labels, self.query_of_document))])
 
     @cached_property
     def _remembered(self) -> dict[Hashable, PerQuery]:
@@ -314,7 +311,7 @@ class Judgments:
     def remember(self, key: Hashable, compute: Callable[[], PerQuery]) -> PerQuery:
         """Returns `compute()`, cached by key, for values that every evaluation needs, as the ideal DCG."""
         if key not in self._remembered:
-            self._remembered[key] = _read_only(compute())
+            self._remembered[key] = read_only(compute())
         return self._remembered[key]
 
 
@@ -429,8 +426,8 @@ class RankingDataset(Judgments):
         if self.document_weights is not None:
             return self.document_weights
         if self.query_weights is not None:
-            return _read_only(self.query_weights[self.query_of_document])
-        return _read_only(np.ones(self.num_documents))
+            return read_only(self.query_weights[self.query_of_document])
+        return read_only(np.ones(self.num_documents))
 
     def with_mean_weight_one(self) -> RankingDataset:
         """Returns the data set with weights scaled to a mean of 1 over queries; self if it is 1 already."""
@@ -508,7 +505,7 @@ class RankingDataset(Judgments):
     @cached_property
     def query_keys(self) -> NDArray[np.str_]:
         """(Q,), content-based key of each query; see `content_keys`."""
-        return _read_only(content_keys(self))
+        return read_only(content_keys(self))
 
     def take_queries(self, queries: ArrayLike, query_ids: ArrayLike | None = None) -> RankingDataset:
         """Returns the subset of the given queries, in the given order; their features are not copied.
@@ -540,18 +537,11 @@ class RankingDataset(Judgments):
             file_rows=None if self.file_rows is None else _ranks(self.file_rows[rows]),
         )
         if "query_keys" in self.__dict__ and query_ids is None:
-            taken.__dict__["query_keys"] = _read_only(self.query_keys[chosen])
+            taken.__dict__["query_keys"] = read_only(self.query_keys[chosen])
         return taken
 
 
-def _read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
-    """Returns the array itself, now read-only: the runs of a process share their data sets."""
-    array.flags.writeable = False
-    return array
-
-
 def _ranks(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the (n,) ranks of the values, from 0; equal values keep their order."""
     return np.argsort(np.argsort(values, kind="stable"))
 
 

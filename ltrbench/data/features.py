@@ -161,31 +161,21 @@ class FeatureMatrix(ABC):
         tuple of one for the rows and one for the columns.
         """
         row_index, column_index = index if isinstance(index, tuple) else (index, slice(None))
-        rows: Any = range(len(self)) if isinstance(row_index, slice) else np.arange(len(self))
-        rows = rows[row_index]  # NumPy refuses any other index
-        if np.ndim(rows) == 0:
-            row: NDArray[np.float32] = self.gather(np.array([rows]))[0]
+        rows = np.arange(len(self))[row_index]  # NumPy refuses any other index
+        if rows.ndim == 0:
+            row: NDArray[np.float32] = self.gather(rows[np.newaxis])[0]
             return row[column_index]
-        if isinstance(column_index, slice) and column_index == slice(None):
-            return self._dense(rows)
-        is_paired = not isinstance(row_index, slice) and not isinstance(
-            column_index, slice | int | np.integer
-        )
-        cells, size = [], rows_of_block(self.shape[1])
-        for first in range(0, max(len(rows), 1), size):
-            part = slice(first, first + size)
-            block = self._dense(rows[part])
+        view = RowView(self, rows)
+        if not len(rows) or (isinstance(column_index, slice) and column_index == slice(None)):
+            return view.rows(0, len(rows))[:, column_index]
+        is_paired = not isinstance(row_index, slice) and np.ndim(column_index) == 1
+        cells = []
+        for start, block in row_blocks(view):
             if is_paired:
-                cells.append(block[np.arange(len(block)), column_index[part]])
+                cells.append(block[np.arange(len(block)), column_index[start : start + len(block)]])
             else:  # a copy, because a view would keep its whole block in memory
                 cells.append(block[:, column_index].copy())
-            release(self)
         return np.concatenate(cells)
-
-    def _dense(self, rows: NDArray[np.int64] | range) -> Features:
-        if isinstance(rows, range) and rows.step == 1:
-            return self.rows(rows.start, max(rows.start, rows.stop))
-        return self.gather(np.asarray(rows, dtype=np.int64))
 
 
 AnyFeatures: TypeAlias = Features | FeatureMatrix

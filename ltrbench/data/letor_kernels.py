@@ -325,27 +325,21 @@ def read_decimal(text: TextBytes, at: Position) -> tuple[Position, Position, int
     if negative or text[at] == PLUS:
         at += ONE
     mantissa, exponent = ZERO, 0
-    digit = np.uint64(text[at]) - DIGIT_ZERO
-    start = at
-    while digit < TEN:
-        if mantissa < _ROOM:
-            mantissa = mantissa * TEN + digit
-        else:
-            exponent += 1
-        at += ONE
+    num_digits, has_point = ZERO, False
+    while True:
         digit = np.uint64(text[at]) - DIGIT_ZERO
-    num_digits = at - start
-    if text[at] == POINT:
-        at += ONE
-        start = at
-        digit = np.uint64(text[at]) - DIGIT_ZERO
-        while digit < TEN:
+        if digit < TEN:
+            num_digits += ONE
             if mantissa < _ROOM:
                 mantissa = mantissa * TEN + digit
-                exponent -= 1
-            at += ONE
-            digit = np.uint64(text[at]) - DIGIT_ZERO
-        num_digits += at - start
+                exponent -= has_point
+            else:
+                exponent += not has_point
+        elif text[at] == POINT and not has_point:
+            has_point = True
+        else:
+            break
+        at += ONE
     if num_digits == ZERO:
         return NOWHERE, ZERO, 0, False
     if text[at] | 32 == _EXPONENT:

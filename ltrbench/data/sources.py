@@ -546,13 +546,10 @@ def _reader_with(
     known = _options(reader)
     for name in options:
         if name not in known:
-            remedy = did_you_mean(name, known)
-            if reader is read_store and name in {*_options(read_letor), *_options(read_table)}:
-                remedy = (
-                    f"; set it when the store is built: `python -m ltrbench data build SOURCE --output STORE "
-                    f"--read {name}=VALUE`."
-                )
-            raise ConfigError(f"{paths[0]}: {reader.__name__} has no option '{name}'{remedy}")
+            raise ConfigError(
+                f"{paths[0]}: {reader.__name__} has no option '{name}'{did_you_mean(name, known)} The "
+                "options of a store are those with which `python -m ltrbench data build` reads its source."
+            )
     is_file = isinstance(feature_names, (str, Path))
     if is_file and reader is not read_letor:
         raise ConfigError(

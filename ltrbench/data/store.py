@@ -7,7 +7,7 @@ Dense features stay on the disk and are read by blocks; all other arrays are rea
 
 manifest  `Manifest` and its parts
 arrays    `ArrayFile`: one .npy file; `StoredRows`: the features of a shard, as a matrix
-reading   `read_store`, `problems_of`
+reading   `read_store`, `check_store`
 writing   `write_store`
 cache     `read_cached`: the store of each file that was read, found by the content of the file
 """
@@ -406,23 +406,12 @@ def read_store_features(
     return cast(Features, rows_in_order(dataset.features, rows))
 
 
-def problems_of(store: Path) -> list[str]:
-    """Returns one paragraph for each problem of a store: its manifest, its arrays, and its fingerprint."""
-    problems = []
-    try:
-        manifest = read_manifest(store)
-    except StoreError as error:
-        return [str(error)]
-    shards = shards_of(store, manifest)
-    for file in chain.from_iterable(shard.values() for shard in shards):
-        try:
-            file.check()
-        except StoreError as error:
-            problems.append(str(error))
-    if not problems and (actual := dataset_of([shards], manifest).fingerprint) != manifest.fingerprint:
-        wrong = f"fingerprint is {manifest.fingerprint}, but that of the arrays is {actual}"
-        problems.append(str(_damaged(store / MANIFEST_FILE, wrong)))
-    return problems
+def check_store(store: Path) -> None:
+    """Raises StoreError if the manifest, an array or the fingerprint of a store is wrong."""
+    dataset, expected = read_store(store), read_manifest(store).fingerprint
+    del vars(dataset)["fingerprint"]  # that of the manifest
+    if dataset.fingerprint != expected:
+        raise _damaged(store / MANIFEST_FILE, f"the fingerprint of the arrays is {dataset.fingerprint}")
 
 
 def dataset_of(

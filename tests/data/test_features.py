@@ -140,16 +140,11 @@ def test_blocks_are_all_rows_in_order_and_read_only(seed: int, size: int | None)
 @given(seed=SEEDS)
 def test_views_of_sparse_rows_stay_sparse(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    expected, absent = random_array(rng, 9, 3), rng.choice(ABSENT)
-    features: AnyFeatures = sparse_of(rng, expected, absent)
-    for _ in range(rng.integers(3)):
-        ranges = np.sort(rng.integers(0, len(expected) + 1, (rng.integers(6), 2)), axis=1)
-        rows = np.concatenate([np.arange(0), *(np.arange(start, stop) for start, stop in ranges)])
-        features = take_rows(features, rows)
-        expected = expected[rows]
-    taken = csr_of(features)
+    expected, rows = random_array(rng, 9, 3), rng.integers(0, 9, rng.integers(1, 20))
+    sparse = sparse_of(rng, expected, rng.choice(ABSENT))
+    taken = csr_of(take_rows(take_rows(sparse, rows), np.arange(len(rows))[::-1]))
     assert taken is not None
-    assert_same_bits(np.asarray(taken), expected)
+    assert_same_bits(np.asarray(taken), expected[rows[::-1]])
 
 
 def test_a_copy_that_does_not_fit_into_memory_is_refused_with_its_size(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from ltrbench.data.letor import (
     count_unit,
     matrix_of,
     parse_line,
-    read_letor_features,
     rows_for,
 )
 from ltrbench.errors import DataError
@@ -95,36 +94,6 @@ FORMS = st.builds(
 )
 
 
-# Lines of MQ2007, ClueWeb09, MSLR (no comments), a weighted file, LightGBM's form, unlabelled files for
-# prediction, a document with an id that is not ASCII, and a comment.
-REAL_LINES = (
-    b"0 qid:10 1:0.000000 2:0.666667 40:1.000000 #docid = GX000-24-12369390 inc = 0.6 prob = 0.1\n",
-    b"2 qid:10 1:0.031310 2:0.5 46:1e-05 # docid = clueweb09-en0003-55-31884 \r\n",
-    b"2 qid:1 1:3 2:3 3:0 4:-14.73 136:0\n",
-    b"1 0.5 qid:q-7 1:0.25 2:nan\n",
-    b"3 10:0.89 11:0.75 300:0.01\n",
-    b"qid:7 1:0.5 2:0.3 # doc\n",
-    b"1:0.5 2:0.3\r\n",
-    b"2 qid:1 3:0.30000000000000004 # Stra\xc3\x9fe\n",
-    b"  # a comment that is longer than every document id \xdf\n",
-)
-
-
-@st.composite
-def mutated_real_lines(draw: st.DrawFn) -> bytes:
-    """Generates a few real lines with tokens repeated and bytes changed, removed or inserted."""
-    text = b"".join(draw(st.lists(st.sampled_from(REAL_LINES), min_size=1, max_size=4)))
-    if draw(st.booleans()):
-        tokens = text.split(b" ")
-        place = draw(st.integers(0, len(tokens) - 1))
-        text = b" ".join([*tokens[: place + 1], *tokens[place:]])
-    for _ in range(draw(st.integers(0, 3))):
-        start = draw(st.integers(0, len(text)))
-        put_in = draw(ODD_BYTES | st.binary(max_size=2))
-        text = text[:start] + put_in + text[start + draw(st.integers(0, 3)) :]
-    return text
-
-
 NUMBERS = st.builds(
     "{}{}{}{}{}".format,
     st.sampled_from(["", "-", "+"]),
@@ -172,7 +141,7 @@ def features_of(lines: list[Line], form: LineFormat, num_features: int) -> Featu
 
 
 @given(
-    text=damaged_lines() | letor_lines() | mutated_real_lines() | lines_of_numbers(),
+    text=damaged_lines() | letor_lines() | lines_of_numbers(),
     form=FORMS,
 )
 @settings(deadline=None, max_examples=2 * EXAMPLES)
@@ -245,7 +214,7 @@ OPTIONS = st.fixed_dictionaries(
         "whole_labels": st.booleans(),
     }
 )
-TEXTS = damaged_lines() | mutated_real_lines() | st.sampled_from(["", "weights"]).flatmap(letor_lines)
+TEXTS = damaged_lines() | st.sampled_from(["", "weights"]).flatmap(letor_lines)
 
 
 @given(texts=st.lists(TEXTS, min_size=1, max_size=2), options=OPTIONS, sizes=st.none() | st.just(b"2\n1\n"))
@@ -266,29 +235,6 @@ def test_files_give_the_specifications_result_or_its_error(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "UNIT_BYTES", 60)  # one to a few lines a unit
         assert outcome(files, options, sparse=True) == usual
-
-
-@given(text=mutated_real_lines() | st.sampled_from(["", "no label", "no qid"]).flatmap(letor_lines))
-@settings(deadline=None, max_examples=EXAMPLES // 2)
-def test_the_features_alone_are_those_of_the_specification(
-    tmp_path_factory: pytest.TempPathFactory, text: bytes
-) -> None:
-    file = tmp_path_factory.mktemp("letor") / "new.txt"
-    file.write_bytes(text)
-    usual = features_alone(file)
-    assert features_alone(file, sparse=True) == usual
-    with by_specification():
-        assert features_alone(file) == usual
-    with suppress(DataError):
-        labelled = read_letor(file, num_features=1000, sort_queries=True)
-        assert usual == labelled.to_file_order(labelled.features).tobytes()
-
-
-def features_alone(file: Path, sparse: bool = False) -> bytes | str:
-    try:
-        return np.asarray(read_letor_features(file, num_features=1000, sparse=sparse)).tobytes()
-    except DataError as error:
-        return str(error)
 
 
 def test_real_lines_are_read_by_the_kernel_as_the_specification_reads_them(

@@ -31,11 +31,6 @@ from ltrbench.errors import DataError
 from ltrbench.shapes import Scores
 
 
-def make(labels: list[float], query_start: list[int], **ids: list[str] | None) -> Judgments:
-    given = {name: np.array(values) for name, values in ids.items() if values is not None}
-    return Judgments(labels=np.array(labels), query_start=np.array(query_start), **given)
-
-
 def judged(sizes: tuple[int, ...] = (3, 1, 4), names: bool = True) -> Judgments:
     start = np.concatenate([[0], np.cumsum(sizes)])
     rng = np.random.default_rng(len(sizes))
@@ -91,7 +86,7 @@ def test_qrels_that_are_written_read_back_also_packed_and_with_queries_that_stan
 
 
 def test_ranks_are_those_that_trec_eval_gives_tied_documents() -> None:
-    judgments = make(labels=[0, 1, 2], query_start=[0, 3], document_ids=["b", "é", "a"])
+    judgments = Judgments(labels=[0, 1, 2], query_start=[0, 3], document_ids=["b", "é", "a"])  # type: ignore[arg-type]
     lines = trec_run_lines(judgments, np.array([1.0, 1.0, 2.0]), document_names(judgments)[0], "x")
     assert [line.split()[2:4] for line in lines] == [["a", "1"], ["é", "2"], ["b", "3"]]
 
@@ -100,13 +95,9 @@ def test_ranklibs_score_file_is_matched_by_query_and_counts_a_query_that_stands_
     tmp_path: Path,
 ) -> None:
     (tmp_path / "scores").write_text("q1\t0\t4.5\nq0\t0\t1\nq1\t0\t2\nq1\t1\t3\n")
-    judgments = make(labels=[0, 0, 0, 0], query_start=[0, 1, 4], query_ids=["q0", "q1"])
-    assert read_score_file(tmp_path / "scores").match(judgments, None, "test").scores.tolist() == [
-        1,
-        4.5,
-        2,
-        3,
-    ]
+    judgments = Judgments(labels=[0, 0, 0, 0], query_start=[0, 1, 4], query_ids=["q0", "q1"])  # type: ignore[arg-type]
+    matched = read_score_file(tmp_path / "scores").match(judgments, None, "test")
+    assert matched.scores.tolist() == [1, 4.5, 2, 3]
 
 
 def matched(path: Path) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ from messages import naming
 from omegaconf import DictConfig, OmegaConf
 from paths import CONF
 
-from ltrbench.data.sources import DataSource, LetorFiles, TableFiles
+from ltrbench.data.sources import DataSource, LetorFiles, TableFiles, read_data
+from ltrbench.data.store import write_store
 from ltrbench.errors import ConfigError, DataError
 
 YAMLS = sorted(path.stem for path in (CONF / "data").glob("*.yaml") if not path.stem.startswith("_"))
@@ -70,15 +70,6 @@ def test_an_absent_file_is_named_in_full_with_what_to_obtain(files: Path) -> Non
         source.load()
 
 
-def test_over_the_folds_of_cv_every_query_is_tested_once_and_never_trained_on(files: Path) -> None:
-    tested: list[str] = []
-    for fold in range(1, 6):
-        splits = LetorFiles(name="mine", train=f"{files}/train.txt", cv=5, fold=fold).load()
-        assert [split.num_queries for _, split in splits] == [6, 2, 2]
-        tested += splits.test.query_ids.tolist()
-    assert sorted(tested, key=int) == [str(query) for query in range(10)]
-
-
 def test_folds_of_the_validation_set_share_a_test_set_that_none_of_them_validates_on(files: Path) -> None:
     source = LetorFiles(name="mine", train=f"{files}/train.txt", cv=4, cv_split="valid", fold=1)
     of_folds = [replace(source, fold=fold).load() for fold in (1, 2, 3, 4)]
@@ -114,14 +105,6 @@ def test_settings_that_exclude_each_other_are_named(settings: dict[str, Any], pa
         LetorFiles(name="mine", train="train.txt", **settings)
 
 
-def test_runs_refuse_labels_between_grades_unless_told_otherwise(files: Path) -> None:
-    (files / "train.txt").write_text("0.5 qid:1 1:1\n0 qid:2 1:1\n1 qid:3 1:1\n")
-    source = LetorFiles(name="mine", train=f"{files}/train.txt", valid_share=0)
-    with pytest.raises(DataError, match=naming("train.txt:1:", "label is '0.5'", "whole_labels=false")):
-        source.load()
-    assert dataclasses.replace(source, whole_labels=False).load().train.num_documents == 2
-
-
 def test_tables_have_the_features_of_the_training_table_by_name(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text(
         "qid,label,bm25,clicks\n" + "".join(f"{q},1,{q},2\n" for q in range(5))
@@ -134,6 +117,31 @@ def test_tables_have_the_features_of_the_training_table_by_name(tmp_path: Path) 
     (tmp_path / "test.csv").write_text("qid,label,bm25\n9,0,8\n")
     with pytest.raises(DataError, match=naming("test.csv:", "'clicks'", "Add it")):
         source.load()
+
+
+# Readers
+
+
+def test_an_option_that_the_reader_does_not_have_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=naming("data.csv:", "read_table", "'lable'", "'label'")):
+        read_data(tmp_path / "data.csv", lable="grade")
+    with pytest.raises(ConfigError, match=naming("data.txt:", "read_letor", "'label'")):
+        read_data((tmp_path / "data.txt", tmp_path / "more.txt"), label="grade")
+    (tmp_path / "data.txt").write_text("0 qid:a 1:0.5 2:1\n")
+    write_store(tmp_path / "store", read_data(tmp_path / "data.txt"))
+    with pytest.raises(ConfigError, match=naming("store:", "read_store", "'first_index'")):
+        read_data(tmp_path / "store", first_index=0)
+    with pytest.raises(ConfigError, match=naming("data.csv:", "feature_names=names.txt", "Remove")):
+        read_data(tmp_path / "data.csv", feature_names="names.txt")
+
+
+def test_the_columns_of_a_table_are_found_by_the_names_that_training_has(tmp_path: Path) -> None:
+    (tmp_path / "swapped.csv").write_text("qid,label,clicks,bm25\na,1,7,0.5\n")
+    read = read_data(tmp_path / "swapped.csv", 2, feature_names=["bm25", "clicks"])
+    assert read.features.tolist() == [[0.5, 7.0]]
+    (tmp_path / "data.txt").write_text("1 qid:a 1:0.5 2:7\n")
+    from_text = read_data(tmp_path / "data.txt", 2, feature_names=["bm25", "clicks"])
+    assert from_text.fingerprint == read.fingerprint
 
 
 # conf/data

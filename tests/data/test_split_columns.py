@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +23,11 @@ Write = Callable[..., str]
 
 def dataset(num_queries: int) -> RankingDataset:
     """Returns queries of two documents with ids "0", "1", ..."""
-    return of_values(range(2 * num_queries), range(num_queries))
-
-
-def of_values(values: Iterable[float], query_ids: Iterable[object]) -> RankingDataset:
-    """Returns queries of two documents with these values of their only feature."""
-    names = np.array([str(query_id) for query_id in query_ids])
     return RankingDataset(
-        features=np.array(list(values), dtype=np.float32)[:, None],
-        labels=np.tile([0.0, 1.0], len(names)),
-        query_start=np.arange(len(names) + 1) * 2,
-        query_ids=names,
+        features=np.arange(2 * num_queries, dtype=np.float32)[:, None],
+        labels=np.tile([0.0, 1.0], num_queries),
+        query_start=np.arange(num_queries + 1) * 2,
+        query_ids=np.arange(num_queries).astype(np.str_),
     )
 
 
@@ -59,14 +53,9 @@ def frame(times: Sequence[Any], column: str = "date") -> pd.DataFrame:
 def write(tmp_path: Path) -> Write:
     """Writes a table and returns its path."""
 
-    def write(table: pd.DataFrame | str, name: str = "train.csv") -> str:
+    def write(table: pd.DataFrame, name: str = "train.csv") -> str:
         path = tmp_path / name
-        if isinstance(table, str):
-            path.write_text(table)
-        elif path.suffix == ".csv":
-            table.to_csv(path, index=False)
-        else:
-            table.to_parquet(path, index=False)
+        (table.to_csv if path.suffix == ".csv" else table.to_parquet)(path, index=False)
         return str(path)
 
     return write
@@ -155,7 +144,9 @@ def test_the_latest_queries_are_the_test_set_and_those_before_are_validation(
     write: Write, name: str, times: list[Any]
 ) -> None:
     order = [3, 0, 9, 4, 1, 8, 2, 7, 5, 6]
-    train = write(frame([times[place] for place in order]), name)
+    table = frame([times[place] for place in order])
+    table.loc[0, "date"] = times[0]  # a query has the latest time of its rows
+    train = write(table, name)
     splits = load(train, split_by="date")
     assert splits.train.feature_names == ("bm25",)
     by_time = [str(order.index(place)) for place in range(10)]
@@ -166,13 +157,6 @@ def test_the_latest_queries_are_the_test_set_and_those_before_are_validation(
     # Neither the seed of the splits nor the order of the rows matters.
     assert ids(load(train, split_by="date", split_seed=7).test) == ids(splits.test)
     assert load(train, split_by="date", valid_share=0).valid is None
-
-
-def test_a_query_has_the_latest_time_of_its_rows(write: Write) -> None:
-    table = frame([1, 2, 3, 4])
-    table.loc[0, "date"] = 9
-    splits = load(write(table), split_by="date", valid_share=0, test_share=0.25)
-    assert ids(splits.test) == ["0"]
 
 
 @pytest.mark.parametrize(
@@ -203,13 +187,7 @@ def test_a_group_in_two_files_is_a_leak(write: Write) -> None:
         load(train, test=path, group_by="cluster", valid_share=0)
 
 
-# Settings
-
-
 def test_a_split_by_time_excludes_folds_and_files_of_other_splits() -> None:
-    def table(**settings: Any) -> TableFiles:
-        return TableFiles(name="mine", train="train.csv", split_by="date", **settings)
-
     for excluded in ({"cv": 5, "fold": 1}, {"valid": "x.csv"}, {"test": "x.csv"}):
         with pytest.raises(ConfigError, match=naming("split_by=date", "remove cv", "data.train")):
-            table(**excluded)
+            TableFiles(name="mine", train="train.csv", split_by="date", **excluded)

@@ -63,10 +63,9 @@ def test_a_judged_list_under_another_id_is_a_leak() -> None:
         Splits(judged, None, relabelled)
 
 
-@pytest.mark.parametrize("num_features", [1, 3])
-def test_splits_have_the_same_number_of_features(num_features: int) -> None:
-    with pytest.raises(DataError, match=naming("test", f"{num_features} features", "2")):
-        Splits(dataset(2, num_features=2), None, dataset(2, first=5, num_features=num_features))
+def test_splits_have_the_same_number_of_features() -> None:
+    with pytest.raises(DataError, match=naming("test", "1 features", "2")):
+        Splits(dataset(2, num_features=2), None, dataset(2, first=5))
 
 
 @given(num_queries=st.integers(5, 60), num_folds=st.integers(2, 5), seed=st.integers(0, 2**32))
@@ -108,6 +107,5 @@ def test_queries_of_one_judged_list_are_never_split(
         train, test = take_fold(whole, fold, num_folds, seed)
         Splits(train, None, test)  # which refuses a leak
         assert train.num_queries + test.num_queries == 12
-    Splits(
-        *(split_queries(whole, share, seed, "test")[0], None, split_queries(whole, share, seed, "test")[1])
-    )
+    rest, taken = split_queries(whole, share, seed, "test")
+    Splits(rest, None, taken)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from command_line import TINY, run
 
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.runs import Run, find_runs
+from ltrbench.runs import find_runs
 
 SOURCE = Synthetic(name="synthetic", num_queries=30, valid_share=0.25)
 SIZES = [1, 3, 2, 4, 1, 2, 5, 1, 2, 3]
@@ -49,57 +50,23 @@ def test_a_bootstrap_holds_a_query_as_often_as_it_was_drawn() -> None:
         np.testing.assert_array_equal(made.labels[made.features[:, 0] == query], np.tile(ours, times))
 
 
-def expected_data(splits: Splits, drawn: TrainingResample, **of_kind: Any) -> dict[str, Any]:
-    """Returns the expected `RunResult.data`: the contract that comparisons rely on."""
-    assert splits.valid is not None
-    trained_on = Splits(drawn.of(splits.train), splits.valid, splits.test).train
-    return {
-        "resample": {
-            **of_kind,
-            "number": drawn.number,
-            "index": drawn.index,
-            "seed": drawn.seed,
-            "train": splits.train.fingerprint,
-            "queries": splits.train.num_queries,
-        },
-        "train": trained_on.fingerprint,
-        "queries": trained_on.num_queries,
-        "valid": splits.valid.fingerprint,
-        "test": splits.test.fingerprint,
-    }
-
-
-def recorded_data(done: Run) -> dict[str, Any]:
-    data = done.result.data
-    fingerprints = {name: data[name]["fingerprint"] for name in ("train", "valid", "test")}
-    return {"resample": data["resample"], "queries": data["train"]["queries"], **fingerprints}
-
-
-@pytest.fixture(scope="module")
-def sweep(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
-    """Returns the runs of a sweep over two models and two resamples."""
-    folder = tmp_path_factory.mktemp("bootstrap")
-    run(
-        "model=native,single_feature",
-        "replicates=2",
-        "seed=5",
-        "-m",
-        "hydra.sweep.dir=s",
-        *TINY,
-        folder=folder,
-    )
-    return find_runs([folder / "s"])
-
-
 @pytest.mark.slow
-def test_a_sweep_trains_every_model_on_every_resample_and_records_which(sweep: list[Run]) -> None:
-    splits = SOURCE.load()
+def test_a_sweep_trains_every_model_on_every_resample_and_records_which(tmp_path: Path) -> None:
+    words = ("model=native,single_feature", "replicates=2", "seed=5", "-m", "hydra.sweep.dir=s")
+    run(*words, *TINY, folder=tmp_path)
+    sweep, splits = find_runs([tmp_path / "s"]), SOURCE.load()
     of_job = [(done.result.model, done.result.data["resample"]["index"]) for done in sweep]
     assert of_job == [("native", 1), ("native", 2), ("single_feature", 1), ("single_feature", 2)]
     for done, (_, index) in zip(sweep, of_job, strict=True):
-        drawn = TrainingResample(number=2, index=index)
-        assert recorded_data(done) == expected_data(splits, drawn, kind="bootstrap", share=1.0)
+        drawn, data = TrainingResample(number=2, index=index), done.result.data
+        assert data["resample"] == {
+            **{"kind": "bootstrap", "share": 1.0, "number": 2, "index": index, "seed": 0},
+            **{"train": splits.train.fingerprint, "queries": splits.train.num_queries},
+        }
+        trained_on = Splits(drawn.of(splits.train), splits.valid, splits.test)
+        for name, split in trained_on:
+            assert data[name]["fingerprint"] == split.fingerprint
+        assert data["train"]["queries"] == trained_on.train.num_queries
         assert done.result.seed == done.result.ranker["fields"]["seed"] == 5 + index - 1
         assert done.result.swept["replicates.index"] == ["1", "2"]
-        assert f"replicates.index={index}" in (done.result.overrides or ())
         assert done.result.reused is None

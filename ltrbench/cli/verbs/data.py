@@ -11,10 +11,8 @@ import click
 
 from ltrbench.cli.console import (
     JSON_OPTION,
-    OK,
     PATH,
     READ_OPTION,
-    USER_MISTAKE,
     echo,
     echo_json,
     facts_as_lines,
@@ -93,26 +91,20 @@ def build_verb(sources: tuple[Path, ...], output: Path, shard_mb: float, reading
 
 @data_verb.command("check")
 @click.argument("store", type=PATH)
-def check_verb(store: Path) -> int:
+def check_verb(store: Path) -> None:
     """Verifies STORE: its manifest, the checksum of every array, the invariants of a data set, and its
     fingerprint.
 
-    Prints a paragraph for each problem. The exit code is 0 if there is none, else 2. Runs and other commands
-    verify the checksums of a store as well, but end at the first problem.
+    The exit code is 0 if there is no problem, else 2. Runs and other commands verify all of this but the
+    fingerprint.
 
     \b
         python -m ltrbench data check train.store
     """
-    from ltrbench.data.store import problems_of
+    from ltrbench.data.store import check_store
 
-    problems = problems_of(store)
-    for problem in problems:
-        # The mark is added last, so that a long path does not leave it alone on its line.
-        echo(f"- {wrapped(problem, '  ')}", err=True)
-    if problems:
-        return USER_MISTAKE
+    check_store(store)
     echo(f"{store}: no problems.")
-    return OK
 
 
 # ---- The command `data fetch`: downloads a published data set, checks it and unpacks it.
