@@ -372,9 +372,9 @@ class Table:
         """
         head = f"<thead>{_html_row('th', self.header)}</thead>" if any(self.header) else ""
         body = "".join(_html_row("td", texts) for texts in self._texts())
+        caption = f"<caption>{_in_html(self.caption)}</caption>"
         items = "".join(f"<li>{_in_html(note)}</li>" for note in notes)
-        table = f"<table><caption>{_in_html(self.caption)}</caption>{head}<tbody>{body}</tbody></table>"
-        return f"{table}<ul>{items}</ul>" if items else table
+        return f"<table>{caption}{head}<tbody>{body}</tbody></table>" + (f"<ul>{items}</ul>" if items else "")
 
     def _texts(self) -> list[list[str]]:
         """Returns the texts of the cells, with the notes that all outputs show."""

@@ -137,32 +137,21 @@ def verdict(comparison: Comparison) -> str:
     reasons = listed(known or [f"{comparison.baseline} is left out of paired tests"])
     if all(pair.interval is None for pair in comparison.family):
         return f"Nothing is claimed about differences: {reasons}."
-    lead = f"Against {comparison.baseline}, in {comparison.metric}."
+    base, sentences = comparison.baseline, [f"Against {comparison.baseline}, in {comparison.metric}."]
     if not comparison.settings.names_baseline:
-        mean = comparison.row(comparison.best).metrics[comparison.metric]
-        lead = f"{comparison.best} has the highest {comparison.metric}, {mean:.4f}."
-    sentences = [lead]
+        base, mean = comparison.best, comparison.row(comparison.best).metrics[comparison.metric]
+        sentences = [f"{base} has the highest {comparison.metric}, {mean:.4f}."]
     for metric, family in {comparison.metric: comparison.family, **comparison.declared}.items():
-        for scope, claims in _claims_by_scope(comparison, family).items():
+        of_scope = grouped(against(family, base), lambda pair: pair.scope)
+        for scope in [scope for scope in reversed(SCOPES) if scope in of_scope]:
             in_metric = f"In {metric}, " if comparison.declared else ""
             aside = f" ({about_training(comparison)})" if scope == MODELS else ""
+            claims = "; ".join(_describe_claims(of_scope[scope], comparison.settings.rope))
             sentence = f"{in_metric}{SCOPES[scope]}{aside}: {claims}."
             sentences.append(f"{sentence[0].upper()}{sentence[1:]}")
     if known:
         sentences.append(f"Undecided because of too few data: {reasons}.")
     return " ".join(filter(None, [*sentences, about_tuning(comparison)]))
-
-
-def _claims_by_scope(comparison: Comparison, family: Sequence[Pair]) -> dict[str, str]:
-    """Returns scope -> claims on each row minus the baseline, or minus the best row."""
-    named = comparison.settings.names_baseline
-    pairs = against(family, comparison.baseline if named else str(comparison.best))
-    of_scope = grouped(pairs, lambda pair: pair.scope)
-    return {
-        scope: "; ".join(_describe_claims(of_scope[scope], comparison.settings.rope))
-        for scope in reversed(SCOPES)
-        if scope in of_scope
-    }
 
 
 def claim_with_scope(pair: Pair) -> str:

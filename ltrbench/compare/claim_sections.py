@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.advice import about_claims, about_intervals, family_of
+from ltrbench.compare.advice import family_of
 from ltrbench.compare.cells import EvaluatedRow, PairedQueries, pair_queries
 from ltrbench.compare.comparison import Pair, Power, against, decided, infer
 from ltrbench.compare.groups import CHOSEN, InSlice, across, interactions
@@ -50,22 +50,14 @@ if TYPE_CHECKING:
 
 
 def leaderboard_section(shown: Shown) -> Section:
-    """Returns one row per model, the best first; yardsticks are folded."""
-    comparison = shown.comparison
-    tested = " ".join(filter(None, [about_intervals(comparison), about_claims(comparison)]))
-    lead = "" if comparison.pairs or len(comparison.rows) == 1 else "No two rows could be paired."
-    columns = columns_of_report(comparison)
-    caption = f"Test means on {comparison.data}, the best first"
-    parts: list[View] = [leaderboard(shown, shown.models, columns, caption)]
-    if shown.yardsticks:
-        summary = f"Yardsticks: {listed([row.label for row in shown.yardsticks])}"
-        parts.append(Folded(summary, [leaderboard(shown, shown.yardsticks, columns, "Yardsticks")]))
-    parts += [Prose(tested)] if comparison.pairs else []
+    """Returns one row per model, the best first."""
+    caption = f"Test means on {shown.comparison.data}, the best first"
+    table = leaderboard(shown, shown.rows, columns_of_report(shown.comparison), caption)
     terms = (
         *("model", "metric", "difference", "baseline", "claim", "minimum detectable difference"),
         *("better, tied, worse", "effect size", "yardstick"),
     )
-    return Section("leaderboard", "Leaderboard", lead, parts, terms)
+    return Section("leaderboard", "Leaderboard", "", [table], terms)
 
 
 # ---- Section "Pairwise claims": a matrix of all pairs, and the tests of the family.
@@ -119,16 +111,9 @@ def _matrix(shown: Shown) -> Table:
 
 
 def _tests(comparison: Comparison) -> Table:
-    hint = "With its 95 % interval over queries, for a single pair."
-    columns = [
-        TableColumn("pair", left=True),
-        TableColumn("difference", DIFFERENCE, hint=hint),
-        *(TableColumn(test, p_value, hint="p, unadjusted, two-sided.") for test in TESTS),
-        *(TableColumn(f"{test}, Holm", p_value, hint="p, adjusted by Holm.") for test in TESTS),
-        TableColumn("effect size", SIGNED),
-        TableColumn("better/tied/worse"),
-        TableColumn("queries", COUNT),
-    ]
+    p_values = dict.fromkeys((*TESTS, *(f"{test}, Holm" for test in TESTS)), p_value)
+    forms = {"pair": None, "difference": DIFFERENCE, **p_values, "effect size": SIGNED}
+    columns = columns_of({**forms, "better/tied/worse": "", "queries": COUNT})
     rows: list[TableRow] = [
         [
             TableCell(minus(pair.a, pair.b), note=pair.statistics.note),
@@ -200,12 +185,8 @@ def power_section(shown: Shown) -> Section | None:
             f" The columns for {detect:g} give the numbers that detect this difference, with everything else "
             "unchanged."
         )
-    hint = "80 % power at the level of the claims."
-    columns = [
-        TableColumn("pair", left=True),
-        TableColumn("minimum detectable difference", QUALITY, hint=hint),
-        *(TableColumn(f"{kind} for {detect:g}", COUNT, hint="Everything else unchanged.") for kind in kinds),
-    ]
+    needs = dict.fromkeys((f"{kind} for {detect:g}" for kind in kinds), COUNT)
+    columns = columns_of({"pair": None, "minimum detectable difference": QUALITY, **needs})
 
     def cells(pair: Pair) -> TableRow:
         detectable = pair.power.detectable
@@ -417,7 +398,7 @@ def queries_section(shown: Shown) -> Section | None:
         "show whether a few queries make the difference or many. A value is the mean over trainings."
     )
     summary = f"The {_MOST_WINS} queries with the largest differences in each direction"
-    wins = Folded(summary, [_wins(shown, queries, *pair) for pair in pairs])
+    wins = Folded(summary, [table for pair in pairs for table in _wins(shown, queries, *pair)])
     return Section("queries", "Query by query", lead, [Figures(figures), wins])
 
 
@@ -428,13 +409,11 @@ def _differences(queries: PairedQueries, a: str, b: str) -> NDArray[np.float64]:
     return values
 
 
-def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> Table | Prose:
-    """Returns the queries on which one model is better than the other by most."""
+def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> list[Table]:
+    """Returns the queries on which one model is better than the other by most; empty if there are none."""
     differences = _differences(queries, winner, loser)
     best = np.argsort(-differences, kind="stable")[:_MOST_WINS]
     won = [number for number in best.tolist() if differences[number] > 0]
-    if not won:
-        return Prose(f"{winner} is better than {loser} on no query.")
     convention = shown.comparison.settings.convention.of(parse_metric(shown.comparison.metric)[0])
 
     def row(number: int) -> TableRow:
@@ -448,7 +427,8 @@ def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> Tabl
 
     forms = {"query": None, "difference": DIFFERENCE, winner: QUALITY, loser: QUALITY}
     columns = columns_of({**forms, "documents": COUNT, "relevant": COUNT})
-    return Table(columns, [row(number) for number in won], f"{winner} better than {loser}", "compact")
+    rows = [row(number) for number in won]
+    return [Table(columns, rows, f"{winner} better than {loser}", "compact")] if rows else []
 
 
 # ---- Section "Kinds of queries": means and differences by slice.

@@ -170,8 +170,16 @@ def _columns(comparison: Comparison) -> list[Column]:
         return lambda row: None if row.to_baseline is None else cell(row.to_baseline)
 
     def metric(name: str) -> Column:
-        column = TableColumn(name, QUALITY, hint=_MEAN * (name == first), with_notes=name != first)
+        column = TableColumn(name, QUALITY, with_notes=name != first)
         return Column("metric", column, lambda row: _mean(row, name, comparison), in_report=True)
+
+    def difference(row: ModelRow) -> TableCell:
+        if row.to_baseline is None:
+            return TableCell(text="baseline" if row.label == comparison.baseline else "not paired")
+        return difference_cell(row.to_baseline)
+
+    def claim(pair: Pair) -> TableCell:
+        return TableCell(pair.claim, note="" if scope else f"({SCOPES[pair.scope]})")
 
     def cost(term: str, form: Form, cell: Callable[[ModelRow], Cell], optional: bool = True) -> Column:
         return Column(term, TableColumn(term, form), cell, optional=optional, is_cost=True)
@@ -179,23 +187,23 @@ def _columns(comparison: Comparison) -> list[Column]:
     def seconds(kind: str, form: Form, optional: bool = False) -> Column:
         return cost(f"{TIMES[kind]} s", form, lambda row: row.seconds.get(kind), optional)
 
-    difference = TableColumn(
-        f"difference to {comparison.baseline} [95 % interval]", DIFFERENCE, with_notes=True, hint=_INTERVAL
-    )
-    interval = TableColumn("interval", left=True, hint=_BAR, sortable=False)
-    claim = TableColumn(f"claim{scope}", left=True, hint=_CLAIM, with_notes=True)
-    detectable = TableColumn("detectable", QUALITY, hint=_POWER)
-    wins = TableColumn("better/tied/worse", hint=_WINS)
-    effect = TableColumn("effect size", SIGNED, hint=_EFFECT)
+    header = f"difference to {comparison.baseline} [95 % interval]"
+    interval = TableColumn("interval", left=True, sortable=False)
+    claims = TableColumn(f"claim{scope}", left=True, with_notes=True)
+    detectable = TableColumn("detectable", QUALITY)
     paired = [
-        Column("difference", difference, lambda row: _difference(row, comparison), in_report=True),
+        Column("difference", TableColumn(header, DIFFERENCE, with_notes=True), difference, in_report=True),
         Column("difference", interval, lambda row: bars.get(row.label), False, in_report=True),
-        Column("claim", claim, of_pair(lambda pair: _claim(pair, not scope)), in_report=True),
+        Column("claim", claims, of_pair(claim), in_report=True),
         Column("minimum detectable difference", detectable, value("detectable"), in_report=True),
         *map(metric, declared),
         Column("note", TableColumn("note", left=True), value("note"), in_report=True, optional=True),
     ]
-    counted = Column("better, tied, worse", wins, of_pair(wins_cell), in_report=True, optional=True)
+    wins, effect = TableColumn("better/tied/worse"), TableColumn("effect size", SIGNED)
+    compared = [
+        Column("better, tied, worse", wins, of_pair(wins_cell), in_report=True, optional=True),
+        Column("effect size", effect, value("effect_size"), in_tables=False, in_report=True),
+    ]
     several = len(comparison.rows) > 1
     columns = [
         metric(first),
@@ -204,7 +212,7 @@ def _columns(comparison: Comparison) -> list[Column]:
         seconds("predict", ".3f"),
         cost("trees", ".0f", value("trees")),
         *(metric(name) for name in others if name not in declared),
-        *([counted, Column("effect size", effect, value("effect_size"), False, True)] if several else []),
+        *(compared if several else []),
         Column("trainings", TableColumn("trainings"), value("trainings")),
         seconds("monitor", ".2f"),
         seconds("fit_clean", ".2f", optional=True),
@@ -215,15 +223,6 @@ def _columns(comparison: Comparison) -> list[Column]:
         for item in columns
         if not item.optional or any(item.cell(row) is not None for row in comparison.rows)
     ]
-
-
-_MEAN = "Mean over test queries; in brackets its 95 % interval over queries, not simultaneous."
-_INTERVAL = "With its simultaneous 95 % interval."
-_BAR = "Drawing of the difference and its interval; the line marks a difference of 0."
-_WINS = "Number of queries on which the model is better than, tied with, and worse than the baseline."
-_CLAIM = "The claim that follows from the interval, and its scope."
-_POWER = "True difference that would be claimed with a probability of 80 %."
-_EFFECT = "Mean divided by standard deviation of the differences by query."
 
 
 def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
@@ -243,19 +242,9 @@ def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
     return TableCell(mean, note=note)
 
 
-def _difference(row: ModelRow, comparison: Comparison) -> TableCell:
-    if row.to_baseline is None:
-        return TableCell(text="baseline" if row.label == comparison.baseline else "not paired")
-    return difference_cell(row.to_baseline)
-
-
 def difference_cell(pair: Pair) -> TableCell:
     """Returns the difference with its interval, emphasised as its claim."""
     return TableCell(pair.difference, note=between(pair.interval), emphasis=emphasis_of(pair))
-
-
-def _claim(pair: Pair, with_scope: bool) -> TableCell:
-    return TableCell(pair.claim, note=f"({SCOPES[pair.scope]})" if with_scope else "")
 
 
 def wins_cell(pair: Pair) -> TableCell:

@@ -57,7 +57,7 @@ from ltrbench.compare.views import (
     link_to,
     section_text,
 )
-from ltrbench.runs import NO_PARAMETERS, Run
+from ltrbench.runs import Run
 from ltrbench.tables import Table, TableColumn, anchor, glossary
 from ltrbench.untrusted import visible
 
@@ -121,23 +121,21 @@ def _chapter(comparison: Comparison, name: str, given: Sequence[Slice]) -> Chapt
     shown = Shown(comparison, [*given, *slices(replace(comparison, settings=settings), missing)])
     results = [run.result for row in comparison.rows for run in row.runs]
     folds = {result.data.get("fold") for result in results} - {None}
-    counts = {
-        "models": len(comparison.rows),
-        "queries": None if comparison.queries is None else comparison.queries.distinct.num_queries,
-        "folds": len(folds) or None,
-        "runs": len(results),
+    facts = {
+        "metric": comparison.metric,
+        "convention": comparison.settings.convention.name,
+        "models": f"{len(comparison.rows):,}",
+        "queries": "" if comparison.queries is None else f"{comparison.queries.distinct.num_queries:,}",
+        "folds": f"{len(folds):,}" if folds else "",
+        "runs": f"{len(results):,}",
+        "trainings": ", ".join(dict.fromkeys(comparison.replicates.values())),
     }
     return Chapter(
         name=name,
         title=comparison.data,
         sections=[section for make in SECTIONS if (section := make(shown)) is not None],
         answer=answer(comparison),
-        facts=[
-            ("metric", comparison.metric),
-            ("convention", comparison.settings.convention.name),
-            *((name, f"{value:,}") for name, value in counts.items() if value is not None),
-            ("trainings", ", ".join(dict.fromkeys(comparison.replicates.values()))),
-        ],
+        facts=[(fact, value) for fact, value in facts.items() if value],
         next_step=_next_step(comparison),
         terms=("recommendation", "scope", "yardstick"),
     )
@@ -156,10 +154,7 @@ def _glossary_chapter() -> Chapter:
 def _provenance_chapter(comparisons: Sequence[Comparison], command: str) -> Chapter:
     """Returns one chapter for all data sets, because one sweep makes the runs on all of them."""
     runs = [run for item in comparisons for row in item.rows for run in row.runs]
-    made_in_python = sum(run.result.command is None for run in runs)
-    lead = "One command per run, in the order of the table above."
-    if made_in_python:
-        lead += f" {made_in_python} of the {len(runs)} runs were made from Python and have no command."
+    lead = "One command per run, in the order of the table above; runs made from Python have none."
     commands = dict.fromkeys(shlex.join(run.result.command) for run in runs if run.result.command is not None)
     again = Code("\n".join(commands))
     sections = [_environment(runs), Section("rerun", "Repeat the runs", lead, [again] * bool(commands))]
@@ -177,7 +172,6 @@ def _environment(runs: Sequence[Run]) -> Section:
         "machine": (f"{machine['cpu']}, {machine.get('cores')} cores" for machine in machines),
         "system": (result.machine.get("system") for result in results),
         "threads": (result.threads or None for result in results),
-        "parameters": (result.params for result in results if result.params != NO_PARAMETERS),
         "started": [" to ".join(dict.fromkeys([*started[:1], *started[-1:]]))],
     }
     packages = sorted({name for result in results for name in result.versions})

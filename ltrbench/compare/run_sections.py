@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ltrbench.compare.advice import all_notes
-from ltrbench.compare.cells import DATA_SPLITS, Note, by_group, describe_cells, flatten, fold_of
+from ltrbench.compare.cells import DATA_SPLITS, Note, by_group, describe_cells, flatten
 from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.leaderboard import difference_cell
@@ -78,33 +78,27 @@ def _micros_per_document(row: ModelRow) -> float | None:
     return 1e6 * fmean(times) if times and not isnan(fmean(times)) else None
 
 
-_COSTS: tuple[tuple[str, Cost, Callable[[ModelRow], float | None]], ...] = (
-    ("fit time", FIT, lambda row: row.seconds.get("fit")),
-    ("predict time", Cost("predict time", "predict time per document, µs", 0.001), _micros_per_document),
-    ("model size", Cost("model size", "model size on disk, MB", 0.0001), lambda row: row.model_mb),
-    (
-        "memory during the fit",
-        Cost("memory of the fit", "peak memory increase during the fit, MB", 0.1),
-        lambda row: row.peak_memory_mb,
-    ),
-)
+_COSTS: Mapping[Cost, Callable[[ModelRow], float | None]] = {
+    FIT: lambda row: row.seconds.get("fit"),
+    Cost("predict time", "predict time per document, µs", 0.001): _micros_per_document,
+    Cost("model size", "model size on disk, MB", 0.0001): lambda row: row.model_mb,
+    Cost("memory of the fit", "peak memory increase during the fit, MB", 0.1): lambda row: row.peak_memory_mb,
+}
 
 
 def costs_section(shown: Shown) -> Section | None:
     """Returns the metric against each cost; None if no cost was measured, as for imported scores."""
     comparison, rows = shown.comparison, [shown.comparison.row(item.label) for item in shown.series]
     figures = []
-    for name, cost, of_row in _COSTS:
+    for cost, of_row in _COSTS.items():
         draw = partial(metric_against_cost, shown.series, [*map(of_row, rows)], cost, comparison.metric)
-        figures += drawn(draw, f"Against the {name}", "time_against_ndcg.png" * (cost is FIT))
+        figures += drawn(draw, f"Against the {cost.name}", "time_against_ndcg.png" * (cost is FIT))
     if not figures:
         return None
     lead = (
         f"{comparison.metric} on test against cost. The dashed line is the Pareto front: no other model is "
         "both cheaper and better than a model on it. Times are wall times on the machine of the run."
     )
-    if any(run.result.shared_machine for row in comparison.rows for run in row.runs):
-        lead += " Times of runs that shared the machine with another job are left out."
     times_of = (TIMES["fit"], TIMES["monitor"], TIMES["fit_clean"], f"{TIMES['predict']} per document")
     forms = {"model": None, comparison.metric: QUALITY, **dict.fromkeys(times_of, format_duration)}
     columns = columns_of({**forms, "model size": size, "memory": size, "trees": significant})
@@ -468,7 +462,7 @@ def _chosen(item: Tuning) -> Table:
     default = _setting_cells(first, first["default"])
     rows: list[TableRow] = [["default", None, item.default_value, None, *default]]
     for search in item.searches:
-        name, chosen, cheapest = name_of_search(item, search), search.chosen, search.cheapest
+        name, chosen, cheapest = _name_of_search(search), search.chosen, search.cheapest
         of_trial = [None, None] if chosen is None else [chosen.value, chosen.iterations]
         settings = _setting_cells(search.record, search.record["settings"])
         rows.append([name, search.record["chosen"], *of_trial, *settings])
@@ -503,13 +497,6 @@ def short_setting(value: object) -> str:
         return text
 
 
-def name_of_search(item: Tuning, search: SearchedRun) -> str:
-    """Returns fold and seed of a search, as far as they distinguish it."""
-    words = []
-    if search.fold is not None:
-        words.append(f"fold {search.fold}")
-    elif len({fold_of(run) for run in item.row.runs}) > 1:
-        words.append("all folds")
-    if item.repeated > 1:
-        words.append(f"seed {search.record['seed']}")
-    return ", ".join(words) or "search"
+def _name_of_search(search: SearchedRun) -> str:
+    fold = [] if search.fold is None else [f"fold {search.fold}"]
+    return ", ".join([*fold, f"seed {search.record['seed']}"])

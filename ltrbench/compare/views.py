@@ -223,20 +223,11 @@ class Shown:
 
         return sorted(self.comparison.rows, key=order)
 
-    @property
-    def models(self) -> list[ModelRow]:
-        """The rows without yardsticks, the best first; yardsticks if there is nothing else."""
-        return [row for row in self.rows if _model_of(row) not in YARDSTICKS] or self.rows
-
-    @property
-    def yardsticks(self) -> list[ModelRow]:
-        """The other rows, the best first."""
-        return [row for row in self.rows if row not in self.models]
-
     @cached_property
     def series(self) -> list[Series]:
         """The models for figures, in the order of the comparison; the scale of a yardstick would hide their
         differences."""
+        rows = self.comparison.rows
         try:
             ndcg = self.comparison.ndcg_by_cutoff
         except (UndefinedMetricError, DataError):  # the section "NDCG@k" shows the error
@@ -249,8 +240,7 @@ class Shown:
                 value=row.metrics[self.comparison.metric],
                 ndcg=tuple(value for value in ndcg.get(row.label, []) if value is not None),
             )
-            for row in self.comparison.rows
-            if row in self.models
+            for row in [row for row in rows if _model_of(row) not in YARDSTICKS] or rows
         ]
 
     @property

@@ -74,7 +74,7 @@ def unfold(page: Page) -> None:
 def test_every_drawing_is_drawn_and_said_in_words(page: Page) -> None:
     boxes = "all => all.map(it => it.getBBox()).map(it => [it.width, it.height])"
     sizes = page.locator("svg").evaluate_all(boxes)
-    assert len(sizes) > 8
+    assert len(sizes) > 5
     assert all(width > 0 and height > 0 for width, height in sizes)
     words = page.locator("[role=img]").evaluate_all("all => all.map(it => it.ariaLabel.length)")
     assert min(words) > 10
@@ -105,7 +105,7 @@ def test_tables_sort_by_a_click_and_by_the_keyboard_both_ways_and_by_value(page:
     table.locator("thead th").nth(0).get_by_role("button").click()
     expect(header).to_have_attribute("aria-sort", "none")
     names = table.locator("tbody th").evaluate_all("all => all.map(it => it.dataset.key)")
-    assert names[-1] == "native"
+    assert names[-1] == "random"
 
 
 def keys(table: Locator, column: int) -> list[float]:

@@ -182,6 +182,6 @@ def test_the_report_has_budgets_values_and_the_cheapest_settings(tmp_path: Path)
     assert (values["default, validation"], values["chosen, validation"]) == ("0.4500", "0.4950")
     assert values["tunability"] == "+0.0450"
     _, chosen, cheapest, *_ = rows_of(settings_section(shown), 0)
-    assert (chosen["search"], chosen["iterations"]) == ("fold 1", "90")
-    assert cheapest["search"].startswith("fold 1, cheapest")
+    assert (chosen["search"], chosen["iterations"]) == ("fold 1, seed 0", "90")
+    assert cheapest["search"].endswith("cheapest not told apart")
     assert cheapest["iterations"] == "85"
