@@ -25,8 +25,7 @@ from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost
 from ltrbench.native.growing import Grower, OpenLeaf, build_histogram, by_deviance
 from ltrbench.native.histogram import quantise, task_of
 from ltrbench.native.objectives.lambdas import lambdas
-from ltrbench.native.objectives.pairs import PairLambdas, logistic, pair_lambdas
-from ltrbench.native.objectives.pairwise import PairSettings
+from ltrbench.native.objectives.pairs import PairLambdas, PairSettings, logistic, pair_lambdas
 from ltrbench.native.splitting import (
     Split,
     SplitSettings,

@@ -23,7 +23,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from ltrbench.data import TrainingResample
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import BOOTSTRAP
-from ltrbench.distributed.base import Distribution, OneProcess
+from ltrbench.distributed import Distribution, OneProcess
 from ltrbench.errors import ConfigError, did_you_mean, require_choice
 from ltrbench.experiment import Experiment, Study
 from ltrbench.folders import conf_dir, import_user_module

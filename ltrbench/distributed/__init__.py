@@ -1,6 +1,275 @@
-"""One fit by several processes: the workers of a Dask cluster, their data, and what they exchange.
+"""One fit by several processes: the contract of where a fit runs, shards of a data set, failures of members.
 
-base      the contract of a place where a fit runs; one process; shards of a data set; failures of members
-members   the side of a worker process: connections, and what members exchange with XGBoost's collective
-cluster   the side of the client: a Dask cluster, and one function run on all its workers at the same time
+To fit somewhere else, write one dataclass derived from `Distribution` and one YAML in conf/distributed whose
+`_target_` names it. This module does not import Dask; `cluster` has the Dask cluster, the functions that all
+of its workers run, and what they exchange.
 """
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import traceback
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.data.features import AnyFeatures, RowView, StackedRows, as_array, csr_of
+from ltrbench.data.store import StoredRows
+from ltrbench.errors import ConfigError, DataError, LtrbenchError
+
+if TYPE_CHECKING:
+    from ltrbench.distributed.cluster import Workers
+
+
+@dataclass(kw_only=True)
+class Distribution(ABC):
+    """Where one fit runs."""
+
+    @abstractmethod
+    def open(self) -> AbstractContextManager[Workers | None]:
+        """Returns a context with the workers that fit together; None: this process fits alone.
+
+        Raises:
+            ConfigError: The workers cannot be reached or started, or are too few.
+        """
+
+
+@dataclass(kw_only=True)
+class OneProcess(Distribution):
+    """This process fits alone. `ltrbench.config.resolved` replaces it by null."""
+
+    def open(self) -> AbstractContextManager[Workers | None]:
+        return nullcontext()
+
+
+# ---- The error of a failed member; how a process ended, in words; exceptions that travel between
+# processes.
+#
+# Imports neither Dask nor a numerical library: a worker of a sweep imports it before its cores are set.
+
+
+class MemberError(LtrbenchError):
+    """Member of a distributed fit that failed, ended, did not begin or cannot be reached any more."""
+
+
+def describe_exit(exit_code: int) -> str:
+    """Returns the end of a process in words.
+
+    >>> describe_exit(3), describe_exit(-signal.SIGSEGV)
+    ('ended with exit code 3', 'was killed by SIGSEGV')
+    """
+    if exit_code >= 0:
+        return f"ended with exit code {exit_code}"
+    try:
+        name = signal.Signals(-exit_code).name
+    except ValueError:  # a real-time signal
+        name = f"signal {-exit_code}"
+    cause = ", as the system does when memory runs out" if name == "SIGKILL" else ""
+    return f"was killed by {name}{cause}"
+
+
+def portable(error: BaseException) -> BaseException:
+    """Returns an exception that can be pickled, with the traceback of this process as a note."""
+    trace = "".join(traceback.format_exception(error)).rstrip()
+    try:
+        copy: BaseException = pickle.loads(pickle.dumps(error))
+    # Whatever the methods of a foreign exception raise, its text can be kept.
+    except Exception:
+        copy = RuntimeError(f"{type(error).__name__}: {error}")
+    copy.add_note(f"In the worker process {os.getpid()}:\n{trace}")
+    return copy
+
+
+# ---- Divides a data set among workers, by query, and holds the parts on the workers.
+#
+# A shard consists of whole queries. It travels pickled, and unpickling neither checks nor reads the values
+# again: the features of a store travel as references to its files, which every worker must find under the
+# same path; other features travel as the values of the rows of the shard.
+#
+#     placed = place(workers, divide_queries(dataset, len(workers.addresses)))
+#     workers.run(function, [(key,) for key in placed.keys])    # function(key) reads held(key) on its
+#     worker
+#     drop(workers, placed)
+#
+# To deal queries in another way, pass a function like `contiguous`. Shapes: D documents, Q queries.
+
+Deal = Callable[[NDArray[np.int64], int], Sequence[NDArray[np.int64]]]
+"""Returns the ascending numbers of the queries of each shard, given the documents of each query, (Q,), and
+the number of shards."""
+
+
+class RunsFunctions(Protocol):
+    """The workers, as far as this module uses them."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]: ...
+
+    def run(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class QueryShard:
+    """The part of a data set that one worker holds.
+
+    Attributes:
+        queries: (n,), numbers of its queries in the whole data set, ascending.
+        dataset: these queries.
+    """
+
+    queries: NDArray[np.int64]
+    dataset: RankingDataset
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return QueryShard, (self.queries, _portable(self.dataset))
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedShards:
+    """The shards of a data set that workers hold.
+
+    Attributes:
+        keys: the key of each shard on its worker, by rank; `held` returns the shard.
+        shards: the shards in this process, by rank.
+    """
+
+    keys: tuple[str, ...]
+    shards: tuple[QueryShard, ...]
+
+    def in_order(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Returns the values of all queries in the order of the whole data set.
+
+        Args:
+            parts: values of the queries of each shard, by rank.
+        """
+        queries = np.concatenate([shard.queries for shard in self.shards])
+        return np.concatenate(parts)[np.argsort(queries)]
+
+
+def contiguous(query_sizes: NDArray[np.int64], num_shards: int) -> list[NDArray[np.int64]]:
+    """Deals consecutive queries to each shard, with about equal numbers of documents: a worker then reads one
+    part of a file from its beginning to its end.
+
+    >>> [queries.tolist() for queries in contiguous(np.array([1, 1, 1, 3, 4, 2]), 3)]
+    [[0, 1, 2], [3, 4], [5]]
+    """
+    num_queries, ends = len(query_sizes), np.cumsum(query_sizes)
+    wanted = ends[-1] * np.arange(1, num_shards) / num_shards
+    after = np.searchsorted(ends, wanted)
+    # The cut before or after the query in which the wanted number of documents is reached.
+    cuts = after + (ends[after] - wanted <= wanted - (ends[after] - query_sizes[after]))
+    ranks = np.arange(num_shards - 1)
+    cuts = np.maximum.accumulate(np.maximum(cuts - ranks, 1)) + ranks  # no shard is empty
+    cuts = np.minimum(cuts, num_queries - num_shards + 1 + ranks)
+    return np.split(np.arange(num_queries), cuts)
+
+
+def divide_queries(dataset: RankingDataset, num_shards: int, deal: Deal = contiguous) -> list[QueryShard]:
+    """Divides a data set into shards.
+
+    Raises:
+        ConfigError: There are fewer queries than shards.
+        DataError: `deal` leaves out a query, or deals one twice.
+    """
+    if dataset.num_queries < num_shards:
+        count = f"{dataset.num_queries} {'query' if dataset.num_queries == 1 else 'queries'}"
+        raise ConfigError(
+            f"distributed.workers is {num_shards}, but a split of the data has {count}, and a query is not "
+            "divided among workers. Set distributed.workers to at most that number."
+        )
+    dealt = [np.asarray(queries, dtype=np.int64) for queries in deal(dataset.query_sizes, num_shards)]
+    if not np.array_equal(np.sort(np.concatenate(dealt)), np.arange(dataset.num_queries)):
+        raise DataError("the dealt queries are not all queries of the data set, each once; correct `deal`.")
+    return [QueryShard(queries, dataset.take_queries(queries)) for queries in dealt]
+
+
+def place(workers: RunsFunctions, shards: Sequence[QueryShard]) -> PlacedShards:
+    """Sends one shard to each worker, which holds it until `drop`.
+
+    Raises:
+        MemberError: A worker cannot open the files of the features, or finds other files there.
+    """
+    name = uuid.uuid4().hex
+    keys = tuple(f"{name}-{rank}" for rank in range(len(shards)))
+    workers.run(_hold, [(key, pickle.dumps(shard)) for key, shard in zip(keys, shards, strict=True)])
+    return PlacedShards(keys, tuple(shards))
+
+
+def drop(workers: RunsFunctions, placed: PlacedShards) -> None:
+    """Releases the shards that the workers hold."""
+    workers.run(release_shard, [(key,) for key in placed.keys])
+
+
+_held: dict[str, QueryShard] = {}
+"""The shards that this process holds."""
+
+
+def held(key: str) -> QueryShard:
+    """Returns a shard that this worker holds.
+
+    Raises:
+        DataError: It holds no shard with this key, because its process was started again.
+    """
+    if key not in _held:
+        raise DataError(
+            "the worker has lost its shard of the data, because its process was started again. Run the job "
+            "again; if it happens again, the worker needs more memory, or more workers are needed "
+            "(distributed.workers)."
+        )
+    return _held[key]
+
+
+MemberKeys = tuple[str, str | None]
+"""Keys of the training and the validation shard of one worker; None: there is no validation set."""
+
+
+def keys_of_members(train: PlacedShards, valid: PlacedShards | None) -> list[MemberKeys]:
+    """Returns the keys of each worker, by rank."""
+    keys_of_valid: Sequence[str | None] = (None,) * len(train.keys) if valid is None else valid.keys
+    return list(zip(train.keys, keys_of_valid, strict=True))
+
+
+def held_by_member(keys: MemberKeys) -> tuple[QueryShard, QueryShard | None]:
+    """Returns the training and the validation shard that this worker holds; raises DataError as `held`."""
+    key_of_train, key_of_valid = keys
+    return held(key_of_train), None if key_of_valid is None else held(key_of_valid)
+
+
+def _hold(key: str, pickled: bytes) -> None:
+    shard = pickle.loads(pickled)
+    assert isinstance(shard, QueryShard)
+    _held[key] = shard
+
+
+def release_shard(key: str) -> None:
+    """Releases a shard, if this worker holds it."""
+    _held.pop(key, None)
+
+
+def _portable(dataset: RankingDataset) -> RankingDataset:
+    """Returns the data set without cached values, and with features that hold no other rows."""
+    features: AnyFeatures = dataset.features
+    if isinstance(features, RowView) and not _is_reference(features):
+        sparse = csr_of(features)
+        features = as_array(features) if sparse is None else sparse
+    portable = object.__new__(RankingDataset)
+    values = {item.name: getattr(dataset, item.name) for item in fields(RankingDataset)}
+    portable.__setstate__({**values, "features": features})
+    return portable
+
+
+def _is_reference(features: AnyFeatures) -> bool:
+    """Returns whether pickled features are references to files."""
+    if isinstance(features, RowView):
+        return _is_reference(features.base)
+    if isinstance(features, StackedRows):
+        return all(_is_reference(part) for part in features.parts)
+    return isinstance(features, StoredRows)

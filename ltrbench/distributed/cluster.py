@@ -42,7 +42,7 @@ except ImportError as error:
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.distributed.base import Distribution, MemberError, portable
+from ltrbench.distributed import Distribution, MemberError, portable
 from ltrbench.errors import ConfigError, LtrbenchError, require
 from ltrbench.measure import available_cores, versions
 

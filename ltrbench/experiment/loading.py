@@ -38,7 +38,7 @@ from ltrbench.data.features import (
 )
 from ltrbench.data.sources import DataSource, FileSource
 from ltrbench.data.store import MANIFEST_FILE, is_store
-from ltrbench.distributed.base import PlacedShards, divide_queries, place, release_shard
+from ltrbench.distributed import PlacedShards, divide_queries, place, release_shard
 from ltrbench.measure import MemoryMeter, Stopwatch, available_bytes
 from ltrbench.metrics import DEFAULT, has_relevant_document, load_plugins, warm_up_metrics
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker

@@ -50,8 +50,8 @@ from ltrbench.native.bins import (
 from ltrbench.native.forest import Forest, add_binned_scores, add_scores, add_stored_scores, plant
 from ltrbench.native.growing import ORDERS, Grower, GrownTree, grow_best_first
 from ltrbench.native.histogram import quantise, sums_by_leaf
-from ltrbench.native.objectives import Objective, ObjectiveSettings, prepare
-from ltrbench.native.objectives.pairwise import PairSettings
+from ltrbench.native.objectives.lambdas import Objective, ObjectiveSettings, prepare
+from ltrbench.native.objectives.pairs import PairSettings
 from ltrbench.native.sparse import bin_sparse, takes_less_memory
 from ltrbench.native.splitting import SplitSettings, monotone_signs, newton_step
 from ltrbench.native.team import Placement

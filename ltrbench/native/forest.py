@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numba
@@ -353,11 +353,12 @@ def _columns(
 
 # ---- Checks of a forest that was read from a file; kernels use its indices without bounds checks.
 #
-# `flaws` takes time proportional to the number of nodes and only uses NumPy, so that loading a model
-# compiles nothing. For every forest without flaws, kernels stay within their arrays, every path ends at a
-# leaf, and all scores are finite.
+# They take time proportional to the number of nodes and only use NumPy, so that loading a model compiles
+# nothing. For every forest without flaws, kernels stay within their arrays, and every path ends at a leaf.
 
-_NODE_DTYPES = {
+_DTYPES = {
+    "roots": np.int64,
+    "weights": np.float64,
     "feature": np.int32,
     "threshold": np.float32,
     "left": np.int32,
@@ -367,106 +368,51 @@ _NODE_DTYPES = {
     "value": np.float64,
     "num_documents": np.int64,
 }
-_FOREST_DTYPES = {"roots": np.int64, "weights": np.float64}
-
-
-def flaws(forest: Forest, num_features: int) -> Iterator[str]:
-    """Yields the flaws of a forest on F features, one sentence each.
-
-    Use only the first one: each check relies on all earlier checks.
-    """
-    yield from _wrong_arrays(forest)
-    yield from _wrong_roots(forest)
-    yield from _wrong_values(forest, num_features)
-    yield from _wrong_children(forest)
-    yield from _wrong_sums(forest)
 
 
 def first_flaw(forest: Forest, num_features: int) -> str | None:
-    """Returns the first of the `flaws`; None if there is none."""
-    return next(islice(flaws(forest, num_features), 1), None)
+    """Returns the first flaw of a forest on F features, as a sentence; None if there is none."""
+    # The checks of nodes rely on those of arrays.
+    return next(chain(_wrong_arrays(forest), _wrong_nodes(forest, num_features)), None)
 
 
 def _wrong_arrays(forest: Forest) -> Iterator[str]:
-    """Checks that every array has one dimension, its dtype, and the same length as the others."""
-    arrays = {"roots": forest.roots, "weights": forest.weights, **forest.nodes._asdict()}
-    for name, dtype in (_FOREST_DTYPES | _NODE_DTYPES).items():
-        array = arrays[name]
-        if array.ndim != 1 or array.dtype != dtype:
-            yield f"{name} has {array.ndim} dimensions of {array.dtype}, not 1 of {np.dtype(dtype)}"
-    num_nodes = len(forest.nodes.feature)
-    for name, array in forest.nodes._asdict().items():
-        if len(array) != num_nodes:
-            yield f"{name} has {len(array)} nodes, but feature has {num_nodes}"
-
-
-def _wrong_roots(forest: Forest) -> Iterator[str]:
-    """Checks that there are T + 1 roots, strictly increasing from 0 to the number of nodes."""
-    roots, num_nodes = forest.roots, len(forest.nodes.feature)
-    if len(forest.weights) == 0 or len(roots) != len(forest.weights) + 1:
-        yield f"roots has length {len(roots)} and weights {len(forest.weights)}, not T + 1 and T for T trees"
-    if roots[0] != 0 or roots[-1] != num_nodes or not (roots[1:] > roots[:-1]).all():
+    """Checks the shape and the dtype of every array, and the roots."""
+    num_nodes, roots = len(forest.nodes.feature), forest.roots
+    arrays = {"roots": roots, "weights": forest.weights, **forest.nodes._asdict()}
+    sizes = {"roots": len(forest.weights) + 1, "weights": len(forest.weights)}
+    for name, dtype in _DTYPES.items():
+        shape, array = (sizes.get(name, num_nodes),), arrays[name]
+        if array.shape != shape or array.dtype != dtype:
+            yield f"{name} has shape {array.shape} of {array.dtype}, not {shape} of {np.dtype(dtype)}"
+    if len(roots) < 2 or roots[0] != 0 or roots[-1] != num_nodes or not (roots[1:] > roots[:-1]).all():
         yield f"roots do not rise strictly from 0 to the number of nodes, {num_nodes}"
 
 
-def _wrong_values(forest: Forest, num_features: int) -> Iterator[str]:
-    """Checks that features exist and that numbers are finite and in range."""
-    nodes = forest.nodes
-    is_cut = nodes.feature != NO_FEATURE
-    yield from _at(
-        is_cut & ((nodes.feature < 0) | (nodes.feature >= num_features)),
-        "feature",
-        nodes.feature,
-        f"neither {NO_FEATURE} nor one of the {num_features} features",
-    )
-    # A threshold of infinity is valid: that split sends all values left and missing values right.
-    limits = np.isnan(nodes.threshold) | (nodes.threshold == -np.inf)
-    yield from _at(limits, "threshold", nodes.threshold, "which is not a valid threshold")
-    for name, array in (("gain", nodes.gain), ("value", nodes.value), ("weights", forest.weights)):
-        yield from _at(~np.isfinite(array), name, array, "not finite")
-    yield from _at(nodes.num_documents < 0, "num_documents", nodes.num_documents, "negative")
-
-
-def _wrong_children(forest: Forest) -> Iterator[str]:
-    """Checks that a child comes after its only parent, in the same tree, and that a leaf is its own child."""
+def _wrong_nodes(forest: Forest, num_features: int) -> Iterator[str]:
+    """Checks that features exist, that numbers are finite, and that every other node is one node's child."""
     nodes, node = forest.nodes, np.arange(len(forest.nodes.feature))
     is_cut, end = nodes.feature != NO_FEATURE, np.repeat(forest.roots[1:], np.diff(forest.roots))
+    is_known = (nodes.feature >= 0) & (nodes.feature < num_features)
+    yield from _at(is_cut & ~is_known, "feature", nodes.feature, f"not one of the {num_features} features")
+    # A threshold of infinity is valid: that split sends all values left and missing values right.
+    yield from _at(np.isnan(nodes.threshold), "threshold", nodes.threshold, "not a threshold")
+    for name, array in (("gain", nodes.gain), ("value", nodes.value), ("weights", forest.weights)):
+        yield from _at(~np.isfinite(array), name, array, "not finite")
     for name, child in (("left", nodes.left), ("right", nodes.right)):
         yield from _at(~is_cut & (child != node), name, child, "not the leaf itself")
-        yield from _at(is_cut & (child <= node), name, child, "not after its parent")
-        yield from _at(is_cut & (child >= end), name, child, "beyond its tree")
+        is_below = (child > node) & (child < end)
+        yield from _at(is_cut & ~is_below, name, child, "not after its parent in the same tree")
     parents = np.bincount(np.concatenate([nodes.left[is_cut], nodes.right[is_cut]]), minlength=len(node))
-    is_root = np.zeros(len(node), dtype=np.bool_)
-    is_root[forest.roots[:-1]] = True
+    is_root = np.isin(node, forest.roots[:-1])
     yield from _at(parents != ~is_root, "node", node, "not the child of exactly one other node")
-
-
-def _wrong_sums(forest: Forest) -> Iterator[str]:
-    """Checks that scores and total gains are finite, and that document counts add up."""
-    with np.errstate(over="ignore"):
-        largest = np.maximum.reduceat(np.abs(forest.nodes.value), forest.roots[:-1])
-        if not np.isfinite(np.abs(forest.weights * largest).sum()):
-            yield "the sum of the largest value of each tree times its weight is not finite"
-        if not np.isfinite(np.abs(forest.nodes.gain).sum()):
-            yield "the sum of the gains is not finite"
-    yield from _wrong_counts(forest)
-
-
-def _wrong_counts(forest: Forest) -> Iterator[str]:
-    """Checks that a split node has documents, as many as both its children together."""
-    nodes, documents = forest.nodes, forest.nodes.num_documents
-    is_cut = nodes.feature != NO_FEATURE
-    below = np.zeros(len(documents))
-    below[is_cut] = documents[nodes.left[is_cut]].astype(np.float64) + documents[nodes.right[is_cut]]
-    yield from _at(is_cut & (documents != below), "num_documents", documents, "not the sum of its children's")
-    yield from _at(is_cut & (documents == 0), "num_documents", documents, "none to be split")
 
 
 def _at(wrong: NDArray[np.bool_], name: str, array: NDArray[np.generic], reason: str) -> Iterator[str]:
     """Yields the first wrong element of an array with its index, its value and the reason."""
     if wrong.any():
-        slot = int(wrong.argmax())
-        yield f"{name}[{slot}] is {array[slot]}, {reason}"
+        index = int(wrong.argmax())
+        yield f"{name}[{index}] is {array[index]}, {reason}"
 
 
 # ---- Scores of documents from their bins, during a fit: without the features, in a quarter of their

@@ -115,9 +115,10 @@ def sums_of(arrays: Sequence[Values], team: Team = ALONE, count: int | None = No
     units = units_of(arrays, team, count)
     parts = np.empty((len(arrays), 2), dtype=np.int64)
     for i, values in enumerate(arrays):
-        of_blocks = np.empty((-(-len(values) // VALUES_SUMMED), 2), dtype=np.int64)
-        _sum_blocks(values, units[i].scales, of_blocks)
-        parts[i] = of_blocks.sum(axis=0)
+        starts = np.append(np.arange(0, len(values), VALUES_SUMMED), len(values))
+        of_blocks = np.empty((2, len(starts) - 1), dtype=np.int64)
+        _sum_parts(None, starts, values, units[i].scales, of_blocks)
+        parts[i] = of_blocks.sum(axis=1)
     return [float(each.value(part)) for each, part in zip(units, team.total(parts), strict=True)]
 
 
@@ -154,7 +155,7 @@ def sums_by_leaf(
     units = units_of(arrays, team, count)
     parts = np.empty((len(arrays), 2, len(leaf_start) - 1), dtype=np.int64)
     for values, each, part in zip(arrays, units, parts, strict=True):
-        _sum_leaves(rows, leaf_start, values, each.scales, part)
+        _sum_parts(rows, leaf_start, values, each.scales, part)
     return [each.value(part) for each, part in zip(units, team.total(parts), strict=True)]
 
 
@@ -163,23 +164,6 @@ def _divided(value: float, scales: Scales) -> tuple[np.int64, np.int64]:
     scaled = value * scales[0] * scales[1]
     high = np.int64(scaled)
     return high, np.int64(np.rint((scaled - np.float64(high)) * scales[2]))
-
-
-@parallel_kernel
-def _sum_blocks(values: Values, scales: Scales, parts: NDArray[np.int64]) -> None:
-    for block in numba.prange(len(parts)):
-        part = values[block * VALUES_SUMMED : (block + 1) * VALUES_SUMMED]
-        parts[block, 0], parts[block, 1] = _sum_block(part, scales)
-
-
-@kernel
-def _sum_block(values: Values, scales: Scales) -> tuple[np.int64, np.int64]:
-    sum_high, sum_low = np.int64(0), np.int64(0)
-    for value in values:
-        high, low = _divided(value, scales)
-        sum_high += high
-        sum_low += low
-    return sum_high, sum_low
 
 
 @kernel
@@ -191,16 +175,31 @@ def _sum_groups(groups: NDArray[np.int64], values: Values, scales: Scales, parts
 
 
 @parallel_kernel
-def _sum_leaves(
-    rows: NDArray[np.uint32], leaf_start: NDArray[np.int64], values: Values, scales: Scales, parts: SumParts
+def _sum_parts(
+    rows: Rows | None, starts: NDArray[np.int64], values: Values, scales: Scales, parts: SumParts
 ) -> None:
-    for leaf in numba.prange(len(leaf_start) - 1):
-        rows_of_leaf = rows[leaf_start[leaf] : leaf_start[leaf + 1]]
-        parts[0, leaf], parts[1, leaf] = _sum_rows(rows_of_leaf, values, scales)
+    """Writes the sums of parts of the values: part i has the elements starts[i], ..., starts[i + 1] - 1 of
+    `values`, or of values[rows]."""
+    for part in numba.prange(len(starts) - 1):
+        first, end = starts[part], starts[part + 1]
+        if rows is None:
+            parts[0, part], parts[1, part] = _sum_values(values[first:end], scales)
+        else:
+            parts[0, part], parts[1, part] = _sum_rows(rows[first:end], values, scales)
 
 
 @kernel
-def _sum_rows(rows: NDArray[np.uint32], values: Values, scales: Scales) -> tuple[np.int64, np.int64]:
+def _sum_values(values: Values, scales: Scales) -> tuple[np.int64, np.int64]:
+    sum_high, sum_low = np.int64(0), np.int64(0)
+    for value in values:
+        high, low = _divided(value, scales)
+        sum_high += high
+        sum_low += low
+    return sum_high, sum_low
+
+
+@kernel
+def _sum_rows(rows: Rows, values: Values, scales: Scales) -> tuple[np.int64, np.int64]:
     sum_high, sum_low = np.int64(0), np.int64(0)
     for row in rows:
         high, low = _divided(values[row], scales)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array
-from ltrbench.distributed.base import (
+from ltrbench.distributed import (
     MemberKeys,
     PlacedShards,
     QueryShard,

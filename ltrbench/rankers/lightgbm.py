@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array, csr_of, row_blocks, rows_of_block
-from ltrbench.distributed.base import PlacedShards, held
+from ltrbench.distributed import PlacedShards, held
 from ltrbench.models.lightgbm_files import parse_lightgbm_text, tree_of_lightgbm
 from ltrbench.models.trees import Ensemble
 from ltrbench.rankers.base import (

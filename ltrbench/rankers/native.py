@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import csr_of, row_blocks
-from ltrbench.distributed.base import PlacedShards, QueryShard
+from ltrbench.distributed import PlacedShards, QueryShard
 from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError, did_you_mean, require
 from ltrbench.folders import conf_dir, settings_in
 from ltrbench.metrics import DEFAULT, Convention
@@ -42,7 +42,7 @@ from ltrbench.native.boosting import (
     four_sparse_documents,
 )
 from ltrbench.native.forest import Forest, add_scores, add_stored_scores, first_flaw
-from ltrbench.native.objectives import (
+from ltrbench.native.objectives.lambdas import (
     CrossEntropy,
     ObjectiveSettings,
     SquaredError,
@@ -50,8 +50,7 @@ from ltrbench.native.objectives import (
     check_settings,
     prepare,
 )
-from ltrbench.native.objectives.pairs import parse_layout
-from ltrbench.native.objectives.pairwise import ObjectiveOptions, PairOptions, PairSettings
+from ltrbench.native.objectives.pairs import ObjectiveOptions, PairOptions, PairSettings, parse_layout
 from ltrbench.native.objectives.position_bias import (
     AdditiveBias,
     BiasCorrection,

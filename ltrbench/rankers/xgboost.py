@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, csr_of, is_sparse, row_blocks
-from ltrbench.distributed.base import PlacedShards, QueryShard
+from ltrbench.distributed import PlacedShards, QueryShard
 from ltrbench.measure import available_bytes
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
 from ltrbench.native.team import Team

@@ -25,7 +25,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from ltrbench.distributed.base import describe_exit, portable
+from ltrbench.distributed import describe_exit, portable
 from ltrbench.errors import require
 
 Work = Callable[[Any], Any]

@@ -28,8 +28,8 @@ from ltrbench.measure import versions
 from ltrbench.metrics import DEFAULT, Convention, evaluate, preset
 from ltrbench.models.trees import Leaf, Node, WeightedTree
 from ltrbench.native.bins import COLUMN_BINS, bin_features, reference_bins
-from ltrbench.native.objectives import prepare
-from ltrbench.native.objectives.pairwise import PairSettings
+from ltrbench.native.objectives.lambdas import prepare
+from ltrbench.native.objectives.pairs import PairSettings
 from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.base import trees_of
 from ltrbench.rankers.native import NativeRanker, pairs_of

@@ -15,7 +15,7 @@ from functools import partial
 from bench_jobs import fit_native, make_dataset, options, take_turns
 
 from ltrbench.data import RankingDataset
-from ltrbench.distributed.base import divide_queries, place
+from ltrbench.distributed import divide_queries, place
 from ltrbench.distributed.cluster import DaskWorkers
 from ltrbench.rankers.native import NativeRanker
 

@@ -16,7 +16,7 @@ from messages import naming
 from paths import CONF, ROOT
 
 from ltrbench.config import build
-from ltrbench.distributed.base import Distribution
+from ltrbench.distributed import Distribution
 from ltrbench.errors import ConfigError
 
 pytest.importorskip("distributed", reason="needs Dask")

@@ -12,7 +12,7 @@ from messages import naming
 
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.distributed.base import PlacedShards, divide_queries, place
+from ltrbench.distributed import PlacedShards, divide_queries, place
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ltrbench.data import Splits
 from ltrbench.data.store import read_store, write_store
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.distributed.base import Deal, contiguous, divide_queries, drop, place
+from ltrbench.distributed import Deal, contiguous, divide_queries, drop, place
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.base import Iteration

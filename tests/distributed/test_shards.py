@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset, read_data
 from ltrbench.data.features import SparseRows
 from ltrbench.data.store import write_store
-from ltrbench.distributed.base import PlacedShards, QueryShard, contiguous, divide_queries
+from ltrbench.distributed import PlacedShards, QueryShard, contiguous, divide_queries
 from ltrbench.errors import ConfigError, DataError
 
 NUM_QUERIES, NUM_FEATURES = 200, 50
@@ -106,8 +106,8 @@ def test_a_pickled_shard_has_no_other_rows_and_no_features_of_a_store(tmp_path: 
     for shard in divide_queries(dataset, 4, every_second):
         assert len(pickle.dumps(shard)) < 1.3 * 4 * NUM_FEATURES * shard.dataset.num_documents
     for shard in divide_queries(stored, 4, every_second):
-        # Labels, weights and positions take 24 bytes per document; a row of features takes 200.
-        others = 24 * shard.dataset.num_documents + 4 * 20 * len(shard.queries)
+        # Labels, weights, positions and row numbers take 32 bytes per document; a row of features takes 200.
+        others = 32 * shard.dataset.num_documents + 4 * 20 * len(shard.queries)
         assert len(pickle.dumps(shard)) < others + 6000
 
 

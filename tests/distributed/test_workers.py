@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 distributed = pytest.importorskip("distributed", reason="needs Dask")
 import dask
 
-from ltrbench.distributed.base import MemberError
+from ltrbench.distributed import MemberError
 from ltrbench.distributed.cluster import DaskWorkers, Workers
 from ltrbench.errors import ConfigError
 

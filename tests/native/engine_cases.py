@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import config
 from ltrbench.data import RankingDataset
-from ltrbench.native.objectives.pairwise import PairSettings
+from ltrbench.native.objectives.pairs import PairSettings
 from ltrbench.rankers.native import NativeRanker, pairs_of
 
 MAY_COMPILE = settings(deadline=None, max_examples=10 if config.DISABLE_JIT else 50)

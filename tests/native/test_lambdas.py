@@ -19,17 +19,25 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, LtrbenchError
 from ltrbench.metrics import DEFAULT
 from ltrbench.metrics.conventions import Denominator, TableGain, letor_discount, linear_gain
-from ltrbench.native.objectives import (
+from ltrbench.native.objectives.lambdas import (
     CrossEntropy,
+    LambdaSettings,
     ObjectiveSettings,
     SquaredError,
+    any_order,
     check_labels,
+    lambdas,
+    ndcg_data,
     prepare,
+    reference_xendcg,
 )
-from ltrbench.native.objectives.lambdas import LambdaSettings, any_order, lambdas, ndcg_data
-from ltrbench.native.objectives.pairs import change_by_swapping, pair_lambdas
-from ltrbench.native.objectives.pairwise import NATIVE, ORDERS_OF_TIES, PairSettings
-from ltrbench.native.objectives.xendcg import reference_xendcg
+from ltrbench.native.objectives.pairs import (
+    NATIVE,
+    ORDERS_OF_TIES,
+    PairSettings,
+    change_by_swapping,
+    pair_lambdas,
+)
 
 
 def test_lambdas_are_those_of_the_worked_example_of_ranklibs_tutorial() -> None:

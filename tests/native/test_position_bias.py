@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ltrbench.data import RankingDataset
-from ltrbench.native.objectives import prepare
-from ltrbench.native.objectives.pairwise import NATIVE, PairSettings
+from ltrbench.native.objectives.lambdas import prepare
+from ltrbench.native.objectives.pairs import NATIVE, PairSettings
 from ltrbench.native.objectives.position_bias import (
     AdditiveBias,
     Propensities,

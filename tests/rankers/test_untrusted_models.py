@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, ResultError
-from ltrbench.native import NO_FEATURE
 from ltrbench.rankers.base import load_ranker
 from ltrbench.rankers.library import write_model
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -84,11 +83,6 @@ def a_cycle(arrays: Arrays) -> None:
     arrays["left"][below] = arrays["right"][below] = 0
 
 
-def huge_values(arrays: Arrays) -> None:
-    arrays["value"][arrays["feature"] == NO_FEATURE] = 1.7e308
-    arrays["weights"][:] = 1.0
-
-
 def the_same_child_twice(arrays: Arrays) -> None:
     arrays["left"][0] = arrays["right"][0]
 
@@ -101,8 +95,6 @@ VARIANTS: dict[str, tuple[Callable[[Arrays], None], tuple[object, ...]]] = {
     "roots from 1": (put("roots", 0, 1), ("roots", "from 0")),
     "features of int64": (make("feature", lambda feature: feature.astype(np.int64)), ("feature", "int64")),
     "a threshold that is not a number": (put("threshold", 0, np.nan), ("threshold[0]", "nan")),
-    "values whose sum is infinite": (huge_values, ("sum", "value", "not finite")),
-    "documents that do not add up": (put("num_documents", 0, 5), ("num_documents[0]", 5, "children")),
     "no feature names": (drop("feature_names"), ("'feature_names'", "missing")),
 }
 

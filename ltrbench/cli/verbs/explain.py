@@ -33,8 +33,7 @@ from ltrbench.tables import assignments, find_term, glossary, paragraph
 
 if TYPE_CHECKING:
     from ltrbench.data import RankingDataset
-    from ltrbench.native.objectives.pairs import PairLambdas
-    from ltrbench.native.objectives.pairwise import PairSettings
+    from ltrbench.native.objectives.pairs import PairLambdas, PairSettings
     from ltrbench.shapes import Scores
 
 Sums = NDArray[np.float64]  # (n,), one value per document of the query
@@ -85,7 +84,7 @@ def explain_verb(
     """
     from ltrbench.compilation import announcing_compilation
     from ltrbench.data.score_files import read_scores
-    from ltrbench.native.objectives import prepare
+    from ltrbench.native.objectives.lambdas import prepare
     from ltrbench.native.objectives.pairs import pair_lambdas
 
     chosen = pair_settings(preset_name, split_settings("--set", settings))
@@ -121,8 +120,8 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
     """
     from ltrbench.metrics import PRESETS, with_settings
     from ltrbench.metrics.conventions import SETTABLE
-    from ltrbench.native.objectives import check_settings
-    from ltrbench.native.objectives.pairwise import PairSettings
+    from ltrbench.native.objectives.lambdas import check_settings
+    from ltrbench.native.objectives.pairs import PairSettings
     from ltrbench.rankers.native import NativeRanker, pairs_of
 
     preset = pairs_of(NativeRanker.from_preset(preset_name))

@@ -17,8 +17,8 @@ the higher label and lo the other:
 If normalize_query, the g and h of the query are multiplied by log2(1 + S) / S. Both normalisations are from
 LightGBM (together they are its lambdarank_norm) and not in the paper. The query norm limits the weight of
 queries with many pairs; the distance norm gives more weight to pairs with close scores. Trees are fitted to
--g / h. A query without a relevant document has no lambdas. `pairs.py` is the specification of the kernel; it
-computes the same pair by pair, including the dialects of other libraries.
+-g / h. A query without a relevant document has no lambdas. `pairs.py` has the specification of the kernel,
+which computes the same pair by pair, and the dialects of other libraries.
 
 The cost for a query of n documents is O(n * T) plus sorting. One tree changes the ranks of few documents:
 insertion sort, starting from the order of the previous iteration, takes half the time of sorting from scratch
@@ -41,8 +41,7 @@ from ltrbench.data import Judgments, RankingDataset
 from ltrbench.metrics import DEFAULT
 from ltrbench.metrics.conventions import Gain, exponential_gain, logarithmic_discount
 from ltrbench.metrics.evaluation import check_defined
-from ltrbench.native.objectives.pairs import Swaps, lay_out, parse_layout
-from ltrbench.native.objectives.pairwise import (
+from ltrbench.native.objectives.pairs import (
     FLOAT32_OFFSET,
     ORDERS_OF_TIES,
     Compiled,
@@ -50,12 +49,14 @@ from ltrbench.native.objectives.pairwise import (
     PairData,
     PairSettings,
     Probability,
+    Swaps,
+    lay_out,
     pairwise_lambdas,
+    parse_layout,
 )
-from ltrbench.native.objectives.xendcg import xendcg
 from ltrbench.native.team import DocumentDraws
 from ltrbench.settings import changed, part
-from ltrbench.shapes import Gradients, Hessians, QueryStart, Values
+from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 
 RankOrder = NDArray[np.uint32]  # (n,), or (D,) query by query: document indices within the query, best first
 
@@ -329,6 +330,112 @@ def _sum(values: Values) -> float:
     return (a + b) + (c + d)
 
 
+# ---- XE-NDCG: the cross entropy between the softmax of the scores and randomised gains.
+#
+# Bruch, 2021, "An Alternative Cross Entropy Loss for Learning-to-Rank", sections 3 and 4, as implemented in
+# LightGBM's rank_xendcg. For a query of n > 1 documents, with gamma drawn uniformly from [0, 1) for each
+# document in every iteration:
+#
+#     rho_i = exp(s_i) / sum exp(s)                  distribution of the model
+#     phi_i = 2^l_i - gamma_i, divided by its sum    distribution of the labels
+#     a_i   = rho_i - phi_i                          first order: the derivative of the cross entropy
+#     b_i   = a_i / (1 - rho_i)
+#     c_i   = rho_i (sum b - b_i)                    second order
+#     d_i   = c_i / (1 - rho_i)
+#     g_i   = a_i + c_i + rho_i (sum d - d_i)
+#     h_i   = rho_i (1 - rho_i)
+#
+# The loss is a bound on NDCG, which is not proven for lambdarank. It uses no pairs, so that its cost is
+# O(n), and has neither truncation nor sigma. Because of the random draws, documents with equal labels have
+# different targets in each iteration.
+
+EPSILON = 1e-15
+"""LightGBM's kEpsilon: minimum of the sum of phi and of 1 - rho."""
+
+
+def reference_xendcg(labels: Labels, scores: Values, draws: Values) -> tuple[Values, Values]:
+    """Specification: returns the (n,) gradients and hessians of one query of weight 1."""
+    if len(labels) < 2:
+        return np.zeros(len(labels)), np.zeros(len(labels))
+    e = np.exp(scores - scores.max())
+    rho = e / e.sum()
+    rest = np.maximum(1.0 - rho, EPSILON)
+    phi = np.exp2(labels) - draws
+    a = rho - phi / max(phi.sum(), EPSILON)
+    b = a / rest
+    c = rho * (b.sum() - b)
+    d = c / rest
+    return a + c + rho * (d.sum() - d), rho * (1.0 - rho)
+
+
+def xendcg(
+    query_start: QueryStart,
+    grades: Values,
+    weights: Values,
+    scores: Values,
+    draws: Values,
+    queries: NDArray[np.int64],
+) -> tuple[Values, Values]:
+    """Returns the (D,) gradients and (D,) hessians; 0 outside `queries`.
+
+    Args:
+        query_start: (Q + 1,).
+        grades: (D,), 2^l.
+        weights: (D,), factor of each document's gradient and hessian.
+        scores: (D,).
+        draws: (D,), gamma.
+        queries: indices of the queries to compute.
+    """
+    gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
+    _all_lists(query_start, grades, weights, scores, draws, queries, gradients, hessians)
+    return gradients, hessians
+
+
+@parallel_kernel
+def _all_lists(
+    query_start: QueryStart,
+    grades: Values,
+    weights: Values,
+    scores: Values,
+    draws: Values,
+    queries: NDArray[np.int64],
+    gradients: Values,
+    hessians: Values,
+) -> None:
+    for k in numba.prange(len(queries)):
+        first, end = query_start[queries[k]], query_start[queries[k] + 1]
+        if end - first > 1:
+            g, h = _one_list(grades[first:end], draws[first:end], scores[first:end])
+            for i in range(end - first):
+                gradients[first + i] = g[i] * weights[first + i]
+                hessians[first + i] = h[i] * weights[first + i]
+
+
+@kernel
+def _one_list(grades: Values, draws: Values, scores: Values) -> tuple[Values, Values]:
+    """Returns the (n,) gradients and hessians of one query.
+
+    Sums add one value after another, so that they have the same bits on every machine.
+    """
+    phi = grades - draws
+    rho = np.exp(scores - scores.max())
+    rho /= _sum_in_order(rho)
+    rest = np.maximum(1.0 - rho, EPSILON)
+    a = rho - phi / max(_sum_in_order(phi), EPSILON)
+    b = a / rest
+    c = rho * (_sum_in_order(b) - b)
+    d = c / rest
+    return a + c + rho * (_sum_in_order(d) - d), rho * (1.0 - rho)
+
+
+@kernel
+def _sum_in_order(values: Values) -> float:
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
 # ---- Objectives: a function from scores to gradients and hessians, for a data set and settings.
 #
 # `prepare` takes a data set and the settings of an objective, and computes once whatever does not change
@@ -338,8 +445,8 @@ def _sum(values: Values) -> float:
 #     CrossEntropy   xendcg
 #     SquaredError   mart
 #
-# If the kernel of `lambdas.py` supports the settings of pairs, as with native's defaults, it is used;
-# otherwise the kernel of `pairwise.py`. To add an objective, add a settings class here and a line in
+# If the kernel of this file supports the settings of pairs, as with native's defaults, it is used;
+# otherwise the kernel of `pairs.py`. To add an objective, add a settings class here and a line in
 # `prepare`. A new metric for lambdarank is one function in `pairs.py`.
 
 Queries = NDArray[np.int64] | None  # indices of the queries to compute, ascending; None: all
@@ -351,7 +458,7 @@ queries."""
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """xendcg: cross entropy against randomised gains; see `xendcg.py`."""
+    """xendcg: cross entropy against randomised gains."""
 
 
 @dataclass(frozen=True)
@@ -399,7 +506,7 @@ def check_labels(judgments: Judgments, settings: ObjectiveSettings) -> None:
 
 
 def fast_kernel_computes(settings: PairSettings) -> bool:
-    """Returns whether the kernel of `lambdas.py` supports these settings; `pairwise.py` supports all.
+    """Returns whether the kernel of this file supports these settings; that of `pairs.py` supports all.
 
     The kernel supports any gain and any value of the fields of `LambdaSettings`. All other settings must have
     their defaults.
@@ -436,7 +543,7 @@ and (D,) hessians."""
 
 
 def prepare_pairs(train: RankingDataset, settings: PairSettings) -> PairKernel:
-    """Returns the kernel of `pairwise.py` for a data set; raises the same errors as `prepare`."""
+    """Returns the kernel of `pairs.py` for a data set; raises the same errors as `prepare`."""
     swaps = lay_out(train, settings)
     data = PairData(
         query_start=train.query_start.copy(),

@@ -27,7 +27,7 @@ two costs:
     mirrored   log(1 + exp(sigma (s_hi - s_lo))): the cost of XGBoost 3.2 [run], which emphasises pairs that
                the model already ranks with confidence
 
-`pairwise.py` computes the pairs, divides them, and sums the costs.
+`pairs.py` computes the pairs, divides them, and sums the costs.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ from ltrbench.errors import ConfigError
 from ltrbench.metrics.conventions import logarithmic_discount
 from ltrbench.native.histogram import sum_by_group
 from ltrbench.native.objectives.lambdas import Objective, ObjectiveSettings, Queries, prepare_pairs
-from ltrbench.native.objectives.pairs import logistic, pair_lambdas
-from ltrbench.native.objectives.pairwise import LEAST_RATIO, PairCorrection, PairSettings
+from ltrbench.native.objectives.pairs import LEAST_RATIO, PairCorrection, PairSettings, logistic, pair_lambdas
 from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Labels, Values

@@ -19,7 +19,7 @@ from ltrbench.data.letor import read_letor
 from ltrbench.errors import ConfigError
 from ltrbench.folders import conf_dir
 from ltrbench.metrics import evaluate, preset
-from ltrbench.native.objectives import prepare
+from ltrbench.native.objectives.lambdas import prepare
 from ltrbench.rankers.native import NativeRanker, objective_of
 from results.parity.run import RANKLIB_NDCG, ranklib_scores, ranklib_trees
 
