@@ -83,17 +83,13 @@ def by_group(notes: Iterable[Note]) -> dict[str, list[Note]]:
 
 
 def _joined(notes: Sequence[Note]) -> list[Note]:
-    joined: dict[tuple[str, str, str], Note] = {}
-    for note in notes:
-        # Notes about all models stay apart: they have no subject to be joined under.
-        key = (note.subject, note.term, "" if note.subject else note.sentence)
-        first = joined.get(key)
-        text = note.sentence if first is None else f"{first.sentence} {note.sentence}"
-        joined[key] = Note(note.group, note.term, text, note.subject)
-    alike: dict[tuple[str, str, bool], list[Note]] = {}
-    for note in joined.values():
-        alike.setdefault((note.term, note.sentence, bool(note.subject)), []).append(note)
-    return [replace(notes[0], subject=listed([note.subject for note in notes])) for notes in alike.values()]
+    # Notes about all models stay apart: they have no subject to be joined under.
+    of_subject = grouped(notes, lambda note: (note.subject, note.term, note.subject or note.sentence))
+    joined = [
+        replace(items[0], sentence=" ".join(note.sentence for note in items)) for items in of_subject.values()
+    ]
+    alike = grouped(joined, lambda note: (note.term, note.sentence, bool(note.subject)))
+    return [replace(items[0], subject=listed([note.subject for note in items])) for items in alike.values()]
 
 
 DATA_SPLITS = ("train", "valid", "test")
@@ -187,21 +183,18 @@ def group_runs(runs: Sequence[Run]) -> list[GroupedRuns]:
     Fingerprints decide: runs on the same documents are in one table, whatever the paths and names of the
     files.
     """
-    return [table for data_set in group_by_data_set(runs) for table in _tables_of(data_set)]
+    tables: dict[str, list[Run]] = {}
+    for data_set in group_by_data_set(runs):
+        words = _settings_of_cells(data_set.runs)
+        for run in data_set.runs:
+            tables.setdefault(" ".join([data_set.name, *words[cell_of(run)]]), []).append(run)
+    return [GroupedRuns(name, tuple(of_table)) for name, of_table in tables.items()]
 
 
 def group_by_data_set(runs: Sequence[Run]) -> list[GroupedRuns]:
     """Returns one table per data set, whatever its settings."""
-    return _as_tables(grouped(runs, lambda run: cell_of(run).data))
-
-
-def _tables_of(data_set: GroupedRuns) -> list[GroupedRuns]:
-    words = _settings_of_cells(data_set.runs)
-    return _as_tables(grouped(data_set.runs, lambda run: " ".join([data_set.name, *words[cell_of(run)]])))
-
-
-def _as_tables(runs_of_table: Mapping[str, Sequence[Run]]) -> list[GroupedRuns]:
-    return [GroupedRuns(name, tuple(runs)) for name, runs in runs_of_table.items()]
+    of_data_set = grouped(runs, lambda run: cell_of(run).data)
+    return [GroupedRuns(name, tuple(of_data)) for name, of_data in of_data_set.items()]
 
 
 def _settings_of_cells(runs: Sequence[Run]) -> dict[DataCell, list[str]]:

@@ -47,7 +47,6 @@ from ltrbench.compare.derived import default_metric, reported_metrics, unknown_m
 from ltrbench.compare.fairness import (
     best_on_validation,
     mismatches,
-    refusal,
     seen_by_choice,
     values_on_validation,
     warnings,
@@ -498,6 +497,7 @@ def _count(counts: Sequence[int], expected: int, noun: str) -> str:
 
 
 LARGEST_CUTOFF = 20
+_MOST_MISMATCHES = 3
 _BYTES_IN_MB = 1e6
 
 
@@ -648,7 +648,13 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     tables = group_runs(finished)
     mismatched = mismatches(tables)
     if mismatched and not settings.allow_mismatch:
-        raise ResultError(refusal(mismatched))
+        more = len(mismatched) - _MOST_MISMATCHES
+        rest = f" And {more} more." if more > 0 else ""
+        raise ResultError(
+            f"these runs were not made on the same data: {' '.join(mismatched[:_MOST_MISMATCHES])}{rest} "
+            "Compare runs on one data set and split, or add --allow-mismatch to compare them anyway, with a "
+            "note under the table."
+        )
     # Without a mismatch training sets are known, which the wider scopes of claims need.
     settings = replace(settings, allow_mismatch=bool(mismatched))
     if mismatched:
@@ -676,7 +682,10 @@ def _compare_on(
     counted, paired_rows, missing = arrange(rows)
     paired = {name: pair_queries(paired_rows, name) for name in claimed}
     queries = paired[metric]
-    best = _best(queries)
+    # The row with the highest mean, the first one in case of ties.
+    best = None
+    if queries is not None and len(queries.labels) > 1:
+        best = queries.labels[int(np.argmax(queries.sample.means))]
     base, absent = _baseline_of(table.rows, settings.baseline, best)
     if absent:
         settings = replace(settings, baseline=None)
@@ -687,6 +696,7 @@ def _compare_on(
         if name != metric and queries_of_metric is not None
     }
     unknown = unknown_metrics([run.result for run in table.runs])
+    published = table.runs[0].result.settings.get("data", {}).get("published")
     return Comparison(
         data=table.name,
         metric=metric,
@@ -703,15 +713,9 @@ def _compare_on(
             *missing,
             *warnings(counted, metric, settings.convention),
         ),
-        published=_published(table.runs[0]),
+        published=Published(**published) if published else None,
         declared=declared,
     )
-
-
-def _published(run: Run) -> Published | None:
-    """Returns the published values on the data set of a run; None if its YAML has none."""
-    record = run.result.settings.get("data", {}).get("published")
-    return Published(**record) if record else None
 
 
 def _rows(
@@ -757,13 +761,6 @@ def _family(pairs: Sequence[Pair], queries: PairedQueries, base: str, settings: 
     if not settings.names_baseline:
         return tuple(pairs)
     return decided(against(pairs, base), queries, settings)
-
-
-def _best(queries: PairedQueries | None) -> str | None:
-    """Returns the label with the highest mean, the first one in case of ties."""
-    if queries is None or len(queries.labels) < 2:
-        return None
-    return queries.labels[int(np.argmax(queries.sample.means))]
 
 
 def _check_baseline(tables: Sequence[GroupedRuns], baseline: str) -> None:

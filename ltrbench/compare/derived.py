@@ -209,9 +209,10 @@ def unknown_metrics(results: Sequence[RunResult]) -> list[str]:
     if not unknown:
         return []
     # The name of the plug-in is only shown: no code is loaded because a folder names it.
-    versions = {name: text for result in results for name, text in result.versions.items()}
-    modules = sorted(name for name, text in versions.items() if is_plugin_version(text))
-    options = " ".join(f"--plugin {name}" for name in modules or ["MODULE"])
+    modules = {
+        name for result in results for name, text in result.versions.items() if is_plugin_version(text)
+    }
+    options = " ".join(f"--plugin {name}" for name in sorted(modules) or ["MODULE"])
     return [
         f"{', '.join(unknown)}: not shown, because no metric of this name is known. A plug-in defined it "
         f"when the run was made; add {options}."

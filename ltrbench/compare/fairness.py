@@ -74,26 +74,11 @@ def mismatches(tables: Sequence[GroupedRuns]) -> list[str]:
     return list(sentences.values())
 
 
-_MOST_MISMATCHES = 3
-
-
-def refusal(mismatched: Sequence[str]) -> str:
-    """Returns the message of the error that refuses mismatched runs."""
-    more = len(mismatched) - _MOST_MISMATCHES
-    rest = f" And {more} more." if more > 0 else ""
-    return (
-        f"these runs were not made on the same data: {' '.join(mismatched[:_MOST_MISMATCHES])}{rest} Compare "
-        "runs on one data set and split, or add --allow-mismatch to compare them anyway, with a note under "
-        "the table."
-    )
-
-
 def _difference(a: str, of_a: DataCell, b: str, of_b: DataCell) -> str:
     fold = "" if of_a.fold is None else f" fold {of_a.fold},"
     differing = [
-        f"{split} {one[:SHOWN_DIGITS]} and {other[:SHOWN_DIGITS]}"
-        for split in DATA_SPLITS
-        for one, other in [(of_a.fingerprints[split] or "none", of_b.fingerprints[split] or "none")]
+        f"{split} {(one or 'none')[:SHOWN_DIGITS]} and {(other or 'none')[:SHOWN_DIGITS]}"
+        for split, one, other in zip(DATA_SPLITS, of_a[2:], of_b[2:], strict=True)
         if one != other
     ]
     return f"{of_a.data},{fold} {a} and {b}: the fingerprints of {', '.join(differing)} differ."

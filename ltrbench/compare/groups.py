@@ -458,7 +458,6 @@ def row_against_itself(
     trainings = queries.trainings[0]
     keys = sorted(set(trainings[0].keys).intersection(*(fold.keys for fold in trainings)))
     kind = "resamples" if any(fold.resample is not None for fold in trainings) else "seeds"
-    of_row = (data, row.label, metric, kind, len(queries.cells), len(keys))
     if len(keys) < FEWEST_TO_HALVE:
         are_constant = any(fold.is_constant for fold in trainings)
         more = " (seeds change nothing)" if are_constant else ", or with more seeds"
@@ -466,16 +465,22 @@ def row_against_itself(
             f"{len(keys)} replicate{'s' * (len(keys) != 1)}; at least {FEWEST_TO_HALVE} are needed. Train "
             f"with replicates={FEWEST_TO_HALVE}{more}"
         )
-        return AgainstItself(*of_row, None, reason)
-    reason = unknown_spread(queries.sample)
-    if len(queries.cells) > 1 and not are_folds(queries):
+    elif len(queries.cells) > 1 and not are_folds(queries):
         reason = f"{len(queries.cells)} test sets that are not folds of a cross-validation"
-    if reason:
-        return AgainstItself(*of_row, None, reason)
+    else:
+        reason = unknown_spread(queries.sample)
+    halved = None if reason else _halved(queries, keys, settings, num_halvings)
+    return AgainstItself(data, row.label, metric, kind, len(queries.cells), len(keys), halved, reason)
+
+
+def _halved(
+    queries: PairedQueries, keys: Sequence[int], settings: Settings, num_halvings: int
+) -> SelfComparison:
+    trainings = queries.trainings[0]
     sample = queries.sample
     if len(queries.cells) == 1:
         sample, trainings = queries.distinct, (of_distinct_queries(queries, 0),)
-    halved = against_itself(
+    return against_itself(
         np.concatenate([fold.values_of(keys) for fold in trainings], axis=1),
         sample,
         test_share=queries.test_share,
@@ -483,4 +488,3 @@ def row_against_itself(
         num_halvings=num_halvings,
         seed=settings.seed,
     )
-    return AgainstItself(*of_row, halved)
