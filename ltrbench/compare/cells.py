@@ -377,8 +377,8 @@ class Settings:
     Attributes:
         metric: Primary metric, which carries claims; None for the ndcg with the largest cutoff that the runs
             report.
-        family: Metrics that carry claims together, corrected for their number; empty for the primary metric
-            alone. The first one is the primary metric if `metric` is None.
+        family: Metrics that carry claims together with the primary metric, corrected for their number. The
+            first one is the primary metric if `metric` is None.
         baseline: Label of a row, name of a model, or "best"; None for the first row.
         convention: Convention of every metric.
         allow_mismatch: Whether runs on different data or splits may be in one table.
@@ -403,13 +403,6 @@ class Settings:
         for name in (self.metric, *self.family):
             if name is not None:
                 parse_metric(name)
-        if len(set(self.family)) < len(self.family):
-            raise ConfigError(f"the family of metrics is {', '.join(self.family)}; name each metric once.")
-        if self.metric is not None and self.family and self.metric not in self.family:
-            raise ConfigError(
-                f"the family of metrics is {', '.join(self.family)}, without the metric {self.metric} that "
-                "carries the claims; add it."
-            )
         for name, value in (("rope", self.rope), ("detect", self.detect)):
             if value is not None and not 0 < value < math.inf:
                 raise ConfigError(
@@ -425,7 +418,7 @@ class Settings:
     def claimed_metrics(self) -> tuple[str | None, ...]:
         """The metrics that carry claims, the primary one first; None for the default metric."""
         primary = self.metric or next(iter(self.family), None)
-        return (primary, *(name for name in self.family if name != primary))
+        return tuple(dict.fromkeys((primary, *self.family)))
 
 
 # ---- Queries in several sets: found by their keys, and counted once.

@@ -469,15 +469,16 @@ def _of_row(row: EvaluatedRow, seeds: set[int], num_folds: int) -> str:
     training_sets = grouped(row.runs, lambda run: (fold_of(run), replicate_of(run).resample))
     num_seeds = [len({run.result.seed for run in runs}) for runs in training_sets.values()]
     num_resamples = Counter(fold for fold, resample in training_sets if resample is not None)
+    is_imported = all(run.result.params == IMPORTED for run in row.runs) and max(num_seeds) == 1
     parts = []
     if num_folds > 1:
         parts.append(_count([len({fold for fold, _ in training_sets})], num_folds, "fold"))
-    if num_resamples:
+    if num_resamples and not is_imported:
         planned = max(run.result.data["resample"]["number"] for run in row.runs)
         parts.append(_count([*num_resamples.values()], planned, "resample"))
     if row.seeds_change_nothing:
         parts.append("1 (seeds change nothing)")
-    elif all(run.result.params == IMPORTED for run in row.runs) and max(num_seeds) == 1:
+    elif is_imported:
         parts.append("1 (imported)")
     elif not num_resamples or max(num_seeds) > 1:
         parts.append(_count(num_seeds, len(seeds | {run.result.seed for run in row.runs}), "seed"))

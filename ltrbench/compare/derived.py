@@ -604,7 +604,7 @@ def _of_scores(system: Import, like: Run, folder: Path, fingerprints: dict[Path,
         notes += [f"{path}: {note}" for note in matched.notes]
     return _derived_run(
         system.file(like, "test"),
-        _on_all_queries(like),
+        like,
         scored,
         model=system.name,
         params=IMPORTED,
@@ -616,17 +616,6 @@ def _of_scores(system: Import, like: Run, folder: Path, fingerprints: dict[Path,
 def _command(system: Import, file: str, like: Run, folder: Path) -> list[str]:
     way = [] if system.features is None else ["--features", system.features]
     return ["import", system.name, file, "--like", str(like.path), "--output", str(folder), *way]
-
-
-def _on_all_queries(like: Run) -> Run:
-    """Returns the run without its resample of the training queries, which an imported run does not have."""
-    data = dict(like.result.data)
-    resample = data.pop("resample", None)
-    if resample is None:
-        return like
-    features = {key: value for key, value in data["train"].items() if "feature" in key}
-    data["train"] = {**features, "fingerprint": resample["train"], "queries": resample["queries"]}
-    return replace(like, result=replace(like.result, data=data))
 
 
 def _of_model(system: Import, like: Run, splits: Splits, folder: Path) -> tuple[Run, ImportedRanker]:
@@ -648,7 +637,7 @@ def _of_model(system: Import, like: Run, splits: Splits, folder: Path) -> tuple[
     }
     run = _derived_run(
         file.path,
-        _on_all_queries(like),
+        like,
         scored,
         model=system.name,
         params=IMPORTED,

@@ -75,8 +75,6 @@ Call = Callable[[Path], object]
 REFUSALS: list[tuple[Call, tuple[object, ...]]] = [
     (lambda _: Settings(rope=0), ("rope", "0;", "above 0")),
     (lambda _: Settings(detect=0), ("detect", "0;", "above 0")),
-    (lambda _: Settings(metric="ndcg@5", family=("ndcg@10",)), ("ndcg@5",)),
-    (lambda _: Settings(family=("map", "map")), ("each metric once",)),
     (lambda t: compare(pair(t), Settings(baseline="natve")), ("baseline 'natve'", "'native'?", "rows are")),
     (lambda t: compare(pair(t), Settings(metric="nope")), ("'nope'",)),
     (
