@@ -39,8 +39,8 @@ def write(
 
     Args:
         fields: `judged`, judgments of test, or the number of `counted` queries; `validated`, judgments of
-            validation; the learning `curve`; `settings` of the model, `data_settings`, `name` of the data,
-            `train` and `valid` fingerprints; and fields of RunResult.
+            validation; the learning `curve`; `trials` of the search; `settings` of the model, `data_settings`,
+            `name` of the data, `train` and `valid` fingerprints; and fields of RunResult.
     """
     judged = fields.pop("judged", None) or judgments(fold or 0, fields.pop("counted", NUM_QUERIES - 1))
     validated = fields.pop("validated", None)
@@ -86,9 +86,8 @@ def write(
         overrides=(f"model={model}",),
         config=config,
     )
-    curve = fields.pop("curve", None)
-    result = replace(result, **fields)
-    return write_run(folder, result, scored=scored, curve=curve)
+    curve, trials = fields.pop("curve", None), fields.pop("trials", ())
+    return write_run(folder, replace(result, **fields), scored=scored, curve=curve, trials=trials)
 
 
 SPACE = {"num_leaves": "4 to 64 (log)", "learning_rate": "0.01 to 0.3 (log)"}

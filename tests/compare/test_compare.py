@@ -61,16 +61,6 @@ def test_a_failed_run_is_named_and_does_not_stop_the_others(tmp_path: Path) -> N
         compare([write_run(tmp_path / "bad", failed)])
 
 
-def test_any_metric_can_be_asked_for_afterwards_and_any_model_be_the_baseline(tmp_path: Path) -> None:
-    runs = [write(tmp_path / "a", "native"), write(tmp_path / "b", "xgboost")]
-    (comparison,) = compare(runs, Settings(metric="precision@3", baseline="xgboost"))
-    scored = runs[0].scored("test")
-    expected = evaluate(scored.judgments, scored.scores, ["precision@3"]).means["precision@3"]
-    assert comparison.rows[0].metrics["precision@3"] == expected
-    assert against_baseline(comparison.rows[0]).difference is not None
-    assert comparison.baseline == "xgboost"
-
-
 def test_the_model_to_use_is_named_with_the_validation_value_that_it_was_chosen_by(tmp_path: Path) -> None:
     valid = {"native": {1: 0.70, 2: 0.72}, "lightgbm": {1: 0.75, 2: 0.65}}
     runs = []

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from claim_cases import only
-from searched_runs import METRIC, trials
-from searched_runs import searched as run_of
 from toy_runs import SPACE, mentions, searched, tuned, write
 
 from ltrbench.compare import Comparison, Settings, compare, render, verdict
@@ -24,6 +22,7 @@ from ltrbench.compare.run_sections import search_section, settings_section
 from ltrbench.compare.tuning import Tuning, tunings
 from ltrbench.compare.views import Section, Shown
 from ltrbench.runs import Run
+from ltrbench.runs.record import COMPLETE, UNSUCCESSFUL, TrialRow
 from ltrbench.statistics import SCOPES
 from ltrbench.statistics.claims import METHODS, RETUNED, TUNED_METHODS
 from ltrbench.tables import Table
@@ -116,6 +115,41 @@ def test_unequal_trials_are_named(tmp_path: Path) -> None:
     assert len(notes) == 1
     assert mentions(notes[0], "differ in trials", "search.trials")
     assert "settings varied" not in notes[0]
+
+
+METRIC = "ndcg@10"
+
+
+def trials(values: list[float], seed: int = 0, iterations: list[int] | None = None) -> list[TrialRow]:
+    """Trials with these values, the first with the default settings; NaN is a failed trial.
+
+    A trial cannot be told apart from the best one if its value is less than 0.01 lower.
+    """
+    rng = np.random.default_rng(seed)
+    rows = []
+    for number, value in enumerate(values):
+        difference = value - np.nanmax(values)
+        half = 0.01 if difference else 0.0
+        rows.append(
+            TrialRow(
+                trial=number,
+                state=UNSUCCESSFUL if np.isnan(value) else COMPLETE,
+                value=value,
+                iterations=100 - 5 * number if iterations is None else iterations[number],
+                seconds=1.0 + number,
+                low=difference - half,
+                high=difference + half,
+                settings={"num_leaves": str(rng.integers(4, 64)), "learning_rate": "0.1"},
+            )
+        )
+    return rows
+
+
+def run_of(folder: Path, model: str, rows: list[TrialRow], **fields: Any) -> Run:
+    """Writes a run that a search with these trials chose the settings of."""
+    chosen = max((row for row in rows if row.state == COMPLETE), key=lambda row: row.value)
+    record = searched(trials=len(rows), chosen=chosen.trial, settings=dict(chosen.settings))
+    return write(folder, model, search=record, trials=rows, **fields)
 
 
 VALUES = {1: [0.40, 0.45, 0.47, 0.465], 2: [0.50, 0.49, 0.52, math.nan]}
