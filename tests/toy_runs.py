@@ -39,8 +39,8 @@ def write(
 
     Args:
         fields: `judged`, judgments of test, or the number of `counted` queries; `validated`, judgments of
-            validation; the learning `curve`; `trials` of the search; `settings` of the model, `data_settings`,
-            `name` of the data, `train` and `valid` fingerprints; and fields of RunResult.
+            validation; the learning `curve`; `trials` of the search; `settings` of the model,
+            `data_settings`, `name` of the data, `train` and `valid` fingerprints; and fields of RunResult.
     """
     judged = fields.pop("judged", None) or judgments(fold or 0, fields.pop("counted", NUM_QUERIES - 1))
     validated = fields.pop("validated", None)

@@ -524,10 +524,6 @@ class EvaluatedRow:
         known = [mean for mean in means if not isnan(mean)]
         return fmean(known) if known else None
 
-    def within(self, cells: Collection[DataCell]) -> EvaluatedRow:
-        """Returns the row with only the runs in these cells."""
-        return replace(self, evaluated=tuple(item for item in self.evaluated if item.cell in cells))
-
     def under(self, convention: Convention, metrics: Sequence[str]) -> EvaluatedRow:
         """Returns the row evaluated by other metrics or under another convention.
 
@@ -738,7 +734,11 @@ def arrange(rows: list[EvaluatedRow]) -> tuple[list[EvaluatedRow], list[Evaluate
     counted, paired = rows, whole
     consequence = "it is left out of paired tests, and its means are over its other test sets"
     if len(whole) < 2 and lacking:
-        counted = paired = [row.within(common) for row in rows] if common else []
+        counted = paired = [
+            replace(row, evaluated=tuple(item for item in row.evaluated if item.cell in common))
+            for row in rows
+            if common
+        ]
         consequence = f"only the {len(common)} of {len(everywhere)} test sets that every row has are counted"
     if not common and len(whole) < 2:
         counted = rows

@@ -232,7 +232,6 @@ def _derived_run(
     params: str,
     notes: Sequence[str],
     overrides: Sequence[str],
-    reported: Sequence[str] = ("valid", "test"),
     model_settings: Mapping[str, Any] | None = None,
     num_trees: int | None = None,
 ) -> Run:
@@ -242,14 +241,12 @@ def _derived_run(
         path: Path in messages.
         scored: "test", and "valid" if it has scores.
         overrides: Words of the command that makes it again.
-        reported: Splits whose metrics the run reports.
     """
     names = reported_metrics(like)
     with naming(like):
         means = {
             f"{split}/{name}": None if np.isnan(mean) else mean
             for split, item in scored.items()
-            if split in reported
             for name, mean in evaluate(item.judgments, item.scores, names).means.items()
         }
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -429,6 +426,8 @@ def _fused(method: str, like: Run, members: Mapping[str, Run], lacking: Sequence
     notes = [f"Fused from the scores of {', '.join(members)} within each cell and seed: {words}."]
     options = ["--rrf-k", f"{fusing.rrf_k:g}"] if k else []
     if is_learned:
+        # Metrics of valid would be too high: the weights were chosen on it.
+        del scored["valid"]
         shares = ", ".join(f"{label} {share:.2f}" for label, share in zip(members, weights, strict=True))
         notes.append(f"Weights on {_name_of(like)}, seed {like.result.seed}: {shares}.")
         options = ["--metric", fusing.metric, "--convention", fusing.convention.name]
@@ -445,8 +444,6 @@ def _fused(method: str, like: Run, members: Mapping[str, Run], lacking: Sequence
         params=FUSED,
         notes=[*notes, *lacking],
         overrides=["compare", *sources, "--fuse", method, *options],
-        # The weights of a learned row were chosen on valid.
-        reported=("test",) if is_learned else ("valid", "test"),
     )
 
 

@@ -302,9 +302,8 @@ def best_on_validation(validated: Mapping[str, Mapping[int, float]]) -> str:
 
 def _value_on_validation(run: Run, metric: str, convention: Convention) -> float | None:
     """Returns the value that the run recorded, else computes it; None if neither is possible."""
-    reported = any(name.startswith("valid/") for name in run.result.metrics)
     recorded = run.result.metrics.get(f"valid/{metric}")
-    if not reported or (recorded is not None and run.result.convention.get("name") == convention.name):
+    if recorded is not None and run.result.convention.get("name") == convention.name:
         return recorded
     try:
         scored = run.scored("valid")

@@ -174,13 +174,11 @@ def _about_ignored(ignoring: str, compared: ImportanceComparison) -> str:
 
 def importances_csv(comparisons: Mapping[str, ImportanceComparison]) -> str:
     """Returns one row per feature and data set, with one column per model and kind."""
-    columns = list(
-        dict.fromkeys(
-            (label, kind)
-            for importances in comparisons.values()
-            for label, row in importances.rows.items()
-            for kind in row.values
-        )
+    columns = dict.fromkeys(
+        (label, kind)
+        for importances in comparisons.values()
+        for label, row in importances.rows.items()
+        for kind in row.values
     )
     rows: list[TableRow] = [
         [
