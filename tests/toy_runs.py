@@ -39,7 +39,7 @@ def write(
 
     Args:
         fields: `judged`, judgments of test, or the number of `counted` queries; `validated`, judgments of
-            validation; the learning `curve`; `trials` of the search; `settings` of the model,
+            validation; the learning `curve`, `importances`, `trials` of the search; `settings` of the model,
             `data_settings`, `name` of the data, `train` and `valid` fingerprints; and fields of RunResult.
     """
     judged = fields.pop("judged", None) or judgments(fold or 0, fields.pop("counted", NUM_QUERIES - 1))
@@ -86,8 +86,8 @@ def write(
         overrides=(f"model={model}",),
         config=config,
     )
-    curve, trials = fields.pop("curve", None), fields.pop("trials", ())
-    return write_run(folder, replace(result, **fields), scored=scored, curve=curve, trials=trials)
+    parts = {name: fields.pop(name) for name in ("curve", "importances", "trials") if name in fields}
+    return write_run(folder, replace(result, **fields), scored=scored, **parts)
 
 
 SPACE = {"num_leaves": "4 to 64 (log)", "learning_rate": "0.01 to 0.3 (log)"}

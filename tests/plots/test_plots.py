@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import toy_runs
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ from ltrbench.plots import (
     write_figures,
 )
 from ltrbench.rankers.importance import ACROSS, GAIN, HIGH, LOW, SHAP, WITHIN, Importances, shares
-from ltrbench.runs import FINISHED, LearningCurve, Run, RunResult, write_run
+from ltrbench.runs import LearningCurve, Run
 
 FEATURES = ("age", "bm25", "clicks")
 NDCG = (0.5, 0.55, 0.6, 0.6)
@@ -53,32 +53,9 @@ def worth(fold: int) -> Importances:
 
 def write(folder: Path, model: str = "native", *, fold: int = 1, **parts: Any) -> Run:
     """A finished run with every part; those given stand in for its own, None for none."""
-    result = RunResult(
-        status=FINISHED,
-        model=model,
-        params="matched",
-        seed=0,
-        data={
-            "name": "toy",
-            "fold": fold,
-            "train": {"fingerprint": "a", "features": 3},
-            "test": {"fingerprint": "b", "queries_without_relevant_document": 0.0},
-        },
-        metrics={"test/ndcg@5": 0.5},
-        convention={"name": "default", "gain": "exponential_gain"},
-        seconds={"fit": float(fold)},
-        best_iteration=2,
-        config={
-            "model": {"early_stopping": {"metric": "ndcg@10"}},
-            "importance": {"metric": "ndcg@5"},
-        },
-    )
-    own = {
-        "curve": curve(fold, 8),
-        "importances": worth(fold),
-        **parts,
-    }
-    return write_run(folder, replace(result, **own.pop("result", {})), **own)
+    config = {"model": {}, "importance": {"metric": "ndcg@5"}}
+    own = {"curve": curve(fold, 8), "importances": worth(fold), "best_iteration": 2, "config": config}
+    return toy_runs.write(folder, model, fold=fold, **{**own, **parts})
 
 
 def series(*runs: Run, label: str | None = None, **values: Any) -> Series:
@@ -113,9 +90,6 @@ def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
     assert not any(word in path.read_bytes() for path in first for word in (b"tEXt", b"tIME"))
 
 
-# What is left out
-
-
 @pytest.mark.parametrize(
     ("parts", "missing"),
     [
@@ -134,9 +108,6 @@ def test_a_picture_without_data_is_left_out(tmp_path: Path, parts: dict[str, Any
     assert [name for name, figure in figures.items() if figure is None] == [missing]
 
 
-# Styles
-
-
 def named(*models: str) -> list[Series]:
     return [Series(f"{model} {number}", model, ()) for number, model in enumerate(models)]
 
@@ -146,9 +117,6 @@ def test_a_backend_has_one_colour_and_marker_whatever_stands_beside_it(models: l
     for model, style in zip(models, styles_of(named(*models)), strict=True):
         (alone,) = styles_of(named(model))
         assert (style.colour, style.points["marker"]) == (alone.colour, alone.points["marker"])
-
-
-# Importances
 
 
 def bars(axes: Axes, number: int) -> list[float]:
@@ -168,9 +136,6 @@ def test_bars_are_means_over_runs_and_the_feature_worth_most_stands_first(tmp_pa
     assert "ndcg@5" in panels[0].get_xlabel()
 
 
-# Time
-
-
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1))
 def test_the_pareto_front_is_what_no_other_point_beats_in_cost_and_worth(
     given_points: list[tuple[int, int]],
@@ -185,9 +150,6 @@ def test_the_pareto_front_is_what_no_other_point_beats_in_cost_and_worth(
     assert front == sorted(set(given_points) - beaten)
 
 
-# Text
-
-
 def test_names_that_are_neither_plain_nor_short_are_drawn_without_a_warning(tmp_path: Path) -> None:
     names = ("$x_1 {", "点击\nrate", "title_" * 20)
     features = Importances(names, {WITHIN: np.array([3.0, 2.0, 1.0])})
@@ -198,19 +160,14 @@ def test_names_that_are_neither_plain_nor_short_are_drawn_without_a_warning(tmp_
     assert shown == ["$x_1 {", r"\u70b9\u51fb rate", f"{'title_' * 2}…{('title_' * 20)[-11:]}"]
 
 
-METRIC = "ndcg@10"
-
-
-def named_series(label: str) -> Series:
-    return Series(label, label.partition(" ")[0], ())
-
-
 def test_a_line_has_the_best_values_and_a_mark_beside_it_the_value_on_test() -> None:
     curves = [
-        BudgetCurve(named_series("native"), [0.4, 0.45, 0.5], (3, 0.45)),
-        BudgetCurve(named_series("lightgbm"), [0.4, 0.42], (2, 0.46)),
+        BudgetCurve(item, best, test)
+        for item, best, test in zip(
+            named("native", "lightgbm"), ([0.4, 0.45, 0.5], [0.4, 0.42]), ((3, 0.45), (2, 0.46)), strict=True
+        )
     ]
-    left, right = drawn(best_by_trials(curves, METRIC, is_expected=True)).axes
+    left, right = drawn(best_by_trials(curves, "ndcg@10", is_expected=True)).axes
     assert [np.asarray(line.get_ydata()).tolist() for line in left.lines] == [item.best for item in curves]
     assert [point for line in right.lines for point in points(line)] == [(3, 0.45), (2, 0.46)]
     assert "expected" in left.get_ylabel()
