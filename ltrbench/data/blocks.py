@@ -122,8 +122,6 @@ def _packed_as(raw: BufferedReader) -> str | None:
 
 
 def _open(path: Path) -> BufferedReader:
-    if path.exists() and not path.is_file():
-        raise DataError(f"{path}: this is a folder or a pipe; pass the path of a file.")
     try:
         return path.open("rb")
     except OSError as error:
@@ -285,19 +283,6 @@ def gather(
     )
 
 
-def check_some_weight(weights: NDArray[np.float64], gathered: Gathered, location: LocationOfRow) -> None:
-    """Raises DataError if all documents of a query have weight 0; weights are (D,), in query order."""
-    nothing = np.flatnonzero(np.maximum.reduceat(weights, gathered.query_start[:-1]) == 0)
-    if nothing.size:
-        row = gathered.query_start[nothing[0]]
-        first = int(row if gathered.file_rows is None else gathered.file_rows[row])
-        query = str(gathered.query_ids[nothing[0]])
-        raise DataError(
-            f"{location(first)}: all documents of query {query!r}, which starts here, have weight 0. Remove "
-            "the query, or set a positive weight for one of its documents."
-        )
-
-
 def decoded(ids: NDArray[np.bytes_]) -> NDArray[np.str_]:
     """Returns (n,) ids in UTF-8 as text.
 
@@ -316,15 +301,8 @@ def decoded(ids: NDArray[np.bytes_]) -> NDArray[np.str_]:
 
 
 def as_paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Returns the paths of one split.
-
-    Raises:
-        DataError: The list is empty.
-    """
-    paths = [Path(given)] if isinstance(given, (str, Path)) else [Path(path) for path in given]
-    if not paths:
-        raise DataError("path: the list is empty; pass one file, or several files that form one split.")
-    return paths
+    """Returns the paths of one split."""
+    return [Path(given)] if isinstance(given, (str, Path)) else [Path(path) for path in given]
 
 
 _KINDS: dict[type, str] = {bool: "true or false", int: "a whole number", list: "a list of names"}

@@ -416,7 +416,8 @@ class RankingDataset(Judgments):
         firsts = weights[self.query_start[:-1]]
         varies = bool((weights != firsts[self.query_of_document]).any())
         means = np.add.reduceat(weights, self.query_start[:-1]) / self.query_sizes if varies else firsts
-        _check("query_weights", means, means > 0, "positive; remove queries without weight")
+        names = self.query_ids if means.all() else self.query_ids[means == 0]
+        _check("query_weights", means, means > 0, f"positive; remove query {str(names[0])!r}")
         self._set("query_weights", means)
         self._set("document_weights", weights if varies else None)
 
@@ -638,16 +639,13 @@ def _check_features(features: Features) -> None:
     if features.shape[1] == 0:
         raise DataError("features: the array has no columns; a ranker needs at least one feature.")
     sparse = csr_of(features)
-    for start, block in row_blocks(features) if sparse is None else [(0, sparse.values)]:
-        infinite = np.isinf(block)
-        if infinite.any():
-            first = np.argwhere(infinite)[0].tolist()
-            value = block[tuple(first)]
-            row, column = start + first[0], first[-1]
-            if sparse is not None:  # the cell of the stored value
-                row = int(np.searchsorted(sparse.row_start, first[0], side="right")) - 1
-                column = int(sparse.columns[first[0]])
+    if sparse is not None and not np.isinf(sparse.values).any():
+        return
+    for start, block in row_blocks(features):
+        infinite = np.argwhere(np.isinf(block)).tolist()
+        if infinite:
+            row, column = infinite[0]
             raise DataError(
-                f"features[{row}, {column}] is {value} in float32; features must be finite. Use NaN for a "
-                "missing value, and rescale features beyond float32 (3.4e38)."
+                f"features[{start + row}, {column}] is {block[row, column]} in float32; features must be "
+                "finite. Use NaN for a missing value, and rescale features beyond float32 (3.4e38)."
             )

@@ -437,7 +437,7 @@ class SparseRows(FeatureMatrix):
         absent: value of every cell that is not stored, 0 or NaN.
 
     Raises:
-        DataError: The arrays do not form such rows, or `absent` is another value.
+        DataError: `absent` is another value. The arrays are not checked; see `from_scipy`.
 
     >>> SparseRows(np.array([0, 1, 3]), np.array([2, 0, 1], np.int32), np.array([5, 6, 7], np.float32), 3)[:]
     array([[0., 0., 5.],
@@ -459,13 +459,6 @@ class SparseRows(FeatureMatrix):
         self.values: NDArray[np.float32] = read_only(np.asarray(values, np.float32))
         self.num_features = int(num_features)
         self.absent = float(absent)
-        try:
-            matrix = self._as_csr()
-            matrix.check_format()
-            if not matrix.has_canonical_format:
-                raise ValueError("the columns of a row must ascend")
-        except ValueError as error:
-            raise DataError(f"the arrays are not compressed sparse rows: {error}.") from None
 
     @classmethod
     def of(cls, features: AnyFeatures, absent: float = 0.0) -> SparseRows:
@@ -496,8 +489,7 @@ class SparseRows(FeatureMatrix):
             rows.sum_duplicates()
         with np.errstate(over="ignore"):  # infinity is an error of the data set
             values = rows.data.astype(np.float32, copy=False)
-        row_start, columns = rows.indptr.astype(np.int64), rows.indices.astype(np.int32, copy=False)
-        return cls(row_start, columns, values, rows.shape[1], absent)
+        return cls(rows.indptr, rows.indices, values, rows.shape[1], absent)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -556,13 +548,13 @@ class SparseRows(FeatureMatrix):
         slots = np.cumsum(sizes) - sizes + before
         row_start = np.concatenate([[0], np.cumsum(sizes + 1)])
         columns = np.insert(columns, slots, np.int32(column))
-        return self._sharing_checks(row_start, columns, np.insert(taken.values[kept], slots, values))
+        new_values = np.insert(taken.values[kept], slots, values)
+        return SparseRows(row_start, columns, new_values, self.num_features, self.absent)
 
     def take(self, rows: NDArray[np.int64] | range) -> SparseRows:
         """Returns a copy of the given rows, in the given order."""
         taken = self._as_csr()[rows.start : rows.stop] if isinstance(rows, range) else self._as_csr()[rows]
-        columns = taken.indices.astype(np.int32, copy=False)
-        return self._sharing_checks(taken.indptr.astype(np.int64), columns, taken.data)
+        return SparseRows(taken.indptr, taken.indices, taken.data, self.num_features, self.absent)
 
     def to_scipy(self) -> csr_matrix[np.float32]:
         """Returns the stored values as a matrix of SciPy, which shares `columns` and `values`.
@@ -578,16 +570,6 @@ class SparseRows(FeatureMatrix):
         from scipy.sparse import csr_matrix
 
         return csr_matrix((self.values, self.columns, self.row_start), shape=self.shape, copy=False)
-
-    def _sharing_checks(
-        self, row_start: NDArray[np.int64], columns: NDArray[np.int32], values: NDArray[np.float32]
-    ) -> SparseRows:
-        """Returns rows of this matrix, whose columns and values are not checked again."""
-        taken = object.__new__(SparseRows)
-        taken.row_start, taken.columns = read_only(row_start), read_only(columns)
-        taken.values = read_only(values)
-        taken.num_features, taken.absent = self.num_features, self.absent
-        return taken
 
 
 def csr_of(features: AnyFeatures) -> SparseRows | None:

@@ -38,7 +38,6 @@ from ltrbench.data.blocks import (
     Gathered,
     as_paths,
     check_option,
-    check_some_weight,
     decoded,
     for_each_unit,
     gather,
@@ -722,9 +721,6 @@ def _dataset_of(
     if len(rows.weights):
         _check_all_or_none(~np.isnan(rows.weights), read, "weight")
         weights = rows.weights
-    if weights is not None:
-        weights = gathered.take(weights)
-        check_some_weight(weights, gathered, read.location)
     positions = _column_of(beside, ".position")
     id_bytes = rows.documents.shape[1]
     ids = decoded(rows.documents.view(f"S{id_bytes}")[:, 0]) if id_bytes else None
@@ -738,7 +734,7 @@ def _dataset_of(
             query_start=gathered.query_start,
             query_ids=gathered.query_ids,
             document_ids=None if ids is None else gathered.take(ids),
-            document_weights=weights,
+            document_weights=None if weights is None else gathered.take(weights),
             positions=None if positions is None else gathered.take(positions.astype(np.int64)),
             file_rows=gathered.file_rows,
             feature_names=tuple(str(number + form.first_index) for number in range(rows.features.shape[1])),

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -274,21 +275,17 @@ def document_names(
     >>> document_names(Judgments(labels=[0, 1], query_start=[0, 2], document_ids=["a", "a"]))
     (array(['1', '2'], dtype='<U21'), "document 'a' occurs twice in query '1'")
     """
-    reason = ""
-    if judgments.document_ids is None:
-        reason = "the data has no document ids"
-    else:
-        seen: set[tuple[int, str]] = set()
-        for key in zip(judgments.query_of_document.tolist(), judgments.document_ids.tolist(), strict=True):
-            if len(key[1].split()) != 1:
-                reason = f"document id {key[1]!r} is not one word"
-            elif key in seen:
-                reason = f"document {key[1]!r} occurs twice in query {str(judgments.query_ids[key[0]])!r}"
-            if reason:
-                break
-            seen.add(key)
-        else:
+    reason = "the data has no document ids"
+    if judgments.document_ids is not None:
+        ids: list[str] = judgments.document_ids.tolist()
+        counts = Counter(zip(judgments.query_of_document.tolist(), ids, strict=True))
+        odd = next((name for name in ids if len(name.split()) != 1), None)
+        (query, name), number = counts.most_common(1)[0]
+        if odd is None and number == 1:
             return judgments.document_ids, ""
+        reason = f"document {name!r} occurs twice in query {str(judgments.query_ids[query])!r}"
+        if odd is not None:
+            reason = f"document id {odd!r} is not one word"
     rows = np.arange(judgments.num_documents) if file_rows is None else file_rows
     return (rows + 1).astype(np.str_), reason
 

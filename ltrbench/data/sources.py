@@ -14,7 +14,6 @@ import inspect
 import shutil
 import tarfile
 import tempfile
-import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -315,10 +314,7 @@ class FileSource(SplitSource):
             if not file.exists():
                 remedy = f"Check the path in data.{key}."
                 if self.fetch is not None:
-                    remedy = (
-                        f"`python -m ltrbench data fetch {self.name}` downloads it; add --config-dir DIR if "
-                        f"the YAML is in a folder of your own. Otherwise check the path in data.{key}."
-                    )
+                    remedy = f"`python -m ltrbench data fetch {self.name}` downloads it. {remedy}"
                 absent = f"data={self.name}: {file.absolute()} does not exist."
                 raise DataError(f"{absent} {self.obtain.strip() or remedy}")
         return files
@@ -701,19 +697,15 @@ def unpack_archive(archive: PublishedArchive, file: Path, root: Path, expected: 
     written = []
     try:
         with tempfile.TemporaryDirectory(dir=root, prefix=f".{archive.file}.") as name:
-            if file.suffix == ".zip":
-                with zipfile.ZipFile(file) as packed:
-                    packed.extractall(name)
-            else:
-                with tarfile.open(file) as packed:
-                    packed.extractall(name, filter="data")
+            # A zip archive cannot write outside of the folder; its unpacker has no filter.
+            shutil.unpack_archive(file, name, filter=None if file.suffix == ".zip" else "data")
             for path in sorted(path for path in Path(name).rglob("*") if path.is_file()):
                 target = folder / path.relative_to(name)
                 if not target.exists():
                     target.parent.mkdir(parents=True, exist_ok=True)
                     shutil.move(path, target)
                     written.append(target)
-    except (OSError, tarfile.TarError, zipfile.BadZipFile) as error:
+    except (OSError, tarfile.TarError) as error:
         raise DataError(
             f"{file} cannot be unpacked into {folder} ({error}). Make room, or choose another folder with "
             "--root."

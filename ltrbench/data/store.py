@@ -567,19 +567,10 @@ def write_store(
 
 
 def stored_file(path: Path) -> StoredFile:
-    """Returns the name, the size and the checksum of a file.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256")
-            return StoredFile(path=str(path), bytes=file.tell(), sha256=digest.hexdigest())
-    except OSError as error:
-        raise DataError(
-            f"{path}: the file cannot be read ({error.strerror}). Check the path and its permissions."
-        ) from None
+    """Returns the name, the size and the checksum of a file."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+        return StoredFile(path=str(path), bytes=file.tell(), sha256=digest.hexdigest())
 
 
 def check_new(folder: Path) -> None:

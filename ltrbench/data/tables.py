@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from ltrbench.data.blocks import (
     as_paths,
     check_option,
-    check_some_weight,
     gather,
     read_blocks,
     write_whole,
@@ -366,8 +365,6 @@ def read_table(
         for role, (field, _) in _FIELDS.items()
         if role in roles
     }
-    if "weight" in roles:
-        check_some_weight(parts["document_weights"], gathered, rows.location)
     return RankingDataset(
         query_start=gathered.query_start,
         query_ids=gathered.query_ids,

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from ltrbench.data import RankingDataset
-from ltrbench.data import dataset as dataset_module
 from ltrbench.data import features as matrix_module
 from ltrbench.data.features import (
     AnyFeatures,
@@ -166,28 +165,6 @@ def test_matrices_of_scipy_in_any_format_are_read(kind: str) -> None:
         assert_same_bits(np.asarray(sparse), np.where(array == 0, absent, array).astype(np.float32))
 
 
-@pytest.mark.parametrize(
-    ("row_start", "columns"),
-    [([0, 2], [1, 0]), ([0, 2], [1, 1]), ([0, 1], [3]), ([1, 1], [0])],
-    ids=["descending", "repeated", "out of bounds", "not from 0"],
-)
-def test_arrays_that_are_not_compressed_rows_are_refused(row_start: list[int], columns: list[int]) -> None:
-    values = np.ones(len(columns), np.float32)
-    with pytest.raises(DataError, match="sparse rows"):
-        SparseRows(np.array(row_start), np.array(columns, np.int32), values, num_features=3)
-
-
-# The data set with such features
-
-
-@pytest.fixture(params=["by cell", "by segment"])
-def hashed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests take the fingerprint of few features as that of few and as that of many features."""
-    if request.param == "by segment":
-        monkeypatch.setattr(dataset_module, "_HASHED_BY_CELL", 0)
-
-
-@pytest.mark.usefixtures("hashed")
 @given(sizes=st.lists(st.integers(1, 4), min_size=2, max_size=12), seed=SEEDS)
 def test_fingerprints_and_query_keys_are_those_of_the_array(sizes: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)

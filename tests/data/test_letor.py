@@ -173,7 +173,7 @@ def test_a_bad_line_is_named_with_its_place_its_value_and_the_remedy(
         (b"1 qid:1 3:1\n1 qid:1 5:1\n", {"num_features": 3}, [":2:", "index is 5", "3 features"]),
         (b"1 qid:1 1:1\n0.5 qid:1 1:1\n", {"whole_labels": True}, [":2:", "is '0.5'", "whole_labels=false"]),
         (b"1 2 qid:1 1:1\n0 qid:1 1:1\n", {}, ["train.txt:2:", "no weight", "Add a weight"]),
-        (b"1 0 qid:1 1:1\n0 2 qid:2 1:1\n", {}, [":1:", "query '1'", "weight 0", "Remove the query"]),
+        (b"1 0 qid:1 1:1\n0 2 qid:2 1:1\n", {}, ["train.txt:", "query_weights[0]", "remove query '1'"]),
         (b"1 qid:1 1:1\n", {"num_features": 2**24 + 1}, ["num_features is 16777217"]),
         (b"1 qid:1 1:1\n", {"overflow": "clip"}, ["overflow is 'clip'", "refuse, cap, missing"]),
         (b"1 qid:1 1:1\n", {"nulls": "zero"}, ["nulls is 'zero'", "refuse, missing"]),

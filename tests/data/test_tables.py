@@ -100,7 +100,7 @@ def test_features_alone_need_no_label_and_no_query(absent: list[str]) -> None:
         ({"query_id": [1, None, 2]}, ["row 2:", "'query_id'", "nan", "an id", "remove the row"]),
         ({"query_id": list(DATES)}, ["row 1:", "'query_id'", "2026-01-31", "as text"]),
         ({"weight": [1, -1, 1]}, ["row 2:", -1, "'weight'", "0 or more"]),
-        ({"weight": [1, 1, 0]}, ["row 3:", "query '2'", "weight 0", "Remove the query"]),
+        ({"weight": [1, 1, 0]}, ["query_weights[1]", "remove query '2'"]),
         ({"position": [1, 1.5, 2]}, ["row 2:", 1.5, "'position'", "rank"]),
         ({"grade": [0, 1, 2]}, ["'label'", "feature", "Remove", "list the features"]),
     ],
