@@ -77,18 +77,13 @@ class JobSearch:
         experiment = experiment_of(first)
         self.search = build(first.settings, "search", Search)
         ranker, model = experiment.ranker, experiment.model
-        if not isinstance(ranker, BoostingRanker):
-            raise ConfigError(
-                f"model={model} cannot be searched: {type(ranker).__name__} is not derived from "
-                "BoostingRanker, whose parameters and number of trees a search varies. Run this model in a "
-                "command of its own with search=none and the same hydra.sweep.dir."
-            )
         space = self.search.space.of(model, ranker)
-        if not space:
+        if not isinstance(ranker, BoostingRanker) or not space:
             raise ConfigError(
-                f"the search space has no setting of {model}. Add ranges of its settings, as in "
-                f"'+search.space.models.{model}.SETTING={{low: 1, high: 10}}', or run this model in a "
-                "command of its own with search=none and the same hydra.sweep.dir."
+                f"model={model} has no setting to search for: its class must be derived from BoostingRanker, "
+                "and search.space must have ranges of its settings, as in "
+                f"'+search.space.models.{model}.SETTING={{low: 1, high: 10}}'. Or run this model in a separate "
+                "command with search=none and the same hydra.sweep.dir."
             )
         self.model = SearchedModel(space, settings_of(ranker, space), ranker.num_trees, len(self.jobs))
         self.earlier = self._earlier_choice()
@@ -155,10 +150,9 @@ class JobSearch:
 
     def _trial(self, proposal: Proposal, jobs: Sequence[Job]) -> Trial:
         runs = self._runs(jobs)
-        # A job whose process died may have no run.
-        return (
-            trial_of(proposal, runs, self.search.metric) if len(runs) == len(jobs) else Trial(proposal, None)
-        )
+        if len(runs) < len(jobs):
+            return Trial(proposal, None)  # a job whose process died may have no run
+        return trial_of(proposal, runs, self.search.metric)
 
     def _runs(self, jobs: Iterable[Job]) -> list[Run]:
         """Returns the runs of the jobs of a trial, without runs of other jobs in their folders."""

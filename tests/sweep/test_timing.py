@@ -6,12 +6,11 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 from command_line import TINY, run
 from messages import naming
 
-from ltrbench.runs import RESULT_FILE, SCORES_FILE, read_run
+from ltrbench.runs import RESULT_FILE, SCORES_FILE
 
 SWEEP = ("model=single_feature,random", "seed=1,2", "-m", "hydra.sweep.dir=s", *TINY)
 
@@ -52,17 +51,3 @@ def test_times_are_taken_again_and_nothing_else_changes(tmp_path: Path) -> None:
     assert re.search(naming("0 of 4 jobs"), nothing)
     both = run("resume", "s", "--timing", "--failed", folder=tmp_path, check=2)
     assert re.search(naming("--timing", "--failed"), both.stderr)
-
-
-@pytest.mark.slow
-def test_times_of_a_run_with_other_scores_are_kept(tmp_path: Path) -> None:
-    run(*SWEEP, folder=tmp_path)
-    folder = tmp_path / "s" / "2"
-    pretend_to_have_shared_the_machine(folder)
-    with np.load(folder / SCORES_FILE) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    arrays["test_scores"] = arrays["test_scores"] + 1
-    np.savez_compressed(folder / SCORES_FILE, **arrays)
-    done = run("resume", "s", "--timing", folder=tmp_path, check=2)
-    assert re.search(naming("job 2", "s/2", "scores differ"), done.stderr)
-    assert read_run(folder).result.seconds["fit"] == 999.0

@@ -268,13 +268,13 @@ def _store(runs: Sequence[Run]) -> Store:
     store = recorded_store(runs)
     if store is None:
         return _DEFAULT
-    if ":***@" in store.uri:
-        reason = f"the password of the recorded store {store.uri} is not recorded"
-    elif store.database is not None and not store.database.parent.is_dir():
-        reason = f"the folder of the recorded store {store.uri} does not exist here"
-    else:
+    if ":***@" not in store.uri and (store.database is None or store.database.parent.is_dir()):
         return store
-    click.echo(f"{reason}; the default is {_DEFAULT.uri}. Choose another store with --uri.", err=True)
+    click.echo(
+        f"the password or the folder of the recorded store {store.uri} is not known here; the default is "
+        f"{_DEFAULT.uri}. Choose another store with --uri.",
+        err=True,
+    )
     return _DEFAULT
 
 
