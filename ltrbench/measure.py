@@ -19,7 +19,7 @@ import platform
 import re
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -171,19 +171,15 @@ def available_bytes() -> int:
     return min(available)
 
 
-def _groups() -> Iterator[Path]:
-    """Yields the folder of the control group (version 2) of this process and of the groups that contain
+def _groups() -> list[Path]:
+    """Returns the folder of the control group (version 2) of this process and of the groups that contain
     it."""
-    path = ""
+    found = None
     with contextlib.suppress(OSError):
-        lines = [line.split(":", 2) for line in _GROUPS_OF_PROCESS.read_text().splitlines()]
-        path = next((line[2] for line in lines if not line[1]), "")
+        found = re.search(r"^0::/(.*)$", _GROUPS_OF_PROCESS.read_text(), re.MULTILINE)
     # Inside a container the path may be that of the host, which does not exist here; the root always does.
-    group = _GROUPS / path.lstrip("/")
-    yield group
-    while group != _GROUPS:
-        group = group.parent
-        yield group
+    group = _GROUPS / (found[1] if found else "")
+    return [folder for folder in (group, *group.parents) if folder.is_relative_to(_GROUPS)]
 
 
 def _amount(path: Path, key: str) -> int:

@@ -305,12 +305,12 @@ def types_of(record: type) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class RunTable:
-    """CSV file with a header, (C,), and at least one row of C cells."""
+    """CSV file with a header, (C,), and rows of C cells."""
 
     path: Path
-    header: tuple[str, ...]
+    header: Sequence[str]
     rows: Sequence[Sequence[str]]
-    remedy: str
+    remedy: str = REMEDY
 
     def texts(self, column: int) -> tuple[str, ...]:
         return tuple(row[column] for row in self.rows)

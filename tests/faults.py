@@ -1,13 +1,13 @@
 """Seeded faults: counts how many of 60 deliberate mistakes in the package the tests find, 4 in each room.
 
     python tests/faults.py check
-    python tests/faults.py run [--room ROOM ...] [--timeout SECONDS] [--jobs 1] --output FILE.csv
+    python tests/faults.py run [ROOM ...] > FILE.csv
 
 A fault replaces a text that occurs exactly once in all files of ltrbench/, in whichever file, so that the
 same faults compare two test suites or two arrangements of the modules. `run` first runs the tests of a room
 without a fault; tests that fail then are deselected, so that a failure with another cause finds no fault.
-Each fault gets a new copy of the repository with the compiled kernels of all unchanged files. Long tests (the
-marks of `conftest.LONG`) are deselected unless --long is given.
+Each fault gets a new copy of the repository with the compiled kernels of all unchanged files. Long tests are
+deselected.
 
 To add a fault, add three lines to TABLE: what is wrong, the text, and its replacement. The text must not
 contain names of modules, so that it stays valid when code moves. The fault must change what a user sees.
@@ -15,7 +15,6 @@ contain names of modules, so that it stays valid when code moves. The fault must
 
 from __future__ import annotations
 
-import argparse
 import ast
 import csv
 import itertools
@@ -28,7 +27,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +37,9 @@ FAULTS_OF_ROOM = 4
 NOT_COPIED = (".git", ".venv", "data", "build", "mlruns", ".hypothesis", ".pytest_cache", ".mypy_cache")
 
 SHORT = "not slow and not browser and not installation"
+
+TIMEOUT = 300.0
+"""Seconds of the tests of one fault."""
 
 # Room -> folders of its tests, and folders or modules of its doctests; absent ones are skipped, so that the
 # names of other arrangements can be listed too.
@@ -336,7 +337,7 @@ def check() -> None:
         raise SystemExit(f"Each room needs {FAULTS_OF_ROOM} faults; there are {dict(counts)}.")
     for fault in faults():
         place_of(fault, ROOT)
-    print(f"{len(faults())} faults in {len(ROOMS)} rooms: each text occurs once.")
+    print(f"{len(faults())} faults in {len(ROOMS)} rooms: each text occurs once.", file=sys.stderr)
 
 
 def copied(source: Path, target: Path) -> Path:
@@ -346,7 +347,7 @@ def copied(source: Path, target: Path) -> Path:
         return set(NOT_COPIED if Path(folder) == source else ()) & set(names)
 
     shutil.copytree(source, target, ignore=left_out, symlinks=True)
-    (target / ".venv").symlink_to((source / ".venv").resolve())
+    (target / ".venv").symlink_to((ROOT / ".venv").resolve())
     return target
 
 
@@ -364,43 +365,34 @@ def environment_of(root: Path) -> Mapping[str, str]:
     return {**os.environ, **given, "PYTHONPATH": str(root), "OMP_WAIT_POLICY": "PASSIVE"}
 
 
-def run_tests(root: Path, room: str, options: Sequence[str], timeout: float) -> Outcome:
+def run_tests(root: Path, room: str, options: Sequence[str], timeout: float = TIMEOUT) -> Outcome:
     """Runs the tests of a room in a copy of the repository."""
-    command = [
-        str(root / ".venv/bin/python"),
-        "-m",
-        "pytest",
-        "-q",
-        "-rfE",
-        "--tb=no",
-        "-p",
-        "no:cacheprovider",
-    ]
-    command += [*options, *folders_of(room, root)]
+    python = str(root / ".venv/bin/python")
+    command = [python, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-m", SHORT]
     began = time.monotonic()
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(
-            command, cwd=root, env=environment_of(root), stdout=output, stderr=output, start_new_session=True
+    try:
+        done = subprocess.run(
+            [*command, *options, *folders_of(room, root)],
+            cwd=root,
+            env=environment_of(root),
+            timeout=timeout,
+            capture_output=True,
+            text=True,
+            check=False,
         )
-        try:
-            code = process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            process.wait()
-            return Outcome("timeout", (), time.monotonic() - began)
-        output.seek(0)
-        text = output.read()
-    if code not in (0, 1, 2, 4):
-        raise SystemExit(f"{room}: pytest ended with {code}:\n{text[-2000:]}")
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)", text, re.MULTILINE)
-    return Outcome("yes" if code else "no", tuple(failed), time.monotonic() - began)
+    except subprocess.TimeoutExpired:
+        return Outcome("timeout", (), time.monotonic() - began)
+    if done.returncode not in (0, 1, 2, 4):
+        raise SystemExit(f"{room}: pytest ended with {done.returncode}:\n{done.stdout[-2000:]}")
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)", done.stdout, re.MULTILINE)
+    return Outcome("yes" if done.returncode else "no", tuple(failed), time.monotonic() - began)
 
 
-def run_room(room: str, marks: Sequence[str], timeout: float) -> Iterator[tuple[str, str, str, str, str]]:
+def run_room(room: str) -> Iterator[tuple[str, str, str, str, str]]:
     """Yields the row of the table of each fault of a room; the first row is that without a fault."""
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         clean = copied(ROOT, Path(folder, "clean"))
-        before = run_tests(clean, room, marks, 10 * timeout)
+        before = run_tests(clean, room, [], 10 * TIMEOUT)
         if not all("::" in test for test in before.failed):
             raise SystemExit(f"{room}: tests of the copy cannot be collected: {before.failed[0]}.")
         yield room, "(no fault)", before.found, " ".join(before.failed), f"{before.seconds:.0f}"
@@ -409,41 +401,21 @@ def run_room(room: str, marks: Sequence[str], timeout: float) -> Iterator[tuple[
             root = copied(clean, Path(folder, "faulty"))
             path = place_of(fault, root)
             path.write_text(path.read_text().replace(fault.old, fault.new))
-            outcome = run_tests(root, room, ["-x", *marks, *deselected], timeout)
+            outcome = run_tests(root, room, ["-x", *deselected])
             yield room, fault.name, outcome.found, "".join(outcome.failed[:1]), f"{outcome.seconds:.0f}"
             shutil.rmtree(root, ignore_errors=True)
 
 
-def run(rooms: Sequence[str], marks: Sequence[str], timeout: float, jobs: int, output: Path) -> None:
-    """Runs rooms, at most `jobs` at a time, and appends each row to the CSV file at once."""
-    if not output.exists():
-        output.write_text("room,fault,found,first failing test,seconds\n")
-
-    def write_rows(room: str) -> None:
-        for row in run_room(room, marks, timeout):
-            with output.open("a", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerow(row)
-            print(", ".join(row), flush=True)
-
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(write_rows, rooms))
-
-
-def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description="Counts how many seeded faults the tests find.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("check")
-    runner = commands.add_parser("run")
-    runner.add_argument("--room", nargs="+", choices=ROOMS, default=list(ROOMS), metavar="ROOM")
-    runner.add_argument("--timeout", type=float, default=300.0, help="seconds of the tests of one fault")
-    runner.add_argument("--long", action="store_true", help="also run the long tests")
-    runner.add_argument("--jobs", type=int, default=1)
-    runner.add_argument("--output", type=Path, required=True)
-    given = parser.parse_args(arguments)
+def main(command: str, *rooms: str) -> None:
     check()
-    if given.command == "run":
-        run(given.room, [] if given.long else ["-m", SHORT], given.timeout, given.jobs, given.output)
+    if command == "run":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(("room", "fault", "found", "first failing test", "seconds"))
+        for room in rooms or ROOMS:
+            for row in run_room(room):
+                writer.writerow(row)
+                sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

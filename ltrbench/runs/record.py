@@ -577,28 +577,23 @@ class Run:
             raise ResultError(f"{path}: {split}: {reason}. {RUN_REMEDY}.") from None
         return scored
 
-    def _table(self, name: str, first: Sequence[str]) -> RunTable | None:
-        """Reads a CSV file of the run; None if the file does not exist."""
-        # A broken link is an error, not an absent file.
+    def _table(self, name: str, first: Sequence[str]) -> RunTable:
+        """Reads a CSV file of the run; a file that does not exist has the first columns and no rows."""
         path = self.path / name
-        return read_run_table(path, first, RUN_REMEDY) if path.exists() or path.is_symlink() else None
+        return read_run_table(path, first, RUN_REMEDY) if path.exists() else RunTable(path, first, ())
 
     def learning_curve(self) -> LearningCurve:
         """Returns metric values by iteration; empty if none were recorded."""
         table = self._table(CURVE_FILE, ["iteration"])
-        if table is None:
-            return LearningCurve()
         values = {name: table.numbers(column).tolist() for column, name in enumerate(table.header) if column}
         return LearningCurve(table.numbers(0).astype(np.int64).tolist(), values)
 
     def per_query(self) -> dict[str, NDArray[Any]]:
         """Returns the columns of per_query.csv, (Q,) each: query_id, num_documents, and the metrics of test.
 
-        Empty if none were recorded.
+        Without rows if none were recorded.
         """
         table = self._table(PER_QUERY_FILE, ["query_id", "num_documents"])
-        if table is None:
-            return {}
         columns: dict[str, NDArray[Any]] = {
             name: table.numbers(column) for column, name in enumerate(table.header) if column
         }
@@ -608,8 +603,6 @@ class Run:
     def importances(self) -> Importances:
         """Returns the importances of the features; without any kind if none were recorded."""
         table = self._table(IMPORTANCES_FILE, ["feature"])
-        if table is None:
-            return Importances((), {})
         names, kinds = table.texts(0), table.header[1:]
         values = {kind: table.numbers(column) for column, kind in enumerate(kinds, start=1)}
         return Importances(names, values, is_part=self._num_features > MOST_LISTED)
@@ -622,8 +615,6 @@ class Run:
         """Returns the trials of the search that chose the settings, in the order of their numbers; empty
         without a search."""
         table = self._table(TRIALS_FILE, TRIAL_COLUMNS)
-        if table is None:
-            return []
         numbers = {
             name: table.numbers(column).tolist()
             for column, name in enumerate(TRIAL_COLUMNS)
@@ -645,10 +636,8 @@ class Run:
         """Returns the features of a few documents, (n, F), as input of the model; (0, 0) if none were
         stored."""
         table = self._table(EXAMPLE_FILE, [])
-        if table is None:
-            return np.empty((0, 0), dtype=np.float32)
         columns = [table.numbers(column) for column in range(len(table.header))]
-        return np.stack(columns, axis=1).astype(np.float32)
+        return np.array(columns, dtype=np.float32).reshape(len(columns), len(table.rows)).T
 
 
 def _check_scored(scored: ScoredSplit, num_documents: int | None) -> None:

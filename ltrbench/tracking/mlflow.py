@@ -450,7 +450,7 @@ def read_all(run: Run) -> tuple[list[Metric], dict[str, pd.DataFrame]]:
     tables = {
         name: pd.DataFrame(of_table).astype({next(iter(of_table)): object})
         for name, of_table in columns.items()
-        if len(of_table) > 1
+        if len(of_table) > 1 and len(next(iter(of_table.values())))
     }
     return run_metrics(run), tables
 
