@@ -24,7 +24,7 @@ from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetric
 from ltrbench.folders import conf_dir, settings_in
 from ltrbench.metrics import DEFAULT, Convention
 from ltrbench.metrics.conventions import TableGain, exponential_gain, linear_gain
-from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, tree_of
 from ltrbench.native import NO_FEATURE, Tree
 from ltrbench.native.attribution import tree_shap
 from ltrbench.native.bins import COLUMN_BINS
@@ -615,18 +615,11 @@ class NativeRanker(NativeSettings):
 
 def _root(tree: Tree) -> Node:
     """Returns the root of a tree, with all its nodes."""
-    nodes: dict[int, Node] = {}
-    # In reverse order children come before their parent; recursion would limit the depth.
-    for node in reversed(range(len(tree.feature))):
-        feature = int(tree.feature[node])
-        if feature == NO_FEATURE:
-            nodes[node] = Leaf(float(tree.value[node]))
-            continue
-        nodes[node] = InnerNode(
-            feature,
-            threshold_at_most(float(tree.threshold[node])),
-            bool(tree.missing_left[node]),
-            left=nodes[int(tree.left[node])],
-            right=nodes[int(tree.right[node])],
-        )
-    return nodes[0]
+    columns = (tree.feature, tree.threshold, tree.missing_left, tree.left, tree.right)
+    splits = list(zip(*(column.tolist() for column in columns), strict=True))
+    values = tree.value.tolist()
+
+    def read(node: int) -> Node:
+        return Leaf(values[node]) if tree.feature[node] == NO_FEATURE else InnerNode(*splits[node])
+
+    return tree_of(0, read)

@@ -19,11 +19,10 @@ differ are refused.
 from __future__ import annotations
 
 import contextlib
-import json
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -42,7 +41,8 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, csr_of, is_sparse, row_blocks
 from ltrbench.distributed import PlacedShards, QueryShard
 from ltrbench.measure import available_bytes
-from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree
+from ltrbench.models.trees import Ensemble
+from ltrbench.models.xgboost_files import read_xgboost
 from ltrbench.native.team import Team
 from ltrbench.rankers.base import (
     Finding,
@@ -208,7 +208,6 @@ _Matrix = xgb.DMatrix | RunningScores
 
 DEFAULT_ETA = 0.3
 """XGBoost's default learning rate."""
-NO_CHILD = -1
 MOST_UNEQUAL = 1.02
 """Largest quotient of the mean query weights of two shards of a distributed fit."""
 HIGHEST_GRADE_OF_GAIN = 31
@@ -408,20 +407,10 @@ class XGBoostRanker(LibraryRanker):
         }
 
     def trees(self) -> Ensemble:
-        learner = json.loads(bytes(check_fitted(self._model).save_raw("json")))["learner"]
-        # A list from version 3.1 on.
-        (base_score,) = np.ravel(json.loads(learner["learner_model_param"]["base_score"])).tolist()
+        ensemble = read_xgboost(bytes(check_fitted(self._model).save_raw("json"))).trees
         # The model file does not contain the learning rate that its leaf values include.
         eta = self.library_parameters().get("eta", DEFAULT_ETA)
-        return Ensemble(
-            tuple(
-                WeightedTree(1.0, _subtree(tree, 0), shrinkage=eta)
-                for tree in learner["gradient_booster"]["model"]["trees"]
-            ),
-            base_score,
-            comparison="<",
-            score_dtype="float32",
-        )
+        return replace(ensemble, trees=tuple(replace(tree, shrinkage=eta) for tree in ensemble.trees))
 
     def seed_matters(self, num_documents: int) -> bool:
         # mean draws pairs; other versions of XGBoost may use the seed for it.
@@ -507,20 +496,6 @@ class XGBoostRanker(LibraryRanker):
         start = {} if unset_fields(self) == SHARED_FIELDS else {"base_score": 0.0}
         no_metrics = {"disable_default_eval_metric": True}
         return {**parameters, **start, **no_metrics, **self.extra}
-
-
-def _subtree(tree: dict[str, Any], node: int) -> Node:
-    """Returns a node of XGBoost's saved arrays, in which leaf values include shrinkage, with its subtree."""
-    left, bound = tree["left_children"][node], float(np.float32(tree["split_conditions"][node]))
-    if left == NO_CHILD:
-        return Leaf(bound)
-    return InnerNode(
-        tree["split_indices"][node],
-        bound,
-        bool(tree["default_left"][node]),
-        left=_subtree(tree, left),
-        right=_subtree(tree, tree["right_children"][node]),
-    )
 
 
 def _weight_scale(data: RankingDataset) -> float:

@@ -29,7 +29,7 @@ from ltrbench.experiment import check_drift
 from ltrbench.folders import conf_dir
 from ltrbench.measure import described
 from ltrbench.metrics import evaluate
-from ltrbench.models.trees import InnerNode, Node, ensemble_scores
+from ltrbench.models.trees import ensemble_scores
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker
 from ltrbench.rankers.base import (
     Finding,
@@ -283,11 +283,7 @@ def test_the_trees_sum_up_to_its_scores(model: str, fitted: dict[str, Ranker]) -
         return
     expected = fitted[model].predict(features)
     np.testing.assert_array_equal(ensemble_scores(fitted[model].trees(), features), expected)
-    ensemble = trees_of(fitted[model])
-    summed = [
-        ensemble.base_score + sum(tree.weight * leaf_value(tree.root, document) for tree in ensemble.trees)
-        for document in features
-    ]
+    summed = ensemble_scores(trees_of(fitted[model]), features)
     np.testing.assert_allclose(summed, expected, rtol=1e-5 if expected.dtype == np.float32 else 1e-12)
 
 
@@ -309,14 +305,6 @@ def test_the_contributions_of_features_and_the_expected_score_add_up_to_the_raw_
     assert (contributions[:, -1] == contributions[0, -1]).all()
     for feature, splits in enumerate(ranker.importance()["split"]):
         assert (splits == 0) == (not contributions[:, feature].any())
-
-
-def leaf_value(node: Node, document: NDArray[np.float32]) -> float:
-    while isinstance(node, InnerNode):
-        x = float(document[node.feature])
-        goes_left = node.missing_left if np.isnan(x) else x <= node.threshold
-        node = node.left if goes_left else node.right
-    return node.value
 
 
 def test_boosting_stops_by_validation_and_keeps_the_best_iteration(model: str) -> None:

@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from messages import naming
 from model_files import lightgbm_booster, model_file, xgboost_booster
+from tree_cases import CASES, values_around
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import DataError
 from ltrbench.models.files import ModelFile, read_model_file
-from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, ensemble_scores
+from ltrbench.models.trees import ensemble_scores
 from ltrbench.rankers.base import load_ranker
 from ltrbench.rankers.imported import (
     ImportedRanker,
@@ -29,7 +28,6 @@ from ltrbench.rankers.imported import (
 )
 
 NUM_FEATURES = 40  # of the synthetic set
-VALUES = [-1.0, -1e-35, 0.0, 1e-36, 0.1, 0.5, np.nextafter(np.float32(0.5), np.float32(1)), 3.0, np.nan]
 
 
 @pytest.fixture(scope="module")
@@ -50,35 +48,10 @@ def ranker_of(file: ModelFile, num_columns: int = NUM_FEATURES) -> ImportedRanke
 # The scores
 
 
-@st.composite
-def ensembles(draw: st.DrawFn) -> Ensemble:
-    value = st.floats(-2, 2, width=32)
-
-    def node(depth: int) -> Node:
-        if depth == 0 or draw(st.booleans()):
-            return Leaf(draw(value))
-        threshold = draw(st.sampled_from(VALUES[:-1]) | value)
-        children = {"left": node(depth - 1), "right": node(depth - 1)}
-        feature, missing_left, zero_missing = (
-            draw(st.integers(0, 2)),
-            draw(st.booleans()),
-            draw(st.booleans()),
-        )
-        return InnerNode(feature, float(threshold), missing_left, zero_missing=zero_missing, **children)
-
-    trees = tuple(WeightedTree(draw(value), node(3)) for _ in range(draw(st.integers(0, 4))))
-    return Ensemble(
-        trees,
-        base_score=draw(value),
-        comparison=draw(st.sampled_from(["<=", "<"])),
-        threshold_dtype=draw(st.sampled_from(["float32", "float64"])),
-        score_dtype=draw(st.sampled_from(["float32", "float64"])),
-    )
-
-
-@given(ensemble=ensembles(), seed=st.integers(0, 2**32 - 1))
-def test_the_compiled_scores_have_the_bits_of_the_reference(ensemble: Ensemble, seed: int) -> None:
-    features = np.random.default_rng(seed).choice(np.array(VALUES, dtype=np.float32), (70, 3))
+@pytest.mark.parametrize("name", CASES)
+def test_the_compiled_scores_have_the_bits_of_the_reference(name: str) -> None:
+    ensemble = CASES[name]
+    features = values_around(ensemble)
     scores = flat_scores(flat_trees(ensemble), features)
     np.testing.assert_array_equal(scores, ensemble_scores(ensemble, features))
     assert scores.dtype == ensemble.score_dtype

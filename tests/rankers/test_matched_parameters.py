@@ -17,7 +17,6 @@ from omegaconf import OmegaConf
 from paths import CONF
 
 from ltrbench.data import RankingDataset
-from ltrbench.rankers.library import SHARED_FIELDS
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
@@ -93,18 +92,6 @@ def test_library_sets_the_number_of_trees_alone() -> None:
     library = parameters("library")
     assert library.pop("num_trees") == parameters("matched")["num_trees"]
     assert set(library.values()) == {None}
-
-
-@pytest.mark.parametrize("model", ["lightgbm", "xgboost"])
-def test_under_params_library_the_libraries_are_passed_no_shared_parameter(model: str) -> None:
-    nothing: dict[str, Any] = dict.fromkeys(SHARED_FIELDS)
-    ranker = {"lightgbm": LightGBMRanker, "xgboost": XGBoostRanker}[model](**nothing)
-    assert not set(ranker.library_parameters()) & {
-        *("learning_rate", "num_leaves", "min_data_in_leaf", "min_sum_hessian_in_leaf", "min_gain_to_split"),
-        *("max_delta_step", "lambda_l2", "max_bin", "lambdarank_truncation_level"),
-        *("eta", "max_leaves", "max_depth", "grow_policy", "min_child_weight", "gamma", "reg_lambda"),
-        *("lambdarank_pair_method", "lambdarank_num_pair_per_sample", "base_score"),
-    }
 
 
 def test_matched_gives_the_model_of_lightgbms_defaults() -> None:

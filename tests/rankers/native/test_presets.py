@@ -29,8 +29,8 @@ NAMES = ["lightgbm", "xgboost", "ranklib", "pyltr"]
 def make(name: str, *overrides: str) -> NativeRanker:
     register_schema()
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        choice = ["model=native_" + name, "early_stopping=null", *overrides]
-        return build(compose("config", overrides=choice), "model", NativeRanker)
+        chosen = compose("config", overrides=[f"model=native_{name}", *overrides])
+        return build(chosen, "model", NativeRanker)
 
 
 def made_up(seed: int = 0) -> RankingDataset:
@@ -44,7 +44,8 @@ def made_up(seed: int = 0) -> RankingDataset:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_preset_from_python_equals_the_preset_of_the_command_line(name: str) -> None:
-    assert NativeRanker.from_preset(name, num_trees=7, seed=3) == make(name, "params.num_trees=7", "seed=3")
+    overrides = ("params.num_trees=7", "seed=3", "early_stopping=null")
+    assert NativeRanker.from_preset(name, num_trees=7, seed=3) == make(name, *overrides)
 
 
 def test_the_defaults_are_a_preset_and_an_unknown_preset_is_refused() -> None:
