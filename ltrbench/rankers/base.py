@@ -965,7 +965,7 @@ _OURS = "ltrbench.rankers."
 
 
 def is_ours(target: str) -> bool:
-    """Returns whether a `_target_` names one of ltrbench's own classes.
+    """Returns whether a `_target_` names a class of ltrbench.
 
     >>> is_ours("ltrbench.rankers.native.NativeRanker"), is_ours("my_module.MyRanker")
     (True, False)
@@ -977,7 +977,7 @@ def load_ranker(target: str, folder: Path) -> Ranker:
     """Loads a model that `save` of the class `target` wrote into a folder.
 
     Raises:
-        ConfigError: the class is not one of ltrbench's own, or does not exist.
+        ConfigError: the class is not one of ltrbench's classes, or does not exist.
         ResultError: the folder does not contain such a model.
     """
     return ranker_class(target).load(folder)
@@ -987,7 +987,7 @@ def ranker_class(target: str) -> type[Ranker]:
     """Imports a ranker of ltrbench by the name of its class.
 
     Raises:
-        ConfigError: the class is not one of ltrbench's own, or does not exist.
+        ConfigError: the class is not one of ltrbench's classes, or does not exist.
     """
     module_name, _, class_name = target.rpartition(".")
     if not is_ours(target):

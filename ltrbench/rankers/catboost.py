@@ -294,11 +294,11 @@ class CatBoostRanker(LibraryRanker):
         """Returns the metrics of `names` that `catboost.utils.eval_metric` computes."""
         if dataset.document_weights is not None:
             return {}
-        figures: dict[str, float] = {}
+        values: dict[str, float] = {}
         for name in names:
             metric, _, cutoff = name.partition("@")
             if metric in _METRICS:
-                (figures[name],) = eval_metric(
+                (values[name],) = eval_metric(
                     dataset.labels,
                     scores.astype(np.float64),
                     f"{_METRICS[metric]}:top={cutoff}" if cutoff else _METRICS[metric],
@@ -306,7 +306,7 @@ class CatBoostRanker(LibraryRanker):
                     group_weight=weights_of_documents(dataset),
                     thread_count=self._threads,
                 )
-        return figures
+        return values
 
     def library_parameters(self) -> dict[str, Any]:
         """Returns the parameters, with the loss split into its name and its options, such as

@@ -34,7 +34,7 @@ from ltrbench.errors import ConfigError, require, require_choice
 from ltrbench.metrics import evaluate, parse_metric
 from ltrbench.metrics.functions import BUILT_IN
 from ltrbench.rankers.base import Ranker, resolve_threads
-from ltrbench.shapes import PerQuery, QueryStart, Scores
+from ltrbench.shapes import PerQuery, Scores
 
 SPLIT, GAIN, SHAP = "split", "gain", "shap"
 WITHIN, ACROSS, DROP_COLUMN = "permutation_within", "permutation_across", "drop_column"
@@ -215,20 +215,14 @@ def _shap(
     return {SHAP: shares(total / len(sample))}
 
 
-def order_of_keys(keys: NDArray[np.float64], query_start: QueryStart) -> NDArray[np.int64]:
-    """Returns (D,), the rows of each query by ascending key; equal keys stay in row order."""
-    sizes = np.diff(query_start)
-    # NumPy sorts integers of 16 bits in linear time.
-    query = np.repeat(np.arange(len(sizes), dtype=np.min_scalar_type(len(sizes))), sizes)
-    by_key = np.argsort(keys, kind="stable")
-    return by_key[np.argsort(query[by_key], kind="stable")]
-
-
 def within_queries(
     values: NDArray[np.float32], judgments: Judgments, rng: np.random.Generator
 ) -> NDArray[np.float32]:
     """Shuffles the values within each query."""
-    return values[order_of_keys(rng.random(len(values)), judgments.query_start)]
+    sizes = np.diff(judgments.query_start)
+    # NumPy sorts integers of 16 bits in linear time.
+    query = np.repeat(np.arange(len(sizes), dtype=np.min_scalar_type(len(sizes))), sizes)
+    return values[np.lexsort((rng.random(len(values)), query))]
 
 
 def across_queries(
@@ -301,7 +295,9 @@ def permutation_falls(
     size = max(_GROUP_BYTES // (_BYTES_PER_SCORE * settings.repeats * test.num_documents), 1)
     used = np.flatnonzero(_used(ranker, test.num_features)[features])
     all_values = np.empty((min(size, len(used)), settings.repeats, test.num_documents), dtype=np.float32)
-    with ThreadPoolExecutor(_num_threads(ranker, settings.metric)) as pool:
+    # One thread for a metric of a plug-in, whose kernels may not permit more.
+    is_built_in = parse_metric(settings.metric)[0] in BUILT_IN
+    with ThreadPoolExecutor(resolve_threads(ranker.num_threads) if is_built_in else 1) as pool:
         for first in range(0, len(used), size):
             group = used[first : first + size]
             values = all_values[: len(group)]
@@ -344,13 +340,6 @@ def scores_with(
                 block[:, column] = new[part]
                 new_scores[c, i, part] = ranker.predict(block)
     return new_scores
-
-
-def _num_threads(ranker: Ranker, metric: str) -> int:
-    """Returns the number of threads that shuffle and evaluate; 1 for a metric of a plug-in, whose kernels may
-    not permit more."""
-    is_built_in = parse_metric(metric)[0] in BUILT_IN
-    return resolve_threads(ranker.num_threads) if is_built_in else 1
 
 
 def drop_column_falls(ranker: Ranker, splits: Splits, settings: ImportanceSettings) -> Falls:

@@ -99,8 +99,8 @@ def match_features(file: ModelFile, data_names: Sequence[str], way: str | None =
             f"{file.path} has no names of features, so that --features names is not possible. Use --features "
             "numbers or --features positions."
         )
-    places, labels = _places(chosen, data_names), _labels(chosen, file, used)
-    missing = [labels[feature] for feature in used if labels[feature] not in places]
+    column_of, labels = _column_of_label(chosen, data_names), _labels(chosen, file, used)
+    missing = [labels[feature] for feature in used if labels[feature] not in column_of]
     if missing:
         others = " or ".join(f"--features {other}" for other in WAYS if other != chosen)
         raise DataError(
@@ -109,7 +109,7 @@ def match_features(file: ModelFile, data_names: Sequence[str], way: str | None =
             f"{_listed(missing)}. Name a run on data with these features, or match them in another way: "
             f"{others}."
         )
-    columns = {feature: places[labels[feature]] for feature in used}
+    columns = {feature: column_of[labels[feature]] for feature in used}
     sentence = (
         f"{len(used)} features of the model are used, and were matched with the {len(data_names)} columns of "
         f"the data by their {chosen} (--features {chosen})."
@@ -152,16 +152,16 @@ def _way(file: ModelFile, data_names: Sequence[str], used: Sequence[int]) -> str
     )
 
 
-def _places(way: str, data_names: Sequence[str]) -> dict[str, int]:
+def _column_of_label(way: str, data_names: Sequence[str]) -> dict[str, int]:
     """Returns label of a feature -> column of the data."""
     if way == BY_POSITIONS:
         return {str(column): column for column in range(len(data_names))}
-    places = {name: column for column, name in enumerate(data_names)}
+    column_of = {name: column for column, name in enumerate(data_names)}
     if way == BY_NAMES:
         # LightGBM replaces blanks in the names that it is given.
-        for name, column in list(places.items()):
-            places.setdefault(re.sub(r"\s", "_", name), column)
-    return places
+        for name, column in list(column_of.items()):
+            column_of.setdefault(re.sub(r"\s", "_", name), column)
+    return column_of
 
 
 def _labels(way: str, file: ModelFile, used: Sequence[int]) -> dict[int, str]:

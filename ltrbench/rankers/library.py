@@ -3,7 +3,7 @@
 An adapter derives from `LibraryRanker`. It maps each field to the library's parameter names and calls the
 library; this file contains everything that the adapters have in common.
 
-A model is saved in the library's own format. `settings.json` in the same folder holds the ranker's fields,
+A model is saved in the library's format. `settings.json` in the same folder holds the ranker's fields,
 the summary of its fit, and the digest of the model file, so that a damaged file is refused before the
 library's parser reads it. Load only models that you trust: a crafted file may crash the library.
 """
@@ -112,7 +112,7 @@ class LibraryRanker(BoostingRanker):
 
     @abstractmethod
     def _from_bytes(self, content: bytes) -> Any:
-        """Returns the model, as the library reads it; the library raises its own error."""
+        """Returns the model, as the library reads it; the library raises its error."""
 
     @abstractmethod
     def library_parameters(self) -> dict[str, Any]: ...

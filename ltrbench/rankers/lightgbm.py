@@ -142,10 +142,10 @@ def sampled_columns(
         of_columns = block[rows[first:after] - start].T.copy()
         kept = (np.abs(of_columns) > lgb.basic.ZERO_THRESHOLD) | np.isnan(of_columns)
         for column, begin in enumerate(ends):
-            places = np.flatnonzero(kept[column])
-            ends[column] = end = begin + len(places)
-            values[column, begin:end] = of_columns[column, places]
-            positions[column, begin:end] = first + places
+            rows_kept = np.flatnonzero(kept[column])
+            ends[column] = end = begin + len(rows_kept)
+            values[column, begin:end] = of_columns[column, rows_kept]
+            positions[column, begin:end] = first + rows_kept
     return (
         [values[column, :end] for column, end in enumerate(ends)],
         [positions[column, :end] for column, end in enumerate(ends)],
@@ -156,7 +156,7 @@ def sampled_columns(
 #
 # Every worker turns its shard into one partition of each Dask array. The partitions stay on their workers,
 # and the group sizes of a partition sum to its rows, because no query is divided. LightGBM then connects
-# the workers by sockets of its own and adds their histograms (tree_learner=data).
+# the workers by sockets and adds their histograms (tree_learner=data).
 
 
 def fit_on_workers(
@@ -500,8 +500,8 @@ class LightGBMRanker(LibraryRanker):
             init_score=scores.astype(np.float64),
             params=parameters,
         )
-        figures = {each[1]: each[2] for each in lgb.Booster(parameters, data).eval_train()}
-        return {name: float(figures[name]) for name in wanted}
+        values = {each[1]: each[2] for each in lgb.Booster(parameters, data).eval_train()}
+        return {name: float(values[name]) for name in wanted}
 
     def library_parameters(self) -> dict[str, Any]:
         return {

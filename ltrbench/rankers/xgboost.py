@@ -476,8 +476,8 @@ class XGBoostRanker(LibraryRanker):
             "nthread": self._threads,
         }
         text = xgb.Booster(parameters, [data]).eval(data, "scores")
-        figures = dict(part.removeprefix("scores-").rsplit(":", 1) for part in text.split()[1:])
-        return {name: float(figures[name]) for name in wanted}
+        values = dict(part.removeprefix("scores-").rsplit(":", 1) for part in text.split()[1:])
+        return {name: float(values[name]) for name in wanted}
 
     def library_parameters(self) -> dict[str, Any]:
         return self._parameters(weight_scale=1.0)

@@ -35,7 +35,6 @@ from ltrbench.rankers.importance import (
     averaged,
     drop_column_falls,
     importances,
-    order_of_keys,
     permutation_falls,
     within_queries,
 )
@@ -118,21 +117,6 @@ def test_shuffles_within_queries_permute_each_query_and_shuffles_across_permute_
     within, across = within_queries(values, judged, rng), across_queries(values, judged, rng)
     np.testing.assert_array_equal(np.sort(within.reshape(5, 10)), np.sort(values.reshape(5, 10)))
     np.testing.assert_array_equal(np.sort(across), np.sort(values))
-
-
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=12), st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
-def test_keys_are_ordered_within_each_query_and_equal_keys_stay_in_row_order(
-    sizes: list[int], seed: int
-) -> None:
-    rng, query_start = np.random.default_rng(seed), np.cumsum([0, *sizes])
-    for keys in (
-        rng.random(sum(sizes)),
-        rng.choice([0.0, 0.25, np.nextafter(1, 0)], sum(sizes)),
-        rng.random(sum(sizes)) ** 9,
-    ):
-        query = np.repeat(np.arange(len(sizes)), sizes)
-        np.testing.assert_array_equal(order_of_keys(keys, query_start), np.lexsort((keys, query)))
 
 
 def test_a_decrease_is_the_metric_minus_the_mean_metric_after_shuffles(judged: RankingDataset) -> None:

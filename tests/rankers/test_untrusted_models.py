@@ -52,9 +52,9 @@ def tamper(folder: Path, ranker: NativeRanker, arrays: Arrays) -> None:
     write_model(folder, ranker, MODEL_FILE, content.getvalue())
 
 
-def put(name: str, place: int, value: float) -> Callable[[Arrays], None]:
+def put(name: str, index: int, value: float) -> Callable[[Arrays], None]:
     def change(arrays: Arrays) -> None:
-        arrays[name][place] = value
+        arrays[name][index] = value
 
     return change
 
