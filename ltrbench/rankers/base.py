@@ -12,6 +12,7 @@ which means that the backend does not support it.
 from __future__ import annotations
 
 import importlib
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -996,9 +997,9 @@ def ranker_class(target: str) -> type[Ranker]:
             f"model with {class_name}.load in Python."
         )
     try:
-        kind: type[Ranker] = getattr(importlib.import_module(module_name), class_name)
+        kind: type[Ranker] | None = getattr(importlib.import_module(module_name), class_name)
     except (ModuleNotFoundError, AttributeError):
-        raise ConfigError(
-            f"'{target}' is not a ranker of this version of ltrbench; update ltrbench."
-        ) from None
+        kind = None
+    if not inspect.isclass(kind) or not issubclass(kind, Ranker) or inspect.isabstract(kind):
+        raise ConfigError(f"'{target}' is not a ranker of this version of ltrbench; update ltrbench.")
     return kind
