@@ -402,8 +402,8 @@ def _with_text(cell: TableCell | CellValue, column: TableColumn, missing: str) -
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """Returns the columns of each block, the first column in all; a column that is too wide has its own
-    block.
+    """Returns the columns of each block, the first column in all; a column that is too wide is alone in
+    its block.
 
     >>> _blocks([6, 7, 7, 7], width=30)
     [[0, 1, 2], [0, 3]]
@@ -486,7 +486,7 @@ def find_term(text: str) -> str:
 
 
 def extract(terms: Iterable[str]) -> str:
-    """Returns the entries of some terms as Markdown, each once, in the order of the glossary."""
+    """Returns the entries of terms as Markdown, each once, in the order of the glossary."""
     wanted = set(terms)
     entries = [f"## {term}\n\n{text}\n" for term, text in glossary().items() if term in wanted]
     return "\n".join(["# Glossary\n", *entries])

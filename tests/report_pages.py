@@ -45,7 +45,7 @@ def comparisons(folder: Path) -> list[Comparison]:
     return compare(runs, Settings(metric="ndcg@10", detect=0.01, num_draws=DRAWS))
 
 
-def report(found: list[Comparison], path: Path) -> Path:
-    chapters = chapters_of(found, command="python -m ltrbench compare 'some folder'")
-    path.write_text(as_page(found, chapters), encoding="utf-8")
+def report(compared: list[Comparison], path: Path) -> Path:
+    chapters = chapters_of(compared, command="python -m ltrbench compare 'some folder'")
+    path.write_text(as_page(compared, chapters), encoding="utf-8")
     return path

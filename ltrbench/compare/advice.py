@@ -547,5 +547,5 @@ def _one_a_fold(runs: Iterable[Run]) -> list[Run]:
 
 
 def _without(run: Run, keys: Iterable[str]) -> list[str]:
-    """Returns the overrides of a run without some keys."""
+    """Returns the overrides of a run without these keys."""
     return [line for line in run.result.overrides or () if line.partition("=")[0].lstrip("+~") not in keys]

@@ -190,11 +190,9 @@ def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
 
 def _versions(runs: Sequence[Run]) -> dict[str, str]:
     """Returns package or plug-in -> its version; all versions if they differ between runs."""
-    versions: dict[str, dict[str, None]] = {}
-    for run in runs:
-        for name, version in run.result.versions.items():
-            versions.setdefault(name, {})[version] = None
-    return {name: listed(sorted(all_of_name)) for name, all_of_name in versions.items()}
+    versions = [run.result.versions for run in runs]
+    names = dict.fromkeys(name for of_run in versions for name in of_run)
+    return {name: listed(sorted({of_run[name] for of_run in versions if name in of_run})) for name in names}
 
 
 def _per_query(comparisons: Sequence[Comparison]) -> Table:

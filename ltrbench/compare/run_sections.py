@@ -264,10 +264,10 @@ def hyperparameters_section(shown: Shown) -> Section | None:
         if differing
         else Prose("No shared setting differs.")
     ]
-    for some, caption in ((same, "settings that are equal"), (alone, "settings that only one model has")):
-        if some:
-            summary = f"{len(some)} {caption}"
-            parts.append(Folded(summary, [_settings_table(summary, labels, some)]))
+    for group, caption in ((same, "settings that are equal"), (alone, "settings that only one model has")):
+        if group:
+            summary = f"{len(group)} {caption}"
+            parts.append(Folded(summary, [_settings_table(summary, labels, group)]))
     return Section("hyperparameters", "Hyperparameters", lead, parts, ("matched parameters",))
 
 

@@ -68,11 +68,11 @@ def test_slices_of_an_attribute_share_out_the_queries_and_their_means_average_to
 ) -> None:
     comparison = comparison_of(tmp_path)
     for name in ("query_size", "num_relevant", "label_entropy"):
-        found = slices(comparison, [name])
-        assert sum(item.num_queries for item in found) == len(FOLDS) * (NUM_QUERIES - 1)
-        means = [[row.mean for row in item.rows] for item in found]
+        sliced = slices(comparison, [name])
+        assert sum(item.num_queries for item in sliced) == len(FOLDS) * (NUM_QUERIES - 1)
+        means = [[row.mean for row in item.rows] for item in sliced]
         # Every fold has as many queries here, so that the mean of folds is that of queries.
-        whole = np.average(means, axis=0, weights=[item.num_queries for item in found])
+        whole = np.average(means, axis=0, weights=[item.num_queries for item in sliced])
         assert whole == pytest.approx(comparison.queries.sample.means)
 
 
@@ -81,11 +81,11 @@ def test_queries_are_sliced_by_a_column_of_the_users_own(tmp_path: Path) -> None
     file = tmp_path / "kinds.csv"
     rows = [f"{query},{'long' if query % 2 else 'short'}" for query in range(1, NUM_QUERIES + 1)]
     file.write_text("\n".join(["query_id,kind", *rows]))
-    found = slices(comparison, ["kind"], read_attributes(file))
-    assert [item.name for item in found] == ["long", "short"]
-    base = found[0].rows[0]
+    sliced = slices(comparison, ["kind"], read_attributes(file))
+    assert [item.name for item in sliced] == ["long", "short"]
+    base = sliced[0].rows[0]
     assert (base.difference, base.interval) == (None, None)
-    assert found[0].rows[1].difference == pytest.approx(found[0].rows[1].mean - base.mean)
+    assert sliced[0].rows[1].difference == pytest.approx(sliced[0].rows[1].mean - base.mean)
 
 
 def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> None:
@@ -97,24 +97,24 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
     text = render(comparison, most_columns=None).splitlines()
     leaderboard = leaderboard_section(Shown(comparison))
     in_report = {row[0].text: row for part in leaderboard.parts for row in rows_in(part)}
-    for place, row in enumerate(comparison.rows):
+    for number, row in enumerate(comparison.rows):
         line = next(line for line in text if line.startswith(f"| {row.label} "))
         cells = [cell.text for cell in in_report[row.label]]
-        assert in_csv[place]["model"] == in_json[place]["label"] == in_frame[place]["model"] == row.label
-        assert float(in_csv[place]["ndcg@10"]) == in_frame[place]["ndcg@10"] == row.metrics["ndcg@10"]
-        assert (float(in_csv[place]["trees"]), in_json[place]["trees"]) == (row.trees, row.trees)
-        assert float(in_csv[place]["fit_seconds"]) == in_json[place]["seconds"]["fit"] == row.seconds["fit"]
+        assert in_csv[number]["model"] == in_json[number]["label"] == in_frame[number]["model"] == row.label
+        assert float(in_csv[number]["ndcg@10"]) == in_frame[number]["ndcg@10"] == row.metrics["ndcg@10"]
+        assert (float(in_csv[number]["trees"]), in_json[number]["trees"]) == (row.trees, row.trees)
+        assert float(in_csv[number]["fit_seconds"]) == in_json[number]["seconds"]["fit"] == row.seconds["fit"]
         assert f"{row.metrics['ndcg@10']:.4f}" in line
         assert f"{row.metrics['ndcg@10']:.4f}" in cells
         pair = row.to_baseline
         if pair is None:
-            assert (in_csv[place]["difference"], in_json[place]["difference"]) == ("", None)
+            assert (in_csv[number]["difference"], in_json[number]["difference"]) == ("", None)
             continue
         ends = [pair.interval.low, pair.interval.high]
-        assert [float(in_csv[place][f"difference_{end}"]) for end in ("low", "high")] == ends
-        assert in_json[place]["difference_interval"] == ends
-        assert in_frame[place]["p_holm"] == pair.p_adjusted["holm"]["randomisation"]
-        assert in_csv[place]["claim"] == in_json[place]["claim"] == pair.claim
+        assert [float(in_csv[number][f"difference_{end}"]) for end in ("low", "high")] == ends
+        assert in_json[number]["difference_interval"] == ends
+        assert in_frame[number]["p_holm"] == pair.p_adjusted["holm"]["randomisation"]
+        assert in_csv[number]["claim"] == in_json[number]["claim"] == pair.claim
         assert mentions(line, f"{pair.difference:+.4f}", f"{ends[0]:+.4f}", f"| {pair.claim} ")
         assert {f"{pair.difference:+.4f}", pair.claim} <= {*cells}
         wins, losses = pair.statistics.wins, pair.statistics.losses
@@ -147,8 +147,8 @@ def test_ndcg_by_cutoff_is_the_evaluators_mean_over_folds_of_means_over_seeds(tm
     (comparison,) = compare(runs)
     names = [f"ndcg@{k}" for k in range(1, 7)]  # the longest query has six documents
     first, second, third = (
-        np.array([*evaluate(own.judgments, own.scores, names).means.values()])
-        for own in (run.scored("test") for run in runs)
+        np.array([*evaluate(scored.judgments, scored.scores, names).means.values()])
+        for scored in (run.scored("test") for run in runs)
     )
     expected = ((first + second) / 2 + third) / 2
     np.testing.assert_allclose(np.array(comparison.ndcg_by_cutoff["native"]), expected, rtol=1e-14)
@@ -255,11 +255,11 @@ CPU = {"machine": {"cpu": "another", "cores": 2}}
 def test_a_rerun_is_identical_on_the_same_machine_and_close_on_others(
     tmp_path: Path, changes: Any, differences: tuple[object, ...], reason: tuple[object, ...]
 ) -> None:
-    found = reproduce(results(tmp_path / "committed"), results(tmp_path / "rerun", **changes))
-    assert found.exact == (not reason)
-    assert mentions(found.reason, *reason)
-    assert len(found.differences) == bool(differences)
-    assert mentions(" ".join(found.differences), *differences)
+    reproduction = reproduce(results(tmp_path / "committed"), results(tmp_path / "rerun", **changes))
+    assert reproduction.exact == (not reason)
+    assert mentions(reproduction.reason, *reason)
+    assert len(reproduction.differences) == bool(differences)
+    assert mentions(" ".join(reproduction.differences), *differences)
 
 
 def test_a_run_that_is_not_repeatable_may_differ_on_the_same_machine(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def comparison(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     folder = tmp_path_factory.mktemp("runs")
-    sentences = ("It cannot bound leaves.", "It has its own bins.")
+    sentences = ("It cannot bound leaves.", "It has other bins.")
     return only(
         [
             *runs_of(folder, "native", (1,), skill=3.0),

@@ -39,52 +39,52 @@ def trained(
 
 
 def recommended(comparison: Comparison) -> Recommendation:
-    found = recommend(comparison)
-    assert found is not None
-    return found
+    recommendation = recommend(comparison)
+    assert recommendation is not None
+    return recommendation
 
 
 def test_no_claim_contradicts_the_recommendation(tmp_path: Path) -> None:
     skills = {f"model{number}": 1.0 + number / 4 for number in range(6)}
     comparison = trained(tmp_path, skills)
-    found = recommended(comparison)
+    recommendation = recommended(comparison)
     for pair in comparison.pairs:
-        if {pair.a, pair.b} <= set(found.models):
+        if {pair.a, pair.b} <= set(recommendation.models):
             assert pair.claim not in ("better", "worse")
-    assert comparison.beats_all(found.models[0]) == (len(found.models) == 1)
+    assert comparison.beats_all(recommendation.models[0]) == (len(recommendation.models) == 1)
 
 
 def test_a_yardstick_that_is_not_beaten_is_named_and_no_model_is_recommended(tmp_path: Path) -> None:
-    found = recommended(trained(tmp_path, {"native": 1.0, "single_feature": 1.0, "random": 0.0}))
-    assert found.models == ()
-    assert mentions(found.headline, "No model", "not shown", "single_feature")
+    recommendation = recommended(trained(tmp_path, {"native": 1.0, "single_feature": 1.0, "random": 0.0}))
+    assert recommendation.models == ()
+    assert mentions(recommendation.headline, "No model", "not shown", "single_feature")
 
 
 def test_one_training_recommends_nothing_and_names_the_command_that_would_be_a_basis(
     tmp_path: Path,
 ) -> None:
     comparison = one_each(tmp_path, {"native": 3.0, "lightgbm": 0.5, "random": 0.0})
-    found = recommended(comparison)
+    recommendation = recommended(comparison)
     assert {pair.claim for pair in comparison.pairs} == {BETTER}
-    assert found.models == ()
-    assert mentions(found.headline, "No model", "one training", "no basis")
+    assert recommendation.models == ()
+    assert mentions(recommendation.headline, "No model", "one training", "no basis")
     step = next_step(comparison)
     page = as_page([comparison], chapters_of([comparison]))
     for text in (render(comparison), page):
         headline, command, certainty = (
-            text.index(part) for part in (found.headline, step.command, found.certainty)
+            text.index(part) for part in (recommendation.headline, step.command, recommendation.certainty)
         )
         assert headline < command < certainty
 
 
 def test_undecided_models_are_not_recommended_and_the_bound_is_the_end_of_an_interval(tmp_path: Path) -> None:
     comparison = trained(tmp_path, {"native": 1.02, "xgboost": 1.0, "lightgbm": 1.01})
-    found = recommended(comparison)
+    recommendation = recommended(comparison)
     assert {pair.claim for pair in comparison.pairs} == {UNDECIDED}
-    assert found.models == ()
+    assert recommendation.models == ()
     pairs = [pair for pair in comparison.pairs if comparison.best in (pair.a, pair.b)]
     ends = [abs(end) for pair in pairs if pair.interval for end in (pair.interval.low, pair.interval.high)]
-    assert mentions(found.headline, "Nothing is decided", "native", f"by up to {max(ends):.4f}")
+    assert mentions(recommendation.headline, "Nothing is decided", "native", f"by up to {max(ends):.4f}")
 
 
 def with_validation(run: Run, value: float) -> Run:
@@ -96,19 +96,19 @@ def settings_of_native(folder: Path, valid: tuple[float, float] | None) -> list[
     """Two settings of native, the second better on test; and xgboost, which is worse than both."""
     rows = (("native", 15, 1.8), ("native", 31, 2.0), ("xgboost", 31, 0.1))
     runs = []
-    for place, (model, leaves, skill) in enumerate(rows):
+    for number, (model, leaves, skill) in enumerate(rows):
         of_row = runs_of(folder / f"{model}{leaves}", model, skill=skill, settings={"num_leaves": leaves})
         has_value = valid is not None and model == "native"
-        runs += [with_validation(run, valid[place]) if valid and has_value else run for run in of_row]
+        runs += [with_validation(run, valid[number]) if valid and has_value else run for run in of_row]
     return runs
 
 
 def test_among_settings_of_a_model_validation_chooses_and_not_this_table(tmp_path: Path) -> None:
     comparison = only(settings_of_native(tmp_path, (0.9, 0.7)))
     assert comparison.best == "native num_leaves=31"
-    found = recommended(comparison)
-    assert found.models == ("native num_leaves=15",)
-    assert any(mentions(remark, "2 rows", "num_leaves=15", "validation") for remark in found.remarks)
+    recommendation = recommended(comparison)
+    assert recommendation.models == ("native num_leaves=15",)
+    assert any(mentions(remark, "2 rows", "num_leaves=15", "validation") for remark in recommendation.remarks)
 
 
 def test_a_model_that_was_stopped_by_the_test_set_is_not_recommended(tmp_path: Path) -> None:
@@ -117,9 +117,9 @@ def test_a_model_that_was_stopped_by_the_test_set_is_not_recommended(tmp_path: P
         write(tmp_path / "a", "native", skill=3.0, judged=judged, valid="test of fold 1"),
         write(tmp_path / "b", "xgboost", skill=1.0, judged=judged),
     ]
-    found = recommended(only(runs, Settings(allow_mismatch=True)))
-    assert found.models == ()
-    assert any(mentions(remark, "native", "picked on test") for remark in found.remarks)
+    recommendation = recommended(only(runs, Settings(allow_mismatch=True)))
+    assert recommendation.models == ()
+    assert any(mentions(remark, "native", "picked on test") for remark in recommendation.remarks)
 
 
 @pytest.mark.parametrize(
@@ -130,11 +130,11 @@ def test_the_cheapest_is_named_where_times_are_comparable_and_clearly_apart(
     tmp_path: Path, fit: tuple[float, float], threads: tuple[int, int], cheapest: str | None
 ) -> None:
     runs = [
-        write(tmp_path / model, model, skill=2.0, threads=threads[place], seconds={"fit": fit[place]})
-        for place, model in enumerate(("native", "xgboost"))
+        write(tmp_path / model, model, skill=2.0, threads=threads[number], seconds={"fit": fit[number]})
+        for number, model in enumerate(("native", "xgboost"))
     ]
-    found = recommended(only(runs))
-    named = [remark for remark in found.remarks if remark.startswith("Cheapest")]
+    recommendation = recommended(only(runs))
+    named = [remark for remark in recommendation.remarks if remark.startswith("Cheapest")]
     assert len(named) == (cheapest is not None)
     if cheapest:
         assert mentions(named[0], "fit", cheapest, "1.00 s", "3.00 s")

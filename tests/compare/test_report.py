@@ -30,13 +30,13 @@ ONE_QUERY = Judgments(labels=np.array([1.0, 0.0, 2.0]), query_start=np.array([0,
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> list[Comparison]:
+def compared(tmp_path_factory: pytest.TempPathFactory) -> list[Comparison]:
     return comparisons(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")
-def page(found: list[Comparison], tmp_path_factory: pytest.TempPathFactory) -> str:
-    return report(found, tmp_path_factory.mktemp("report") / "report.html").read_text()
+def page(compared: list[Comparison], tmp_path_factory: pytest.TempPathFactory) -> str:
+    return report(compared, tmp_path_factory.mktemp("report") / "report.html").read_text()
 
 
 class _Reader(HTMLParser):
@@ -85,9 +85,9 @@ def views_of(section: Section) -> Iterator[View]:
 
 @pytest.mark.parametrize("make", SECTIONS, ids=lambda make: make.__name__)
 def test_a_section_keeps_its_contract(
-    make: Callable[[Shown], Section | None], found: list[Comparison], little: list[Comparison], page: str
+    make: Callable[[Shown], Section | None], compared: list[Comparison], little: list[Comparison], page: str
 ) -> None:
-    for comparison in (*found, *little):
+    for comparison in (*compared, *little):
         section = make(Shown(comparison))
         if section is None:
             continue
@@ -101,7 +101,7 @@ def test_a_section_keeps_its_contract(
             elif isinstance(view, Figures):
                 assert all(figure.drawing.get_label() for figure in view.figures)
         assert not _NO_NUMBER.search(" ".join(texts))
-        if comparison is found[0]:
+        if comparison is compared[0]:
             assert f'id="data-1-{section.name}"' in page
             assert f'href="#data-1-{section.name}"' in page
 
@@ -118,27 +118,29 @@ def test_no_id_stands_twice_and_every_reference_stays_in_the_page(page: str) -> 
 
 def test_names_of_models_and_queries_are_text(page: str) -> None:
     reader = _Reader(page)
-    said = "".join(reader.texts)
-    assert HOSTILE_MODEL in said
-    assert HOSTILE_QUERY in said
+    text = "".join(reader.texts)
+    assert HOSTILE_MODEL in text
+    assert HOSTILE_QUERY in text
     assert reader.tags.count("script") == 1
     assert not {"img", "b"} & set(reader.tags)
 
 
-def test_the_same_comparison_gives_the_same_bytes(found: list[Comparison], page: str, tmp_path: Path) -> None:
-    assert report(found, tmp_path / "report.html").read_text() == page
+def test_the_same_comparison_gives_the_same_bytes(
+    compared: list[Comparison], page: str, tmp_path: Path
+) -> None:
+    assert report(compared, tmp_path / "report.html").read_text() == page
 
 
-def test_means_are_those_under_every_convention(found: list[Comparison]) -> None:
-    (comparison,) = found
+def test_means_are_those_under_every_convention(compared: list[Comparison]) -> None:
+    (comparison,) = compared
     defined = [outcome for outcome in outcomes(comparison) if not outcome.reason]
     for outcome in defined:
         for row in comparison.rows:
-            own = [
+            means = [
                 evaluate(item.judgments, item.scores, ["ndcg@10"], outcome.convention).means["ndcg@10"]
                 for item in row.evaluated
             ]
-            assert outcome.means[row.label] == pytest.approx(sum(own) / len(own), abs=1e-15)
+            assert outcome.means[row.label] == pytest.approx(sum(means) / len(means), abs=1e-15)
     assert [outcome.convention.name for outcome in defined] == [
         name for name in PRESETS if name != "trec_eval"
     ]
@@ -163,8 +165,8 @@ def test_claims_under_a_convention_are_those_of_a_comparison_under_it(
     ]
     given: dict[str, Any] = {"baseline": baseline, "rope": 0.02}
     (comparison,) = compare(runs, Settings(metric="ndcg@10", num_draws=DRAWS, **given))
-    own, *others = (outcome for outcome in outcomes(comparison) if not outcome.reason)
-    assert own.claims == decided_under(runs, comparison.settings.convention, **given)
+    reference, *others = (outcome for outcome in outcomes(comparison) if not outcome.reason)
+    assert reference.claims == decided_under(runs, comparison.settings.convention, **given)
     assert len(others) > 5
     for outcome in others:
         assert outcome.claims == decided_under(runs, outcome.convention, **given)

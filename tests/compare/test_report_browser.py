@@ -50,12 +50,12 @@ def page(launched: Browser, path: Path) -> Iterator[Page]:
 def opened(
     launched: Browser, path: Path, width: int = 1600, scheme: Literal["light", "dark"] = "light"
 ) -> Iterator[Page]:
-    """The report in a page of its own, which may neither complain nor fetch anything else."""
+    """The report in a new page, which logs no error and requests nothing else."""
     complaints: list[str] = []
 
     def look_at(request: Request) -> None:
         if request.url != path.as_uri():
-            complaints.append(f"asked for {request.url}")
+            complaints.append(f"requested {request.url}")
 
     with launched.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme) as context:
         page = context.new_page()

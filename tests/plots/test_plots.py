@@ -42,7 +42,7 @@ def curve(fold: int, length: int) -> LearningCurve:
     return LearningCurve([*range(1, length + 1)], {name: rng.random(length).tolist() for name in names})
 
 
-def worth(fold: int) -> Importances:
+def importances_of(fold: int) -> Importances:
     rng = np.random.default_rng(fold)
     fall, half, across = rng.random((3, len(FEATURES)))
     falls = {WITHIN: fall, WITHIN + LOW: fall - half, WITHIN + HIGH: fall + half, ACROSS: across}
@@ -52,14 +52,19 @@ def worth(fold: int) -> Importances:
 
 
 def write(folder: Path, model: str = "native", *, fold: int = 1, **parts: Any) -> Run:
-    """A finished run with every part; those given stand in for its own, None for none."""
+    """A finished run with every part; those given replace the defaults; None leaves a part out."""
     config = {"model": {}, "importance": {"metric": "ndcg@5"}}
-    own = {"curve": curve(fold, 8), "importances": worth(fold), "best_iteration": 2, "config": config}
-    return toy_runs.write(folder, model, fold=fold, **{**own, **parts})
+    defaults = {
+        "curve": curve(fold, 8),
+        "importances": importances_of(fold),
+        "best_iteration": 2,
+        "config": config,
+    }
+    return toy_runs.write(folder, model, fold=fold, **{**defaults, **parts})
 
 
 def series(*runs: Run, label: str | None = None, **values: Any) -> Series:
-    """With values on test; those given stand in for its own."""
+    """With values on test; those given replace the defaults."""
     model = runs[0].result.model
     return Series(label or model, model, runs, **{"value": 0.6, "ndcg": NDCG, **values})
 
@@ -124,20 +129,22 @@ def bars(axes: Axes, number: int) -> list[float]:
     return [bar.get_width() for bar in list(axes.containers)[number]]
 
 
-def test_bars_are_means_over_runs_and_the_feature_worth_most_stands_first(tmp_path: Path) -> None:
+def test_bars_are_means_over_runs_and_the_most_important_feature_is_first(tmp_path: Path) -> None:
     runs = [write(tmp_path / str(fold), fold=fold) for fold in (1, 2)]
     panels = drawn(importance_bars([series(*runs)])).axes
     kinds = {WITHIN: 1, ACROSS: 1, SHAP: 100}
     means = {kind: np.mean([run.importances().values[kind] for run in runs], axis=0) for kind in kinds}
     order = np.argsort(-means[WITHIN])
-    assert [label.get_text() for label in panels[0].get_yticklabels()] == [FEATURES[place] for place in order]
+    assert [label.get_text() for label in panels[0].get_yticklabels()] == [
+        FEATURES[feature] for feature in order
+    ]
     for axes, (kind, factor) in zip(panels, kinds.items(), strict=True):
         assert bars(axes, 0) == (factor * means[kind][order]).tolist()
     assert "ndcg@5" in panels[0].get_xlabel()
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1))
-def test_the_pareto_front_is_what_no_other_point_beats_in_cost_and_worth(
+def test_the_pareto_front_is_what_no_other_point_beats_in_cost_and_value(
     given_points: list[tuple[int, int]],
 ) -> None:
     front = pareto_front(given_points)
