@@ -642,40 +642,31 @@ _MOST_POINTS = 400  # on a line
 _LONGEST_AXIS_LABEL = 28  # characters
 
 
-@dataclass(frozen=True, eq=False)
-class Differences:
-    """Row `a` minus row `b`.
+def sorted_differences(
+    a: Series, b: Series, values: Floats, reach: float, metric: str, page: Page = PAPER
+) -> Figure:
+    """Draws differences in descending order: an area above 0 where `a` wins, below 0 where `b` wins.
 
-    Attributes:
-        values: (Q,), one difference per query.
+    Args:
+        values: (Q,), `a` minus `b` for each query.
         reach: maximum absolute value of the axis, so that several pictures can share it.
     """
-
-    a: Series
-    b: Series
-    values: Floats
-    reach: float
-
-
-def sorted_differences(drawn: Differences, metric: str, page: Page = PAPER) -> Figure:
-    """Draws the differences in descending order: an area above 0 where `a` wins, below 0 where `b` wins."""
-    title = f"{drawn.a.label} minus {drawn.b.label}: {metric} of each query, sorted"
+    title = f"{a.label} minus {b.label}: {metric} of each query, sorted"
     figure, (axes,) = titled_panels(title, [], page.height(HEIGHT), page)
     # Evenly spaced order statistics keep the file small.
     shares = np.linspace(0, 1, _MOST_POINTS)
-    descending = np.quantile(drawn.values, 1 - shares, method="nearest")
-    count, corners = len(drawn.values), ((0.96, "top"), (0.04, "bottom"))
+    descending = np.quantile(values, 1 - shares, method="nearest")
+    count, corners = len(values), ((0.96, "top"), (0.04, "bottom"))
     look: dict[str, Any] = {"fontsize": SMALL, "horizontalalignment": "right", "parse_math": False}
-    for sign, row, (height, side) in zip((1, -1), (drawn.a, drawn.b), corners, strict=True):
-        won, wins = np.maximum(sign * descending, 0), int((sign * drawn.values > 0).sum())
+    for sign, row, (height, side) in zip((1, -1), (a, b), corners, strict=True):
+        won, wins = np.maximum(sign * descending, 0), int((sign * values > 0).sum())
         axes.fill_between(100 * shares, sign * won, color=colour_of(row.model), alpha=0.55, linewidth=0)
-        text = (
-            f"{short_name(row.label, _LONGEST_AXIS_LABEL)} better: {wins:,} of {count:,} ({wins / count:.0%})"
-        )
+        name = short_name(row.label, _LONGEST_AXIS_LABEL)
+        text = f"{name} better: {wins:,} of {count:,} ({wins / count:.0%})"
         axes.text(0.98, height, text, transform=axes.transAxes, verticalalignment=side, **look)
     axes.axhline(0, color="black", linewidth=0.6)
     axes.set_xlim(0, 100)
-    axes.set_ylim(-1.15 * drawn.reach, 1.15 * drawn.reach)
+    axes.set_ylim(-1.15 * reach, 1.15 * reach)
     name_axes(axes, "share of the queries, %", f"difference in {metric}")
     return figure
 

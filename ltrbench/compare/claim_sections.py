@@ -19,11 +19,7 @@ from ltrbench.compare.leaderboard import between, columns_of_report, emphasis_of
 from ltrbench.compare.views import Bullets, Chapter, Figures, Folded, Prose, Section, Shown, View, drawn
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.metrics import PRESETS, Convention, parse_metric
-from ltrbench.plots import (
-    Differences,
-    critical_difference_diagram,
-    sorted_differences,
-)
+from ltrbench.plots import critical_difference_diagram, sorted_differences
 from ltrbench.statistics import SCOPES, TESTS
 from ltrbench.statistics.claims import SMALLEST_GROUP, DataSetTest, risks
 from ltrbench.tables import (
@@ -389,8 +385,8 @@ def queries_section(shown: Shown) -> Section | None:
     reach = max(float(np.abs(of_label).max()) for of_label in values.values()) or 1.0
     figures = []
     for label, of_label in values.items():
-        differences = Differences(series[label], series[baseline], of_label, reach)
-        draw = partial(sorted_differences, differences, comparison.metric)
+        rows = series[label], series[baseline]
+        draw = partial(sorted_differences, *rows, of_label, reach, comparison.metric)
         figures += drawn(draw, f"{label} against {baseline}")
     pairs = [pair for label in labels for pair in ((label, baseline), (baseline, label))]
     lead = (
