@@ -301,7 +301,7 @@ def threshold_at_most(bound: float) -> float:
     return float(float32_thresholds(np.array(bound), "<="))
 
 
-# ---- Scores of an `Ensemble`, in its own arithmetic.
+# ---- Scores of an `Ensemble`, in the arithmetic that it states.
 #
 # D documents, F features, N nodes of a tree.
 

@@ -633,12 +633,12 @@ class Certificate:
 
 def certificate_record(certificate: Certificate) -> dict[str, Any]:
     """Returns the JSON form; numbers that are not finite become text."""
-    comparison = certificate.comparison
+    comparison, engine = certificate.comparison, certificate.engine
     content: dict[str, Any] = {
         "format": CERTIFICATE_FORMAT,
         "status": certificate.status,
         "reason": certificate.reason or None,
-        "verified_by": _evaluator(certificate.engine),
+        "verified_by": None,
         "tolerance": certificate.tolerance,
         "offset": certificate.offset,
         "comparison": None,
@@ -646,6 +646,13 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
         "probes": None,
         "limits": {kind: vars(limit) for kind, limit in certificate.limits.items()},
     }
+    if engine is not None:
+        simulated, version = ("simulator of ", "") if engine.is_simulated else ("", f" {engine.version}")
+        content["verified_by"] = {
+            "evaluator": f"{simulated}{engine.name}{version}",
+            "is_simulated": engine.is_simulated,
+            "score_dtype": engine.score_dtype,
+        }
     if comparison is not None:
         rounding = (EXACT, None) if certificate.is_exact else (FORMULA, SOURCE)
         content["comparison"] = {
@@ -656,17 +663,6 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
         kinds = {kind: asdict(rows) for kind, rows in certificate.probes.items()}
         content["probes"] = {**vars(certificate.coverage), "kinds": kinds}
     return {name: finite_json(value) for name, value in content.items()}
-
-
-def _evaluator(engine: Engine | None) -> dict[str, Any] | None:
-    if engine is None:
-        return None
-    name = f"simulator of {engine.name}" if engine.is_simulated else f"{engine.name} {engine.version}"
-    return {
-        "evaluator": name,
-        "is_simulated": engine.is_simulated,
-        "score_dtype": engine.score_dtype,
-    }
 
 
 def finite_json(value: Any) -> Any:

@@ -177,23 +177,13 @@ def readme(
     target: Target,
     export: Export,
     certificate: Certificate,
-    requests: CheckRequests | None = None,
-) -> bytes:
-    """Returns the text of README.md.
+    requests: CheckRequests | None,
+) -> Iterator[str]:
+    """Yields the paragraphs of README.md.
 
     Args:
         requests: how the deployed engine scores the rows with expected scores; None: a library does.
     """
-    return ("\n\n".join(_paragraphs(model, target, export, certificate, requests)) + "\n").encode()
-
-
-def _paragraphs(
-    model: ShippedModel,
-    target: Target,
-    export: Export,
-    certificate: Certificate,
-    requests: CheckRequests | None,
-) -> Iterator[str]:
     yield f"# {model.name} for {target.name}"
     first = next(iter(export.files))
     yield f"`{first}` is the model. {_verdict(certificate)} `{CERTIFICATE_FILE}` has the details."
@@ -307,7 +297,7 @@ def ship(
         files = {
             **export.files,
             UPLOAD_FILE: f"{export.request.rstrip()}\n".encode(),
-            README_FILE: readme(model, target, export, certificate, requests),
+            README_FILE: ("\n\n".join(readme(model, target, export, certificate, requests)) + "\n").encode(),
             CHECK_FILE: json_bytes(finite_json(rows)),
             **(requests.files if requests else {}),
         }

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
-from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, ensemble_scores, rebuilt
-from ltrbench.shapes import Features
+from ltrbench.models.trees import Ensemble, WeightedTree, base_score_as_tree, rebuilt
+from ltrbench.models.xgboost_files import read_xgboost_dump, write_xgboost_dump
 from ltrbench.shipping.target import (
     MISSING_VALUES,
+    Arithmetic,
     CheckRequests,
     CheckRows,
     Engine,
@@ -30,7 +31,7 @@ HALF: Final = "half"
 
 @dataclass(frozen=True)
 class FaithfulTarget(Target):
-    """Writes an ensemble as JSON.
+    """Writes an ensemble as XGBoost dumps it.
 
     Args:
         offset: added to all scores, which is declared.
@@ -48,42 +49,29 @@ class FaithfulTarget(Target):
 
     def export(self, model: ShippedModel) -> Export:
         scorer = model.scorer
-        content: dict[str, Any] = (
-            {"weights": scorer.weights.tolist()} if isinstance(scorer, Linear) else self._content(scorer)
-        )
+        if isinstance(scorer, Linear):
+            content = json.dumps(dict(enumerate(scorer.weights.tolist()))).encode()
+        else:
+            moved = replace(scorer, base_score=scorer.base_score + self.offset)
+            content = write_xgboost_dump(base_score_as_tree(moved), model.feature_names)
         return Export(
-            files={"model.json": json.dumps(content).encode()},
+            files={"model.json": content},
             request="curl -T model.json http://localhost/",
             offset=self.offset,
             notes=("A note.",),
             limits={MISSING_VALUES: "Missing values go right."} if self.limit else {},
         )
 
-    def _content(self, ensemble: Ensemble) -> dict[str, Any]:
-        return {
-            "base": ensemble.base_score + self.offset,
-            "comparison": ensemble.comparison,
-            "dtype": ensemble.threshold_dtype,
-            "trees": [[tree.weight, _nested(tree.root)] for tree in ensemble.trees],
-        }
-
     def engine(self, model: ShippedModel, export: Export) -> Engine | None:
         if not self.is_verified:
             return None
         content = json.loads(export.files["model.json"])
-        if "weights" in content:
-            weights = np.array(content["weights"], dtype=np.float32)
-
-            def linear(features: Features) -> Any:
-                return np.nan_to_num(features, nan=0.0) @ weights
-
-            return Engine(linear, "Faithful", score_dtype="float32")
-        ensemble = broken(_ensemble(content), self.fault)
-
-        def scores(features: Features) -> Any:
-            return ensemble_scores(ensemble, features)
-
-        return Engine(scores, "Faithful", score_dtype=ensemble.score_dtype, is_in_order=False)
+        if isinstance(content, dict):
+            weights = {int(feature): weight for feature, weight in content.items()}
+            return Arithmetic("<", missing="zero").engine(weights, "Faithful")
+        indices = {name: index for index, name in enumerate(model.feature_names)}
+        trees = broken(read_xgboost_dump(export.files["model.json"], indices), self.fault)
+        return Arithmetic(trees.comparison).engine(trees, "Faithful", is_in_order=False)
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests | None:
         content = json.dumps(dict(rows.values())).encode()
@@ -103,27 +91,3 @@ def broken(ensemble: Ensemble, fault: str) -> Ensemble:
     value_of = (lambda value: float(np.float16(value))) if fault == HALF else (lambda value: value)
     trees = tuple(WeightedTree(tree.weight, rebuilt(tree.root, changes, value_of)) for tree in ensemble.trees)
     return replace(ensemble, trees=trees)
-
-
-def _nested(root: Node) -> list[Any]:
-    if isinstance(root, Leaf):
-        return [root.value]
-    kept = [root.feature, root.threshold, root.missing_left, root.zero_missing]
-    return [*kept, _nested(root.left), _nested(root.right)]
-
-
-def _node(content: list[Any]) -> Node:
-    if len(content) == 1:
-        return Leaf(content[0])
-    feature, threshold, missing_left, zero_missing, left, right = content
-    return InnerNode(feature, threshold, missing_left, _node(left), _node(right), zero_missing)
-
-
-def _ensemble(content: dict[str, Any]) -> Ensemble:
-    return Ensemble(
-        trees=tuple(WeightedTree(weight, _node(root)) for weight, root in content["trees"]),
-        base_score=content["base"],
-        comparison=content["comparison"],
-        threshold_dtype=content["dtype"],
-        score_dtype="float32",
-    )

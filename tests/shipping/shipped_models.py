@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,9 @@ VERSIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "elasticsearch missing": ("elasticsearch", {"absent": "missing"}),
     "opensearch 3.5": ("opensearch", {"version": "3.5"}),
     "opensearch missing": ("opensearch", {"absent": "missing"}),
+    "onnx float32": ("onnx", {"form": "float32"}),
 }
-"""What the plug-ins do with absent features."""
+"""What the plug-ins do with absent features, and ONNX in float32, which rounds leaf values and sums."""
 every_target = pytest.mark.parametrize(("name", "options"), TARGETS.values(), ids=TARGETS.keys())
 every_target_and_version = pytest.mark.parametrize(
     ("name", "options"), [*TARGETS.values(), *VERSIONS.values()], ids=[*TARGETS, *VERSIONS]
@@ -61,7 +63,11 @@ def scores_of(target: Target, model: ShippedModel, features: Features) -> np.nda
 
 
 def certified(
-    target: Target, ensemble: Ensemble, data: RankingDataset, changed: Mapping[str, bytes] | None = None
+    target: Target,
+    ensemble: Ensemble,
+    data: RankingDataset,
+    changed: Mapping[str, bytes] | None = None,
+    tolerance: int = 0,
 ) -> Certificate:
     """Returns the certificate of trees; `changed` replaces files of the export."""
     has_missing = bool(np.isnan(np.asarray(data.features)).any())
@@ -69,7 +75,8 @@ def certified(
     export = target.export(model)
     export = replace(export, files={**export.files, **(changed or {})})
     engine = target.engine(model, export)
-    return certify(model, lambda features: ensemble_scores(ensemble, features), data, export, engine)
+    predict = partial(ensemble_scores, ensemble)
+    return certify(model, predict, data, export, engine, tolerance=tolerance)
 
 
 def random_data(features: Features) -> RankingDataset:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ensemble_cases import random_ensemble
+from shipped_models import scores_of
 
 from ltrbench.rankers import Ensemble
 from ltrbench.shapes import Features
@@ -63,12 +64,6 @@ def requested(target: Target, model: ShippedModel, rows: CheckRows = ROWS) -> Ch
         if name.endswith(".json"):
             json.loads(content, parse_constant=pytest.fail)
     return requests
-
-
-def expected_scores(target: Target, model: ShippedModel, features: Features) -> np.ndarray:
-    engine = target.engine(model, target.export(model))
-    assert engine is not None
-    return np.asarray(engine.scores(features))
 
 
 # Elasticsearch and OpenSearch
@@ -124,6 +119,7 @@ def test_features_of_the_documents_are_those_of_the_rows_and_the_uploaded_model_
     requests = requested(target, model)
     names, features = features_of(requests)
     assert tuple(documents_of(requests)) == FINITE
+    assert "infinite" in requests.left_out[INFINITE]
     assert tuple(names[-3:]) == NAMES
     np.testing.assert_array_equal(features[:, -3:], VALUES[:-1])
     upload = json.loads(requests.files["check_upload.json"])["model"]
@@ -132,7 +128,7 @@ def test_features_of_the_documents_are_those_of_the_rows_and_the_uploaded_model_
     indices = {name: index for index, name in enumerate(names)}
     arithmetic, trees = target.read(target.form or "xgboost", definition, indices)
     scores = arithmetic.scores(trees, features)
-    np.testing.assert_array_equal(scores, expected_scores(target, model, VALUES[:-1]))
+    np.testing.assert_array_equal(scores, scores_of(target, model, VALUES[:-1]))
     if target.form != "ranklib":
         exported = json.loads(target.export(model).files["upload.json"])["model"]["model"]
         assert upload["model"] == exported
@@ -171,6 +167,7 @@ def test_documents_of_solr_have_the_features_and_scores_of_the_rows() -> None:
     ):
         model = shipped(scorer)
         requests = requested(target, model)
+        assert "infinite" in requests.left_out[INFINITE]
         documents = json.loads(requests.files["check_documents.json"])
         assert [document.pop("id") for document in documents] == [f"{ID_PREFIX}{name}" for name in FINITE]
         store = json.loads(requests.files["check_features.json"])
@@ -180,14 +177,14 @@ def test_documents_of_solr_have_the_features_and_scores_of_the_rows() -> None:
         ]
         features = np.full((len(documents), 3), np.nan, dtype=np.float32)
         for row, document in enumerate(documents):
-            for place, name in enumerate(NAMES):
+            for index, name in enumerate(NAMES):
                 if field_of.get(name) in document:
-                    features[row, place] = document.pop(field_of[name])
+                    features[row, index] = document.pop(field_of[name])
             assert document == {}
-        used = [place for place, name in enumerate(NAMES) if name in field_of]
+        used = [index for index, name in enumerate(NAMES) if name in field_of]
         np.testing.assert_array_equal(features[:, used], VALUES[:-1, used])
         export = Export({"model.json": requests.files["check_model.json"]}, "")
-        expected = expected_scores(target, model, VALUES[:-1])
+        expected = scores_of(target, model, VALUES[:-1])
         np.testing.assert_array_equal(target.engine(model, export).scores(features), expected)
 
 
@@ -199,7 +196,7 @@ def answer_of_vespa(requests: CheckRequests, model: ShippedModel, form: Any) -> 
     schema = requests.files["check_schema.sd"].decode()
     fields = re.findall(r"field (f\d+) type float", schema)
     documents = [json.loads(line) for line in requests.files["check_documents.jsonl"].splitlines()]
-    places = {f"attribute({name})": place for place, name in enumerate(fields)}
+    places = {f"attribute({name})": index for index, name in enumerate(fields)}
     features = np.full((len(documents), len(fields)), np.nan, dtype=np.float32)
     for row, document in enumerate(documents):
         for name, value in document["fields"].items():
@@ -224,7 +221,7 @@ def test_the_application_of_vespa_has_the_features_and_scores_of_the_rows(form: 
     target = VespaTarget(form=form, phase="second", schema="shop")
     requests = requested(target, model)
     scores = target.answered_scores(answer_of_vespa(requests, model, form))
-    expected = dict(zip(FINITE, expected_scores(target, model, VALUES[:-1]).tolist(), strict=True))
+    expected = dict(zip(FINITE, scores_of(target, model, VALUES[:-1]).tolist(), strict=True))
     assert scores == {name: score for name, score in expected.items() if math.isfinite(score)}
     assert set(requests.left_out) == {INFINITE}
     assert "first-phase" in requests.files["check_schema.sd"].decode()
@@ -246,13 +243,3 @@ def test_lines_of_ranklib_have_the_values_of_the_rows() -> None:
     assert list(requests.left_out) == [ROWS.ids[3]]  # without any value
     assert list(parsed) == [name for name in ROWS.ids if name != ROWS.ids[3]]
     np.testing.assert_array_equal(list(parsed.values()), np.delete(VALUES, 3, axis=0))
-
-
-# All engines
-
-
-@pytest.mark.parametrize("target", [*PLUGINS[:2], SolrTarget()], ids=["es", "os", "solr"])
-def test_a_row_with_an_infinite_value_is_left_out_with_the_reason(target: Target) -> None:
-    requests = requested(target, shipped())
-    assert list(requests.left_out) == [INFINITE]
-    assert "infinite" in requests.left_out[INFINITE]

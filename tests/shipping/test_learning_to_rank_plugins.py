@@ -14,7 +14,7 @@ from shipped_models import of_one, scores_of, shipped
 from ltrbench.errors import ConfigError
 from ltrbench.models.trees import Node, ensemble_scores
 from ltrbench.rankers import InnerNode, Leaf
-from ltrbench.shipping.target import MISSING_VALUES, Export
+from ltrbench.shipping.target import MISSING_VALUES
 from ltrbench.shipping.targets.elasticsearch import ElasticsearchTarget, above_zero, with_absent_as_zero
 from ltrbench.shipping.targets.opensearch import OpenSearchTarget
 
@@ -135,13 +135,3 @@ def test_the_upload_has_the_definition_as_text_and_the_feature_set_its_names(
     assert f"/_ltr/_featureset/{feature_set['name']}/_createmodel" in creation
     assert "@upload.json" in creation
     assert any("featureset.json" in note and "template" in note for note in export.notes)
-
-
-def test_the_engine_reads_the_written_files() -> None:
-    model = shipped(of_one(Leaf(1.0)))
-    export = ElasticsearchTarget(absent="missing").export(model)
-    upload = json.loads(export.files["upload.json"])
-    upload["model"]["model"]["definition"] = '[{"nodeid":0,"leaf":3.0}]'
-    other = Export({**export.files, "upload.json": json.dumps(upload).encode()}, export.request)
-    engine = ElasticsearchTarget(absent="missing").engine(model, other)
-    assert engine.scores(np.zeros((1, 3), dtype=np.float32)).tolist() == [3.0]

@@ -305,9 +305,9 @@ def above_zero(ensemble: Ensemble) -> tuple[Ensemble, float]:
     """Returns the same model with a last tree of one leaf that makes every float32 score non-negative, and
     the value of this leaf; 0 without such a tree if all scores are non-negative.
 
-    Added last, it rounds whole scores: it may make scores equal, but does not swap them. The value is the sum
-    of the smallest leaf value of each tree, minus the largest rounding error of a float32 sum, rounded up to
-    five binary digits.
+    Added last, it rounds whole scores: it may make scores equal, but does not swap them. The value is the
+    largest rounding error of a float32 sum minus the sum of the smallest leaf values of the trees, rounded up
+    to five binary digits.
     """
     ensemble = base_score_as_tree(ensemble)
     smallest = magnitude = 0.0

@@ -25,7 +25,7 @@ from ltrbench.untrusted import MOST_JSON_BYTES, read_bytes, read_json
 
 # ---- Rows as LETOR text for RankLib, and the scores that it writes.
 #
-# Each row is a query of its own whose qid is the id of the row, because RankLib writes a line per document
+# Each row is a query whose qid is the id of the row, because RankLib writes a line per document
 # with the qid, the number of the document within the query, and the score, separated by tabs.
 #
 # Sources: codelibs/ranklib, src/main/java/ciir/umass/edu/:

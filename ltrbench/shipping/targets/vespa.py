@@ -53,7 +53,7 @@ from ltrbench.shipping.target import (
     limits_of_infinity,
 )
 
-# ---- Requests for Vespa: an application of its own, whose documents are the rows.
+# ---- Requests for Vespa: an application whose documents are the rows.
 #
 # Each row is a document, and each feature of the model an attribute of it. The model is written again with
 # these attributes as features.
@@ -311,13 +311,13 @@ class VespaTarget(Target):
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         names = json.loads(export.files["features.json"])
-        places = {names[name]: index for index, name in enumerate(model.feature_names)}
+        indices = {names[name]: index for index, name in enumerate(model.feature_names)}
         base, form = identifier(model.name), self._form(model)
         if form == "expression":
-            weights = _weights(export.files[f"{base}.profile"].decode(), places)
+            weights = _weights(export.files[f"{base}.profile"].decode(), indices)
             return WAYS[COMPILED].engine(weights, "Vespa")
         trees = (read_xgboost_dump if form == "xgboost" else read_lightgbm_json)(
-            export.files[f"{base}.json"], places
+            export.files[f"{base}.json"], indices
         )
         way = way_of_vespa(trees, self.fast_forest)
         # A dump of XGBoost has float32 leaves. The order of the sum depends on the way of the forest.
@@ -447,11 +447,11 @@ def _linear_expression(model: ShippedModel, names: Mapping[str, str]) -> str:
     return " + ".join(f"{weight!r} * {names[name]}" for weight, name in named if weight) or "0.0"
 
 
-def _weights(profile: str, places: Mapping[str, int]) -> dict[int, float]:
+def _weights(profile: str, indices: Mapping[str, int]) -> dict[int, float]:
     """Returns feature -> weight of the expression of a linear model."""
     (expression,) = re.findall(r"-phase \{\n *expression: (.+)\n", profile)
     terms = (term.partition(" * ") for term in expression.split(" + ") if " * " in term)
-    return {places[name]: float(weight) for weight, _, name in terms}
+    return {indices[name]: float(weight) for weight, _, name in terms}
 
 
 def _is_usable(name: str) -> bool:
