@@ -115,3 +115,15 @@ def write(tmp_path: Path) -> Callable[..., Path]:
         return tmp_path / name
 
     return write_file
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a verb in this process, and returns what it prints on standard output."""
+    from ltrbench.cli import main
+
+    def run(*words: object) -> str:
+        assert main([*map(str, words)]) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    return run

@@ -82,8 +82,8 @@ class JobSearch:
             raise ConfigError(
                 f"model={model} has no setting to search for: its class must be derived from BoostingRanker, "
                 "and search.space must have ranges of its settings, as in "
-                f"'+search.space.models.{model}.SETTING={{low: 1, high: 10}}'. Or run this model in a separate "
-                "command with search=none and the same hydra.sweep.dir."
+                f"'+search.space.models.{model}.SETTING={{low: 1, high: 10}}'. Or run this model in a "
+                "separate command with search=none and the same hydra.sweep.dir."
             )
         self.model = SearchedModel(space, settings_of(ranker, space), ranker.num_trees, len(self.jobs))
         self.earlier = self._earlier_choice()

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 import toy_runs
 
-from ltrbench.data import RankingDataset, Splits
 from ltrbench.metrics import evaluate
 from ltrbench.runs import FAILED, LearningCurve, Run
 from ltrbench.search import Proposal, Trial
-from ltrbench.sweep.searching import chosen, leaks, rows, trial_of
+from ltrbench.sweep.searching import chosen, rows, trial_of
 
 METRIC = "ndcg@10"
 
@@ -95,24 +94,3 @@ def test_rows_have_intervals_of_complete_trials_against_the_winner(tmp_path: Pat
     assert all(math.isnan(row.low) and math.isnan(row.high) for row in written[3:])
     assert math.isnan(written[3].value)
     assert written[3].iterations == 7
-
-
-def splits(train: int, valid: int, test: int) -> Splits:
-    """Splits of the parts of these numbers; a part has the same queries wherever it is."""
-
-    def part(number: int) -> RankingDataset:
-        features = np.random.default_rng(number).normal(size=(6, 2))
-        ids = [f"{number}-{query}" for query in range(2)]
-        return RankingDataset(
-            features=features.astype(np.float32),
-            labels=np.array([0.0, 1.0, 2.0] * 2),
-            query_start=np.array([0, 3, 6]),
-            query_ids=np.array(ids),
-        )
-
-    return Splits(part(train), part(valid), part(test))
-
-
-def test_validation_queries_that_are_test_queries_of_another_fold_are_named() -> None:
-    (sentence,) = leaks({"fold 1": splits(1, 2, 3), "fold 2": splits(3, 1, 2), "fold 3": splits(4, 5, 6)})
-    assert toy_runs.mentions(sentence, "validation set of fold 1", "2 test queries of fold 2")

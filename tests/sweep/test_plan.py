@@ -169,10 +169,3 @@ def test_json_has_the_four_states_with_counts_and_folders(plan: Plan) -> None:
     assert [state.reason for state in states if state.job.number == 1] == ["MemoryError: no memory"]
     assert [state.job.number for state in wanted(states, only_failed=True)] == [1, 3]
     assert [state.job.number for state in wanted(states, only_failed=False)] == [1, 2, 3, 4, 5]
-
-
-def test_trials_run_only_if_the_job_of_their_search_does(plan: Plan) -> None:
-    states = states_of(plan.sweep, plan.jobs.values())
-    trials = [replace(state, job=replace(state.job, is_trial=True)) for state in states[:3]]
-    for only_failed, numbers in ((True, [3]), (False, [3, 4, 5])):
-        assert [state.job.number for state in wanted([*trials, *states[3:]], only_failed)] == numbers

@@ -123,10 +123,8 @@ def test_a_key_that_nothing_reads_is_refused_with_the_one_that_was_meant(
     "overrides",
     [
         ["+model.extra.max_cat_threshold=3", "model=lightgbm"],
-        ["+depth=3", "model.max_depth=${depth}"],
         ["+params.depth=3", "model.max_depth=${params.depth}"],
         ["+tag=mine", "hydra.run.dir=outputs/${tag}"],
-        ["experiment=parity"],
         ["early_stopping=null", "importance=none"],
     ],
 )

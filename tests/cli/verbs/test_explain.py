@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,17 +26,10 @@ def tutorial(tmp_path: Path) -> Path:
     return path
 
 
-def explained(*words: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    assert main(["explain", *words, "--json"]) == 0
-    record: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return record
-
-
 def test_the_worked_example_is_printed_as_the_tutorial_has_it(
-    tutorial: Path, capsys: pytest.CaptureFixture[str]
+    tutorial: Path, printed: Callable[..., str]
 ) -> None:
-    assert main(["explain", str(tutorial), "--query", "1830", "--preset", "ranklib"]) == 0
-    text = capsys.readouterr().out
+    text = printed("explain", tutorial, "--query", 1830, "--preset", "ranklib")
     assert re.search(naming("DCG = sum of G D = 1.466", "ideal DCG 2.562", "NDCG 0.572"), text)
     sums = [line.split() for line in text.partition("4. ")[2].splitlines()[3:]]
     lambdas_of_rows = {int(row): float(value) for _, row, _, value, _, _ in sums}
@@ -45,11 +38,11 @@ def test_the_worked_example_is_printed_as_the_tutorial_has_it(
 
 
 def test_json_holds_rows_in_the_order_of_the_file_and_gradients_of_the_cost(
-    tutorial: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tutorial: Path, tmp_path: Path, printed: Callable[..., str]
 ) -> None:
     scores = tmp_path / "scores.txt"
     scores.write_text("\n".join(map(str, [0.5, 1.5, *np.linspace(0, 1, 10)])) + "\n")
-    record = explained(str(tutorial), "--query", "7", "--scores", str(scores), capsys=capsys)
+    record = json.loads(printed("explain", tutorial, "--query", 7, "--scores", scores, "--json"))
     assert [row["document"] for row in record["rows"]] == ["A", "B"]
     assert [row["rank"] for row in record["rows"]] == [1, 0]
     assert record["gradients"][0] < 0 < record["gradients"][1]
@@ -65,13 +58,12 @@ def test_json_holds_rows_in_the_order_of_the_file_and_gradients_of_the_cost(
     ids=str,
 )
 def test_the_engines_sums_are_those_of_the_matrix(
-    tutorial: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
+    tutorial: Path, settings: list[str], printed: Callable[..., str]
 ) -> None:
     words = [word for setting in settings for word in ("--set", setting)]
-    record = explained(str(tutorial), "--query", "1830", *words, capsys=capsys)
+    record = json.loads(printed("explain", tutorial, "--query", 1830, *words, "--json"))
     assert record["gradients"] == pytest.approx(np.sum(record["lambda_matrix"], axis=1), rel=1e-9, abs=1e-12)
-    assert main(["explain", str(tutorial), "--query", "1830", *words]) == 0
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
+    assert max(map(len, printed("explain", tutorial, "--query", 1830, *words).splitlines())) <= 100
 
 
 @pytest.mark.parametrize(

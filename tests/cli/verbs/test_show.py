@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from messages import naming
 
-from ltrbench.cli import main
 from ltrbench.data.sources import LetorFiles
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import DataError
@@ -41,25 +40,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run(experiment, tmp_path_factory.mktemp("runs") / "finished")
 
 
-@pytest.fixture
-def shown(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """What `show` prints of a run."""
-
-    def run(folder: Path, *words: str) -> str:
-        assert main(["show", str(folder), *words]) == 0, capsys.readouterr().err
-        return capsys.readouterr().out
-
-    return run
-
-
 def cells(text: str, first: str) -> list[str]:
     """The other cells of the row of that first cell."""
     (row,) = [line for line in text.splitlines() if line.startswith(f"| {first} ")]
     return [cell.strip() for cell in row.strip("|").split("|")][1:]
 
 
-def test_a_run_says_what_it_was_and_how_to_make_it_again(finished: Run, shown: Callable[..., str]) -> None:
-    text = shown(finished.path)
+def test_a_run_says_what_it_was_and_how_to_make_it_again(finished: Run, printed: Callable[..., str]) -> None:
+    text = printed("show", finished.path)
     assert text.startswith(f"lightgbm on synthetic: finished\n{finished.path}\n")
     # As a shell takes it, to which brackets mean something.
     assert "python -m ltrbench --config-dir 'my conf' model=lightgbm 'metrics=[ndcg@5,ndcg@10,map]'" in text
@@ -72,15 +60,15 @@ def test_a_run_says_what_it_was_and_how_to_make_it_again(finished: Run, shown: C
     assert text.endswith(f"\n- {unmatched}\n")
 
 
-def test_a_drift_cannot_be_overlooked(finished: Run, shown: Callable[..., str], tmp_path: Path) -> None:
-    assert re.search(r"drift +none: 2 metrics", shown(finished.path))
+def test_a_drift_cannot_be_overlooked(finished: Run, printed: Callable[..., str], tmp_path: Path) -> None:
+    assert re.search(r"drift +none: 2 metrics", printed("show", finished.path))
     drift = {"convention": "lightgbm", "own": {"map": 0.5}, "ours": {"map": 0.25}, "drifted": True}
-    text = shown(write_run(tmp_path, replace(finished.result, drift=drift)).path)
+    text = printed("show", write_run(tmp_path, replace(finished.result, drift=drift)).path)
     assert re.search(r"drift +DRIFT, do not rely", text)
     assert re.search(naming("map, 0.500000000", "0.250000000"), " ".join(text.split()))
 
 
-def test_a_failed_run_says_why(tmp_path: Path, shown: Callable[..., str]) -> None:
+def test_a_failed_run_says_why(tmp_path: Path, printed: Callable[..., str]) -> None:
     experiment = Experiment(
         model="lightgbm",
         ranker=LightGBMRanker(),
@@ -88,15 +76,17 @@ def test_a_failed_run_says_why(tmp_path: Path, shown: Callable[..., str]) -> Non
     )
     with pytest.raises(DataError):
         run(experiment, tmp_path)
-    text = shown(tmp_path)
+    text = printed("show", tmp_path)
     assert text.startswith("lightgbm on mine: failed\n")
     assert re.search(naming("error: ", "none.txt"), text)
     assert "| metric" not in text
-    assert json.loads(shown(tmp_path, "--json"))["status"] == "failed"
+    assert json.loads(printed("show", tmp_path, "--json"))["status"] == "failed"
 
 
-def test_json_is_the_record_of_the_run_and_its_importances(finished: Run, shown: Callable[..., str]) -> None:
-    record = json.loads(shown(finished.path, "--json"))
+def test_json_is_the_record_of_the_run_and_its_importances(
+    finished: Run, printed: Callable[..., str]
+) -> None:
+    record = json.loads(printed("show", finished.path, "--json"))
     stored = json.loads((finished.path / RESULT_FILE).read_text())
     assert stored.pop("format") == 3
     assert stored.items() <= record.items()

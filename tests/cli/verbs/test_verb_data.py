@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,17 +27,17 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("text")
-def test_build_writes_a_store_that_info_describes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_build_writes_a_store_that_info_describes(printed: Callable[..., str]) -> None:
     build = ["data", "build", "train.txt", "--output", "train.store", "--shard-mb", "0.0003"]
-    built = printed_by(capsys, *build, "--read", "num_features=3", "--read", "absent=nan")
+    built = printed(*build, "--read", "num_features=3", "--read", "absent=nan")
     fingerprint = read_data("train.txt", 3, absent=float("nan")).fingerprint
     assert read_data("train.store").fingerprint == fingerprint
     counts = ("100 documents", "20 queries", "3 features", "shards: 4", fingerprint[-8:])
     assert all(part in built for part in ("train.store", *counts))
-    info = printed_by(capsys, "data", "info", "train.store")
+    info = printed("data", "info", "train.store")
     parts = ("100", "20", "document_ids", "train.txt", "SHA-256", "num_features=3", f"format {STORE_FORMAT}")
     assert all(part in info for part in parts)
-    record = json.loads(printed_by(capsys, "data", "info", "train.store", "--json"))
+    record = json.loads(printed("data", "info", "train.store", "--json"))
     expected = ("train.store", 100, fingerprint)
     assert (record["store"], record["documents"], record["fingerprint"]) == expected
 
@@ -57,11 +58,6 @@ def test_what_cannot_be_built_is_refused(tmp_path: Path, capsys: pytest.CaptureF
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "train.txt"]
 
 
-def printed_by(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main([*words]) == 0
-    return capsys.readouterr().out
-
-
 @pytest.mark.usefixtures("text")
 @pytest.mark.parametrize(
     ("verb", "words"),
@@ -73,11 +69,11 @@ def printed_by(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     ],
 )
 def test_a_verb_prints_the_same_for_text_and_store(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, words: list[str]
+    tmp_path: Path, printed: Callable[..., str], verb: str, words: list[str]
 ) -> None:
     (tmp_path / "s.txt").write_text("".join(f"{row % 7}\n" for row in range(100)))
     build = ["data", "build", "train.txt", "--output", "train.store", "--shard-mb", "0.0003"]
-    printed_by(capsys, *build, "--read", "sparse=true")
-    of_text = printed_by(capsys, verb, "train.txt", *words, "--read", "sparse=true")
-    of_store = printed_by(capsys, verb, "train.store", *words)
+    printed(*build, "--read", "sparse=true")
+    of_text = printed(verb, "train.txt", *words, "--read", "sparse=true")
+    of_store = printed(verb, "train.store", *words)
     assert of_text.replace("train.txt", "") == of_store.replace("train.store", "")

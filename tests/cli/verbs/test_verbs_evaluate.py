@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from messages import naming
-from paths import ROOT
 
 from ltrbench.cli import main
 from ltrbench.data import read_letor
 from ltrbench.metrics import PRESETS, evaluate, preset
 
-GOLDEN = Path(os.environ.get("LTRBENCH_GOLDEN", ROOT.parent / "shared/golden"))
 SCORES = (0.1, 0.2, 0.9, 0.3, 0.5, 0.5, 1.0)
 
 
@@ -31,17 +28,6 @@ def files(tmp_path: Path) -> list[str]:
     data.write_text("".join(f"{label} qid:{query} 1:0.5\n" for label, query in labels))
     scores.write_text("".join(f"{score!r}\n" for score in SCORES))
     return [str(data), str(scores)]
-
-
-@pytest.fixture
-def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """What a command line that succeeds prints."""
-
-    def run(*words: str) -> str:
-        assert main(list(words)) == 0, capsys.readouterr().err
-        return capsys.readouterr().out
-
-    return run
 
 
 @pytest.fixture
@@ -137,16 +123,3 @@ def test_conventions_is_a_row_a_preset_and_leaves_undefined_what_one_does_not_de
     skipped, zero, one = (rows[name]["metrics"]["ndcg@2"] for name in ("default", "xgboost-", "lightgbm"))
     assert zero == pytest.approx((1 - 1 / 3) * skipped, rel=1e-6)  # xgboost's scores are float32
     assert one == pytest.approx((1 - 1 / 3) * skipped + 1 / 3, rel=1e-15)
-
-
-def test_ranklibs_scores_under_ranklibs_convention_have_the_figure_of_every_row_order_library(
-    letor_data: Callable[[str], Path], printed: Callable[..., str]
-) -> None:
-    scores = GOLDEN / "ranklib_MQ2008_Fold1_test_scores.txt"
-    if not scores.exists():
-        pytest.skip(f"{scores} is not there; $LTRBENCH_GOLDEN names the folder of golden files")
-    words = [str(letor_data("MQ2008") / "Fold1/test.txt"), str(scores), "--metrics", "ndcg@10"]
-    record = json.loads(printed("conventions", *words, "--json"))
-    rows = {row["convention"]: row["metrics"]["ndcg@10"] for row in record["rows"]}
-    assert record["share_without_relevant"] == 51 / 156
-    assert rows["lightgbm"] == pytest.approx(rows["ranklib"] + 51 / 156, abs=1e-12)
