@@ -113,12 +113,7 @@ class DaskExecutor(Executor):
         assert self._client is not None  # open comes first
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
-        try:
-            pickled = pickle.dumps(job)
-        except Exception as error:  # a job that cannot be pickled
-            future.set_exception(error)
-            return future
-        key = f"ltrbench-{uuid.uuid4().hex}"
+        pickled, key = pickle.dumps(job), f"ltrbench-{uuid.uuid4().hex}"
         try:
             self._find_workers(self._client)
             reply = self._client.submit(

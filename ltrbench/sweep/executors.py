@@ -221,10 +221,7 @@ class ProcessExecutor(Executor):
 
     def submit(self, job: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        try:
-            self._jobs.put((pickle.dumps(job), future))
-        except Exception as error:  # a job that cannot be pickled
-            future.set_exception(error)
+        self._jobs.put((pickle.dumps(job), future))
         return future
 
     def close(self) -> None:

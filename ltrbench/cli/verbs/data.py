@@ -137,7 +137,10 @@ def fetch_command(
     from ltrbench.measure import without_password
 
     sources = list(_sources(name, root, config_dir))
-    archive, folder = _archive(name, sources[0]), Path(getattr(sources[0], "root", "") or ".").expanduser()
+    archive, folder = sources[0].fetch, Path(getattr(sources[0], "root", "") or ".").expanduser()
+    if archive is None:
+        how = getattr(sources[0], "obtain", "").strip()
+        raise DataError(f"data={name} cannot be fetched, because data.fetch is null. {how}")
     expected = [path for source in sources for path in _files(source)]
     if expected and all(path.exists() for path in expected):
         echo(f"data={name} is complete: {len(expected)} files in {folder.absolute()}.")
@@ -183,14 +186,6 @@ def _sources(name: str, root: Path | None, config_dir: Path | None) -> Iterator[
         if config.data.get("num_folds"):
             config.data.fold = fold
         yield build(config, "data", DataSource)
-
-
-def _archive(name: str, source: DataSource) -> PublishedArchive:
-    if source.fetch is not None:
-        return source.fetch
-    raise DataError(
-        f"data={name} cannot be fetched, because data.fetch is null. {getattr(source, 'obtain', '').strip()}"
-    )
 
 
 def _files(source: DataSource) -> list[Path]:
