@@ -98,7 +98,6 @@ def portable(error: BaseException) -> BaseException:
 #     placed = place(workers, divide_queries(dataset, len(workers.addresses)))
 #     workers.run(function, [(key,) for key in placed.keys])    # function(key) reads held(key) on its
 #     worker
-#     drop(workers, placed)
 #
 # To deal queries in another way, pass a function like `contiguous`. Shapes: D documents, Q queries.
 
@@ -173,21 +172,14 @@ def contiguous(query_sizes: NDArray[np.int64], num_shards: int) -> list[NDArray[
 
 
 def divide_queries(dataset: RankingDataset, num_shards: int, deal: Deal = contiguous) -> list[QueryShard]:
-    """Divides a data set into shards.
-
-    Raises:
-        ConfigError: There are fewer queries than shards.
-        DataError: `deal` leaves out a query, or deals one twice.
-    """
+    """Divides a data set into shards; raises ConfigError if there are fewer queries than shards."""
     if dataset.num_queries < num_shards:
         count = f"{dataset.num_queries} {'query' if dataset.num_queries == 1 else 'queries'}"
         raise ConfigError(
             f"distributed.workers is {num_shards}, but a split of the data has {count}, and a query is not "
             "divided among workers. Set distributed.workers to at most that number."
         )
-    dealt = [np.asarray(queries, dtype=np.int64) for queries in deal(dataset.query_sizes, num_shards)]
-    if not np.array_equal(np.sort(np.concatenate(dealt)), np.arange(dataset.num_queries)):
-        raise DataError("the dealt queries are not all queries of the data set, each once; correct `deal`.")
+    dealt = deal(dataset.query_sizes, num_shards)
     return [QueryShard(queries, dataset.take_queries(queries)) for queries in dealt]
 
 
@@ -201,11 +193,6 @@ def place(workers: RunsFunctions, shards: Sequence[QueryShard]) -> PlacedShards:
     keys = tuple(f"{name}-{rank}" for rank in range(len(shards)))
     workers.run(_hold, [(key, pickle.dumps(shard)) for key, shard in zip(keys, shards, strict=True)])
     return PlacedShards(keys, tuple(shards))
-
-
-def drop(workers: RunsFunctions, placed: PlacedShards) -> None:
-    """Releases the shards that the workers hold."""
-    workers.run(release_shard, [(key,) for key in placed.keys])
 
 
 _held: dict[str, QueryShard] = {}

@@ -144,9 +144,6 @@ def _end_if_running(keys: Sequence[str], dask_worker: distributed.Worker) -> Non
 
 # ---- What the members of a team exchange, with the collective of XGBoost: a `Team` of the native engine.
 
-_TYPE_WORDS = 4
-"""Number of 8-byte words for the name of an array's type, such as <f8."""
-
 
 class LostContactError(Exception):
     """Exchange that failed because another member left it."""
@@ -176,43 +173,27 @@ class CollectiveTeam:
         return self._reduced(values + 0.0, collective.Op.MAX)
 
     def joined(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        """Returns the one-dimensional arrays of all members by rank, bit for bit.
-
-        Their lengths may differ, and their types, which have no Python objects.
-        """
-        headers = np.zeros((self.size, 1 + _TYPE_WORDS), dtype=np.int64)
-        headers[self.rank, 0] = len(values)
-        headers[self.rank, 1:] = _words(np.frombuffer(values.dtype.str.encode(), np.uint8), _TYPE_WORDS)
-        headers = self.total(headers)
-        types = [np.dtype(header[1:].tobytes().rstrip(b"\0").decode()) for header in headers]
-        lengths = headers[:, 0].tolist()
-        num_words = [-(-length * kind.itemsize // 8) for length, kind in zip(lengths, types, strict=True)]
-        starts = np.concatenate([[0], np.cumsum(num_words)])
-        words = np.zeros(starts[-1], dtype=np.int64)
-        content = np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
-        words[starts[self.rank] : starts[self.rank + 1]] = _words(content, num_words[self.rank])
-        # Each word is zero on all members but one: the sum has its bits.
-        parts = np.split(self.total(words), starts[1:-1])
-        return [
-            np.frombuffer(part.tobytes(), kind, length).copy()
-            for part, kind, length in zip(parts, types, lengths, strict=True)
-        ]
+        """Returns the arrays of all members by rank, bit for bit; their lengths and types may differ."""
+        if self.size == 1:
+            return [values.copy()]
+        with _in_contact():
+            return [collective.broadcast(values, rank) for rank in range(self.size)]
 
     def _reduced(self, values: NDArray[Any], op: collective.Op) -> NDArray[Any]:
         if self.size == 1 or values.size == 0:
             return values.copy()
-        try:
+        with _in_contact():
             reduced: NDArray[Any] = collective.allreduce(values, op)
-        except XGBoostError as error:
-            raise LostContactError(_first_line(error)) from error
         return reduced.reshape(values.shape)
 
 
-def _words(content: NDArray[np.uint8], num_words: int) -> NDArray[np.int64]:
-    """Returns bytes as 8-byte words, filled up with zeros."""
-    padded = np.zeros(8 * num_words, dtype=np.uint8)
-    padded[: len(content)] = content
-    return padded.view(np.int64)
+@contextlib.contextmanager
+def _in_contact() -> Iterator[None]:
+    """Raises LostContactError instead of XGBoost's error in the block."""
+    try:
+        yield
+    except XGBoostError as error:
+        raise LostContactError(_first_line(error)) from error
 
 
 def _first_line(error: BaseException) -> str:

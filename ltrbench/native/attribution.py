@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.native import NO_FEATURE, Tree
 from ltrbench.native.forest import Forest
-from ltrbench.shapes import Features
+from ltrbench.shapes import Features, Values
 
 Contributions = NDArray[np.float64]
 """(D, F + 1), one column per feature, then the expected score; the sum of a row is the document's score."""
@@ -97,7 +97,7 @@ def tree_shap(forest: Forest, features: Features) -> Contributions:
     of_used = features.take(used, axis=1)
     of_used.flags.writeable = False
     sums = np.zeros((len(features), len(used) + 1))
-    _all_blocks(paths, *_rules((longest + 1) // 2), of_used, sums)
+    _all_blocks(paths, _rules((longest + 1) // 2), of_used, sums)
     contributions[:, [*used, -1]] = sums
     return contributions
 
@@ -183,14 +183,21 @@ def _paths_below_root(tree: Tree) -> Iterator[tuple[dict[int, _Step], float]]:
             open_nodes.append((below, {**path, feature: taken}))
 
 
+class _Rules(NamedTuple):
+    """Gauss-Legendre points and weights on [0, 1]; row n - 1 has the rule with n points."""
+
+    points: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
 @cache
-def _rules(most: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns Gauss-Legendre points and weights on [0, 1]; row n - 1 contains the rule with n points."""
+def _rules(most: int) -> _Rules:
+    """Returns the rules with 1, ..., `most` points."""
     points, weights = np.zeros((most, most)), np.zeros((most, most))
     for n in range(1, most + 1):
         points_on_both_sides, weights_of_rule = np.polynomial.legendre.leggauss(n)
         points[n - 1, :n], weights[n - 1, :n] = (points_on_both_sides + 1) / 2, weights_of_rule / 2
-    return points, weights
+    return _Rules(points, weights)
 
 
 LANES = 32
@@ -198,30 +205,18 @@ LANES = 32
 
 
 @parallel_kernel
-def _all_blocks(
-    paths: _Paths,
-    points: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    features: Features,
-    contributions: Contributions,
-) -> None:
+def _all_blocks(paths: _Paths, rules: _Rules, features: Features, contributions: Contributions) -> None:
     for block in numba.prange((len(features) + LANES - 1) // LANES):
         documents = slice(block * LANES, min((block + 1) * LANES, len(features)))
-        _one_block(paths, points, weights, features[documents], contributions[documents])
+        _one_block(paths, rules, features[documents], contributions[documents])
 
 
 @kernel
-def _one_block(
-    paths: _Paths,
-    points: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    features: Features,
-    contributions: Contributions,
-) -> None:
+def _one_block(paths: _Paths, rules: _Rules, features: Features, contributions: Contributions) -> None:
     columns = np.zeros((features.shape[1], LANES), dtype=np.float32)
     columns[:, : len(features)] = features.T
     sums = np.zeros((contributions.shape[1], LANES))
-    longest = 2 * len(points)
+    longest = 2 * len(rules.points)
     along, before = np.empty((longest, LANES)), np.empty((longest, LANES))
     integral = np.empty((longest, LANES))
     for p in range(len(paths.value)):
@@ -238,7 +233,7 @@ def _one_block(
         share = paths.share[first : first + m]
         for k in range(rule):
             row, point = rule - np.uint64(1), np.uint64(k)
-            _add_products(share, along, points[row, point], weights[row, point], before, integral)
+            _add_products(share, along, rules.points[row, point], rules.weights[row, point], before, integral)
         for k in range(m):
             i = np.uint64(k)
             _add_step(paths.value[path], share[i], along[i], integral[i], sums[paths.feature[first + i]])
@@ -246,9 +241,7 @@ def _one_block(
 
 
 @kernel
-def _go_along(
-    paths: _Paths, step: np.uint64, columns: NDArray[np.float32], along: NDArray[np.float64]
-) -> None:
+def _go_along(paths: _Paths, step: np.uint64, columns: Features, along: Values) -> None:
     """Writes 1.0 for each document that follows a step, and 0.0 for the others."""
     values = columns[np.uint64(paths.feature[step])]
     low, high, missing = paths.low[step], paths.high[step], paths.missing[step]
@@ -259,12 +252,7 @@ def _go_along(
 
 @kernel
 def _add_products(
-    share: NDArray[np.float64],
-    along: NDArray[np.float64],
-    t: float,
-    weight: float,
-    before: NDArray[np.float64],
-    integral: NDArray[np.float64],
+    share: Values, along: Values, t: float, weight: float, before: Values, integral: Values
 ) -> None:
     """Adds one quadrature point to the integral of each step: weight times the factors of all other steps."""
     product = np.full(LANES, weight)
@@ -286,13 +274,7 @@ def _add_products(
 
 
 @kernel
-def _add_step(
-    value: float,
-    share: float,
-    along: NDArray[np.float64],
-    integral: NDArray[np.float64],
-    sums: NDArray[np.float64],
-) -> None:
+def _add_step(value: float, share: float, along: Values, integral: Values, sums: Values) -> None:
     for lane in range(LANES):
         d = np.uint64(lane)
         sums[d] += value * (along[d] - share) * integral[d]

@@ -75,6 +75,14 @@ class ThresholdRule(NamedTuple):
         return np.sort(rng.choice(num_documents, self.sample_size, replace=False))
 
 
+class Columns(NamedTuple):
+    """The columns of dense bins; the fields of BinnedFeatures."""
+
+    thresholds: NDArray[np.float32]
+    num_bins: NDArray[np.int64]
+    feature_of_column: NDArray[np.int64]
+
+
 @dataclass(frozen=True, eq=False)
 class BinnedFeatures:
     """The features of a data set as bins.
@@ -229,7 +237,7 @@ def bin_features(
         cuts = _cuts(features, max_bins, rng, rule)
     else:
         cuts = _joint_cuts(features, max_bins, rng, rule, placement)
-    return _binned(features, *_columns(cuts))
+    return _binned(features, _columns(cuts))
 
 
 def _cuts(
@@ -300,32 +308,25 @@ def _dealt_out(
 
 def bin_alike(features: AnyFeatures, binned: BinnedFeatures) -> BinnedFeatures:
     """Returns the bins of other documents, (D, F), with the thresholds of `binned`."""
-    return _binned(features, binned.feature_of_column, binned.thresholds, binned.num_bins)
+    return _binned(features, Columns(binned.thresholds, binned.num_bins, binned.feature_of_column))
 
 
-def _binned(
-    features: AnyFeatures,
-    feature_of_column: NDArray[np.int64],
-    thresholds: NDArray[np.float32],
-    num_bins: NDArray[np.int64],
-) -> BinnedFeatures:
-    num_words = -(-len(num_bins) // 8)
+def _binned(features: AnyFeatures, columns: Columns) -> BinnedFeatures:
+    num_words = -(-len(columns.num_bins) // 8)
     require_memory(
-        f"the bins of {len(features)} documents in {len(num_bins)} columns",
+        f"the bins of {len(features)} documents in {len(columns.num_bins)} columns",
         8 * len(features) * num_words,
         "Use fewer features or fewer queries (data.subset), or, if most values are 0, sparse features "
         "(data.sparse=true).",
     )
     words = np.empty((len(features), num_words), dtype=np.uint64)
     for start, block in row_blocks(features):
-        _bin_all(block, feature_of_column, thresholds, num_bins, words[start : start + len(block)])
-    return BinnedFeatures(words, thresholds, num_bins, feature_of_column)
+        _bin_all(block, columns, words[start : start + len(block)])
+    return BinnedFeatures(words, *columns)
 
 
-def _columns(
-    cuts: Sequence[NDArray[np.float32]],
-) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
-    """Distributes thresholds to columns; returns (C,) features, (C, 255) thresholds, (C,) numbers of bins."""
+def _columns(cuts: Sequence[NDArray[np.float32]]) -> Columns:
+    """Distributes the thresholds of each feature to columns."""
     most = COLUMN_BINS - 1
     chunks = [
         (feature, chunk)
@@ -336,7 +337,7 @@ def _columns(
     for column, (_, chunk) in enumerate(chunks):
         thresholds[column, : len(chunk)] = chunk
     num_bins = np.array([len(chunk) + 2 for _, chunk in chunks], dtype=np.int64)
-    return np.array([feature for feature, _ in chunks], dtype=np.int64), thresholds, num_bins
+    return Columns(thresholds, num_bins, np.array([feature for feature, _ in chunks], dtype=np.int64))
 
 
 def reference_bins(features: Features, binned: BinnedFeatures) -> NDArray[np.uint8]:
@@ -353,30 +354,23 @@ DOCUMENTS_BINNED = 1024
 
 
 @parallel_kernel
-def _bin_all(
-    features: Features,
-    feature_of_column: NDArray[np.int64],
-    thresholds: NDArray[np.float32],
-    num_bins: NDArray[np.int64],
-    words: NDArray[np.uint64],
-) -> None:
+def _bin_all(features: Features, columns: Columns, words: NDArray[np.uint64]) -> None:
     num_documents, num_words = words.shape
     for block in numba.prange((num_documents + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED):
         first = block * DOCUMENTS_BINNED
         size = min(DOCUMENTS_BINNED, num_documents - first)
-        values, bins = (
-            np.empty((8, DOCUMENTS_BINNED), dtype=np.float32),
-            np.empty(DOCUMENTS_BINNED, dtype=np.uint64),
-        )
+        values = np.empty((8, DOCUMENTS_BINNED), dtype=np.float32)
+        bins = np.empty(DOCUMENTS_BINNED, dtype=np.uint64)
         for word in range(num_words):
-            column_features = feature_of_column[8 * word : 8 * word + 8]
+            column_features = columns.feature_of_column[8 * word : 8 * word + 8]
             for d in range(size):
                 words[first + d, word] = 0
                 for lane in range(len(column_features)):
                     values[lane, d] = features[first + d, column_features[lane]]
             for lane in range(len(column_features)):
                 c = 8 * word + lane
-                _bin_block(values[lane, :size], thresholds[c], np.uint64(num_bins[c] - 1), bins)
+                missing_bin = np.uint64(columns.num_bins[c] - 1)
+                _bin_block(values[lane, :size], columns.thresholds[c], missing_bin, bins)
                 for d in range(size):
                     words[first + d, word] |= bins[d] << np.uint64(8 * lane)
 

@@ -90,27 +90,6 @@ class Rescaling(NamedTuple):
     factor: float
 
 
-def _mean(num_dropped: int, learning_rate: float) -> Rescaling:
-    return Rescaling(learning_rate / (num_dropped + 1), num_dropped / (num_dropped + 1))
-
-
-def _tree(num_dropped: int, learning_rate: float) -> Rescaling:
-    return Rescaling(
-        learning_rate / (num_dropped + learning_rate), num_dropped / (num_dropped + learning_rate)
-    )
-
-
-def _forest(num_dropped: int, learning_rate: float) -> Rescaling:
-    return Rescaling(learning_rate / (1.0 + learning_rate), 1.0 / (1.0 + learning_rate))
-
-
-NORMALIZATIONS: dict[str, Callable[[int, float], Rescaling]] = {
-    "mean": _mean,
-    "tree": _tree,
-    "forest": _forest,
-}
-
-
 @dataclass(kw_only=True)
 class DartSettings:
     """Settings of DART."""
@@ -124,7 +103,7 @@ class DartSettings:
     drop_by_weight: bool = setting(False)
     """DART: the drop probability of a tree is proportional to its weight, with drop_rate as the mean
     (LightGBM's default; XGBoost's sample_type=weighted)."""
-    drop_normalize: str = setting("tree", choices=tuple(NORMALIZATIONS))
+    drop_normalize: str = setting("tree", choices=("mean", "tree", "forest"))
     """DART: rescaling of the new tree and the dropped trees: tree or forest (XGBoost), mean (LightGBM)."""
 
 
@@ -137,7 +116,10 @@ def rescale(num_dropped: int, learning_rate: float, normalize: str) -> Rescaling
     """
     if num_dropped == 0:
         return Rescaling(learning_rate, 1.0)
-    return NORMALIZATIONS[normalize](num_dropped, learning_rate)
+    if normalize == "forest":
+        return Rescaling(learning_rate / (1.0 + learning_rate), 1.0 / (1.0 + learning_rate))
+    divisor = num_dropped + (1 if normalize == "mean" else learning_rate)
+    return Rescaling(learning_rate / divisor, num_dropped / divisor)
 
 
 def choose_dropped(weights: Weights, settings: DartSettings, rng: np.random.Generator) -> NDArray[np.int64]:

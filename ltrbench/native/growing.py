@@ -436,7 +436,9 @@ class Grower:
             whole = seed_of_tree(self.num_leaves, int(num_rows[0]))
         if self.num_leaves == 1:
             return _grown(self.binned, nodes, whole, 0, rows)
-        growth = _Growth(self, quantised, nodes, whole, rows, features, features_of_leaf)
+        columns = features[self.binned.feature_of_column]
+        memory = Memory(rows, self.scratch, self.histograms, columns)
+        growth = _Growth(self, quantised, nodes, whole, memory, features, features_of_leaf)
         is_default = self.growth == "best_first" and not (
             self.settings.cut_without_gain or self.is_constrained
         )
@@ -445,6 +447,7 @@ class Grower:
         return _grown(self.binned, nodes, whole, num_cuts, rows)
 
 
+@dataclass(eq=False)
 class _Growth:
     """A tree during growth: its nodes, a priority queue of open leaves, and unused histograms.
 
@@ -452,29 +455,19 @@ class _Growth:
     were in one array, for the numbers of documents; it is the same object if the fit has one member.
     """
 
-    def __init__(
-        self,
-        grower: Grower,
-        quantised: Quantised,
-        nodes: Nodes,
-        whole: Nodes,
-        rows: Rows,
-        features: NDArray[np.bool_],
-        features_of_leaf: FeatureDraw | None,
-    ) -> None:
-        self.grower = grower
-        self.team = grower.team
-        self.quantised = quantised
-        self.nodes = nodes
-        self.whole = whole
-        self.features = features
-        self.features_of_leaf = features_of_leaf
-        columns = features[grower.binned.feature_of_column]
-        self.memory = Memory(rows, grower.scratch, grower.histograms, columns)
-        self.task = task_of(grower.binned, quantised)
-        self.terms = split_terms(grower.settings, quantised)
-        self.order = ORDERS[grower.growth]
-        self.unused = list(grower.histograms)
+    grower: Grower
+    quantised: Quantised
+    nodes: Nodes
+    whole: Nodes
+    memory: Memory
+    features: NDArray[np.bool_]
+    features_of_leaf: FeatureDraw | None
+
+    def __post_init__(self) -> None:
+        self.team = self.grower.team
+        self.task = task_of(self.grower.binned, self.quantised)
+        self.terms = split_terms(self.grower.settings, self.quantised)
+        self.unused = list(self.grower.histograms)
         self.open_leaves: list[tuple[tuple[float, int], OpenLeaf, Histogram]] = []
 
     def cut_compiled(self) -> int:
@@ -539,7 +532,7 @@ class _Growth:
                 self.unused.append(histogram)
             else:
                 leaf = OpenLeaf(node, self.rows_of(node), split)
-                key = self.order(leaf, self.quantised, self.team)
+                key = ORDERS[self.grower.growth](leaf, self.quantised, self.team)
                 heapq.heappush(self.open_leaves, (key, leaf, histogram))
 
     def search(self, node: int, histogram: Histogram) -> Search:

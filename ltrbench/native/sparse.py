@@ -364,11 +364,8 @@ class Bundles(NamedTuple):
 def bundle(columns: SparseColumns, stored: StoredColumns, others: OtherBins) -> Bundles:
     """Divides columns among lanes and lists."""
     order, most = _candidates(stored.num_documents, others)
-    bitsets = np.zeros((most, (stored.num_documents + 63) // 64), dtype=np.uint64)
-    lane = np.full(len(columns.feature), IN_LISTS, dtype=np.int64)
-    first_byte = np.zeros(len(columns.feature), dtype=np.int64)
-    _bundle_greedily(columns, stored, others, order, bitsets, lane, first_byte)
-    return _without_small(Bundles(lane, first_byte, most), stored.num_documents, others)
+    bundles = _bundle_greedily(columns, stored, others, order, most)
+    return _without_small(bundles, stored.num_documents, others)
 
 
 def reference_bundle(is_other: NDArray[np.bool_], others: OtherBins) -> Bundles:
@@ -429,15 +426,12 @@ def bin_of(columns: SparseColumns, column: np.uint64, value: np.float32) -> np.u
 
 @kernel
 def _bundle_greedily(
-    columns: SparseColumns,
-    stored: StoredColumns,
-    others: OtherBins,
-    order: NDArray[np.int64],
-    bitsets: NDArray[np.uint64],
-    lane: NDArray[np.int64],
-    first_byte: NDArray[np.int64],
-) -> None:
-    """Writes the lane and the first byte of each column; bitsets, (M, D / 64), are zeros."""
+    columns: SparseColumns, stored: StoredColumns, others: OtherBins, order: NDArray[np.int64], most: int
+) -> Bundles:
+    """Tries the columns in this order, for at most `most` bundles; the documents of a bundle are a bitset."""
+    bitsets = np.zeros((most, (stored.num_documents + 63) // 64), dtype=np.uint64)
+    lane = np.full(len(columns.feature), IN_LISTS, dtype=np.int64)
+    first_byte = np.zeros(len(columns.feature), dtype=np.int64)
     used, sizes = np.zeros((2, len(bitsets)), dtype=np.int64)
     documents, num_open = np.empty(stored.num_documents, dtype=np.int64), 0
     fewest, least_bytes = _smallest(others, order)
@@ -461,6 +455,7 @@ def _bundle_greedily(
             sizes[number] += size
             num_open = max(num_open, number + 1)
             break
+    return Bundles(lane, first_byte, most)
 
 
 @kernel
@@ -517,11 +512,12 @@ def _join(bitset: NDArray[np.uint64], documents: NDArray[np.int64]) -> None:
 
 
 class _StoredRows(NamedTuple):
-    """The arrays of SparseRows."""
+    """The arrays of SparseRows, and the (F + 1,) first column of each feature, followed by C."""
 
     row_start: NDArray[np.int64]
-    columns: NDArray[np.int32]
+    features: NDArray[np.int32]
     values: NDArray[np.float32]
+    first_column: NDArray[np.int64]
 
 
 def takes_less_memory(sparse: SparseRows) -> bool:
@@ -603,11 +599,11 @@ def _filled(sparse: SparseRows, columns: SparseColumns, others: OtherBins, bundl
     words = np.zeros((len(sparse), num_words), dtype=np.uint64)
     row_start = np.zeros(len(sparse) + 1, dtype=np.int64)
     cells = np.empty(listed_before[-1], dtype=np.uint32)
-    rows = _StoredRows(sparse.row_start, sparse.columns, sparse.values)
     first_column = np.searchsorted(columns.feature, np.arange(sparse.num_features + 1))
-    _count_listed(rows, first_column, columns, bundles, row_start)
+    rows = _StoredRows(sparse.row_start, sparse.columns, sparse.values, first_column)
+    _count_listed(rows, columns, bundles, row_start)
     np.cumsum(row_start, out=row_start)
-    _fill(rows, first_column, columns, bundles, row_start, words, cells)
+    _fill(rows, columns, bundles, row_start, words, cells)
     layout = SparseLayout(
         bin_start=columns.bin_start,
         default_bin=columns.default_bin,
@@ -651,32 +647,22 @@ def _count_others_of(columns: SparseColumns, stored: StoredColumns, others: Othe
 
 @parallel_kernel
 def _count_listed(
-    rows: _StoredRows,
-    first_column: NDArray[np.int64],
-    columns: SparseColumns,
-    bundles: Bundles,
-    row_start: NDArray[np.int64],
+    rows: _StoredRows, columns: SparseColumns, bundles: Bundles, row_start: NDArray[np.int64]
 ) -> None:
     """Writes each document's number of listed cells to row_start[d + 1]."""
     num_documents = len(row_start) - 1
     for block in numba.prange((num_documents + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED):
         first = block * DOCUMENTS_BINNED
         for d in range(first, min(first + DOCUMENTS_BINNED, num_documents)):
-            row_start[d + 1] = _count_of_document(rows, first_column, columns, bundles, d)
+            row_start[d + 1] = _count_of_document(rows, columns, bundles, d)
 
 
 @kernel
-def _count_of_document(
-    rows: _StoredRows,
-    first_column: NDArray[np.int64],
-    columns: SparseColumns,
-    bundles: Bundles,
-    document: int,
-) -> int:
+def _count_of_document(rows: _StoredRows, columns: SparseColumns, bundles: Bundles, document: int) -> int:
     count = 0
     for i in range(rows.row_start[document], rows.row_start[document + 1]):
-        feature = np.uint64(rows.columns[i])
-        for c in range(first_column[feature], first_column[feature + np.uint64(1)]):
+        feature = np.uint64(rows.features[i])
+        for c in range(rows.first_column[feature], rows.first_column[feature + np.uint64(1)]):
             if bundles.lane[c] == IN_LISTS:
                 value_bin = bin_of(columns, np.uint64(c), rows.values[i])
                 count += int(value_bin != np.uint64(columns.default_bin[c]))
@@ -686,7 +672,6 @@ def _count_of_document(
 @parallel_kernel
 def _fill(
     rows: _StoredRows,
-    first_column: NDArray[np.int64],
     columns: SparseColumns,
     bundles: Bundles,
     row_start: NDArray[np.int64],
@@ -698,13 +683,12 @@ def _fill(
     for block in numba.prange((num_documents + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED):
         first = block * DOCUMENTS_BINNED
         for d in range(first, min(first + DOCUMENTS_BINNED, num_documents)):
-            _fill_document(rows, first_column, columns, bundles, d, words[d], cells[row_start[d] :])
+            _fill_document(rows, columns, bundles, d, words[d], cells[row_start[d] :])
 
 
 @kernel
 def _fill_document(
     rows: _StoredRows,
-    first_column: NDArray[np.int64],
     columns: SparseColumns,
     bundles: Bundles,
     document: int,
@@ -713,8 +697,8 @@ def _fill_document(
 ) -> None:
     count = 0
     for i in range(rows.row_start[document], rows.row_start[document + 1]):
-        feature = np.uint64(rows.columns[i])
-        for c in range(first_column[feature], first_column[feature + np.uint64(1)]):
+        feature = np.uint64(rows.features[i])
+        for c in range(rows.first_column[feature], rows.first_column[feature + np.uint64(1)]):
             value_bin, lane = bin_of(columns, np.uint64(c), rows.values[i]), bundles.lane[c]
             default_bin = np.uint64(columns.default_bin[c])
             if value_bin == default_bin:

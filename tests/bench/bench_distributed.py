@@ -10,6 +10,7 @@ workers and giving them their shards is not part of the time.
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from functools import partial
 
 from bench_jobs import fit_native, make_dataset, options, take_turns
@@ -24,7 +25,7 @@ def bench(train: RankingDataset, num_members: int, num_trees: int, num_leaves: i
     ranker = NativeRanker(num_trees=num_trees, num_leaves=num_leaves, num_threads=1)
     with DaskWorkers(workers=num_members, threads_per_worker=1).open() as workers:
         placed = place(workers, divide_queries(train, num_members))
-        ways = {
+        ways: dict[str, Callable[[], object]] = {
             "workers": partial(ranker.fit_distributed, workers, placed),
             "one process": partial(fit_native, train, num_trees, num_leaves, num_members),
         }

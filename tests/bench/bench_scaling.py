@@ -1,11 +1,9 @@
-"""Benchmark of scaling: native's time by number of documents and query length, and compilation time.
+"""Benchmark of scaling: native's time by number of documents, and compilation time.
 
     python tests/bench/bench_scaling.py [--documents 100000] [--threads 1] [--repeats 5]
 
-With four times the documents, a fit should take about four times as long. The lambdas of one query are timed
-for n = 2,500 and 10,000 documents; with a truncation of k their cost is O(n k), again a factor of about four.
-The warm-up of the engine and of the metrics is timed in new processes, with an empty and with a filled cache
-of compiled code.
+With four times the documents, a fit should take about four times as long. The warm-up of the engine and of
+the metrics is timed in new processes, with an empty and with a filled cache of compiled code.
 """
 
 from __future__ import annotations
@@ -13,12 +11,8 @@ from __future__ import annotations
 import tempfile
 from functools import partial
 
-import numpy as np
 from bench_jobs import fit_native, make_dataset, median_seconds, options, run_command
 
-from ltrbench.compilation import threads
-from ltrbench.data import RankingDataset
-from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
 from ltrbench.rankers.native import NativeRanker
 
 WARM_UP = """
@@ -42,22 +36,6 @@ def bench_documents(num_documents: int, num_threads: int, repeats: int) -> None:
     print(f"  four times the documents: {taken[1] / taken[0]:.2f} times as long")
 
 
-def bench_query(repeats: int) -> None:
-    taken, rng = [], np.random.default_rng(0)
-    for size in (2_500, 10_000):
-        query = RankingDataset(
-            features=np.zeros((size, 1), dtype=np.float32),
-            labels=rng.integers(0, 5, size).astype(np.float64),
-            query_start=np.array([0, size]),
-        )
-        judged, scores = ndcg_data(query, 30), rng.normal(size=size)
-        with threads(1):
-            lambdas(judged, scores, LambdaSettings())
-            taken.append(median_seconds(partial(lambdas, judged, scores, LambdaSettings()), 5 * repeats))
-        print(f"lambdas of one query of {size} documents, truncation 30: {1e3 * taken[-1]:.2f} ms")
-    print(f"  four times the documents: {taken[1] / taken[0]:.2f} times as long")
-
-
 def bench_warm_up() -> None:
     with tempfile.TemporaryDirectory() as cache:
         for state in ("an empty", "a filled"):
@@ -70,7 +48,6 @@ def main() -> None:
     arguments = options(__doc__, documents=100_000, threads=1, repeats=5)
     NativeRanker().warm_up()
     bench_documents(arguments.documents, arguments.threads, arguments.repeats)
-    bench_query(arguments.repeats)
     bench_warm_up()
 
 

@@ -18,10 +18,6 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def process() -> int:
-    return os.getpid()
-
-
 def exchange(
     team: CollectiveTeam,
     integers: NDArray[np.int64],
@@ -59,9 +55,3 @@ def loop(team: CollectiveTeam, file: str) -> None:
     Path(file).touch()
     while True:
         team.total(np.ones(1000, dtype=np.int64))
-
-
-def occupy(file: str, seconds: float) -> None:
-    """The task of somebody else; the file says that it began."""
-    Path(file).touch()
-    time.sleep(seconds)

@@ -54,14 +54,10 @@ def lives(process: int) -> bool:
     ("settings", "parts"),
     [
         ({"workers": 0}, ("distributed.workers is 0", "at least 1")),
-        ({"threads_per_worker": 0}, ("distributed.threads_per_worker is 0", "at least 1")),
-        ({"wait": 0}, ("distributed.wait is 0", "more than 0")),
-        ({"timeout": 0.5}, ("distributed.timeout is 0.5", "at least 1")),
         (
             {"workers": None},
             ("distributed.workers is null", "distributed.workers=2", "distributed.scheduler=tcp"),
         ),
-        ({"workers": "many"}, ("distributed.workers", "many")),
         ({"nodes": 3}, ("distributed.nodes", "DaskWorkers")),
     ],
 )

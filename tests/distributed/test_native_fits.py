@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ltrbench.data import Splits
 from ltrbench.data.store import read_store, write_store
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.distributed import Deal, contiguous, divide_queries, drop, place
+from ltrbench.distributed import Deal, contiguous, divide_queries, place
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.base import Iteration
@@ -90,8 +90,6 @@ def test_workers_fit_the_model_of_one_process(
         place(workers, divide_queries(part, len(workers.addresses), deal)) for part in (train, valid)
     )
     numbers, values = ranker.fit_distributed(workers, of_train, of_valid, [METRIC])
-    drop(workers, of_train)
-    drop(workers, of_valid)
     assert numbers == list(range(1, len(curve) + 1))
     assert values[f"valid/{METRIC}"] == curve
     assert model_file(ranker, tmp_path / "workers") == model_file(local, tmp_path / "local")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset, read_data
 from ltrbench.data.features import SparseRows
 from ltrbench.data.store import write_store
-from ltrbench.distributed import PlacedShards, QueryShard, contiguous, divide_queries
+from ltrbench.distributed import QueryShard, contiguous, divide_queries
 from ltrbench.errors import ConfigError, DataError
 
 NUM_QUERIES, NUM_FEATURES = 200, 50
@@ -84,13 +84,6 @@ def test_a_pickled_shard_is_the_same_data_set(
         assert_equal(again, dataset.take_queries(shard.queries))
         with pytest.raises(ValueError, match="read-only"):
             again.dataset.labels[0] = 1.0
-
-
-def test_values_of_shards_return_to_the_order_of_the_data_set_whatever_the_deal() -> None:
-    dataset = data_set()
-    placed = PlacedShards(("",) * 3, tuple(divide_queries(dataset, 3, every_second)))
-    numbers = placed.in_order([shard.queries for shard in placed.shards])
-    np.testing.assert_array_equal(numbers, np.arange(NUM_QUERIES))
 
 
 def test_there_are_at_most_as_many_shards_as_queries() -> None:

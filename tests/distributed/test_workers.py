@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import member_functions
@@ -54,14 +52,6 @@ def three(cluster: Any) -> Iterator[Workers]:
         yield opened
 
 
-def test_results_are_in_the_order_of_the_ranks(three: Workers) -> None:
-    size = len(three.addresses)
-    assert three.run(member_functions.add, [(rank, 10) for rank in range(size)]) == [
-        rank + 10 for rank in range(size)
-    ]
-    assert three.run(member_functions.process, [()] * size) == [member.pid for member in three.members]
-
-
 def test_exchanges_are_exact_and_the_same_on_each_member(three: Workers) -> None:
     size = len(three.addresses)
     rng = np.random.default_rng(size)
@@ -100,27 +90,6 @@ def test_the_error_names_the_member_that_failed_and_the_workers_are_free_afterwa
         assert "fail_in_loop" in "".join(raised.value.__cause__.__notes__)  # type: ignore[union-attr]
     with settings.open() as workers:
         assert workers.run(member_functions.add, [(1, 1)] * 3) == [2] * 3
-
-
-@contextlib.contextmanager
-def occupied(cluster: Any, address: str, file: Path) -> Iterator[None]:
-    """A worker that somebody else uses for some seconds, which this context lets pass."""
-    with distributed.Client(cluster, set_as_default=False) as client:
-        task = client.submit(member_functions.occupy, str(file), 4, workers=[address], pure=False)
-        while not file.exists():
-            time.sleep(0.02)
-        yield
-        task.result(timeout=30)
-
-
-def test_a_team_of_which_one_worker_is_occupied_is_an_error(cluster: Any, tmp_path: Path) -> None:
-    settings = DaskWorkers(workers=3, scheduler=cluster.scheduler_address, wait=1)
-    with (
-        settings.open() as workers,
-        occupied(cluster, workers.members[1].address, tmp_path / "occupied"),
-        pytest.raises(MemberError, match=naming("All 3 workers", "distributed.wait")),
-    ):
-        workers.run_team(member_functions.fail_in_loop, [(0, "exception")] * 3)
 
 
 def test_too_few_workers_are_an_error(cluster: Any) -> None:

@@ -105,18 +105,6 @@ def test_a_feature_with_more_thresholds_than_a_byte_holds_has_several_columns(ru
     )
 
 
-def test_many_documents_are_sampled_by_the_seed() -> None:
-    rule = QUANTILE._replace(sample_size=300)
-    features = np.random.default_rng(0).normal(size=(2_000, 3)).astype(np.float32)
-    first, again, other = (
-        bin_features(features, 20, np.random.default_rng(seed), rule) for seed in (1, 1, 2)
-    )
-    np.testing.assert_array_equal(first.thresholds, again.thresholds)
-    assert (first.thresholds != other.thresholds).any()
-    # Quantiles of the sample have a random error of about 1 % of all documents: a bin has 2 to 9 % of them.
-    assert (np.bincount(bins_of(first)[0]) > 0.01 * len(features)).all()
-
-
 def ranklib_thresholds(column: NDArray[np.float32], num_thresholds: int) -> list[np.float32]:
     """Returns the thresholds of RankLib's LambdaMART.init, without the last one, the largest float."""
     distinct = sorted(set(column[~np.isnan(column)].tolist()))
@@ -241,19 +229,3 @@ def test_no_sum_over_any_documents_overflows(gradients: NDArray[np.float64]) -> 
     assert sum(whole_hessians) < 2**32
     assert int(packed.sum()) >> 32 == sum(whole_gradients)
     assert int(packed.sum()) & 0xFFFFFFFF == sum(whole_hessians)
-
-
-@given(st.integers(0, 2**32 - 1))
-@MAY_COMPILE
-def test_a_quantised_sum_is_within_half_a_unit_a_document(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    gradients, hessians = rng.normal(size=500), rng.random(500)
-    quantised = quantise(gradients, hessians)
-    is_summed = rng.random(500) < 0.3
-    total = quantised.packed[is_summed].sum()
-    gradient, hessian = (total >> 32) * quantised.gradient_unit, (total & 0xFFFFFFFF) * quantised.hessian_unit
-    # 1e-12 allows for the rounding of the float64 sum on the right.
-    assert (
-        abs(gradient - gradients[is_summed].sum()) <= 0.5 * is_summed.sum() * quantised.gradient_unit + 1e-12
-    )
-    assert abs(hessian - hessians[is_summed].sum()) <= 0.5 * is_summed.sum() * quantised.hessian_unit + 1e-12

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_cases import COMPILED, dataset, dialect, make_dataset, query
+from engine_cases import COMPILED, dataset, make_dataset, query
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
@@ -19,14 +19,6 @@ from ltrbench.native.splitting import SplitSettings
 from ltrbench.shapes import Scores
 
 SMALL = BoostingSettings(num_trees=6, num_leaves=6, splits=SplitSettings(min_docs_in_leaf=3))
-DIALECT = replace(
-    SMALL,
-    binning="equal_width",
-    max_bins=300,
-    growth="by_deviance",
-    split_criterion="least_squares",
-    splits=SplitSettings(min_docs_in_leaf=3, cut_without_gain=True),
-)
 SAMPLED = replace(
     SMALL,
     sampling=SamplingSettings(queries_per_tree=0.7, documents_per_tree=0.8, features_per_tree=0.6),
@@ -34,7 +26,6 @@ SAMPLED = replace(
 # learning_rate=0.5: GOSS starts with the third tree.
 GOSS = replace(SMALL, learning_rate=0.5, sampling=SamplingSettings(goss_top_rate=0.3, goss_other_rate=0.2))
 DART = replace(SMALL, num_trees=12, dart=DartSettings(drop_rate=0.5))
-IN_FLOAT32 = replace(SMALL, objective=dialect("xgboost"))
 
 
 def learn(data: RankingDataset, settings: BoostingSettings) -> Forest:
@@ -81,14 +72,6 @@ for num_threads in (1, 2, 4):
     assert int(one.split()[1]) > 100
 
 
-def test_the_seed_only_affects_sampling() -> None:
-    data = make_dataset(1)
-    assert_same(learn(data, SAMPLED), learn(data, SAMPLED))
-    assert_same(learn(data, SMALL), learn(data, replace(SMALL, seed=5)))
-    other = learn(data, replace(SAMPLED, seed=5))
-    assert (scores_of(learn(data, SAMPLED), data) != scores_of(other, data)).any()
-
-
 @pytest.mark.parametrize("settings", [SMALL, SAMPLED, GOSS, DART])
 def test_scores_on_the_way_are_those_of_the_trees_so_far(settings: BoostingSettings) -> None:
     train, valid, seen = make_dataset(2), make_dataset(3), []
@@ -127,17 +110,6 @@ def test_dart_learns_each_tree_as_if_the_dropped_ones_were_not_there() -> None:
     assert 0 in num_dropped
     assert max(num_dropped) > 2
     np.testing.assert_array_equal(ensemble.forest.weights, ensemble.first(ensemble.num_trees).weights)
-
-
-@pytest.mark.parametrize("settings", [SMALL, DIALECT, IN_FLOAT32])
-def test_more_trees_on_top_of_some_are_those_of_one_fit(settings: BoostingSettings) -> None:
-    train, valid = make_dataset(2, weighted=True), make_dataset(3)
-    whole = boost(train, replace(settings, num_trees=8), valid.features)
-    start = boost(train, replace(settings, num_trees=4)).forest
-    continued = boost(train, replace(settings, num_trees=8), valid.features, start=start)
-    assert_same(continued.forest, whole.forest)
-    np.testing.assert_array_equal(continued.train_scores, whole.train_scores)
-    np.testing.assert_array_equal(continued.valid_scores, whole.valid_scores)
 
 
 @pytest.mark.parametrize("split_criterion", ["newton", "least_squares"])

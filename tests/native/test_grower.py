@@ -90,13 +90,6 @@ def rows_of_nodes(grown: GrownTree) -> list[NDArray[np.uint32]]:
     return rows
 
 
-def depths(tree: Tree) -> NDArray[np.int64]:
-    depth = np.zeros(len(tree.feature), dtype=np.int64)
-    for node in np.flatnonzero(tree.feature != NO_FEATURE):
-        depth[[tree.left[node], tree.right[node]]] = depth[node] + 1
-    return depth
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_by_deviance_splits_the_open_leaf_with_the_largest_deviance(seed: int) -> None:
     grown = grow_least_squares(seed, "by_deviance", 12)
@@ -107,16 +100,6 @@ def test_by_deviance_splits_the_open_leaf_with_the_largest_deviance(seed: int) -
     for step, node in enumerate(order):
         leaves_then = set(range(grown.tree.left[node])) - set(order[:step].tolist())
         assert deviance[node] == pytest.approx(max(deviance[leaf] for leaf in leaves_then), rel=1e-6)
-
-
-def test_depth_wise_a_level_is_whole_before_the_next_begins() -> None:
-    grown = grow_least_squares(0, "depth_wise", 11, SplitSettings(min_docs_in_leaf=5, cut_without_gain=True))
-    depth = depths(grown.tree)
-    assert (np.diff(depth[nodes_in_the_order_of_cutting(grown.tree)]) >= 0).all()
-    sizes = np.array([len(rows) for rows in rows_of_nodes(grown)])
-    leaves = grown.tree.feature == NO_FEATURE
-    # Above the second to last level, only leaves that are too small are not split.
-    assert (sizes[leaves & (depth < depth.max() - 1)] < 10).all()
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import lightgbm as lgb
 import numpy as np
-import pytest
 import xgboost as xgb
 from engine_cases import MAY_COMPILE, dialect
 from hypothesis import given, settings
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from ltrbench.data import RankingDataset
 from ltrbench.native.objectives.lambdas import prepare
-from ltrbench.native.objectives.pairs import NATIVE, PairSettings
+from ltrbench.native.objectives.pairs import PairSettings
 from ltrbench.native.objectives.position_bias import (
     AdditiveBias,
     Propensities,
@@ -181,22 +180,3 @@ def test_the_kernel_computes_what_the_formulas_say(
         sums = [costs[data.positions == position].sum() for position in range(truncation)]
         expected = np.array(sums) / sums[0] if sums[0] >= 1e-16 else before
         np.testing.assert_allclose(learned, expected, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", [AdditiveBias, UnbiasedPairs])
-def test_a_correction_resumes_where_another_ended(kind: type) -> None:
-    def make() -> AdditiveBias | UnbiasedPairs:
-        if kind is UnbiasedPairs:
-            return UnbiasedPairs(CLICKED, NATIVE, norm=1.0, mirrored=False)
-        return AdditiveBias(prepare(CLICKED, NATIVE), CLICKED, 0.1, 0.0)
-
-    scores = RNG.normal(size=CLICKED.num_documents)
-    whole, first, rest = make(), make(), make()
-    for _ in range(3):
-        call(whole, scores)
-    call(first, scores)
-    rest.resume(first.factors(1))
-    for _ in range(2):
-        call(rest, scores)
-    for name, values in whole.factors(3).items():
-        np.testing.assert_array_equal(values, rest.factors(2)[name])

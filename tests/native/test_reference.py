@@ -21,26 +21,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_cases import COMPILED, MAY_COMPILE, USUAL_QUERIES, dataset
+from engine_cases import COMPILED, USUAL_QUERIES, dataset
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 from omegaconf import OmegaConf
 from paths import CONF
 
 from ltrbench.compilation import config
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.native import NO_FEATURE, Tree, reference
-from ltrbench.native.bins import quantile_cuts
-from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
 from ltrbench.native.reference import Model, Node, Settings
 from ltrbench.rankers.native import NativeRanker
 
 NUM_TREES = 3 if config.DISABLE_JIT else 20
-ABOVE_ONE = np.nextafter(np.float32(1), np.float32(2))
-NEIGHBOURS = [np.nan, float(ABOVE_ONE), float(np.nextafter(ABOVE_ONE, np.float32(2)))]
-"""Adjacent floats for which the sum of halves is rounded up."""
 SEEDS = range(2 if config.DISABLE_JIT else 8)
 
 
@@ -149,36 +142,3 @@ def test_the_gain_is_the_formula_of_its_docstring(seed: int, l2: float) -> None:
     expected = sum(sign * g**2 / (h + l2) for sign, (g, h) in ((1, left), (1, right), (-1, left + right)))
     got = reference.split_gain(left + right, left, right, l2)
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
-
-
-@given(
-    arrays(
-        np.float32,
-        st.integers(0, 60),
-        elements=st.one_of(
-            st.sampled_from(NEIGHBOURS), st.integers(-3, 3), st.floats(-(2.0**100), 2.0**100, width=32)
-        ),
-    ),
-    st.integers(2, 12),
-)
-@MAY_COMPILE
-def test_thresholds_are_those_of_the_engine(values: NDArray[np.float32], max_bins: int) -> None:
-    expected = np.append(quantile_cuts(values, max_bins), np.float32(np.inf))
-    np.testing.assert_array_equal(reference.choose_thresholds(values, max_bins), expected)
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 4), st.integers(-8, 8)), min_size=1, max_size=12),
-    st.integers(1, 12),
-    st.sampled_from([0.5, 1.0, 200.0]),
-)
-@MAY_COMPILE
-def test_lambdas_are_those_of_the_engine(
-    documents: list[tuple[int, int]], truncation: int, sigma: float
-) -> None:
-    labels, scores = np.array(documents, dtype=np.float64).T
-    train = dataset(np.zeros((len(labels), 1)), labels, [len(labels)])
-    settings = Settings(truncation=truncation, sigma=sigma)
-    got = lambdas(ndcg_data(train, truncation), scores, LambdaSettings(sigma, truncation))
-    expected = reference.lambdas(train, scores, settings)
-    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)

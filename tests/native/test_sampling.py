@@ -39,16 +39,6 @@ def test_rows_are_rising_documents_of_the_queries_drawn() -> None:
         assert len(sample.rows) == round(0.5 * DATA.query_sizes[sample.queries].sum())
 
 
-def test_trees_share_a_draw_but_features_are_drawn_for_each_tree() -> None:
-    settings = SamplingSettings(
-        queries_per_tree=0.5, documents_per_tree=0.5, features_per_tree=2, resample_every=3
-    )
-    samples = draw(settings, times=9)
-    rows = [sample.rows.tolist() for sample in samples]
-    assert rows[0] == rows[1] == rows[2] != rows[3] == rows[4]
-    assert len({tuple(sample.features) for sample in samples[:3]}) > 1
-
-
 def test_left_out_are_whole_queries_where_queries_are_drawn_and_else_documents() -> None:
     rng = np.random.default_rng(0)
     assert Sampler(DATA, SamplingSettings(), rng).left_out() is None

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
-from engine_cases import MAY_COMPILE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from test_binning import histogram_of
-from test_forest import random_tree, scores_of
 
 from ltrbench.compilation import config
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, SparseRows
 from ltrbench.native.bins import IN_LISTS, BinnedFeatures, SparseBins, bin_features, reference_bins
 from ltrbench.native.boosting import BINNINGS
-from ltrbench.native.forest import add_stored_scores, plant
-from ltrbench.native.histogram import quantise
 from ltrbench.native.sparse import (
     DOCUMENTS_PER_LISTED,
     LANE_BYTES,
@@ -31,7 +26,6 @@ from ltrbench.native.sparse import (
     bundle,
     reference_bundle,
     reference_cells,
-    takes_less_memory,
 )
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.shapes import Features
@@ -176,22 +170,6 @@ def test_bundles_are_those_of_the_reference(
         assert others.num_bytes[members].sum() <= LANE_BYTES
 
 
-@given(seed=st.integers(0, 1000), share=st.sampled_from([0.05, 0.5]), absent=st.sampled_from([0.0, np.nan]))
-@SPARSE_CASES
-def test_histograms_are_those_of_an_array(seed: int, share: float, absent: float) -> None:
-    rng = np.random.default_rng(seed)
-    features = features_of(seed, (70, 20), share, absent)
-    quantised = quantise(rng.normal(size=70), rng.random(70))
-    rows = np.flatnonzero(rng.random(70) < 0.6).astype(np.uint32)
-    dense = bin_features(features, 255, np.random.default_rng(0))
-    sparse = bin_sparse(SparseRows.of(features, absent), 255, np.random.default_rng(0))
-    kept = np.flatnonzero(others_in(features, dense, absent).any(axis=1))
-    histogram, expected = (histogram_of(binned, rows, quantised) for binned in (sparse, dense))
-    if len(kept):
-        is_kept = np.repeat(np.isin(np.arange(dense.num_columns), kept), dense.num_bins)
-        np.testing.assert_array_equal(histogram, expected[is_kept])
-
-
 NUM_DOCUMENTS = 120 if config.DISABLE_JIT else 600
 SETTINGS: list[dict[str, Any]] = [
     {},
@@ -281,33 +259,3 @@ def test_the_model_and_all_scores_are_those_of_an_array(
     assert_same_fit(sparse, dense, tmp_path)
     stored = sparse_of(valid, absent)
     np.testing.assert_array_equal(sparse[0].predict(stored.features), dense[0].predict(valid.features))
-
-
-def test_features_with_many_stored_values_are_binned_like_an_array(tmp_path: Path) -> None:
-    train, valid = dataset(0, 0.0), dataset(1, 0.0)
-    rare, frequent = sparse_of(train, 0.0), SparseRows.of(train.features, np.nan)
-    assert takes_less_memory(cast(SparseRows, rare.features))
-    assert not takes_less_memory(frequent)
-    sparse = fit(with_features(train, frequent), with_features(valid, SparseRows.of(valid.features, np.nan)))
-    assert_same_fit(sparse, fit(train, valid), tmp_path)
-
-
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    num_documents=st.integers(1, 140),
-    share=st.sampled_from([0.0, 0.3, 1.0]),
-    absent=st.sampled_from([0.0, np.nan]),
-)
-@MAY_COMPILE
-def test_scores_from_stored_values_have_the_bits_of_scores_from_an_array(
-    seed: int, num_documents: int, share: float, absent: float
-) -> None:
-    rng = np.random.default_rng(seed)
-    features = np.where(rng.random((num_documents, 6)) < share, rng.normal(size=(num_documents, 6)), absent)
-    features[rng.random(features.shape) < 0.1] = np.nan
-    features = features.astype(np.float32)
-    trees = [random_tree(rng, int(num_leaves), 6) for num_leaves in rng.choice([1, 2, 8, 80], size=3)]
-    forest = plant(trees, rng.normal(size=len(trees)).tolist())
-    scores = np.zeros(num_documents)
-    add_stored_scores(forest, SparseRows.of(features, absent), scores)
-    np.testing.assert_array_equal(scores, scores_of(forest, features))

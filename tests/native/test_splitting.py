@@ -139,29 +139,6 @@ def test_the_search_does_what_the_reference_says(
         assert got[1:4] == expected[1:4]
 
 
-@pytest.mark.parametrize(("highest", "expected_bin"), [(False, 1), (True, 4)])
-def test_among_splits_with_equal_gain_the_lowest_or_highest_threshold_is_chosen(
-    highest: bool, expected_bin: int
-) -> None:
-    # The leaf has documents 0, 1, 5 and 6, and none between the splits after bins 1 to 4.
-    column = np.arange(7.0)
-    leaf = make_leaf(np.stack([column, column], axis=1), np.array([-1.0, -1, 0, 0, 0, 1, 1]), np.ones(7))
-    leaf = leaf._replace(rows=np.array([0, 1, 5, 6], dtype=np.uint32))
-    split = leaf.find(SplitSettings(min_docs_in_leaf=1, equal_cuts="highest" if highest else "lowest"))
-    assert split is not None
-    # Among features with equal splits, the first is chosen in both cases.
-    assert (split.column, split.bin) == (0, expected_bin)
-
-
-def test_counting_by_hessian_takes_heavy_documents_for_many() -> None:
-    gradients, hessians = np.array([-9.0, -9] + [1.0] * 8), np.array([9.0, 9] + [1.0] * 8)
-    leaf = make_leaf(np.arange(10.0)[:, None], gradients, hessians)
-    split = leaf.find(SplitSettings(min_docs_in_leaf=3, document_counts="by_hessian"))
-    assert split is not None
-    # With 10 documents and a total hessian of 26, a hessian of 9 counts as round(90 / 26) = 3, and 1 as 0.
-    assert split.bin == 0
-
-
 SIGNS = {"1": 1, "2": -1}
 MONOTONE = BoostingSettings(
     num_trees=15,

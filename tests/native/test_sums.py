@@ -6,14 +6,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pytest
-from engine_cases import MAY_COMPILE, make_dataset
+from engine_cases import MAY_COMPILE
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 
-from ltrbench.data import RankingDataset
 from ltrbench.native.histogram import (
     reference_parts,
     sum_by_group,
@@ -22,7 +19,6 @@ from ltrbench.native.histogram import (
     units,
     units_of,
 )
-from ltrbench.rankers.native import NativeRanker
 from ltrbench.shapes import Values
 
 sizes = st.floats(0, 1e300) | st.floats(0, 1e-300) | st.sampled_from([0.0, 5e-324, 1e-310, 1.0, 1e16, 1e300])
@@ -78,45 +74,3 @@ def test_neither_the_order_nor_the_division_of_values_changes_a_sum(values: Valu
     (both,), cut = units_of([values]), random.randint(0, len(values))
     parts = reference_parts(shuffled[:cut], both) + reference_parts(shuffled[cut:], both)
     assert both.value(parts) == sum_all(values)
-
-
-def with_queries_in_order(data: RankingDataset, order: NDArray[np.int64]) -> RankingDataset:
-    starts = data.query_start
-    rows = np.concatenate([np.arange(starts[q], starts[q + 1]) for q in order])
-    new_starts = np.concatenate([[0], np.cumsum(data.query_sizes[order])])
-    return RankingDataset(
-        features=np.asarray(data.features)[rows],
-        labels=data.labels[rows],
-        query_start=new_starts,
-        query_weights=None if data.query_weights is None else data.query_weights[order],
-        positions=np.arange(len(rows)) - np.repeat(new_starts[:-1], data.query_sizes[order]),
-    )
-
-
-def bytes_of_model(data: RankingDataset, **settings: Any) -> bytes:
-    """Returns the values of a fitted model; the features' names do not depend on the fit."""
-    ranker = NativeRanker(num_trees=6, num_leaves=7, min_docs_in_leaf=5, num_threads=1, **settings).fit(data)
-    assert ranker._forest is not None
-    arrays: list[Any] = [ranker._forest.roots, *ranker._forest.nodes, *ranker.position_factors.values()]
-    return b"".join(array.tobytes() for array in arrays)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"growth": "by_deviance"},
-        {"split_criterion": "least_squares", "leaf_value": "mean"},
-        {"objective": "mart", "truncation": None},
-        {"position_bias": "additive"},
-        {"position_bias": "propensity"},
-        {"drop_rate": 0.5},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("seed", range(3))
-def test_the_order_of_queries_does_not_change_a_model(settings: dict[str, Any], seed: int) -> None:
-    data = make_dataset(seed, weighted=True)
-    same, order = np.arange(data.num_queries), np.random.default_rng(seed).permutation(data.num_queries)
-    models = {bytes_of_model(with_queries_in_order(data, order), **settings) for order in (same, order)}
-    assert len(models) == 1

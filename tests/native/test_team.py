@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
 from ltrbench.native.bins import EQUAL_WIDTH, QUANTILE, ThresholdRule, bin_features
-from ltrbench.native.boosting import boost
 from ltrbench.native.sparse import takes_less_memory
 from ltrbench.native.team import ALONE, Placement, Team
 from ltrbench.rankers.base import Monitor
-from ltrbench.rankers.native import NativeRanker, engine_settings
+from ltrbench.rankers.native import NativeRanker
 
 pytestmark = COMPILED
 
@@ -157,42 +156,6 @@ def test_bins_are_chosen_from_the_same_sample(members: LocalMembers, rule: Thres
     for of_member, words_here, rows in members.run(bins_together, tasks):
         assert of_member == thresholds
         np.testing.assert_array_equal(words_here, words[rows])
-
-
-def watched(
-    team: Team,
-    settings: dict[str, Any],
-    shard: RankingDataset,
-    queries: NDArray[np.int64],
-    valid: NDArray[np.float32],
-) -> list[Any]:
-    """Returns, for every iteration, the training scores in order, the validation scores, and the documents
-    left out."""
-    placement = Placement.among(team, queries, shard.query_sizes)
-    seen: list[Any] = []
-
-    def watch(number: int, train_scores: Any, valid_scores: Any, left_out: Any) -> bool:
-        is_left_out = np.zeros(shard.num_documents)
-        if left_out is not None:
-            is_left_out[left_out] = 1
-        scores = [placement.in_order(values).tobytes() for values in (train_scores, is_left_out)]
-        seen.append((number, *scores, valid_scores.tobytes(), left_out is None))
-        return number == 3
-
-    boost(shard, engine_settings(make_ranker(settings)), valid, watch, placement=placement)
-    return seen
-
-
-@pytest.mark.parametrize("settings", [{}, {"queries_per_tree": 0.9}, {"drop_rate": 0.5}], ids=str)
-def test_every_member_sees_its_scores_and_the_documents_left_out(
-    members: LocalMembers, settings: dict[str, Any]
-) -> None:
-    valid = np.asarray(make_dataset(1).features)
-    alone = watched(ALONE, settings, DATA, np.arange(DATA.num_queries), valid)
-    assert len(alone) == 3
-    shards = shards_of(DATA, uneven(DATA.num_queries, 3))
-    for seen in members.run(watched, [(settings, *shard, valid) for shard in shards]):
-        assert seen == alone
 
 
 class PipeTeam:
