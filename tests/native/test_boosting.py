@@ -38,13 +38,6 @@ def scores_of(forest: Forest, data: RankingDataset) -> NDArray[np.float64]:
     return scores
 
 
-def assert_same(first: Forest, second: Forest) -> None:
-    np.testing.assert_array_equal(first.weights, second.weights)
-    np.testing.assert_array_equal(first.roots, second.roots)
-    for array, other_array in zip(first.nodes, second.nodes, strict=True):
-        np.testing.assert_array_equal(array, other_array)
-
-
 @COMPILED
 def test_one_two_and_four_threads_give_the_same_bits_where_each_loop_has_work_for_them() -> None:
     # The maximum number of threads is fixed when numba starts: by default, the number of processors.

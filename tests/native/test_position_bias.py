@@ -25,7 +25,6 @@ from ltrbench.native.objectives.position_bias import (
 from ltrbench.shapes import Scores
 
 NUM_QUERIES, SIZE = 200, 12
-RNG = np.random.default_rng(0)
 
 
 def clicked() -> RankingDataset:
