@@ -284,7 +284,7 @@ def replicate_of(run: Run) -> Replicate:
 
 
 def is_per_fold(run: Run) -> bool:
-    """Returns whether a search chose the settings by the validation set of the run's own fold."""
+    """Returns whether a search chose the settings by the validation set of the run's fold."""
     return run.result.search.get("choose") == _PER_FOLD
 
 

@@ -361,10 +361,10 @@ class Pair:
 
 def all_pairs(queries: PairedQueries, metric: str, settings: Settings) -> tuple[Pair, ...]:
     """Returns each earlier row minus each later row, with claims over all pairs."""
-    places = list(itertools.combinations(range(len(queries.labels)), 2))
-    tested = compare_pairs(queries.distinct, places, settings.num_draws, settings.seed)
+    index_pairs = list(itertools.combinations(range(len(queries.labels)), 2))
+    tested = compare_pairs(queries.distinct, index_pairs, settings.num_draws, settings.seed)
     pairs = []
-    for (a, b), statistics in zip(places, tested, strict=True):
+    for (a, b), statistics in zip(index_pairs, tested, strict=True):
         scope, inference = infer(queries, a, b)
         pairs.append(
             Pair(
@@ -388,10 +388,10 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
     """
     level = LEVEL / len(settings.claimed_metrics)
     of_models = [pair for pair in family if pair.scope == MODELS]
-    places = [(queries.labels.index(pair.a), queries.labels.index(pair.b)) for pair in of_models]
+    index_pairs = [(queries.labels.index(pair.a), queries.labels.index(pair.b)) for pair in of_models]
     by_queries = simultaneous_intervals(
         queries.distinct,
-        places,
+        index_pairs,
         settings.num_draws,
         settings.seed,
         level * (len(of_models) / max(len(family), 1)),

@@ -588,7 +588,7 @@ def _of_scores(system: Import, like: Run, folder: Path, fingerprints: dict[Path,
     scored, notes = {}, []
     has_valid = "{split" in system.pattern and _has_valid(like) and system.file(like, "valid").exists()
     for split in ("test", "valid") if has_valid else ("test",):
-        location, path, name = like.scored(split), system.file(like, split), f"{split} of {_name_of(like)}"
+        of_like, path, name = like.scored(split), system.file(like, split), f"{split} of {_name_of(like)}"
         file = read_score_file(path)
         fingerprint = str(like.result.data.get(split, {}).get("fingerprint"))
         if not file.queries and fingerprints.setdefault(path, fingerprint) != fingerprint:
@@ -596,8 +596,8 @@ def _of_scores(system: Import, like: Run, folder: Path, fingerprints: dict[Path,
                 f"{path}: its lines have no query ids, so that it cannot hold the scores of several sets, "
                 f"among them {name}. Write one file per set, with {{fold}}, {{data}} or {split} in its name."
             )
-        matched = file.match(location.judgments, location.file_rows, name)
-        scored[split] = replace(location, scores=matched.scores)
+        matched = file.match(of_like.judgments, of_like.file_rows, name)
+        scored[split] = replace(of_like, scores=matched.scores)
         notes += [f"{path}: {note}" for note in matched.notes]
     return _derived_run(
         system.file(like, "test"),

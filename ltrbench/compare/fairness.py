@@ -316,9 +316,9 @@ def _value_on_validation(run: Run, metric: str, convention: Convention) -> float
 def _about_stopping_on_test(results: Sequence[RunResult]) -> Iterator[Note]:
     for model, folds in stopped_on_test(results).items():
         known = ", ".join(str(fold) for fold in dict.fromkeys(folds) if fold is not None)
-        place = f" in fold {known}" if known else ""
+        where = f" in fold {known}" if known else ""
         sentence = (
-            f"{model} was picked on test{place}: its validation set is the test set, and its metrics are too "
+            f"{model} was picked on test{where}: its validation set is the test set, and its metrics are too "
             "high. Give data.valid other queries."
         )
         yield Note(ON_CLAIMS, "picked on test", sentence)
@@ -407,8 +407,8 @@ def distinct_searches(runs: Iterable[Run]) -> list[Mapping[str, Any]]:
 def identity_of_search(run: Run) -> tuple[object, ...]:
     """Returns what identifies the search of a run among the runs of a row."""
     search, cell = run.result.search, cell_of(run)
-    place = cell if is_per_fold(run) else cell.data
-    return place, replicate_of(run).resample, search.get("seed")
+    chosen_for = cell if is_per_fold(run) else cell.data
+    return chosen_for, replicate_of(run).resample, search.get("seed")
 
 
 def search_totals(row: EvaluatedRow) -> SearchTotals | None:

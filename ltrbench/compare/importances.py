@@ -151,7 +151,7 @@ def _about_ignored(ignoring: str, compared: ImportanceComparison) -> str:
     The most used features are first, each with the model that uses it most.
     """
     uses = {label: _uses(row) for label, row in compared.rows.items()}
-    found = []
+    ignored = []
     for feature in np.flatnonzero(~uses[ignoring]).tolist():
         name, users = compared.feature_names[feature], []
         for label, row in compared.rows.items():
@@ -162,13 +162,13 @@ def _about_ignored(ignoring: str, compared: ImportanceComparison) -> str:
                 rank = (kind in SHARES, value)
                 users.append((rank, f"{name} ({_written(kind, value)} by {label}'s {NAMES[kind]})"))
         if users:
-            found.append(max(users, key=itemgetter(0)))
-    if not found:
+            ignored.append(max(users, key=itemgetter(0)))
+    if not ignored:
         return ""
-    named = [text for _, text in sorted(found, key=itemgetter(0), reverse=True)]
-    more = len(found) - _MOST_NAMED
+    named = [text for _, text in sorted(ignored, key=itemgetter(0), reverse=True)]
+    more = len(ignored) - _MOST_NAMED
     rest = f", and {more} less important ones" if more > 0 else ""
-    count = "a feature" if len(found) == 1 else f"{len(found)} features"
+    count = "a feature" if len(ignored) == 1 else f"{len(ignored)} features"
     return f"{ignoring} ignores {count} that others use: {', '.join(named[:_MOST_NAMED])}{rest}."
 
 

@@ -36,8 +36,8 @@ def write(
     """A finished run with these importances."""
     run = toy_runs.write(folder, model, fold=fold, seed=seed)
     if values:
-        own = Importances(names, {kind: np.array(column) for kind, column in values.items()})
-        _write_importances(folder / "importances.csv", own)
+        importances = Importances(names, {kind: np.array(column) for kind, column in values.items()})
+        _write_importances(folder / "importances.csv", importances)
     return run
 
 
@@ -58,8 +58,8 @@ def test_spearman_is_scipys_and_unknown_where_all_is_worth_the_same(values: NDAr
 
 def test_rows_are_means_over_folds_of_means_over_seeds(tmp_path: Path) -> None:
     runs = [
-        write(tmp_path / f"{fold}-{seed}", "native", {GAIN: [worth, 1 - worth, 0, 0]}, fold, seed)
-        for fold, seed, worth in ((1, 0, 0.1), (1, 1, 0.3), (2, 0, 0.6))
+        write(tmp_path / f"{fold}-{seed}", "native", {GAIN: [share, 1 - share, 0, 0]}, fold, seed)
+        for fold, seed, share in ((1, 0, 0.1), (1, 1, 0.3), (2, 0, 0.6))
     ]
     found = compare_importances({"native": runs})
     np.testing.assert_allclose(found.rows["native"].values[GAIN], [0.4, 0.6, 0, 0])
@@ -83,9 +83,9 @@ def test_a_feature_that_one_uses_and_another_ignores_is_named_with_who_uses_it_m
 
 
 def test_correlations_are_of_each_kind_that_two_have(tmp_path: Path) -> None:
-    worth = {"native": [4.0, 3, 2, 1], "lightgbm": [4.0, 3, 1, 2], "xgboost": [1.0, 2, 3, 4]}
-    runs = {model: [write(tmp_path / model, model, {WITHIN: values})] for model, values in worth.items()}
-    runs["native"] = [write(tmp_path / "again", "native", {WITHIN: worth["native"], GAIN: [1, 0, 0, 0]})]
+    values_of = {"native": [4.0, 3, 2, 1], "lightgbm": [4.0, 3, 1, 2], "xgboost": [1.0, 2, 3, 4]}
+    runs = {model: [write(tmp_path / model, model, {WITHIN: values})] for model, values in values_of.items()}
+    runs["native"] = [write(tmp_path / "again", "native", {WITHIN: values_of["native"], GAIN: [1, 0, 0, 0]})]
     found = compare_importances(runs)
     assert found.correlations == {WITHIN: ((1, 0.8, -1), (0.8, 1, -0.8), (-1, -0.8, 1))}
 
@@ -129,6 +129,7 @@ def test_an_interaction_of_two_slices_is_welchs_t_test_of_their_differences(tmp_
     assert [item.name for item in sliced] == ["4", "12"]
     # The two sizes take turns.
     expected = [
-        stats.ttest_ind((own - base)[::2], (own - base)[1::2], equal_var=False).pvalue for own in others
+        stats.ttest_ind((values - base)[::2], (values - base)[1::2], equal_var=False).pvalue
+        for values in others
     ]
     assert [item.p_value for item in interactions(comparison, sliced)] == pytest.approx(expected)

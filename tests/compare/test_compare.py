@@ -43,10 +43,10 @@ def test_the_difference_is_paired_by_query_and_its_interval_is_students(tmp_path
     differences = values[1] - values[0]
     expected = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
     row = comparison.rows[1]
-    said = against_baseline(row)
-    assert said.num_queries == NUM_QUERIES - 1
-    assert said.difference == pytest.approx(differences.mean())
-    assert (said.interval.low, said.interval.high) == pytest.approx((expected.low, expected.high))
+    statistics = against_baseline(row)
+    assert statistics.num_queries == NUM_QUERIES - 1
+    assert statistics.difference == pytest.approx(differences.mean())
+    assert (statistics.interval.low, statistics.interval.high) == pytest.approx((expected.low, expected.high))
     assert comparison.rows[0].to_baseline is None
 
 
@@ -123,7 +123,7 @@ def test_of_a_run_that_was_made_twice_the_last_is_counted_and_the_other_named(tm
     assert mentions(ignored, tmp_path / "1")
 
 
-# Every library's convention, and every way to weigh queries with every worth of an empty one.
+# Every library's convention, and every way to weigh queries with every value of an empty one.
 CONVENTIONS = [
     *PRESETS.values(),
     *(
@@ -171,15 +171,15 @@ def test_a_difference_is_that_of_the_means_under_every_convention_with_weights_a
         metric = "ndcg@2"
     rng = np.random.default_rng(seed)
     runs: list[Run] = []
-    for fold, own in enumerate((queries, queries[::-1][1:]), start=1):
+    for fold, of_fold in enumerate((queries, queries[::-1][1:]), start=1):
         judged = Judgments(
-            labels=np.array([label for labels, _ in own for label in labels]),
-            query_start=np.arange(len(own) + 1) * 3,
-            document_ids=np.arange(len(own) * 3).astype(str),
-            query_weights=np.array([weight for _, weight in own]),
+            labels=np.array([label for labels, _ in of_fold for label in labels]),
+            query_start=np.arange(len(of_fold) + 1) * 3,
+            document_ids=np.arange(len(of_fold) * 3).astype(str),
+            query_weights=np.array([weight for _, weight in of_fold]),
         )
-        scores = {model: rng.permutation(np.arange(3.0 * len(own))) for model in ("a", "b")}
-        runs += [weighted_run(model, fold, judged, own_scores) for model, own_scores in scores.items()]
+        scores = {model: rng.permutation(np.arange(3.0 * len(of_fold))) for model in ("a", "b")}
+        runs += [weighted_run(model, fold, judged, of_model) for model, of_model in scores.items()]
     (comparison,) = compare(runs, Settings(metric=metric, convention=convention, num_draws=20))
     a, b = comparison.rows
     if a.metrics[metric] is None or comparison.queries is None:
@@ -192,11 +192,11 @@ def test_a_difference_is_that_of_the_means_under_every_convention_with_weights_a
         assert comparison.best == ("a" if means[0] > means[1] else "b")
 
 
-def rows(folder: Path, model: str, places: Iterable[tuple[int | None, int]], **fields: Any) -> list[Run]:
+def rows(folder: Path, model: str, replicates: Iterable[tuple[int | None, int]], **fields: Any) -> list[Run]:
     """Runs of a model, one in each fold and of each seed."""
     return [
         write(folder / f"{model}-{fold}-{seed}", model, fold=fold, seed=seed, **fields)
-        for fold, seed in places
+        for fold, seed in replicates
     ]
 
 
@@ -208,11 +208,13 @@ def seeds(count: int, fold: int | None = None) -> list[tuple[int | None, int]]:
     return [(fold, seed) for seed in range(count)]
 
 
-def models(folder: Path, *places: Iterable[tuple[int | None, int]]) -> list[Run]:
+def models(folder: Path, *replicates: Iterable[tuple[int | None, int]]) -> list[Run]:
     """Rows of native, xgboost and so on, each with these folds and seeds."""
     names = ("native", "xgboost", "lightgbm")
     return [
-        run for model, of_model in zip(names, places, strict=False) for run in rows(folder, model, of_model)
+        run
+        for model, of_model in zip(names, replicates, strict=False)
+        for run in rows(folder, model, of_model)
     ]
 
 
@@ -262,16 +264,16 @@ def dataset(num_queries: int = OF_DATA, seed: int = 0) -> RankingDataset:
 
 
 def parts(data: RankingDataset, num_parts: int = 5) -> list[RankingDataset]:
-    return [data.take_queries(own) for own in np.array_split(np.arange(data.num_queries), num_parts)]
+    return [data.take_queries(part) for part in np.array_split(np.arange(data.num_queries), num_parts)]
 
 
 def halves(data: RankingDataset, count: int = 5) -> list[RankingDataset]:
-    """Random half-splits, which overlap, in another order of queries and with numbers of their own."""
+    """Random half-splits, which overlap, in another order of queries and with other numbers."""
     taken = [
         data.take_queries(np.random.default_rng(seed).permutation(data.num_queries)[: data.num_queries // 2])
         for seed in range(count)
     ]
-    return [replace(own, query_ids=np.arange(own.num_queries).astype(str)) for own in taken]
+    return [replace(part, query_ids=np.arange(part.num_queries).astype(str)) for part in taken]
 
 
 def test_random_half_splits_of_one_data_set_count_each_query_once(tmp_path: Path) -> None:
@@ -283,7 +285,7 @@ def test_random_half_splits_of_one_data_set_count_each_query_once(tmp_path: Path
             for fold, test in enumerate(tests, start=1)
         ]
     )
-    distinct, times = len(set(np.concatenate([own.query_keys for own in tests]))), 5 * OF_DATA // 2
+    distinct, times = len(set(np.concatenate([part.query_keys for part in tests]))), 5 * OF_DATA // 2
     assert distinct < times
     (note,) = (note for note in comparison.notes if mentions(note, "repeat"))
     assert mentions(note, f"{distinct} distinct", f"{times} times")
@@ -345,13 +347,13 @@ def letor_folds(folder: Path) -> list[Run]:
             folder / f"{leaves}-{fold}",
             "native",
             fold=fold,
-            judged=own,
+            judged=part,
             validated=tests[fold - 2],
             settings={"num_leaves": leaves},
             metrics={"test/ndcg@10": 0.5, "valid/ndcg@10": leaves / 100},
         )
         for leaves in (15, 31)
-        for fold, own in enumerate(tests, start=1)
+        for fold, part in enumerate(tests, start=1)
     ]
 
 
