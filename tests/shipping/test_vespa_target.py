@@ -15,10 +15,9 @@ from tree_cases import NUM_FEATURES, beyond_float32, forest, timestamps, values_
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.models.lightgbm_files import read_lightgbm_json
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, WeightedTree, ensemble_scores
-from ltrbench.rankers import Ranker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.shipping.certificate import CERTIFIED, REFUSED
-from ltrbench.shipping.target import INFINITE_VALUES, MISSING_VALUES, Linear
+from ltrbench.shipping.target import MISSING_VALUES, Linear
 from ltrbench.shipping.targets.vespa import (
     COMPILED,
     FAST_FOREST,
@@ -50,13 +49,6 @@ def imported(ensemble: Ensemble) -> Ensemble:
 # Naive dumps
 
 
-def dump_of(ranker: Ranker, num_features: int, folder: Path) -> bytes:
-    """Returns what LightGBM dumps, with the names of the features in Vespa."""
-    ranker.save(folder)
-    record = lgb.Booster(model_file=str(folder / "model.txt")).dump_model()
-    return json.dumps({**record, "feature_names": names_of(num_features)}).encode()
-
-
 def names_of(num_features: int) -> list[str]:
     return [f"feature_{number}" for number in range(num_features)]
 
@@ -68,24 +60,14 @@ def test_the_certificate_refuses_the_dump_of_lightgbm_itself(tmp_path: Path) -> 
     halves = np.round(np.array(splits.test.features) * 2).astype(np.float32) / np.float32(2)
     ranker = LightGBMRanker(num_trees=20).fit(replace(splits.train, features=whole))
     ensemble, data = ranker.trees(), replace(splits.test, features=halves)
-    content, target = dump_of(ranker, data.num_features, tmp_path), VespaTarget(fast_forest=True)
+    ranker.save(tmp_path)
+    record = lgb.Booster(model_file=str(tmp_path / "model.txt")).dump_model()
+    content = json.dumps({**record, "feature_names": names_of(data.num_features)}).encode()
+    target = VespaTarget(fast_forest=True)
     certificate = certified(target, ensemble, data, {FILE: content})
     assert certificate.status == REFUSED
     assert "value equal to a threshold" in certificate.reason
     assert certified(target, ensemble, data).status == CERTIFIED
-
-
-def test_the_dump_of_lightgbm_loses_where_missing_values_go(tmp_path: Path) -> None:
-    """Without missing values in training, LightGBM takes them for 0, but Vespa reads default_left."""
-    train = Synthetic(name="synthetic", num_queries=20).load().train
-    ranker = LightGBMRanker(num_trees=20).fit(train)
-    model = shipped(ranker.trees(), train.num_features)
-    absent = np.full((1, train.num_features), np.nan, dtype=np.float32)
-    names = {name: number for number, name in enumerate(names_of(train.num_features))}
-    naive = read_lightgbm_json(dump_of(ranker, train.num_features, tmp_path), names)
-    expected = ranker.predict(absent)
-    assert WAYS[COMPILED].scores(naive, absent) != expected
-    np.testing.assert_array_equal(scores_of(VespaTarget(), model, absent), expected)
 
 
 # How content nodes evaluate a sum
@@ -103,22 +85,10 @@ def test_a_forest_is_summed_from_the_last_tree_to_the_third_and_then_the_first()
     leaves = [1e16, 1.0, -1e16, 3.0, 2.0**-40, 5.0, 7.0]
     trees = tuple(WeightedTree(1.0, InnerNode(0, 0.0, True, Leaf(x), Leaf(x))) for x in leaves)
     expected = 0.0
-    for place in (6, 5, 4, 3, 2, 0, 1):
-        expected += float(np.float32(leaves[place]))
+    for number in (6, 5, 4, 3, 2, 0, 1):
+        expected += float(np.float32(leaves[number]))
     values = np.zeros((1, NUM_FEATURES), dtype=np.float32)
     assert WAYS[VM_FOREST].scores(imported(Ensemble(trees)), values).tolist() == [expected]
-
-
-# Missing values and infinity
-
-
-def test_infinity_on_the_left_is_a_limit() -> None:
-    def limits(threshold: float) -> set[str]:
-        ensemble = of_one(InnerNode(0, threshold, True, Leaf(1.0), Leaf(2.0)), threshold_dtype="float64")
-        return set(VespaTarget().export(shipped(ensemble, NUM_FEATURES)).limits)
-
-    assert limits(np.inf) == {INFINITE_VALUES}
-    assert limits(1e300) == limits(0.5) == set()
 
 
 # Linear models
@@ -134,7 +104,7 @@ def test_a_linear_model_is_a_ranking_expression() -> None:
     assert "0.1 * feature_0 + -1e-07 * feature_2 + 1e+20 * feature_3" in profile
     assert "feature_1" not in profile
     assert set(export.limits) == {MISSING_VALUES}
-    expected = sum(weight * features[:, place].astype(np.float64) for place, weight in enumerate(weights))
+    expected = sum(weight * features[:, index].astype(np.float64) for index, weight in enumerate(weights))
     np.testing.assert_array_equal(scores_of(VespaTarget(), model, features), expected)
 
 

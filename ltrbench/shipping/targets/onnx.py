@@ -41,7 +41,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench import __version__
-from ltrbench.errors import require_choice
 from ltrbench.models.trees import (
     LARGEST_ZERO,
     Ensemble,
@@ -218,9 +217,6 @@ class OnnxTarget(Target):
 
     form: Literal["auto", "float32", "float64"] = "auto"
     """dtype of thresholds, leaf values and scores. auto: that of the model's scores, which is exact."""
-
-    def __post_init__(self) -> None:
-        require_choice("form", self.form, ("auto", "float32", "float64"))
 
     def export(self, model: ShippedModel) -> Export:
         ensemble = model.trees(self.name)
