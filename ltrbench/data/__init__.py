@@ -17,7 +17,6 @@ from ltrbench.data.letor import (
     read_feature_names,
     read_letor,
     write_letor,
-    write_lightgbm,
 )
 from ltrbench.data.score_files import read_qrels, read_score_file, read_trec_run
 from ltrbench.data.sources import read_data, read_features
@@ -42,6 +41,5 @@ __all__ = [
     "split_latest",
     "split_queries",
     "write_letor",
-    "write_lightgbm",
     "write_table",
 ]

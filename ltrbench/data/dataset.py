@@ -437,9 +437,8 @@ class RankingDataset(Judgments):
         scale = 1.0 / self.query_weights.mean()
         if scale == 1.0:
             return self
-        if self.document_weights is not None:
-            return self.with_fields(document_weights=self.document_weights * scale)
-        return self.with_fields(query_weights=self.query_weights * scale)
+        name = "query_weights" if self.document_weights is None else "document_weights"
+        return self.with_fields(**{name: getattr(self, name) * scale})
 
     def with_feature_names(self, names: Sequence[str]) -> RankingDataset:
         """Returns the data set with other feature names, (F,)."""

@@ -11,7 +11,7 @@ lines       `parse_line`: the specification of the format, with an error for eac
 reading     `read_letor`, `read_letor_features`
 companions  LightGBM's files of query sizes, weights and positions
 names       `read_feature_names`
-writing     `write_letor`, `write_lightgbm`
+writing     `write_letor`
 
 The reader works in two passes over units of lines, which `blocks` reads on all cores: the first counts the
 documents, so that `_allocate` makes arrays for them, and the second parses the lines into these arrays. The
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -108,7 +108,6 @@ class LineFormat:
         nulls: treatment of values written as NULL, in any case: "refuse" or "missing" (NaN).
         absent: value of features that a line omits, 0 or NaN.
         sparse: whether only the values that lines have are stored.
-        width_reason: origin of num_features and the remedy, for messages.
     """
 
     num_features: int | None = None
@@ -120,10 +119,6 @@ class LineFormat:
     nulls: str = "refuse"
     absent: float = 0.0
     sparse: bool = False
-    width_reason: str = (
-        "the number of features in training. Remove features that training does not have, or set "
-        "num_features to the total number"
-    )
 
     def __post_init__(self) -> None:
         if self.num_features is not None:
@@ -303,8 +298,8 @@ def _parse_index(token: bytes, where: str, form: LineFormat) -> int:
         )
     if form.num_features is not None and number > form.num_features:
         raise DataError(
-            f"{where}: the feature index is {index}, but {form.num_features} features were expected, "
-            f"{form.width_reason}."
+            f"{where}: the feature index is {index}, but {form.num_features} features were expected: as many "
+            "as in training, as in the file feature_names, or num_features. Correct the index or that number."
         )
     return index
 
@@ -464,8 +459,7 @@ def _with_names(form: LineFormat, path: str | Path | None) -> tuple[LineFormat, 
             "(num_features, or the number of features in training). Add the missing names, or correct "
             "num_features."
         )
-    reason = f"the number of names in {path}. Add the missing names, or correct the index"
-    return replace(form, num_features=len(names), width_reason=reason), names
+    return replace(form, num_features=len(names)), names
 
 
 # ---- The arrays of all documents, which are allocated once the text is counted, and only if they fit.
@@ -907,7 +901,7 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
     return tuple(names.get(feature, str(first_index + feature)) for feature in range(max(names) + 1))
 
 
-# ---- Writes a RankingDataset as LETOR text or in LightGBM's form, for `read_letor` and for other systems.
+# ---- Writes a RankingDataset as LETOR text, for `read_letor` and for other systems.
 #
 # Every feature of a document is written, including zeros, and missing values as `nan`, so that the file
 # does not depend on a reader's value for absent features. Numbers are written with the fewest digits that
@@ -942,65 +936,25 @@ def write_letor(dataset: RankingDataset, path: str | Path) -> None:
         heads = [b" " + _number(weight) + head for weight, head in zip(weights, heads, strict=True)]
     ids = [""] * dataset.num_documents if dataset.document_ids is None else dataset.document_ids.tolist()
     comments = [_comment(document) for document in ids]
-    _write(Path(path), _document_lines(dataset, 1, heads, comments), _positions(dataset))
-
-
-def write_lightgbm(dataset: RankingDataset, path: str | Path) -> None:
-    """Writes LightGBM's form: no qid, with the companion files FILE.query, FILE.weight and FILE.position.
-
-    Feature indices start from zero, as in LightGBM: `read_letor(path, first_index=0)` restores the data
-    except for the ids of queries and documents, which this form cannot store.
-
-    Raises:
-        DataError: A FILE.weight or FILE.position of another data set exists, or the folder is not writable.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> data = RankingDataset(features=[[0.5, 0], [1, 4]], labels=[2, 0], query_start=[0, 1, 2])
-    >>> with TemporaryDirectory() as folder:
-    ...     write_lightgbm(data, Path(folder, "rank.train"))
-    ...     Path(folder, "rank.train").read_text(), Path(folder, "rank.train.query").read_text()
-    ('2 0:0.5 1:0.0\\n0 0:1.0 1:4.0\\n', '1\\n1\\n')
-    """
-    beside = {".query": [b"%d" % size for size in dataset.query_sizes], **_positions(dataset)}
-    if dataset.query_weights is not None:
-        beside[".weight"] = [_number(weight) for weight in dataset.weight_of_document.tolist()]
-    nothing = [b""] * dataset.num_documents
-    _write(Path(path), _document_lines(dataset, 0, nothing, nothing), beside)
-
-
-def _positions(dataset: RankingDataset) -> dict[str, list[bytes]]:
-    """Returns the lines of FILE.position by extension; empty if the data set has no positions."""
-    if dataset.positions is None:
-        return {}
-    return {".position": [b"%d" % position for position in dataset.positions.tolist()]}
-
-
-def _write(path: Path, lines: Iterator[bytes], beside: dict[str, list[bytes]]) -> None:
+    path = Path(path)
     for other in companions_of(path):
-        if other.suffix not in beside:
+        if other.suffix != ".position" or dataset.positions is None:
             raise DataError(
                 f"{other}: this file already exists and would be read as a companion file of {path}. Write "
                 f"to another path, or remove {other.name}."
             )
-    for ending, values in beside.items():
-        with write_whole(companion(path, ending)) as stream:
-            stream.write(b"".join(value + b"\n" for value in values))
+    if dataset.positions is not None:
+        with write_whole(companion(path, ".position")) as stream:
+            stream.write(b"".join(b"%d\n" % position for position in dataset.positions.tolist()))
+    indices = [b" %d:" % index for index in range(1, dataset.num_features + 1)]
     with write_whole(path) as stream:
-        for line in lines:
-            stream.write(line)
-
-
-def _document_lines(
-    dataset: RankingDataset, first_index: int, heads: list[bytes], comments: list[bytes]
-) -> Iterator[bytes]:
-    """Yields one line per document: label, head (weight and qid), features, comment."""
-    indices = [b" %d:" % (first_index + column) for column in range(dataset.num_features)]
-    for start, block in row_blocks(dataset.features, _BLOCK_DOCUMENTS):
-        # NumPy writes the shortest text that restores the same float32.
-        texts = block.astype(np.bytes_).tolist()
-        for row, values in enumerate(texts, start):
-            features = b"".join(index + value for index, value in zip(indices, values, strict=True))
-            yield _number(float(dataset.labels[row])) + heads[row] + features + comments[row] + b"\n"
+        for start, block in row_blocks(dataset.features, _BLOCK_DOCUMENTS):
+            # NumPy writes the shortest text that restores the same float32.
+            for row, values in enumerate(block.astype(np.bytes_).tolist(), start):
+                features = b"".join(index + value for index, value in zip(indices, values, strict=True))
+                stream.write(
+                    _number(float(dataset.labels[row])) + heads[row] + features + comments[row] + b"\n"
+                )
 
 
 def _number(value: float) -> bytes:

@@ -299,25 +299,17 @@ def shards_of(store: Path, manifest: Manifest) -> list[Shard]:
     """Returns the shards of a store, in order."""
     shards = []
     for number, record in enumerate(manifest.shards):
+        folder, documents = _shard_folder(store, number), record.documents
         shapes: dict[str, tuple[int, ...]] = {
-            "features": (record.documents, manifest.num_features),
-            "row_start": (record.documents + 1,),
-            "columns": (record.values,),
-            "values": (record.values,),
-            "query_start": (record.queries + 1,),
-            "query_ids": (record.queries,),
+            **{"features": (documents, manifest.num_features), "row_start": (documents + 1,)},
+            **{"columns": (record.values,), "values": (record.values,)},
+            **{"query_start": (record.queries + 1,), "query_ids": (record.queries,)},
         }
-        shards.append(
-            {
-                name: ArrayFile(
-                    _shard_folder(store, number) / f"{name}.npy",
-                    np.dtype(array.dtype),
-                    shapes.get(name, (record.documents,)),
-                    array.sha256,
-                )
-                for name, array in record.arrays.items()
-            }
-        )
+        shard = {}
+        for name, array in record.arrays.items():
+            shape = shapes.get(name, (documents,))
+            shard[name] = ArrayFile(folder / f"{name}.npy", np.dtype(array.dtype), shape, array.sha256)
+        shards.append(shard)
     return shards
 
 

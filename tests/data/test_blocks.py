@@ -7,7 +7,6 @@ import codecs
 import gzip
 import lzma
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,9 +91,6 @@ def test_what_is_written_is_packed_as_the_ending_says_and_read_by_its_content(
     assert content_of(file.rename(tmp_path / "train.gz")) == text
 
 
-CORES = pytest.mark.parametrize("num_cores", [1, 2, 5])
-
-
 @given(
     lines=st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b" ")), max_size=12),
     mark=st.booleans(),
@@ -123,21 +119,3 @@ def test_units_are_all_lines_in_order(
     content = content.removeprefix(codecs.BOM_UTF8) if not mark else content
     assert b"".join(pieces) == content + b"\n" * (not content.endswith(b"\n") and content != b"")
     assert all(piece.endswith(b"\n") for piece in pieces if piece)
-
-
-@CORES
-def test_the_first_error_of_the_file_wins_though_a_later_one_is_faster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_cores: int
-) -> None:
-    monkeypatch.setattr(blocks, "UNIT_BYTES", 20)
-    monkeypatch.setattr(blocks, "available_cores", lambda: num_cores)
-
-    def work(number: int, _: bytes) -> None:
-        if number == 3:
-            time.sleep(0.05)
-        if number >= 3:
-            raise DataError(f"unit {number}")
-
-    (tmp_path / "file").write_bytes(b"a line of 20 bytes.\n" * 40)
-    with pytest.raises(DataError, match="unit 3"):
-        for_each_unit(tmp_path / "file", work)

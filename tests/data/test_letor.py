@@ -88,7 +88,7 @@ def test_names_from_a_file_say_how_many_features_there_are(write: Write) -> None
     names = write(b"bm25, 0\npagerank, 2\n", "names.txt")
     data = read_letor(write(b"1 qid:1 0:5\n"), first_index=0, feature_names=names)
     assert data.feature_names == ("bm25", "1", "pagerank")
-    with pytest.raises(DataError, match=naming("train.txt:1:", "index is 3", "3 features", names)):
+    with pytest.raises(DataError, match=naming("train.txt:1:", "index is 3", "3 features", "feature_names")):
         read_letor(write(b"1 qid:1 3:5\n"), first_index=0, feature_names=names)
     with pytest.raises(DataError, match=naming("names.txt:", "3 features", "4 were", "num_features")):
         read_letor(write(b"1 qid:1 3:5\n"), 4, first_index=0, feature_names=names)
@@ -117,7 +117,10 @@ def test_a_file_whose_matrix_does_not_fit_is_read_by_its_values(
     monkeypatch.setattr(letor, "available_bytes", lambda: names + 1000 * (8 + 2 * 8 + 2 * 8))
     file = write(content)
     with pytest.raises(
-        DataError, match=naming("train.txt:1:", "50000 features", "0.2 GB", "data.sparse=true")
+        DataError,
+        match=naming(
+            "train.txt:1:", "50000 features", "0.2 GB", "data build", "data.cache", "data.sparse=true"
+        ),
     ):
         read_letor(file)
     data = read_letor(file, sparse=True)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ltrbench.data import RankingDataset, read_letor
-from ltrbench.data.letor import write_letor, write_lightgbm
+from ltrbench.data.letor import write_letor
 from ltrbench.errors import DataError
 
 VALUES = st.floats(width=32, allow_infinity=False, allow_nan=False) | st.just(math.nan) | st.just(0.0)
@@ -19,7 +19,7 @@ NAMES = st.text(max_size=8)
 
 
 @st.composite
-def datasets(draw: st.DrawFn, query_ids: bool = True) -> RankingDataset:
+def datasets(draw: st.DrawFn) -> RankingDataset:
     sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
     num_documents, num_features = sum(sizes), draw(st.integers(1, 3))
 
@@ -35,7 +35,7 @@ def datasets(draw: st.DrawFn, query_ids: bool = True) -> RankingDataset:
         features=features,
         labels=np.array(per_document(LABELS)),
         query_start=np.cumsum([0, *sizes]),
-        query_ids=np.array(ids) if query_ids else None,  # type: ignore[arg-type]  # None: numbered
+        query_ids=np.array(ids),
         query_weights=np.array(by_query) if weights == "by query" else None,
         document_weights=np.array(per_document(st.floats(0.1, 10))) if weights == "by document" else None,
         positions=np.arange(num_documents) % 3 if draw(st.booleans()) else None,
@@ -50,16 +50,6 @@ def test_letor_text_is_read_back_the_same(
     file = tmp_path_factory.mktemp("written") / f"train.txt{ending}"
     write_letor(data, file)
     assert read_letor(file, absent=absent).fingerprint == data.fingerprint
-
-
-@given(data=datasets(query_ids=False))
-@settings(deadline=None, max_examples=100)
-def test_lightgbms_form_is_read_back_the_same(
-    tmp_path_factory: pytest.TempPathFactory, data: RankingDataset
-) -> None:
-    file = tmp_path_factory.mktemp("written") / "rank.train"
-    write_lightgbm(data, file)
-    assert read_letor(file, first_index=0).fingerprint == data.fingerprint
 
 
 def one_document(**fields: object) -> RankingDataset:

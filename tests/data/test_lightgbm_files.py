@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from messages import naming
 
-from ltrbench.data import RankingDataset, read_letor
-from ltrbench.data.letor import write_lightgbm
+from ltrbench.data import read_letor
 from ltrbench.errors import DataError
 
 LINES = b"0 1:1 2:5\n2 1:3\n# between\n1 2:4\n"
@@ -81,22 +80,3 @@ def test_lightgbms_example_is_read_as_lightgbm_reads_it(letor_data: Callable[[st
     from_zero = read_letor(folder / "rank.train", 301, first_index=0)
     assert theirs.get_feature_name() == [f"Column_{name}" for name in from_zero.feature_names]
     assert np.array_equal(from_zero.features[:, 1:], train.features)
-
-
-def test_lightgbm_reads_what_is_written_for_it(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    data = RankingDataset(
-        features=np.where(rng.random((60, 3)) < 0.2, np.nan, rng.normal(size=(60, 3))).astype(np.float32),
-        labels=rng.integers(0, 3, 60).astype(np.float64),
-        query_start=np.arange(0, 61, 10),
-        document_weights=rng.integers(1, 5, 60).astype(np.float64),
-        positions=np.tile(np.arange(10), 6),
-    )
-    write_lightgbm(data, tmp_path / "rank.train")
-    theirs: Any = lightgbm.Dataset(str(tmp_path / "rank.train"), params={"verbose": -1}).construct()
-    assert theirs.num_feature() == data.num_features
-    assert np.array_equal(theirs.get_label(), data.labels)
-    assert np.array_equal(theirs.get_group(), data.query_sizes)
-    assert np.array_equal(theirs.get_weight(), data.weight_of_document)
-    assert data.positions is not None
-    assert np.array_equal(theirs.get_position(), data.positions)

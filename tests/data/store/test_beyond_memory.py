@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from messages import naming
 from store_cases import content
 
 from ltrbench.cli import main
 from ltrbench.data import letor, read_data, read_letor
 from ltrbench.data.features import arrays_of, is_mapped
 from ltrbench.data.store import check_store
-from ltrbench.errors import DataError
 
 NUM_DOCUMENTS, NUM_FEATURES = 200, 40
 FEATURE_BYTES = 4 * NUM_DOCUMENTS * NUM_FEATURES
@@ -40,14 +38,10 @@ def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("absent", [0.0, float("nan")])
-@pytest.mark.parametrize("grouped", [True, False])
 def test_features_in_a_temporary_file_are_the_same(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent: float, grouped: bool
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent: float
 ) -> None:
-    if grouped:  # by query, so that the rows stay where they are
-        lines = text.read_text().splitlines(keepends=True)
-        text.write_text("".join(sorted(lines, key=lambda line: line.split()[1])))
-    options: dict[str, Any] = {"absent": absent, "sort_queries": not grouped}
+    options: dict[str, Any] = {"absent": absent, "sort_queries": True}
     expected = content(read_letor(text, **options))
     monkeypatch.setattr(letor, "available_bytes", lambda: FEATURE_BYTES)
     dataset = read_letor(text, **options, scratch=tmp_path / "scratch")
@@ -69,9 +63,3 @@ def test_build_writes_a_store_of_text_beyond_memory(
     check_store(store)
     monkeypatch.undo()
     assert content(read_data(store)) == content(read_letor(text, sort_queries=True))
-
-
-@pytest.mark.usefixtures("little_memory")
-def test_text_beyond_memory_is_refused_with_the_commands_that_take_it(text: Path) -> None:
-    with pytest.raises(DataError, match=naming(text, "GB", "data build", "data.cache", "data.sparse=true")):
-        read_letor(text, sort_queries=True)

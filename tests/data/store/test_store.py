@@ -48,21 +48,6 @@ def test_a_store_gives_its_data_set_in_any_shards(
         assert size <= shard_bytes or shard["query_ids"].shape == (1,)
 
 
-def test_build_and_info_of_sparse_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "train.txt").write_text(
-        "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 4:0 # docid = B\n1 qid:8 1:2 # docid = C\n0 qid:9\n"
-    )
-    build = ["data", "build", str(tmp_path / "train.txt"), "--output", str(tmp_path / "store")]
-    assert main([*build, "--read", "sparse=true", "--read", "absent=nan"]) == 0
-    assert main(["data", "check", str(tmp_path / "store")]) == 0
-    capsys.readouterr()
-    assert main(["data", "info", str(tmp_path / "store")]) == 0
-    printed = capsys.readouterr().out
-    for part in ("4: 1, 2, 3, 4", "5 values", "nan", "sparse=True", "document_ids"):
-        assert part in printed
-    assert "columns" not in printed
-
-
 # Files, stores and splits
 
 
