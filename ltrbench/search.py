@@ -872,7 +872,7 @@ class SuccessiveHalving(Search):
                 f"that no fit would be shorter. Set search.min_trees to at most {num_trees // 2}, or more "
                 "params.num_trees."
             )
-        folds = [math.ceil(num_folds / 2 ** (len(trees) - place)) for place in range(len(trees))]
+        folds = [math.ceil(num_folds / 2 ** (len(trees) - rung)) for rung in range(len(trees))]
         short = zip(trees, (number if number < num_folds else None for number in folds), strict=True)
         return [*(Rung(*rung) for rung in short), Rung(None, None)]
 

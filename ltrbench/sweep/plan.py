@@ -51,10 +51,9 @@ from ltrbench.search import ACROSS_DATA, PER_FOLD, Search
 from ltrbench.untrusted import Count, Name, read_json
 
 _FORMAT = 1
-_REMEDY = (
-    "Delete the file and the folder of its run, and run the command that started the sweep again with the "
-    "same hydra.sweep.dir"
-)
+_AGAIN = "run the command that started the sweep again with the same hydra.sweep.dir"
+_REMEDY = f"Delete the file and the folder of its run, and {_AGAIN}"
+_ID_REMEDY = f"Delete the file, and {_AGAIN}; tracking stores then show the sweep as a new one"
 
 PLAN_FOLDER, COMPARISON_FOLDER, TRIALS_FOLDER = "plan", "comparison", "trials"
 """Folders in the folder of a sweep; only trials of a search have folders in the last one."""
@@ -99,19 +98,19 @@ class JobKey:
     def differences(self, earlier: JobKey) -> list[str]:
         """Returns one text per difference, such as `versions.lightgbm: 4.6.0 -> 4.7.0`."""
         return [
-            f"{place}: {before} -> {after}"
+            f"{key}: {before} -> {after}"
             for name in ("settings", "data", "code", "versions")
-            for place, before, after in _changes(getattr(earlier, name), getattr(self, name), name)
+            for key, before, after in _changes(getattr(earlier, name), getattr(self, name), name)
         ]
 
 
-def _changes(before: Any, after: Any, place: str) -> Iterator[tuple[str, str, str]]:
-    """Yields (place, earlier value, new value) of each difference between two JSON values."""
+def _changes(before: Any, after: Any, key: str) -> Iterator[tuple[str, str, str]]:
+    """Yields (key, earlier value, new value) of each difference between two JSON values."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name in sorted({*before, *after}):
-            yield from _changes(before.get(name, "absent"), after.get(name, "absent"), f"{place}.{name}")
+            yield from _changes(before.get(name, "absent"), after.get(name, "absent"), f"{key}.{name}")
     elif digest_of(before) != digest_of(after):
-        yield place, _short(before), _short(after)
+        yield key, _short(before), _short(after)
 
 
 def _short(value: Any) -> str:
@@ -330,10 +329,6 @@ def _digest(file: Path) -> str:
 # have planned. Two commands with the same job therefore use the same number.
 
 _SWEEP_FILE = "sweep.json"
-_ID_REMEDY = (
-    "Delete the file, and run the command that started the sweep again with the same hydra.sweep.dir; "
-    "tracking stores then show the sweep as a new one"
-)
 _SECONDS_TO_WAIT = 60.0
 
 FolderOf = Callable[[Job, int], str]
@@ -394,8 +389,8 @@ def read_plan(sweep: Path) -> Plan:
     return plan
 
 
-def prepare_sweep(sweep: Path) -> str:
-    """Creates the folder of the plan, if it does not exist, and returns the id of the sweep.
+def prepare_sweep(sweep: Path) -> None:
+    """Creates the folder of the plan and the id of the sweep, if they do not exist.
 
     Raises:
         ResultError: The folder cannot be written.
@@ -405,7 +400,6 @@ def prepare_sweep(sweep: Path) -> str:
         delete_abandoned(folder, "*.json-*")
         if not (folder / _SWEEP_FILE).exists():
             _write(folder / _SWEEP_FILE, json.dumps({"id": secrets.token_hex(16)}) + "\n")
-    return sweep_id(sweep)
 
 
 def sweep_id(sweep: Path) -> str:
@@ -527,14 +521,14 @@ def _between(begin: str, end: str) -> float:
 def as_json(states: Sequence[JobState]) -> Mapping[str, Any]:
     """Returns state -> number and folders of its jobs."""
     folders = {name: [state.job.folder for state in states if state.name == name] for name in STATES}
-    return {name: {"count": len(places), "folders": places} for name, places in folders.items()}
+    return {name: {"count": len(of_state), "folders": of_state} for name, of_state in folders.items()}
 
 
 # ---- Plans the jobs of a command: new jobs, jobs that are planned already, and jobs whose key has changed.
 
 CHOSEN_WITH = "chosen_with"
-"""Part of the settings in the key of a job that shares the choice of a search with other folds: place ->
-digests of its data. The choice depends on the data of all of them."""
+"""Part of the settings in the key of a job that shares the choice of a search with other folds: name of the
+data -> digests of its splits. The choice depends on the data of all of them."""
 
 _SHOWN = 3
 """Maximum number of jobs, and of differences of a job, that a message shows."""
@@ -606,8 +600,8 @@ def with_shared_choices(drafts: Sequence[Job]) -> list[Job]:
 def _chosen_with(item: Job, group: Sequence[Job]) -> Job:
     data: dict[str, list[str]] = {}
     for other in group:
-        data.setdefault(place_of(other), []).append(digest_of(other.key.data))
-    settings = {**item.key.settings, CHOSEN_WITH: {place: sorted(data[place]) for place in sorted(data)}}
+        data.setdefault(name_of_data(other), []).append(digest_of(other.key.data))
+    settings = {**item.key.settings, CHOSEN_WITH: {name: sorted(data[name]) for name in sorted(data)}}
     return replace(item, key=replace(item.key, settings=settings))
 
 
@@ -623,7 +617,7 @@ def search_group(job: Job) -> str:
     return digest_of(settings)
 
 
-def place_of(job: Job) -> str:
+def name_of_data(job: Job) -> str:
     """Returns the data of a job in words, such as "mq2008 fold 1"."""
     fold = job.settings["data"].get("fold")
     name = str(job.settings["data"].get("name", job.choices.get("data")))

@@ -23,7 +23,7 @@ _SHOWN_ROWS = 5
 
 
 @click.command("ship")
-@click.argument("place", type=PATH, metavar="RUN")
+@click.argument("folder", type=PATH, metavar="RUN")
 @click.option(
     "--to",
     "to",
@@ -58,7 +58,7 @@ _SHOWN_ROWS = 5
 @RANKER_OPTION
 @READ_OPTION
 def ship_verb(
-    place: Path,
+    folder: Path,
     to: str | None,
     output: Path | None,
     best: bool,
@@ -82,7 +82,7 @@ def ship_verb(
         python -m ltrbench ship shipped --check answers.json
     """
     if answers is not None:
-        return _check(place, answers, tolerance)
+        return _check(folder, answers, tolerance)
     if to is None or output is None:
         missing = "--to TARGET" if to is None else "--output DIR"
         raise ConfigError(f"{missing} is missing; as in ship RUN --to elasticsearch --output shipped.")
@@ -90,7 +90,7 @@ def ship_verb(
 
     check_free(output)
     target = _target(to, settings)
-    run, reason = _best_run(place) if best else (read_run(place), "")
+    run, reason = _best_run(folder) if best else (read_run(folder), "")
     if reason:
         echo(f"{run.path}: {reason}")
     model = load_model(run, ranker)
