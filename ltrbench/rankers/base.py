@@ -599,10 +599,11 @@ class Ranker(ABC):
         Raises:
             ConfigError: A setting, or the ranker, is not available in a distributed fit.
         """
-        raise ConfigError(
-            f"distributed is set, but {type(self).__name__} has no distributed fit. Choose model=native, "
-            "model=lightgbm or model=xgboost, or fit in one process with distributed=none."
-        )
+        if type(self).fit_distributed is Ranker.fit_distributed:
+            raise ConfigError(
+                f"distributed is set, but {type(self).__name__} has no distributed fit. Choose model=native, "
+                "model=lightgbm or model=xgboost, or fit in one process with distributed=none."
+            )
 
     def fit_distributed(
         self,

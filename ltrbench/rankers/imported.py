@@ -23,7 +23,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.features import row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, require_choice
 from ltrbench.models.files import OF_RANKLIB, ModelFile, read_model_file
-from ltrbench.models.trees import LARGEST_ZERO, Ensemble, InnerNode, Leaf, flat, nodes_of, rebuilt
+from ltrbench.models.trees import LARGEST_ZERO, Ensemble, InnerNode, flat, nodes_of, with_splits
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
     FitSummary,
@@ -329,7 +329,7 @@ class ImportedRanker(Ranker):
             num_columns: number of columns of the data.
         """
         ranker = cls()
-        trees = _on_columns(file.model.trees, columns)
+        trees = with_splits(file.model.trees, lambda node: replace(node, feature=columns[node.feature]))
         ranker._held = _Held(file, dict(columns), num_columns, trees, flat_trees(trees))
         ranker.summary = FitSummary(num_trees=len(trees.trees))
         return ranker
@@ -408,17 +408,3 @@ class ImportedRanker(Ranker):
                 f"{path} does not have a column of the data for each feature of the model. {_IMPORT_AGAIN}."
             )
         return cls.of(file, columns, content["num_columns"])
-
-
-def _on_columns(ensemble: Ensemble, columns: Mapping[int, int]) -> Ensemble:
-    """Returns the trees with columns of the data as features."""
-    trees = tuple(
-        replace(
-            tree,
-            root=tree.root
-            if isinstance(tree.root, Leaf)
-            else rebuilt(tree.root, lambda node: replace(node, feature=columns[node.feature])),
-        )
-        for tree in ensemble.trees
-    )
-    return replace(ensemble, trees=trees)

@@ -442,9 +442,6 @@ class NativeRanker(NativeSettings):
         self.summary = FitSummary(kept, ensemble.num_trees, monitor.seconds)
         return self
 
-    def check_distributed(self) -> None:
-        """Every setting of a local fit is available."""
-
     def fit_distributed(
         self,
         workers: FitsTogether,

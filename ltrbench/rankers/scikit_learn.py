@@ -100,7 +100,8 @@ def fit_estimator(estimator: Any, train: RankingDataset, seed: int, num_threads:
     parameters = estimator.get_params()
     seeds = {name: seed for name in _named(parameters, "random_state") if parameters[name] is None}
     # Copies, because the arrays of a data set are read-only.
-    weights = {name: values.copy() for name, values in _weights(estimator, train).items()}
+    argument = None if train.query_weights is None else _weights_argument(estimator)
+    weights = {} if argument is None else {argument: train.weight_of_document.copy()}
     # None leaves the number of threads to the configuration below.
     estimator.set_params(**seeds, **dict.fromkeys(_named(parameters, "n_jobs")))
     # On one BLAS thread, the order of summation does not depend on the number of threads.
@@ -177,12 +178,6 @@ def _scores_rows_alone(estimator: Any) -> bool:
 def _named(parameters: dict[str, Any], name: str) -> list[str]:
     """Returns the full names of the parameters with this name, including nested estimators."""
     return [key for key in parameters if key == name or key.endswith(f"__{name}")]
-
-
-def _weights(estimator: Any, train: RankingDataset) -> dict[str, NDArray[np.float64]]:
-    """Returns the argument of `fit` with the document weights; empty without weights."""
-    name = _weights_argument(estimator)
-    return {} if name is None or train.query_weights is None else {name: train.weight_of_document}
 
 
 def _weights_argument(estimator: Any) -> str | None:

@@ -303,9 +303,6 @@ class XGBoostRanker(LibraryRanker):
         if ignored:
             raise ConfigError(f"extra.{ignored[0]} has no effect in XGBoost; correct or remove it.")
 
-    def check_distributed(self) -> None:
-        """Every setting of a local fit is available."""
-
     def fit_distributed(
         self,
         workers: FitsTogether,
