@@ -27,11 +27,11 @@ from ltrbench.compare.leaderboard import comparisons_as_json, in_full
 from ltrbench.compare.publish import TOLERANCE, TOLERANCE_NOT_REPEATABLE, is_published, publish, reproduce
 from ltrbench.compare.report import terms_of
 from ltrbench.compare.run_sections import published_section
-from ltrbench.compare.views import Folded, Shown, View
+from ltrbench.compare.views import Shown
 from ltrbench.errors import ResultError
 from ltrbench.metrics import evaluate, preset
 from ltrbench.runs import Run
-from ltrbench.tables import Table, TableCell, anchor
+from ltrbench.tables import Table, anchor
 
 FOLDS = (1, 2, 3, 4)
 
@@ -48,19 +48,15 @@ def comparison_of(folder: Path, settings: Settings | None = None) -> Comparison:
 
 
 def test_p_values_against_a_baseline_are_adjusted_over_fewer_pairs_than_over_all(tmp_path: Path) -> None:
-    everyone, against = (
-        comparison_of(tmp_path / "a"),
-        comparison_of(tmp_path / "b", Settings(baseline="native")),
-    )
-    assert (len(everyone.family), len(against.family)) == (3, 2)
-    (of_all,) = (pair for pair in everyone.pairs if (pair.a, pair.b) == ("native", "random_"))
-    (of_two,) = (pair for pair in against.family if pair.a == "random_")
-    assert of_all.statistics.p_values == of_two.statistics.p_values
-    p_value = of_all.statistics.p_values["randomisation"]
-    assert p_value is not None
+    settings = (None, Settings(baseline="native"))
+    of_all, of_two = (comparison_of(tmp_path / str(number), each) for number, each in enumerate(settings))
+    assert (len(of_all.family), len(of_two.family)) == (3, 2)
+    all_pair, two_pair = (comparison.row("random_").to_baseline for comparison in (of_all, of_two))
+    assert all_pair.statistics.p_values == two_pair.statistics.p_values
+    p_value = all_pair.statistics.p_values["randomisation"]
     # Of three p-values Holm multiplies the least by three, and the next, its equal here, by two.
-    assert of_all.p_adjusted["holm"]["randomisation"] == pytest.approx(3 * p_value)
-    assert of_two.p_adjusted["holm"]["randomisation"] == pytest.approx(2 * p_value)
+    assert all_pair.p_adjusted["holm"]["randomisation"] == pytest.approx(3 * p_value)
+    assert two_pair.p_adjusted["holm"]["randomisation"] == pytest.approx(2 * p_value)
 
 
 def test_slices_of_an_attribute_share_out_the_queries_and_their_means_average_to_the_whole(
@@ -95,38 +91,32 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
     in_json = json.loads(json.dumps(comparisons_as_json([comparison]), allow_nan=False))["rows"]
     in_frame = comparison.to_frame().to_dict("records")
     text = render(comparison, most_columns=None).splitlines()
-    leaderboard = leaderboard_section(Shown(comparison))
-    in_report = {row[0].text: row for part in leaderboard.parts for row in rows_in(part)}
-    for number, row in enumerate(comparison.rows):
+    (table,) = leaderboard_section(Shown(comparison)).parts
+    assert isinstance(table, Table)
+    in_report = {cells[0].text: [cell.text for cell in cells] for cells in table.cells()}
+    for row, of_csv, of_json, of_frame in zip(comparison.rows, in_csv, in_json, in_frame, strict=True):
         line = next(line for line in text if line.startswith(f"| {row.label} "))
-        cells = [cell.text for cell in in_report[row.label]]
-        assert in_csv[number]["model"] == in_json[number]["label"] == in_frame[number]["model"] == row.label
-        assert float(in_csv[number]["ndcg@10"]) == in_frame[number]["ndcg@10"] == row.metrics["ndcg@10"]
-        assert (float(in_csv[number]["trees"]), in_json[number]["trees"]) == (row.trees, row.trees)
-        assert float(in_csv[number]["fit_seconds"]) == in_json[number]["seconds"]["fit"] == row.seconds["fit"]
+        cells = in_report[row.label]
+        assert of_csv["model"] == of_json["label"] == of_frame["model"] == row.label
+        assert float(of_csv["ndcg@10"]) == of_frame["ndcg@10"] == row.metrics["ndcg@10"]
+        assert float(of_csv["trees"]) == of_json["trees"] == row.trees
+        assert float(of_csv["fit_seconds"]) == of_json["seconds"]["fit"] == row.seconds["fit"]
         assert f"{row.metrics['ndcg@10']:.4f}" in line
         assert f"{row.metrics['ndcg@10']:.4f}" in cells
         pair = row.to_baseline
         if pair is None:
-            assert (in_csv[number]["difference"], in_json[number]["difference"]) == ("", None)
+            assert (of_csv["difference"], of_json["difference"]) == ("", None)
             continue
         ends = [pair.interval.low, pair.interval.high]
-        assert [float(in_csv[number][f"difference_{end}"]) for end in ("low", "high")] == ends
-        assert in_json[number]["difference_interval"] == ends
-        assert in_frame[number]["p_holm"] == pair.p_adjusted["holm"]["randomisation"]
-        assert in_csv[number]["claim"] == in_json[number]["claim"] == pair.claim
+        assert [float(of_csv[f"difference_{end}"]) for end in ("low", "high")] == ends
+        assert of_json["difference_interval"] == ends
+        assert of_frame["p_holm"] == pair.p_adjusted["holm"]["randomisation"]
+        assert of_csv["claim"] == of_json["claim"] == pair.claim
         assert mentions(line, f"{pair.difference:+.4f}", f"{ends[0]:+.4f}", f"| {pair.claim} ")
-        assert {f"{pair.difference:+.4f}", pair.claim} <= {*cells}
         wins, losses = pair.statistics.wins, pair.statistics.losses
         counts = f"{wins}/{pair.statistics.ties}/{losses}"
+        assert {f"{pair.difference:+.4f}", pair.claim, counts} <= {*cells}
         assert counts in line
-        assert counts in cells
-
-
-def rows_in(part: View) -> list[list[TableCell]]:
-    if isinstance(part, Folded):
-        return [row for inner in part.parts for row in rows_in(inner)]
-    return part.cells() if isinstance(part, Table) else []
 
 
 def test_a_second_table_has_the_chances_over_folds(tmp_path: Path) -> None:
