@@ -71,6 +71,7 @@ from ltrbench.runs import (
 )
 from ltrbench.runs.record import INTERRUPTED, OWN
 from ltrbench.runs.writing import copy_run
+from ltrbench.shapes import Scores
 from ltrbench.tables import format_number
 from ltrbench.tracking import NoTracking, Tracker
 
@@ -418,12 +419,13 @@ def _measure(
     # Of the test set of a trial only the description is recorded: no score of it may influence the choice.
     if not experiment.is_trial:
         with seconds.taking("predict"):
-            scored["test"] = _scored(ranker, test)
+            test_scores = ranker.predict(test.features)
+        scored["test"] = _scored(test, test_scores)
         if experiment.timing == CLEAN:
             with seconds.taking("fit_clean"):
                 fitter.fit_clean(ranker)
     if valid is not None:
-        scored["valid"] = _scored(ranker, valid)
+        scored["valid"] = _scored(valid, ranker.predict(valid.features))
     evaluations = {split: evaluate(item.judgments, item.scores, names) for split, item in scored.items()}
     result = replace(fitted, status=FINISHED, metrics=_flatten(evaluations), finished=now())
     if experiment.is_trial:
@@ -431,7 +433,7 @@ def _measure(
     with announcing_compilation(log.info), seconds.taking("importances"):
         of_features = importances(ranker, fitter.splits, experiment.importance, ranker.seed)
     drift = check_drift(ranker, scored["test"], test, names)
-    result = replace(result, drift=drift)
+    result = replace(result, drift=drift, finished=now())
     parts = (scored, evaluations["test"].per_query, curve, of_features, test, experiment.trials)
     try:
         return write_run(
@@ -439,7 +441,7 @@ def _measure(
             result,
             ranker,
             *parts,
-            check_model=lambda saved: check_saved(ranker, saved, test.features, scored["test"].scores),
+            check_model=lambda saved: check_saved(ranker, saved, test.features, test_scores),
         )
     except SavedModelError as error:
         # The fit may have taken hours, so everything except the model is kept.
@@ -514,8 +516,8 @@ def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, 
     return resampled, {"resample": drawn}
 
 
-def _scored(ranker: Ranker, dataset: RankingDataset) -> ScoredSplit:
-    return ScoredSplit(dataset, ranker.predict(dataset.features), dataset.query_keys, dataset.file_rows)
+def _scored(dataset: RankingDataset, scores: Scores) -> ScoredSplit:
+    return ScoredSplit(dataset, scores, dataset.query_keys, dataset.file_rows)
 
 
 def _check_validation(purpose: str, alternative: str, splits: Splits) -> None:

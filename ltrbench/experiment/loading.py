@@ -424,7 +424,7 @@ def warm_up_member(ranker: Ranker, has_sparse_features: bool, plugins: Sequence[
 
 
 def _compile_on_host(*arguments: Any) -> None:
-    """Compiles for all workers of this host in a process of its own; without arguments, another worker does.
+    """Compiles for all workers of this host in another process; without arguments, another worker does.
 
     A worker that compiles by itself holds the global interpreter lock: it does not answer, and Dask drops it.
     """
@@ -616,7 +616,7 @@ def _ascend(query_ids: NDArray[np.str_]) -> bool:
 
 
 def _feature_faults(dataset: RankingDataset) -> FeatureFaults:
-    """Finds missing and constant features. A missing value counts as a value of its own: a feature without
+    """Finds missing and constant features. A missing value counts as one more value: a feature without
     any value is constant, a feature with values in some documents is not."""
     missing = np.zeros(dataset.num_features, dtype=np.int64)
     varies_in_a_query = np.zeros(dataset.num_features, dtype=np.bool_)

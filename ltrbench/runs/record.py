@@ -785,12 +785,12 @@ def find_runs_and_trials(folders: Iterable[Path]) -> list[Run]:
             raise ResultError(
                 f"{folder} is not a folder. Name folders of runs or of a sweep, such as multirun/DATE/TIME."
             )
-        places = sorted(_folders_of_runs(folder), key=_natural)
-        if not places:
+        below = sorted(_folders_of_runs(folder), key=_natural)
+        if not below:
             raise ResultError(f"{folder} contains no run: there is no {RESULT_FILE} in or below it.")
-        for place in places:
+        for path in below:
             try:
-                runs.setdefault(place.resolve(), read_run(place))
+                runs.setdefault(path.resolve(), read_run(path))
             except ResultError as error:
                 refused.append(str(error))
     if refused:
@@ -809,13 +809,13 @@ def holds_runs(folder: Path) -> bool:
 
 def _folders_of_runs(folder: Path) -> Iterator[Path]:
     """Yields folders with a result.json, without hidden folders and the copies of runs in an MLflow store."""
-    for place, inside, files in os.walk(folder):
+    for path, inside, files in os.walk(folder):
         # A folder with the name of the file is a damaged run, which `read_run` rejects.
         is_run = RESULT_FILE in files or RESULT_FILE in inside
         inside[:] = [name for name in inside if not name.startswith(".") and name not in _COPIES]
         if is_run:
             inside.clear()
-            yield Path(place)
+            yield Path(path)
 
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:
@@ -855,8 +855,8 @@ class LoadedModel:
             reorder: accept the columns of a DataFrame in any order, and ignore columns that are not features.
 
         Raises:
-            DataError: a column is missing, in another place, or has values that are not numbers; the message
-                names it and the remedy.
+            DataError: a column is missing, at another position, or not of numbers; the message names it and
+                the remedy.
         """
         if _is_frame(features):
             features = _array_of_frame(features, self.feature_names, reorder=reorder)

@@ -438,9 +438,9 @@ def expected_best(values: NDArray[np.float64]) -> NDArray[np.float64]:
     # C(i - 1, n - 1) / C(N, n) is n / N for i = N, and (i - n) / (i - 1) times that of i for i - 1.
     weights = sizes / num_values
     expected: NDArray[np.float64] = weights * ascending[-1]
-    for place in range(num_values, 1, -1):
-        weights = weights * np.maximum(place - sizes, 0) / (place - 1)
-        expected += weights * ascending[place - 2]
+    for i in range(num_values, 1, -1):
+        weights = weights * np.maximum(i - sizes, 0) / (i - 1)
+        expected += weights * ascending[i - 2]
     return expected
 
 
