@@ -98,8 +98,10 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     """Writes all files to a folder that `check_free` accepts; it appears when it is complete.
 
     Raises:
+        ConfigError: The folder is not free.
         ResultError: The disk does not allow it.
     """
+    check_free(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.partial-") as parent:
