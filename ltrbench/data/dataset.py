@@ -122,8 +122,8 @@ def _linear_of_sparse(sparse: SparseRows) -> _Hashes:
         differences = _spread(_feature_bits(sparse.values[stored])) - absent
         terms = differences[:, np.newaxis] * constants[sparse.columns[stored]]
         sums = np.concatenate([np.zeros((1, 2), dtype=np.uint64), np.cumsum(terms, axis=0)])
-        places = row_start - row_start[0]
-        hashes[begin : begin + size] = sums[places[1:]] - sums[places[:-1]]
+        sums = sums[row_start - row_start[0]]
+        hashes[begin : begin + size] = np.diff(sums, axis=0)
     hashes += absent * constants.sum(axis=0)
     return hashes
 

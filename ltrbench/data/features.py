@@ -544,7 +544,7 @@ class SparseRows(FeatureMatrix):
         of_row, columns = of_row[kept], taken.columns[kept]
         before = np.bincount(of_row[columns < column], minlength=len(rows))
         sizes = np.bincount(of_row, minlength=len(rows))
-        # np.insert takes places in the array before the insertion.
+        # np.insert takes positions in the array before the insertion.
         slots = np.cumsum(sizes) - sizes + before
         row_start = np.concatenate([[0], np.cumsum(sizes + 1)])
         columns = np.insert(columns, slots, np.int32(column))

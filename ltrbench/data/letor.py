@@ -404,11 +404,11 @@ def read_letor(
     form, names = _with_names(form, feature_names)
     check_option("sort_queries", sort_queries, bool)
     paths = as_paths(path)
-    beside = _read_companions(paths)
-    if ".query" in beside:
+    companions = _read_companions(paths)
+    if ".query" in companions:
         form = replace(form, needs_qid=False)
     read = _read_files(paths, form, None if scratch is None else Path(scratch))
-    dataset = _dataset_of(read, beside, form, sort_queries)
+    dataset = _dataset_of(read, companions, form, sort_queries)
     return dataset if names is None else dataset.with_feature_names(names)
 
 
@@ -705,17 +705,15 @@ def matrix_of(rows: DocumentRows, form: LineFormat) -> AnyFeatures:
 # ---- The data set of the rows and the companion files.
 
 
-def _dataset_of(
-    read: _Read, beside: dict[str, list[NDArray[np.float64]]], form: LineFormat, sort_queries: bool
-) -> RankingDataset:
+def _dataset_of(read: _Read, companions: Companions, form: LineFormat, sort_queries: bool) -> RankingDataset:
     rows = read.rows
-    _check_companions(read, beside)
-    gathered = _gathered(read, beside, sort_queries)
-    weights = _column_of(beside, ".weight")
+    _check_companions(read, companions)
+    gathered = _gathered(read, companions, sort_queries)
+    weights = _column_of(companions, ".weight")
     if len(rows.weights):
         _check_all_or_none(~np.isnan(rows.weights), read, "weight")
         weights = rows.weights
-    positions = _column_of(beside, ".position")
+    positions = _column_of(companions, ".position")
     id_bytes = rows.documents.shape[1]
     ids = decoded(rows.documents.view(f"S{id_bytes}")[:, 0]) if id_bytes else None
     features = matrix_of(rows, form)
@@ -738,11 +736,11 @@ def _dataset_of(
         raise DataError(f"{', '.join(map(str, read.paths))}: {error}") from None
 
 
-def _gathered(read: _Read, beside: dict[str, list[NDArray[np.float64]]], sort_queries: bool) -> Gathered:
+def _gathered(read: _Read, companions: Companions, sort_queries: bool) -> Gathered:
     """Groups the rows of all files by query."""
     run_sizes = np.diff(read.run_start)
     _check_all_or_none(np.repeat([bool(query) for query in read.queries], run_sizes), read, "qid")
-    sizes = _column_of(beside, ".query")
+    sizes = _column_of(companions, ".query")
     if sizes is None:
         return gather(read.queries, sort_queries, read.location, run_sizes)
     query_start = np.concatenate([[0], np.cumsum(sizes.astype(np.int64))])
@@ -774,6 +772,10 @@ _COMPANIONS = {
 }
 
 
+Companions = dict[str, list[NDArray[np.float64]]]
+"""Extension -> values of the companion file of each data file, for the extensions that exist."""
+
+
 def companion(path: Path, ending: str) -> Path:
     """Returns the path of the companion file with query sizes, weights or positions.
 
@@ -788,8 +790,8 @@ def companions_of(path: Path) -> list[Path]:
     return [file for ending in _COMPANIONS if (file := companion(path, ending)).exists()]
 
 
-def _read_companions(paths: Sequence[Path]) -> dict[str, list[NDArray[np.float64]]]:
-    """Returns extension -> values of the companion file of each data file, for the extensions that exist.
+def _read_companions(paths: Sequence[Path]) -> Companions:
+    """Reads the companion files of the data files of a split.
 
     Raises:
         DataError: A line is invalid, or only some of the data files have the companion file.
@@ -823,11 +825,11 @@ def _values_in(path: Path, ending: str) -> NDArray[np.float64]:
     return np.array(values)
 
 
-def _check_companions(read: _Read, beside: dict[str, list[NDArray[np.float64]]]) -> None:
+def _check_companions(read: _Read, companions: Companions) -> None:
     """Raises DataError if a companion file is for other documents, or repeats what the lines have."""
     in_lines = {".query": bool(read.queries[0]), ".weight": len(read.rows.weights) > 0}
     sizes = np.diff(read.file_start).tolist()
-    for ending, values in beside.items():
+    for ending, values in companions.items():
         for path, of_file, num_documents in zip(read.paths, values, sizes, strict=True):
             if in_lines.get(ending):
                 raise DataError(
@@ -842,8 +844,8 @@ def _check_companions(read: _Read, beside: dict[str, list[NDArray[np.float64]]])
                 )
 
 
-def _column_of(beside: dict[str, list[NDArray[np.float64]]], ending: str) -> NDArray[np.float64] | None:
-    return np.concatenate(beside[ending]) if ending in beside else None
+def _column_of(companions: Companions, ending: str) -> NDArray[np.float64] | None:
+    return np.concatenate(companions[ending]) if ending in companions else None
 
 
 # ---- Reads files of feature names: one line `name, id` per feature.
@@ -855,7 +857,7 @@ _END_OF_LINE = re.compile(r"\r\n|\r|\n")
 
 
 def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
-    """Returns the feature names in the order of their ids; a missing id is its own name.
+    """Returns the feature names in the order of their ids; a missing id is the name of its feature.
 
     A line is `name, id`, separated by a comma, a tab or blanks. Blank lines and lines that start with # are
     skipped. Ids are feature indices of the data.

@@ -2,7 +2,7 @@
 
 A source is a dataclass. Its fields are the keys of the YAML, checked by their types, and `load()` returns the
 Splits. A data set in LETOR files or tables needs no Python, only a YAML for LetorFiles or TableFiles. For
-another format, write a subclass of FileSource or DataSource in one file, here or in a package of your own.
+another format, write a subclass of FileSource or DataSource in one file, here or in another package.
 
 The last part finds or downloads the archive of a published data set, checks it, and unpacks it.
 """
@@ -334,7 +334,7 @@ class FileSource(SplitSource):
         named = {} if feature_names is None else {"feature_names": feature_names}
         used = {str(number): file for number, file in enumerate(files)} | named
         for number, file in enumerate(files):
-            used |= {f"{number}{beside.suffix}": beside for beside in files_of(file) if beside != file}
+            used |= {f"{number}{other.suffix}": other for other in files_of(file) if other != file}
         folder = cache_folder(self.cache, used)
         if folder is None:
             return read(files, **options, **named)

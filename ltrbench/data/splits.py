@@ -417,6 +417,6 @@ def _distinct_ids(query_ids: NDArray[np.str_], queries: NDArray[np.int64]) -> ND
     """
     copies = np.arange(len(queries)) - np.searchsorted(queries, queries) + 1
     ids: list[str] = query_ids[queries].tolist()
-    for place in np.flatnonzero(copies > 1):
-        ids[place] = f"{ids[place]}#{copies[place]}"
+    for number in np.flatnonzero(copies > 1):
+        ids[number] = f"{ids[number]}#{copies[number]}"
     return np.array(ids, dtype=np.str_)

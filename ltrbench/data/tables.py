@@ -555,7 +555,7 @@ def _groups(rows: _Rows, queries: Sequence[str], column: str) -> dict[str, str]:
     rows.check(
         column,
         np.array([group.lower() not in MISSING for group in groups]),
-        "every query needs a group. Give a query without near-duplicates a group of its own, such as its id",
+        "every query needs a group. A query without near-duplicates is a group, such as its id",
     )
     group_of: dict[str, str] = {}
     same = [group_of.setdefault(query, group) == group for query, group in zip(queries, groups, strict=True)]

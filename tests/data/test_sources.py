@@ -59,17 +59,6 @@ def test_files_narrower_than_train_are_padded(files: Path) -> None:
     assert splits.test.features.tolist() == [[5, 0, 0]]
 
 
-def test_an_absent_file_is_named_in_full_with_what_to_obtain(files: Path) -> None:
-    source = LetorFiles(
-        name="mine",
-        train=f"{files}/train.txt",
-        valid=f"{files}/valid.txt",
-        obtain="Download it from https://example.com to ./data.",
-    )
-    with pytest.raises(DataError, match=naming("data=mine:", files / "valid.txt", source.obtain)):
-        source.load()
-
-
 def test_folds_of_the_validation_set_share_a_test_set_that_none_of_them_validates_on(files: Path) -> None:
     source = LetorFiles(name="mine", train=f"{files}/train.txt", cv=4, cv_split="valid", fold=1)
     of_folds = [replace(source, fold=fold).load() for fold in (1, 2, 3, 4)]
