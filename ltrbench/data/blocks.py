@@ -19,7 +19,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from io import BufferedReader
@@ -141,13 +141,10 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
         DataError: The path is a folder, or its folder does not exist or is not writable.
     """
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    _, compress = COMPRESSIONS.get(path.suffix.lower(), (b"", lambda raw, _: nullcontext(raw)))
     try:
-        with unfinished.open("xb") as raw:
-            if (ending := path.suffix.lower()) in COMPRESSIONS:
-                with COMPRESSIONS[ending][1](raw, "wb") as packed:
-                    yield packed
-            else:
-                yield raw
+        with unfinished.open("xb") as raw, compress(raw, "wb") as stream:
+            yield stream
         unfinished.replace(path)
     except OSError as error:
         raise DataError(

@@ -393,13 +393,7 @@ def read_letor(
     ([2.0, 0.0, 1.0], [0, 2, 3], ['7', '8'])
     """
     form = LineFormat(
-        num_features,
-        first_index,
-        whole_labels,
-        overflow=overflow,
-        nulls=nulls,
-        absent=absent,
-        sparse=sparse,
+        num_features, first_index, whole_labels, overflow=overflow, nulls=nulls, absent=absent, sparse=sparse
     )
     form, names = _with_names(form, feature_names)
     check_option("sort_queries", sort_queries, bool)
@@ -625,12 +619,7 @@ def _fill_file(
 
 
 def fill_unit(
-    text: bytes,
-    path: Path,
-    first_line: int,
-    ends: NDArray[np.int64],
-    rows: DocumentRows,
-    form: LineFormat,
+    text: bytes, path: Path, first_line: int, ends: NDArray[np.int64], rows: DocumentRows, form: LineFormat
 ) -> list[QueryRun]:
     """Parses lines into the rows that were counted for them, and returns their queries.
 

@@ -267,12 +267,10 @@ class FileSource(SplitSource):
         given = {key: getattr(self, key) for key in ("train", VALID, TEST)}
         for key, paths in given.items():
             listed = paths if isinstance(paths, list) else [paths]
-            if (paths is not None or key == "train") and not (
-                listed and all(isinstance(path, str) and path for path in listed)
-            ):
+            is_needed = key == "train" or paths is not None
+            if is_needed and not (listed and all(isinstance(path, str) and path for path in listed)):
                 raise ConfigError(
-                    f"data.{key} is {paths!r}; set the path of a file, or a list of paths that form one "
-                    "split, such as [a.txt,b.txt]."
+                    f"data.{key} is {paths!r}; set the path of a file, or a list of paths, as in [a.txt,b.txt]."
                 )
         if self.cv is not None and (self.num_folds is not None or given[self.cv_split] is not None):
             raise ConfigError(

@@ -467,21 +467,16 @@ def _file_rows(stores: Sequence[Sequence[Shard]]) -> NDArray[np.int64] | None:
 
 def _check_alike(stores: Sequence[Path], manifests: Sequence[Manifest]) -> None:
     """Raises DataError if stores of one split have other features or arrays."""
-    kinds = [
-        {
-            "absent": manifest.absent,
-            "features": manifest.feature_names,
-            "arrays": sorted(manifest.shards[0].arrays.keys() - {"file_rows"}),
-        }
+    layouts = [
+        (manifest.absent, manifest.feature_names, manifest.shards[0].arrays.keys() - {"file_rows"})
         for manifest in manifests
     ]
-    for store, kind in zip(stores, kinds, strict=True):
-        different = [key for key, value in kind.items() if value != kinds[0][key]]
-        if different:
-            raise DataError(
-                f"{store}: {', '.join(different)} are not those of {stores[0]}; the stores of one split must "
-                "have the same. Build one of them again."
-            )
+    odd = next((number for number, layout in enumerate(layouts) if layout != layouts[0]), None)
+    if odd is not None:
+        raise DataError(
+            f"{stores[odd]}: the features, the value of cells that are not stored, or the arrays are not "
+            f"those of {stores[0]}; the stores of one split must have the same. Build one of them again."
+        )
 
 
 def _columns(names: Sequence[str], wanted: Sequence[str], store: Path) -> list[int] | None:

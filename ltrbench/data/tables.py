@@ -23,13 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.blocks import (
-    as_paths,
-    check_option,
-    gather,
-    read_blocks,
-    write_whole,
-)
+from ltrbench.data.blocks import as_paths, check_option, gather, read_blocks, write_whole
 from ltrbench.data.dataset import NO_NAME, ROLE_OF_NAME, ROLES, RankingDataset, is_id
 from ltrbench.data.features import CheckedFeatures
 from ltrbench.errors import DataError, did_you_mean
@@ -459,10 +453,7 @@ _FIELDS = {
     ),
     "document": ("document_ids", ""),
     "weight": ("document_weights", "write a finite number of 0 or more for each document"),
-    "position": (
-        "positions",
-        "write the rank at which the document was shown, a whole number of 0 or more",
-    ),
+    "position": ("positions", "write the rank at which the document was shown, a whole number of 0 or more"),
 }
 """Role -> field of RankingDataset, and what a cell must be."""
 

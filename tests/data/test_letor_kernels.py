@@ -17,15 +17,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import config
 from ltrbench.data import blocks, letor, letor_kernels, read_letor
-from ltrbench.data.letor import (
-    OVERFLOWS,
-    Line,
-    LineFormat,
-    count_unit,
-    matrix_of,
-    parse_line,
-    rows_for,
-)
+from ltrbench.data.letor import OVERFLOWS, Line, LineFormat, count_unit, matrix_of, parse_line, rows_for
 from ltrbench.errors import DataError
 from ltrbench.shapes import Features
 
@@ -140,10 +132,7 @@ def features_of(lines: list[Line], form: LineFormat, num_features: int) -> Featu
     return features
 
 
-@given(
-    text=damaged_lines() | letor_lines() | lines_of_numbers(),
-    form=FORMS,
-)
+@given(text=damaged_lines() | letor_lines() | lines_of_numbers(), form=FORMS)
 @settings(deadline=None, max_examples=2 * EXAMPLES)
 def test_a_block_is_read_as_the_specification_reads_it(text: bytes, form: LineFormat) -> None:
     lines = text if text.endswith(b"\n") or not text else text + b"\n"
