@@ -270,7 +270,7 @@ class FileSource(SplitSource):
             is_needed = key == "train" or paths is not None
             if is_needed and not (listed and all(isinstance(path, str) and path for path in listed)):
                 raise ConfigError(
-                    f"data.{key} is {paths!r}; set the path of a file, or a list of paths, as in [a.txt,b.txt]."
+                    f"data.{key} is {paths!r}; set the path of a file, or a list such as [a.txt,b.txt]."
                 )
         if self.cv is not None and (self.num_folds is not None or given[self.cv_split] is not None):
             raise ConfigError(
