@@ -874,15 +874,11 @@ def _growth_compiled_beside(num_threads: int) -> Iterator[None]:
 
 
 def compile_growth(growth: str = "best_first") -> GrownTree:
-    """Grows a tree without running the earlier stages; compiles the kernels that this needs."""
+    """Grows a tree without running the earlier stages; compiles the kernels that this needs. Those of several
+    members are those of `depth_wise` growth."""
     quantised, features = quantise(np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4)), np.ones(1, dtype=np.bool_)
     grower = Grower(_two_bins(), 3, LOOSE_SPLITS, growth)
     return grower.grow(quantised, np.arange(4, dtype=np.uint32), features)
-
-
-def compile_joint_growth() -> None:
-    """Compiles the kernels that grow a tree whose documents several members have."""
-    compile_growth("depth_wise")
 
 
 def _two_bins() -> BinnedFeatures:

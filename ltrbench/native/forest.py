@@ -323,17 +323,12 @@ def add_stored_scores(forest: Forest, sparse: SparseRows, scores: Values) -> Non
 @parallel_kernel
 def _all_stored_blocks(forest: PackedForest, stored: _Stored, scores: Values) -> None:
     for block in numba.prange((len(scores) + NUM_BITS - 1) // NUM_BITS):
-        first = block * NUM_BITS
-        _one_stored_block(forest, stored, first, scores[first : first + NUM_BITS])
+        first, end = block * NUM_BITS, min((block + 1) * NUM_BITS, len(scores))
+        columns, missing = _columns(len(forest.features), stored, first, end - first)
+        add_trees(forest, columns, missing, scores[first:end])
 
 
 @kernel
-def _one_stored_block(forest: PackedForest, stored: _Stored, first: int, scores: Values) -> None:
-    columns, missing = _columns(len(forest.features), stored, first, len(scores))
-    add_trees(forest, columns, missing, scores)
-
-
-@inlined_kernel
 def _columns(
     num_used: int, stored: _Stored, first: int, num_documents: int
 ) -> tuple[Features, NDArray[np.uint64]]:

@@ -17,8 +17,6 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.errors import DataError
-
 
 class Team(Protocol):
     """What one member exchanges with the others; every member must make the same calls in the same order.
@@ -94,21 +92,9 @@ class Placement:
             team: the members.
             queries: (q,), numbers of this member's queries, ascending.
             query_sizes: (q,), number of documents of these queries.
-
-        Raises:
-            DataError: The queries are not ascending, or not every query belongs to one member.
         """
         all_queries, all_sizes = (np.concatenate(team.joined(part)) for part in (queries, query_sizes))
-        order = np.argsort(all_queries)
-        wrong = np.flatnonzero(all_queries[order] != np.arange(len(order)))
-        if wrong.size or (np.diff(queries) <= 0).any():
-            number = int(all_queries[order][wrong[0]]) if wrong.size else int(queries[0])
-            raise DataError(
-                f"query {number} of the training set is not at its place among the queries of the "
-                f"{team.size} members; deal each query from 0 to {len(order) - 1} to one member, in "
-                "ascending order."
-            )
-        return cls(team, queries, all_sizes[order])
+        return cls(team, queries, all_sizes[np.argsort(all_queries)])
 
     @property
     def is_alone(self) -> bool:

@@ -36,7 +36,7 @@ from ltrbench.native.boosting import (
     TreeOptions,
     boost,
     compile_engine,
-    compile_joint_growth,
+    compile_growth,
     compile_sparse_engine,
     four_documents,
     four_sparse_documents,
@@ -579,7 +579,7 @@ class NativeRanker(NativeSettings):
     def warm_up_member(self) -> None:
         """Compiles the kernels that only several members use."""
         with threads(resolve_threads(self.num_threads)):
-            compile_joint_growth()
+            compile_growth("depth_wise")
 
     def seed_matters(self, num_documents: int) -> bool:
         return draws_at_random(self, num_documents)

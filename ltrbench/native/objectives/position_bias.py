@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,20 +71,6 @@ class PositionBiasSettings:
     )
     """propensity: cost of pairs from which propensities are estimated. `logistic`: the cost of the paper;
     `mirrored`: the cost of the opposite order, as in XGBoost."""
-
-
-class BiasCorrection(Protocol):
-    """An `Objective` that also estimates position bias; each call is one iteration."""
-
-    def __call__(
-        self, scores: Values, queries: Queries, rng: DocumentDraws
-    ) -> tuple[Gradients, Hessians]: ...
-
-    def factors(self, num_iterations: int) -> Factors:
-        """Returns the estimates after `num_iterations`, for models that keep only their first trees."""
-
-    def resume(self, factors: Mapping[str, NDArray[np.float64]]) -> None:
-        """Starts from the estimates of another fit."""
 
 
 LEAST_DIVISOR = 0.001
@@ -145,9 +131,11 @@ class AdditiveBias:
         return self._place[np.isin(self._query_of_document, queries)]
 
     def factors(self, num_iterations: int) -> Factors:
+        """Returns the estimates after `num_iterations`, for models that keep only their first trees."""
         return {"position": self.positions.astype(np.float64), "bias": self.biases[num_iterations]}
 
     def resume(self, factors: Mapping[str, NDArray[np.float64]]) -> None:
+        """Starts from the estimates of another fit."""
         known = dict(zip(factors["position"], factors["bias"], strict=True))
         self.biases = [np.array([known.get(float(position), 0.0) for position in self.positions])]
 
@@ -226,15 +214,21 @@ class UnbiasedPairs:
         return learned
 
     def factors(self, num_iterations: int) -> Factors:
+        """Returns the estimates after `num_iterations`, as AdditiveBias does."""
         known = self.propensities[num_iterations]
         return {"position": np.arange(len(known.t_plus), dtype=np.float64), **known._asdict()}
 
     def resume(self, factors: Mapping[str, NDArray[np.float64]]) -> None:
+        """Starts from the estimates of another fit."""
         start = Propensities(*(t.copy() for t in self.propensities[0]))
         for name, t in start._asdict().items():
             depth = min(len(t), len(factors[name]))
             t[:depth] = factors[name][:depth]
         self.propensities = [start]
+
+
+BiasCorrection = AdditiveBias | UnbiasedPairs
+"""An `Objective` that also estimates position bias; each call is one iteration."""
 
 
 def correctable(settings: ObjectiveSettings) -> PairSettings:
