@@ -452,6 +452,9 @@ class Ranker(ABC):
     """Whether `fit` and `predict` read a FeatureMatrix by blocks of rows (`row_blocks`), so that the features
     need not fit into memory as one array. Otherwise a run passes arrays. A derived class with another `fit`
     or `predict` sets it again."""
+    reads_sparse: ClassVar[bool] = False
+    """Whether `fit` and `predict` read sparse features (`csr_of`) without an array of all cells, although
+    they do not read blocks."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Packages whose versions are recorded in the results of this backend, such as "lightgbm"."""
     library_convention: ClassVar[str] = ""
@@ -467,12 +470,6 @@ class Ranker(ABC):
 
     def __post_init__(self) -> None:
         check(self)
-
-    @property
-    def reads_sparse(self) -> bool:
-        """Whether `fit` and `predict` read sparse features (`csr_of`) without an array of all cells.
-        Otherwise a run passes arrays."""
-        return self.reads_blocks
 
     @abstractmethod
     def fit(

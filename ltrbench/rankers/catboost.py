@@ -118,6 +118,7 @@ class CatBoostRanker(LibraryRanker):
     library_error = cb.CatBoostError
     library_convention = "catboost"
     packages = ("catboost",)
+    reads_sparse = True
     model_file = "model.cbm"
     refused_names: ClassVar[Mapping[str, str]] = {
         "eval_metric custom_metric metric_period": metrics_are_off("CatBoost"),
@@ -208,10 +209,6 @@ class CatBoostRanker(LibraryRanker):
             group_weight=weights_of_documents(data) if self._loss == YETIRANK else None,
             thread_count=self._threads,
         )
-
-    @property
-    def reads_sparse(self) -> bool:
-        return True
 
     def _num_features(self, model: cb.CatBoost) -> int:
         return len(model.feature_names_)

@@ -325,12 +325,13 @@ def scores_with(
     """
     new_scores = np.empty(values.shape, dtype=scores.dtype)
     size = rows_of_block(features.shape[1])
+    reads_sparse = ranker.reads_blocks or ranker.reads_sparse
     for c, column in enumerate(columns.tolist()):
         before = features[:, column]
         for i, new in enumerate(values[c]):
             rows = np.flatnonzero(new != before)
             new_scores[c, i] = scores
-            if isinstance(features, SparseRows) and ranker.reads_sparse:
+            if isinstance(features, SparseRows) and reads_sparse:
                 copies: Any = features.with_column(rows, column, new[rows])
                 new_scores[c, i, rows] = ranker.predict(copies)
                 continue

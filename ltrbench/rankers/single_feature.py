@@ -31,10 +31,7 @@ class SingleFeatureRanker(Ranker):
     """Metric that selects the feature on the training set, under the default convention."""
 
     is_yardstick: ClassVar[bool] = True
-
-    @property
-    def reads_sparse(self) -> bool:
-        return True
+    reads_sparse: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -46,7 +46,7 @@ def arrays_of(folder: Path) -> Arrays:
 
 
 def tamper(folder: Path, ranker: NativeRanker, arrays: Arrays) -> None:
-    """Writes changed arrays, with their own digest."""
+    """Writes changed arrays, with their digest."""
     content = io.BytesIO()
     np.savez(content, **arrays)  # type: ignore[arg-type]
     write_model(folder, ranker, MODEL_FILE, content.getvalue())
@@ -59,18 +59,12 @@ def put(name: str, index: int, value: float) -> Callable[[Arrays], None]:
     return change
 
 
-def make(name: str, how: Callable[[NDArray[Any]], Any]) -> Callable[[Arrays], None]:
-    def change(arrays: Arrays) -> None:
-        arrays[name] = how(arrays[name])
-
-    return change
+def features_of_int64(arrays: Arrays) -> None:
+    arrays["feature"] = arrays["feature"].astype(np.int64)
 
 
-def drop(name: str) -> Callable[[Arrays], None]:
-    def change(arrays: Arrays) -> None:
-        del arrays[name]
-
-    return change
+def no_feature_names(arrays: Arrays) -> None:
+    del arrays["feature_names"]
 
 
 def into_another_tree(arrays: Arrays) -> None:
@@ -93,9 +87,9 @@ VARIANTS: dict[str, tuple[Callable[[Arrays], None], tuple[object, ...]]] = {
     "a child in another tree": (into_another_tree, ("left[0]", "tree")),
     "one child of two": (the_same_child_twice, ("node[", "child")),
     "roots from 1": (put("roots", 0, 1), ("roots", "from 0")),
-    "features of int64": (make("feature", lambda feature: feature.astype(np.int64)), ("feature", "int64")),
+    "features of int64": (features_of_int64, ("feature", "int64")),
     "a threshold that is not a number": (put("threshold", 0, np.nan), ("threshold[0]", "nan")),
-    "no feature names": (drop("feature_names"), ("'feature_names'", "missing")),
+    "no feature names": (no_feature_names, ("'feature_names'", "missing")),
 }
 
 
