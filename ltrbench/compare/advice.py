@@ -9,10 +9,21 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from ltrbench.compare.cells import ON_CLAIMS, Note, first_by, fold_of, grouped, replicate_of, resample_of
-from ltrbench.compare.comparison import Pair, against, is_tuned, is_tuned_again
+from ltrbench.compare.cells import (
+    ON_CLAIMS,
+    DataCell,
+    EvaluatedRow,
+    Note,
+    first_by,
+    fold_of,
+    grouped,
+    replicate_of,
+    resample_of,
+)
+from ltrbench.compare.comparison import QUERIES, Need, Pair, Power, against, is_tuned, is_tuned_again
 from ltrbench.compare.fairness import (
     best_on_validation,
     distinct_searches,
@@ -116,14 +127,20 @@ def about_power(comparison: Comparison) -> str:
 
 
 def _needs(pair: Pair) -> str:
-    """Returns text such as "native: 14 seeds or 2,300 queries"."""
+    """Returns text such as "native: 14 seeds (cheapest, about 35 s of training) or 2,300 queries"."""
     if pair.power.is_enough:
         return f"{pair.a}: no more data"
-    counts = [
-        f"(more {need.kind} alone are not enough)" if need.number is None else f"{need.number:,} {need.kind}"
-        for need in pair.power.needs
-    ]
-    return f"{pair.a}: {' or '.join(counts)}"
+    return f"{pair.a}: {' or '.join(_need(need, pair.power) for need in pair.power.needs)}"
+
+
+def _need(need: Need, power: Power) -> str:
+    if need.number is None:
+        return f"(more {need.kind} alone are not enough)"
+    notes = ["cheapest"] * (need.kind == power.cheapest != QUERIES)
+    if need.seconds is not None:
+        notes.append(f"about {need.seconds:,.{int(need.seconds < 10)}f} s of training")
+    count = f"{need.number:,} {need.kind}"
+    return f"{count} ({', '.join(notes)})" if notes else count
 
 
 # ---- Verdict: the claims of a comparison in a few sentences, each with its scope.
@@ -286,19 +303,37 @@ def _considered(comparison: Comparison) -> tuple[list[str], list[str]]:
         if len(of_model) == 1:
             kept.add(of_model[0].label)
             continue
-        validated = values_on_validation(of_model, comparison.metric, comparison.settings.convention)
-        why = "they have no validation set, and choosing by this table is choosing on test"
-        if validated:
-            why = seen_by_choice([item for row in of_model for item in row.evaluated])
-        if why:
+        label, why = _chosen_by_validation(comparison, of_model)
+        if label is None:
             reasons.append(f"The {len(of_model)} rows of {model} are not considered: {why}.")
         else:
-            kept.add(best_on_validation(validated))
+            kept.add(label)
             reasons.append(
-                f"Of the {len(of_model)} rows of {model}, {best_on_validation(validated)} is the best by "
-                "validation; this table is on test."
+                f"Of the {len(of_model)} rows of {model}, {label} is the best by {why}; this table is on "
+                "test."
             )
     return [row.label for row in rows if row.label in kept], reasons
+
+
+def _chosen_by_validation(comparison: Comparison, rows: Sequence[EvaluatedRow]) -> tuple[str | None, str]:
+    """Returns the row of a model that validation chooses, None if it cannot, and how or why not."""
+    validated = values_on_validation(rows, comparison.metric, comparison.settings.convention)
+    if not validated:
+        return None, "they have no validation set, and choosing by this table is choosing on test"
+    seen = seen_by_choice([item for row in rows for item in row.evaluated])
+    if not seen:
+        return best_on_validation(validated), "validation"
+    # Each fold may choose by its own validation set, if all choose the same row.
+    of_cells: dict[DataCell, dict[str, list[float]]] = {}
+    for row in rows:
+        for number, value in validated.get(row.label, {}).items():
+            of_cells.setdefault(row.evaluated[number].cell, {}).setdefault(row.label, []).append(value)
+    means = [{label: fmean(values) for label, values in of_rows.items()} for of_rows in of_cells.values()]
+    # Tuned rows first: a search also tries the default settings, so that they are often equal.
+    for row in sorted(rows, key=lambda row: (not row.is_tuned, row.label)):
+        if all(len(each) == len(rows) and each[row.label] == max(each.values()) for each in means):
+            return row.label, "the validation of every fold"
+    return None, seen
 
 
 def _decision(comparison: Comparison, models: Sequence[str], considered: Sequence[str]) -> _Decision:

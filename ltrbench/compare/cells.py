@@ -547,6 +547,8 @@ class Trainings:
         resample: Kind of resampling, without the number of the resample; None without resampling.
         is_constant: Whether several seeds gave the same scores, which count as one training.
         ranker_class: Class of the trained ranker.
+        seconds: Mean wall time of a run with one training, and of its search if each training has another
+            one; 0 if not available. It is for estimates, to which runs that shared the machine contribute.
         search_seeds: Seeds of the searches that chose the settings; empty for an untuned row.
     """
 
@@ -555,6 +557,7 @@ class Trainings:
     resample: Mapping[str, Any] | None
     is_constant: bool
     ranker_class: str
+    seconds: float
     search_seeds: frozenset[int]
 
     def values_of(self, keys: Iterable[int]) -> NDArray[np.float64]:
@@ -711,8 +714,18 @@ def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
         resample=resample,
         is_constant=is_constant,
         ranker_class=str(first.result.ranker.get("class", first.result.model)),
+        seconds=fmean(
+            sum(_seconds(run.run, search_seeds, len(row.cells)) for run in runs) for runs in by_key.values()
+        ),
         search_seeds=search_seeds,
     )
+
+
+def _seconds(run: Run, search_seeds: Collection[int], num_cells: int) -> float:
+    """Returns the time of a run, with its part of its search if a further training needs another search."""
+    search = run.result.search if len(search_seeds) > 1 else {}
+    shared_by = 1 if is_per_fold(run) else num_cells
+    return run.result.total_seconds + float(search.get("seconds", 0.0)) / shared_by
 
 
 def arrange(rows: list[EvaluatedRow]) -> tuple[list[EvaluatedRow], list[EvaluatedRow], list[Note]]:

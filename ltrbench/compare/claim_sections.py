@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compare.advice import family_of
 from ltrbench.compare.cells import EvaluatedRow, PairedQueries, pair_queries
-from ltrbench.compare.comparison import Pair, Power, against, decided, infer
+from ltrbench.compare.comparison import QUERIES, Pair, Power, against, decided, infer
 from ltrbench.compare.groups import CHOSEN, InSlice, across, interactions
 from ltrbench.compare.leaderboard import between, columns_of_report, emphasis_of, leaderboard, wins_cell
 from ltrbench.compare.views import Bullets, Chapter, Figures, Folded, Prose, Section, Shown, View, drawn
@@ -28,11 +28,13 @@ from ltrbench.tables import (
     DIFFERENCE,
     QUALITY,
     SIGNED,
+    STRONG,
     Table,
     TableCell,
     TableColumn,
     TableRow,
     columns_of,
+    format_duration,
     format_number,
     listed,
     minus,
@@ -179,7 +181,7 @@ def power_section(shown: Shown) -> Section | None:
     if detect is not None:
         lead += (
             f" The columns for {detect:g} give the numbers that detect this difference, with everything else "
-            "unchanged."
+            "unchanged, and the time of the additional trainings, one after another."
         )
     needs = dict.fromkeys((f"{kind} for {detect:g}" for kind in kinds), COUNT)
     columns = columns_of({"pair": None, "minimum detectable difference": QUALITY, **needs})
@@ -201,8 +203,11 @@ def _need(power: Power, kind: str) -> TableCell:
     need = next((need for need in power.needs if need.kind == kind), None)
     if need is None:
         return TableCell()
+    is_cheapest = need.number is not None and kind == power.cheapest != QUERIES
+    time = f"about {format_duration(need.seconds)}" if need.seconds and need.number is not None else ""
+    note = ", ".join(filter(None, [f"now {need.present:,}", time, "cheapest" * is_cheapest]))
     text = "no number" if need.number is None else None
-    return TableCell(need.number, text, f"now {need.present:,}")
+    return TableCell(need.number, text, note, STRONG if is_cheapest else "")
 
 
 # ---- Section "Under every convention": means and claims of the same scores under each library's

@@ -195,11 +195,14 @@ class Need:
         kind: "queries", "seeds", "resamples" (of the training queries) or "folds".
         present: The present number; the larger one if the two models differ.
         number: The minimum that detects the difference; None if no number is enough.
+        seconds: Estimated wall time of the additional trainings, one after another; None for queries, which
+            need judgments, if no number is enough, and if the time of a training is not known.
     """
 
     kind: str
     present: int
     number: int | None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -211,11 +214,14 @@ class Power:
             pair in its family; None if the error is not known, or if the metric cannot differ so much.
         detect: The difference named by the user.
         needs: One need per kind for `detect`; empty if none is named or the error is not known.
+        cheapest: Kind of the need with the shortest time; queries if nothing else is enough. None if the data
+            are enough, nothing is enough, or the times are not known.
     """
 
     detectable: float | None = None
     detect: float | None = None
     needs: tuple[Need, ...] = ()
+    cheapest: str | None = None
 
     @property
     def is_enough(self) -> bool:
@@ -240,9 +246,11 @@ def power_of(queries: PairedQueries, pair: Pair, detect: float | None, level: fl
     means = [float(queries.sample.means[row]) for row in rows]
     # How far a mean can be from one of these means.
     largest = max(max(mean - low, high - mean) for mean in means)
-    resamples = trainings[0].resample is not None
-    needs = () if detect is None else _needs(design, RESAMPLES if resamples else SEEDS, detect, level)
-    return Power(detectable if detectable <= largest else None, detect, needs)
+    power = Power(detectable if detectable <= largest else None, detect)
+    if detect is None:
+        return power
+    power = replace(power, needs=_needs(design, trainings, detect, level))
+    return power if power.is_enough else replace(power, cheapest=_cheapest(power.needs))
 
 
 def _design(
@@ -270,23 +278,41 @@ def _design(
     return design_of_replicates(inference, correction)
 
 
-def _needs(design: Design, trainings: str, detect: float, level: float) -> tuple[Need, ...]:
-    """Returns the needs; of trainings only if they were repeated, otherwise their variance is not known.
-
-    Args:
-        trainings: Kind of repeated trainings, "seeds" or "resamples".
-    """
-    number = fewest(lambda count: replace(design, num_queries=count), detect, level=level)
+def _needs(design: Design, trainings: Sequence[Trainings], detect: float, level: float) -> tuple[Need, ...]:
+    """Returns the needs; of trainings only if they were repeated, otherwise their variance is not known."""
+    number = fewest(lambda queries: replace(design, num_queries=queries), detect, level=level)
     needs = [Need(QUERIES, design.num_queries, number)]
     if design.training + design.by_query > 0:
+        kind = SEEDS if trainings[0].resample is None else RESAMPLES
         number = fewest(
             lambda count: replace(design, num_trainings=count), detect, FEWEST_REPLICATES, level=level
         )
-        needs.append(Need(trainings, design.num_trainings, number))
+        # A model whose seeds change nothing has one training and needs no others.
+        missing = [
+            max((number or 0) - len(of_cell.keys), 0) if len(of_cell.keys) > 1 else 0 for of_cell in trainings
+        ]
+        needs.append(Need(kind, design.num_trainings, number, _seconds(number, missing, trainings)))
     if design.num_folds > 1:
-        number = fewest(lambda count: replace(design, num_folds=count), detect, level=level)
-        needs.append(Need(FOLDS, design.num_folds, number))
+        number = fewest(lambda folds: replace(design, num_folds=folds), detect, level=level)
+        more = max((number or 0) - design.num_folds, 0) / design.num_folds
+        missing_folds = [more * len(of_cell.keys) for of_cell in trainings]
+        needs.append(Need(FOLDS, design.num_folds, number, _seconds(number, missing_folds, trainings)))
     return tuple(needs)
+
+
+def _seconds(number: int | None, missing: Sequence[float], trainings: Sequence[Trainings]) -> float | None:
+    """Returns the time of the missing trainings; None if one has no time, or no number is enough."""
+    if number is None or not all(of_cell.seconds for of_cell in trainings):
+        return None
+    return sum(count * of_cell.seconds for count, of_cell in zip(missing, trainings, strict=True))
+
+
+def _cheapest(needs: Sequence[Need]) -> str | None:
+    trained = [need for need in needs if need.kind != QUERIES and need.number is not None]
+    if not trained:
+        return next((need.kind for need in needs if need.number is not None), None)
+    times = {need.kind: need.seconds for need in trained if need.seconds is not None}
+    return min(times, key=times.__getitem__) if len(times) == len(trained) else None
 
 
 @dataclass(frozen=True)

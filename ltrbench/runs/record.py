@@ -75,8 +75,8 @@ def _is_of_command(override: str) -> bool:
 def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
     """Returns few lists of overrides that together sweep over exactly these distinct jobs.
 
-    >>> as_products([["model=a", "seed=1"], ["model=a", "seed=2"], ["model=b"]])
-    [['model=a', 'seed=1,2'], ['model=b']]
+    >>> as_products([["model=a", "seed=1"], ["model=a", "seed=2"], ["model=c", "seed=1"], ["model=b"]])
+    [['model=a', 'seed=1,2'], ['model=c', 'seed=1'], ['model=b']]
     """
     of_keys: dict[Overrides, list[Overrides]] = {}
     for job in jobs:
@@ -85,10 +85,13 @@ def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
         of_keys.setdefault(keys, []).append(tuple(value for _, _, value in parts))
     products = []
     for keys, rows in of_keys.items():
-        columns = [dict.fromkeys(column) for column in zip(*rows, strict=True)]
-        is_product = math.prod(map(len, columns)) == len(rows)
-        commands = [tuple(map(",".join, columns))] if is_product else rows
-        products += [[key + values for key, values in zip(keys, row, strict=True)] for row in commands]
+        # Rows that differ in one column only are one row with the list of its values.
+        for column in reversed(range(len(keys))):
+            values: dict[Overrides, list[str]] = {}
+            for row in rows:
+                values.setdefault((*row[:column], *row[column + 1 :]), []).append(row[column])
+            rows = [(*rest[:column], ",".join(each), *rest[column:]) for rest, each in values.items()]
+        products += [[key + value for key, value in zip(keys, row, strict=True)] for row in rows]
     return products
 
 

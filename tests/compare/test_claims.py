@@ -183,6 +183,10 @@ def needs_of(pair: Pair) -> dict[str, Need]:
     return {need.kind: need for need in pair.power.needs}
 
 
+def seconds_of(run: Run) -> float:
+    return run.result.total_seconds
+
+
 def two_models(folder: Path, seeds: tuple[int, ...] = SEEDS) -> list[Run]:
     return [*runs_of(folder, "native", seeds), *runs_of(folder, "xgboost", seeds, skill=0.9)]
 
@@ -200,12 +204,20 @@ def test_what_is_detectable_and_what_is_needed_follow_from_the_error_of_the_clai
     number = fewest(lambda count: replace(design, num_trainings=count), detect, 3)
     assert number is not None
     assert (needs[OF_SEEDS].present, needs[OF_SEEDS].number) == (len(SEEDS), number)
+    # Each model is trained so many times more, and a run of each takes its mean time.
+    seconds = sum(seconds_of(run) for run in runs) / len(SEEDS)
+    assert needs[OF_SEEDS].seconds == pytest.approx((number - len(SEEDS)) * seconds)
 
 
-def test_more_seeds_alone_are_not_enough_for_a_small_difference(tmp_path: Path) -> None:
+def test_seeds_are_cheapest_where_they_are_enough_because_queries_cost_judgments(tmp_path: Path) -> None:
     runs = two_models(tmp_path)
     detectable = pair_of(only(runs)).power.detectable
     assert detectable is not None
-    comparison = only(runs, Settings(detect=detectable / 10))
-    assert needs_of(pair_of(comparison))[OF_SEEDS] == Need(OF_SEEDS, len(SEEDS), None)
-    assert mentions(render(comparison), "queries", "more seeds", "not enough")
+    slightly_less = only(runs, Settings(detect=0.98 * detectable))
+    assert pair_of(slightly_less).power.cheapest == OF_SEEDS
+    assert mentions(render(slightly_less), "seeds (cheapest")
+    much_less = only(runs, Settings(detect=detectable / 10))
+    needs = needs_of(pair_of(much_less))
+    assert needs[OF_SEEDS] == Need(OF_SEEDS, len(SEEDS), None)
+    assert mentions(render(much_less), "queries", "more seeds", "not enough")
+    assert pair_of(much_less).power.cheapest == OF_QUERIES
