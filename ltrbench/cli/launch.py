@@ -410,43 +410,42 @@ class CheckedSweeper(BasicSweeper):
         # Hydra sets these before a sweep; asserted for the type checker.
         assert self.hydra_context is not None
         assert self.config is not None
-        parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
-        words = with_all_jobs([*self._parse_config(), *arguments], self.config)
+        loader, master = self.hydra_context.config_loader, self.config
+        parser = OverridesParser.create(config_loader=loader)
+        words = with_all_jobs([*self._parse_config(), *arguments], master)
         (jobs,) = self.split_arguments(parser.parse_overrides(words), None) or [[]]
         if not jobs:
             raise ConfigError(
                 "the sweep has no job; a glob in it, as in model=glob(native*), matches no YAML."
             )
-        folder = Path(self.config.hydra.sweep.dir)
-        self.run(folder, self._composed(jobs), self.config, self._folder_of)
+        folder_of = functools.partial(_folder_of, loader, master)
+        self.run(Path(master.hydra.sweep.dir), _composed(loader, master, jobs), master, folder_of)
 
-    def _composed(self, jobs: Sequence[Sequence[str]]) -> list[ComposedJob]:
-        """Composes each job, and builds its experiment and tracker."""
-        assert self.hydra_context is not None
-        assert self.config is not None
-        composer, composed_jobs = Composer(self.hydra_context.config_loader, self.config), []
-        is_hidden = self.config.progress == "none"
-        with click.progressbar(jobs, label="checking jobs", file=sys.stderr, hidden=is_hidden) as checked:
-            for overrides in checked:
-                job = composer.composed(overrides)
-                check_keys(job.config, self.config.hydra)
-                settings = resolved(job.config)
-                build_experiment(settings, job.choices, tuple(overrides), None)
-                build_tracker(settings)
-                composed_jobs.append(ComposedJob(tuple(overrides), job.choices, settings))
-        return composed_jobs
 
-    def _folder_of(self, overrides: Sequence[str], number: int) -> str:
-        """Returns hydra.sweep.subdir of a job."""
-        assert self.hydra_context is not None
-        assert self.config is not None
-        if OmegaConf.to_container(self.config.hydra.sweep)["subdir"] == "${hydra.job.num}":  # type: ignore[call-overload, index]
-            # Hydra's default; composing a configuration for each of hundreds of jobs would take long.
-            return str(number)
-        config = self.hydra_context.config_loader.load_sweep_config(self.config, list(overrides))
-        with open_dict(config):
-            config.hydra.job.id = config.hydra.job.num = number
-        return str(config.hydra.sweep.subdir)
+def _composed(loader: ConfigLoader, master: DictConfig, jobs: Sequence[Sequence[str]]) -> list[ComposedJob]:
+    """Composes each job, and builds its experiment and tracker."""
+    composer, composed_jobs = Composer(loader, master), []
+    is_hidden = master.progress == "none"
+    with click.progressbar(jobs, label="checking jobs", file=sys.stderr, hidden=is_hidden) as checked:
+        for overrides in checked:
+            job = composer.composed(overrides)
+            check_keys(job.config, master.hydra)
+            settings = resolved(job.config)
+            build_experiment(settings, job.choices, tuple(overrides), None)
+            build_tracker(settings)
+            composed_jobs.append(ComposedJob(tuple(overrides), job.choices, settings))
+    return composed_jobs
+
+
+def _folder_of(loader: ConfigLoader, master: DictConfig, overrides: Sequence[str], number: int) -> str:
+    """Returns hydra.sweep.subdir of a job."""
+    if OmegaConf.to_container(master.hydra.sweep)["subdir"] == "${hydra.job.num}":  # type: ignore[call-overload, index]
+        # Hydra's default; composing a configuration for each of hundreds of jobs would take long.
+        return str(number)
+    config = loader.load_sweep_config(master, list(overrides))
+    with open_dict(config):
+        config.hydra.job.id = config.hydra.job.num = number
+    return str(config.hydra.sweep.subdir)
 
 
 def with_all_jobs(words: list[str], config: Any) -> list[str]:

@@ -382,16 +382,8 @@ class Session:
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
-        # Imported late, so that --help prints without delay.
-        from ltrbench.compare import compare
-
-        if all(run.result.status != FINISHED for run in self.runs):
-            return []
-        try:
-            return compare(self.runs)
-        except ResultError as error:
-            log.warning("no comparison is available: %s", error)
-            return []
+        """The comparisons of the runs, one for each data set."""
+        return compared(self.runs)
 
     def report(self) -> None:
         """Prints the comparison on standard output, and failed trials and the locations of the results on
@@ -594,17 +586,28 @@ def mirror(tracker: Tracker, sweep: Path | None, runs: Sequence[Run]) -> None:
 
 
 def _mirror_comparison(tracker: Tracker, runs: Sequence[Run]) -> None:
-    """Compares the finished runs, and passes the comparison to the tracker; a warning if there is none."""
-    from ltrbench.compare import compare
+    """Compares the finished runs, and passes the comparison to the tracker."""
+    comparisons = compared(runs)
+    if not comparisons:
+        return
     from ltrbench.compare.publish import publish
 
-    if all(run.result.status != FINISHED for run in runs):
-        return
     # Not in the folder of the sweep, which may be read-only.
-    with tempfile.TemporaryDirectory() as temporary, _warning("no comparison is available"):
-        folder, comparisons = Path(temporary, COMPARISON_FOLDER), compare(runs)
-        publish(comparisons, folder)
-        log_comparison(tracker, comparisons, folder)
+    with tempfile.TemporaryDirectory() as temporary, _warning("the comparison was not tracked"):
+        publish(comparisons, Path(temporary, COMPARISON_FOLDER))
+        log_comparison(tracker, comparisons, Path(temporary, COMPARISON_FOLDER))
+
+
+def compared(runs: Sequence[Run]) -> list[Comparison]:
+    """Compares the finished runs, if there are any; if they cannot be compared, logs a warning."""
+    if all(run.result.status != FINISHED for run in runs):
+        return []
+    # Imported late, so that --help prints without delay.
+    from ltrbench.compare import compare
+
+    with _warning("no comparison is available"):
+        return compare(runs)
+    return []
 
 
 def log_comparison(tracker: Tracker, comparisons: Sequence[Comparison], folder: Path) -> None:
