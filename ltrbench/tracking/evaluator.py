@@ -27,7 +27,7 @@ from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
 from ltrbench.data import RankingDataset, read_table
 from ltrbench.data.dataset import ROLES
 from ltrbench.errors import ConfigError, DataError, did_you_mean
-from ltrbench.metrics import DEFAULT, Convention, evaluate, parse_metric, preset
+from ltrbench.metrics import DEFAULT, evaluate, preset
 from ltrbench.shapes import Scores
 from ltrbench.tracking.mlflow import metric_key
 
@@ -76,7 +76,10 @@ class RankerEvaluator(ModelEvaluator):
             ConfigError: A key, metric or convention is unknown.
             DataError: A column is missing, a value is invalid, or there is not one score per document.
         """
-        metrics, convention = _check_config(evaluator_config)
+        _check_config(evaluator_config)
+        metrics = evaluator_config.get("metrics", METRICS_OF_EVALUATOR)
+        convention = evaluator_config.get("convention", DEFAULT)
+        convention = preset(convention) if isinstance(convention, str) else convention
         frame = dataset.features_data
         if not isinstance(frame, pd.DataFrame):
             raise DataError(
@@ -100,10 +103,8 @@ class RankerEvaluator(ModelEvaluator):
         evaluation = evaluate(judged, scores[judged.positions], metrics, convention)
         client = MlflowClient()
         means = {metric_key(name): mean for name, mean in evaluation.means.items()}
-        now, of_data = (
-            int(time.time() * 1000),
-            {"dataset_name": dataset.name, "dataset_digest": dataset.digest},
-        )
+        now = int(time.time() * 1000)
+        of_data = {"dataset_name": dataset.name, "dataset_digest": dataset.digest}
         points = [
             Metric(name, mean, now, step=0, model_id=model_id, run_id=run_id, **of_data)
             for name, mean in means.items()
@@ -136,19 +137,13 @@ class RankerEvaluator(ModelEvaluator):
         return EvaluationResult(metrics=means, artifacts=artifacts, run_id=run_id)  # type: ignore[no-untyped-call]
 
 
-def _check_config(given: Mapping[str, Any]) -> tuple[list[str], Convention]:
-    """Checks `evaluator_config`; returns the metrics, without duplicates, and their convention."""
+def _check_config(given: Mapping[str, Any]) -> None:
     for key in given:
         if key not in _KEYS:
             raise ConfigError(
                 f"evaluator_config has no key '{key}'{did_you_mean(str(key), _KEYS)} The keys are "
                 f"{', '.join(_KEYS)}; `targets` of mlflow.models.evaluate names the column of the labels."
             )
-    names = list(dict.fromkeys(given.get("metrics", METRICS_OF_EVALUATOR)))
-    for name in names:
-        parse_metric(name)
-    convention = given.get("convention", DEFAULT)
-    return names, preset(convention) if isinstance(convention, str) else convention
 
 
 def _read_judged(
