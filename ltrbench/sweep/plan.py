@@ -600,7 +600,7 @@ def with_shared_choices(drafts: Sequence[Job]) -> list[Job]:
 def _chosen_with(item: Job, group: Sequence[Job]) -> Job:
     data: dict[str, list[str]] = {}
     for other in group:
-        data.setdefault(name_of_data(other), []).append(digest_of(other.key.data))
+        data.setdefault(data_of(other), []).append(digest_of(other.key.data))
     settings = {**item.key.settings, CHOSEN_WITH: {name: sorted(data[name]) for name in sorted(data)}}
     return replace(item, key=replace(item.key, settings=settings))
 
@@ -617,7 +617,7 @@ def search_group(job: Job) -> str:
     return digest_of(settings)
 
 
-def name_of_data(job: Job) -> str:
+def data_of(job: Job) -> str:
     """Returns the data of a job in words, such as "mq2008 fold 1"."""
     fold = job.settings["data"].get("fold")
     name = str(job.settings["data"].get("name", job.choices.get("data")))

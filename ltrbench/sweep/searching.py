@@ -40,16 +40,7 @@ from ltrbench.search import (
 )
 from ltrbench.statistics import Interval, PairedSample
 from ltrbench.statistics.claims import winner_intervals
-from ltrbench.sweep.plan import (
-    DONE,
-    RUNNING,
-    Job,
-    key_of_trial,
-    name_of_data,
-    search_group,
-    state_of,
-    states_of,
-)
+from ltrbench.sweep.plan import DONE, RUNNING, Job, data_of, key_of_trial, search_group, state_of, states_of
 from ltrbench.sweep.running import ChosenSettings, experiment_of
 
 _NOT_OF_A_TRIAL = ("search", "seed", "metrics", "importance", "timing")
@@ -110,8 +101,7 @@ class JobSearch:
         """Raises ConfigError if the choice would see test queries of another fold."""
         # The number, because two data sets may have the same name.
         splits = {
-            f"{name_of_data(job)} (job {job.number})": load_once(experiment_of(job).source)[0]
-            for job in self.jobs
+            f"{data_of(job)} (job {job.number})": load_once(experiment_of(job).source)[0] for job in self.jobs
         }
         if leaked := leaks(splits):
             raise ConfigError(
@@ -123,7 +113,7 @@ class JobSearch:
     def name(self) -> str:
         """The jobs whose settings are searched, such as "native, mq2008 fold 1 (job 0)"."""
         numbers = ", ".join(str(job.number) for job in self.jobs)
-        return f"{self.jobs[0].choices.get('model')}, {name_of_data(self.jobs[0])} (job {numbers})"
+        return f"{self.jobs[0].choices.get('model')}, {data_of(self.jobs[0])} (job {numbers})"
 
     def next_trials(self, plan: PlanTrials, attempted: set[str]) -> list[Job]:
         """Returns the jobs of the next trials that have not ended; none if the search has ended.
