@@ -182,8 +182,8 @@ leaf values are not regularised
 - np.divide(-shrunk, hessians + settings.l2, out=
 + np.divide(-shrunk, hessians, out=
 DART rescales the dropped trees by k + 1
-- learning_rate / (num_dropped + learning_rate), num_dropped / (num_dropped + learning_rate)
-+ learning_rate / (num_dropped + learning_rate), num_dropped / (num_dropped + 1)
+- return Rescaling(learning_rate / divisor, num_dropped / divisor)
++ return Rescaling(learning_rate / divisor, num_dropped / (num_dropped + 1))
 GOSS amplifies the gradients of the sample too much
 - factors[others] = (num_documents - num_top) / max(1, num_other)
 + factors[others] = num_documents / max(1, num_other)
