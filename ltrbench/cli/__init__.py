@@ -4,10 +4,9 @@ Only this folder and `config` import Hydra.
 
     verbs             commands on runs, scores and data
     launch            runs and sweeps, composed by Hydra
-    session           what a new and a resumed sweep share, and copies of runs in a tracker
-    progress          messages while a command runs
+    session           what new and resumed sweeps share, and copies of runs in a tracker
     help.txt          the page of --help; --help verbs is click's, --help settings is Hydra's
-    console           error messages, exit codes, options and files that verbs share
+    console           error messages, exit codes, options and files that verbs share, progress of fits
     walkthrough.md    the text of the verb `walkthrough`, written by docs/walkthrough.py
 """
 
