@@ -226,8 +226,8 @@ def reference_split(
         bounds: bounds of the step with constraints.
     """
     best = None
-    if settings.cut_without_gain and _is_pure(gradients):
-        return None
+    if settings.cut_without_gain and gradients.min() == gradients.max():
+        return None  # no split has a gain, and RankLib tries none
     whole = np.array([gradients.sum()]), np.array([hessians.sum()])
     score_of_leaf = score(*whole, newton_step(*whole, settings), settings)[0]
     for c, b, missing_left in _all_cuts(num_bins):
@@ -261,11 +261,6 @@ def _reference_counts(
     counts = np.floor(shares * len(bins) + 0.5).astype(np.int64)
     counts[0] = len(bins) - counts[1:].sum()
     return counts
-
-
-def _is_pure(gradients: NDArray[np.float64] | NDArray[np.int64]) -> bool:
-    """Returns whether all gradients are equal: then no split has a gain, and RankLib tries none."""
-    return bool(gradients.min() == gradients.max())
 
 
 def _all_cuts(num_bins: NDArray[np.int64]) -> Iterator[tuple[int, int, bool]]:
