@@ -109,7 +109,7 @@ class _Paths(NamedTuple):
 
     Attributes:
         first: (P + 1,), index of each path's first step, followed by E.
-        feature: (E,), place of the step's feature among the features in use.
+        feature: (E,), index of the step's feature among the features in use.
         low: (E,), exclusive lower bound of x; NaN: no bound.
         high: (E,), inclusive upper bound of x.
         missing: (E,), whether a missing value follows the step.
@@ -146,10 +146,10 @@ def _paths(forest: Forest) -> tuple[_Paths, NDArray[np.intp]]:
             first.append(len(steps))
             values.append(weight * value)
     low, high, missing, share = zip(*steps, strict=True) if steps else ((), (), (), ())
-    used, places = np.unique(np.array(features, dtype=np.intp), return_inverse=True)
+    used, indices = np.unique(np.array(features, dtype=np.intp), return_inverse=True)
     paths = _Paths(
         first=np.array(first, dtype=np.uint64),
-        feature=places.astype(np.uint32),
+        feature=indices.astype(np.uint32),
         low=np.array(low, dtype=np.float32),
         high=np.array(high, dtype=np.float32),
         missing=np.array(missing, dtype=np.bool_),

@@ -117,13 +117,13 @@ class Placement:
 
     def queries_here(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the indices, among this member's queries, of queries of the whole set."""
-        return queries if self.is_alone else _places(self.queries, queries, self.num_queries)
+        return queries if self.is_alone else _indices_of(self.queries, queries, self.num_queries)
 
     def rows_here(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Returns the indices, among this member's documents, of documents of the whole set."""
         if self.is_alone:
             return rows
-        return _places(self.rows, rows, self.num_documents).astype(rows.dtype)
+        return _indices_of(self.rows, rows, self.num_documents).astype(rows.dtype)
 
     def in_order(self, values: NDArray[Any]) -> NDArray[Any]:
         """Returns the (D,) values of all documents, given the (d,) values of this member's documents."""
@@ -144,7 +144,7 @@ class Placement:
         return rng if self.is_alone else _DrawsHere(self, rng)
 
 
-def _places(here: NDArray[np.int64], numbers: NDArray[Any], count: int) -> NDArray[np.int64]:
+def _indices_of(here: NDArray[np.int64], numbers: NDArray[Any], count: int) -> NDArray[np.int64]:
     """Returns the ascending indices of `here` whose elements are in `numbers`, all below `count`."""
     is_in = np.zeros(count, dtype=np.bool_)
     is_in[numbers] = True

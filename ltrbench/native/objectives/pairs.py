@@ -456,11 +456,11 @@ def precision_swaps(
 ) -> Swaps:
     """P@k = sum over r < k of rel_r / k, or / min(k, n), depending on the convention; k is never None."""
     sizes = judgments.query_sizes
-    places = np.full(len(sizes), k)
+    num_ranks = np.full(len(sizes), k)
     if convention.precision_denominator is Denominator.K_UP_TO_SIZE:
-        places = np.minimum(places, sizes)
+        num_ranks = np.minimum(num_ranks, sizes)
     weights = _first(k, np.ones(sizes.max()))
-    return Swaps(Change.ADDITIVE, _relevance(judgments, convention), weights, 1.0 / places)
+    return Swaps(Change.ADDITIVE, _relevance(judgments, convention), weights, 1.0 / num_ranks)
 
 
 def winner_takes_all_swaps(
@@ -867,8 +867,8 @@ def _drawn(order: Ranks, labels: Labels, draws: NDArray[np.float64]) -> tuple[Ra
         for k in range(first, end if others > 0 else first):
             document = best_first[k]
             for u in draws[document]:
-                place = int(u * others)
-                partner = best_first[place if place < first else place + end - first]
+                number = int(u * others)
+                partner = best_first[number if number < first else number + end - first]
                 uppers[count] = min(ranks[document], ranks[partner])
                 lowers[count] = max(ranks[document], ranks[partner])
                 count += 1

@@ -108,19 +108,19 @@ class AdditiveBias:
         self._query_of_document = train.query_of_document
         positions = self._placement.team.joined(np.unique(train.positions))
         self.positions = np.unique(np.concatenate(positions))
-        self._place = np.searchsorted(self.positions, train.positions)
+        self._index = np.searchsorted(self.positions, train.positions)
         self.biases = [np.zeros(len(self.positions))]
 
     def __call__(self, scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
-        gradients, hessians = self._objective(scores + self.biases[-1][self._place], queries, rng)
-        self._step(gradients, hessians, self._place if queries is None else self._indices_of(queries))
+        gradients, hessians = self._objective(scores + self.biases[-1][self._index], queries, rng)
+        self._step(gradients, hessians, self._index if queries is None else self._indices_of(queries))
         return gradients, hessians
 
     def _step(self, gradients: Gradients, hessians: Hessians, indices: NDArray[np.int64]) -> None:
         num_positions = len(self.positions)
         team, count = self._placement.team, self._placement.num_documents
         g, h = (
-            sum_by_group(self._place, values, num_positions, team, count) for values in (gradients, hessians)
+            sum_by_group(self._index, values, num_positions, team, count) for values in (gradients, hessians)
         )
         penalty = self._l2 * team.total(np.bincount(indices, minlength=num_positions))
         step = (-g - penalty * self.biases[-1]) / (np.abs(-h - penalty) + LEAST_DIVISOR)
@@ -128,7 +128,7 @@ class AdditiveBias:
 
     def _indices_of(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the position indices of the documents of these queries."""
-        return self._place[np.isin(self._query_of_document, queries)]
+        return self._index[np.isin(self._query_of_document, queries)]
 
     def factors(self, num_iterations: int) -> Factors:
         """Returns the estimates after `num_iterations`, for models that keep only their first trees."""
@@ -186,7 +186,7 @@ class UnbiasedPairs:
         )
         self._pairs = prepare_pairs(train, exact)
         self._score_dtype = np.float32 if settings.float32_scores else np.float64
-        self._place = np.minimum(train.positions, depth)
+        self._index = np.minimum(train.positions, depth)
         self._cost_sign = 1.0 if mirrored else -1.0
         self._exponent = 1.0 / (1.0 + norm)
         self.propensities = [Propensities(np.ones(depth), np.ones(depth))]
@@ -195,7 +195,7 @@ class UnbiasedPairs:
         del rng
         scores = scores.astype(self._score_dtype).astype(np.float64)
         before = self.propensities[-1]
-        t_plus, t_minus = (np.append(t, np.nan)[self._place] for t in before)
+        t_plus, t_minus = (np.append(t, np.nan)[self._index] for t in before)
         cost_plus, cost_minus = np.zeros((2, len(scores)))
         correction = PairCorrection(t_plus, t_minus, cost_plus, cost_minus, self._cost_sign)
         lambdas = self._pairs(scores, queries, np.empty((len(scores), 0)), correction)
@@ -206,7 +206,7 @@ class UnbiasedPairs:
 
     def _learned(self, t: Values, costs: Values) -> Values:
         by_position = sum_by_group(
-            self._place, costs, len(t) + 1, self._placement.team, self._placement.num_documents
+            self._index, costs, len(t) + 1, self._placement.team, self._placement.num_documents
         )[:-1]
         if by_position[0] < LEAST_RATIO:
             return t
