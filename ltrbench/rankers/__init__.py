@@ -1,9 +1,8 @@
 """Rankers: the contract, and one file per backend.
 
-    base             the Ranker contract, early stopping
+    base             the Ranker contract, early stopping, loading of saved rankers
     library          base class of the adapters of boosted-tree libraries
     importance       feature importances
-    saved            loading of saved rankers
 
 The backends, which do not import each other:
 
