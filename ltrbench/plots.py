@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.rankers.importance import ACROSS, DROP_COLUMN, GAIN, HIGH, SHAP, WITHIN, YARDSTICKS
-from ltrbench.runs import LearningCurve, Run
-from ltrbench.runs.record import mean_importances
+from ltrbench.runs.record import LearningCurve, Run, mean_importances
 from ltrbench.untrusted import visible
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import Any
 
 from run_cases import finished_run
 
-from ltrbench.runs import Run, write_run
+from ltrbench.runs.record import Run
+from ltrbench.runs.writing import write_run
 from ltrbench.sweep.plan import Job, JobKey, Plan
 
 SETTINGS: dict[str, Any] = {

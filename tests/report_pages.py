@@ -10,7 +10,7 @@ from toy_runs import write as write_run
 from ltrbench.compare import Comparison, Settings, compare
 from ltrbench.compare.report import as_page, chapters_of
 from ltrbench.data import Judgments
-from ltrbench.runs import LearningCurve
+from ltrbench.runs.record import LearningCurve
 
 HOSTILE_QUERY = "<script>window.hacked = 1</script>\"><img src=x onerror='window.hacked = 1'>"
 HOSTILE_MODEL = "</script><b onmouseover=alert(1)>&'x"

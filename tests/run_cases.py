@@ -11,7 +11,8 @@ import toy_runs
 
 from ltrbench.data import Judgments
 from ltrbench.metrics import evaluate
-from ltrbench.runs import Run, ScoredSplit, write_run
+from ltrbench.runs.record import Run, ScoredSplit
+from ltrbench.runs.writing import write_run
 from ltrbench.shapes import Scores
 
 NUM_QUERIES, DOCUMENTS_OF_QUERY = 20, 6

@@ -14,7 +14,8 @@ from messages import naming
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.metrics import DEFAULT, evaluate
-from ltrbench.runs import FINISHED, Run, RunResult, ScoredSplit, write_run
+from ltrbench.runs.record import FINISHED, Run, RunResult, ScoredSplit
+from ltrbench.runs.writing import write_run
 
 NUM_QUERIES = 30
 

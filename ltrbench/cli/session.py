@@ -31,9 +31,9 @@ from ltrbench.cli.console import (
 from ltrbench.config import build, build_tracker
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment.loading import forget
-from ltrbench.runs import FAILED as RUN_HAS_FAILED
-from ltrbench.runs import FINISHED, RESULT_FILE, LeaseHeldError, Run, hold, read_run
-from ltrbench.runs.record import find_runs_and_trials, holds_runs
+from ltrbench.runs.record import FAILED as RUN_HAS_FAILED
+from ltrbench.runs.record import FINISHED, RESULT_FILE, Run, find_runs_and_trials, holds_runs, read_run
+from ltrbench.runs.writing import LeaseHeldError, hold
 from ltrbench.sweep.executors import Executor, InlineExecutor
 from ltrbench.sweep.plan import (
     COMPARISON_FOLDER,

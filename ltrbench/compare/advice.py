@@ -32,8 +32,7 @@ from ltrbench.compare.fairness import (
     values_on_validation,
 )
 from ltrbench.rankers.importance import YARDSTICKS
-from ltrbench.runs import IMPORTED, Run
-from ltrbench.runs.record import FUSED, as_products, quoted
+from ltrbench.runs.record import FUSED, IMPORTED, Run, as_products, quoted
 from ltrbench.statistics import BETTER, FEWEST_REPLICATES, SCOPES, WORSE
 from ltrbench.statistics.claims import EQUIVALENT, MODELS, UNDECIDED
 from ltrbench.tables import listed

@@ -29,7 +29,7 @@ from ltrbench.data.dataset import QueryKeys
 from ltrbench.errors import ConfigError, UndefinedMetricError
 from ltrbench.metrics import DEFAULT, Convention, Evaluation, evaluate, parse_metric
 from ltrbench.metrics.evaluation import check_defined
-from ltrbench.runs import Run, ScoredSplit, naming
+from ltrbench.runs.record import Run, ScoredSplit, naming
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import ROPE, PairedSample
 from ltrbench.tables import listed

@@ -54,7 +54,7 @@ from ltrbench.compare.fairness import (
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.metrics import bounds_of
-from ltrbench.runs import FINISHED, IMPORTED, MODEL_FOLDER, Run, RunResult, refuse_trial
+from ltrbench.runs.record import FINISHED, IMPORTED, MODEL_FOLDER, Run, RunResult, refuse_trial
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import (
     BETTER,

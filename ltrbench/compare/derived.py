@@ -36,18 +36,8 @@ from ltrbench.rankers.base import check_saved
 from ltrbench.rankers.importance import DROP_COLUMN, ImportanceSettings, importances
 from ltrbench.rankers.imported import ImportedRanker, match_features
 from ltrbench.rankers.library import model_digest
-from ltrbench.runs import (
-    FINISHED,
-    IMPORTED,
-    Run,
-    RunResult,
-    ScoredSplit,
-    claim,
-    naming,
-    refuse_trial,
-    write_run,
-)
-from ltrbench.runs.record import FUSED
+from ltrbench.runs.record import FINISHED, FUSED, IMPORTED, Run, RunResult, ScoredSplit, naming, refuse_trial
+from ltrbench.runs.writing import claim, write_run
 from ltrbench.shapes import Scores
 
 # ---- Parts of a fused score: each run contributes a part that is comparable within a query.

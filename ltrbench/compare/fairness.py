@@ -41,8 +41,7 @@ from ltrbench.compare.cells import (
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.errors import ResultError, UndefinedMetricError
 from ltrbench.metrics import Convention, evaluate, parse_metric
-from ltrbench.runs import NO_PARAMETERS, Run, RunResult
-from ltrbench.runs.record import OWN
+from ltrbench.runs.record import NO_PARAMETERS, OWN, Run, RunResult
 from ltrbench.tables import assignments, format_number, listed
 
 SHOWN_DIGITS = 12

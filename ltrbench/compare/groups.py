@@ -35,7 +35,7 @@ from ltrbench.compare.comparison import are_folds, of_distinct_queries
 from ltrbench.compare.derived import default_metric
 from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
 from ltrbench.metrics import Convention, parse_metric
-from ltrbench.runs import FINISHED, Run
+from ltrbench.runs.record import FINISHED, Run
 from ltrbench.statistics import Interval, PairedSample
 from ltrbench.statistics.claims import FEWEST_DATA_SETS, DataSetTest, Group, equal_means, friedman, holm
 from ltrbench.statistics.paired import system_intervals, unknown_spread

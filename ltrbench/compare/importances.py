@@ -28,8 +28,7 @@ from ltrbench.rankers.importance import (
     Importances,
     in_common,
 )
-from ltrbench.runs import FINISHED, Run
-from ltrbench.runs.record import mean_importances
+from ltrbench.runs.record import FINISHED, Run, mean_importances
 from ltrbench.tables import Table, TableRow, format_number
 from ltrbench.untrusted import in_markdown
 

@@ -17,7 +17,7 @@ from ltrbench.compare.fairness import search_totals
 from ltrbench.compare.groups import Slice, across, interactions
 from ltrbench.compare.views import Shown
 from ltrbench.metrics.evaluation import plugin_versions
-from ltrbench.runs import TIMES
+from ltrbench.runs.record import TIMES
 from ltrbench.statistics import BETTER, SCOPES, WORSE, Interval
 from ltrbench.tables import (
     DIFFERENCE,

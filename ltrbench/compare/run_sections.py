@@ -41,7 +41,7 @@ from ltrbench.plots import (
 )
 from ltrbench.rankers.base import OF_EVERY_RANKER, SHARED
 from ltrbench.rankers.importance import HIGH, LOW, NAMES, SHARES
-from ltrbench.runs import TIMES, Run
+from ltrbench.runs.record import TIMES, Run
 from ltrbench.tables import (
     CHANGED,
     COUNT,

@@ -630,26 +630,13 @@ def row_segments(features: AnyFeatures) -> Iterator[Segments]:
     >>> np.concatenate(list(row_segments(SparseRows.of(dense))))[:, 0].tolist()
     [0, 2, 0]
     """
-    if is_sparse(features):
-        for sparse in _sparse_blocks(features):
-            yield _of_sparse(sparse)
-    else:
-        for _, block in row_blocks(features):
-            yield _of_array(block)
-
-
-def _sparse_blocks(features: AnyFeatures) -> Iterator[SparseRows]:
-    """Yields consecutive rows of sparse features, with about _STORED stored values in total."""
-    whole = features.base if isinstance(features, RowView) else features
-    if not isinstance(whole, SparseRows):
+    sparse = csr_of(features)
+    if sparse is None:
+        yield from (_of_array(block) for _, block in row_blocks(features))
         return
-    size = max(_STORED * len(whole) // max(len(whole.values), 1), 1)
-    for start in range(0, len(features), size):
-        stop = min(start + size, len(features))
-        if isinstance(features, RowView):
-            yield whole.take(features.row_numbers[start:stop])
-        else:
-            yield whole.take(range(start, stop))
+    size = max(_STORED * len(sparse) // max(len(sparse.values), 1), 1)
+    for start in range(0, len(sparse), size):
+        yield _of_sparse(sparse.take(range(start, min(start + size, len(sparse)))))
 
 
 def _of_array(block: Features) -> Segments:

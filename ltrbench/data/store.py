@@ -160,7 +160,6 @@ def read_manifest(store: Path) -> Manifest:
 
 HEADER_BYTES = 128  # a multiple of 64, as numpy aligns the values
 _MAGIC = b"\x93NUMPY\x01\x00"
-_PART_BYTES = 1 << 20  # read at a time, so that memory does not contain the array
 
 
 @dataclass(frozen=True)
@@ -200,18 +199,15 @@ class ArrayFile:
 
     def check(self) -> None:
         """Raises StoreError if the file does not have this header, this size and this checksum."""
-        digest, size = hashlib.sha256(), 0
         try:
             # Read, not mapped: mapped pages would count as memory of this process.
             with self.path.open("rb") as file:
                 header = file.read(HEADER_BYTES)
-                buffer = memoryview(bytearray(_PART_BYTES))
-                while count := file.readinto(buffer):
-                    digest.update(buffer[:count])
-                    size += count
+                digest = hashlib.file_digest(file, "sha256")
+                size = file.tell()
         except OSError as error:
             raise _damaged(self.path, error.strerror) from None
-        if header != self.header or size != self.num_bytes:
+        if header != self.header or size != HEADER_BYTES + self.num_bytes:
             raise _damaged(self.path, f"it is not an array of {self.dtype} of the shape {self.shape}")
         if digest.hexdigest() != self.sha256:
             raise _damaged(self.path, "its values do not have the checksum of the manifest")

@@ -56,21 +56,20 @@ from ltrbench.rankers.base import (
     resolve_threads,
 )
 from ltrbench.rankers.importance import MOST_LISTED, ImportanceSettings, importances
-from ltrbench.runs import (
+from ltrbench.runs.record import (
     FAILED,
     FINISHED,
+    INTERRUPTED,
     NO_PARAMETERS,
+    OWN,
     LearningCurve,
     Run,
     RunResult,
     ScoredSplit,
     TrialRow,
-    claim,
     read_run,
-    write_run,
 )
-from ltrbench.runs.record import INTERRUPTED, OWN
-from ltrbench.runs.writing import copy_run
+from ltrbench.runs.writing import claim, copy_run, write_run
 from ltrbench.shapes import Scores
 from ltrbench.tables import format_number
 from ltrbench.tracking import NoTracking, Tracker

@@ -49,7 +49,7 @@ from ltrbench.rankers.base import (
     refuse,
     threads_of_workers,
 )
-from ltrbench.runs import LearningCurve
+from ltrbench.runs.record import LearningCurve
 
 _MEMORY_SHARE = 0.25  # of the free memory, so that several processes leave most of it to the fits
 

@@ -24,60 +24,6 @@ A trial of a search has only result.json, learning_curve.csv, and scores.npz wit
 
 from __future__ import annotations
 
-from ltrbench.runs.record import (
-    FAILED,
-    FINISHED,
-    IMPORTED,
-    MODEL_FOLDER,
-    NO_PARAMETERS,
-    RESULT_FILE,
-    SCORES_FILE,
-    TIMES,
-    TRIALS_FILE,
-    LearningCurve,
-    LoadedModel,
-    Run,
-    RunResult,
-    ScoredSplit,
-    TrialRow,
-    find_runs,
-    load,
-    naming,
-    read_run,
-    refuse_trial,
-)
-from ltrbench.runs.writing import (
-    LeaseHeldError,
-    claim,
-    hold,
-    holder,
-    write_run,
-)
+from ltrbench.runs.record import LoadedModel, Run, RunResult, find_runs, load, read_run
 
-__all__ = [
-    "FAILED",
-    "FINISHED",
-    "IMPORTED",
-    "MODEL_FOLDER",
-    "NO_PARAMETERS",
-    "RESULT_FILE",
-    "SCORES_FILE",
-    "TIMES",
-    "TRIALS_FILE",
-    "LearningCurve",
-    "LeaseHeldError",
-    "LoadedModel",
-    "Run",
-    "RunResult",
-    "ScoredSplit",
-    "TrialRow",
-    "claim",
-    "find_runs",
-    "hold",
-    "holder",
-    "load",
-    "naming",
-    "read_run",
-    "refuse_trial",
-    "write_run",
-]
+__all__ = ["LoadedModel", "Run", "RunResult", "find_runs", "load", "read_run"]

@@ -26,7 +26,7 @@ from ltrbench.models.trees import Ensemble
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.importance import MOST_LISTED
 from ltrbench.rankers.single_feature import SingleFeatureRanker
-from ltrbench.runs import MODEL_FOLDER, Run
+from ltrbench.runs.record import MODEL_FOLDER, Run
 from ltrbench.shapes import Features
 from ltrbench.shipping.certificate import (
     REFUSED,

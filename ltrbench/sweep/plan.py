@@ -43,10 +43,18 @@ from ltrbench.experiment.loading import load_once
 from ltrbench.folders import delete_abandoned
 from ltrbench.measure import now, plain, versions, without_password
 from ltrbench.metrics.evaluation import plugin_versions
-from ltrbench.runs import FAILED as FAILED  # a state of a job too
-from ltrbench.runs import FINISHED, RESULT_FILE, Run, hold, holder, read_run
-from ltrbench.runs.record import INTERRUPTED, SETTINGS_OF_COMMAND, of_job, writing_to
-from ltrbench.runs.writing import Holder
+from ltrbench.runs.record import FAILED as FAILED  # a state of a job too
+from ltrbench.runs.record import (
+    FINISHED,
+    INTERRUPTED,
+    RESULT_FILE,
+    SETTINGS_OF_COMMAND,
+    Run,
+    of_job,
+    read_run,
+    writing_to,
+)
+from ltrbench.runs.writing import Holder, hold, holder
 from ltrbench.search import ACROSS_DATA, PER_FOLD, Search
 from ltrbench.untrusted import Count, Name, read_json
 

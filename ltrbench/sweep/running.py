@@ -29,8 +29,8 @@ from ltrbench.experiment import Experiment, describe_outcome, record_failure, ru
 from ltrbench.experiment.loading import OnProgress
 from ltrbench.folders import modules_folder, searching_only, settings_in
 from ltrbench.rankers.base import resolve_threads
-from ltrbench.runs import FINISHED, LeaseHeldError, Run, RunResult, TrialRow, hold, read_run
-from ltrbench.runs.writing import rewrite_result
+from ltrbench.runs.record import FINISHED, Run, RunResult, TrialRow, read_run
+from ltrbench.runs.writing import LeaseHeldError, hold, rewrite_result
 from ltrbench.sweep.executors import Executor, WorkerLostError
 from ltrbench.sweep.plan import DONE, FAILED, RUNNING, Job, JobState, state_of, states_of
 

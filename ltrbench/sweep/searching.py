@@ -25,8 +25,17 @@ from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment.loading import load_once
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import BoostingRanker
-from ltrbench.runs import FINISHED, Run
-from ltrbench.runs.record import COMPLETE, PARTIAL, PRUNED, UNSUCCESSFUL, SearchRecord, TrialRow, writing_to
+from ltrbench.runs.record import (
+    COMPLETE,
+    FINISHED,
+    PARTIAL,
+    PRUNED,
+    UNSUCCESSFUL,
+    Run,
+    SearchRecord,
+    TrialRow,
+    writing_to,
+)
 from ltrbench.search import (
     PER_FOLD,
     Proposal,

@@ -64,8 +64,17 @@ from ltrbench.plots import draw_run
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import is_ours, load_ranker
 from ltrbench.rankers.importance import MOST_LISTED
-from ltrbench.runs import FAILED, FINISHED, MODEL_FOLDER, RESULT_FILE, LearningCurve, Run, RunResult
-from ltrbench.runs.record import INTERRUPTED, RUN_FILES
+from ltrbench.runs.record import (
+    FAILED,
+    FINISHED,
+    INTERRUPTED,
+    MODEL_FOLDER,
+    RESULT_FILE,
+    RUN_FILES,
+    LearningCurve,
+    Run,
+    RunResult,
+)
 from ltrbench.tracking import Tracker
 from ltrbench.untrusted import read_json, visible
 

@@ -15,7 +15,8 @@ from bench_jobs import options, run_command
 
 from ltrbench.data import Judgments
 from ltrbench.metrics import DEFAULT
-from ltrbench.runs import FINISHED, RunResult, ScoredSplit, write_run
+from ltrbench.runs.record import FINISHED, RunResult, ScoredSplit
+from ltrbench.runs.writing import write_run
 
 DOCUMENTS = 40
 """Number of documents per query."""

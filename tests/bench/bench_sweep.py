@@ -22,7 +22,7 @@ from pathlib import Path
 
 from bench_jobs import Finished, options, run_command
 
-from ltrbench.runs import FINISHED, RunResult, read_run
+from ltrbench.runs.record import FINISHED, RunResult, read_run
 
 
 @dataclass(frozen=True)

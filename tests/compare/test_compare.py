@@ -24,7 +24,8 @@ from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ResultError
 from ltrbench.metrics import DEFAULT, PRESETS, Convention, evaluate
 from ltrbench.metrics.conventions import Aggregation, NoRelevant
-from ltrbench.runs import FAILED, FINISHED, IMPORTED, Run, RunResult, ScoredSplit, write_run
+from ltrbench.runs.record import FAILED, FINISHED, IMPORTED, Run, RunResult, ScoredSplit
+from ltrbench.runs.writing import write_run
 from ltrbench.statistics import PairedSample, PairStatistics
 from ltrbench.statistics.claims import MODELS
 

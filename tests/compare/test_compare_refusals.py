@@ -24,7 +24,8 @@ from ltrbench.compare.derived import (
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import LtrbenchError
 from ltrbench.metrics import preset
-from ltrbench.runs import FAILED, Run, RunResult, write_run
+from ltrbench.runs.record import FAILED, Run, RunResult
+from ltrbench.runs.writing import write_run
 
 
 def pair(folder: Path, **second: Any) -> list[Run]:

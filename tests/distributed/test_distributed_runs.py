@@ -25,7 +25,7 @@ from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.runs import FINISHED, MODEL_FOLDER, Run, read_run
+from ltrbench.runs.record import FINISHED, MODEL_FOLDER, Run, read_run
 from ltrbench.sweep.executors import InlineExecutor, ProcessExecutor
 
 pytest.importorskip("distributed", reason="needs Dask")

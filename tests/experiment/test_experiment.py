@@ -25,8 +25,7 @@ from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.base import SavedModelError
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.runs import FAILED, FINISHED, Run, RunResult, read_run
-from ltrbench.runs.record import INTERRUPTED
+from ltrbench.runs.record import FAILED, FINISHED, INTERRUPTED, Run, RunResult, read_run
 from ltrbench.tracking import Tracker
 
 

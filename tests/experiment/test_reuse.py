@@ -20,7 +20,7 @@ from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.runs import RESULT_FILE, Run, read_run
+from ltrbench.runs.record import RESULT_FILE, Run, read_run
 from ltrbench.sweep.plan import Job, draft, plan_jobs, prepare_sweep, read_plan
 
 FEW = 1000

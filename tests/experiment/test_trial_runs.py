@@ -17,7 +17,7 @@ from ltrbench.experiment import Experiment, run
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
-from ltrbench.runs import FAILED, FINISHED, Run, read_run
+from ltrbench.runs.record import FAILED, FINISHED, Run, read_run
 from ltrbench.shapes import Features
 
 

@@ -19,7 +19,7 @@ from ltrbench.errors import ConfigError
 from ltrbench.metrics import evaluate, load_plugins, preset
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.runs import FINISHED, read_run
+from ltrbench.runs.record import FINISHED, read_run
 
 # The convention's gain, ties and no_relevant all affect this metric.
 SOURCE = '''

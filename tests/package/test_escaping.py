@@ -18,7 +18,8 @@ from ltrbench.compare import compare
 from ltrbench.compare.publish import publish
 from ltrbench.data import Judgments
 from ltrbench.rankers.importance import Importances
-from ltrbench.runs import LearningCurve, Run, read_run, write_run
+from ltrbench.runs.record import LearningCurve, Run, read_run
+from ltrbench.runs.writing import write_run
 from ltrbench.tracking.mlflow import model_name, run_inputs, run_name, run_params, run_tags
 
 HOSTILE = "=a\x1b[31m\u202e\r\n<img src=x onerror=alert(1)>|\\|$x^$&lt;![p](http://x)_%"

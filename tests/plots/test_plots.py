@@ -30,7 +30,7 @@ from ltrbench.plots import (
     write_figures,
 )
 from ltrbench.rankers.importance import ACROSS, GAIN, HIGH, LOW, SHAP, WITHIN, Importances, shares
-from ltrbench.runs import LearningCurve, Run
+from ltrbench.runs.record import LearningCurve, Run
 
 FEATURES = ("age", "bm25", "clicks")
 NDCG = (0.5, 0.55, 0.6, 0.6)

@@ -40,7 +40,7 @@ from ltrbench.rankers.base import (
     trees_of,
 )
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.runs import ScoredSplit
+from ltrbench.runs.record import ScoredSplit
 
 pytestmark = pytest.mark.slow  # fits of every backend
 

@@ -21,8 +21,16 @@ from ltrbench.errors import ResultError
 from ltrbench.experiment import Experiment, run
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.runs import RESULT_FILE, SCORES_FILE, TrialRow, find_runs, read_run
-from ltrbench.runs.record import CURVE_FILE, IMPORTANCES_FILE, PER_QUERY_FILE
+from ltrbench.runs.record import (
+    CURVE_FILE,
+    IMPORTANCES_FILE,
+    PER_QUERY_FILE,
+    RESULT_FILE,
+    SCORES_FILE,
+    TrialRow,
+    find_runs,
+    read_run,
+)
 from ltrbench.tracking.mlflow import read_all
 
 SECONDS = 1.0

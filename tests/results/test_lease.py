@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from messages import naming
 
-from ltrbench.runs import LeaseHeldError, hold, holder
+from ltrbench.runs.writing import LeaseHeldError, hold, holder
 
 FORK: ForkContext = multiprocessing.get_context("fork")
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

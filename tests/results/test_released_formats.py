@@ -15,7 +15,8 @@ from ltrbench.compare import compare
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.metrics import evaluate
 from ltrbench.rankers.base import load_ranker
-from ltrbench.runs import FINISHED, MODEL_FOLDER, find_runs, read_run, record
+from ltrbench.runs import record
+from ltrbench.runs.record import FINISHED, MODEL_FOLDER, find_runs, read_run
 
 RELEASED = Path(__file__).parent / "released"
 

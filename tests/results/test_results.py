@@ -15,8 +15,8 @@ from toy_runs import keys_of
 from ltrbench.data import Judgments
 from ltrbench.errors import ResultError
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.runs import FAILED, FINISHED, Run, RunResult, ScoredSplit, claim, find_runs, read_run, write_run
-from ltrbench.runs.writing import copy_run
+from ltrbench.runs.record import FAILED, FINISHED, Run, RunResult, ScoredSplit, find_runs, read_run
+from ltrbench.runs.writing import claim, copy_run, write_run
 
 RESULT = RunResult(
     status=FINISHED,

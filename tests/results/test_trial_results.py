@@ -17,8 +17,15 @@ from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ResultError
 from ltrbench.experiment import Experiment, run
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.runs import TRIALS_FILE, Run, TrialRow, find_runs, read_run
-from ltrbench.runs.record import TRIAL_COLUMNS, find_runs_and_trials
+from ltrbench.runs.record import (
+    TRIAL_COLUMNS,
+    TRIALS_FILE,
+    Run,
+    TrialRow,
+    find_runs,
+    find_runs_and_trials,
+    read_run,
+)
 
 SEARCH = search_record()
 TRIALS = (

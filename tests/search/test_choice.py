@@ -12,7 +12,7 @@ import pytest
 import toy_runs
 
 from ltrbench.metrics import evaluate
-from ltrbench.runs import FAILED, LearningCurve, Run
+from ltrbench.runs.record import FAILED, LearningCurve, Run
 from ltrbench.search import Proposal, Trial
 from ltrbench.sweep.searching import chosen, rows, trial_of
 

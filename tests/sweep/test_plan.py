@@ -12,8 +12,8 @@ from messages import naming
 from plan_cases import fail, finish, job, jobs, numbered, numbers_on_disk
 
 from ltrbench.errors import ConfigError, ResultError
-from ltrbench.runs import hold
 from ltrbench.runs.record import INTERRUPTED
+from ltrbench.runs.writing import hold
 from ltrbench.sweep.plan import (
     Plan,
     as_json,

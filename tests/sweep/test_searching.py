@@ -15,7 +15,7 @@ from messages import naming
 from run_cases import finished_run
 
 from ltrbench.errors import ConfigError, LtrbenchError
-from ltrbench.runs import write_run
+from ltrbench.runs.writing import write_run
 from ltrbench.search import Proposal
 from ltrbench.sweep.plan import Job, Plan, plan_jobs, read_plan, with_shared_choices
 from ltrbench.sweep.running import ChosenSettings, experiment_of

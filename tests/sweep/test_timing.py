@@ -10,7 +10,7 @@ import pytest
 from command_line import TINY, run
 from messages import naming
 
-from ltrbench.runs import RESULT_FILE, SCORES_FILE
+from ltrbench.runs.record import RESULT_FILE, SCORES_FILE
 
 SWEEP = ("model=single_feature,random", "seed=1,2", "-m", "hydra.sweep.dir=s", *TINY)
 

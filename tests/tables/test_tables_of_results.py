@@ -11,7 +11,7 @@ from toy_runs import write
 
 from ltrbench.compare import Comparison, Settings, compare
 from ltrbench.data import RankingDataset
-from ltrbench.runs import FAILED, Run
+from ltrbench.runs.record import FAILED, Run
 from ltrbench.tables import STRONG, Table, TableCell, TableColumn
 
 MARKUP = '<img src=x onerror="alert(1)">\n\u202e'

@@ -24,8 +24,8 @@ from ltrbench.data import Judgments
 from ltrbench.errors import TrackingError
 from ltrbench.experiment import _begin
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.runs import FAILED, FINISHED, LearningCurve, Run, RunResult, ScoredSplit, write_run
-from ltrbench.runs.record import INTERRUPTED
+from ltrbench.runs.record import FAILED, FINISHED, INTERRUPTED, LearningCurve, Run, RunResult, ScoredSplit
+from ltrbench.runs.writing import write_run
 from ltrbench.tracking import mlflow as mlflow_tracker
 from ltrbench.tracking.mlflow import MLflowTracker, run_list_of, run_params, run_tags
 

@@ -15,7 +15,8 @@ from toy_runs import mentions
 
 from ltrbench.cli import main
 from ltrbench.cli.session import TRACKING
-from ltrbench.runs import FAILED, RESULT_FILE, holder
+from ltrbench.runs.record import FAILED, RESULT_FILE
+from ltrbench.runs.writing import holder
 
 pytestmark = [
     pytest.mark.slow,

@@ -269,7 +269,7 @@ def _fused(
     runs: Sequence[Run], settings: Settings, methods: Sequence[str], of: Sequence[str], rrf_k: float
 ) -> list[Run]:
     from ltrbench.compare.derived import Fusing, default_metric, fuse
-    from ltrbench.runs import FINISHED
+    from ltrbench.runs.record import FINISHED
 
     finished = [run for run in runs if run.result.status == FINISHED]
     if not methods or not finished:

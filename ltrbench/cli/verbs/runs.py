@@ -34,8 +34,15 @@ from ltrbench.cli.verbs.evaluate import rules
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import trees_of
-from ltrbench.runs import RESULT_FILE, TIMES, Run, naming, read_run
-from ltrbench.runs.record import class_and_folder_of_model, find_runs_and_trials
+from ltrbench.runs.record import (
+    RESULT_FILE,
+    TIMES,
+    Run,
+    class_and_folder_of_model,
+    find_runs_and_trials,
+    naming,
+    read_run,
+)
 from ltrbench.tables import DASH, Table, TableColumn, assignments, format_number
 
 if TYPE_CHECKING:

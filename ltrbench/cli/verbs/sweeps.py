@@ -25,8 +25,8 @@ from ltrbench.cli.session import (
 )
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.folders import searching_only
-from ltrbench.runs import Run, holder
-from ltrbench.runs.record import find_runs_and_trials
+from ltrbench.runs.record import Run, find_runs_and_trials
+from ltrbench.runs.writing import holder
 from ltrbench.sweep.plan import (
     CHOSEN_WITH,
     DONE,

@@ -15,7 +15,8 @@ import pytest
 from command_line import COMMAND, TINY, run, statuses
 from messages import naming
 
-from ltrbench.runs import RESULT_FILE, find_runs, holder, read_run
+from ltrbench.runs.record import RESULT_FILE, find_runs, read_run
+from ltrbench.runs.writing import holder
 
 CHEAP = ("data.num_queries=40", "importance=null", "metrics=ndcg@10")
 SLEEPY = """

@@ -18,7 +18,8 @@ from ltrbench.experiment import Experiment, run
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.importance import ACROSS, GAIN, SHAP, SPLIT, WITHIN, ImportanceSettings
 from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.runs import RESULT_FILE, Run, write_run
+from ltrbench.runs.record import RESULT_FILE, Run
+from ltrbench.runs.writing import write_run
 
 METRICS = ("ndcg@5", "ndcg@10", "map")
 

@@ -15,7 +15,7 @@ from ltrbench.data.synthetic import Synthetic
 from ltrbench.experiment import Experiment, run
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.runs import RESULT_FILE, Run
+from ltrbench.runs.record import RESULT_FILE, Run
 from ltrbench.shipping import targets
 from ltrbench.shipping.shipment import (
     CERTIFICATE_FILE,

@@ -15,7 +15,8 @@ from ltrbench.cli import main
 from ltrbench.data import Judgments
 from ltrbench.data.score_files import read_score_file
 from ltrbench.metrics import evaluate, preset
-from ltrbench.runs import FINISHED, Run, RunResult, ScoredSplit, write_run
+from ltrbench.runs.record import FINISHED, Run, RunResult, ScoredSplit
+from ltrbench.runs.writing import write_run
 
 RESULT = RunResult(
     status=FINISHED,
