@@ -19,6 +19,7 @@ from docs.macros.results import (
     committed_table,
     listing,
     published_data_sets,
+    result_schema,
     results_by_study,
 )
 from docs.macros.translation import translation
@@ -28,7 +29,7 @@ MACROS = (
     *(overview, run, configuration, groups, conventions, convention_sections, metrics, ndcg_by_library),
     *(shared_parameters, given_to_libraries, unmatched, presets, translation, backends, evaluator_keys),
     *(public_names, reference, committed_table, listing),
-    *(committed_studies, published_data_sets, results_by_study),
+    *(committed_studies, published_data_sets, result_schema, results_by_study),
 )
 
 

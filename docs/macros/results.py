@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import re
 import textwrap
 
 from omegaconf import OmegaConf
+from pydantic import TypeAdapter
 
 from docs import leaderboard
 from docs.macros.tables import code, table
 from docs.macros.yamls import ConfigFile, config_files
 from docs.pages import ROOT
 from ltrbench.folders import conf_dir
+from ltrbench.runs import RunResult
 from ltrbench.tables import GLOSSARY_FILE
 
 _ROOT_OF_DATA = "data"
@@ -34,6 +37,14 @@ def listing(module: str) -> str:
     docstring = inspect.getdoc(importlib.import_module(module)) or ""
     (block, *_) = re.findall(r"(?:^    .+\n)+", docstring, re.MULTILINE)
     return f"```text\n{textwrap.dedent(block)}```"
+
+
+def result_schema() -> str:
+    """Returns the JSON schema of result.json in a block that opens on a click."""
+    schema = TypeAdapter(RunResult).json_schema()
+    schema.pop("description")  # the docstring, which the page shows
+    block = f"```json\n{json.dumps(schema, indent=1)}\n```"
+    return f'??? note "JSON schema"\n\n{textwrap.indent(block, "    ")}'
 
 
 def published_data_sets() -> str:
