@@ -29,20 +29,6 @@ def same(one: RankingDataset, other: RankingDataset) -> bool:
 # What is read
 
 
-def test_a_file_becomes_features_labels_queries_and_document_ids(write: Write) -> None:
-    data = read_letor(
-        write(b"2 qid:7 1:0.5 3:1 #docid = A\n0 qid:7 2:-4 #docid = B\n1 qid:x 1:2e1 # Stra\xc3\x9fe \n")
-    )
-    assert data.features.dtype == np.float32
-    assert data.features.tolist() == [[0.5, 0, 1], [0, -4, 0], [20, 0, 0]]
-    assert data.labels.tolist() == [2, 0, 1]
-    assert data.query_start.tolist() == [0, 2, 3]
-    assert data.query_ids.tolist() == ["7", "x"]
-    assert data.document_ids is not None
-    assert data.document_ids.tolist() == ["A", "B", "Straße"]
-    assert data.feature_names == ("1", "2", "3")
-
-
 LARGEST = float(np.finfo(np.float32).max)
 
 

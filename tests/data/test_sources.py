@@ -15,6 +15,7 @@ from paths import CONF
 
 from ltrbench.data.sources import DataSource, LetorFiles, TableFiles, read_data
 from ltrbench.data.store import write_store
+from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, DataError
 
 YAMLS = sorted(path.stem for path in (CONF / "data").glob("*.yaml") if not path.stem.startswith("_"))
@@ -51,6 +52,11 @@ def test_three_files_are_the_three_splits_and_a_missing_validation_set_is_held_o
     ):
         source = LetorFiles(name="mine", train=train, test=test, **settings)
         assert [split.num_queries for _, split in source.load()] == sizes
+
+
+def test_data_that_are_too_few_for_a_split_are_named() -> None:
+    with pytest.raises(DataError, match=naming("1 queries", "data.test")):
+        Synthetic(name="synthetic", num_queries=1).load()
 
 
 def test_files_narrower_than_train_are_padded(files: Path) -> None:

@@ -13,20 +13,14 @@ import numpy as np
 import pytest
 
 from ltrbench import measure
-from ltrbench.data import RankingDataset, Splits, TrainingResample
+from ltrbench.data import Splits
 from ltrbench.data.features import FeatureMatrix
 from ltrbench.data.letor import write_letor
 from ltrbench.data.sources import DataSource, LetorFiles
 from ltrbench.data.synthetic import Synthetic, make_synthetic
-from ltrbench.experiment import Experiment, loading, run
+from ltrbench.experiment import loading
 from ltrbench.experiment.loading import forget, load_once
 from ltrbench.measure import available_bytes
-from ltrbench.rankers import Ranker
-from ltrbench.rankers.catboost import CatBoostRanker
-from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.random import RandomRanker
-from ltrbench.rankers.xgboost import XGBoostRanker
 
 
 @dataclass(kw_only=True)
@@ -133,39 +127,6 @@ def test_arrays_replace_the_splits_that_the_process_keeps() -> None:
     assert loadings_of(Counted()) == 0
 
 
-@dataclass(kw_only=True)
-class Blind(RandomRanker):
-    """Notes the types of the features that a run passes."""
-
-    seen: ClassVar[list[type]] = []
-
-    def fit(self, train: RankingDataset, *others: Any) -> Any:
-        Blind.seen.append(type(train.features))
-        return super().fit(train, *others)
-
-    def predict(self, features: Any) -> Any:
-        Blind.seen.append(type(features))
-        return super().predict(features)
-
-
-class ReadsBlocks(Blind):
-    reads_blocks: ClassVar[bool] = True
-
-
-@pytest.mark.parametrize("resample", [None, TrainingResample(number=2, index=1)])
-def test_a_run_passes_arrays_unless_the_backend_reads_blocks(
-    tmp_path: Path, resample: TrainingResample | None
-) -> None:
-    for ranker in (ReadsBlocks(), Blind()):
-        Blind.seen.clear()
-        experiment = Experiment(model="m", ranker=ranker, source=Counted(), resample=resample)
-        run(experiment, tmp_path / type(ranker).__name__)
-        if ranker.reads_blocks:
-            assert issubclass(Blind.seen[0], FeatureMatrix)
-        else:
-            assert set(Blind.seen) == {np.ndarray}
-
-
 def test_available_memory_respects_the_limit_of_each_group_that_contains_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,53 +145,3 @@ def test_available_memory_respects_the_limit_of_each_group_that_contains_the_pro
         assert available_bytes() == 0
         (group / "memory.max").write_text("max\n")
         assert available_bytes() == pytest.approx(of_machine, rel=0.5)
-
-
-@dataclass(kw_only=True)
-class Weighted(Synthetic):
-    """Data with document weights, positions and everything else that a data set may have."""
-
-    name: str = "weighted"
-    num_queries: int = 40
-
-    def load(self) -> Splits:
-        plain = make_synthetic(self.num_queries)
-        rng = np.random.default_rng(0)
-        return self.complete(
-            RankingDataset(
-                features=plain.features,
-                labels=plain.labels,
-                query_start=plain.query_start,
-                document_ids=np.array([f"d{row}" for row in range(plain.num_documents)]),
-                query_weights=rng.uniform(1, 2, plain.num_queries),
-                positions=plain.ranks_of_rows,
-            )
-        )
-
-
-RANKERS: list[Ranker] = [
-    RandomRanker(),
-    NativeRanker(num_trees=2),
-    LightGBMRanker(num_trees=2),
-    XGBoostRanker(num_trees=2),
-    CatBoostRanker(num_trees=2),
-]
-
-
-def test_no_run_can_change_the_data_of_the_next_run(tmp_path: Path) -> None:
-    source = Weighted()
-    metrics = ("ndcg@5", "map", "mrr", "pairwise_accuracy")
-    for number, ranker in enumerate(RANKERS):
-        run(Experiment(model="m", ranker=ranker, source=source, metrics=metrics), tmp_path / str(number))
-    shared, _ = load_once(source)
-    assert "labels_best_first" in vars(shared.test)
-    for (_, split), (_, fresh) in zip(shared, Weighted().load(), strict=True):
-        assert {name for name, value in vars(split).items() if _writable(value)} == set()
-        assert not any(map(_writable, split._remembered.values()))
-        for name in ("features", "labels", "query_start", "query_weights", "positions", "document_ids"):
-            np.testing.assert_array_equal(getattr(split, name), getattr(fresh, name))
-
-
-def _writable(value: object) -> bool:
-    parts = value if isinstance(value, tuple) else (value,)
-    return any(isinstance(part, np.ndarray) and part.flags.writeable for part in parts)

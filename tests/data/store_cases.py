@@ -16,7 +16,9 @@ from ltrbench.data.features import SparseRows
 from ltrbench.data.store import write_store
 
 IDS = st.text(string.ascii_letters + "0 ä語\U0001f600", max_size=5)
-FEATURES = st.floats(width=32, allow_infinity=False) | st.sampled_from([0.0, -0.0, float("nan")])
+FEATURES = st.floats(width=32, allow_infinity=False, allow_nan=False) | st.sampled_from(
+    [0.0, -0.0, float("nan")]
+)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from store_cases import content
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.data import store as cache_module
 from ltrbench.data.sources import LetorFiles, TableFiles
-from ltrbench.data.store import AUTO, AUTO_BYTES, cache_folder, check_store, is_store, read_cached
+from ltrbench.data.store import AUTO, AUTO_BYTES, cache_folder, is_store, read_cached
 
 TEXT = "2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:4 # docid = B\n1 qid:8 1:2 # docid = C\n1 qid:9 1:3\n"
 
@@ -43,26 +42,6 @@ def reader(tmp_path: Path) -> Reader:
 
 def entries(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if is_store(path))
-
-
-def test_the_second_reading_parses_nothing(reader: Reader, tmp_path: Path) -> None:
-    datasets = [reader.cached(tmp_path / "cache") for _ in range(3)]
-    assert reader.count == 1
-    for dataset in datasets:
-        assert content(dataset) == content(read_letor(reader.file))
-    (entry,) = entries(tmp_path / "cache")
-    check_store(entry)
-
-
-def test_a_changed_file_is_read_again(reader: Reader, tmp_path: Path) -> None:
-    before = reader.cached(tmp_path / "cache")
-    status = reader.file.stat()
-    with reader.file.open("r+") as opened:
-        opened.write("1")  # of the label 2: same size, same inode
-    os.utime(reader.file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    after = reader.cached(tmp_path / "cache")
-    assert reader.count == 2
-    assert after.fingerprint == read_letor(reader.file).fingerprint != before.fingerprint
 
 
 def test_other_options_and_other_code_have_other_entries(
