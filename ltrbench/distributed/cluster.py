@@ -45,6 +45,7 @@ from numpy.typing import NDArray
 from ltrbench.distributed import Distribution, MemberError, portable
 from ltrbench.errors import ConfigError, LtrbenchError, require
 from ltrbench.measure import available_cores, versions
+from ltrbench.native.team import ALONE, Team
 
 # ---- Connections to a Dask scheduler, for one fit and for the jobs of a sweep.
 
@@ -174,13 +175,11 @@ class CollectiveTeam:
 
     def joined(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Returns the arrays of all members by rank, bit for bit; their lengths and types may differ."""
-        if self.size == 1:
-            return [values.copy()]
         with _in_contact():
             return [collective.broadcast(values, rank) for rank in range(self.size)]
 
     def _reduced(self, values: NDArray[Any], op: collective.Op) -> NDArray[Any]:
-        if self.size == 1 or values.size == 0:
+        if values.size == 0:
             return values.copy()
         with _in_contact():
             reduced: NDArray[Any] = collective.allreduce(values, op)
@@ -210,9 +209,7 @@ _print_callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(_print_message)
 
 
 @contextlib.contextmanager
-def _collective_team(
-    rank: int, size: int, contact: Mapping[str, Any], timeout: float
-) -> Iterator[CollectiveTeam]:
+def _collective_team(rank: int, size: int, contact: Mapping[str, Any], timeout: float) -> Iterator[Team]:
     """Joins the collective as one of its members, for the current thread.
 
     A member that leaves, even by an exception, closes its connections, so the others' exchanges fail at once.
@@ -226,7 +223,7 @@ def _collective_team(
         LostContactError: The tracker cannot be reached, or another member does not join.
     """
     if size == 1:
-        yield CollectiveTeam(rank, size)
+        yield ALONE
         return
     # A callback belongs to a thread, and XGBoost's Python package has set it for its own thread only.
     _LIB.XGBRegisterLogCallback(_print_callback)

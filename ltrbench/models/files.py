@@ -33,9 +33,9 @@ from ltrbench.models.trees import (
     float32_texts,
     float32_trees,
     nested_text,
-    nodes_of,
     parse_float32,
     tree_of,
+    used_features,
 )
 from ltrbench.models.xgboost_files import read_xgboost
 from ltrbench.untrusted import check_regular, read_bytes
@@ -97,10 +97,8 @@ def read_ranklib_xml(content: bytes) -> ReadModel:
     trees = tuple(
         WeightedTree(parse_float32(tree.attrib["weight"]), tree_of(tree[0], _node)) for tree in root
     )
-    numbers = (
-        node.feature + 1 for tree in trees for node in nodes_of(tree.root) if isinstance(node, InnerNode)
-    )
-    return ReadModel(Ensemble(trees, score_dtype="float32"), (), max(numbers, default=0))
+    ensemble = Ensemble(trees, score_dtype="float32")
+    return ReadModel(ensemble, (), 1 + max(used_features(ensemble), default=-1))
 
 
 def _node(split: ElementTree.Element) -> Node:

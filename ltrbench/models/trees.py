@@ -139,8 +139,7 @@ def without_zero_missing(ensemble: Ensemble, max_nodes: int = 1_000_000) -> Ense
     >>> tree.root == replace(clicked, zero_missing=False)
     True
     """
-    every_node = (node for tree in ensemble.trees for node in nodes_of(tree.root))
-    if not any(isinstance(node, InnerNode) and node.zero_missing for node in every_node):
+    if not any(split.zero_missing for split in splits_of(ensemble)):
         return ensemble
     zeros = _Zeros(ensemble)
     trees, num_nodes = [], 0
@@ -175,25 +174,24 @@ class _Zeros:
 
     def are_between(self, node: InnerNode) -> bool:
         """Whether zeros go to one side, and the values on both sides of them go to the other."""
-        if not node.zero_missing:
-            return False
         largest_left = self._largest_left(node)
-        return largest_left < self.largest_below if node.missing_left else largest_left > LARGEST_ZERO
+        is_between = largest_left < self.largest_below if node.missing_left else largest_left > LARGEST_ZERO
+        return node.zero_missing and is_between
 
     def without(self, node: InnerNode) -> InnerNode:
         """Returns one split or three nested splits that send every value where `node` sends it."""
-        plain = replace(node, zero_missing=False)
-        if self.are_between(node) and node.missing_left:
+        plain, largest_left = replace(node, zero_missing=False), self._largest_left(node)
+        if not node.zero_missing:
+            return plain
+        if node.missing_left:
             zeros_left = self._split(plain, LARGEST_ZERO)
-            return replace(plain, right=self._split(plain, self.largest_below, node.right, zeros_left))
+            if self.are_between(node):
+                return replace(plain, right=self._split(plain, self.largest_below, node.right, zeros_left))
+            return zeros_left if largest_left < LARGEST_ZERO else plain
+        zeros_right = self._split(plain, self.largest_below)
         if self.are_between(node):
-            zeros_right = self._split(plain, self.largest_below)
             return replace(plain, left=self._split(plain, LARGEST_ZERO, zeros_right, node.left))
-        if node.zero_missing and node.missing_left and self._largest_left(node) < LARGEST_ZERO:
-            return self._split(plain, LARGEST_ZERO)
-        if node.zero_missing and not node.missing_left and self._largest_left(node) > self.largest_below:
-            return self._split(plain, self.largest_below)
-        return plain
+        return zeros_right if largest_left > self.largest_below else plain
 
     def _largest_left(self, node: InnerNode) -> float:
         return self._neighbour(node.threshold, -np.inf) if self.is_strict else node.threshold
@@ -243,6 +241,17 @@ def nodes_of(root: Node) -> list[Node]:
         if isinstance(node, InnerNode):
             waiting += [node.right, node.left]
     return nodes
+
+
+def splits_of(ensemble: Ensemble) -> Iterator[InnerNode]:
+    """Yields the splits of all trees."""
+    for tree in ensemble.trees:
+        yield from (node for node in nodes_of(tree.root) if isinstance(node, InnerNode))
+
+
+def used_features(ensemble: Ensemble) -> list[int]:
+    """Returns the features that a split uses, ascending."""
+    return sorted({split.feature for split in splits_of(ensemble)})
 
 
 def tree_of(root: Any, read: Callable[[Any], Node]) -> Node:
@@ -639,7 +648,7 @@ def as_lines(ensemble: Ensemble, feature_names: Sequence[str]) -> Iterator[str]:
     for number, tree in enumerate(ensemble.trees):
         if number > 0:
             yield ""
-        yield _title(number, tree)
+        yield f"tree {number + 1}, weight {tree.weight:.6g}"
         yield from _lines(tree.root, feature_names)
 
 
@@ -650,10 +659,6 @@ def _lines(node: Node, feature_names: Sequence[str], first: str = "", margin: st
     if isinstance(node, InnerNode):
         yield from _lines(node.left, feature_names, f"{margin}|- yes: ", f"{margin}|  ")
         yield from _lines(node.right, feature_names, f"{margin}`- no:  ", f"{margin}   ")
-
-
-def _title(number: int, tree: WeightedTree) -> str:
-    return f"tree {number + 1}, weight {tree.weight:.6g}"
 
 
 def _words(node: Node, feature_names: Sequence[str]) -> str:

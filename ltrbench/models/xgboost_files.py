@@ -33,9 +33,9 @@ from ltrbench.models.trees import (
     float32_texts,
     float32_trees,
     nested_text,
-    nodes_of,
     parse_float32,
     rounded_to_float32,
+    splits_of,
     tree_of,
     with_splits,
     without_zero_missing,
@@ -86,11 +86,7 @@ def read_xgboost_dump(content: str | bytes, indices: Mapping[str, int]) -> Ensem
 
 def divides_by_presence(ensemble: Ensemble) -> bool:
     """Returns whether a split sends every finite value left, so that only missing values can go right."""
-    return any(
-        isinstance(node, InnerNode) and _sends_all_left(node, ensemble.comparison)
-        for tree in ensemble.trees
-        for node in nodes_of(tree.root)
-    )
+    return any(_sends_all_left(split, ensemble.comparison) for split in splits_of(ensemble))
 
 
 def xgboost_trees(ensemble: Ensemble) -> Iterator[FlatTree]:

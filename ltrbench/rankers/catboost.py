@@ -27,13 +27,13 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array, csr_of, row_blocks
+from ltrbench.data.features import AnyFeatures, as_array, row_blocks
 from ltrbench.errors import ConfigError, require
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
 from ltrbench.rankers.base import Finding, Monitor, Severity, check_fitted
@@ -49,9 +49,6 @@ from ltrbench.rankers.library import (
 )
 from ltrbench.settings import setting
 from ltrbench.shapes import Features, Scores
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 try:
     import catboost as cb
@@ -203,19 +200,23 @@ class CatBoostRanker(LibraryRanker):
 
     def _pool(self, data: RankingDataset, features: Features | None = None) -> cb.Pool:
         return cb.Pool(
-            _as_input(data.features) if features is None else features,
+            self._as_input(data.features) if features is None else features,
             label=data.labels,
             group_id=data.query_of_document,
             group_weight=weights_of_documents(data) if self._loss == YETIRANK else None,
             thread_count=self._threads,
         )
 
+    def _as_input(self, features: AnyFeatures) -> Any:
+        sparse = self._sparse_form(features)
+        return as_array(features) if sparse is None else sparse
+
     def _num_features(self, model: cb.CatBoost) -> int:
         return len(model.feature_names_)
 
-    def _sparse_form(self, features: FeatureMatrix) -> Any | None:
-        sparse = csr_of(features)
-        return None if sparse is None or sparse.absent != 0 else _as_input(features)
+    def _sparse_form(self, features: AnyFeatures) -> Any | None:
+        sparse = super()._sparse_form(features)
+        return None if sparse is None else sparse.copy()  # CatBoost refuses read-only arrays
 
     def _scores(self, model: cb.CatBoost, features: Any) -> NDArray[np.float64]:
         return np.asarray(model.predict(features, thread_count=self._threads))
@@ -346,15 +347,6 @@ class CatBoostRanker(LibraryRanker):
         """Returns CatBoost's name of the loss with its options, such as LambdaMart:metric=NDCG;top=30."""
         settings = ";".join(f"{name}={value}" for name, value in self._loss_options().items())
         return f"{self._loss}:{settings}" if settings else self._loss
-
-
-def _as_input(features: AnyFeatures) -> Features | csr_matrix[np.float32]:
-    """Returns features as CatBoost reads them: sparse if cells that are not stored are 0, otherwise an
-    array."""
-    sparse = csr_of(features)
-    if sparse is None or sparse.absent != 0:
-        return as_array(features)
-    return sparse.to_scipy().copy()  # CatBoost refuses read-only arrays
 
 
 class _Watcher:

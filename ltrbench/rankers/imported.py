@@ -23,7 +23,16 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.features import row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, require_choice
 from ltrbench.models.files import OF_RANKLIB, ModelFile, read_model_file
-from ltrbench.models.trees import LARGEST_ZERO, Ensemble, InnerNode, flat, nodes_of, with_splits
+from ltrbench.models.trees import (
+    LARGEST_ZERO,
+    Ensemble,
+    FlatTree,
+    base_score_as_tree,
+    flat,
+    used_features,
+    weighted_values,
+    with_splits,
+)
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
     FitSummary,
@@ -71,12 +80,6 @@ class MatchedFeatures:
     way: str
     columns: Mapping[int, int]
     sentence: str
-
-
-def used_features(ensemble: Ensemble) -> list[int]:
-    """Returns the features that a split uses, ascending."""
-    nodes = (node for tree in ensemble.trees for node in nodes_of(tree.root))
-    return sorted({node.feature for node in nodes if isinstance(node, InnerNode)})
 
 
 def match_features(file: ModelFile, data_names: Sequence[str], way: str | None = None) -> MatchedFeatures:
@@ -191,96 +194,87 @@ _BLOCK = 64
 
 
 class FlatTrees(NamedTuple):
-    """The nodes of all trees as arrays; the children of a node come after it.
+    """The nodes of all trees as arrays; the first tree has the base score if it is not 0.
 
     Attributes:
         roots: (T,), index of the root of each tree.
-        feature: (N,), feature of an inner node; -1 for a leaf.
-        threshold: (N,), rounded to the dtype of the ensemble; float64 compares float32 numbers alike.
-        left: (N,), left child.
-        right: (N,), right child.
-        missing_left: (N,), whether a missing value goes left.
-        zero_missing: (N,), whether 0 counts as missing.
-        value: (N,), value of a leaf times the weight of its tree, in the dtype of the sum.
-        base_score: (1,), in the same dtype.
+        nodes: (N,), with thresholds rounded to the dtype of the ensemble (float64 compares float32 numbers
+            alike), and values times the weights of their trees, in the dtype of the sum.
         is_strict: whether a value equal to the threshold goes right.
     """
 
     roots: NDArray[np.int64]
-    feature: NDArray[np.int64]
-    threshold: NDArray[np.float64]
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    missing_left: NDArray[np.bool_]
-    zero_missing: NDArray[np.bool_]
-    value: NDArray[np.floating[Any]]
-    base_score: NDArray[np.floating[Any]]
+    nodes: FlatTree
     is_strict: bool
 
 
 def flat_trees(ensemble: Ensemble) -> FlatTrees:
     """Returns the nodes of all trees as arrays."""
-    dtype = np.dtype(ensemble.score_dtype)
-    trees = [flat(tree.root) for tree in ensemble.trees]
+    weighted = base_score_as_tree(ensemble).trees
+    trees = [flat(tree.root) for tree in weighted]
     sizes = [len(tree.feature) for tree in trees]
-    roots = np.concatenate([[0], np.cumsum(sizes)])[:-1].astype(np.int64)
+    roots = np.cumsum([0, *sizes[:-1]])
     shift = np.repeat(roots, sizes)
     values = [
-        tree.value.astype(dtype) * dtype.type(weighted.weight)
-        for tree, weighted in zip(trees, ensemble.trees, strict=True)
+        weighted_values(tree, each.weight, ensemble.score_dtype)
+        for tree, each in zip(trees, weighted, strict=True)
     ]
-    return FlatTrees(
-        roots=roots,
-        feature=_joined([tree.feature for tree in trees], np.int64),
-        threshold=_joined([tree.threshold for tree in trees], ensemble.threshold_dtype).astype(np.float64),
-        left=_joined([tree.left for tree in trees], np.int64) + shift,
-        right=_joined([tree.right for tree in trees], np.int64) + shift,
-        missing_left=_joined([tree.missing_left for tree in trees], np.bool_),
-        zero_missing=_joined([tree.zero_missing for tree in trees], np.bool_),
-        value=_joined(values, dtype),
-        base_score=np.array([ensemble.base_score], dtype=dtype),
-        is_strict=ensemble.comparison == "<",
+    nodes = FlatTree(*map(np.concatenate, zip(*trees, strict=True)))
+    nodes = nodes._replace(
+        threshold=nodes.threshold.astype(ensemble.threshold_dtype).astype(np.float64),
+        left=nodes.left + shift,
+        right=nodes.right + shift,
+        value=np.concatenate(values),
     )
-
-
-def _joined(arrays: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
-    return np.concatenate([np.empty(0, dtype=dtype), *arrays]).astype(dtype)
+    return FlatTrees(roots, nodes, ensemble.comparison == "<")
 
 
 def flat_scores(trees: FlatTrees, features: Features) -> NDArray[np.floating[Any]]:
     """Returns the (D,) scores of (D, F) features, in the dtype of the sum."""
-    scores = np.full(len(features), trees.base_score[0])
+    scores = np.zeros(len(features), dtype=trees.nodes.value.dtype)
     # Always read-only, so that one compilation serves read-only and writable arrays.
     given = np.ascontiguousarray(features).view()
     given.flags.writeable = False
-    _all_blocks(trees, given, scores)
+    _all_blocks(trees.roots, trees.nodes, trees.is_strict, given, scores)
     return scores
 
 
 @parallel_kernel
-def _all_blocks(trees: FlatTrees, features: Features, scores: NDArray[np.floating[Any]]) -> None:
+def _all_blocks(
+    roots: NDArray[np.int64],
+    nodes: FlatTree,
+    is_strict: bool,
+    features: Features,
+    scores: NDArray[np.floating[Any]],
+) -> None:
     for block in numba.prange((len(scores) + _BLOCK - 1) // _BLOCK):
         documents = slice(block * _BLOCK, min((block + 1) * _BLOCK, len(scores)))
-        _one_block(trees, features[documents], scores[documents])
+        _one_block(roots, nodes, is_strict, features[documents], scores[documents])
 
 
 @kernel
-def _one_block(trees: FlatTrees, features: Features, scores: NDArray[np.floating[Any]]) -> None:
+def _one_block(
+    roots: NDArray[np.int64],
+    nodes: FlatTree,
+    is_strict: bool,
+    features: Features,
+    scores: NDArray[np.floating[Any]],
+) -> None:
     """Adds the values of all trees to the scores of a block of documents, in the order of the trees."""
-    for t in range(len(trees.roots)):
-        root = np.uint64(trees.roots[t])
+    for t in range(len(roots)):
+        root = np.uint64(roots[t])
         for d in range(len(scores)):
             document, node = np.uint64(d), root
-            while trees.feature[node] >= 0:
-                x = np.float64(features[document, np.uint64(trees.feature[node])])
-                if x != x or (trees.zero_missing[node] and abs(x) <= LARGEST_ZERO):
-                    goes_left = trees.missing_left[node]
-                elif trees.is_strict:
-                    goes_left = x < trees.threshold[node]
+            while nodes.feature[node] >= 0:
+                x = np.float64(features[document, np.uint64(nodes.feature[node])])
+                if x != x or (nodes.zero_missing[node] and abs(x) <= LARGEST_ZERO):
+                    goes_left = nodes.missing_left[node]
+                elif is_strict:
+                    goes_left = x < nodes.threshold[node]
                 else:
-                    goes_left = x <= trees.threshold[node]
-                node = np.uint64(trees.left[node] if goes_left else trees.right[node])
-            scores[document] += trees.value[node]
+                    goes_left = x <= nodes.threshold[node]
+                node = np.uint64(nodes.left[node] if goes_left else nodes.right[node])
+            scores[document] += nodes.value[node]
 
 
 SETTINGS_FILE_OF_IMPORT = "imported.json"
@@ -371,8 +365,9 @@ class ImportedRanker(Ranker):
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         held = check_fitted(self._held)
-        used = held.flat.feature[held.flat.feature >= 0]
-        return {"split": np.bincount(used, minlength=held.num_columns).astype(np.float64)}
+        feature = held.flat.nodes.feature
+        used = np.bincount(feature[feature >= 0], minlength=held.num_columns)
+        return {"split": used.astype(np.float64)}
 
     def seed_matters(self, num_documents: int) -> bool:
         return False

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, FeatureMatrix, is_sparse, row_blocks
+from ltrbench.data.features import AnyFeatures, FeatureMatrix, csr_of, is_sparse, row_blocks
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
@@ -74,6 +74,8 @@ class LibraryRanker(BoostingRanker):
     """Exception class of the library."""
     model_file: ClassVar[str]
     """Name of the model file that `save` writes."""
+    absent_value: ClassVar[float] = 0.0
+    """Value that the library gives to the cells that a sparse row does not store."""
     refused_names: ClassVar[Mapping[str, str]]
     """Further parameters that are not allowed in `extra`, separated by blanks -> remedy."""
 
@@ -98,9 +100,9 @@ class LibraryRanker(BoostingRanker):
     def _scores(self, model: Any, features: Features) -> NDArray[np.floating[Any]]:
         """Returns (D,) scores of (D, F) features, D > 0."""
 
-    def _sparse_form(self, features: FeatureMatrix) -> Any | None:
+    def _sparse_form(self, features: AnyFeatures) -> Any | None:
         """Returns sparse features in a form that `_scores` accepts; None: they are passed as dense blocks."""
-        return None
+        return csr_with_absent(features, self.absent_value)
 
     @abstractmethod
     def _shap_values(self, model: Any, features: Features) -> NDArray[np.float64] | None:
@@ -327,6 +329,14 @@ class LibraryRanker(BoostingRanker):
 def unset_fields(ranker: BoostingRanker) -> tuple[str, ...]:
     """Returns the shared hyperparameters that keep the library's default."""
     return tuple(name for name in SHARED_FIELDS if getattr(ranker, name) is None)
+
+
+def csr_with_absent(features: AnyFeatures, absent: float) -> Any | None:
+    """Returns sparse features with this absent value as SciPy's CSR; None for other features."""
+    sparse = csr_of(features)
+    if sparse is None or not np.array_equal(sparse.absent, absent, equal_nan=True):
+        return None
+    return sparse.to_scipy()
 
 
 def given(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,12 +35,11 @@ except OSError as error:
         f"LightGBM is installed, but its OpenMP runtime is missing ({error}): apt install libgomp1"
     ) from error
 
-import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array, csr_of, row_blocks, rows_of_block
+from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array, row_blocks, rows_of_block
 from ltrbench.distributed import PlacedShards, held
 from ltrbench.models.lightgbm_files import parse_lightgbm_text, tree_of_lightgbm
 from ltrbench.models.trees import Ensemble
@@ -56,6 +55,7 @@ from ltrbench.rankers.base import (
 )
 from ltrbench.rankers.library import (
     LibraryRanker,
+    csr_with_absent,
     metrics_are_off,
     refuse_unknown,
     refused_labels,
@@ -82,15 +82,8 @@ def make_lightgbm_dataset(features: AnyFeatures, params: dict[str, Any], **conte
         features = as_array(features)  # LightGBM would crash
     if not isinstance(features, FeatureMatrix):
         return _Data(features, params=params, **content).construct()
-    if (sparse := csr_of_zeros(features)) is not None:
-        return _Data(sparse, params=params, **content).construct()
-    return _Data(BlockSequence(features), params=params, **content).construct()
-
-
-def csr_of_zeros(features: AnyFeatures) -> Any | None:
-    """Returns sparse features whose absent values are 0 as SciPy's CSR; None for other features."""
-    sparse = csr_of(features)
-    return sparse.to_scipy() if sparse is not None and sparse.absent == 0 else None
+    sparse = csr_with_absent(features, 0.0)
+    return _Data(BlockSequence(features) if sparse is None else sparse, params=params, **content).construct()
 
 
 class BlockSequence(lgb.Sequence):
@@ -212,7 +205,7 @@ def _part(key: str, name: str) -> Any:
     """Returns an argument of `DaskLGBMRanker.fit`, made from the shard that this worker holds."""
     data = held(key).dataset
     if name == "X":
-        sparse = csr_of_zeros(data.features)
+        sparse = csr_with_absent(data.features, 0.0)
         return as_array(data.features) if sparse is None else sparse
     return {"y": data.labels, "group": data.query_sizes, "sample_weight": weights_of_documents(data)}[name]
 
@@ -400,9 +393,6 @@ class LightGBMRanker(LibraryRanker):
 
     def _num_features(self, model: lgb.Booster) -> int:
         return model.num_feature()
-
-    def _sparse_form(self, features: FeatureMatrix) -> Any | None:
-        return csr_of_zeros(features)
 
     def _scores(self, model: lgb.Booster, features: Any) -> NDArray[np.float64]:
         return np.asarray(model.predict(features, num_threads=self._threads))

@@ -34,11 +34,10 @@ except ImportError as error:
     raise ImportError("model=xgboost needs XGBoost: pip install xgboost-cpu, or xgboost for GPUs") from error
 
 import numpy as np
-import xgboost as xgb
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, FeatureMatrix, csr_of, is_sparse, row_blocks
+from ltrbench.data.features import AnyFeatures, FeatureMatrix, is_sparse, row_blocks
 from ltrbench.distributed import PlacedShards, QueryShard
 from ltrbench.measure import available_bytes
 from ltrbench.models.trees import Ensemble
@@ -59,6 +58,7 @@ from ltrbench.rankers.base import (
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
     LibraryRanker,
+    csr_with_absent,
     given,
     metrics_are_off,
     refused_labels,
@@ -135,7 +135,7 @@ def training_matrix(
     features = train.features
     content = {"label": train.labels, "group": train.query_sizes, "weight": train.query_weights}
     settings = {"nthread": num_threads, **given({"max_bin": max_bins})}
-    sparse = csr_of_missing(features)
+    sparse = csr_with_absent(features, np.nan)
     if sparse is not None or not isinstance(features, FeatureMatrix):
         return xgb.QuantileDMatrix(features if sparse is None else sparse, **content, **settings)
     batches = Batches(features, _sketch_weights(train), None if folder is None else str(folder / "bins"))
@@ -149,7 +149,7 @@ def training_matrix(
 def bins_folder(features: AnyFeatures, max_bins: int | None) -> Iterator[Path | None]:
     """Provides a temporary folder for the bins of features that are read by blocks; None if the bins and the
     quantile sketches, from which XGBoost chooses them, fit into memory."""
-    is_read_by_blocks = isinstance(features, FeatureMatrix) and csr_of_missing(features) is None
+    is_read_by_blocks = isinstance(features, FeatureMatrix) and csr_with_absent(features, np.nan) is None
     num_bins = max_bins or _DEFAULT_BINS
     bins = features.size * (4 + (1 if num_bins <= 256 else 2))
     sketches = min(
@@ -168,13 +168,6 @@ def _sketch_weights(train: RankingDataset) -> NDArray[np.float64] | None:
         return None
     weights = train.weight_of_document
     return np.concatenate([weights[:1], weights[:-1]]) if _SKETCHES_SHIFTED else weights
-
-
-def csr_of_missing(features: AnyFeatures) -> Any | None:
-    """Returns sparse features whose absent values are missing as SciPy's CSR, in which XGBoost regards absent
-    values as missing; None for other features."""
-    sparse = csr_of(features)
-    return sparse.to_scipy() if sparse is not None and np.isnan(sparse.absent) else None
 
 
 class RunningScores:
@@ -260,6 +253,7 @@ class XGBoostRanker(LibraryRanker):
     library = "XGBoost"
     library_error = xgb.core.XGBoostError
     library_convention = "xgboost"
+    absent_value = np.nan
     packages = ("xgboost",)
     reads_blocks = True
     model_file = "model.ubj"
@@ -357,7 +351,7 @@ class XGBoostRanker(LibraryRanker):
         return xgb.DMatrix(train.features, **content, nthread=self._threads)
 
     def _valid_matrix(self, features: AnyFeatures) -> _Matrix:
-        sparse = csr_of_missing(features)
+        sparse = csr_with_absent(features, np.nan)
         if sparse is None and isinstance(features, FeatureMatrix):
             return RunningScores(features)  # a matrix would hold twice the bytes of the values
         return xgb.DMatrix(features if sparse is None else sparse, nthread=self._threads)
@@ -369,9 +363,6 @@ class XGBoostRanker(LibraryRanker):
 
     def _num_features(self, model: xgb.Booster) -> int:
         return model.num_features()
-
-    def _sparse_form(self, features: FeatureMatrix) -> Any | None:
-        return csr_of_missing(features)
 
     def _scores(self, model: xgb.Booster, features: Any) -> NDArray[np.float32]:
         if isinstance(features, np.ndarray):
@@ -542,7 +533,7 @@ def _fit_member(
 
 def _absent_zeros(features: AnyFeatures) -> Iterator[Finding]:
     """Yields a caution about sparse features that XGBoost needs with all their zeros."""
-    if is_sparse(features) and csr_of_missing(features) is None:
+    if is_sparse(features) and csr_with_absent(features, np.nan) is None:
         num_documents, num_features = features.shape
         yield Finding(
             Severity.CAUTION,

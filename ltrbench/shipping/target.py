@@ -28,11 +28,11 @@ from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.models.trees import (
     LARGEST_ZERO,
     Ensemble,
-    InnerNode,
     flat,
     leaves_of,
-    nodes_of,
     sends_zero_left,
+    splits_of,
+    used_features,
 )
 from ltrbench.models.xgboost_files import divides_by_presence
 from ltrbench.shapes import Features
@@ -122,8 +122,7 @@ def features_read(scorer: Ensemble | Linear) -> list[int]:
     """Returns the features that scores depend on, ascending."""
     if isinstance(scorer, Linear):
         return [int(feature) for feature in np.flatnonzero(scorer.weights)]
-    nodes = (node for tree in scorer.trees for node in nodes_of(tree.root))
-    return sorted({node.feature for node in nodes if isinstance(node, InnerNode)})
+    return used_features(scorer)
 
 
 def has_values(kinds: Iterable[str], scorer: Ensemble | Linear, features: AnyFeatures) -> NDArray[np.bool_]:
@@ -153,12 +152,9 @@ def limits_with_missing_as_zero(ensemble: Ensemble, sentence: str) -> dict[str, 
     Args:
         sentence: what the user can do.
     """
-    nodes = (node for tree in ensemble.trees for node in nodes_of(tree.root))
     is_limited = any(
-        isinstance(node, InnerNode)
-        and not node.zero_missing
-        and node.missing_left != sends_zero_left(node, ensemble.comparison)
-        for node in nodes
+        not split.zero_missing and split.missing_left != sends_zero_left(split, ensemble.comparison)
+        for split in splits_of(ensemble)
     )
     return {MISSING_VALUES: sentence} if is_limited else {}
 

@@ -17,14 +17,13 @@ from ltrbench.data.features import SparseRows
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import DataError
 from ltrbench.models.files import ModelFile, read_model_file
-from ltrbench.models.trees import ensemble_scores
+from ltrbench.models.trees import ensemble_scores, used_features
 from ltrbench.rankers.base import load_ranker
 from ltrbench.rankers.imported import (
     ImportedRanker,
     flat_scores,
     flat_trees,
     match_features,
-    used_features,
 )
 
 NUM_FEATURES = 40  # of the synthetic set

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ltrbench.models.lightgbm_files import lightgbm_names, write_lightgbm_text
 from ltrbench.models.trees import LARGEST_ZERO, Ensemble, flat, float32_thresholds
-from ltrbench.shapes import Features
 from ltrbench.shipping.target import TINY_VALUES, Engine, Export, ShippedModel, Target
 
 try:
@@ -49,10 +46,11 @@ class LightGBMTarget(Target):
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         booster = lgb.Booster(model_str=export.files[_FILE].decode())
 
-        def scores(features: Features) -> NDArray[np.floating[Any]]:
-            return np.asarray(booster.predict(features, raw_score=True, num_threads=1))
-
-        return Engine(scores, "LightGBM", lgb.__version__)
+        return Engine(
+            lambda features: np.asarray(booster.predict(features, raw_score=True, num_threads=1)),
+            "LightGBM",
+            lgb.__version__,
+        )
 
 
 def _notes(model: ShippedModel, content: bytes) -> list[str]:

@@ -46,14 +46,13 @@ from ltrbench.models.trees import (
     Ensemble,
     InnerNode,
     Leaf,
-    WeightedTree,
+    base_score_as_tree,
     flat,
     float32_thresholds,
     weighted_values,
     with_splits,
     without_zero_missing,
 )
-from ltrbench.shapes import Features
 from ltrbench.shipping.target import Engine, Export, ShippedModel, Target
 
 INPUT, OUTPUT = "features", "scores"
@@ -151,12 +150,10 @@ def _zeros_to_nan(
 
 def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
     """Returns the operator; its inner nodes and its leaves are numbered over all trees."""
-    base = WeightedTree(1.0, Leaf(ensemble.base_score))
-    has_base = ensemble.base_score != 0 or not ensemble.trees  # the operator needs a tree
     columns: dict[str, list[NDArray[Any]]] = defaultdict(list)
     roots: list[int] = []
     num_inner = num_leaves = 0
-    for weighted in (base,) * has_base + ensemble.trees:
+    for weighted in base_score_as_tree(ensemble).trees:
         root = weighted.root
         tree = flat(InnerNode(0, 0.0, False, root, root) if isinstance(root, Leaf) else root)
         is_leaf, inner = tree.is_leaf, ~tree.is_leaf
@@ -240,13 +237,8 @@ class OnnxTarget(Target):
         )
         is_double = session.get_outputs()[0].type == "tensor(double)"
 
-        def scores(features: Features) -> NDArray[np.floating[Any]]:
-            values = np.ascontiguousarray(features, dtype=np.float32)
-            column: NDArray[np.floating[Any]] = session.run([OUTPUT], {INPUT: values})[0]
-            return column
-
         return Engine(
-            scores,
+            lambda features: session.run([OUTPUT], {INPUT: np.ascontiguousarray(features)})[0],
             name="onnxruntime",
             version=str(onnxruntime.__version__),
             score_dtype="float64" if is_double else "float32",

@@ -28,19 +28,17 @@ except ImportError as error:
     raise ImportError("--to treelite needs treelite: pip install 'ltrbench[treelite]'") from error
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ltrbench.models.trees import (
     Ensemble,
     FlatTree,
-    Leaf,
     WeightedTree,
+    base_score_as_tree,
     flat,
     float32_thresholds,
     weighted_values,
     without_zero_missing,
 )
-from ltrbench.shapes import Features
 from ltrbench.shipping.target import Engine, Export, ShippedModel, Target
 
 
@@ -54,9 +52,7 @@ def write_treelite(ensemble: Ensemble, feature_names: Sequence[str]) -> bytes:
         ConfigError: Zeros count as missing values, and the expanded splits would be too many.
     """
     ensemble = without_zero_missing(ensemble)
-    base = WeightedTree(1.0, Leaf(ensemble.base_score))
-    has_base = ensemble.base_score != 0 or not ensemble.trees  # a model needs a tree
-    trees = (base,) * has_base + ensemble.trees
+    trees = base_score_as_tree(ensemble).trees
     # treelite's JSON parser refuses lone surrogates.
     names = [name.encode("utf-8", "backslashreplace").decode() for name in feature_names]
     builder = ModelBuilder(
@@ -138,9 +134,11 @@ class TreeliteTarget(Target):
         loaded = treelite.Model.deserialize_bytes(export.files[_FILE])
         dtype = str(loaded.output_type)
 
-        def scores(features: Features) -> NDArray[np.floating[Any]]:
-            values = np.ascontiguousarray(features, dtype=dtype)
-            column: NDArray[np.floating[Any]] = treelite.gtil.predict(loaded, values, nthread=1)[:, 0, 0]
-            return column
-
-        return Engine(scores, name="treelite GTIL", version=str(treelite.__version__), score_dtype=dtype)
+        return Engine(
+            lambda features: treelite.gtil.predict(
+                loaded, np.ascontiguousarray(features, dtype=dtype), nthread=1
+            )[:, 0, 0],
+            name="treelite GTIL",
+            version=str(treelite.__version__),
+            score_dtype=dtype,
+        )

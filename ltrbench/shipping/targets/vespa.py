@@ -28,7 +28,7 @@ from ltrbench.models.trees import (
     WeightedTree,
     base_score_as_tree,
     flat,
-    nodes_of,
+    splits_of,
     without_zero_missing,
 )
 from ltrbench.models.xgboost_files import (
@@ -417,26 +417,22 @@ def constants_as_splits(ensemble: Ensemble) -> Ensemble:
     """Returns the same model, in which the base score and each tree of one leaf are a split with two equal
     leaves: a constant in the sum would end Vespa's forest. In a model without splits, the base score becomes
     a tree."""
-    ensemble = without_zero_missing(ensemble)
-    roots = [tree.root for tree in ensemble.trees]
-    split = next((root for root in roots if isinstance(root, InnerNode)), None)
+    ensemble = base_score_as_tree(without_zero_missing(ensemble))
+    split = next((tree.root for tree in ensemble.trees if isinstance(tree.root, InnerNode)), None)
     if split is None:
-        return base_score_as_tree(ensemble)
+        return ensemble
 
     def with_split(tree: WeightedTree) -> WeightedTree:
         is_leaf = isinstance(tree.root, Leaf)
         return replace(tree, root=replace(split, left=tree.root, right=tree.root)) if is_leaf else tree
 
-    first = [WeightedTree(1.0, Leaf(ensemble.base_score))] if ensemble.base_score else []
-    trees = tuple(with_split(tree) for tree in (*first, *ensemble.trees))
-    return replace(ensemble, trees=trees, base_score=0.0)
+    return replace(ensemble, trees=tuple(map(with_split, ensemble.trees)))
 
 
 def _limits(ensemble: Ensemble, form: str) -> dict[str, str]:
     if form == "xgboost":
         return limits_of_infinity(ensemble)
-    nodes = (node for tree in ensemble.trees for node in nodes_of(tree.root))
-    if any(isinstance(node, InnerNode) and node.threshold == np.inf for node in nodes):
+    if any(split.threshold == np.inf for split in splits_of(ensemble)):
         return {INFINITE_VALUES: "Infinity goes to another side in Vespa than in a split of the model."}
     return {}
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ltrbench.models.xgboost_files import write_xgboost_json
-from ltrbench.shapes import Features
 from ltrbench.shipping.target import Engine, Export, ShippedModel, Target, limits_of_infinity
 
 try:
@@ -43,10 +40,9 @@ class XGBoostTarget(Target):
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         booster = xgb.Booster(model_file=bytearray(export.files[_FILE]))
 
-        def scores(features: Features) -> NDArray[np.floating[Any]]:
-            predicted: NDArray[np.float32] = booster.inplace_predict(
-                np.ascontiguousarray(features), predict_type="margin"
-            )
-            return predicted
-
-        return Engine(scores, "XGBoost", xgb.__version__, score_dtype="float32")
+        return Engine(
+            lambda features: booster.inplace_predict(np.ascontiguousarray(features), predict_type="margin"),
+            "XGBoost",
+            xgb.__version__,
+            score_dtype="float32",
+        )
