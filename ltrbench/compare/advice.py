@@ -258,11 +258,6 @@ class Recommendation:
     remarks: tuple[str, ...] = ()
     certainty: str = ""
 
-    @property
-    def paragraphs(self) -> list[str]:
-        """The recommendation as up to three paragraphs, the headline first."""
-        return [text for text in (self.headline, " ".join(self.remarks), self.certainty) if text]
-
 
 def recommend(comparison: Comparison) -> Recommendation | None:
     """Returns the models to take; None with a single row."""

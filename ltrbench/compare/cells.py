@@ -94,15 +94,13 @@ def _joined(notes: Sequence[Note]) -> list[Note]:
 
 DATA_SPLITS = ("train", "valid", "test")
 
-# Settings that differ between the runs of one row, and between the folds of one data set.
-_OF_A_REPLICATE = {"seed"}
-# The limit that ends a trial of a search early; a run that is compared has none.
-_OF_A_TRIAL = "early_stopping.minimum"
+# Settings that differ between the runs of one row: the seed, and the limit that ends a trial of a search
+# early, which a compared run does not have.
+_OF_A_REPLICATE = {"seed", "early_stopping.minimum"}
+# Settings that differ between the folds of one data set.
 _OF_A_FOLD = {"fold", "train", "valid", "test"}
 # Settings of a data set that do not change its documents: descriptions and paths.
 _NOT_OF_THE_DOCUMENTS = {"_target_", "name", "root", "obtain", "published", "fetch"}
-# `SearchRecord.choose` of a search for each fold.
-_PER_FOLD = "per_fold"
 # The value of a setting that a search chose, and of a setting of a search that a run does not have: it
 # differs from no other value.
 _ANY = object()
@@ -211,8 +209,12 @@ def _settings_of_cells(runs: Sequence[Run]) -> dict[DataCell, list[str]]:
 
 def _settings_of(run: Run, part: str, excluded: Collection[str]) -> dict[str, Any]:
     """Returns full name -> value of the settings in the part "model" or "data" of a run."""
-    settings = run.result.settings.get(part, {})
-    return flatten({key: value for key, value in settings.items() if key not in excluded})
+    settings = flatten(run.result.settings.get(part, {}))
+    return {
+        key: value
+        for key, value in settings.items()
+        if key not in excluded and key.partition(".")[0] not in excluded
+    }
 
 
 def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -247,18 +249,13 @@ def _settings_of_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     untuned = dict.fromkeys(keys, _ANY) | ({"search": "none"} if keys else {})
     absent = {key: "fixed" if key.startswith("search.space.") else _ANY for key in keys}
     return [
-        _model_settings(run)
+        _settings_of(run, "model", _OF_A_REPLICATE)
+        # Settings that a search chose differ from no other value.
+        | dict.fromkeys(run.result.search.get("space", ()), _ANY)
         | {f"replicates.{key}": value for key, value in (resample_of(run) or {}).items()}
         | (absent | search if search else untuned)
         for run, search in zip(runs, searches, strict=True)
     ]
-
-
-def _model_settings(run: Run) -> dict[str, Any]:
-    """Returns the settings of the model; those that a search chose have the value `_ANY`."""
-    settings = _settings_of(run, "model", _OF_A_REPLICATE)
-    settings.pop(_OF_A_TRIAL, None)
-    return settings | dict.fromkeys(run.result.search.get("space", ()), _ANY)
 
 
 def _settings_of_search(run: Run, swept: Collection[str]) -> dict[str, Any]:
@@ -285,7 +282,7 @@ def replicate_of(run: Run) -> Replicate:
 
 def is_per_fold(run: Run) -> bool:
     """Returns whether a search chose the settings by the validation set of the run's fold."""
-    return run.result.search.get("choose") == _PER_FOLD
+    return run.result.search.get("choose") == "per_fold"
 
 
 def fold_of(run: Run) -> int | None:
@@ -471,10 +468,6 @@ class EvaluatedRun:
     scores: NDArray[np.floating[Any]]
     evaluation: Evaluation
     query_keys: QueryKeys
-
-    @property
-    def replicate(self) -> Replicate:
-        return replicate_of(self.run)
 
 
 @dataclass(frozen=True, eq=False)
@@ -678,7 +671,7 @@ def first_of_cells(evaluated: Iterable[EvaluatedRun]) -> dict[DataCell, Evaluate
 
 def _by_resample(items: Sequence[EvaluatedRun]) -> dict[int | None, list[EvaluatedRun]]:
     """Returns resample -> its runs, given the runs of one cell; in the order of the resamples."""
-    resamples = grouped(items, lambda item: item.replicate.resample)
+    resamples = grouped(items, lambda item: replicate_of(item.run).resample)
     return dict(sorted(resamples.items(), key=lambda resample: resample[0] or 0))
 
 

@@ -647,9 +647,15 @@ class Comparison:
         baseline with its interval and p-value, wins, ties and losses, trees, memory, and seconds by kind. NaN
         or None if not available.
         """
-        from ltrbench.compare.leaderboard import as_frame
+        import pandas as pd  # half a second to import
 
-        return as_frame(self)
+        from ltrbench.compare.leaderboard import in_full
+
+        frame = pd.DataFrame(in_full([self]).records()).drop(columns="data")
+        claims = (f"claim in {metric}" for metric in self.declared)
+        texts = ("model", "baseline", "note", "claim", "scope", "trainings", *claims)
+        numbers = [column for column in frame.columns if column not in texts]
+        return frame.astype(dict.fromkeys(numbers, float))
 
     def row(self, label: str) -> ModelRow:
         """Returns the row with a label."""

@@ -482,10 +482,8 @@ class Import:
         known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
         try:
             self.pattern.format(**dict.fromkeys(_PLACEHOLDERS, 0))
-        except KeyError as error:
-            raise ConfigError(f"{self}: unknown placeholder {error}; known placeholders: {known}.") from None
-        except (ValueError, IndexError) as error:
-            raise ConfigError(f"{self}: {error}; write a placeholder in braces, as in {{fold}}.") from None
+        except (KeyError, ValueError, IndexError) as error:
+            raise ConfigError(f"{self}: {error}; known placeholders, in braces: {known}.") from None
 
     def __str__(self) -> str:
         return f"{self.name}={self.pattern}"

@@ -35,8 +35,6 @@ from ltrbench.tables import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ltrbench.compare.comparison import Comparison, ModelRow, Pair
 
 MAIN_COLUMNS = 8
@@ -94,18 +92,6 @@ def in_full(comparisons: Sequence[Comparison]) -> Table:
                 | {f"{kind}_seconds": row.seconds.get(kind) for kind in seconds}
             )
     return Table.of(list(rows[0]), [list(row.values()) for row in rows])
-
-
-def as_frame(comparison: Comparison) -> pd.DataFrame:
-    """Returns one row per model with the columns of `in_full`; NaN or None if not available."""
-    # Imported here, because pandas takes half a second to import.
-    import pandas as pd
-
-    frame = pd.DataFrame(in_full([comparison]).records()).drop(columns="data")
-    claims = (f"claim in {metric}" for metric in comparison.declared)
-    texts = ("model", "baseline", "note", "claim", "scope", "trainings", *claims)
-    numbers = [column for column in frame.columns if column not in texts]
-    return frame.astype(dict.fromkeys(numbers, float))
 
 
 @dataclass(frozen=True)

@@ -309,7 +309,10 @@ def text_over_data_sets(comparisons: Sequence[Comparison], width: int | None) ->
 def answer(comparison: Comparison) -> list[str]:
     """Returns the paragraphs above the table: models to take, certainty, claims; empty with a single row."""
     recommended = recommend(comparison)
-    return [] if recommended is None else [*recommended.paragraphs, verdict(comparison)]
+    if recommended is None:
+        return []
+    texts = (recommended.headline, " ".join(recommended.remarks), recommended.certainty, verdict(comparison))
+    return [text for text in texts if text]
 
 
 def _next_step(comparison: Comparison) -> list[Prose | Code]:

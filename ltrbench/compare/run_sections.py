@@ -15,7 +15,7 @@ from ltrbench.compare.cells import DATA_SPLITS, Note, by_group, describe_cells, 
 from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.leaderboard import difference_cell
-from ltrbench.compare.tuning import SearchedRun, Tuning, budget_picture, share_picture, tunings
+from ltrbench.compare.tuning import Tuning, budget_picture, series_of_search, tunings
 from ltrbench.compare.views import (
     WIDE_PAGE,
     Bullets,
@@ -38,6 +38,7 @@ from ltrbench.plots import (
     importance_bars,
     metric_against_cost,
     ndcg_by_cutoff,
+    setting_importance_bars,
 )
 from ltrbench.rankers.base import OF_EVERY_RANKER, SHARED
 from ltrbench.rankers.importance import HIGH, LOW, NAMES, SHARES
@@ -443,7 +444,8 @@ def settings_section(shown: Shown) -> Section | None:
         "these trials. A chosen value at the end of its range suggests a wider range. You may take the "
         "cheapest settings that cannot be told apart from the chosen ones."
     )
-    draw = partial(share_picture, searched)
+    shares = [(series_of_search(item), item.importance) for item in searched]
+    draw = partial(setting_importance_bars, shares)
     figures = drawn(draw, "Importance of the settings", "setting_importances.png")
     parts: list[View] = [Figures(figures), *map(_chosen, searched)]
     return Section("settings", "Settings", lead, parts, _SETTINGS_TERMS)
@@ -462,7 +464,8 @@ def _chosen(item: Tuning) -> Table:
     default = _setting_cells(first, first["default"])
     rows: list[TableRow] = [["default", None, item.default_value, None, *default]]
     for search in item.searches:
-        name, chosen, cheapest = _name_of_search(search), search.chosen, search.cheapest
+        fold = "" if search.fold is None else f"fold {search.fold}, "
+        name, chosen, cheapest = f"{fold}seed {search.record['seed']}", search.chosen, search.cheapest
         of_trial = [None, None] if chosen is None else [chosen.value, chosen.iterations]
         settings = _setting_cells(search.record, search.record["settings"])
         rows.append([name, search.record["chosen"], *of_trial, *settings])
@@ -495,8 +498,3 @@ def short_setting(value: object) -> str:
         return text if len(text) <= _LONGEST_NUMBER else f"{float(text):.4g}"
     except ValueError:
         return text
-
-
-def _name_of_search(search: SearchedRun) -> str:
-    fold = [] if search.fold is None else [f"fold {search.fold}"]
-    return ", ".join([*fold, f"seed {search.record['seed']}"])

@@ -18,7 +18,7 @@ from ltrbench.compare.cells import first_by, fold_of, grouped, is_per_fold
 from ltrbench.compare.comparison import Comparison, ModelRow, Pair, against
 from ltrbench.compare.fairness import identity_of_search
 from ltrbench.metrics import DEFAULT
-from ltrbench.plots import PAPER, BudgetCurve, Page, Series, best_by_trials, setting_importance_bars
+from ltrbench.plots import PAPER, BudgetCurve, Page, Series, best_by_trials
 from ltrbench.runs.record import COMPLETE, UNSUCCESSFUL, TrialRow
 from ltrbench.statistics.claims import expected_best
 
@@ -102,9 +102,8 @@ class Tuning:
         default_value, chosen_value: Values on validation of the default and the chosen settings: means over
             folds of the means over runs; None if not available.
         test_value: The same metric on test, of the chosen settings; None if the comparison does not have it.
-        repeated: Number of searches with different seeds for each fold.
-        sd_over_searches: Standard deviation over these repeated searches of the value on test; None with
-            fewer than two.
+        sd_over_searches: Standard deviation of the value on test over searches with different seeds; None
+            with fewer than two.
         untuned: This row minus the row with the default settings on test; None if the table has no such row,
             or the rows are not paired.
     """
@@ -119,7 +118,6 @@ class Tuning:
     default_value: float | None
     chosen_value: float | None
     test_value: float | None
-    repeated: int
     sd_over_searches: float | None
     untuned: Pair | None
 
@@ -196,7 +194,6 @@ def _tuning(comparison: Comparison, row: ModelRow) -> Tuning:
         default_value=_over_folds((search.fold, search.default) for search in searches),
         chosen_value=_over_folds((search.fold, search.chosen) for search in searches),
         test_value=row.metrics.get(metric) if is_default else None,
-        repeated=len(seeds),
         sd_over_searches=stdev(known) if len(known) > 1 else None,
         untuned=_against_untuned(comparison, row, searches[0].record),
     )
@@ -231,7 +228,7 @@ def _is_untuned(row: ModelRow, default: Mapping[str, Any]) -> bool:
     )
 
 
-# ---- Pictures of the searches of a comparison
+# ---- The picture of the searches of a comparison.
 
 
 def budget_picture(searched: Sequence[Tuning], page: Page = PAPER) -> Figure | None:
@@ -248,11 +245,6 @@ def budget_picture(searched: Sequence[Tuning], page: Page = PAPER) -> Figure | N
         for item in searched
     ]
     return best_by_trials(curves, metrics.pop(), all(item.is_expected for item in searched), page)
-
-
-def share_picture(searched: Sequence[Tuning], page: Page = PAPER) -> Figure | None:
-    """Returns the importance of the settings; None if no search recorded it."""
-    return setting_importance_bars([(series_of_search(item), item.importance) for item in searched], page)
 
 
 def series_of_search(item: Tuning) -> Series:

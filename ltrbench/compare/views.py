@@ -215,10 +215,9 @@ class Shown:
     @cached_property
     def rows(self) -> list[ModelRow]:
         """The rows, the best first; rows without a value last."""
-        values = {row.label: row.metrics[self.comparison.metric] for row in self.comparison.rows}
 
         def order(row: ModelRow) -> float:
-            value = values[row.label]
+            value = row.metrics[self.comparison.metric]
             return math.inf if value is None else -value
 
         return sorted(self.comparison.rows, key=order)
@@ -235,12 +234,12 @@ class Shown:
         return [
             Series(
                 label=row.label,
-                model=_model_of(row),
+                model=row.model,
                 runs=row.runs,
                 value=row.metrics[self.comparison.metric],
                 ndcg=tuple(value for value in ndcg.get(row.label, []) if value is not None),
             )
-            for row in [row for row in rows if _model_of(row) not in YARDSTICKS] or rows
+            for row in [row for row in rows if row.model not in YARDSTICKS] or rows
         ]
 
     @property
@@ -251,7 +250,7 @@ class Shown:
 
     def cell_of(self, label: str, note: str = "") -> TableCell:
         """Returns the cell with the label of a row and its colour."""
-        return TableCell(label, note=note, colour=colour_of(_model_of(self.comparison.row(label))))
+        return TableCell(label, note=note, colour=colour_of(self.comparison.row(label).model))
 
     def pair_tables(
         self, caption: str, columns: Sequence[TableColumn], cells: Callable[[Pair], TableRow]
@@ -272,7 +271,3 @@ class Shown:
         """The remark that all folds are counted together; empty with one test set."""
         cells = {item.cell for row in self.comparison.rows for item in row.evaluated}
         return ", all folds together" if len(cells) > 1 else ""
-
-
-def _model_of(row: ModelRow) -> str:
-    return row.runs[0].result.model

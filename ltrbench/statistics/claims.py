@@ -140,7 +140,8 @@ def friedman(means: Sequence[Sequence[float]] | NDArray[np.float64]) -> DataSetT
     """Computes Friedman's test, Nemenyi's post-hoc test, and Wilcoxon's test with Holm's adjustment.
 
     Args:
-        means: (N, M), mean of each system on each data set, higher is better.
+        means: (N, M), mean of each system on each data set, higher is better; N is at least
+            `FEWEST_DATA_SETS`.
 
     Friedman's and Nemenyi's tests use only the ranks within a data set, so the scales of data sets may
     differ; Wilcoxon's test also uses the sizes of differences. All assume independent data sets. Nemenyi's
@@ -151,14 +152,13 @@ def friedman(means: Sequence[Sequence[float]] | NDArray[np.float64]) -> DataSetT
 
     It has no correction for ties, as in Demsar's article: with ties it is conservative.
     """
+    from scipy.stats import rankdata  # most of a second to import
+
     values = np.asarray(means, dtype=np.float64)
     num_data_sets, num_systems = values.shape
-    ranks = _average_ranks(values)
+    # Tied systems get the mean of their ranks.
+    ranks: NDArray[np.float64] = rankdata(-values, axis=1).mean(axis=0)
     known = tuple(ranks.tolist())
-    if num_data_sets < FEWEST_DATA_SETS:
-        return DataSetTest(
-            known, num_data_sets, note=f"{num_data_sets} data sets; a test over them needs {FEWEST_DATA_SETS}"
-        )
     if num_systems < 3:
         return DataSetTest(
             known, num_data_sets, pairs=_pairs(values, ranks), note="Friedman's test needs three systems"
@@ -176,16 +176,6 @@ def friedman(means: Sequence[Sequence[float]] | NDArray[np.float64]) -> DataSetT
         groups=not_different(ranks, critical),
         pairs=_pairs(values, ranks),
     )
-
-
-def _average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns (M,) ranks averaged over data sets; tied systems get the mean of their ranks."""
-    from scipy.stats import rankdata
-
-    if len(values) == 0:
-        return np.zeros(0)
-    ranks: NDArray[np.float64] = rankdata(-values, axis=1).mean(axis=0)
-    return ranks
 
 
 def nemenyi_critical_difference(num_systems: int, num_data_sets: int, level: float = LEVEL) -> float:

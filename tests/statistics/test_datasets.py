@@ -67,13 +67,6 @@ def test_wilcoxon_is_scipys_and_adjusted_over_all_pairs() -> None:
     )
 
 
-def test_under_five_data_sets_there_are_ranks_and_a_reason() -> None:
-    result = friedman(DEMSAR[:4])
-    assert all(part in result.note for part in ("4 data sets", "needs 5"))
-    assert len(result.average_ranks) == 4
-    assert (result.chi2, result.critical_difference, result.pairs) == (None, None, ())
-
-
 # Accuracy of naive Bayes minus that of AODE on anneal over ten times ten folds, in units of 0.0001 -> folds:
 # the example of Benavoli, Corani, Demsar and Zaffalon (2017), JMLR 18, with what the notebook of its
 # repository (BayesianTestsML/tutorial, on the correlated t test) prints for it.

@@ -354,12 +354,20 @@ def _parts(run: Run, width: int | None) -> Iterator[str]:
 
 def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
     """Yields the sweep, times, class, parameters, search, seed and costs of the run."""
+    from ltrbench.compare.cells import flatten
+
     model = result.settings.get("model", {})
     if result.sweep is not None:
         yield "sweep", result.sweep
     yield "when", f"{result.started or DASH} to {result.finished or DASH}"
     yield "class", str(model.get("_target_", DASH))
-    yield "params", f"{result.params}: {_flat(model)}"
+    hidden = ("_target_", "seed", "num_threads")
+    shown = [
+        f"{name}={value}"
+        for name, value in flatten(model).items()
+        if value is not None and name.rpartition(".")[2] not in hidden
+    ]
+    yield "params", f"{result.params}: {', '.join(shown)}"
     if search := result.search:
         cost = f"{search['trials']} trials, {search['iterations']:,} iterations"
         chosen = assignments(search["settings"]) or "no setting varied"
@@ -374,17 +382,6 @@ def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
         yield "memory", f"{result.peak_memory_mb:.0f} MB more during the fit"
     if result.best_iteration is not None:
         yield "trees", f"{result.best_iteration} of at most {model.get('num_trees', result.best_iteration)}"
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> str:
-    """Returns the settings of the model as `key=value`, without nulls and without those on other lines."""
-    words = []
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            words.append(_flat(value, f"{prefix}{key}."))
-        elif value is not None and key not in ("_target_", "seed", "num_threads"):
-            words.append(f"{prefix}{key}={value}")
-    return ", ".join(word for word in words if word)
 
 
 def _importances_table(importances: Importances) -> Table:
