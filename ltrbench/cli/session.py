@@ -225,7 +225,7 @@ class Session:
                 if executor.message:
                     click.echo(executor.message, err=True)
                 events = Events(
-                    started=lambda task: None if is_inline else log.info("%s started", task),
+                    started=lambda task: None if is_inline else _say_started(task.job),
                     ended=functools.partial(self.ended, is_inline=is_inline),
                     waiting=_say_waiting,
                 )
@@ -498,6 +498,10 @@ def check_executor_of_distributed(settings: Iterable[Mapping[str, Any]], executo
             "time would share the cores and the memory of the workers that fit together. Set "
             "executor=inline, which runs one job after another, or distributed=none."
         )
+
+
+def _say_started(job: Job) -> None:
+    log.info("%s %s started: %s", job.kind, job.number, " ".join(job.settings_of_job))
 
 
 def _say_waiting(states: Sequence[JobState]) -> None:
