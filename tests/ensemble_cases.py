@@ -3,59 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
-from ltrbench.data.synthetic import Synthetic
-from ltrbench.models.trees import Node, flat, leaves_of, rebuilt, with_splits
-from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
-from ltrbench.rankers.catboost import CatBoostRanker
-from ltrbench.rankers.lightgbm import LightGBMRanker
-from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.xgboost import XGBoostRanker
+from ltrbench.models.trees import Node, flat, rebuilt, with_splits
+from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.shapes import Features
 
-BACKENDS = ("native", "lightgbm", "xgboost", "catboost")
-KINDS = ("dense", "missing", "zeros", "ties")
 LARGEST = float(np.finfo(np.float32).max)
-
-
-def ranker_of(backend: str) -> Ranker:
-    rankers = {
-        "native": NativeRanker(num_trees=8),
-        "lightgbm": LightGBMRanker(num_trees=8),
-        "xgboost": XGBoostRanker(num_trees=8),
-        "catboost": CatBoostRanker(num_trees=8),
-    }
-    return rankers[backend]
-
-
-@cache
-def fitted(backend: str, kind: str) -> tuple[Ensemble, Features]:
-    """Returns the trees of a model, and the features of its training data.
-
-    Args:
-        kind: "dense", "missing" (NaN), "zeros", or "ties" (few values, which are thresholds too).
-    """
-    train = Synthetic(name="synthetic", num_queries=12).load().train
-    features = np.array(train.features)
-    chosen = np.random.default_rng(0).random(features.shape) < 0.3
-    if kind == "missing":
-        features[chosen] = np.nan
-    elif kind == "zeros":
-        features[chosen] = 0
-    elif kind == "ties":
-        features = np.round(features).astype(np.float32)
-    return ranker_of(backend).fit(replace(train, features=features)).trees(), features
-
-
-def leaf_values_of(ensemble: Ensemble, number: int, features: Features) -> np.ndarray:
-    """Returns the float32 weighted leaf values of a tree by the meaning of the ensemble, (D,)."""
-    tree, dtype = flat(ensemble.trees[number].root), np.dtype(ensemble.score_dtype)
-    leaves = leaves_of(tree, features, ensemble.comparison, ensemble.threshold_dtype)
-    weighted = tree.value.astype(dtype) * dtype.type(ensemble.trees[number].weight)
-    return np.asarray(weighted[leaves], dtype=np.float32)
 
 
 def around_thresholds(ensemble: Ensemble, num_features: int) -> Features:

@@ -9,7 +9,6 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from ensemble_cases import around_thresholds, ensemble_for_java
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
@@ -25,14 +24,11 @@ from ltrbench.models.trees import (
     as_lines,
     as_nested,
     ensemble_scores,
-    flat,
     float32_texts,
     float32_thresholds,
     float32_trees,
-    leaves_of,
     nodes_of,
     parse_float32,
-    threshold_at_most,
     without_zero_missing,
 )
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -112,24 +108,6 @@ def test_every_value_goes_where_it_went(
         )
 
 
-@pytest.mark.parametrize("num_leaves", [2, 4, 8])
-def test_scores_of_lightgbm_with_zeros_as_missing_are_equal_bit_for_bit(num_leaves: int) -> None:
-    data = Synthetic(name="synthetic", num_queries=40).load()
-    train = replace(data.train, features=with_zeros(np.asarray(data.train.features)))
-    ranker = LightGBMRanker(num_trees=8, num_leaves=num_leaves, extra={"zero_as_missing": True})
-    ensemble = ranker.fit(train).trees()
-    features = with_zeros(np.asarray(data.test.features))
-    written = without_zero_missing(ensemble)
-    np.testing.assert_array_equal(ensemble_scores(written, features), ranker.predict(features))
-
-
-def with_zeros(features: np.ndarray) -> np.ndarray:
-    """Returns features of both signs, of which a third each are zeros and missing."""
-    kind = np.random.default_rng(0).integers(0, 6, features.shape)
-    signed = np.where(kind == 5, -features, features)
-    return np.where(kind < 2, 0, np.where(kind < 4, np.nan, signed)).astype(np.float32)
-
-
 # Thresholds rounded down to float32
 
 
@@ -146,12 +124,6 @@ def test_every_float32_goes_where_it_went(comparison: str, threshold: float) -> 
     for value in (*around, np.float32(np.inf), np.float32(-np.inf), np.float32(0), np.float32(-0.0)):
         goes_left = float(value) <= threshold if comparison == "<=" else float(value) < threshold
         assert (value <= rounded) == goes_left
-
-
-@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1))
-def test_float32_bounds_are_those_of_single_thresholds(bounds: list[float]) -> None:
-    thresholds = np.array(bounds)
-    assert float32_thresholds(thresholds, "<=").tolist() == [threshold_at_most(bound) for bound in bounds]
 
 
 # Trees and numbers of formats that have float32 only
@@ -180,16 +152,6 @@ def test_a_decimal_number_is_rounded_once(number: float, side: int, is_far: bool
     is_even = int(low.view(np.uint32)) % 2 == 0
     expected = {-1: low, 0: low if is_even else high, 1: high}[side]
     assert parse_float32(text) == expected
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("comparison", ["<=", "<"])
-def test_float32_values_go_where_they_went(comparison: str, dtype: str) -> None:
-    ensemble = ensemble_for_java(comparison=comparison, dtype=dtype)
-    features = around_thresholds(ensemble, 3)
-    for weighted, tree in zip(ensemble.trees, float32_trees(ensemble, "<="), strict=True):
-        expected = leaves_of(flat(weighted.root), features, comparison, dtype)
-        np.testing.assert_array_equal(leaves_of(tree, features), expected)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from messages import naming
 from shipped_models import of_one, scores_of, shipped
 
 from ltrbench.errors import ConfigError
-from ltrbench.models.trees import Node, ensemble_scores
+from ltrbench.models.trees import Node
 from ltrbench.rankers import InnerNode, Leaf
 from ltrbench.shipping.target import MISSING_VALUES
-from ltrbench.shipping.targets.elasticsearch import ElasticsearchTarget, above_zero, with_absent_as_zero
+from ltrbench.shipping.targets.elasticsearch import ElasticsearchTarget, above_zero
 from ltrbench.shipping.targets.opensearch import OpenSearchTarget
 
 TARGETS: tuple[ElasticsearchTarget, ...] = (
@@ -72,15 +72,6 @@ def test_a_choice_is_required_if_the_training_data_may_have_missing_values(
         replace(target, absent=None).export(model)
     default = replace(target, absent=None).export(shipped(random_ensemble()))
     assert default.files == replace(target, absent="zero").export(shipped(random_ensemble())).files
-
-
-@pytest.mark.parametrize("comparison", ["<=", "<"])
-def test_a_missing_value_goes_where_zero_goes(comparison: str) -> None:
-    for threshold in (-1.0, 0.0, 1.0):
-        trees = of_one(InnerNode(0, threshold, True, Leaf(1.0), Leaf(2.0)), comparison=comparison)
-        values = np.array([[0.0], [np.nan]], dtype=np.float32)
-        zero, missing = ensemble_scores(with_absent_as_zero(trees), values)
-        assert zero == missing == ensemble_scores(trees, values)[0]
 
 
 def test_versions_differ_in_absent_features() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,19 +28,15 @@ from ltrbench.models.trees import (
     LARGEST_ZERO,
     ensemble_scores,
     flat,
-    float32_texts,
-    nodes_of,
     weighted_values,
 )
-from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
-from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers import Ensemble, InnerNode, Leaf
 from ltrbench.shapes import Features
 from ltrbench.shipping.certificate import CERTIFIED
 from ltrbench.shipping.target import (
     INFINITE_VALUES,
     MISSING_VALUES,
     TINY_VALUES,
-    Export,
     Linear,
     ShippedModel,
     has_values,
@@ -158,29 +153,6 @@ def test_tiny_values_are_a_limit_of_lightgbm_where_a_split_has_them_and_0_on_two
 # LightGBM, ONNX, C, RankLib
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("extra", [{}, {"boosting": "dart"}, {"zero_as_missing": True}], ids=str)
-def test_a_model_of_lightgbm_is_the_file_that_lightgbm_wrote(
-    extra: dict[str, object], tmp_path: Path
-) -> None:
-    train = Synthetic(name="synthetic", num_queries=12).load().train
-    features = np.array(train.features)
-    features[np.random.default_rng(0).random(features.shape) < 0.2] = np.nan
-    ranker = LightGBMRanker(num_trees=8, extra=extra).fit(replace(train, features=features))
-    ranker.save(tmp_path)
-    model = shipped(ranker.trees(), features.shape[1])
-    export = LightGBMTarget().export(model)
-    start, end = "Tree=0\n", "end of trees\n"
-    written, original = (
-        text[text.index(start) : text.index(end)]
-        for text in (export.files["model.txt"].decode(), (tmp_path / "model.txt").read_text())
-    )
-    assert written == original
-    np.testing.assert_array_equal(scores_of(LightGBMTarget(), model, features), ranker.predict(features))
-    assert not any("SHAP" in note for note in export.notes)
-    assert not export.limits
-
-
 def test_without_a_compiler_c_source_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     model = shipped(forest(1), NUM_FEATURES)
@@ -205,39 +177,6 @@ def test_thresholds_of_any_magnitude_are_exact_in_solr(comparison: Any, scale: f
     features = around_thresholds(ensemble, 3)
     expected = ensemble_scores(ensemble, without_missing(features))
     np.testing.assert_array_equal(scores_of(SolrTarget(), shipped(ensemble), features), expected)
-
-
-def with_naive_thresholds(content: bytes, ensemble: Ensemble) -> bytes:
-    """Returns the model with its thresholds as they are, without correction and normalizers."""
-    record = json.loads(content)
-    for feature in record["features"]:
-        feature.pop("norm", None)
-    for tree, original in zip(record["params"]["trees"], ensemble.trees, strict=True):
-        waiting = [tree["root"]]
-        for node in nodes_of(original.root):
-            written = waiting.pop()
-            if isinstance(node, InnerNode):
-                (written["threshold"],) = float32_texts(np.array([node.threshold]))
-                waiting += [written["right"], written["left"]]
-    return json.dumps(record).encode()
-
-
-def test_features_near_1e_5_keep_their_scores_in_solr_only_with_corrected_thresholds() -> None:
-    rng = np.random.default_rng(3)
-    features = (rng.random((1000, 3)) * 2e-5).astype(np.float32)
-    trees = []
-    for _ in range(200):
-        thresholds = [float(value) for value in rng.choice(features[:, 0], 2)]
-        inner = InnerNode(1, thresholds[1], True, Leaf(rng.random()), Leaf(rng.random()))
-        trees.append(WeightedTree(1.0, InnerNode(0, thresholds[0], True, inner, Leaf(rng.random()))))
-    ensemble = Ensemble(tuple(trees), score_dtype="float32")
-    model, target = shipped(ensemble), SolrTarget()
-    expected = ensemble_scores(ensemble, features)
-    content = target.export(model).files["model.json"]
-    naive = Export({"model.json": with_naive_thresholds(content, ensemble)}, "")
-    changed = int((target.engine(model, naive).scores(features) != expected).sum())
-    assert changed > len(features) // 2
-    np.testing.assert_array_equal(scores_of(target, model, features), expected)
 
 
 def test_solr_needs_a_version_and_trees_for_missing_values() -> None:

@@ -8,12 +8,6 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pytest
-from ensemble_cases import (
-    LARGEST,
-    around_thresholds,
-    leaf_values_of,
-    random_ensemble,
-)
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
@@ -92,29 +86,6 @@ def of_one(root: Node, **options: Any) -> Ensemble:
     return Ensemble((WeightedTree(1.0, root),), **options)
 
 
-def names_of(features: Features) -> list[str]:
-    return [f"feature_{number}" for number in range(features.shape[1])]
-
-
-def check_leaves(ensemble: Ensemble, features: Features) -> None:
-    """Checks the leaf value of each tree in LightGBM, the sum, and the rounds through files."""
-    features = np.where(np.abs(features) <= LARGEST_ZERO, 0, features)  # as LightGBM reads them
-    content = write_lightgbm_text(ensemble, names_of(features))
-    booster = loaded(content)
-    first = booster.num_trees() - len(ensemble.trees)  # 1: the base score is a tree
-    expected = np.full(len(features), float(np.dtype(ensemble.score_dtype).type(ensemble.base_score)))
-    for number in range(len(ensemble.trees)):
-        values = np.asarray(
-            booster.predict(features, raw_score=True, start_iteration=first + number, num_iteration=1)
-        )
-        np.testing.assert_array_equal(values.astype(np.float32), leaf_values_of(ensemble, number, features))
-        expected += values
-    np.testing.assert_array_equal(raw(booster, features), expected)
-    if ensemble.score_dtype == "float64":
-        np.testing.assert_array_equal(expected, ensemble_scores(ensemble, features))
-    check_rounds(content)
-
-
 def check_rounds(content: bytes) -> None:
     """Checks that a written file is the same after it was read by us, and by LightGBM."""
     model = read_lightgbm_text(content)
@@ -143,44 +114,6 @@ def test_a_file_of_lightgbm_is_written_again_byte_for_byte(training: str, num_tr
 
 
 # Trees of all backends
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("comparison", ["<=", "<"])
-def test_values_next_to_thresholds_reach_their_leaves(comparison: str, dtype: str) -> None:
-    ensemble = random_ensemble(comparison=comparison, dtype=dtype)
-    features = around_thresholds(ensemble, 3)
-    infinite = features.copy()
-    infinite[:, 0], infinite[::2, 1] = np.inf, -np.inf
-    check_leaves(ensemble, np.concatenate([features, infinite, -features]))
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("threshold", [0.1, -0.1, 0.0, 1e-30, -1e-30, 16777217.0, LARGEST, -LARGEST])
-@pytest.mark.parametrize("comparison", ["<=", "<"])
-def test_a_threshold_between_two_float32_stays_between_them(
-    comparison: str, threshold: float, dtype: str
-) -> None:
-    threshold = float(np.dtype(dtype).type(threshold))
-    stump = InnerNode(0, threshold, False, Leaf(-1.0), Leaf(1.0))
-    ensemble = of_one(stump, comparison=comparison, threshold_dtype=dtype)
-    check_leaves(ensemble, around_thresholds(ensemble, 1))
-
-
-@pytest.mark.parametrize("missing_left", [True, False])
-@pytest.mark.parametrize("threshold", [-0.5, 0.5])
-def test_zeros_that_count_as_missing_go_with_missing_values(threshold: float, missing_left: bool) -> None:
-    stump = InnerNode(0, threshold, missing_left, Leaf(-1.0), Leaf(1.0), zero_missing=True)
-    values = [0, -0.0, 1e-36, -1e-36, 1e-34, -1e-34, 1, -1, np.nan]
-    check_leaves(of_one(stump), np.array(values, dtype=np.float32).reshape(-1, 1))
-
-
-@pytest.mark.parametrize("base_score", [0.0, 0.3])
-def test_a_model_without_trees_is_its_base_score(base_score: float) -> None:
-    content = write_lightgbm_text(Ensemble((), base_score=base_score), ["only"])
-    scores = raw(loaded(content), np.zeros((2, 1), dtype=np.float32))
-    np.testing.assert_array_equal(scores, np.full(2, base_score))
-    check_rounds(content)
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False, max_value=1e300, min_value=-1e300)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +16,16 @@ import treelite
 from ensemble_cases import ensemble_for_java
 from hypothesis import given
 from hypothesis import strategies as st
-from tree_cases import CASES, NUM_FEATURES, XGBOOST, forest, values_around
+from tree_cases import CASES, NUM_FEATURES, XGBOOST, forest
 
 import ltrbench
-from ltrbench.models.lightgbm_files import write_lightgbm_json
 from ltrbench.models.trees import (
     Ensemble,
     InnerNode,
     Leaf,
-    Node,
     WeightedTree,
-    base_score_as_tree,
-    ensemble_scores,
-    float32_trees,
-    leaves_of,
     smallest_right,
 )
-from ltrbench.shapes import Features
 from ltrbench.shipping.targets.c import write_c
 from ltrbench.shipping.targets.onnx import write_onnx
 from ltrbench.shipping.targets.solr import (
@@ -95,9 +87,6 @@ def test_the_file_needs_no_library(tmp_path: Path) -> None:
 # ONNX models: what the file states, besides the scores
 
 
-NAMES = [f"feature_{number}" for number in range(NUM_FEATURES)]
-
-
 def read(content: bytes) -> onnx.ModelProto:
     model = onnx.load_model_from_string(content)
     onnx.checker.check_model(model, full_check=True)
@@ -117,21 +106,6 @@ def test_the_model_states_features_and_producer() -> None:
         len(names),
     ]
     assert [dim.dim_param for dim in scores.type.tensor_type.shape.dim] == ["documents"]
-
-
-@pytest.mark.parametrize("name", ["LightGBM's arithmetic", "XGBoost's arithmetic", "one leaf"])
-def test_the_reference_evaluator_of_onnx_reads_the_same_trees(name: str) -> None:
-    """It sums in another order."""
-    ensemble = CASES[name]
-    features = values_around(ensemble, 40)
-    evaluator = onnx.reference.ReferenceEvaluator(
-        read(write_onnx(ensemble, NAMES, "a", ensemble.score_dtype))
-    )
-    outputs: Any = evaluator.run(None, {"features": features})
-    scores = np.asarray(outputs[0], dtype=np.float64)
-    unit = float(np.finfo(ensemble.score_dtype).eps)
-    bound = 2 * (len(ensemble.trees) + 1) * unit * max(1.0, float(np.abs(scores).max()))
-    assert np.abs(scores - ensemble_scores(ensemble, features)).max() <= bound
 
 
 # Checkpoints of treelite: what the file states, besides the scores
@@ -217,57 +191,11 @@ def test_weights_of_a_linear_model_are_numbers() -> None:
 # LightGBM's dump as written for Vespa: every float32 goes left by `<` where the model sends it left
 
 
-INFINITY = np.float32(np.inf)
-
-
-def of_one(root: Node, **options: Any) -> Ensemble:
-    return Ensemble((WeightedTree(1.0, root),), **options)
-
-
-def written(ensemble: Ensemble) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads(write_lightgbm_json(ensemble, NAMES))
-    return record
-
-
-def score_of(node: dict[str, Any], document: Features) -> float:
-    """Returns the value of the leaf that a document reaches, by the definition of the format in Vespa."""
-    while "leaf_value" not in node:
-        value, threshold = float(document[node["split_feature"]]), node["threshold"]
-        left = not value >= threshold if node["default_left"] else value < threshold
-        node = node["left_child"] if left else node["right_child"]
-    leaf: float = node["leaf_value"]
-    return leaf
-
-
-@pytest.mark.parametrize("ensemble", CASES.values(), ids=CASES.keys())
-def test_the_written_trees_have_the_leaves_of_the_model(ensemble: Ensemble) -> None:
-    features = values_around(ensemble, 60)
-    trees = [tree["tree_structure"] for tree in written(ensemble)["tree_info"]]
-    sums = []
-    for document in features:
-        total = np.dtype(ensemble.score_dtype).type(0)
-        for tree in trees:
-            total += total.dtype.type(score_of(tree, document))
-        sums.append(total)
-    np.testing.assert_array_equal(sums, ensemble_scores(ensemble, features))
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("ensemble", CASES.values(), ids=CASES.keys())
-def test_trees_are_the_same_in_float32_and_float64(dtype: str, ensemble: Ensemble) -> None:
-    features = values_around(ensemble)
-    trees = float32_trees(base_score_as_tree(ensemble), "<", "float64")
-    with np.errstate(over="ignore"):
-        sums = sum(tree.value[leaves_of(tree, features, "<", dtype)] for tree in trees)
-    expected = ensemble_scores(replace(ensemble, score_dtype="float64"), features)
-    np.testing.assert_allclose(sums, expected, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("bound", [0.0, -0.0, 0.1, -0.1, 1e-45, -1e-45, 1e-46, -1e-46, 1e-35, 1.7e12, 3e38])
 @pytest.mark.parametrize("comparison", ["<=", "<"])
 def test_a_threshold_is_the_smallest_float32_that_goes_right(bound: float, comparison: str) -> None:
     threshold = float(smallest_right(np.array([bound]), comparison)[0])
-    below = float(np.nextafter(np.float32(threshold), -INFINITY))
+    below = float(np.nextafter(np.float32(threshold), np.float32(-np.inf)))
     for value, goes_left in ((below, True), (threshold, False)):
         assert (value <= bound if comparison == "<=" else value < bound) == goes_left
         assert (value < threshold) == goes_left

@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 import xgboost as xgb
 from ensemble_cases import (
-    LARGEST,
-    around_thresholds,
-    leaf_values_of,
     random_ensemble,
 )
 from hypothesis import given
@@ -19,9 +16,8 @@ from hypothesis import strategies as st
 from messages import naming
 
 from ltrbench.models import ReadModel
-from ltrbench.models.trees import Node, ensemble_scores, float32_texts
+from ltrbench.models.trees import ensemble_scores, float32_texts
 from ltrbench.models.xgboost_files import read_xgboost, write_xgboost_dump, write_xgboost_json
-from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.shapes import Features
 
 BETWEEN = np.uint32(0x15AE43FD).view(np.float32)
@@ -38,65 +34,6 @@ def loaded(content: bytes) -> xgb.Booster:
 
 def margin(booster: xgb.Booster, features: Features, **options: Any) -> np.ndarray:
     return np.asarray(booster.inplace_predict(features, predict_type="margin", **options))
-
-
-def of_one(root: Node, **options: Any) -> Ensemble:
-    return Ensemble((WeightedTree(1.0, root),), **options)
-
-
-def check_leaves(ensemble: Ensemble, features: Features) -> None:
-    """Checks the leaf of each tree in XGBoost, and the sum in the order of the trees."""
-    booster = loaded(write_xgboost_json(ensemble, names_of(features)))
-    dump = [leaves_of_dump(json.loads(text)) for text in booster.get_dump(dump_format="json")]
-    types = ["float"] * features.shape[1]
-    matrix = xgb.DMatrix(features, feature_names=names_of(features), feature_types=types)
-    leaves = booster.predict(matrix, pred_leaf=True).reshape(len(features), -1)
-    expected = np.full(len(features), ensemble.base_score, dtype=np.float32)
-    for number in range(len(ensemble.trees)):
-        values = leaf_values_of(ensemble, number, features)
-        numbers = leaves[:, number].astype(int)
-        np.testing.assert_allclose([dump[number][each] for each in numbers], values, rtol=1e-6)
-        expected += values
-    np.testing.assert_array_equal(margin(booster, features), expected)
-
-
-def leaves_of_dump(root: dict[str, Any]) -> dict[int, float]:
-    leaves, waiting = {}, [root]
-    while waiting:
-        node = waiting.pop()
-        waiting += node.get("children", [])
-        if "leaf" in node:
-            leaves[node["nodeid"]] = node["leaf"]
-    return leaves
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("comparison", ["<=", "<"])
-def test_values_next_to_thresholds_reach_their_leaves(comparison: str, dtype: str) -> None:
-    ensemble = random_ensemble(comparison=comparison, dtype=dtype)
-    check_leaves(ensemble, around_thresholds(ensemble, 3))
-
-
-@pytest.mark.parametrize(
-    "threshold", [0.1, -0.1, 0.0, 1e-45, -1e-45, 1e-300, -1e300, 16777217.0, float(BETWEEN)]
-)
-@pytest.mark.parametrize("comparison", ["<=", "<"])
-def test_a_threshold_between_two_float32_stays_between_them(comparison: str, threshold: float) -> None:
-    stump = InnerNode(0, threshold, False, Leaf(-1.0), Leaf(1.0))
-    ensemble = of_one(stump, comparison=comparison, threshold_dtype="float64")
-    check_leaves(ensemble, around_thresholds(ensemble, 1))
-
-
-@pytest.mark.parametrize("missing_left", [True, False])
-@pytest.mark.parametrize("comparison", ["<=", "<"])
-def test_a_threshold_above_every_float32_separates_missing_values(
-    comparison: str, missing_left: bool
-) -> None:
-    node = InnerNode(1, 0.5, True, Leaf(2.0), Leaf(3.0))
-    root = InnerNode(0, 1e300, missing_left, InnerNode(0, 0.0, False, Leaf(-1.0), Leaf(1.0)), node)
-    ensemble = of_one(root, comparison=comparison, threshold_dtype="float64")
-    values = np.array([0, -1, 1, LARGEST, -LARGEST, np.nan], dtype=np.float32)
-    check_leaves(ensemble, np.stack([values, np.roll(values, 1)], axis=1))
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1))

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from messages import naming
@@ -218,23 +217,3 @@ def test_dart_with_early_stopping_keeps_the_tree_weights_of_the_best_iteration(
     np.testing.assert_array_equal(ranker.predict(valid.features), seen[best - 1])
     shorter = small(num_trees=best, **fields).fit(data)
     np.testing.assert_array_equal(ranker.predict(valid.features), shorter.predict(valid.features))
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"documents_per_tree": 0.5, "features_per_tree": 0.5, "queries_per_tree": 0.5},
-        {"early_stopping": EarlyStopping(), "drop_rate": 0.5},
-        {"learning_rate": 0.5, "goss_top_rate": 0.2, "goss_other_rate": 0.2},
-        {"sigma": 1, "l2": 1, "max_delta_step": 1, "min_split_gain": 1, "min_sum_hessian": 1},
-        *({"metric": "map"}, {"objective": "xendcg"}, {"objective": "mart"}, {"position_bias": "propensity"}),
-    ],
-    ids=str,
-)
-def test_after_warm_up_a_fit_compiles_nothing(
-    clicked: RankingDataset, valid: RankingDataset, fields: dict[str, Any]
-) -> None:
-    small(**fields).warm_up()
-    with numba.core.event.install_recorder("numba:compile") as recorder:
-        small(**fields).fit(clicked, valid).predict(valid.features)
-    assert recorder.buffer == []
