@@ -238,8 +238,8 @@ a pair that the converted model ties does not change a query
 - wrong = is_ordered & ~(after > 0)
 + wrong = is_ordered & ~(after >= 0)
 the limit of missing values applies to the wrong splits
-- and node.missing_left != sends_zero_left(
-+ and node.missing_left == sends_zero_left(
+- split.missing_left != sends_zero_left(
++ split.missing_left == sends_zero_left(
 one changed query more than tolerated is accepted
 - if len(comparison.changed_queries) > certificate.tolerance:
 + if len(comparison.changed_queries) > certificate.tolerance + 1:
