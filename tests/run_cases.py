@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import toy_runs
+from toy_runs import write
 
 from ltrbench.data import Judgments
-from ltrbench.metrics import evaluate
-from ltrbench.runs.record import Run, ScoredSplit
-from ltrbench.runs.writing import write_run
+from ltrbench.runs import Run
 from ltrbench.shapes import Scores
 
 NUM_QUERIES, DOCUMENTS_OF_QUERY = 20, 6
-METRICS = ["ndcg@5", "ndcg@10"]
 
 
 def judged(fold: int, split: str) -> Judgments:
@@ -38,39 +34,7 @@ def noisy(judgments: Judgments, skill: float, seed: int) -> Scores:
     return skill * judgments.labels + noise
 
 
-def finished_run(
-    folder: Path,
-    model: str,
-    *,
-    fold: int = 1,
-    seed: int = 0,
-    skill: float = 1.0,
-    valid: bool = True,
-    file_rows: list[int] | None = None,
-    **fields: Any,
-) -> Run:
-    """A toy run with scores of these queries, of valid too, and with these fields of RunResult."""
-    rows = None if file_rows is None else np.array(file_rows)
-    scored = {
-        split: ScoredSplit(
-            judged(fold, split),
-            noisy(judged(fold, split), skill, seed),
-            file_rows=rows,
-            query_keys=toy_runs.keys_of(judged(fold, split)),
-        )
-        for split in (("test", "valid") if valid else ("test",))
-    }
-    metrics = {
-        f"{split}/{name}": mean
-        for split, item in scored.items()
-        for name, mean in evaluate(item.judgments, item.scores, METRICS).means.items()
-    }
-    toy = toy_runs.write(folder, model, fold=fold, seed=seed).result
-    sizes = {
-        "features": 1,
-        "documents": 120 + fold,
-        "queries": NUM_QUERIES,
-        "queries_without_relevant_document": 0.0,
-    }
-    data = {**toy.data, **{split: {**sizes, **toy.data[split]} for split in ("train", "valid", "test")}}
-    return write_run(folder, replace(toy, metrics=metrics, data=data, **fields), scored=scored)
+def finished_run(folder: Path, model: str, *, fold: int = 1, valid: bool = True, **fields: Any) -> Run:
+    """A toy run with scores of these queries, of valid too, and with the fields of `toy_runs.write`."""
+    validated = judged(fold, "valid") if valid else None
+    return write(folder, model, fold=fold, judged=judged(fold, "test"), validated=validated, **fields)

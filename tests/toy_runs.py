@@ -18,6 +18,7 @@ from ltrbench.runs.record import FINISHED, Run, RunResult, ScoredSplit
 from ltrbench.runs.writing import write_run
 
 NUM_QUERIES = 30
+METRICS = ["ndcg@5", "ndcg@10"]
 
 
 def mentions(text: object, *parts: object) -> bool:
@@ -40,18 +41,21 @@ def write(
 
     Args:
         fields: `judged`, judgments of test, or the number of `counted` queries; `validated`, judgments of
-            validation; the learning `curve`, `importances`, `trials` of the search; `settings` of the model,
-            `data_settings`, `name` of the data, `train` and `valid` fingerprints; and fields of RunResult.
+            validation; `file_rows`, the row of each document in its file; the learning `curve`,
+            `importances`, `trials` of the search; `settings` of the model, `data_settings`, `name` of the
+            data, `train` and `valid` fingerprints; and fields of RunResult.
     """
     judged = fields.pop("judged", None) or judgments(fold or 0, fields.pop("counted", NUM_QUERIES - 1))
     validated = fields.pop("validated", None)
-    rng = np.random.default_rng([seed, len(model)])
+    rng, file_rows = np.random.default_rng([seed, len(model)]), fields.pop("file_rows", None)
     scored = {
-        split: _scored(of_split, skill, rng)
+        split: _scored(of_split, skill, rng, file_rows)
         for split, of_split in (("test", judged), ("valid", validated))
         if of_split is not None
     }
-    test = evaluate(judged, scored["test"].scores, ["ndcg@5", "ndcg@10"])
+    evaluations = {split: evaluate(item.judgments, item.scores, METRICS) for split, item in scored.items()}
+    sizes = {"features": 1, "documents": judged.num_documents, "queries": NUM_QUERIES}
+    of_valid = sizes if validated is None else {**sizes, "documents": validated.num_documents}
     config = {
         "model": {"_target_": model, "seed": seed, **fields.pop("settings", {})},
         "data": fields.pop("data_settings", {}),
@@ -65,17 +69,22 @@ def write(
             "name": fields.pop("name", "toy"),
             "fold": fold,
             "train": {
+                **sizes,
                 "fingerprint": fields.pop("train", f"train of fold {fold}"),
                 "queries": 3 * NUM_QUERIES,
             },
-            "valid": {"fingerprint": fields.pop("valid", f"valid of fold {fold}")},
+            "valid": {**of_valid, "fingerprint": fields.pop("valid", f"valid of fold {fold}")},
             "test": {
-                "queries": NUM_QUERIES,
+                **sizes,
                 "fingerprint": f"test of fold {fold}",
-                "queries_without_relevant_document": test.share_without_relevant,
+                "queries_without_relevant_document": evaluations["test"].share_without_relevant,
             },
         },
-        metrics={f"test/{name}": value for name, value in test.means.items()},
+        metrics={
+            f"{split}/{name}": value
+            for split, evaluation in evaluations.items()
+            for name, value in evaluation.means.items()
+        },
         convention=DEFAULT.describe(),
         seconds={"fit": 1.0 + seed, "predict": 0.1},
         peak_memory_mb=10.0,
@@ -133,9 +142,12 @@ def tuned(folder: Path, model: str = "native", *, leaves: int = 8, **fields: Any
     return write(folder, model, **fields)
 
 
-def _scored(judged: Judgments, skill: float, rng: np.random.Generator) -> ScoredSplit:
+def _scored(
+    judged: Judgments, skill: float, rng: np.random.Generator, file_rows: list[int] | None
+) -> ScoredSplit:
     scores = skill * judged.labels + rng.normal(size=judged.num_documents)
-    return ScoredSplit(judged, scores, query_keys=keys_of(judged))
+    rows = None if file_rows is None else np.array(file_rows)
+    return ScoredSplit(judged, scores, file_rows=rows, query_keys=keys_of(judged))
 
 
 def keys_of(judged: Judgments) -> QueryKeys:

@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 from claim_cases import only, runs_of
 from messages import naming
-from run_cases import METRICS
-from toy_runs import NUM_QUERIES, judgments, mentions, write
+from toy_runs import METRICS, NUM_QUERIES, judgments, mentions, write
 
 from ltrbench.compare import Comparison, Settings, compare, read_attributes, render, slices
 from ltrbench.compare.claim_sections import leaderboard_section
@@ -45,18 +44,6 @@ def comparison_of(folder: Path, settings: Settings | None = None) -> Comparison:
     ]
     (comparison,) = compare(runs, settings)
     return comparison
-
-
-def test_p_values_against_a_baseline_are_adjusted_over_fewer_pairs_than_over_all(tmp_path: Path) -> None:
-    settings = (None, Settings(baseline="native"))
-    of_all, of_two = (comparison_of(tmp_path / str(number), each) for number, each in enumerate(settings))
-    assert (len(of_all.family), len(of_two.family)) == (3, 2)
-    all_pair, two_pair = (comparison.row("random_").to_baseline for comparison in (of_all, of_two))
-    assert all_pair.statistics.p_values == two_pair.statistics.p_values
-    p_value = all_pair.statistics.p_values["randomisation"]
-    # Of three p-values Holm multiplies the least by three, and the next, its equal here, by two.
-    assert all_pair.p_adjusted["holm"]["randomisation"] == pytest.approx(3 * p_value)
-    assert two_pair.p_adjusted["holm"]["randomisation"] == pytest.approx(2 * p_value)
 
 
 def test_slices_of_an_attribute_share_out_the_queries_and_their_means_average_to_the_whole(
@@ -117,18 +104,6 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
         counts = f"{wins}/{pair.statistics.ties}/{losses}"
         assert {f"{pair.difference:+.4f}", pair.claim, counts} <= {*cells}
         assert counts in line
-
-
-def test_a_second_table_has_the_chances_over_folds(tmp_path: Path) -> None:
-    comparison = comparison_of(tmp_path)
-    pair = comparison.rows[2].to_baseline
-    bayes = pair.over_folds.bayesian
-    (line,) = (
-        line for line in render(comparison).splitlines() if line.startswith("| random_ \N{MINUS SIGN}")
-    )
-    cells = [cell.strip() for cell in line.split("|")]
-    assert cells[-4:-1] == [f"{100 * value:.1f} %" for value in (bayes.left, bayes.within, bayes.right)]
-    assert bayes.left > bayes.right
 
 
 def test_ndcg_by_cutoff_is_the_evaluators_mean_over_folds_of_means_over_seeds(tmp_path: Path) -> None:
@@ -267,11 +242,6 @@ def test_a_run_that_is_not_repeatable_may_differ_on_the_same_machine(tmp_path: P
     assert mentions(far, "model=xgboost", "map", 0.5)
     (other,) = reproduce(committed, written("other", 0.5, 0.6 + 1e-12)).differences
     assert mentions(other, "model=native", "map", 0.6)
-
-
-def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ResultError, match=naming("nowhere/environment.json", "make results")):
-        reproduce(tmp_path / "nowhere", tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -58,10 +58,6 @@ class _Reader(HTMLParser):
             if name in ("href", "src", "xlink:href"):
                 self.references.append(value or "")
 
-    @property
-    def text(self) -> str:
-        return " ".join(self.texts)
-
     def handle_data(self, data: str) -> None:
         if self.tags[-1:] not in (["style"], ["script"]):
             self.texts.append(data)

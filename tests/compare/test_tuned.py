@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from statistics import fmean
@@ -15,17 +14,14 @@ import pytest
 from claim_cases import only
 from toy_runs import SPACE, mentions, searched, tuned, write
 
-from ltrbench.compare import Comparison, Settings, compare, render, verdict
+from ltrbench.compare import Comparison, Settings, render, verdict
 from ltrbench.compare.advice import next_step, recommend
 from ltrbench.compare.report import as_latex
-from ltrbench.compare.run_sections import search_section, settings_section
 from ltrbench.compare.tuning import Tuning, tunings
-from ltrbench.compare.views import Section, Shown
 from ltrbench.runs import Run
 from ltrbench.runs.record import COMPLETE, UNSUCCESSFUL, TrialRow
 from ltrbench.statistics import SCOPES
 from ltrbench.statistics.claims import METHODS, RETUNED, TUNED_METHODS
-from ltrbench.tables import Table
 
 FOLDS = (1, 2, 3)
 SEEDS = (1, 2, 3)
@@ -38,10 +34,6 @@ def over_folds(folder: Path, model: str = "native", **fields: Any) -> list[Run]:
 
 def labels(comparison: Comparison) -> list[str]:
     return [row.label for row in comparison.rows]
-
-
-def changed(run: Run, **fields: Any) -> Run:
-    return Run(run.path, replace(run.result, **fields))
 
 
 def test_tuned_and_untuned_rows_of_a_model_are_named_by_their_search(tmp_path: Path) -> None:
@@ -163,13 +155,8 @@ def of_folds(folder: Path) -> list[Run]:
     ]
 
 
-def of_tuning(runs: list[Run], **settings: object) -> Comparison:
-    (comparison,) = compare(runs, replace(Settings(metric=METRIC, num_draws=200), **settings))  # type: ignore[arg-type]
-    return comparison
-
-
 def tuning_of(runs: list[Run]) -> Tuning:
-    (tuning,) = tunings(of_tuning(runs))
+    (tuning,) = tunings(only(runs, Settings(metric=METRIC, num_draws=200)))
     return tuning
 
 
@@ -200,22 +187,3 @@ def test_the_cheapest_of_the_settings_that_are_not_told_apart_has_the_fewest_ite
     assert [trial.trial for trial in search.alike] == [1, 2, 3]
     assert search.cheapest.trial == 2
     assert search.chosen.trial == 1
-
-
-def rows_of(section: Section | None, number: int) -> list[dict[str, str]]:
-    """The rows of a table of a section, by the headers of its columns."""
-    table = [part for part in section.parts if isinstance(part, Table)][number]
-    return [dict(zip(table.header, (cell.text for cell in row), strict=True)) for row in table.cells("-")]
-
-
-def test_the_report_has_budgets_values_and_the_cheapest_settings(tmp_path: Path) -> None:
-    shown = Shown(of_tuning(of_folds(tmp_path)))
-    section = search_section(shown)
-    (budget,), (values,) = rows_of(section, 0), rows_of(section, 1)
-    assert (budget["settings varied"], budget["searches"], budget["trials"]) == ("2", "2", "4")
-    assert (values["default, validation"], values["chosen, validation"]) == ("0.4500", "0.4950")
-    assert values["tunability"] == "+0.0450"
-    _, chosen, cheapest, *_ = rows_of(settings_section(shown), 0)
-    assert (chosen["search"], chosen["iterations"]) == ("fold 1, seed 0", "90")
-    assert cheapest["search"].endswith("cheapest not told apart")
-    assert cheapest["iterations"] == "85"
