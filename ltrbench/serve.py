@@ -59,23 +59,17 @@ def ranking_app(model: LoadedModel, max_documents: int = 1000, max_bytes: int = 
     # The requests share one process, so that more threads would only wait for each other.
     model.ranker.num_threads = 1
     reader = RequestReader(model.feature_names, max_documents)
-    health = orjson.dumps({"status": "ok", "model": model.name})
-    description = orjson.dumps(describe(model))
 
     async def rank(request: Request) -> Response:
         return _answer(_ranked(model, reader.read(await _body(request, max_bytes))))
 
-    async def answer_health(_: Request) -> Response:
-        return Response(health, media_type="application/json")
-
-    async def answer_model(_: Request) -> Response:
-        return Response(description, media_type="application/json")
-
+    health = _answer({"status": "ok", "model": model.name})
+    description = _answer(describe(model))
     app = Starlette(
         routes=[
             Route("/rank", rank, methods=["POST"]),
-            Route("/health", answer_health),
-            Route("/model", answer_model),
+            Route("/health", health, methods=["GET"]),
+            Route("/model", description, methods=["GET"]),
         ],
         exception_handlers={
             RefusedRequestError: _refused,

@@ -1,9 +1,8 @@
 """Reads untrusted files: those of run folders and of saved models.
 
-    check_regular   size of a file that exists
-    read_bytes      whole file of bounded size
-    read_json       JSON of bounded size and depth
-    load_npz        arrays, each checked against its size in the file before memory is allocated
+    read_bytes   whole file of bounded size
+    read_json    JSON of bounded size and depth
+    load_npz     arrays, whose size in the file is checked before memory is allocated
 
 All functions raise ResultError with one paragraph: the file, the reason, and the remedy, which the caller may
 set. Nothing is unpickled, and no module is imported because a file names it. Models of LightGBM, XGBoost,
@@ -47,32 +46,18 @@ _OF_DAMAGED_ARCHIVES = (
 """Exceptions that zipfile and numpy raise on damaged files."""
 
 
-def check_regular(path: Path, remedy: str = REMEDY) -> int:
-    """Returns the size in bytes of a file; symbolic links are followed.
-
-    Raises:
-        ResultError: The file does not exist, or is a folder.
-    """
-    try:
-        if path.is_dir():
-            _refuse(path, "it is a folder", remedy)
-        return path.stat().st_size
-    except (OSError, ValueError) as error:
-        _refuse(path, _reason(error), remedy)
-
-
 def read_bytes(path: Path, remedy: str = REMEDY, most: int = MOST_BYTES) -> bytes:
     """Reads a regular file.
 
     Raises:
         ResultError: The file cannot be read, or has more than `most` bytes.
     """
-    size = check_regular(path, remedy)
-    if size > most:
-        _refuse(path, f"it has {size:,} bytes; the maximum is {most:,}", remedy)
     try:
+        size = path.stat().st_size
+        if size > most:
+            raise ValueError(f"it has {size:,} bytes; the maximum is {most:,}")
         return path.read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         _refuse(path, _reason(error), remedy)
 
 
@@ -115,8 +100,6 @@ def load_npz(
     Raises:
         ResultError: The file is damaged or is not such a file, or has more than `MOST_BYTES` of arrays.
     """
-    if content is None:
-        check_regular(path, remedy)
     try:
         with np.load(path if content is None else io.BytesIO(content), allow_pickle=False) as stored:
             size = sum(member.file_size for member in stored.zip.infolist())

@@ -13,7 +13,7 @@ import copy
 import hashlib
 import numbers
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache, cached_property
@@ -439,10 +439,6 @@ class RankingDataset(Judgments):
             return self
         name = "query_weights" if self.document_weights is None else "document_weights"
         return self.with_fields(**{name: getattr(self, name) * scale})
-
-    def with_feature_names(self, names: Sequence[str]) -> RankingDataset:
-        """Returns the data set with other feature names, (F,)."""
-        return self.with_fields(feature_names=tuple(names))
 
     def with_fields(self, **changes: Any) -> RankingDataset:
         """Returns the data set with other values of some fields; the same features are not checked again."""

@@ -403,7 +403,7 @@ def read_letor(
         form = replace(form, needs_qid=False)
     read = _read_files(paths, form, None if scratch is None else Path(scratch))
     dataset = _dataset_of(read, companions, form, sort_queries)
-    return dataset if names is None else dataset.with_feature_names(names)
+    return dataset if names is None else dataset.with_fields(feature_names=names)
 
 
 def read_letor_features(
@@ -439,7 +439,7 @@ def read_letor_features(
     """
     form = LineFormat(num_features, needs_qid=False, needs_label=False, **options)
     form, _ = _with_names(form, feature_names)
-    return cast(Features, matrix_of(_read_files(as_paths(path), form).rows, form))
+    return cast(Features, _matrix_of(_read_files(as_paths(path), form).rows, form))
 
 
 def _with_names(form: LineFormat, path: str | Path | None) -> tuple[LineFormat, tuple[str, ...] | None]:
@@ -466,15 +466,7 @@ _BYTES_PER_NAME = 160
 _IMPLAUSIBLE_RATIO, _IMPLAUSIBLE_BYTES = 1000, 10**9
 
 
-def count_unit(text: bytes) -> NDArray[np.int64]:
-    """Returns the (COUNTS,) counts of whole lines."""
-    # Imported here, because `--help` reads no data and should not wait for numba.
-    from ltrbench.data import letor_kernels as kernels
-
-    return kernels.count_lines(np.frombuffer(text, dtype=np.uint8))
-
-
-def rows_for(
+def _rows_for(
     counts: NDArray[np.int64], num_features: int, form: LineFormat, folder: Path | None = None
 ) -> DocumentRows:
     """Returns arrays for documents that were counted.
@@ -549,12 +541,12 @@ def _allocate(
             f"which keep the features on the disk; or set num_features={width} (in a run data.num_features) "
             "to accept the size; or use more memory."
         )
-    return rows_for(total, width, form, scratch if in_file else None)
+    return _rows_for(total, width, form, scratch if in_file else None)
 
 
 # ---- Parses the lines into the arrays.
 #
-# `fill_unit` uses a kernel, and the specification `parse_line` for every line that the kernel does not
+# `_fill_unit` uses a kernel, and the specification `parse_line` for every line that the kernel does not
 # accept. Results and errors are therefore always those of the specification, and a test compares the two.
 
 QueryRun = tuple[int, str]
@@ -578,11 +570,12 @@ class _Read:
 
 
 def _read_files(paths: Sequence[Path], form: LineFormat, scratch: Path | None = None) -> _Read:
+    # Imported here, because `--help` reads no data and should not wait for numba.
     from ltrbench.data import letor_kernels as kernels
 
     counts: list[NDArray[np.int64]] = []
     for path in paths:
-        units = for_each_unit(path, lambda _, text: count_unit(text))
+        units = for_each_unit(path, lambda _, text: kernels.count_lines(np.frombuffer(text, np.uint8)))
         counts.append(np.array(units, dtype=np.int64).reshape(-1, kernels.COUNTS))
         if not counts[-1][:, kernels.DOCUMENTS].any():
             raise DataError(
@@ -613,12 +606,12 @@ def _fill_file(
     first_line = np.cumsum([1, *counts[:, kernels.LINES]])
 
     def fill(number: int, text: bytes) -> list[QueryRun]:
-        return fill_unit(text, path, int(first_line[number]), starts[number : number + 2], rows, form)
+        return _fill_unit(text, path, int(first_line[number]), starts[number : number + 2], rows, form)
 
     return list(chain.from_iterable(for_each_unit(path, fill))), starts[-1]
 
 
-def fill_unit(
+def _fill_unit(
     text: bytes, path: Path, first_line: int, ends: NDArray[np.int64], rows: DocumentRows, form: LineFormat
 ) -> list[QueryRun]:
     """Parses lines into the rows that were counted for them, and returns their queries.
@@ -682,7 +675,7 @@ def _fill_odd_line(
     return [(row, line.query)]
 
 
-def matrix_of(rows: DocumentRows, form: LineFormat) -> AnyFeatures:
+def _matrix_of(rows: DocumentRows, form: LineFormat) -> AnyFeatures:
     """Returns the features, once they are written."""
     if form.sparse:
         row_start = np.concatenate([np.zeros(1, np.int64), rows.row_stop])
@@ -705,7 +698,7 @@ def _dataset_of(read: _Read, companions: Companions, form: LineFormat, sort_quer
     positions = _column_of(companions, ".position")
     id_bytes = rows.documents.shape[1]
     ids = decoded(rows.documents.view(f"S{id_bytes}")[:, 0]) if id_bytes else None
-    features = matrix_of(rows, form)
+    features = _matrix_of(rows, form)
     if gathered.file_rows is not None:
         features = rows_in_order(features, gathered.file_rows)
     try:

@@ -29,9 +29,9 @@ DIGIT_ZERO = np.uint64(ord("0"))
 QID = np.frombuffer(b"qid:", dtype=np.uint8)
 _DOCID = np.frombuffer(b"docid", dtype=np.uint8)
 ID_LENGTH = np.uint64(LONGEST_ID)
-TWO, FOUR, SEVEN, EIGHT = np.uint64(2), np.uint64(4), np.uint64(7), np.uint64(8)
+FOUR, SEVEN, EIGHT = np.uint64(4), np.uint64(7), np.uint64(8)
 HIGH_BITS, LOW_BITS = np.uint64(0x8080808080808080), np.uint64(0x0101010101010101)
-LINE_FEEDS, COMMENTS, COLONS = (LOW_BITS * np.uint64(byte) for byte in (LINE_FEED, COMMENT, COLON))
+LINE_FEEDS, COMMENTS = LOW_BITS * np.uint64(LINE_FEED), LOW_BITS * np.uint64(COMMENT)
 LAST_BYTE = np.uint64(56)
 
 
@@ -129,7 +129,6 @@ def ends_token(byte: _Byte) -> bool:
 
 # ---- The first pass over LETOR text: counts, which determine the arrays that the second pass fills.
 
-_SEVEN_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
 COUNTS = 8
 DOCUMENTS, LINES, BYTES, WEIGHTS, VALUES, LARGEST_INDEX, LINE, LONGEST_DOCUMENT_ID = range(COUNTS)
 """Results of `count_lines`: the numbers of documents, lines, bytes, weights and `index:value` pairs, the
@@ -168,16 +167,8 @@ def count_lines(text: TextBytes) -> NDArray[np.int64]:
 @kernel
 def _after_content(text: TextBytes, at: Position, end: Position) -> Position:
     """Returns the position of the next line feed or "#"."""
-    while at + np.uint64(32) <= end:
-        ends = _ends(eight_bytes(text, at)) | _ends(eight_bytes(text, at + EIGHT))
-        at += np.uint64(16)
-        ends |= _ends(eight_bytes(text, at)) | _ends(eight_bytes(text, at + EIGHT))
-        at += np.uint64(16)
-        if ends:
-            at -= np.uint64(32)
-            while not _ends(eight_bytes(text, at)):
-                at += EIGHT
-            break
+    while at + EIGHT <= end and not _ends(eight_bytes(text, at)):
+        at += EIGHT
     while text[at] != LINE_FEED and text[at] != COMMENT:
         at += ONE
     return at
@@ -210,17 +201,11 @@ def _after_query(text: TextBytes, at: Position, stop: Position) -> tuple[int, Po
 
 @kernel
 def _count_colons(text: TextBytes, at: Position, stop: Position) -> int:
-    """Returns the number of colons: of `index:value` pairs, each of which has one."""
-    num_colons = ZERO
-    while at + EIGHT <= stop:
-        others = eight_bytes(text, at) ^ COLONS
-        others = ((others & _SEVEN_BITS) + _SEVEN_BITS | others) & HIGH_BITS  # of each byte that is not 0
-        num_colons += EIGHT - ((others >> SEVEN) * LOW_BITS >> LAST_BYTE)
-        at += EIGHT
-    while at < stop:
-        num_colons += np.uint64(text[at] == COLON)
-        at += ONE
-    return int(num_colons)
+    """Returns the number of colons, and so of `index:value` pairs; the compiler reads many bytes at once."""
+    num_colons = 0
+    for offset in range(stop - at):
+        num_colons += text[at + np.uint64(offset)] == COLON
+    return num_colons
 
 
 @kernel
@@ -408,7 +393,6 @@ def after_nan(text: TextBytes, at: Position) -> Position:
 
 _Row = Any  # uint64
 _LONGEST_INDEX = np.uint64(9)  # digits
-_BLANKS, _DELETES = LOW_BITS * np.uint64(BLANK), LOW_BITS * np.uint64(DELETE)
 _LOOKAHEAD = np.uint64(33)  # bytes that the longest usual pair reads: 7 + 1 + 1 + 7 + 1 + 8 + 8
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 CURSOR = 5
@@ -609,28 +593,15 @@ def _read_usual_pair(text: TextBytes, at: Position) -> tuple[Position, Position,
     sparse text and on text with comments].
 
     It leaves every other pair to `_read_pair`: exponents, 16 decimals or more, 8 digits or more before the
-    point, a mantissa above 2^53, `nan`, and pairs at the end of the text. The lengths of an index and of a
-    whole part are mostly those of the line before, so that their branches are predicted; the number of
-    decimals is not, so that up to 7 decimals are read without a branch.
+    point, a mantissa above 2^53, `nan`, and pairs at the end of the text. Most whole parts have one digit, so
+    that this branch is predicted; the digits of an index and up to 7 decimals are read without a branch.
     """
     if at + _LOOKAHEAD > np.uint64(len(text)):
         return NOWHERE, ZERO, 0.0
-    index, second = np.uint64(text[at]) - DIGIT_ZERO, np.uint64(text[at + ONE]) - DIGIT_ZERO
-    if text[at + ONE] == COLON:
-        at += TWO
-    elif second < TEN and text[at + TWO] == COLON:
-        index = index * TEN + second
-        at += TWO + ONE
-    else:
-        third = np.uint64(text[at + TWO]) - DIGIT_ZERO
-        if second < TEN and third < TEN and text[at + TWO + ONE] == COLON:
-            index = (index * TEN + second) * TEN + third
-            at += FOUR
-        else:
-            index, num_digits = leading_digits(text, at)
-            at += num_digits + ONE
-            if num_digits == EIGHT or text[at - ONE] != COLON:
-                return NOWHERE, ZERO, 0.0
+    index, num_digits = leading_digits(text, at)
+    at += num_digits + ONE
+    if num_digits == EIGHT or text[at - ONE] != COLON:
+        return NOWHERE, ZERO, 0.0
     negative = text[at] == MINUS
     if negative:
         at += ONE
@@ -669,8 +640,6 @@ def _read_end(text: TextBytes, at: Position) -> Position:
     """Returns the position of the line feed after the content and its comment."""
     if text[at] == COMMENT:
         at += ONE
-        while at + EIGHT <= np.uint64(len(text)) and not _controls(eight_bytes(text, at)):
-            at += EIGHT
         # Any line end, blank or printable byte, in any encoding.
         while text[at] != LINE_FEED and text[at] != RETURN:
             if text[at] == DELETE or (text[at] < BLANK and not is_space(text[at])):
@@ -679,13 +648,6 @@ def _read_end(text: TextBytes, at: Position) -> Position:
     if text[at] == RETURN:
         at += ONE
     return at if text[at] == LINE_FEED else NOWHERE
-
-
-@kernel
-def _controls(word: Position) -> Position:
-    """Returns a number that is not 0 if one of eight bytes is below a blank, or 127."""
-    deletes = word ^ _DELETES  # as in `_ends`
-    return ((word - _BLANKS) & ~word | (deletes - LOW_BITS) & ~deletes) & HIGH_BITS
 
 
 @kernel

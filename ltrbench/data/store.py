@@ -52,7 +52,6 @@ from ltrbench.data.features import (
     require_memory,
     row_blocks,
     rows_in_order,
-    take_rows,
 )
 from ltrbench.errors import DataError, did_you_mean
 from ltrbench.folders import DISK_REMEDIES, delete_abandoned, flush
@@ -590,40 +589,32 @@ def _write_shards(
         size_before = query_start * dataset.num_features * 4
     else:  # a value and its column take 8 bytes, and so does the start of a row
         size_before = (sparse.row_start[query_start] + query_start) * 8
-    of_documents = {
-        "labels": dataset.labels,
-        "document_ids": dataset.document_ids,
-        # A reader makes query weights of document weights that are constant within each query.
-        "weights": None if dataset.query_weights is None else dataset.weight_of_document,
-        "positions": dataset.positions,
-        "file_rows": dataset.file_rows,
-    }
     begin = number = 0
     while begin < dataset.num_queries:
         end = int(np.searchsorted(size_before, size_before[begin] + shard_bytes, side="right")) - 1
         end = max(end, begin + 1)
         first, last = query_start[[begin, end]].tolist()
+        part = dataset.take_queries(np.arange(begin, end))
         shard = _shard_folder(store, number)
         shard.mkdir()
-        arrays: dict[str, NDArray[Any]] = {}
         records: dict[str, ArrayRecord] = {}
-        if sparse is not None:
-            row_start = sparse.row_start[first : last + 1]
-            stored = slice(int(row_start[0]), int(row_start[-1]))
-            arrays["row_start"] = row_start - row_start[0]
-            arrays["columns"], arrays["values"] = sparse.columns[stored], sparse.values[stored]
-        else:
-            features = take_rows(dataset.features, np.arange(first, last))
-            file = ArrayFile(shard / "features.npy", features.dtype, features.shape)
-            records["features"] = file.write(block for _, block in row_blocks(features))
-        arrays["query_start"] = query_start[begin : end + 1] - first
-        arrays["labels"] = dataset.labels[first:last]
-        arrays["query_ids"] = dataset.query_ids[begin:end]
-        arrays |= {name: array[first:last] for name, array in of_documents.items() if array is not None}
+        stored = csr_of(part.features)
+        if stored is None:
+            file = ArrayFile(shard / "features.npy", part.features.dtype, part.features.shape)
+            records["features"] = file.write(block for _, block in row_blocks(part.features))
+        arrays: dict[str, NDArray[Any] | None] = {
+            **{name: getattr(stored, name, None) for name in ("row_start", "columns", "values")},
+            **{name: getattr(part, name) for name in ("query_start", "labels", "query_ids", "document_ids")},
+            # A reader makes query weights of document weights that are constant within each query.
+            "weights": None if part.query_weights is None else part.weight_of_document,
+            "positions": part.positions,
+            "file_rows": None if dataset.file_rows is None else dataset.file_rows[first:last],
+        }
         for name, array in arrays.items():
-            values = encoded(array) if name.endswith("_ids") else array
-            records[name] = ArrayFile(shard / f"{name}.npy", values.dtype, values.shape).write([values])
-        num_values = len(arrays.get("values", ()))
+            if array is not None:
+                values = encoded(array) if name.endswith("_ids") else array
+                records[name] = ArrayFile(shard / f"{name}.npy", values.dtype, values.shape).write([values])
+        num_values = 0 if stored is None else len(stored.values)
         yield ShardRecord(documents=last - first, queries=end - begin, values=num_values, arrays=records)
         begin, number = end, number + 1
 

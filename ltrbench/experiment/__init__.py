@@ -83,6 +83,9 @@ _MEASURED = ("metrics", "importance", "timing", "plugins", "distributed")
 """Keys of `Experiment.config` that determine the model and the measurements; ranker and data source are
 described separately."""
 
+_OF_EACH_JOB = ("seed", "ranker", "overrides", "config", "flags", "key", "search", "started")
+"""Fields of `RunResult` that a copy of an earlier run does not copy."""
+
 
 def settings_without_seed(experiment: Experiment) -> list[Any]:
     """Returns all settings that determine the outcome of a run, except its seed, as JSON values."""
@@ -315,19 +318,8 @@ def _trained_or_copied(
             return _measure(experiment, begun, folder, on_progress, fitter)
     name, earlier = trained
     log.info("%s: the seed has no effect; the training of job %s is reused", experiment.model, name)
-    result = replace(
-        earlier.result,
-        seed=begun.seed,
-        ranker=begun.ranker,
-        overrides=begun.overrides,
-        config=begun.config,
-        flags=begun.flags,
-        key=begun.key,
-        search=begun.search,
-        started=begun.started,
-        finished=now(),
-        reused=name,
-    )
+    of_this_job = {field: getattr(begun, field) for field in _OF_EACH_JOB}
+    result = replace(earlier.result, **of_this_job, finished=now(), reused=name)
     return copy_run(earlier, folder, result, experiment.trials)
 
 

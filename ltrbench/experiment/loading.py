@@ -102,20 +102,15 @@ def load_once(source: DataSource, in_memory: bool = False, keep_sparse: bool = F
                 splits = source.load()
             loaded = _Loaded(splits=splits, seconds=watch.seconds, stamps=stamps)
         if in_memory:
-            loaded = _in_memory(loaded, keep_sparse)
+            watch = Stopwatch()
+            with watch:
+                splits = loaded.splits.in_memory(keep_sparse)
+            if splits is not loaded.splits:
+                loaded = replace(loaded, splits=splits, seconds=loaded.seconds + watch.seconds)
         if key is not None:
             _loaded[key] = loaded
             _make_room()
         return loaded.splits, loaded.seconds
-
-
-def _in_memory(loaded: _Loaded, keep_sparse: bool) -> _Loaded:
-    watch = Stopwatch()
-    with watch:
-        splits = loaded.splits.in_memory(keep_sparse)
-    if splits is loaded.splits:
-        return loaded
-    return replace(loaded, splits=splits, seconds=loaded.seconds + watch.seconds)
 
 
 def forget() -> None:

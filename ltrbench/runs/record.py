@@ -398,23 +398,6 @@ def reason_to_refuse(values: Mapping[str, Any]) -> str | None:
                 return f"{item.name} is missing"
         elif error := validation_error(values[item.name], types_of(RunResult)[item.name], item.name):
             return error
-    return _incomplete(values) if values["status"] == FINISHED else None
-
-
-_NEEDED = ("data.name", "data.train.features", "data.test.fingerprint", "convention.name", "convention.gain")
-
-
-def _incomplete(values: Mapping[str, Any]) -> str | None:
-    """Returns the first value that a finished run needs and that is missing, or None."""
-    split = "valid" if values.get("trial") else "test"
-    for name in (*_NEEDED, f"data.{split}.fingerprint"):
-        inner: Any = values
-        for key in name.split("."):
-            if key not in inner:
-                return f"incomplete: {name} is missing"
-            inner = inner[key]
-    if not any(name.startswith(f"{split}/") for name in values.get("metrics", {})):
-        return f"incomplete: the metrics of {split} are missing"
     return None
 
 

@@ -110,7 +110,6 @@ DAMAGED_RESULTS: list[tuple[Callable[[Path], None], *tuple[str, ...]]] = [
     (edited("format", to=0), "format 0", "formats 1 to 3"),
     (edited("metrics", "test/ndcg@10", to=float("nan")), "not finite"),
     (edited("metrics", "test/ndcg@10", to="0.5"), "metrics.test/ndcg@10 is '0.5'"),
-    (edited("metrics", to={}), "incomplete", "metrics", "test"),
     (edited("seconds", "fit", to=-1), "seconds.fit is -1"),
     (edited("status", to="done"), "status is 'done'", "finished", "failed"),
     (edited("started", to="2026-01-31T12:00:00"), "started is '2026-01-31T12:00:00'"),

@@ -184,7 +184,7 @@ def test_only_a_native_model_of_the_same_features_can_be_continued(
     continued = small(num_trees=6, warm_start=str(tmp_path))
     names = ("other", *data.feature_names[1:])
     with pytest.raises(DataError, match=naming("warm_start", tmp_path, "other features")):
-        continued.fit(data.with_feature_names(names))
+        continued.fit(data.with_fields(feature_names=names))
     parts = ("num_trees is 5", "warm_start", "5 trees", "Set params.num_trees higher")
     with pytest.raises(ConfigError, match=naming(*parts)):
         small(num_trees=5, warm_start=str(tmp_path)).fit(data)
