@@ -25,7 +25,6 @@ from datetime import UTC, datetime
 from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, get_args, get_type_hints
 
 import numpy as np
@@ -60,9 +59,7 @@ class Stopwatch:
         self._started = time.perf_counter()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.seconds += time.perf_counter() - self._started
 
 
@@ -100,9 +97,7 @@ class MemoryMeter:
             self._before = None
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._before is not None:
             self.rise_mb = max(_resident_mb("VmHWM") - self._before, 0.0)
 

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,6 +127,11 @@ class QueryShard:
     queries: NDArray[np.int64]
     dataset: RankingDataset
 
+    @classmethod
+    def whole(cls, dataset: RankingDataset) -> Self:
+        """Returns all queries of a data set, of a fit in one process."""
+        return cls(np.arange(dataset.num_queries), dataset)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return QueryShard, (self.queries, _portable(self.dataset))
 
@@ -212,22 +217,6 @@ def held(key: str) -> QueryShard:
             "(distributed.workers)."
         )
     return _held[key]
-
-
-MemberKeys = tuple[str, str | None]
-"""Keys of the training and the validation shard of one worker; None: there is no validation set."""
-
-
-def keys_of_members(train: PlacedShards, valid: PlacedShards | None) -> list[MemberKeys]:
-    """Returns the keys of each worker, by rank."""
-    keys_of_valid: Sequence[str | None] = (None,) * len(train.keys) if valid is None else valid.keys
-    return list(zip(train.keys, keys_of_valid, strict=True))
-
-
-def held_by_member(keys: MemberKeys) -> tuple[QueryShard, QueryShard | None]:
-    """Returns the training and the validation shard that this worker holds; raises DataError as `held`."""
-    key_of_train, key_of_valid = keys
-    return held(key_of_train), None if key_of_valid is None else held(key_of_valid)
 
 
 def _hold(key: str, pickled: bytes) -> None:

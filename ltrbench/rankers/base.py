@@ -25,14 +25,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array
-from ltrbench.distributed import (
-    MemberKeys,
-    PlacedShards,
-    QueryShard,
-    RunsFunctions,
-    held_by_member,
-    keys_of_members,
-)
+from ltrbench.distributed import PlacedShards, QueryShard, RunsFunctions, held
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.measure import Stopwatch, available_cores
 from ltrbench.metrics import Evaluation, evaluate, left_out_judgments, parse_metric, preset
@@ -213,11 +206,7 @@ class CurveRecorder:
     @classmethod
     def of(cls, train: RankingDataset, valid: RankingDataset | None, names: Sequence[str]) -> Self:
         """Returns the recorder of a fit in one process."""
-        shards = [
-            None if data is None else QueryShard(np.arange(data.num_queries), data) for data in (train, valid)
-        ]
-        assert shards[0] is not None
-        return cls(shards[0], shards[1], names)
+        return cls(QueryShard.whole(train), None if valid is None else QueryShard.whole(valid), names)
 
     def __call__(self, iteration: Iteration) -> None:
         self.curve[0].append(iteration.number)
@@ -802,7 +791,7 @@ def fit_on_members(
     threads = threads_of_workers(workers, ranker.num_threads)
     arguments = [
         (fit, replace(ranker, num_threads=count), keys, tuple(metrics), *more)
-        for count, keys in zip(threads, keys_of_members(train, valid), strict=True)
+        for count, *keys in zip(threads, *(placed.keys for placed in (train, valid) if placed), strict=True)
     ]
     fitted: tuple[FittedT, FitCurve] = workers.run_team(_fit_member, arguments)[0]
     return fitted
@@ -812,11 +801,12 @@ def _fit_member(
     team: Team,
     fit: Callable[..., FittedT],
     ranker: BoostingRanker,
-    keys: MemberKeys,
+    keys: Sequence[str],
     metrics: tuple[str, ...],
     *more: Any,
 ) -> tuple[FittedT, FitCurve] | None:
-    train, valid = held_by_member(keys)
+    train, *others = map(held, keys)
+    valid = others[0] if others else None
     monitor = MemberMonitor(ranker.early_stopping, team, train, valid, metrics)
     fitted = fit(ranker, team, train, valid, monitor, *more)
     return (fitted, monitor.curve) if team.rank == 0 else None

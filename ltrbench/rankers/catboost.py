@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, as_array, row_blocks
 from ltrbench.errors import ConfigError, require
-from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most, tree_of
 from ltrbench.rankers.base import Finding, Monitor, Severity, check_fitted
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
@@ -251,14 +251,11 @@ class CatBoostRanker(LibraryRanker):
         content = json.loads(_exported(model, "json"))
         scale, (bias,) = content["scale_and_bias"]
         features, rate = content["features_info"]["float_features"], float(model.learning_rate_)
-        roots = [
-            *(
-                _symmetric(tree["splits"] or [], tree["leaf_values"], features)
-                for tree in content.get("oblivious_trees", ())
-            ),
-            *(_subtree(tree, features) for tree in content.get("trees", ())),
+        roots = content.get("trees", []) + [
+            _nested(tree["splits"] or [], tree["leaf_values"]) for tree in content.get("oblivious_trees", ())
         ]
-        return Ensemble(tuple(WeightedTree(scale, root, shrinkage=rate) for root in roots), float(bias))
+        trees = (WeightedTree(scale, _tree(root, features), shrinkage=rate) for root in roots)
+        return Ensemble(tuple(trees), float(bias))
 
     def _departure_from_defaults(self) -> str:
         reason = "because CatBoost's LambdaMart subtracts l2 from the sum of hessians"
@@ -433,43 +430,29 @@ def _split_features(content: dict[str, Any]) -> Iterator[int]:
             nodes += [node["left"], node["right"]]
 
 
-def _symmetric(splits: list[dict[str, Any]], values: list[float], features: list[dict[str, Any]]) -> Node:
-    """Returns a symmetric tree, in which leaf values include shrinkage. The index of a leaf is the sum of 2^i
-    over the splits i where a document goes right."""
+def _nested(splits: list[dict[str, Any]], values: list[float]) -> dict[str, Any]:
+    """Returns a symmetric tree, in which leaf values include shrinkage, in the form of other trees. The index
+    of a leaf is the sum of 2^i over the splits i where a document goes right."""
     if not splits:
-        return Leaf(values[0])
+        return {"value": values[0]}
     *others, last = splits
     half = len(values) // 2
-    return _inner_node(
-        last,
-        features,
-        left=_symmetric(others, values[:half], features),
-        right=_symmetric(others, values[half:], features),
-    )
+    return {"split": last, "left": _nested(others, values[:half]), "right": _nested(others, values[half:])}
 
 
-def _subtree(node: dict[str, Any], features: list[dict[str, Any]]) -> Node:
-    """Returns a node of a tree that is not symmetric, with its subtree."""
-    if "split" not in node:
-        return Leaf(node["value"])
-    return _inner_node(
-        node["split"],
-        features,
-        left=_subtree(node["left"], features),
-        right=_subtree(node["right"], features),
-    )
+def _tree(root: dict[str, Any], features: list[dict[str, Any]]) -> Node:
+    """Returns a tree of nested splits."""
 
-
-def _inner_node(split: dict[str, Any], features: list[dict[str, Any]], left: Node, right: Node) -> InnerNode:
-    feature = features[split["float_feature_index"]]
-    return InnerNode(
-        feature["flat_feature_index"],
-        threshold_at_most(split["border"]),
+    def read(node: dict[str, Any]) -> Node:
+        if "split" not in node:
+            return Leaf(node["value"])
+        feature, border = features[node["split"]["float_feature_index"]], node["split"]["border"]
         # A value above the border goes right; a missing value is not above it.
-        missing_left=feature["nan_value_treatment"] != "AsTrue",
-        left=left,
-        right=right,
-    )
+        missing_left = feature["nan_value_treatment"] != "AsTrue"
+        children = node["left"], node["right"]
+        return InnerNode(feature["flat_feature_index"], threshold_at_most(border), missing_left, *children)
+
+    return tree_of(root, read)
 
 
 def _differing_weights(train: RankingDataset) -> Iterator[Finding]:

@@ -141,17 +141,6 @@ def score_documents(estimator: Estimator, features: Features, num_threads: int) 
             return np.concatenate(list(pool.map(score, blocks)))
 
 
-def refusals(estimator: Any, train: RankingDataset) -> Iterator[Finding]:
-    """Yields the reasons why a regressor cannot learn from a training set."""
-    name = type(estimator).__name__
-    if train.query_weights is not None and _weights_argument(estimator) is None:
-        yield Finding(
-            Severity.REFUSED,
-            f"the training set has weights, but {name} does not accept weights. Read the data without "
-            "weights, or use another regressor.",
-        )
-
-
 def reason(error: Exception) -> str:
     """Returns the first line of a message of scikit-learn or skops, which may continue with paragraphs of
     advice."""
@@ -251,8 +240,12 @@ class SklearnRanker(Ranker):
             f"scikit-learn's {type(estimator).__name__} is fitted to the labels of single documents "
             "(pointwise); the shared parameters and early stopping do not apply.",
         )
-        if train is not None:
-            yield from refusals(estimator, train)
+        if train is not None and train.query_weights is not None and _weights_argument(estimator) is None:
+            yield Finding(
+                Severity.REFUSED,
+                f"the training set has weights, but {type(estimator).__name__} does not accept weights. Read "
+                "the data without weights, or use another regressor.",
+            )
 
     def save(self, folder: Path) -> None:
         model = check_fitted(self._model)

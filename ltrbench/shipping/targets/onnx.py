@@ -49,6 +49,7 @@ from ltrbench.models.trees import (
     base_score_as_tree,
     flat,
     float32_thresholds,
+    splits_of,
     weighted_values,
     with_splits,
     without_zero_missing,
@@ -77,9 +78,14 @@ def write_onnx(ensemble: Ensemble, feature_names: Sequence[str], name: str, form
     Raises:
         ConfigError: Zeros count as missing values, and the expanded splits would be too many.
     """
-    zeros_missing = _features_with_zeros_missing(ensemble, len(feature_names))
-    ensemble = without_zero_missing(_without_flags(ensemble, zeros_missing))
-    before, constants = _zeros_to_nan(zeros_missing)
+    replaced = _features_with_zeros_missing(ensemble)
+    if replaced:
+        ensemble = with_splits(
+            ensemble,
+            lambda split: replace(split, zero_missing=split.zero_missing and split.feature not in replaced),
+        )
+    ensemble = without_zero_missing(ensemble)
+    before, constants = _zeros_to_nan(np.isin(np.arange(len(feature_names)), list(replaced)))
     graph = helper.make_graph(
         [
             *before,
@@ -108,25 +114,12 @@ def write_onnx(ensemble: Ensemble, feature_names: Sequence[str], name: str, form
     return content
 
 
-def _features_with_zeros_missing(ensemble: Ensemble, num_features: int) -> NDArray[np.bool_]:
-    """Returns the (F,) features on which there are splits, in all of which zeros count as missing."""
-    with_rule, without = (np.zeros(num_features, dtype=np.bool_) for _ in range(2))
-    for weighted in ensemble.trees:
-        tree = flat(weighted.root)
-        with_rule[tree.feature[tree.zero_missing]] = True
-        without[tree.feature[~tree.is_leaf & ~tree.zero_missing]] = True
-    return with_rule & ~without
-
-
-def _without_flags(ensemble: Ensemble, zeros_missing: NDArray[np.bool_]) -> Ensemble:
-    """Returns the ensemble for features whose zeros are replaced by NaN."""
-    if not zeros_missing.any():
-        return ensemble
-
-    def without_flag(node: InnerNode) -> InnerNode:
-        return replace(node, zero_missing=node.zero_missing and not zeros_missing[node.feature])
-
-    return with_splits(ensemble, without_flag)
+def _features_with_zeros_missing(ensemble: Ensemble) -> set[int]:
+    """Returns the features on which there are splits, in all of which zeros count as missing."""
+    features_of: dict[bool, set[int]] = {True: set(), False: set()}
+    for split in splits_of(ensemble):
+        features_of[split.zero_missing].add(split.feature)
+    return features_of[True] - features_of[False]
 
 
 def _zeros_to_nan(
