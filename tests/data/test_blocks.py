@@ -60,25 +60,6 @@ def test_a_truncated_or_damaged_file_is_an_error_that_says_so(
         assert re.match(rf"{re.escape(str(file))}:\d+: ", str(caught.value))
 
 
-@given(
-    lines=st.lists(st.binary(max_size=9).map(lambda line: line.replace(b"\n", b" ")), max_size=9),
-    size=st.integers(1, 30),
-)
-@settings(deadline=None, max_examples=60)
-def test_blocks_are_whole_lines_that_know_their_numbers(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], size: int
-) -> None:
-    file = tmp_path_factory.mktemp("blocks") / "file"
-    file.write_bytes(gzip.compress(b"\n".join(lines)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "_BLOCK_BYTES", size)
-        pieces = list(read_blocks(file))
-    assert b"".join(text for text, _ in pieces) == b"\n".join(lines)
-    assert all(text.endswith(b"\n") for text, _ in pieces[:-1])
-    for text, first_line in pieces:
-        assert lines[first_line - 1] == text.split(b"\n")[0]
-
-
 @pytest.mark.parametrize("ending", ["", *PACK])
 def test_what_is_written_is_packed_as_the_ending_says_and_read_by_its_content(
     tmp_path: Path, text: bytes, ending: str
@@ -116,6 +97,10 @@ def test_units_are_all_lines_in_order(
         patch.setattr(blocks, "_BLOCK_BYTES", size)
         patch.setattr(blocks, "available_cores", lambda: num_cores)
         pieces = for_each_unit(file, lambda _, text: text)
+        numbered = list(read_blocks(file))
     content = content.removeprefix(codecs.BOM_UTF8) if not mark else content
     assert b"".join(pieces) == content + b"\n" * (not content.endswith(b"\n") and content != b"")
     assert all(piece.endswith(b"\n") for piece in pieces if piece)
+    assert b"".join(text for text, _ in numbered) == content
+    for text, first_line in numbered:
+        assert content.split(b"\n")[first_line - 1] == text.split(b"\n")[0]

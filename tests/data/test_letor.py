@@ -8,14 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lightgbm
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
+from store_cases import data_sets
 
 from ltrbench.data import RankingDataset, letor, read_letor
-from ltrbench.data.letor import read_letor_features
+from ltrbench.data.letor import read_letor_features, write_letor
 from ltrbench.errors import ConfigError, DataError
 
 Write = Callable[..., Path]
@@ -195,3 +197,119 @@ def test_the_five_test_folds_hold_the_published_numbers(letor_data: Callable[[st
     assert sum(fold.num_documents for fold in folds) == 15_211
     assert sum(fold.num_queries for fold in folds) == 784
     assert {fold.num_features for fold in folds} == {46}
+
+
+# LightGBM's form: companion files are part of the data, and LightGBM reads the same data.
+
+
+LINES = b"0 1:1 2:5\n2 1:3\n# between\n1 2:4\n"
+
+
+@pytest.fixture
+def write_beside(tmp_path: Path) -> Write:
+    def write_files(content: bytes = LINES, **beside: bytes) -> Path:
+        for ending, values in beside.items():
+            (tmp_path / f"rank.train.{ending}").write_bytes(values)
+        (tmp_path / "rank.train").write_bytes(content)
+        return tmp_path / "rank.train"
+
+    return write_files
+
+
+def test_the_files_beside_give_queries_weights_and_positions(write_beside: Write) -> None:
+    data = read_letor(write_beside(query=b"2\n1\n", weight=b"1\n0.5\n2\n", position=b"3.0\n1\n7e0\n"))
+    assert data.features.tolist() == [[1, 5], [3, 0], [0, 4]]
+    assert data.query_start.tolist() == [0, 2, 3]
+    assert data.query_ids.tolist() == ["1", "2"]
+    assert data.document_weights is not None
+    assert data.document_weights.tolist() == [1, 0.5, 2]
+    assert data.positions is not None
+    assert data.positions.tolist() == [3, 1, 7]
+
+
+QIDS = b"0 qid:a 1:1\n1 qid:a 1:2\n1 qid:b 1:3\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "beside", "parts"),
+    [
+        (QIDS, {"query": b"2\n1\n"}, ["rank.train:", "rank.train.query", "queries", "Remove"]),
+        (b"0 1 qid:a 1:1\n", {"weight": b"1\n"}, ["rank.train:", "rank.train.weight", "Remove"]),
+        (b"0 1:1\n0 qid:a 1:1\n", {"query": b"2\n"}, ["rank.train:2:", "a qid", "have none"]),
+        (LINES, {"position": b"1\n1.5\n2\n"}, [".position:2:", "'1.5'", "whole number"]),
+        (LINES, {"position": b"-1\n2\n1\n"}, [".position:1:", "'-1'"]),
+        (LINES, {"query": b"1\n1\n"}, [".query:", "2 documents", "rank.train has 3 documents"]),
+        (LINES, {"query": b"2\n0\n1\n"}, [".query:2:", "'0'", "number of documents"]),
+        (LINES, {"weight": b"1\n-1\n1\n"}, [".weight:2:", "'-1'", "0 or more"]),
+        (LINES, {"weight": b"1\n1\nnan\n"}, [".weight:3:", "'nan'", "0 or more"]),
+    ],
+)
+def test_a_mistake_in_a_file_or_beside_it_is_named(
+    write_beside: Write, content: bytes, beside: dict[str, bytes], parts: list[str]
+) -> None:
+    with pytest.raises(DataError, match=naming(*parts)):
+        read_letor(write_beside(content, **(({"query": b"3\n"} if content == LINES else {}) | beside)))
+
+
+# Beside LightGBM
+
+
+def test_lightgbms_example_is_read_as_lightgbm_reads_it(letor_data: Callable[[str], Path]) -> None:
+    folder = letor_data("lightgbm-example")
+    train = read_letor(folder / "rank.train")
+    test = read_letor(folder / "rank.test", train.num_features)
+    assert (train.features.shape, train.num_queries) == ((3005, 300), 201)
+    assert (test.features.shape, test.num_queries) == ((768, 300), 50)
+    theirs: Any = lightgbm.Dataset(str(folder / "rank.train"), params={"verbose": -1}).construct()
+    assert np.array_equal(theirs.get_label(), train.labels)
+    assert np.array_equal(theirs.get_group(), train.query_sizes)
+    # LightGBM counts from zero: its column i is the feature with index i, and its column 0 is empty.
+    from_zero = read_letor(folder / "rank.train", 301, first_index=0)
+    assert theirs.get_feature_name() == [f"Column_{name}" for name in from_zero.feature_names]
+    assert np.array_equal(from_zero.features[:, 1:], train.features)
+
+
+# Written files restore the same data with the default reader options, or writing is an error.
+
+
+NAMES = st.text(max_size=8)
+
+
+@given(data=data_sets(), absent=st.sampled_from([0.0, math.nan]), ending=st.sampled_from(["", ".gz", ".zst"]))
+@settings(deadline=None, max_examples=50)
+def test_letor_text_is_read_back_the_same(
+    tmp_path_factory: pytest.TempPathFactory, data: RankingDataset, absent: float, ending: str
+) -> None:
+    file = tmp_path_factory.mktemp("written") / f"train.txt{ending}"
+    data = data.with_fields(query_ids=[f"ä{number}" for number in range(data.num_queries)], document_ids=None)
+    write_letor(data, file)
+    assert read_letor(file, absent=absent).fingerprint == data.fingerprint
+
+
+def one_document(**fields: object) -> RankingDataset:
+    return RankingDataset(features=[[1.0]], labels=[0], query_start=[0, 1], **fields)  # type: ignore[arg-type]
+
+
+ODD_NAMES = st.sampled_from(
+    ["docid = x", "docid=", "a b", " a", "a\nb", "", "#", "a#", "\x00", "\udc80", "\u00a0", "a" * 2000]
+)
+
+
+@pytest.mark.parametrize("field", ["query_ids", "document_ids"])
+@given(name=NAMES | ODD_NAMES)
+@settings(deadline=None, max_examples=80)
+def test_an_id_is_read_back_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, field: str, name: str
+) -> None:
+    file = tmp_path_factory.mktemp("written") / "train.txt"
+    data = one_document(**{field: [name]})
+    ids = getattr(data, field).tolist()
+    try:
+        write_letor(data, file)
+    except DataError as error:
+        refusal = str(error)
+    else:
+        again = getattr(read_letor(file), field)
+        refusal = ""
+        assert ([""] if again is None else again.tolist()) == ids
+    assert file.exists() or f"{field}: {ids[0]!r}" in refusal

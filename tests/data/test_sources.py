@@ -8,17 +8,15 @@ from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
-from hydra.utils import get_class, instantiate
+from hydra.utils import instantiate
 from messages import naming
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from paths import CONF
 
 from ltrbench.data.sources import DataSource, LetorFiles, TableFiles, read_data
 from ltrbench.data.store import write_store
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, DataError
-
-YAMLS = sorted(path.stem for path in (CONF / "data").glob("*.yaml") if not path.stem.startswith("_"))
 
 
 def composed(*overrides: str) -> DictConfig:
@@ -130,26 +128,7 @@ def test_an_option_that_the_reader_does_not_have_is_named(tmp_path: Path) -> Non
         read_data(tmp_path / "data.csv", feature_names="names.txt")
 
 
-def test_the_columns_of_a_table_are_found_by_the_names_that_training_has(tmp_path: Path) -> None:
-    (tmp_path / "swapped.csv").write_text("qid,label,clicks,bm25\na,1,7,0.5\n")
-    read = read_data(tmp_path / "swapped.csv", 2, feature_names=["bm25", "clicks"])
-    assert read.features.tolist() == [[0.5, 7.0]]
-    (tmp_path / "data.txt").write_text("1 qid:a 1:0.5 2:7\n")
-    from_text = read_data(tmp_path / "data.txt", 2, feature_names=["bm25", "clicks"])
-    assert from_text.fingerprint == read.fingerprint
-
-
 # conf/data
-
-
-@pytest.mark.parametrize("yaml", YAMLS)
-def test_every_key_of_a_yaml_is_a_field_of_its_dataclass_and_of_its_type(yaml: str) -> None:
-    node = composed(f"data={yaml}")
-    values: dict[str, Any] = OmegaConf.to_container(node)  # type: ignore[assignment]
-    source = get_class(values.pop("_target_"))
-    assert issubclass(source, DataSource)
-    assert values["name"] == yaml
-    OmegaConf.merge(OmegaConf.structured(source), values)
 
 
 LAYOUTS = {

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from command_line import TINY, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
 
-from ltrbench.data import RankingDataset, Splits, split_queries
+from ltrbench.data import RankingDataset, Splits, TrainingResample, folds, split_latest, split_queries
+from ltrbench.data.sources import TableFiles
 from ltrbench.data.splits import take_fold
-from ltrbench.errors import DataError
+from ltrbench.data.synthetic import Synthetic, make_synthetic
+from ltrbench.errors import ConfigError, DataError
+from ltrbench.runs import find_runs
 
 
 def dataset(num_queries: int, first: int = 0, num_features: int = 1) -> RankingDataset:
@@ -97,3 +106,206 @@ def test_every_query_is_in_one_fold_and_queries_of_one_judged_list_in_the_same(
     assert sorted(tested, key=int) == whole.query_ids.tolist()
     rest, taken = split_queries(whole, share, seed, "test")
     Splits(rest, None, taken)
+
+
+# Splits of tables by a column: by time, and by groups of queries that stay together.
+
+
+Write = Callable[..., str]
+
+
+def ids(split: RankingDataset | None) -> list[str]:
+    assert split is not None
+    return [str(query_id) for query_id in split.query_ids]
+
+
+def frame(times: Sequence[Any], column: str = "date") -> pd.DataFrame:
+    """Returns a table with a query of two documents for each time."""
+    size = 2 * len(times)
+    return pd.DataFrame(
+        {
+            "query_id": np.repeat(np.arange(len(times)), 2),
+            "label": np.tile([0, 1], len(times)),
+            column: [time for time in times for _ in range(2)],
+            "bm25": np.arange(size) / 4,
+        }
+    )
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a table and returns its path."""
+
+    def write(table: pd.DataFrame, name: str = "train.csv") -> str:
+        path = tmp_path / name
+        (table.to_csv if path.suffix == ".csv" else table.to_parquet)(path, index=False)
+        return str(path)
+
+    return write
+
+
+def load(train: str, **settings: Any) -> Splits:
+    return TableFiles(name="mine", train=train, **settings).load()
+
+
+# Any data set
+
+
+@given(
+    times=st.lists(st.integers(0, 12), min_size=2, max_size=40).filter(lambda times: len(set(times)) > 1),
+    share=st.floats(0.01, 0.99),
+    groups=st.lists(st.integers(0, 30), min_size=40, max_size=40),
+)
+@settings(deadline=None)
+def test_every_query_held_out_by_time_is_later_than_every_other_query(
+    times: list[int], share: float, groups: list[int]
+) -> None:
+    time_of = {str(query): time for query, time in enumerate(times)}
+    earlier, latest = split_latest(dataset(len(times)), time_of, share, "test")
+    assert sorted([*ids(earlier), *ids(latest)], key=int) == list(time_of)
+    assert max(time_of[query] for query in ids(earlier)) < min(time_of[query] for query in ids(latest))
+    # No other boundary between two times is closer to the share.
+    off = abs(latest.num_queries - share * len(times))
+    assert all(
+        off <= abs(sum(time >= first for time in times) - share * len(times)) + 1e-9
+        for first in sorted(set(times))[1:]
+    )
+    group_of = dict(zip(time_of, map(str, groups), strict=False))
+    try:
+        earlier, latest = split_latest(dataset(len(times)), time_of, share, "test", group_of)
+    except DataError:  # all groups have the same latest time
+        return
+    assert not {group_of[query] for query in ids(earlier)} & {group_of[query] for query in ids(latest)}
+    assert max(time_of[query] for query in ids(earlier)) < max(time_of[query] for query in ids(latest))
+
+
+@given(
+    groups=st.lists(st.integers(0, 8), min_size=4, max_size=40),
+    num_folds=st.integers(2, 4),
+    seed=st.integers(0, 99),
+)
+@settings(deadline=None)
+def test_a_group_is_on_one_side_of_every_random_split_and_in_one_fold(
+    groups: list[int], num_folds: int, seed: int
+) -> None:
+    group_of = {str(query): f"g{group}" for query, group in enumerate(groups)}
+    whole, num_groups = dataset(len(groups)), len(set(groups))
+    if num_groups < num_folds:
+        with pytest.raises(
+            DataError, match=naming(f"cv is {num_folds}", f"{num_groups} group", "smaller cv")
+        ):
+            folds(whole, num_folds, seed, group_of)
+        return
+    rest, taken = split_queries(whole, 0.3, seed, "test", group_of)
+    assert not {group_of[query] for query in ids(rest)} & {group_of[query] for query in ids(taken)}
+    parts = folds(whole, num_folds, seed, group_of)
+    assert sorted(query for part in parts for query in part) == list(range(len(groups)))
+    groups_of_fold = [{groups[query] for query in part} for part in parts]
+    assert sum(map(len, groups_of_fold)) == num_groups
+    # The difference of two folds is at most the largest group.
+    sizes = [len(part) for part in parts]
+    assert max(sizes) - min(sizes) <= max(map(groups.count, groups))
+
+
+# Tables
+
+
+DAYS = [datetime.datetime(2026, 1, 1) + datetime.timedelta(days=day) for day in range(10)]
+
+TIMES = {
+    "days": [day.strftime("%Y-%m-%d") for day in DAYS],
+    "zones": [f"2026-01-01T00:00:00+{9 - number:02}:00" for number in range(10)],
+    "numbers of several digits": list(range(5, 15)),
+    "datetimes": DAYS,
+    "datetimes in a zone": [day.replace(tzinfo=datetime.UTC) for day in DAYS],
+}
+
+
+@pytest.mark.parametrize("name", ["train.csv", "train.parquet"])
+@pytest.mark.parametrize("times", TIMES.values(), ids=TIMES)
+def test_the_latest_queries_are_the_test_set_and_those_before_are_validation(
+    write: Write, name: str, times: list[Any]
+) -> None:
+    order = [3, 0, 9, 4, 1, 8, 2, 7, 5, 6]
+    table = frame([times[place] for place in order])
+    table.loc[0, "date"] = times[0]  # a query has the latest time of its rows
+    train = write(table, name)
+    splits = load(train, split_by="date")
+    assert splits.train.feature_names == ("bm25",)
+    by_time = [str(order.index(place)) for place in range(10)]
+    # A fifth of ten queries, and a fifth of the eight that remain.
+    assert ids(splits.test) == sorted(by_time[8:])
+    assert ids(splits.valid) == sorted(by_time[6:8])
+    assert ids(splits.train) == sorted(by_time[:6])
+    # Neither the seed of the splits nor the order of the rows matters.
+    assert ids(load(train, split_by="date", split_seed=7).test) == ids(splits.test)
+    assert load(train, split_by="date", valid_share=0).valid is None
+
+
+@pytest.mark.parametrize(
+    ("times", "parts"),
+    {
+        "an American date": (["2026-01-02", "01/31/2026"], [":4:", "'date'", "'01/31/2026'", "2026-01-31"]),
+        "a word": (["yesterday", 2], [":2:", "'yesterday'", "ISO 8601", "data.split_by"]),
+        "a missing time": ([1, None], [":4:", "'date'", "''", "every row"]),
+        "a number among dates": (["2026-01-01", "17"], [":4:", "'17'", "all dates"]),
+        "one time": (["2026-01-01"] * 3, ["data.split_by", "3 queries", "2026-01-01", "test", "remove"]),
+    }.values(),
+)
+def test_a_column_that_gives_no_order_is_refused(write: Write, times: list[Any], parts: list[str]) -> None:
+    with pytest.raises(DataError, match=naming(*parts)):
+        load(write(frame(times)), split_by="date")
+
+
+def test_a_group_in_two_files_is_a_leak(write: Write) -> None:
+    train = write(frame(["a", "b"], "cluster"))
+    test = frame(["c", "b"], "cluster").assign(query_id=[7, 7, 8, 8], bm25=[8, 9, 10, 11])
+    path = write(test, "test.csv")
+    with pytest.raises(DataError, match=naming("'b'", "query 1", "train", "query 8", "test", "one file")):
+        load(train, test=path, group_by="cluster", valid_share=0)
+    write(test.assign(cluster="c"), "test.csv")
+    assert ids(load(train, test=path, group_by="cluster", valid_share=0).test) == ["7", "8"]
+    write(test.drop(columns="cluster"), "test.csv")
+    with pytest.raises(DataError, match=naming("test.csv", "'cluster'", "group_by")):
+        load(train, test=path, group_by="cluster", valid_share=0)
+
+
+def test_a_split_by_time_excludes_folds_and_files_of_other_splits() -> None:
+    for excluded in ({"cv": 5, "fold": 1}, {"valid": "x.csv"}, {"test": "x.csv"}):
+        with pytest.raises(ConfigError, match=naming("split_by=date", "remove cv", "data.train")):
+            TableFiles(name="mine", train="train.csv", split_by="date", **excluded)
+
+
+# Training on resamples of the training queries: the draw, the record, and the sweep.
+
+
+SOURCE = Synthetic(name="synthetic", num_queries=30, valid_share=0.25)
+
+
+def test_a_bootstrap_holds_a_query_as_often_as_it_was_drawn() -> None:
+    train = make_synthetic(10)
+    drawn = np.sort(np.random.default_rng([7, 2]).integers(0, 10, 10))
+    made = TrainingResample(number=3, index=2, seed=7).of(train)
+    assert made.query_keys.tolist() == train.query_keys[drawn].tolist()  # of features and labels
+
+
+@pytest.mark.slow
+def test_a_sweep_trains_every_model_on_every_resample_and_records_which(tmp_path: Path) -> None:
+    words = ("model=native,single_feature", "replicates=2", "seed=5", "-m", "hydra.sweep.dir=s")
+    run(*words, *TINY, folder=tmp_path)
+    sweep, splits = find_runs([tmp_path / "s"]), SOURCE.load()
+    of_job = [(done.result.model, done.result.data["resample"]["index"]) for done in sweep]
+    assert of_job == [("native", 1), ("native", 2), ("single_feature", 1), ("single_feature", 2)]
+    for done, (_, index) in zip(sweep, of_job, strict=True):
+        drawn, data = TrainingResample(number=2, index=index), done.result.data
+        assert data["resample"] == {
+            **{"kind": "bootstrap", "share": 1.0, "number": 2, "index": index, "seed": 0},
+            **{"train": splits.train.fingerprint, "queries": splits.train.num_queries},
+        }
+        trained_on = Splits(drawn.of(splits.train), splits.valid, splits.test)
+        for name, split in trained_on:
+            assert data[name]["fingerprint"] == split.fingerprint
+        assert data["train"]["queries"] == trained_on.train.num_queries
+        assert done.result.seed == done.result.ranker["fields"]["seed"] == 5 + index - 1
+        assert done.result.swept["replicates.index"] == ["1", "2"]
+        assert done.result.reused is None

@@ -16,16 +16,28 @@ from numpy.typing import NDArray
 from ltrbench.compare import compare
 from ltrbench.compare.leaderboard import comparisons_as_json
 from ltrbench.data import RankingDataset, Splits, split_queries
-from ltrbench.data.sources import DataSource
+from ltrbench.data.sources import DataSource, LetorFiles
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.errors import DataError, TrackingError
+from ltrbench.errors import ConfigError, DataError, TrackingError
 from ltrbench.experiment import Experiment, run
 from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.base import SavedModelError
+from ltrbench.rankers.importance import (
+    ACROSS,
+    GAIN,
+    MOST_LISTED,
+    SHAP,
+    SPLIT,
+    WITHIN,
+    ImportanceSettings,
+)
+from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
+from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs.record import FAILED, FINISHED, INTERRUPTED, Run, RunResult, read_run
+from ltrbench.shapes import Features
 from ltrbench.tracking import Tracker
 
 
@@ -173,24 +185,13 @@ def small(ranker: Ranker, folder: Path, model: str = "mine", **settings: Any) ->
 
 
 def test_a_run_from_python_records_the_class_and_every_field_of_its_ranker(tmp_path: Path) -> None:
-    ranker = NativeRanker(
-        num_trees=3,
-        num_leaves=8,
-        early_stopping=EarlyStopping("ndcg@5", 2),
-        label_gain=[0.0, 1.0, 3.0, 7.0, 15.0],
-    )
-    small(ranker, tmp_path)
+    small(NativeRanker(num_trees=3, num_leaves=8, early_stopping=EarlyStopping("ndcg@5", 2)), tmp_path)
     record = json.loads((tmp_path / "result.json").read_text())
     assert record["ranker"]["class"] == "ltrbench.rankers.native.NativeRanker"
     recorded = record["ranker"]["fields"]
     assert set(recorded) == {item.name for item in fields(NativeRanker) if item.init}
-    assert (recorded["num_leaves"], recorded["label_gain"], recorded["l2"]) == (8, [0, 1, 3, 7, 15], None)
-    assert recorded["early_stopping"] == {
-        "metric": "ndcg@5",
-        "patience": 2,
-        "convention": "default",
-        "minimum": [],
-    }
+    assert (recorded["num_leaves"], recorded["l2"]) == (8, None)
+    assert recorded["early_stopping"]["metric"] == "ndcg@5"
     assert record["source"]["class"] == "ltrbench.data.synthetic.Synthetic"
     assert record["source"]["fields"]["num_queries"] == 30
     assert record["overrides"] is None
@@ -275,3 +276,145 @@ def test_the_total_time_has_every_part_once_and_no_warm_up() -> None:
     seconds = {"load": 1.0, "warm_up": 8.0, "fit": 2.0, "monitor": 0.5, "predict": 4.0}
     result = RunResult(status=FINISHED, model="m", params="own", seed=0, seconds=seconds)
     assert result.total_seconds == 7.0
+
+
+# Trials of a search see nothing of test; runs know whether they had the machine alone.
+
+
+@dataclass
+class WithoutValid(Toy):
+    """The toy without a validation set, or with one whose labels are all 0."""
+
+    is_empty: bool = True
+
+    def load(self) -> Splits:
+        from dataclasses import replace
+
+        splits = super().load()
+        assert splits.valid is not None
+        valid = None if self.is_empty else replace(splits.valid, labels=np.zeros_like(splits.valid.labels))
+        return replace(splits, valid=valid)
+
+
+def trial(folder: Path, ranker: Ranker | None = None, **settings: Any) -> Run:
+    """Runs a trial in a folder."""
+    settings = {"model": "native", "source": Toy(), "metrics": ("ndcg@10",), **settings}
+    return run(Experiment(ranker=ranker or native(), is_trial=True, **settings), folder)
+
+
+def test_a_trial_has_metrics_and_scores_of_valid_and_its_learning_curve_only(tmp_path: Path) -> None:
+    trial(tmp_path, metrics=("ndcg@10", "map"), timing="clean")
+    done = read_run(tmp_path)
+    assert (done.result.status, done.result.trial) == (FINISHED, True)
+    assert set(done.result.metrics) == {"valid/ndcg@10", "valid/map"}
+    assert set(done.result.seconds) == {"load", "warm_up", "fit", "monitor"}
+    assert done.result.drift == {}
+    assert {path.name for path in tmp_path.iterdir()} == {"learning_curve.csv", "result.json", "scores.npz"}
+    scored = done.scored("valid")
+    mean = evaluate(scored.judgments, scored.scores, ["map"]).means["map"]
+    assert mean == done.result.metrics["valid/map"]
+    with np.load(tmp_path / "scores.npz") as stored:
+        assert all(name.startswith("valid_") for name in stored)
+
+
+def test_a_trial_predicts_the_validation_set_only(tmp_path: Path) -> None:
+    @dataclass(kw_only=True)
+    class Watched(SingleFeatureRanker):
+        seen: ClassVar[list[int]] = []
+
+        def predict(self, features: Features) -> Any:
+            self.seen.append(len(features))
+            return super().predict(features)
+
+    splits = Toy().load()
+    assert splits.valid is not None
+    assert splits.valid.num_documents != splits.test.num_documents
+    trial(tmp_path, Watched())
+    assert set(Watched.seen) == {splits.valid.num_documents}
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "parts"),
+    [
+        (WithoutValid(), ConfigError, ("trial", "no validation set", "data.valid_share", "search=none")),
+        (WithoutValid(is_empty=False), DataError, ("trial", "label of 1", "data.valid", "search=none")),
+    ],
+    ids=["absent", "irrelevant"],
+)
+def test_a_trial_without_a_usable_validation_set_is_refused(
+    source: Toy, error: type[Exception], parts: tuple[str, ...], tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=naming(*parts)):
+        trial(tmp_path, SingleFeatureRanker(), source=source)
+    failed = read_run(tmp_path).result
+    assert (failed.status, failed.trial) == (FAILED, True)
+
+
+@pytest.mark.parametrize(
+    ("executor", "shared"),
+    [
+        ({}, False),
+        ({"_target_": "ltrbench.sweep.executors.ProcessExecutor", "workers": 2}, True),
+    ],
+)
+def test_jobs_that_run_at_a_time_share_the_machine_and_the_load_is_recorded(
+    tmp_path: Path, executor: dict[str, Any], shared: bool
+) -> None:
+    settings: dict[str, Any] = {"ranker": SingleFeatureRanker(), "source": Toy(), "importance": None}
+    done = run(Experiment(model="toy", config={"executor": executor}, **settings), tmp_path / "first")
+    copied = run(Experiment(model="toy", **settings), tmp_path / "copy", trained=("first", done))
+    for each in (done, copied):
+        assert each.result.shared_machine is shared
+        assert len(read_run(each.path).result.load) == 2
+
+
+# Runs with more features than a person reads: their files list the features in use.
+
+
+NUM_FEATURES = 3 * MOST_LISTED
+
+
+@pytest.fixture(scope="module")
+def letor_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a file of 40 queries, whose labels depend on two of many features."""
+    rng, lines = np.random.default_rng(0), []
+    for query in range(40):
+        for _ in range(10):
+            first, second = rng.normal(size=2)
+            columns = np.unique(rng.integers(2, NUM_FEATURES, 5))
+            others = "".join(f" {column}:{rng.random():.3f}" for column in columns)
+            label = int(np.clip(round(first + second), 0, 3))
+            lines.append(f"{label} qid:{query} 1:{first:.3f}{others} {NUM_FEATURES}:{second:.3f}\n")
+    path = tmp_path_factory.mktemp("many") / "train.txt"
+    path.write_text("".join(lines))
+    return path
+
+
+def run_of(ranker: Ranker, letor_file: Path, folder: Path) -> Run:
+    source = LetorFiles(name="many", train=str(letor_file), sparse=True)
+    model = {"_target_": f"{type(ranker).__module__}.{type(ranker).__qualname__}"}
+    kinds = ImportanceSettings(kinds=[SPLIT, GAIN, WITHIN, ACROSS, SHAP])
+    experiment = Experiment(
+        ranker=ranker, source=source, model=type(ranker).__name__, importance=kinds, config={"model": model}
+    )
+    return run(experiment, folder)
+
+
+def boosted(seed: int = 0) -> LightGBMRanker:
+    return LightGBMRanker(num_trees=3, num_leaves=4, min_docs_in_leaf=5, seed=seed, feature_fraction=0.5)
+
+
+def test_the_files_of_a_run_list_the_features_in_use(letor_file: Path, tmp_path: Path) -> None:
+    finished = run_of(boosted(), letor_file, tmp_path)
+    assert finished.result.data["train"]["features"] == NUM_FEATURES
+    assert "feature_names" not in finished.result.data["train"]
+    names = read_run(tmp_path).result.feature_names
+    assert names is not None
+    assert (names[0], names[-1], len(names)) == ("1", str(NUM_FEATURES), NUM_FEATURES)
+    importances = read_run(tmp_path).importances()
+    assert importances.is_part
+    assert 1 <= len(importances.feature_names) < 50
+    for kind in ("split", "gain", "shap"):
+        assert importances.values[kind].sum() == pytest.approx(1)
+    assert {"permutation_within", "permutation_across"} <= importances.values.keys()
+    assert sum(path.stat().st_size for path in tmp_path.iterdir() if path.is_file()) < 100_000
