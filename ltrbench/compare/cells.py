@@ -135,11 +135,6 @@ class DataCell(NamedTuple):
     test: str | None
 
     @property
-    def fingerprints(self) -> dict[str, str | None]:
-        """Returns split -> fingerprint."""
-        return dict(zip(DATA_SPLITS, (self.train, self.valid, self.test), strict=True))
-
-    @property
     def of_test(self) -> DataCell:
         """Returns the cell without its training and validation sets."""
         return self._replace(train=None, valid=None)
@@ -662,11 +657,6 @@ def _is_defined(name: str, convention: Convention, readers: Iterable[tuple[Run, 
     except UndefinedMetricError:
         return False
     return True
-
-
-def first_of_cells(evaluated: Iterable[EvaluatedRun]) -> dict[DataCell, EvaluatedRun]:
-    """Returns cell -> its first run."""
-    return first_by(evaluated, lambda item: item.cell)
 
 
 def _by_resample(items: Sequence[EvaluatedRun]) -> dict[int | None, list[EvaluatedRun]]:

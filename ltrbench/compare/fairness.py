@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -32,7 +32,6 @@ from ltrbench.compare.cells import (
     Note,
     cell_of,
     first_by,
-    first_of_cells,
     grouped,
     is_per_fold,
     replicate_of,
@@ -130,7 +129,7 @@ def _about_seeds(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
 def _about_test_sets(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator[Note]:
     """Yields how often test queries repeat, and why test sets are not folds of a cross-validation."""
     # A fold has one test set, however many training sets.
-    test_sets = first_of_cells(replace(item, cell=item.cell.of_test) for item in evaluated)
+    test_sets = first_by(evaluated, lambda item: item.cell.of_test)
     keys_of_cell = {
         cell: item.query_keys[~np.isnan(item.evaluation.per_query[metric])]
         for cell, item in test_sets.items()
@@ -143,7 +142,7 @@ def _about_test_sets(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator
             f"documents and labels) {num_queries:,} times; each counts once in tests."
         )
         yield Note(ON_DATA, "repeated queries", sentence)
-    trains = {cell.fold: cell.train for cell in first_of_cells(evaluated) if cell.fold is not None}
+    trains = {item.cell.fold: item.cell.train for item in evaluated if item.cell.fold is not None}
     if len(trains) < 2:
         return
     keys_of_fold = [keys for cell, keys in keys_of_cell.items() if cell.fold is not None]
@@ -258,7 +257,8 @@ def _about_choice_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
 
 def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> str:
     """Returns which validation queries are test queries of other folds, in words; empty if none are."""
-    folds = {cell: item for cell, item in first_of_cells(evaluated).items() if cell.fold is not None}
+    first = first_by(evaluated, lambda item: item.cell)
+    folds = {cell: item for cell, item in first.items() if cell.fold is not None}
     valid_keys: dict[DataCell, QueryKeys] = {}
     for item in evaluated:
         if item.cell in folds and item.cell not in valid_keys:

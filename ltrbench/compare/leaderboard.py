@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ltrbench.compare.advice import claim_with_scope, family_of, next_step, recommend, verdict
-from ltrbench.compare.cells import EvaluatedRun
+from ltrbench.compare.cells import DATA_SPLITS, EvaluatedRun
 from ltrbench.compare.fairness import search_totals
 from ltrbench.compare.groups import Slice, across, interactions
 from ltrbench.compare.views import Shown
@@ -40,12 +40,16 @@ if TYPE_CHECKING:
 MAIN_COLUMNS = 8
 """Number of columns of the table on a terminal, the first ones of `_columns`."""
 
+_OF_QUERIES = ("effect_size", "wins", "ties", "losses", "num_queries")
+"""Values of `PairStatistics` in table.csv and JSON."""
+
 Cell = TableCell | CellValue
 
 
 def values_of(comparison: Comparison, row: ModelRow) -> dict[str, CellValue]:
     """Returns column name of table.csv -> value, without the metrics and the times; None if not available."""
     pair = row.to_baseline
+    # None has none of these attributes.
     statistics = None if pair is None else pair.statistics
     between = None if pair is None else pair.interval
     return {
@@ -60,11 +64,7 @@ def values_of(comparison: Comparison, row: ModelRow) -> dict[str, CellValue]:
         "detectable": None if pair is None else pair.power.detectable,
         "trainings": comparison.replicates[row.label],
         "p_holm": None if pair is None else pair.p_adjusted["holm"]["randomisation"],
-        "effect_size": None if statistics is None else statistics.effect_size,
-        "wins": None if statistics is None else statistics.wins,
-        "ties": None if statistics is None else statistics.ties,
-        "losses": None if statistics is None else statistics.losses,
-        "num_queries": None if statistics is None else statistics.num_queries,
+        **{name: getattr(statistics, name, None) for name in _OF_QUERIES},
         "note": None if pair is None else pair.reason or pair.statistics.note or None,
         "trees": row.trees,
         "peak_memory_mb": row.peak_memory_mb,
@@ -356,7 +356,7 @@ def _run_record(comparison: Comparison, row: ModelRow, evaluated: EvaluatedRun) 
         "fold": result.data.get("fold"),
         "resample": result.data.get("resample"),
         "seed": result.seed,
-        "fingerprints": evaluated.cell.fingerprints,
+        "fingerprints": dict(zip(DATA_SPLITS, evaluated.cell[2:], strict=True)),
         "metrics": {**result.metrics, **computed},
         "seconds": dict(result.seconds),
         "shared_machine": result.shared_machine,
@@ -407,11 +407,7 @@ def _pair_record(comparison: Comparison, pair: Pair) -> dict[str, Any]:
         "models_interval_method": None if statistics.interval is None else statistics.interval.method,
         "p_value": dict(statistics.p_values),
         "p_adjusted": {name: dict(values) for name, values in pair.p_adjusted.items()},
-        "effect_size": statistics.effect_size,
-        "wins": statistics.wins,
-        "ties": statistics.ties,
-        "losses": statistics.losses,
-        "num_queries": statistics.num_queries,
+        **{name: getattr(statistics, name) for name in _OF_QUERIES},
         "note": statistics.note,
         "over_folds": _fields(pair.over_folds),
         "power": asdict(pair.power),

@@ -19,19 +19,15 @@ from toy_runs import NUM_QUERIES, judgments, keys_of, mentions, write
 
 from ltrbench.compare import Settings, best_by_validation, compare, render
 from ltrbench.compare.cells import clustered
-from ltrbench.compare.comparison import ModelRow, replicate_counts
+from ltrbench.compare.comparison import replicate_counts
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ResultError
 from ltrbench.metrics import DEFAULT, PRESETS, Convention, evaluate
 from ltrbench.metrics.conventions import Aggregation, NoRelevant
 from ltrbench.runs.record import FAILED, FINISHED, IMPORTED, Run, RunResult, ScoredSplit
 from ltrbench.runs.writing import write_run
-from ltrbench.statistics import PairedSample, PairStatistics
+from ltrbench.statistics import PairedSample
 from ltrbench.statistics.claims import MODELS
-
-
-def against_baseline(row: ModelRow) -> PairStatistics:
-    return row.to_baseline.statistics
 
 
 def test_the_difference_is_paired_by_query_and_its_interval_is_students(tmp_path: Path) -> None:
@@ -44,7 +40,7 @@ def test_the_difference_is_paired_by_query_and_its_interval_is_students(tmp_path
     differences = values[1] - values[0]
     expected = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
     row = comparison.rows[1]
-    statistics = against_baseline(row)
+    statistics = row.to_baseline.statistics
     assert statistics.num_queries == NUM_QUERIES - 1
     assert statistics.difference == pytest.approx(differences.mean())
     assert (statistics.interval.low, statistics.interval.high) == pytest.approx((expected.low, expected.high))

@@ -35,15 +35,14 @@ from ltrbench.tables import Table, anchor
 FOLDS = (1, 2, 3, 4)
 
 
-def comparison_of(folder: Path, settings: Settings | None = None) -> Comparison:
+def comparison_of(folder: Path, settings: Settings | None = None, **fields: Any) -> Comparison:
     """Three models over four folds; native ranks well, xgboost a little worse, random_ by lot."""
     runs = [
-        write(folder / f"{model}{fold}", model, fold=fold, skill=skill)
+        write(folder / f"{model}{fold}", model, fold=fold, skill=skill, **fields)
         for model, skill in (("native", 2.0), ("xgboost", 1.8), ("random_", 0.0))
         for fold in FOLDS
     ]
-    (comparison,) = compare(runs, settings)
-    return comparison
+    return only(runs, settings)
 
 
 def test_slices_of_an_attribute_share_out_the_queries_and_their_means_average_to_the_whole(
@@ -147,39 +146,23 @@ def test_over_fewer_than_five_data_sets_there_is_a_reason_instead_of_a_test(tmp_
 FIGURES = {"A": {"ndcg@5": 0.25}, "B": {"ndcg@10": 0.5}}
 
 
-def published(folder: Path, settings: Settings | None = None, **published: Any) -> Comparison:
-    """Two models over two folds, of a data set with published values."""
-    data = {"published": {"source": "A paper.", "figures": FIGURES, **published}}
-    runs = [
-        write(folder / f"{model}{fold}", model, fold=fold, skill=skill, data_settings=data)
-        for model, skill in (("native", 2.0), ("xgboost", 1.0))
-        for fold in (1, 2)
-    ]
-    (comparison,) = compare(runs, settings)
-    return comparison
-
-
-def published_rows(comparison: Comparison) -> list[list[str | None]]:
-    """The rows of the table below the sentence on the source."""
-    _, table = published_section(Shown(comparison)).parts
-    assert isinstance(table, Table)
-    return [[cell.text for cell in row] for row in table.cells()]
-
-
 @pytest.mark.parametrize("convention", [None, "default", "letor4"])
 def test_rows_stand_beside_published_values_under_their_convention(
     convention: str | None, tmp_path: Path
 ) -> None:
     # The convention of the comparison is another one.
-    comparison = published(tmp_path, Settings(convention=preset("xgboost")), convention=convention)
+    data = {"published": {"source": "A paper.", "figures": FIGURES, "convention": convention}}
+    comparison = comparison_of(tmp_path, Settings(convention=preset("xgboost")), data_settings=data)
     values = [["published", "A", "0.2500", "-"], ["published", "B", "-", "0.5000"]]
     if convention is not None:
-        rows = [comparison.row(label).under(preset(convention), METRICS) for label in ("native", "xgboost")]
+        rows = [row.under(preset(convention), METRICS) for row in comparison.rows]
         values += [
-            ["here, folds 1, 2", row.label, *(f"{row.mean(metric):.4f}" for metric in METRICS)]
+            ["here, folds 1, 2, 3, 4", row.label, *(f"{row.mean(metric):.4f}" for metric in METRICS)]
             for row in rows
         ]
-    assert published_rows(comparison) == values
+    _, table = published_section(Shown(comparison)).parts
+    assert isinstance(table, Table)
+    assert [[cell.text for cell in row] for row in table.cells()] == values
     assert mentions(render(comparison), "A paper.", convention or "")
 
 

@@ -25,17 +25,10 @@ from ltrbench.statistics import BETTER
 from ltrbench.statistics.claims import METHODS, RETRAINED, UNDECIDED
 
 
-def one_each(folder: Path, skills: dict[str, float], **settings: Any) -> Comparison:
-    """Each model trained once, ranking as well as its skill."""
-    return trained(folder, skills, (1,), **settings)
-
-
-def trained(
-    folder: Path, skills: dict[str, float], seeds: tuple[int, ...] = SEEDS, **settings: Any
-) -> Comparison:
+def trained(folder: Path, skills: dict[str, float], seeds: tuple[int, ...] = SEEDS) -> Comparison:
     """Each model trained with several seeds, ranking as well as its skill."""
     runs = [run for model, skill in skills.items() for run in runs_of(folder, model, seeds, skill=skill)]
-    return only(runs, Settings(num_draws=300, **settings))
+    return only(runs, Settings(num_draws=300))
 
 
 def recommended(comparison: Comparison) -> Recommendation:
@@ -63,7 +56,7 @@ def test_a_yardstick_that_is_not_beaten_is_named_and_no_model_is_recommended(tmp
 def test_one_training_recommends_nothing_and_names_the_command_that_would_be_a_basis(
     tmp_path: Path,
 ) -> None:
-    comparison = one_each(tmp_path, {"native": 3.0, "lightgbm": 0.5, "random": 0.0})
+    comparison = trained(tmp_path, {"native": 3.0, "lightgbm": 0.5, "random": 0.0}, seeds=(1,))
     recommendation = recommended(comparison)
     assert {pair.claim for pair in comparison.pairs} == {BETTER}
     assert recommendation.models == ()

@@ -7,19 +7,14 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+from claim_cases import only
 from toy_runs import write
 
-from ltrbench.compare import Comparison, Settings, compare
 from ltrbench.data import RankingDataset
-from ltrbench.runs.record import FAILED, Run
+from ltrbench.runs.record import FAILED
 from ltrbench.tables import STRONG, Table, TableCell, TableColumn
 
 MARKUP = '<img src=x onerror="alert(1)">\n\u202e'
-
-
-def only(runs: list[Run], baseline: str | None = None) -> Comparison:
-    (comparison,) = compare(runs, Settings(baseline=baseline))
-    return comparison
 
 
 # repr
