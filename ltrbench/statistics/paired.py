@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -270,18 +269,14 @@ def _moments(values: Values) -> Values:
     return np.concatenate([centred, centred**2])
 
 
-class _Grid(NamedTuple):
-    """wholes (M, n), whole numbers, and units (M,), powers of two; wholes * units[:, None] are the values."""
+def _on_grid(values: Values) -> tuple[Values, NDArray[np.float64]]:
+    """Returns each row in the finest unit in which no sum of n of its values, repeated or not, is rounded.
 
-    wholes: Values
-    units: NDArray[np.float64]
-
-
-def _on_grid(values: Values) -> _Grid:
-    """Returns each row in the finest unit in which no sum of n of its values, repeated or not, is rounded."""
+    They are whole numbers (M, n), and units (M,), powers of two; wholes * units[:, None] are the values.
+    """
     bounds = values.shape[1] * np.abs(values).max(axis=1, initial=0)
     exponents = np.frexp(bounds)[1] - _EXACT_BITS
-    return _Grid(np.rint(np.ldexp(values, -exponents[:, np.newaxis])), np.ldexp(1.0, exponents))
+    return np.rint(np.ldexp(values, -exponents[:, np.newaxis])), np.ldexp(1.0, exponents)
 
 
 def _counts(rng: np.random.Generator, num_rows: int, num_queries: int) -> Values:

@@ -162,10 +162,6 @@ def needs_of(pair: Pair) -> dict[str, Need]:
     return {need.kind: need for need in pair.power.needs}
 
 
-def seconds_of(run: Run) -> float:
-    return run.result.total_seconds
-
-
 def two_models(folder: Path, seeds: tuple[int, ...] = SEEDS) -> list[Run]:
     return [*runs_of(folder, "native", seeds), *runs_of(folder, "xgboost", seeds, skill=0.9)]
 
@@ -184,7 +180,7 @@ def test_what_is_detectable_and_what_is_needed_follow_from_the_error_of_the_clai
     assert number is not None
     assert (needs[OF_SEEDS].present, needs[OF_SEEDS].number) == (len(SEEDS), number)
     # Each model is trained so many times more, and a run of each takes its mean time.
-    seconds = sum(seconds_of(run) for run in runs) / len(SEEDS)
+    seconds = sum(run.result.total_seconds for run in runs) / len(SEEDS)
     assert needs[OF_SEEDS].seconds == pytest.approx((number - len(SEEDS)) * seconds)
 
 

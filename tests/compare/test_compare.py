@@ -147,6 +147,7 @@ def weighted_run(model: str, fold: int, judged: Judgments, scores: np.ndarray[An
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(
     convention=st.sampled_from(CONVENTIONS),

@@ -19,7 +19,7 @@ from ltrbench.compare.claim_sections import outcomes
 from ltrbench.compare.report import SECTIONS
 from ltrbench.compare.views import Figures, Folded, Section, Shown, View, section_text
 from ltrbench.data import Judgments
-from ltrbench.metrics import PRESETS, Convention, evaluate
+from ltrbench.metrics import Convention
 from ltrbench.runs import Run
 from ltrbench.tables import Table, glossary
 
@@ -127,28 +127,13 @@ def test_the_same_comparison_gives_the_same_bytes(
     assert report(compared, tmp_path / "report.html").read_text() == page
 
 
-def test_means_are_those_under_every_convention(compared: list[Comparison]) -> None:
-    (comparison,) = compared
-    defined = [outcome for outcome in outcomes(comparison) if not outcome.reason]
-    for outcome in defined:
-        for row in comparison.rows:
-            means = [
-                evaluate(item.judgments, item.scores, ["ndcg@10"], outcome.convention).means["ndcg@10"]
-                for item in row.evaluated
-            ]
-            assert outcome.means[row.label] == pytest.approx(sum(means) / len(means), abs=1e-15)
-    assert [outcome.convention.name for outcome in defined] == [
-        name for name in PRESETS if name != "trec_eval"
-    ]
-
-
 def decided_under(runs: list[Run], convention: Convention, **given: Any) -> dict[str, str]:
     """Label -> the claim against the baseline of a comparison that is made under a convention."""
     (comparison,) = compare(runs, Settings(metric="ndcg@10", convention=convention, num_draws=DRAWS, **given))
     return {row.label: row.to_baseline.claim for row in comparison.rows if row.to_baseline is not None}
 
 
-@pytest.mark.parametrize("folds", [(1,), (1, 2, 3)])
+@pytest.mark.parametrize("folds", [(1,), pytest.param((1, 2, 3), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("baseline", [None, "weak"])
 def test_claims_under_a_convention_are_those_of_a_comparison_under_it(
     tmp_path: Path, folds: tuple[int, ...], baseline: str | None

@@ -1,11 +1,11 @@
-"""report.html in a real browser: it is drawn, sorts, fits, and can be read in the light and in the dark."""
+"""report.html in a real browser: it is drawn, sorts and fits."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -47,9 +47,7 @@ def page(launched: Browser, path: Path) -> Iterator[Page]:
 
 
 @contextlib.contextmanager
-def opened(
-    launched: Browser, path: Path, width: int = 1600, scheme: Literal["light", "dark"] = "light"
-) -> Iterator[Page]:
+def opened(launched: Browser, path: Path, width: int = 1600) -> Iterator[Page]:
     """The report in a new page, which logs no error and requests nothing else."""
     complaints: list[str] = []
 
@@ -57,7 +55,7 @@ def opened(
         if request.url != path.as_uri():
             complaints.append(f"requested {request.url}")
 
-    with launched.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme) as context:
+    with launched.new_context(viewport={"width": width, "height": 900}) as context:
         page = context.new_page()
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -65,10 +63,6 @@ def opened(
         page.goto(path.as_uri())
         yield page
     assert complaints == []
-
-
-def unfold(page: Page) -> None:
-    page.evaluate("document.querySelectorAll('details').forEach(it => { it.open = true })")
 
 
 def test_every_drawing_is_drawn_and_said_in_words(page: Page) -> None:
@@ -83,7 +77,7 @@ def test_every_drawing_is_drawn_and_said_in_words(page: Page) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_page_is_wider_than_its_window(launched: Browser, path: Path, width: int) -> None:
     with opened(launched, path, width) as page:
-        unfold(page)
+        page.evaluate("document.querySelectorAll('details').forEach(it => { it.open = true })")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         widths = "all => all.map(it => it.getBoundingClientRect().width)"
         assert min(page.locator(".drawing svg").evaluate_all(widths)) > 250

@@ -54,6 +54,7 @@ def crossed(rng: np.random.Generator, design: Design) -> np.ndarray[tuple[int, i
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_trainings", [3, 8])
 def test_shared_trainings_detect_the_detectable_difference_in_four_of_five_studies(
     num_trainings: int,

@@ -245,6 +245,7 @@ def test_halves_are_compared_like_two_models_with_independent_trainings() -> Non
     assert result.num_by_queries == by_queries > 0
 
 
+@pytest.mark.slow
 def test_about_five_percent_of_intervals_exclude_zero_where_queries_alone_claim_far_more() -> None:
     models = [trainings(8, seed, queries=400) for seed in range(60)]
     result = [against_itself(values, on_one_split(values), rope=ROPE) for values in models]

@@ -82,6 +82,7 @@ def equal_settings(seed: int, num_queries: int = 300) -> PairedSample:
     return PairedSample.of(values, strata=np.arange(num_queries) % 2)
 
 
+@pytest.mark.slow
 def test_equal_settings_cannot_be_told_apart_from_the_winner_in_95_percent_of_searches() -> None:
     num_samples = 80
     samples = [equal_settings(seed) for seed in range(num_samples)]
