@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from tree_cases import grown
 
-from ltrbench.models.trees import Node, flat, rebuilt, with_splits
-from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
+from ltrbench.models.trees import flat, with_splits
+from ltrbench.rankers import Ensemble, InnerNode, WeightedTree
 from ltrbench.shapes import Features
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -25,35 +26,15 @@ def around_thresholds(ensemble: Ensemble, num_features: int) -> Features:
     return np.stack([rng.permutation(np.clip(every, -LARGEST, LARGEST)) for _ in range(num_features)], axis=1)
 
 
-def random_tree(rng: np.random.Generator, num_leaves: int, num_features: int) -> Node:
-    """Returns a tree with random splits, thresholds and directions of missing values."""
-    nodes: list[Node] = [Leaf(float(value)) for value in rng.normal(size=num_leaves)]
-    while len(nodes) > 1:
-        place = int(rng.integers(len(nodes) - 1))
-        left, right = nodes[place : place + 2]
-        threshold = float(rng.normal())
-        nodes[place : place + 2] = [
-            InnerNode(int(rng.integers(num_features)), threshold, bool(rng.integers(2)), left, right)
-        ]
-    return nodes[0]
-
-
 def random_ensemble(
     num_trees: int = 20, comparison: str = "<=", dtype: str = "float64", num_leaves: int = 8
 ) -> Ensemble:
-    """Returns random trees on three features, of which the second is never used, with weights."""
-    rng = np.random.default_rng(2)
-    ensemble = Ensemble(
-        tuple(
-            WeightedTree(float(rng.random()), random_tree(rng, num_leaves, 2), shrinkage=1.0)
-            for _ in range(num_trees)
-        ),
-        base_score=0.25,
-        comparison=comparison,  # type: ignore[arg-type]
-        threshold_dtype=dtype,  # type: ignore[arg-type]
-        score_dtype=dtype,  # type: ignore[arg-type]
-    )
-    return rounded(ensemble) if dtype == "float32" else ensemble
+    """Returns random trees on three features, of which the third is never used, with weights."""
+    rng, number = np.random.default_rng(2), np.dtype(dtype).type
+    weights = [float(number(rng.random())) for _ in range(num_trees)]
+    roots = [grown(rng, num_leaves, lambda: float(number(rng.normal())), 2) for _ in weights]
+    trees = tuple(map(WeightedTree, weights, roots))
+    return Ensemble(trees, 0.25, comparison, dtype, dtype)  # type: ignore[arg-type]
 
 
 def ensemble_for_java(comparison: str = "<=", dtype: str = "float32", scale: float = 1.0) -> Ensemble:
@@ -68,30 +49,9 @@ def ensemble_for_java(comparison: str = "<=", dtype: str = "float32", scale: flo
         return replace(node, threshold=threshold, missing_left=node.threshold > 0)
 
     ensemble = random_ensemble(comparison=comparison, dtype=dtype)
-    return rounded(with_splits(ensemble, scaled))
+    return with_splits(ensemble, scaled)
 
 
 def without_missing(features: Features) -> Features:
     """Returns the features with 0 for missing values, as the engines in Java read them."""
     return np.where(np.isnan(features), np.float32(0), features)
-
-
-def rounded(ensemble: Ensemble) -> Ensemble:
-    """Returns the trees with float32 thresholds and values."""
-
-    def as_float32(value: float) -> float:
-        return float(np.float32(value))
-
-    return replace(
-        ensemble,
-        trees=tuple(
-            replace(
-                tree,
-                weight=as_float32(tree.weight),
-                root=rebuilt(
-                    tree.root, lambda node: replace(node, threshold=as_float32(node.threshold)), as_float32
-                ),
-            )
-            for tree in ensemble.trees
-        ),
-    )

@@ -15,13 +15,19 @@ NUM_FEATURES = 6
 """Trees do not split on the last feature."""
 
 
-def grown(rng: np.random.Generator, num_leaves: int, threshold: Callable[[], float]) -> Node:
+def grown(
+    rng: np.random.Generator,
+    num_leaves: int,
+    threshold: Callable[[], float],
+    num_features: int = NUM_FEATURES - 1,
+) -> Node:
     """Returns a random tree."""
     if num_leaves == 1:
         return Leaf(float(rng.normal()))
     num_left = int(rng.integers(1, num_leaves))
-    left, right = grown(rng, num_left, threshold), grown(rng, num_leaves - num_left, threshold)
-    feature = int(rng.integers(0, NUM_FEATURES - 1))
+    left = grown(rng, num_left, threshold, num_features)
+    right = grown(rng, num_leaves - num_left, threshold, num_features)
+    feature = int(rng.integers(0, num_features))
     return InnerNode(feature, threshold(), bool(rng.random() < 0.5), left, right)
 
 

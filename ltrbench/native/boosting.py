@@ -510,7 +510,8 @@ class Sampler:
             rows = np.arange(self._train.num_documents, dtype=np.uint32)
         else:
             rows = self._placement.rows_here(self._rows).copy()
-        return Sample(queries, rows, self._draw_features())
+        every_feature = np.ones(self._train.num_features, dtype=np.bool_)
+        return Sample(queries, rows, self._draw_from(every_feature, self._settings.features_per_tree))
 
     def features_of_leaf(self, features: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Returns the (F,) mask of the features that one leaf may be split on, drawn from a tree's features.
@@ -548,10 +549,6 @@ class Sampler:
             indices = self._choose(num_documents, num_rows)
             rows = indices.astype(np.uint32) if rows is None else rows[indices]
         return queries, rows
-
-    def _draw_features(self) -> NDArray[np.bool_]:
-        features = np.ones(self._train.num_features, dtype=np.bool_)
-        return self._draw_from(features, self._settings.features_per_tree)
 
     def _draw_from(self, features: NDArray[np.bool_], size: SampleSize) -> NDArray[np.bool_]:
         """Returns the (F,) mask of a sample of `features`; if the sample takes all, the same array."""

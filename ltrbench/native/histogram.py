@@ -226,15 +226,6 @@ class Quantised(NamedTuple):
     hessian_unit: float
 
 
-def reference_packed(
-    gradients: Gradients, hessians: Hessians, gradient_unit: float, hessian_unit: float
-) -> Packed:
-    """Specification: returns the (D,) packed gradients and hessians."""
-    whole_hessians = np.rint(hessians / hessian_unit).astype(np.int64)
-    packed: Packed = (np.rint(gradients / gradient_unit).astype(np.int64) << 32) + whole_hessians
-    return packed
-
-
 def quantise(
     gradients: Gradients, hessians: Hessians, team: Team = ALONE, num_documents: int | None = None
 ) -> Quantised:

@@ -133,15 +133,11 @@ class Monitor:
     @property
     def wants_scores(self) -> bool:
         """Whether the scores are used; if not, a backend need not compute them."""
-        return self.wants_train_scores or self._stops
+        return self.wants_train_scores or (self.rule is not None and self.valid is not None)
 
     @property
     def wants_train_scores(self) -> bool:
         return self.on_iteration is not None
-
-    @property
-    def _stops(self) -> bool:
-        return self.rule is not None and self.valid is not None
 
     def should_stop(
         self,

@@ -312,11 +312,12 @@ class CatBoostRanker(LibraryRanker):
     def _parameters(self, mean_weight: float) -> dict[str, Any]:
         """Returns the parameters in CatBoost's units, including those implied by the shared fields."""
         leafwise = self.num_leaves is not None
+        options = ";".join(f"{name}={value}" for name, value in self._loss_options().items())
         implied: dict[str, Any] = {
             "grow_policy": self.grow_policy or ("Lossguide" if leafwise else None),
             "depth": self.depth or (MAX_DEPTH if leafwise else None),
             "score_function": self.score_function or ("L2" if leafwise else None),
-            "loss": self._loss_function(),
+            "loss": f"{self._loss}:{options}" if options else self._loss,
         }
         if self._loss == LAMBDAMART:
             implied["l2"] = 0.0
@@ -333,17 +334,13 @@ class CatBoostRanker(LibraryRanker):
         }
 
     def _loss_options(self) -> dict[str, Any]:
+        """Returns what follows the name of the loss, as in LambdaMart:metric=NDCG;top=30."""
         options: dict[str, Any] = {"permutations": self.permutations, "decay": self.decay}
         if self._loss == LAMBDAMART:
             gain = "Exp" if self.exponential_gain else "Base"
             options = {"metric": "NDCG", "type": gain, "sigma": self.sigma, "norm": str(self.norm).lower()}
             options["top"] = self.truncation
         return given(options)
-
-    def _loss_function(self) -> str:
-        """Returns CatBoost's name of the loss with its options, such as LambdaMart:metric=NDCG;top=30."""
-        settings = ";".join(f"{name}={value}" for name, value in self._loss_options().items())
-        return f"{self._loss}:{settings}" if settings else self._loss
 
 
 class _Watcher:

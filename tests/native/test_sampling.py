@@ -86,13 +86,12 @@ def shares(weights: list[float], settings: DartSettings, times: int = 4000) -> n
     return counts / times
 
 
-def test_every_tree_has_the_chance_of_the_drop_rate() -> None:
-    np.testing.assert_allclose(shares([0.1] * 5, SOME), 0.3, atol=0.03)
-
-
-def test_by_weight_the_chance_follows_the_weight_and_is_the_drop_rate_in_the_mean() -> None:
-    observed = shares([0.1, 0.2, 0.3], replace(SOME, drop_by_weight=True))
-    np.testing.assert_allclose(observed, [0.15, 0.3, 0.45], atol=0.03)
+@pytest.mark.parametrize(("by_weight", "expected"), [(False, [0.3, 0.3, 0.3]), (True, [0.15, 0.3, 0.45])])
+def test_the_chance_of_a_tree_is_the_drop_rate_or_by_weight_its_mean(
+    by_weight: bool, expected: list[float]
+) -> None:
+    observed = shares([0.1, 0.2, 0.3], replace(SOME, drop_by_weight=by_weight))
+    np.testing.assert_allclose(observed, expected, atol=0.03)
 
 
 @given(num_dropped=st.integers(1, 50), learning_rate=st.floats(0.01, 1.0))

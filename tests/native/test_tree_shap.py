@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_forest import random_tree, steps
 
-from ltrbench.models.trees import threshold_at_most
+from ltrbench.models.lightgbm_files import LightGBMTree, missing_sides, parse_lightgbm_text
+from ltrbench.models.trees import float32_thresholds
 from ltrbench.native import NO_FEATURE, Tree
 from ltrbench.native.attribution import reference_contributions, tree_shap
 from ltrbench.native.forest import Forest, plant
@@ -74,43 +75,26 @@ def test_of_lightgbms_own_trees_they_are_lightgbms(more: dict[str, Any]) -> None
     }
     train_set = lgb.Dataset(data.features, data.labels, group=data.query_sizes)
     model = lgb.train(parameters, train_set, 20)
-    trees = [_native(tree["tree_structure"]) for tree in model.dump_model()["tree_info"]]
+    _, of_lightgbm = parse_lightgbm_text(model.model_to_string().encode())
+    trees = list(map(_native, of_lightgbm))
     forest = plant(trees, np.ones(len(trees)))
     expected = np.asarray(model.predict(data.features, pred_contrib=True))
     np.testing.assert_allclose(tree_shap(forest, data.features), expected, rtol=0, atol=1e-12)
 
 
-def _native(root: dict[str, Any]) -> Tree:
-    """Returns a tree of LightGBM's dump in the native arrays."""
-    nodes: list[tuple[Any, ...]] = []
-
-    def add(node: dict[str, Any]) -> int:
-        number = len(nodes)
-        if "leaf_value" in node:
-            nodes.append(
-                (NO_FEATURE, 0.0, number, number, False, 0.0, node["leaf_value"], node["leaf_count"])
-            )
-            return number
-        nodes.append(())
-        # If no value was missing in training, LightGBM treats a missing value as 0.
-        missing_left = node["default_left"] if node["missing_type"] == "NaN" else node["threshold"] >= 0
-        left, right = add(node["left_child"]), add(node["right_child"])
-        threshold = threshold_at_most(node["threshold"])
-        fields = (
-            node["split_feature"],
-            threshold,
-            left,
-            right,
-            missing_left,
-            0.0,
-            0.0,
-            node["internal_count"],
-        )
-        nodes[number] = fields
-        return number
-
-    add(root)
-    dtypes = (np.int32, np.float32, np.int32, np.int32, np.bool_, np.float64, np.float64, np.int64)
-    return Tree._make(
-        np.array(column, dtype) for column, dtype in zip(zip(*nodes, strict=True), dtypes, strict=True)
+def _native(tree: LightGBMTree) -> Tree:
+    """Returns a tree of LightGBM in the native arrays: its splits, then its leaves."""
+    num_splits, size = len(tree.feature), len(tree.feature) + len(tree.value)
+    left, right = (np.where(side >= 0, side, num_splits + ~side) for side in (tree.left, tree.right))
+    leaves, zeros = np.arange(num_splits, size), np.zeros(len(tree.value))
+    counts = " ".join(tree.statistics[name] for name in ("internal_count", "leaf_count"))
+    return Tree(
+        feature=np.append(tree.feature, np.full_like(leaves, NO_FEATURE)).astype(np.int32),
+        threshold=np.append(float32_thresholds(tree.threshold, "<="), zeros).astype(np.float32),
+        left=np.append(left, leaves).astype(np.int32),
+        right=np.append(right, leaves).astype(np.int32),
+        missing_left=np.append(missing_sides(tree.decision_type, tree.threshold)[0], zeros > 0),
+        gain=np.zeros(size),
+        value=np.append(np.zeros(num_splits), tree.value),
+        num_documents=np.array(counts.split(), dtype=np.int64),
     )

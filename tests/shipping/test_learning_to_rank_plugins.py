@@ -119,10 +119,4 @@ def test_the_upload_has_the_definition_as_text_and_the_feature_set_its_names(
     }
     feature_set = json.loads(export.files["featureset.json"])["featureset"]
     assert [feature["name"] for feature in feature_set["features"]] == list(model.feature_names)
-    store, features, creation = export.request.splitlines()
-    assert store.endswith('/_ltr"')
-    assert f'/_ltr/_featureset/{feature_set["name"]}"' in features
-    assert features.endswith("--data-binary @featureset.json")
-    assert f"/_ltr/_featureset/{feature_set['name']}/_createmodel" in creation
-    assert "@upload.json" in creation
-    assert any("featureset.json" in note and "template" in note for note in export.notes)
+    assert f"/_ltr/_featureset/{feature_set['name']}/_createmodel" in export.request

@@ -119,10 +119,7 @@ def test_the_profile_ranks_with_the_model() -> None:
     assert profile.startswith("rank-profile a_model inherits default {\n")
     assert 'second-phase {\n        expression: lightgbm("a_model.json")\n    }' in profile
     assert f"rank-properties {{\n        {FAST_FOREST_PROPERTY}: true\n    }}" in profile
-    assert f'cp {FILE} "$APPLICATION/models/"' in export.request
     assert f'cp {PROFILE} "$APPLICATION/schemas/music/"' in export.request
-    assert export.request.endswith('vespa deploy "$APPLICATION"')
-    assert any("rerank-count" in note for note in export.notes)
     other = VespaTarget(form="xgboost").export(shipped(forest(2), NUM_FEATURES)).files[PROFILE].decode()
     assert 'first-phase {\n        expression: xgboost("a_model.json")\n    }' in other
     assert "rank-properties" not in other

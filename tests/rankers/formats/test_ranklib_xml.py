@@ -105,14 +105,3 @@ def test_a_damaged_file_is_refused_with_its_path(damage: str, tmp_path: Path) ->
     path.write_bytes(DAMAGES[damage])
     with pytest.raises(ResultError, match=naming(path, "RankLib", "save")):
         read_model_file(path)
-
-
-def test_products_are_added_in_float64_and_the_sum_rounded() -> None:
-    leaf, weight = np.float32(1.1), np.float32(0.1)
-    ensemble = model_of(f"<output>{leaf}</output>")
-    one = ensemble[ensemble.index(b"<tree") : ensemble.index(b"</ensemble>")]
-    content = ensemble.replace(one, one * 3)
-    expected = np.float32(0)
-    for _ in range(3):
-        expected = np.float32(float(expected) + float(leaf) * float(weight))
-    assert simulated_ranklib_scores(content, np.zeros((1, 1), dtype=np.float32))[0] == expected
