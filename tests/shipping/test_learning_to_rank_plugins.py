@@ -28,7 +28,8 @@ TARGETS: tuple[ElasticsearchTarget, ...] = (
 
 def test_the_offset_is_above_the_smallest_sum_and_at_most_an_eighth_larger() -> None:
     trees = random_ensemble(30)
-    smallest = -sum(float((np.array(list(values_of(tree.root))) * tree.weight).min()) for tree in trees.trees)
+    of_trees = (min(values_of(tree.root)) * tree.weight for tree in trees.trees)
+    smallest = -sum(of_trees, start=trees.base_score)
     assert smallest < above_zero(trees)[1] < smallest * 1.125
     assert above_zero(of_one(Leaf(0.0)))[1] == above_zero(of_one(Leaf(2.0)))[1] == 0
 
