@@ -15,8 +15,6 @@ from ltrbench.metrics import evaluate
 from ltrbench.runs import Run
 
 SEEDS = (1, 2, 3, 4)
-
-
 QUERIES = 150
 """Counted ones: enough for bootstrap intervals."""
 
@@ -31,14 +29,7 @@ def deterministic(folder: Path, model: str, seeds: tuple[int, ...] = SEEDS, **fi
     """Runs under several seeds with the same scores."""
     (first,) = runs_of(folder, model, seeds[:1], **fields)
     held = {"test": first.scored("test")}
-    return [
-        Run(folder / f"{model}{seed}", _with_seed(first, seed), held=held) if seed != seeds[0] else first
-        for seed in seeds
-    ]
-
-
-def _with_seed(run: Run, seed: int) -> Any:
-    return replace(run.result, seed=seed)
+    return [Run(folder / f"{model}{seed}", replace(first.result, seed=seed), held=held) for seed in seeds]
 
 
 def resampled(
@@ -70,12 +61,9 @@ def pair_of(comparison: Comparison) -> Pair:
 
 def values_of(runs: list[Run]) -> np.ndarray[Any, Any]:
     """(R, Q), NDCG@10 of the queries that count."""
-    found = []
-    for run in runs:
-        scored = run.scored("test")
-        own = evaluate(scored.judgments, scored.scores, ["ndcg@10"]).per_query["ndcg@10"]
-        found.append(own[~np.isnan(own)])
-    return np.stack(found)
+    scored = [run.scored("test") for run in runs]
+    values = [evaluate(item.judgments, item.scores, ["ndcg@10"]).per_query["ndcg@10"] for item in scored]
+    return np.stack([of_run[~np.isnan(of_run)] for of_run in values])
 
 
 def folds(folder: Path, model: str, seeds: tuple[int, ...], **fields: Any) -> list[Run]:

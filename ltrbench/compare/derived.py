@@ -146,9 +146,7 @@ def learn_weights(
 
 
 def _ascend(
-    weights: NDArray[np.float64],
-    reached: Callable[[NDArray[np.float64]], float],
-    rng: np.random.Generator,
+    weights: NDArray[np.float64], reached: Callable[[NDArray[np.float64]], float], rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], float]:
     highest = reached(weights)
     for _ in range(_MOST_ROUNDS):

@@ -8,12 +8,7 @@ A result that cannot be computed is None, with the reason, never NaN. docs/conce
 when to use which test.
 """
 
-from ltrbench.statistics.claims import (
-    BETTER,
-    SCOPES,
-    WORSE,
-    claim_of,
-)
+from ltrbench.statistics.claims import BETTER, SCOPES, WORSE, claim_of
 from ltrbench.statistics.paired import (
     LEVEL,
     TESTS,

@@ -8,17 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from claim_cases import (
-    QUERIES,
-    SEEDS,
-    deterministic,
-    folds,
-    only,
-    pair_of,
-    resampled,
-    runs_of,
-    values_of,
-)
+from claim_cases import QUERIES, SEEDS, deterministic, folds, only, pair_of, resampled, runs_of, values_of
 from scipy import stats
 from toy_runs import mentions
 

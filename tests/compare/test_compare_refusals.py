@@ -14,13 +14,7 @@ from toy_runs import write
 
 from ltrbench.cli.verbs.runs import load_splits
 from ltrbench.compare import Settings, compare, read_attributes, slices
-from ltrbench.compare.derived import (
-    Fusing,
-    Import,
-    fuse,
-    import_like,
-    import_runs,
-)
+from ltrbench.compare.derived import Fusing, Import, fuse, import_like, import_runs
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import LtrbenchError
 from ltrbench.metrics import preset

@@ -105,17 +105,13 @@ QUERIES = Judgments(labels=np.array([0.0, 2, 1, 0, 1]), query_start=np.array([0,
 SCORES = st.lists(st.floats(-1e6, 1e6), min_size=5, max_size=5).map(np.array)
 
 
-def of_query(scores: Scores) -> list[Scores]:
-    return [scores[:3], scores[3:]]
-
-
 @given(SCORES)
 @settings(max_examples=50)
 def test_reciprocal_ranks_are_those_of_the_mean_rank_over_all_orders_of_ties(scores: Scores) -> None:
     expected = [
-        1 / (60 + 1 + (own > score).sum() + ((own == score).sum() - 1) / 2)
-        for own in of_query(scores)
-        for score in own
+        1 / (60 + 1 + (of_query > score).sum() + ((of_query == score).sum() - 1) / 2)
+        for of_query in (scores[:3], scores[3:])
+        for score in of_query
     ]
     np.testing.assert_allclose(reciprocal_ranks(QUERIES, scores), expected, rtol=1e-12)
 
@@ -173,10 +169,10 @@ def test_seeds_are_fused_with_their_like_and_a_model_of_one_run_with_each(tmp_pa
     runs.append(finished_run(tmp_path / "b", "b", skill=2.0))
     fused = fuse(runs, Fusing(("zscore",)))
     assert [run.result.seed for run in fused] == [1, 2]
-    own = judged(1, "test")
-    for run, member in zip(fused, runs[:2], strict=True):
-        expected = z_scores(own, member.scored("test").scores) + z_scores(own, runs[2].scored("test").scores)
-        np.testing.assert_array_equal(run.scored("test").scores, expected)
+    judgments = judged(1, "test")
+    for fused_run, member in zip(fused, runs[:2], strict=True):
+        expected = sum(z_scores(judgments, run.scored("test").scores) for run in (member, runs[2]))
+        np.testing.assert_array_equal(fused_run.scored("test").scores, expected)
 
 
 SOURCE = Synthetic(name="synthetic", num_queries=40, test_share=0.25)

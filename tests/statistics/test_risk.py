@@ -19,11 +19,11 @@ from ltrbench.statistics.paired import excludes
 ALPHAS = (0, 1, 5)
 
 
-def u_risk_by_loop(own: NDArray[np.float64], base: NDArray[np.float64], alpha: float) -> float:
+def u_risk_by_loop(values: NDArray[np.float64], base: NDArray[np.float64], alpha: float) -> float:
     """Returns (1 / Q) (sum of wins - (1 + alpha) sum of losses)."""
-    wins = sum(x - b for x, b in zip(own, base, strict=True) if x > b)
-    losses = sum(b - x for x, b in zip(own, base, strict=True) if x < b)
-    return float(wins - (1 + alpha) * losses) / len(own)
+    wins = sum(x - b for x, b in zip(values, base, strict=True) if x > b)
+    losses = sum(b - x for x, b in zip(values, base, strict=True) if x < b)
+    return float(wins - (1 + alpha) * losses) / len(values)
 
 
 def geo_risk_by_loop(values: NDArray[np.float64], i: int, alpha: float) -> float:
@@ -40,7 +40,7 @@ def geo_risk_by_loop(values: NDArray[np.float64], i: int, alpha: float) -> float
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_u_risk_is_wins_minus_losses_times_one_plus_alpha(alpha: float) -> None:
     values = ndcg_like(4, 50)
-    expected = [u_risk_by_loop(own, values[2], alpha) for own in values]
+    expected = [u_risk_by_loop(row, values[2], alpha) for row in values]
     found = [risk.u_risk for risk in risks(PairedSample.of(values), 2, alpha)]
     assert found[2] is None
     assert [value or 0.0 for value in found] == pytest.approx(expected, abs=1e-12)

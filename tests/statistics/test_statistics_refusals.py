@@ -9,12 +9,7 @@ import pytest
 from messages import naming
 
 from ltrbench.errors import ConfigError
-from ltrbench.statistics import (
-    PairedSample,
-    corrected_resampled_t,
-    independent_replicates,
-    shared_replicates,
-)
+from ltrbench.statistics import PairedSample, corrected_resampled_t, independent_replicates, shared_replicates
 
 SHARES = np.full(5, 0.2)
 TRAININGS = np.random.default_rng(0).random((8, 5))
