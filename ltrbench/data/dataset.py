@@ -626,16 +626,11 @@ def _checked_features(given: object) -> Features:
         features = cast(Features, given)
     else:
         features = _as_array("features", cast(ArrayLike, given), np.float32, dimensions=2)
-    _check_features(features)
-    return features
-
-
-def _check_features(features: Features) -> None:
     if features.shape[1] == 0:
         raise DataError("features: the array has no columns; a ranker needs at least one feature.")
     sparse = csr_of(features)
     if sparse is not None and not np.isinf(sparse.values).any():
-        return
+        return features
     for start, block in row_blocks(features):
         infinite = np.argwhere(np.isinf(block)).tolist()
         if infinite:
@@ -644,3 +639,4 @@ def _check_features(features: Features) -> None:
                 f"features[{start + row}, {column}] is {block[row, column]} in float32; features must be "
                 "finite. Use NaN for a missing value, and rescale features beyond float32 (3.4e38)."
             )
+    return features

@@ -551,9 +551,9 @@ class SparseRows(FeatureMatrix):
         new_values = np.insert(taken.values[kept], slots, values)
         return SparseRows(row_start, columns, new_values, self.num_features, self.absent)
 
-    def take(self, rows: NDArray[np.int64] | range) -> SparseRows:
+    def take(self, rows: NDArray[np.int64] | slice) -> SparseRows:
         """Returns a copy of the given rows, in the given order."""
-        taken = self._as_csr()[rows.start : rows.stop] if isinstance(rows, range) else self._as_csr()[rows]
+        taken = self._as_csr()[rows]
         return SparseRows(taken.indptr, taken.indices, taken.data, self.num_features, self.absent)
 
     def to_scipy(self) -> csr_matrix[np.float32]:
@@ -636,7 +636,7 @@ def row_segments(features: AnyFeatures) -> Iterator[Segments]:
         return
     size = max(_STORED * len(sparse) // max(len(sparse.values), 1), 1)
     for start in range(0, len(sparse), size):
-        yield _of_sparse(sparse.take(range(start, min(start + size, len(sparse)))))
+        yield _of_sparse(sparse.take(slice(start, start + size)))
 
 
 def _of_array(block: Features) -> Segments:

@@ -38,19 +38,10 @@ LAST_BYTE = np.uint64(56)
 @kernel
 def eight_bytes(text: TextBytes, at: Position) -> Position:
     """Returns the next eight bytes as a word; the compiler makes one load of these."""
-    low = (
-        np.uint64(text[at])
-        | np.uint64(text[at + np.uint64(1)]) << np.uint64(8)
-        | np.uint64(text[at + np.uint64(2)]) << np.uint64(16)
-        | np.uint64(text[at + np.uint64(3)]) << np.uint64(24)
-    )
-    return (
-        low
-        | np.uint64(text[at + np.uint64(4)]) << np.uint64(32)
-        | np.uint64(text[at + np.uint64(5)]) << np.uint64(40)
-        | np.uint64(text[at + np.uint64(6)]) << np.uint64(48)
-        | np.uint64(text[at + np.uint64(7)]) << np.uint64(56)
-    )
+    word = ZERO
+    for number in range(8):
+        word |= np.uint64(text[at + np.uint64(number)]) << np.uint64(8 * number)
+    return word
 
 
 @kernel

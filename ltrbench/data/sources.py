@@ -195,25 +195,19 @@ class SplitSource(DataSource):
             DataError: A share is not between 0 and 1, the fold does not exist, too few queries remain, or
                 splits share a query.
         """
-        if test is None:
-            train, test = self._hold_out(train, TEST, self.test_share, times, groups)
-        if valid is None and (self.valid_share != 0 or (self.cv is not None and self.cv_split == VALID)):
-            train, valid = self._hold_out(train, VALID, self.valid_share, times, groups)
-        return Splits(sample_queries(train, self.subset, self.split_seed), valid, test)
 
-    def _hold_out(
-        self,
-        train: RankingDataset,
-        name: str,
-        share: float,
-        times: Mapping[str, Any] | None,
-        groups: Mapping[str, str] | None,
-    ) -> tuple[RankingDataset, RankingDataset]:
-        if name == self.cv_split and self.cv is not None and self.fold is not None:
-            return take_fold(train, self.fold, self.cv, self.split_seed, groups)
-        if times is not None:
-            return split_latest(train, times, share, name, groups)
-        return split_queries(train, share, self.split_seed, name, groups)
+        def hold_out(name: str, share: float) -> tuple[RankingDataset, RankingDataset]:
+            if name == self.cv_split and self.cv is not None and self.fold is not None:
+                return take_fold(train, self.fold, self.cv, self.split_seed, groups)
+            if times is not None:
+                return split_latest(train, times, share, name, groups)
+            return split_queries(train, share, self.split_seed, name, groups)
+
+        if test is None:
+            train, test = hold_out(TEST, self.test_share)
+        if valid is None and (self.valid_share != 0 or (self.cv is not None and self.cv_split == VALID)):
+            train, valid = hold_out(VALID, self.valid_share)
+        return Splits(sample_queries(train, self.subset, self.split_seed), valid, test)
 
 
 # ---- Data sources that read training, validation and test files: LETOR text, and tables.

@@ -374,14 +374,8 @@ class TrainingResample:
 
     def describe(self) -> dict[str, Any]:
         """Returns the settings of this resample, as a result records them; the share of a bootstrap is 1."""
-        share = self.share if self.kind == SUBSAMPLE else 1.0
-        return {
-            "kind": self.kind,
-            "share": share,
-            "number": self.number,
-            "index": self.index,
-            "seed": self.seed,
-        }
+        described = {name: getattr(self, name) for name in ("kind", "share", "number", "index", "seed")}
+        return described if self.kind == SUBSAMPLE else {**described, "share": 1.0}
 
     def seed_of_ranker(self, seed: int) -> int:
         """Returns the seed of the fit on this resample, so that the model's randomness varies as well."""

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
-from ltrbench.data.blocks import decoded
+from ltrbench.data.blocks import as_paths, decoded
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.features import (
     AnyFeatures,
@@ -332,7 +332,7 @@ def read_store(
         DataError: A folder is not a store, is damaged, or does not have these features; the other arrays do
             not fit into memory.
     """
-    stores = [Path(path)] if isinstance(path, (str, Path)) else [Path(store) for store in path]
+    stores = as_paths(path)
     manifests = [read_manifest(store) for store in stores]
     _check_alike(stores, manifests)
     names = manifests[0].feature_names

@@ -113,21 +113,19 @@ def parameters_and_settings(
     """
     if ranker.is_yardstick:
         return NO_PARAMETERS, {}
-    shared = None if params == OWN else given
     if not all(name in fields for name in SHARED):
         return OWN, {name: value for name, value in fields.items() if name not in OF_EVERY_RANKER}
     accepted = {name: fields[name] for name in SHARED}
-    if shared is None:
-        settings = {name: value for name, value in accepted.items() if value is not None}
-    else:
-        unmatched = " ".join(departures_of(ranker))  # explain the parameters that they name
-        settings = {
-            name: value
-            for name, value in accepted.items()
-            if name in shared and value != shared[name]
-            if value is not None or not re.search(rf"\b{name}\b", unmatched)
-        }
-    takes_any = any(name not in settings for name in shared or SHARED)
+    if params == OWN:
+        return OWN, {name: value for name, value in accepted.items() if value is not None}
+    unmatched = " ".join(departures_of(ranker))  # explain the parameters that they name
+    settings = {
+        name: value
+        for name, value in accepted.items()
+        if name in given and value != given[name]
+        if value is not None or not re.search(rf"\b{name}\b", unmatched)
+    }
+    takes_any = any(name not in settings for name in given or SHARED)
     return (params if takes_any else OWN), settings
 
 
@@ -470,8 +468,9 @@ def _load_and_fit(
         log.log(level, "the load average is %.1f: other processes may slow down the fit on %s", load, by)
     with seconds.taking("warm_up"):
         fitter.warm_up(ranker)
-    metrics, timing = _of_curve(experiment.metrics), seconds.taking("fit")
-    curve, peak_memory_mb = fitter.fit(ranker, metrics, on_progress, timing)
+    # Not all metrics, because each is evaluated at every iteration.
+    of_curve = tuple(name for name in experiment.metrics if name.startswith("ndcg")) or experiment.metrics[:1]
+    curve, peak_memory_mb = fitter.fit(ranker, of_curve, on_progress, seconds.taking("fit"))
     seconds["monitor"] = ranker.summary.monitor_seconds if ranker.summary else 0.0
     fitted = replace(
         begun,
@@ -528,11 +527,6 @@ def _check_validation(purpose: str, alternative: str, splits: Splits) -> None:
             f"{purpose} needs validation data, but no query of the validation set has a relevant document (a "
             f"label of 1 or more). Choose another validation set with data.valid, or {alternative}."
         )
-
-
-def _of_curve(metrics: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the metrics of the learning curve; not all, because each is evaluated at every iteration."""
-    return tuple(name for name in metrics if name.startswith("ndcg")) or metrics[:1]
 
 
 def _flatten(evaluations: Mapping[str, Evaluation]) -> dict[str, float | None]:

@@ -601,22 +601,12 @@ class Run:
         """Returns the trials of the search that chose the settings, in the order of their numbers; empty
         without a search."""
         table = self._table(TRIALS_FILE, TRIAL_COLUMNS)
-        numbers = {
-            name: table.numbers(column).tolist()
-            for column, name in enumerate(TRIAL_COLUMNS)
-            if name != "state"
-        }
-        num_columns = len(TRIAL_COLUMNS)
-        return [
-            TrialRow(
-                trial=int(numbers["trial"][row]),
-                state=cells[TRIAL_COLUMNS.index("state")],
-                iterations=int(numbers["iterations"][row]),
-                **{name: numbers[name][row] for name in ("value", "seconds", "low", "high")},
-                settings=dict(zip(table.header[num_columns:], cells[num_columns:], strict=True)),
-            )
-            for row, cells in enumerate(table.rows)
-        ]
+        first = len(TRIAL_COLUMNS)
+        settings = [dict(zip(table.header[first:], cells[first:], strict=True)) for cells in table.rows]
+        trial, value, iterations, *others = (table.numbers(column) for column in (0, 2, 3, 4, 5, 6))
+        columns = (trial.astype(int), table.texts(1), value, iterations.astype(int), *others)
+        rows = zip(*(np.asarray(column).tolist() for column in columns), settings, strict=True)
+        return [TrialRow(*row) for row in rows]
 
     def input_example(self) -> Features:
         """Returns the features of a few documents, (n, F), as input of the model; (0, 0) if none were
