@@ -445,9 +445,7 @@ def _certainty(comparison: Comparison) -> str:
 
 # ---- Next step if there is no claim about the methods: the command that would allow one.
 #
-#     resamples      train every model on resamples of the training queries
-#     more_seeds     train with more seeds; tuned models are tuned again
-#
+# It trains every model on resamples of the training queries; or with more seeds, each of which tunes again.
 # Its time is estimated from the times that the runs recorded.
 
 _NUM_RESAMPLES = 5
@@ -496,12 +494,19 @@ def next_step(comparison: Comparison) -> NextStep | None:
         return None
     rows = [comparison.row(label).runs for label in queries.labels]
     resampled = {resample_of(runs[0]) is not None for runs in rows}
+    runs = [_one_a_fold(row) for row in rows]
     if tuned_once(comparison) and not any(resampled):
-        return more_seeds(rows, _NUM_SEARCHES, _TO_TUNE_AGAIN)
+        # Each seed repeats the search of a tuned row.
+        present = sorted({run.result.seed for row in rows for run in row})
+        seeds = [*present, *range(present[-1] + 1, present[-1] + 1 + _NUM_SEARCHES)][:_NUM_SEARCHES]
+        overrides = [_without(run, ("seed", "search.seed")) for row in runs for run in row]
+        jobs = [[*of_run, f"seed={seed}"] for of_run in overrides for seed in seeds]
+        return _step(runs, jobs, _NUM_SEARCHES, _TO_TUNE_AGAIN)
     has_enough = not any(_lacks_replicates(pair) for pair in comparison.family)
     if has_enough or len(queries.cells) > 1 or len(resampled) > 1:
         return None
-    return resamples(rows, _NUM_RESAMPLES, _TO_RESAMPLE)
+    jobs = [[*_without(run, _OF_A_RESAMPLE), f"replicates={_NUM_RESAMPLES}"] for row in runs for run in row]
+    return _step(runs, jobs, _NUM_RESAMPLES, _TO_RESAMPLE)
 
 
 def about(seconds: float) -> str:
@@ -514,29 +519,6 @@ def about(seconds: float) -> str:
     unit, size = next((unit for unit in units if seconds >= 1.5 * unit[1]), units[-1])
     count = max(round(seconds / size), 1)
     return f"about {count} {unit}{'s' * (count > 1)}"
-
-
-def resamples(rows: Sequence[Sequence[Run]], number: int, reason: str) -> NextStep:
-    """Returns the step that trains each row on `number` resamples, with one seed per fold.
-
-    Args:
-        rows: Runs of each row.
-        reason: As in `NextStep`.
-    """
-    runs = [_one_a_fold(row) for row in rows]
-    jobs = [[*_without(run, _OF_A_RESAMPLE), f"replicates={number}"] for row in runs for run in row]
-    return _step(runs, jobs, number, reason)
-
-
-def more_seeds(rows: Sequence[Sequence[Run]], number: int, reason: str) -> NextStep:
-    """Returns the step that trains each row with `number` seeds, each of which repeats the search of a tuned
-    row."""
-    runs = [_one_a_fold(row) for row in rows]
-    present = sorted({run.result.seed for row in rows for run in row})
-    seeds = [*present, *range(present[-1] + 1, present[-1] + 1 + number)][:number]
-    overrides = [_without(run, ("seed", "search.seed")) for row in runs for run in row]
-    jobs = [[*of_run, f"seed={seed}"] for of_run in overrides for seed in seeds]
-    return _step(runs, jobs, number, reason)
 
 
 def _lacks_replicates(pair: Pair) -> bool:
