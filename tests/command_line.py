@@ -48,12 +48,12 @@ def _checked(
     return done
 
 
-def statuses(folder: Path) -> dict[str, str]:
-    """Run name -> status in the MLflow store of a folder."""
+def statuses(folder: Path) -> list[tuple[str, str]]:
+    """Returns name and status of each run in the MLflow store of a folder, by name."""
     code = (
         "import json; from mlflow import MlflowClient\n"
         "runs = MlflowClient('sqlite:///mlflow.db').search_runs(['1'])\n"
-        "print(json.dumps({run.info.run_name: run.info.status for run in runs}))\n"
+        "print(json.dumps([(run.info.run_name, run.info.status) for run in runs]))\n"
     )
     done = _checked(run_forked(code, [], folder, os.environ), 0)
-    return dict(json.loads(done.stdout))
+    return sorted((name, status) for name, status in json.loads(done.stdout))

@@ -55,7 +55,6 @@ from ltrbench.sweep.plan import (
     wanted,
 )
 from ltrbench.sweep.running import (
-    Events,
     JobTask,
     Outcome,
     failure,
@@ -224,13 +223,14 @@ class Session:
                 executor.open(functools.partial(run_task, showing=showing), order.settings["num_threads"])
                 if executor.message:
                     click.echo(executor.message, err=True)
-                events = Events(
-                    started=lambda task: None if is_inline else _say_started(task.job),
-                    ended=functools.partial(self.ended, is_inline=is_inline),
-                    waiting=_say_waiting,
-                )
+
+                def on_start(task: JobTask) -> None:
+                    if not is_inline:
+                        _say_started(task.job)
+
+                on_end = functools.partial(self.ended, is_inline=is_inline)
                 for tasks in self._batches(order, plan, jobs, is_inline):
-                    run_tasks(tasks, executor, events)
+                    run_tasks(tasks, executor, on_start, on_end, _say_waiting)
         finally:
             # Closes the log file of the last job.
             log_to(None)

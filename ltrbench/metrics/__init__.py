@@ -8,6 +8,7 @@ evaluation    `evaluate`: values per query, and their means; metrics from users'
 
 from ltrbench.metrics.conventions import DEFAULT, PRESETS, Convention, preset, with_settings
 from ltrbench.metrics.evaluation import (
+    METRICS_OF_A_RUN,
     Evaluation,
     bounds_of,
     evaluate,
@@ -21,6 +22,7 @@ from ltrbench.metrics.functions import Ranking, first_k, metric, rank
 
 __all__ = [
     "DEFAULT",
+    "METRICS_OF_A_RUN",
     "PRESETS",
     "Convention",
     "Evaluation",

@@ -33,6 +33,9 @@ from ltrbench.metrics.conventions import (
 from ltrbench.metrics.functions import ALIASES, BUILT_IN, LONGEST, METRICS, Metric, Ranking, rank
 from ltrbench.shapes import PerQuery, Scores
 
+METRICS_OF_A_RUN = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "precision@10")
+"""The metrics of conf/config.yaml, which only Hydra reads."""
+
 
 class Weighting(NamedTuple):
     """Weights of Q queries in a mean: sum_q f_q v_q / sum_q w_q, over the queries that are not skipped.

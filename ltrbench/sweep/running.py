@@ -228,23 +228,20 @@ POLL_SECONDS = 0.5
 """Time between two looks at the jobs of other commands."""
 
 
-@dataclass
-class Events:
-    """Callbacks of `run_tasks`.
+def run_tasks(
+    tasks: Sequence[JobTask],
+    executor: Executor,
+    on_start: Callable[[JobTask], None],
+    on_end: Callable[[JobTask, Outcome], None],
+    on_wait: Callable[[Sequence[JobState]], None],
+) -> None:
+    """Runs jobs with an opened executor, and returns when each of them has ended, here or elsewhere.
 
-    Attributes:
-        started: a job has been submitted.
-        ended: a job of this command has ended.
-        waiting: other processes run the remaining jobs.
+    Args:
+        on_start: called when a job has been submitted.
+        on_end: called when a job of this command has ended.
+        on_wait: called when other processes run the remaining jobs.
     """
-
-    started: Callable[[JobTask], None]
-    ended: Callable[[JobTask, Outcome], None]
-    waiting: Callable[[Sequence[JobState]], None]
-
-
-def run_tasks(tasks: Sequence[JobTask], executor: Executor, events: Events) -> None:
-    """Runs jobs with an opened executor, and returns when each of them has ended, here or elsewhere."""
     waiting, running = deque(tasks), dict[Future[Any], JobTask]()
     unfinished = {task.job.folder for task in tasks}
     has_said_so = False
@@ -263,7 +260,7 @@ def run_tasks(tasks: Sequence[JobTask], executor: Executor, events: Events) -> N
             elif state.name == DONE:
                 unfinished.discard(task.job.folder)
             else:
-                events.started(task)
+                on_start(task)
                 future = executor.submit(task)
                 running[future] = task
                 if future.done():
@@ -279,10 +276,10 @@ def run_tasks(tasks: Sequence[JobTask], executor: Executor, events: Events) -> N
                 waiting.append(task)
             else:
                 unfinished.discard(task.job.folder)
-                events.ended(task, outcome)
+                on_end(task, outcome)
         if elsewhere and not running:
             if not has_said_so:
-                events.waiting(elsewhere)
+                on_wait(elsewhere)
             has_said_so = True
             time.sleep(POLL_SECONDS)
 
@@ -320,15 +317,15 @@ def record_failed(task: JobTask, error: Exception) -> Outcome:
 def untimed(states: Sequence[JobState]) -> list[Job]:
     """Returns the finished jobs whose times are taken again: those that shared the machine, or had another
     number of threads than they would have alone. Without trials and jobs that copied their training."""
-    return [
-        state.job for state in states if state.name == DONE and state.run and _is_untimed(state.run.result)
-    ]
-
-
-def _is_untimed(result: RunResult) -> bool:
-    threads = resolve_threads(int(result.ranker["fields"]["num_threads"]))
-    is_measured = result.reused is None and not result.trial
-    return is_measured and (result.shared_machine or result.threads != threads)
+    jobs = []
+    for state in states:
+        if state.name == DONE and state.run is not None:
+            result = state.run.result
+            threads = resolve_threads(int(result.ranker["fields"]["num_threads"]))
+            is_measured = result.reused is None and not result.trial
+            if is_measured and (result.shared_machine or result.threads != threads):
+                jobs.append(state.job)
+    return jobs
 
 
 def take_times(sweep: Path, job: Job, others: Sequence[Job]) -> list[Run]:

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.config import build
-from ltrbench.data import Splits
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment.loading import load_once
 from ltrbench.metrics import evaluate
@@ -107,12 +106,19 @@ class JobSearch:
         return None if finished is None else ChosenSettings(finished.result.search, finished.trials())
 
     def _refuse_leakage(self) -> None:
-        """Raises ConfigError if the choice would see test queries of another fold."""
+        """Raises ConfigError if validation queries of a fold are test queries of another one, by content: the
+        choice would see them."""
         # The number, because two data sets may have the same name.
         splits = {
             f"{data_of(job)} (job {job.number})": load_once(experiment_of(job).source)[0] for job in self.jobs
         }
-        if leaked := leaks(splits):
+        leaked = [
+            f"the validation set of {name} contains {common} test queries of {other}"
+            for (name, of_name), (other, of_other) in itertools.permutations(splits.items(), 2)
+            if of_name.valid is not None
+            and (common := len(np.intersect1d(of_name.valid.query_keys, of_other.test.query_keys)))
+        ]
+        if leaked:
             raise ConfigError(
                 f"search.choose is {self.search.choose}, so that the validation sets of {', '.join(splits)} "
                 f"choose one setting together, but {'; '.join(leaked)}. Set search.choose={PER_FOLD}."
@@ -177,13 +183,26 @@ class JobSearch:
             return self.earlier
         states = (state_of(self.sweep, job) for _, jobs in self.proposed for job in jobs)
         best = chosen(self.trials, next((state.reason for state in states if state.reason), ""))
-        name = str(self.jobs[0].choices.get("search"))
-        importance = setting_importances(self.model.space, self.trials)
         runs = {proposal.number: self._runs(jobs) for proposal, jobs in self.proposed}
-        return ChosenSettings(
-            record=record(name, self.search, self.model, self.trials, best, importance),
-            trials=rows(self.trials, best, runs, self.search.metric, self.search.seed),
+        search, space, trials = self.search, self.model.space, self.trials
+        names = [item.name for item in fields(search) if item.name not in _RECORDED_APART]
+        record = SearchRecord(
+            name=str(self.jobs[0].choices.get("search")),
+            seed=search.seed,
+            metric=search.metric,
+            choose=search.choose,
+            budget={name: getattr(search, name) for name in names},
+            space={setting: str(values) for setting, values in space.items()},
+            trials=len(trials),
+            failed=sum(trial.value is None for trial in trials),
+            iterations=sum(trial.iterations for trial in trials),
+            seconds=sum(trial.seconds for trial in trials),
+            chosen=best.proposal.number,
+            settings=dict(best.proposal.settings),
+            default=dict(self.model.default),
+            importance=setting_importances(space, trials),
         )
+        return ChosenSettings(record, rows(trials, best, runs, search.metric, search.seed))
 
 
 @dataclass
@@ -438,59 +457,3 @@ def as_text(value: Value) -> str:
     ('null', 'true', '0.1')
     """
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
-
-
-def record(
-    name: str,
-    search: Search,
-    model: SearchedModel,
-    trials: Sequence[Trial],
-    winner: Trial,
-    importance: Mapping[str, float],
-) -> SearchRecord:
-    """Returns the record of a search.
-
-    Args:
-        name: name of its YAML in conf/search.
-        model: the model that was searched.
-        trials: all trials.
-        winner: the trial of `chosen`.
-        importance: setting -> share of the variance that it explains; empty if unknown.
-    """
-    return SearchRecord(
-        name=name,
-        seed=search.seed,
-        metric=search.metric,
-        choose=search.choose,
-        budget={
-            item.name: getattr(search, item.name)
-            for item in fields(search)
-            if item.name not in _RECORDED_APART
-        },
-        space={setting: str(values) for setting, values in model.space.items()},
-        trials=len(trials),
-        failed=sum(trial.value is None for trial in trials),
-        iterations=sum(trial.iterations for trial in trials),
-        seconds=sum(trial.seconds for trial in trials),
-        chosen=winner.proposal.number,
-        settings=dict(winner.proposal.settings),
-        default=dict(model.default),
-        importance=dict(importance),
-    )
-
-
-def leaks(data: Mapping[str, Splits]) -> list[str]:
-    """Returns which validation queries are test queries of other folds, one text for each pair of folds.
-
-    A setting that is chosen by the validation of all folds has then seen test data. Queries are compared by
-    content.
-
-    Args:
-        data: name of each fold -> its splits.
-    """
-    return [
-        f"the validation set of {name} contains {common} test queries of {other}"
-        for (name, splits), (other, of_other) in itertools.permutations(data.items(), 2)
-        if splits.valid is not None
-        and (common := len(np.intersect1d(splits.valid.query_keys, of_other.test.query_keys)))
-    ]

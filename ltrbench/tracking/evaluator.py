@@ -27,12 +27,9 @@ from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
 from ltrbench.data import RankingDataset, read_table
 from ltrbench.data.dataset import ROLES
 from ltrbench.errors import ConfigError, DataError, did_you_mean
-from ltrbench.metrics import DEFAULT, evaluate, preset
+from ltrbench.metrics import DEFAULT, METRICS_OF_A_RUN, evaluate, preset
 from ltrbench.shapes import Scores
 from ltrbench.tracking.mlflow import metric_key
-
-METRICS_OF_EVALUATOR = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "precision@10")
-"""The metrics of conf/config.yaml, which only Hydra reads; a test checks that the two agree."""
 
 # Key of evaluator_config -> its value, for the documentation.
 _KEYS = {
@@ -77,7 +74,7 @@ class RankerEvaluator(ModelEvaluator):
             DataError: A column is missing, a value is invalid, or there is not one score per document.
         """
         _check_config(evaluator_config)
-        metrics = evaluator_config.get("metrics", METRICS_OF_EVALUATOR)
+        metrics = evaluator_config.get("metrics", METRICS_OF_A_RUN)
         convention = evaluator_config.get("convention", DEFAULT)
         convention = preset(convention) if isinstance(convention, str) else convention
         frame = dataset.features_data

@@ -58,7 +58,7 @@ from mlflow.utils.mlflow_tags import (
     MLFLOW_USER,
 )
 
-from ltrbench.errors import LtrbenchError, ResultError, TrackingError
+from ltrbench.errors import LtrbenchError, TrackingError
 from ltrbench.measure import versions, without_password
 from ltrbench.plots import draw_run
 from ltrbench.rankers import Ranker
@@ -243,11 +243,8 @@ class MLflowTracker(Tracker):
 
     def _identity_tags(self, run: Run) -> dict[str, str]:
         """Returns the tags that identify the copy of a run."""
-        path, folder = run.path / RESULT_FILE, run.path.resolve()
-        try:
-            tags = {"run_digest": hashlib.sha256(path.read_bytes()).hexdigest(), "folder": str(folder)}
-        except OSError as error:
-            raise ResultError(f"{path} cannot be read: {error.strerror}.") from None
+        content, folder = (run.path / RESULT_FILE).read_bytes(), run.path.resolve()
+        tags = {"run_digest": hashlib.sha256(content).hexdigest(), "folder": str(folder)}
         if self._sweep is not None and folder.is_relative_to(self._sweep) and folder != self._sweep:
             tags["job"] = str(folder.relative_to(self._sweep)).replace("'", "_")
         return tags

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ir_measures
 import numpy as np
 import pytest
-from ir_measures import AP, RR, Accuracy, P, R, nDCG
+from ir_measures import AP, RR, P, R, nDCG
 from library_cases import judged_queries, tied_scores
 
 from ltrbench.data import RankingDataset
@@ -53,14 +53,3 @@ def test_gains_and_thresholds_vary_as_in_ir_measures(
     scores = tied_scores(data)
     ours = evaluate(data, scores, [name], with_settings(preset("trec_eval"), settings))
     np.testing.assert_allclose(ours.per_query[name], reported(data, scores, measure), rtol=0, atol=1e-9)
-
-
-def test_auc_is_ir_measures_accuracy() -> None:
-    data = judged_queries(highest=1)
-    relevant = np.add.reduceat(data.labels, data.query_start[:-1])
-    # Accuracy of ir-measures divides by zero if all documents of a query are relevant.
-    data = data.take_queries(np.flatnonzero((relevant > 0) & (relevant < data.query_sizes)))
-    # Without ties, because its order of ties differs.
-    scores = np.random.default_rng(3).permutation(data.num_documents).astype(np.float64)
-    ours = evaluate(data, scores, ["auc"]).per_query["auc"]
-    np.testing.assert_allclose(ours, reported(data, scores, Accuracy(rel=1)), rtol=0, atol=1e-9)

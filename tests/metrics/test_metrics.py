@@ -18,7 +18,16 @@ from scipy.stats import kendalltau
 
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, DataError
-from ltrbench.metrics import DEFAULT, PRESETS, evaluate, kernels, preset, rank, with_settings
+from ltrbench.metrics import (
+    DEFAULT,
+    PRESETS,
+    evaluate,
+    kernels,
+    left_out_judgments,
+    preset,
+    rank,
+    with_settings,
+)
 from ltrbench.metrics.conventions import Aggregation, Convention, NoRelevant, Ties
 from ltrbench.metrics.functions import METRICS
 
@@ -88,56 +97,42 @@ documents_with_a_relevant_one = st.lists(
 ).filter(lambda documents: any(label for label, _ in documents))
 
 
-@pytest.mark.parametrize("metric", DEFINITIONS)
-@given(documents=documents_with_a_relevant_one, cutoff=CUTOFFS)
-def test_a_metric_is_the_mean_of_its_definition_over_all_orders_of_tied_documents(
-    metric: str, documents: list[tuple[int, int]], cutoff: str
-) -> None:
-    labels = [float(label) for label, _ in documents]
-    scores = [float(score) for _, score in documents]
-    cutoff = "" if METRICS[metric].no_cutoff else cutoff
-    k = int(cutoff[1:]) if cutoff else len(labels)
-    orders = [
+TIED_FIRST: dict[Ties, Callable[[int, float], float]] = {
+    Ties.ROW_ORDER: lambda row, label: row,
+    Ties.WORST: lambda row, label: label,
+    Ties.BEST: lambda row, label: -label,
+    Ties.DOCUMENT_ID: lambda row, label: row,  # the ids below descend from row to row
+}
+"""Policy -> key by which tied documents are sorted, from their row and label."""
+
+
+def orders_of(labels: list[float], scores: list[float], ties: Ties) -> list[tuple[int, ...]]:
+    """Returns the orders of documents that a policy for ties allows."""
+    rows = range(len(labels))
+    if ties is not Ties.EXPECTED:
+        tied_first = TIED_FIRST[ties]
+        return [tuple(sorted(rows, key=lambda row: (-scores[row], tied_first(row, labels[row]))))]
+    return [
         order
-        for order in itertools.permutations(range(len(labels)))
+        for order in itertools.permutations(rows)
         if all(scores[first] >= scores[second] for first, second in itertools.pairwise(order))
     ]
-    expected = math.fsum(DEFINITIONS[metric]([labels[i] for i in order], k) for order in orders) / len(orders)
-    assert value(metric + cutoff, labels, scores) == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 @pytest.mark.parametrize("metric", DEFINITIONS)
-@pytest.mark.parametrize(
-    ("ties", "tied_first"),
-    [
-        (Ties.ROW_ORDER, lambda row, label: row),
-        (Ties.WORST, lambda row, label: label),
-        (Ties.BEST, lambda row, label: -label),
-        (Ties.DOCUMENT_ID, lambda row, label: row),  # the ids below descend from row to row
-    ],
-)
+@pytest.mark.parametrize("ties", Ties)
 @given(documents=documents_with_a_relevant_one, cutoff=CUTOFFS)
-def test_a_policy_for_ties_puts_tied_documents_into_one_order(
-    metric: str,
-    ties: Ties,
-    tied_first: Callable[[int, int], int],
-    documents: list[tuple[int, int]],
-    cutoff: str,
+def test_a_metric_is_the_mean_of_its_definition_over_the_orders_that_the_policy_for_ties_allows(
+    metric: str, ties: Ties, documents: list[tuple[int, int]], cutoff: str
 ) -> None:
-    cutoff = "" if METRICS[metric].no_cutoff else cutoff
-    k = int(cutoff[1:]) if cutoff else len(documents)
-    order = sorted(
-        range(len(documents)), key=lambda row: (-documents[row][1], tied_first(row, documents[row][0]))
-    )
-    judgments = Judgments(
-        labels=np.array([label for label, _ in documents]),
-        query_start=np.array([0, len(documents)]),
-        document_ids=np.array([f"d{9 - row}" for row in range(len(documents))]),
-    )
-    scores = np.array([float(score) for _, score in documents])
-    name = metric + cutoff
-    evaluation = evaluate(judgments, scores, [name], replace(DEFAULT, ties=ties))
-    expected = DEFINITIONS[metric]([float(documents[row][0]) for row in order], k)
+    labels, scores = ([float(document[of]) for document in documents] for of in (0, 1))
+    name = metric if METRICS[metric].no_cutoff else metric + cutoff
+    k = int(cutoff[1:]) if "@" in name else len(labels)
+    orders = orders_of(labels, scores, ties)
+    expected = math.fsum(DEFINITIONS[metric]([labels[i] for i in order], k) for order in orders) / len(orders)
+    ids = np.array([f"d{9 - row}" for row in range(len(labels))])
+    judgments = replace(one_query(labels), document_ids=ids)
+    evaluation = evaluate(judgments, np.array(scores), [name], replace(DEFAULT, ties=ties))
     assert evaluation.means[name] == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
@@ -316,3 +311,16 @@ def test_an_evaluation_that_is_not_defined_is_refused(
 ) -> None:
     with pytest.raises((ConfigError, DataError), match=naming(*parts)):
         evaluate(one_query(labels), np.array(scores), [name], with_settings(DEFAULT, settings))
+
+
+def test_documents_left_out_are_ranked_among_themselves_in_their_queries_and_keep_the_weights() -> None:
+    train = Judgments(
+        labels=np.array([0.0, 0.0, 1.0, 9.0, 0.0]),
+        query_start=np.array([0, 2, 5]),
+        query_weights=np.array([1.0, 5.0]),
+    )
+    queries, judgments = left_out_judgments(train, np.array([2, 4]))
+    assert queries.tolist() == [1]
+    assert judgments.query_weights is not None
+    assert judgments.query_weights.tolist() == [5.0]
+    assert evaluate(judgments, np.array([0.0, 1.0]), ["mrr"]).means == {"mrr": 1.0 / 2.0}

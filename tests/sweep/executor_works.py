@@ -14,6 +14,10 @@ def call(job: tuple[Any, ...]) -> Any:
     return globals()[name](*arguments)
 
 
+def lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+
 def square(number: int) -> int:
     return number**2
 
@@ -32,7 +36,7 @@ def fail(text: str) -> None:
 def die(file: str, number: int, times: int = 1_000) -> str:
     """Notes each attempt, and dies of a signal in the first `times`."""
     note(file, "attempt")
-    if len(Path(file).read_text(encoding="utf-8").splitlines()) <= times:
+    if len(lines(Path(file))) <= times:
         os.kill(os.getpid(), number)
         time.sleep(60)  # a signal may be handled by another thread
     return "survived"
@@ -62,7 +66,7 @@ def cores(file: str) -> tuple[int, list[int]]:
     """Returns its process and cores when two jobs run at the same time."""
     note(file, "here")
     end = time.monotonic() + 20
-    while len(Path(file).read_text(encoding="utf-8").splitlines()) < 2 and time.monotonic() < end:
+    while len(lines(Path(file))) < 2 and time.monotonic() < end:
         time.sleep(0.01)
     return os.getpid(), sorted(os.sched_getaffinity(0))
 

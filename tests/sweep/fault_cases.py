@@ -6,18 +6,15 @@ import contextlib
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import fault_backend
 from command_line import COMMAND
-from forked import run_forked
 
 QUICK = ("data.num_queries=20", "params.num_trees=3", "importance=null", "metrics=[ndcg@10]", "progress=none")
 TWO_WORKERS = ("executor=processes", "executor.workers=2")
@@ -26,6 +23,23 @@ DASK = (
     "executor.cluster._target_=dask.distributed.LocalCluster",
     "executor.cluster.n_workers=2",
 )
+SLOW = """
+import time
+from pathlib import Path
+from ltrbench.rankers.random import RandomRanker
+
+class Slow(RandomRanker):
+    def fit(self, train, valid=None, on_iteration=None):
+        with Path(__file__).with_name("fits").open("a") as log:
+            log.write(f"seed={self.seed}\\n")
+        time.sleep(0.2)
+        return super().fit(train, valid, on_iteration)
+
+    def save(self, folder):
+        super().save(folder)
+        time.sleep(0.2)
+"""
+"""A backend that takes a moment to be trained and to be saved, and notes each fit in a file."""
 SWEEP = "sweep"
 """Folder of the sweep, in the folder in which its command is started."""
 
@@ -34,8 +48,8 @@ def prepare(folder: Path, *words: str) -> list[str]:
     """Puts the backend into a folder, as `model=slow`, and returns the words of a quick sweep."""
     models = folder / "conf" / "model"
     models.mkdir(parents=True)
-    shutil.copy(fault_backend.__file__, folder)
-    (models / "slow.yaml").write_text("defaults: [_yardstick, _self_]\n_target_: fault_backend.Slow\n")
+    (folder / "slow.py").write_text(SLOW)
+    (models / "slow.yaml").write_text("defaults: [_yardstick, _self_]\n_target_: slow.Slow\n")
     tracking = () if any(word.startswith("tracking=") for word in words) else ("tracking=none",)
     return ["-m", "--config-dir", "conf", f"hydra.sweep.dir={SWEEP}", *QUICK, *tracking, *words]
 
@@ -99,39 +113,28 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-@dataclass
-class Killer:
-    """Kills processes of commands at given moments, in this order.
+Moment = tuple[str, Callable[[], object]]
+"""What is killed, and the condition to wait for."""
 
-    Attributes:
-        moments: victim, and the condition to wait for.
-        log: what was killed when, for a replay.
-    """
 
-    moments: list[tuple[str, Callable[[], object]]]
-    draws: random.Random
-    log: list[str] = field(default_factory=list)
-
-    def disturb(self, command: Command) -> None:
-        """Kills processes of a command until the command itself is dead, or has ended."""
-        while self.moments and command.is_running:
-            victim, condition = self.moments[0]
-            delay = self.draws.uniform(0, 0.05)
-            if not command.wait_until(condition):
-                return
-            time.sleep(delay)
-            workers = command.workers()
-            if victim == "worker" and workers:
-                os.kill(self.draws.choice(workers), signal.SIGKILL)
-            elif victim == "command":
-                command.process.kill()
-                command.process.wait()
-            elif victim == "all":
-                kill_all(command.process)
-            else:
-                continue
-            self.moments.pop(0)
-            self.log.append(f"{victim} +{delay:.3f} s")
+def disturb(command: Command, moments: list[Moment], draws: random.Random) -> None:
+    """Kills processes of a command at moments, which are removed, until it is dead or has ended."""
+    while moments and command.is_running:
+        victim, condition = moments[0]
+        if not command.wait_until(condition):
+            return
+        time.sleep(draws.uniform(0, 0.05))
+        workers = command.workers()
+        if victim == "worker" and workers:
+            os.kill(draws.choice(workers), signal.SIGKILL)
+        elif victim == "command":
+            command.process.kill()
+            command.process.wait()
+        elif victim == "all":
+            kill_all(command.process)
+        else:
+            continue
+        moments.pop(0)
 
 
 def done(*words: str, folder: Path) -> None:
@@ -158,8 +161,8 @@ def _command_line(pid: int) -> bytes:
 
 
 def fits(folder: Path) -> list[str]:
-    """The fits of `fault_backend`, one line each."""
-    file = folder / fault_backend.LOG
+    """The fits of `SLOW`, one line each."""
+    file = folder / "fits"
     return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
@@ -190,18 +193,3 @@ def bits(sweep: Path) -> dict[str, Any]:
         )
         for name, result in results(sweep).items()
     }
-
-
-def logged(folder: Path) -> dict[str, list[str]]:
-    """Folder of a job, or "parents" -> status of each of its runs in the MLflow store of a folder."""
-    code = (
-        "import json; from mlflow import MlflowClient\n"
-        "runs = MlflowClient('sqlite:///mlflow.db').search_runs(['1'])\n"
-        "print(json.dumps([(run.data.tags.get('job', 'parents'), run.info.status) for run in runs]))\n"
-    )
-    ended = run_forked(code, [], folder, os.environ)
-    assert ended.returncode == 0, ended.stderr
-    statuses: dict[str, list[str]] = {}
-    for name, status in json.loads(ended.stdout):
-        statuses.setdefault(name, []).append(status)
-    return statuses

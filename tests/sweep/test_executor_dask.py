@@ -9,6 +9,7 @@ from typing import Any
 
 import executor_works
 import pytest
+from executor_works import lines
 from messages import naming
 
 from ltrbench.errors import ConfigError
@@ -19,10 +20,6 @@ from ltrbench.sweep import dask  # noqa: E402
 from ltrbench.sweep.dask import DaskExecutor  # noqa: E402
 
 TARGET = "dask.distributed.LocalCluster"
-
-
-def lines(file: Path) -> list[str]:
-    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from typing import Any
 import executor_works
 import pytest
 import yaml  # type: ignore[import-untyped]
+from executor_works import lines
 from messages import naming
 from paths import CONF, ROOT
 
@@ -66,10 +67,6 @@ def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
-
-
-def lines(file: Path) -> list[str]:
-    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
 def lives(process: int) -> bool:

@@ -8,16 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_line import statuses
 from fault_cases import (
     DASK,
     SWEEP,
     TWO_WORKERS,
-    Killer,
+    Moment,
     all_finished,
     bits,
+    disturb,
     done,
     fits,
-    logged,
     prepare,
     results,
     started,
@@ -40,34 +41,29 @@ def appears(sweep: Path, pattern: str) -> Callable[[], set[Path]]:
     return condition
 
 
-def killed(words: list[str], folder: Path, killer: Killer) -> None:
-    """Starts the command and `resume` in turn, until all kills of the list are done."""
-    for again in itertools.islice(itertools.cycle([words, ["resume", SWEEP]]), 12):
-        if killer.moments:
-            with started(*again, folder=folder) as command:
-                killer.disturb(command)
-    assert not killer.moments, killer.log
-
-
 def test_a_sweep_that_is_killed_ends_with_the_same_bytes(tmp_path: Path) -> None:
     folders = tmp_path / "undisturbed", tmp_path / "killed"
     jobs = ("model=slow,random,single_feature,native", "seed=1,2")
     words = [prepare(folder, *jobs, *TWO_WORKERS) for folder in folders][-1]
     sweep = folders[1] / SWEEP
-    moments: list[tuple[str, Callable[[], object]]] = [
+    moments: list[Moment] = [
         ("command", (sweep / "plan").exists),
         ("worker", appears(sweep, ".lease-lock")),
         ("command", lambda: len(results(sweep)) >= 2),
         ("all", appears(sweep, ".partial-*")),
     ]
-    killer = Killer(moments, random.Random(SEED))
+    draws = random.Random(SEED)
     with started(*words, folder=folders[0]) as reference:
-        killed(words, folders[1], killer)
+        for again in itertools.islice(itertools.cycle([words, ["resume", SWEEP]]), 12):
+            if moments:
+                with started(*again, folder=folders[1]) as command:
+                    disturb(command, moments, draws)
+        assert not moments
         assert reference.ended().returncode == 0
     done(*words, folder=folders[1])
-    assert all_finished(sweep, 8), killer.log
+    assert all_finished(sweep, 8)
     assert (sweep / "comparison/table.csv").exists()
-    assert bits(sweep) == bits(folders[0] / SWEEP), killer.log
+    assert bits(sweep) == bits(folders[0] / SWEEP)
 
 
 @pytest.mark.usefixtures("migrated_store")
@@ -79,10 +75,11 @@ def test_two_commands_that_start_together_run_each_job_once(tmp_path: Path) -> N
     ):
         ended = [narrow.ended(), wide.ended()]
     assert [command.returncode for command in ended] == [0, 0], ended
-    assert sorted(fits(tmp_path)) == [f"Slow seed={seed}" for seed in (1, 2, 3, 4, 5)]
+    assert sorted(fits(tmp_path)) == [f"seed={seed}" for seed in (1, 2, 3, 4, 5)]
     assert all_finished(tmp_path / SWEEP, 5)
     assert "5 seeds" in ended[1].stdout
-    assert logged(tmp_path) == {"parents": ["FINISHED"], **{str(n): ["FINISHED"] for n in range(5)}}
+    of_jobs = [(f"slow seed={seed}", "FINISHED") for seed in (1, 2, 3, 4, 5)]
+    assert statuses(tmp_path) == [("slow on synthetic: seed", "FINISHED"), *of_jobs]
 
 
 def test_every_executor_gives_the_same_bytes(tmp_path: Path) -> None:

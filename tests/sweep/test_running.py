@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,39 +15,30 @@ from plan_cases import jobs, numbered
 from ltrbench.sweep import running
 from ltrbench.sweep.executors import Executor
 from ltrbench.sweep.plan import DONE, FAILED, Plan, plan_jobs, prepare_sweep, read_plan
-from ltrbench.sweep.running import Events, JobTask, Outcome, run_tasks
+from ltrbench.sweep.running import JobTask, Outcome, run_tasks
 
 
 class Recorder(Executor):
-    """Completes the oldest job when all workers are busy, and records the order."""
+    """Runs jobs in threads, and records their order and how many of them run at a time."""
 
     def __init__(self, num_workers: int, work: Callable[[JobTask], Outcome]) -> None:
         self.workers, self.work = num_workers, work
+        self.pool = ThreadPoolExecutor(num_workers)
         self.submitted: list[int] = []
+        self.futures: list[Future[Any]] = []
         self.most = 0
-        self.open_jobs = 0
 
     def open(self, work: Any, num_threads: int) -> None:
         pass
 
     def submit(self, job: JobTask) -> Future[Any]:
-        future: Future[Any] = Future()
         self.submitted.append(job.job.number)
-        self.open_jobs += 1
-        self.most = max(self.most, self.open_jobs)
-
-        def complete() -> None:
-            self.open_jobs -= 1
-            try:
-                future.set_result(self.work(job))
-            except Exception as error:
-                future.set_exception(error)
-
-        threading.Timer(0.01, complete).start()
-        return future
+        self.futures.append(self.pool.submit(self.work, job))
+        self.most = max(self.most, sum(not future.done() for future in self.futures))
+        return self.futures[-1]
 
     def close(self) -> None:
-        pass
+        self.pool.shutdown()
 
     @property
     def num_workers(self) -> int:
@@ -68,17 +59,22 @@ def tasks_of(plan: Plan, **of_each: Any) -> list[JobTask]:
 
 def run(tasks: Sequence[JobTask], executor: Recorder) -> list[tuple[int, str]]:
     ended: list[tuple[int, str]] = []
-    events = Events(
-        started=lambda task: None,
-        ended=lambda task, outcome: ended.append((task.job.number, outcome.state)),
-        waiting=lambda states: None,
+    run_tasks(
+        tasks,
+        executor,
+        on_start=lambda task: None,
+        on_end=lambda task, outcome: ended.append((task.job.number, outcome.state)),
+        on_wait=lambda states: None,
     )
-    run_tasks(tasks, executor, events)
     return ended
 
 
 def test_jobs_start_in_order_and_never_more_than_there_are_workers(plan: Plan) -> None:
-    executor = Recorder(2, lambda task: Outcome(state=DONE))
+    def work(task: JobTask) -> Outcome:
+        time.sleep(0.01)
+        return Outcome(state=DONE)
+
+    executor = Recorder(2, work)
     assert sorted(run(tasks_of(plan), executor)) == [(number, DONE) for number in range(5)]
     assert executor.submitted == list(range(5))
     assert executor.most == 2

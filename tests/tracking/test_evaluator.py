@@ -15,11 +15,9 @@ import pytest
 from messages import naming
 from mlflow import MlflowClient
 
-from ltrbench.cli.verbs.evaluate import METRICS_OF_A_RUN
 from ltrbench.data import read_table
 from ltrbench.errors import LtrbenchError
-from ltrbench.metrics import DEFAULT, Convention, evaluate, preset, with_settings
-from ltrbench.tracking.evaluator import METRICS_OF_EVALUATOR
+from ltrbench.metrics import DEFAULT, METRICS_OF_A_RUN, Convention, evaluate, preset, with_settings
 from ltrbench.tracking.mlflow import MLflowTracker
 
 pytestmark = [
@@ -134,9 +132,8 @@ def test_the_artifacts_hold_the_value_of_every_query_and_what_was_skipped(frame:
 
 
 def test_without_a_list_the_metrics_are_those_of_the_command_line(frame: pd.DataFrame) -> None:
-    assert ",".join(METRICS_OF_EVALUATOR) == METRICS_OF_A_RUN
     result = run_evaluation(frame, evaluator_config=None)
-    means = evaluate(read_table(frame), frame["clicks"].to_numpy(), METRICS_OF_EVALUATOR).means
+    means = evaluate(read_table(frame), frame["clicks"].to_numpy(), METRICS_OF_A_RUN).means
     assert result.metrics == {name.replace("@", "_at_"): mean for name, mean in means.items()}
 
 

@@ -84,13 +84,12 @@ def make_run(folder: Path, status: str = FINISHED, **changes: Any) -> Run:
     )
 
 
-def logged(tracker: MLflowTracker) -> list[MlflowRun]:
-    """All runs of the store, the first first."""
+def stored(tracker: MLflowTracker, kind: str, view: int = ViewType.ACTIVE_ONLY) -> list[MlflowRun]:
+    """The parents ("sweep") or the copies ("run") of the store, the first created first."""
     client = MlflowClient(tracker.uri)
-    experiment = client.get_experiment_by_name(tracker.experiment)
-    assert experiment is not None
-    runs = client.search_runs([experiment.experiment_id], order_by=["attributes.start_time"])
-    return sorted(runs, key=lambda run: run.data.tags["kind"], reverse=True)  # the sweep before its runs
+    experiments = [item.experiment_id for item in client.search_experiments()]
+    runs = client.search_runs(experiments, f"tags.kind = '{kind}'", run_view_type=view)
+    return sorted(runs, key=lambda run: (run.info.start_time, run.info.run_name))
 
 
 SWEPT = {"model": ("native", "lightgbm"), "params.num_leaves": ("15", "31"), "seed": ("1", "2")}
@@ -122,9 +121,9 @@ def test_the_parent_has_a_title_and_the_parameters_of_the_sweep_from_its_first_j
     tracker.open("multirun/today")
     for seed in (1, 2):
         tracker.log(make_job(tmp_path, "native", 15, seed))
-        parent = logged(tracker)[0]
+        (parent,) = stored(tracker, "sweep")
         assert parent.info.run_name == "native, lightgbm on mq2008: num_leaves, seed"
-        assert f"native num_leaves=15 seed={seed}" in {run.info.run_name for run in logged(tracker)[1:]}
+        assert f"native num_leaves=15 seed={seed}" in {run.info.run_name for run in stored(tracker, "run")}
         assert parent.data.params == {
             "model": "native, lightgbm",
             "params": "matched",
@@ -161,7 +160,7 @@ def test_a_run_carries_its_configuration_its_numbers_and_where_they_come_from(
 ) -> None:
     tracker.open(None)
     tracker.log(make_run(tmp_path / "run"))
-    (run,) = logged(tracker)
+    (run,) = stored(tracker, "run")
     assert run.data.params == {
         "model": "native",
         "params": "matched",
@@ -192,7 +191,7 @@ def test_the_learning_curve_has_a_point_per_iteration_and_the_kept_models_values
 ) -> None:
     tracker.open(None)
     tracker.log(make_run(tmp_path / "run"))
-    (run,) = logged(tracker)
+    (run,) = stored(tracker, "run")
     client = MlflowClient(tracker.uri)
     points = {
         name: {point.step: point.value for point in client.get_metric_history(run.info.run_id, name)}
@@ -211,7 +210,7 @@ def test_parameters_are_logged_in_what_mlflow_allows(tracker: MLflowTracker, tmp
     extra = {"a[0]": 1, "../up": 3, "long": "x" * 10_000, "address": "http://me:secret@host:5000"}
     tracker.open(None)
     tracker.log(make_run(tmp_path / "run", config={"extra": extra}))
-    (run,) = logged(tracker)
+    (run,) = stored(tracker, "run")
     params = run.data.params
     assert (params["extra.a_0_"], params["extra.../up"]) == ("1", "3")
     assert params["extra.long"] == "x" * 5999 + "…"
@@ -267,14 +266,6 @@ def test_an_interrupted_migration_leaves_nothing(tmp_path: Path, monkeypatch: py
 
 
 # ---- A run folder has one copy in the store, whatever was interrupted.
-
-
-def stored(tracker: MLflowTracker, kind: str, view: int = ViewType.ACTIVE_ONLY) -> list[MlflowRun]:
-    """The parents ("sweep") or the copies ("run") of the store, the first created first."""
-    client = MlflowClient(tracker.uri)
-    experiments = [item.experiment_id for item in client.search_experiments()]
-    runs = client.search_runs(experiments, f"tags.kind = '{kind}'", run_view_type=view)
-    return sorted(runs, key=lambda run: (run.info.start_time, run.info.run_name))
 
 
 def statuses(tracker: MLflowTracker, kind: str = "run") -> list[str]:

@@ -54,16 +54,6 @@ def sweep(
     return tracker, runs
 
 
-@pytest.fixture
-def runs(sweep: tuple[MLflowTracker, dict[str, Run]]) -> dict[str, Run]:
-    return sweep[1]
-
-
-@pytest.fixture
-def logged_to(sweep: tuple[MLflowTracker, dict[str, Run]]) -> MLflowTracker:
-    return sweep[0]
-
-
 def logged_run(name: str, ranker: Ranker, tracker: MLflowTracker, folder: Path) -> Run:
     experiment = Experiment(
         model=name,
@@ -81,19 +71,17 @@ def models(tracker: MLflowTracker) -> dict[str, LoggedModel]:
     return {model.name: model for model in found}
 
 
-@pytest.fixture
-def store(logged_to: MLflowTracker) -> Iterator[str]:
+@pytest.fixture(autouse=True)
+def store(sweep: tuple[MLflowTracker, dict[str, Run]]) -> Iterator[None]:
     """The store as MLflow's own for the length of a test."""
     before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(logged_to.uri)
-    yield logged_to.uri
+    mlflow.set_tracking_uri(sweep[0].uri)
+    yield
     mlflow.set_tracking_uri(before)
 
 
-def test_a_logged_model_gives_the_scores_of_its_run(
-    runs: dict[str, Run], logged_to: MLflowTracker, store: str
-) -> None:
-    del store
+def test_a_logged_model_gives_the_scores_of_its_run(sweep: tuple[MLflowTracker, dict[str, Run]]) -> None:
+    logged_to, runs = sweep
     test = Synthetic(name="small", num_queries=30).load().test.in_memory()
     named = pd.DataFrame(test.features, columns=list(test.feature_names))
     for name, model in models(logged_to).items():
@@ -108,9 +96,9 @@ def test_a_logged_model_gives_the_scores_of_its_run(
 
 
 def test_a_peer_is_kept_in_its_own_flavour_and_nothing_as_a_pickle(
-    runs: dict[str, Run], logged_to: MLflowTracker, tmp_path: Path, store: str
+    sweep: tuple[MLflowTracker, dict[str, Run]], tmp_path: Path
 ) -> None:
-    del store
+    logged_to, runs = sweep
     for name, model in models(logged_to).items():
         info = mlflow.models.get_model_info(f"models:/{model.model_id}")
         flavours = {"python_function", name} if name in ("lightgbm", "xgboost") else {"python_function"}
@@ -126,16 +114,12 @@ def test_a_peer_is_kept_in_its_own_flavour_and_nothing_as_a_pickle(
 
 
 def test_the_parent_carries_the_comparison_and_the_best_run(
-    runs: dict[str, Run], logged_to: MLflowTracker, tmp_path: Path
+    sweep: tuple[MLflowTracker, dict[str, Run]], tmp_path: Path
 ) -> None:
+    logged_to, runs = sweep
     (tmp_path / "comparison").mkdir()
     (tmp_path / "comparison/table.md").write_text("| model |")
-    logged_to.summarize(
-        tmp_path / "comparison",
-        "| model |",
-        runs["xgboost"],
-        {"native/ndcg@10": 0.5},
-    )
+    logged_to.summarize(tmp_path / "comparison", "| model |", runs["xgboost"], {"native/ndcg@10": 0.5})
     client = MlflowClient(logged_to.uri)
     (parent,) = (item for item in all_runs(logged_to) if item.data.tags["kind"] == "sweep")
     assert [item.path for item in client.list_artifacts(parent.info.run_id, "comparison")] == [
@@ -148,9 +132,9 @@ def test_the_parent_carries_the_comparison_and_the_best_run(
 
 
 def test_the_newest_registered_version_is_the_champion_and_says_why(
-    runs: dict[str, Run], logged_to: MLflowTracker, store: str
+    sweep: tuple[MLflowTracker, dict[str, Run]],
 ) -> None:
-    del store
+    logged_to, runs = sweep
     client = MlflowClient(logged_to.uri)
     test = Synthetic(name="small", num_queries=30).load().test.in_memory()
     for number, name in enumerate(("native", "lightgbm"), start=1):

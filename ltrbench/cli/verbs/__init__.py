@@ -12,11 +12,9 @@ import click
 
 MODULE_OF = {
     **dict.fromkeys(("aa", "compare", "reproduce"), "comparisons"),
-    "data": "data",
-    **dict.fromkeys(("conventions", "evaluate", "inspect"), "evaluate"),
+    **dict.fromkeys(("conventions", "data", "evaluate", "inspect"), "data"),
     **dict.fromkeys(("explain", "glossary", "walkthrough"), "explain"),
-    **dict.fromkeys(("export", "import", "predict", "show", "trees", "ui"), "runs"),
-    **dict.fromkeys(("serve", "ship"), "ship"),
+    **dict.fromkeys(("export", "import", "predict", "serve", "ship", "show", "trees", "ui"), "runs"),
     **dict.fromkeys(("resume", "status", "sync"), "sweeps"),
 }
 """Verb -> its module."""

@@ -23,7 +23,7 @@ from ltrbench.cli.console import (
     terminal_width,
     wrapped,
 )
-from ltrbench.cli.verbs.evaluate import CONVENTION_OPTION, SETTINGS_OPTION
+from ltrbench.cli.verbs.data import CONVENTION_OPTION, SETTINGS_OPTION
 from ltrbench.cli.verbs.runs import load_splits
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.tables import Table, TableColumn, TableRow

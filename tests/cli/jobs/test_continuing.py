@@ -1,21 +1,18 @@
-"""Several commands in the folder of one sweep: what runs, what is refused, and the message after Ctrl-C."""
+"""Ctrl-C during a sweep: what is kept, and the command that does the rest."""
 
 from __future__ import annotations
 
 import os
-import re
 import shlex
-import shutil
 import signal
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from command_line import COMMAND, TINY, run, statuses
-from messages import naming
+from command_line import COMMAND, run, statuses
 
-from ltrbench.runs.record import RESULT_FILE, find_runs, read_run
+from ltrbench.runs.record import RESULT_FILE, read_run
 from ltrbench.runs.writing import holder
 
 CHEAP = ("data.num_queries=40", "importance=null", "metrics=ndcg@10")
@@ -36,32 +33,6 @@ class Sleepy(RandomRanker):
 
 
 @pytest.mark.slow
-def test_the_same_command_runs_only_the_jobs_that_have_not_finished(tmp_path: Path) -> None:
-    words = ("-m", "model=random,single_feature", *TINY, "hydra.sweep.dir=s")
-    first = run(*words, "seed=0,1", folder=tmp_path)
-    before = {path: path.read_bytes() for path in tmp_path.rglob(RESULT_FILE)}
-    assert len(before) == 4
-    again = run(*words, "seed=0,1", folder=tmp_path)
-    assert again.stdout == first.stdout
-    assert re.search(naming("4 jobs", "4 finished", "runs 0"), again.stderr)
-    assert "fitting on" not in again.stderr
-    assert {path: path.read_bytes() for path in tmp_path.rglob(RESULT_FILE)} == before
-    # A wider sweep, after the loss of a run.
-    shutil.rmtree(tmp_path / "s/1")
-    wider = run(*words, "seed=0,1,2", folder=tmp_path)
-    assert re.search(naming("6 jobs", "3 finished, 3 waiting", "runs 3"), wider.stderr)
-    after = {path: path.read_bytes() for path in tmp_path.rglob(RESULT_FILE)}
-    assert {path: after[path] for path in before if path.parent.name != "1"} == {
-        path: content for path, content in before.items() if path.parent.name != "1"
-    }
-    found_runs = find_runs([tmp_path / "s"])
-    assert sorted((each.result.model, each.result.seed) for each in found_runs) == [
-        (model, seed) for model in ("random", "single_feature") for seed in (0, 1, 2)
-    ]
-    assert not [*tmp_path.rglob(".hydra")]
-
-
-@pytest.mark.slow
 @pytest.mark.usefixtures("migrated_store")
 def test_ctrl_c_says_what_is_finished_and_the_command_it_prints_does_the_rest(tmp_path: Path) -> None:
     yaml = tmp_path / "conf/model/sleepy.yaml"
@@ -77,7 +48,7 @@ def test_ctrl_c_says_what_is_finished_and_the_command_it_prints_does_the_rest(tm
     assert read_run(tmp_path / "out/1").result.error == "interrupted"
     assert holder(tmp_path / "out") is holder(tmp_path / "out/1") is None
     assert not [*tmp_path.rglob(".partial-*")]
-    assert "KILLED" in statuses(tmp_path).values()
+    assert "KILLED" in dict(statuses(tmp_path)).values()
     assert sorted(path.name for path in (tmp_path / "out").glob("[0-9]*")) == ["0", "1"]
     (command,) = [line.strip() for line in done.splitlines() if line.startswith("  python -m ltrbench ")]
     assert command == "python -m ltrbench resume out"
@@ -89,7 +60,7 @@ def test_ctrl_c_says_what_is_finished_and_the_command_it_prints_does_the_rest(tm
     assert [(result.status, result.model, result.seed) for result in results] == [
         ("finished", model, seed) for model in ("sleepy", "random") for seed in (0, 1, 2)
     ]
-    assert set(statuses(tmp_path).values()) == {"FINISHED"}
+    assert {status for _, status in statuses(tmp_path)} == {"FINISHED"}
 
 
 def interrupted(words: tuple[str, ...], folder: Path) -> str:

@@ -17,9 +17,10 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
 from ltrbench.cli.launch import Composer, check_keys
-from ltrbench.config import register_schema
+from ltrbench.config import build_tracker, find_class, register_schema
 from ltrbench.errors import ConfigError
 from ltrbench.folders import conf_dir
+from ltrbench.rankers import Ranker
 
 
 @pytest.fixture
@@ -132,3 +133,21 @@ def test_a_key_that_is_read_may_be_added(loader: ConfigLoader, overrides: list[s
     config = loader.load_configuration("config", overrides, RunMode.RUN)
     hydra = config.hydra
     check_keys(without_hydra(config), hydra)
+
+
+def test_a_class_outside_the_environment_is_named() -> None:
+    with pytest.raises(ConfigError, match=naming("'no_such_module.Ranker'", "module named 'no_such_module'")):
+        find_class("no_such_module.Ranker", Ranker, "model")
+    with pytest.raises(ConfigError, match=naming("ltrbench.rankers.random", "'Randm'")):
+        find_class("ltrbench.rankers.random.Randm", Ranker, "model")
+    for target in ("ltrbench.rankers.base.BoostingRanker", "ltrbench.data.RankingDataset"):
+        with pytest.raises(ConfigError, match=naming("model._target_", f"'{target}'", "dataclass", "Ranker")):
+            find_class(target, Ranker, "model")
+
+
+def test_a_name_that_no_registry_takes_is_refused_before_any_work() -> None:
+    tracking = {"_target_": "ltrbench.tracking.mlflow.MLflowTracker"}
+    for name in ("a/b", " "):
+        with pytest.raises(ConfigError, match=naming("register", f"'{name}'", "without / and :")):
+            build_tracker({"tracking": tracking, "register": name})
+    assert build_tracker({"tracking": tracking, "register": "web shop"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import sys
 from dataclasses import replace
@@ -54,26 +53,16 @@ def test_lines_are_of_the_first_iteration_one_in_ten_seconds_and_the_last(
     )
 
 
-class Terminal(io.StringIO):
-    """Standard error that says it is a terminal, and can be read."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_in_a_terminal_one_line_is_redrawn_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
+def test_in_a_terminal_one_line_is_redrawn_and_ended(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "30")
     with showing("auto", "native") as drawn:
         assert drawn is not None
         for seconds in (1.0, 1.1, 2.0):
             drawn(replace(SOME, seconds=seconds))
-    lines = terminal.getvalue().split("\r")
-    assert [line.removesuffix("\n").removesuffix("\x1b[K") for line in lines[1:]] == [
-        "native 3/300: ndcg@10 train 0"
-    ] * 2
-    assert terminal.getvalue().endswith("\n")
+    assert capsys.readouterr().err == "\rnative 3/300: ndcg@10 train 0\x1b[K" * 2 + "\n"
     with showing("plain", "native") as plain, showing("none", "native") as quiet:
         assert isinstance(plain, Lines)
         assert quiet is None

@@ -1,4 +1,4 @@
-"""The verb `explain`: the lambdas of one query as a tutorial prints them, and as JSON."""
+"""The verbs `explain` and `walkthrough`: the lambdas of one query as a tutorial prints them, and as JSON."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from messages import naming
 
+from docs.walkthrough import tell
 from ltrbench.cli import main
 
 LABELS = [0, 0, 0, 1, 1, 0, 1, 1, 0, 0]
@@ -81,3 +82,7 @@ def test_what_cannot_be_explained_is_refused(
 ) -> None:
     assert main(["explain", str(tutorial), *words]) == 2
     assert re.search(naming(*parts), " ".join(capsys.readouterr().err.split()))
+
+
+def test_the_walkthrough_prints_what_the_engine_computes(printed: Callable[..., str]) -> None:
+    assert printed("walkthrough") == f"{tell()}\n", "python docs/walkthrough.py writes it anew"

@@ -47,6 +47,12 @@ def test_status_shows_each_state_and_resume_runs_exactly_what_is_missing(sweep: 
     assert json.loads((sweep / "s/1/result.json").read_text())["reused"] == "0"
     assert (sweep / "s/0/result.json").read_bytes() == before
     assert mentions(run("status", "s", "--watch", folder=sweep).stdout, "2 finished", "0 waiting")
+    wider = run(*SWEEP, "model=native", "seed=1,2,3", folder=sweep)
+    assert mentions(wider.stderr, "3 jobs", "2 finished, 1 waiting", "runs 1")
+    again = run(*SWEEP, "model=native", "seed=1,2,3", folder=sweep)
+    assert again.stdout == wider.stdout
+    assert "fitting on" not in again.stderr
+    assert (sweep / "s/0/result.json").read_bytes() == before
 
 
 def test_resume_starts_a_cluster_of_the_plan_only_on_request(sweep: Path) -> None:

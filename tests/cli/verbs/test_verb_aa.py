@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,25 +34,17 @@ def test_eight_seeds_are_split_into_halves_of_four(tmp_path: Path) -> None:
     assert (row.kind, row.num_replicates, row.num_folds, row.reason) == ("seeds", 8, 1, "")
 
 
-def test_a_row_with_fewer_names_their_number_and_how_many_are_needed(tmp_path: Path) -> None:
-    row = only_row(runs_of(tmp_path, "native", (1, 2, 3)))
-    assert row.halved is None
-    assert mentions(row.reason, "3 replicates", "at least 8", "replicates=8", "seeds")
-    for runs in (runs_of(tmp_path, "other", (1,)), deterministic(tmp_path, "third", EIGHT)):
-        assert mentions(only_row(runs).reason, "1 replicate", "replicates=8")
-
-
-def stored(folder: Path, models: dict[str, Sequence[int]]) -> None:
-    """Runs of models with so many seeds each."""
-    for model, seeds in models.items():
-        for seed in seeds:
-            finished_run(folder / f"{model}{seed}", model, seed=seed)
+def test_seeds_that_change_nothing_are_one_replicate(tmp_path: Path) -> None:
+    row = only_row(deterministic(tmp_path, "third", EIGHT))
+    assert mentions(row.reason, "1 replicate", "replicates=8")
 
 
 def test_the_verb_prints_shares_and_what_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stored(tmp_path, {"native": EIGHT, "other": (1, 2)})
+    for model, seeds in {"native": EIGHT, "other": (1, 2)}.items():
+        for seed in seeds:
+            finished_run(tmp_path / f"{model}{seed}", model, seed=seed)
     assert main(["aa", str(tmp_path), "--metric", "ndcg@5"]) == 0
     shown = capsys.readouterr().out
     assert "ndcg@5" in shown

@@ -126,24 +126,17 @@ def test_best_ships_the_best_run_by_validation_and_says_why(ship: Ship, tmp_path
     assert "validation" in chosen["chosen"]
 
 
-@pytest.fixture
-def shipped(ship: Ship, native: Path, tmp_path: Path) -> Path:
+def test_other_answers_fail_and_are_named(ship: Ship, native: Path, tmp_path: Path) -> None:
     assert ship(native, "--to", "faithful", "--output", "shipped")[0] == 0
-    return tmp_path / "shipped"
-
-
-def expected_scores(shipped: Path) -> dict[str, float]:
-    return {row["id"]: row["score"] for row in read(shipped, CHECK_FILE)["rows"]}
-
-
-def test_other_answers_fail_and_are_named(ship: Ship, shipped: Path, tmp_path: Path) -> None:
-    scores = expected_scores(shipped)
+    shipped = tmp_path / "shipped"
+    rows = read(shipped, CHECK_FILE)["rows"]
+    scores = {row["id"]: row["score"] for row in rows}
     documents = [name for name in scores if name.startswith("q1-")]
     best = max(documents, key=scores.__getitem__)
     answers = tmp_path / "answers.json"
     answers.write_text(json.dumps({**scores, best: min(scores.values()) - 1}))
     code, text = ship(shipped, "--check", answers)
-    query = next(row["query"] for row in read(shipped, CHECK_FILE)["rows"] if row["id"] == best)
+    query = next(row["query"] for row in rows if row["id"] == best)
     assert code == 1
     assert all(part in text for part in ("different", best, f"Query {query}"))
     del scores[best]

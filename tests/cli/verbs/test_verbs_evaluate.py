@@ -30,20 +30,6 @@ def files(tmp_path: Path) -> list[str]:
     return [str(data), str(scores)]
 
 
-@pytest.fixture
-def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """The one paragraph that a user's mistake is answered with."""
-
-    def run(*words: str) -> str:
-        assert main(list(words)) == 2
-        out, err = capsys.readouterr()
-        assert out == ""
-        assert len(err.splitlines()) == 1
-        return err
-
-    return run
-
-
 def test_the_json_of_evaluate_holds_what_evaluate_computes(
     files: list[str], printed: Callable[..., str]
 ) -> None:
@@ -101,10 +87,13 @@ def test_per_query_writes_a_row_a_query_with_an_empty_cell_where_it_is_skipped(
         (["--mtrics", "map"], ("No such option", "--mtrics")),
     ],
 )
-def test_a_users_mistake_is_told_in_one_paragraph(
-    files: list[str], refused: Callable[..., str], words: list[str], parts: tuple[str, ...]
+def test_a_users_mistake_is_one_line(
+    files: list[str], words: list[str], parts: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert re.search(naming(*parts), refused("evaluate", *files, *words))
+    assert main(["evaluate", *files, *words]) == 2
+    out, err = capsys.readouterr()
+    assert (out, len(err.splitlines())) == ("", 1)
+    assert re.search(naming(*parts), err)
 
 
 def test_conventions_is_a_row_a_preset_and_leaves_undefined_what_one_does_not_define(

@@ -9,28 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pytrec_eval
+from run_cases import finished_run
 from toy_runs import keys_of
 
 from ltrbench.cli import main
 from ltrbench.data import Judgments
 from ltrbench.data.score_files import read_score_file
 from ltrbench.metrics import evaluate, preset
-from ltrbench.runs.record import FINISHED, Run, RunResult, ScoredSplit
+from ltrbench.runs.record import Run, ScoredSplit
 from ltrbench.runs.writing import write_run
 
-RESULT = RunResult(
-    status=FINISHED,
-    model="native",
-    params="matched",
-    seed=0,
-    data={
-        "name": "toy",
-        "train": {"fingerprint": "a", "features": 1},
-        "test": {"fingerprint": "b", "queries_without_relevant_document": 0.5},
-    },
-    metrics={"test/ndcg@10": 0.5},
-    convention={"name": "default", "gain": "exponential_gain"},
-)
 JUDGMENTS = Judgments(
     labels=np.array([0, 2, 1, 0, 0]),
     query_start=np.array([0, 3, 5]),
@@ -43,7 +31,9 @@ SCORES = np.array([0.5, 1 / 3, 0.5, -1e-30, 7], dtype=np.float32)
 def write(folder: Path, judgments: Judgments = JUDGMENTS, file_rows: list[int] | None = None) -> Run:
     rows = None if file_rows is None else np.array(file_rows)
     scored = ScoredSplit(judgments, SCORES, keys_of(judgments), rows)
-    return write_run(folder, RESULT, scored={"test": scored, "valid": scored})
+    data = {"name": "toy", "train": {"fingerprint": "a", "features": 1}, "test": {"fingerprint": "b"}}
+    result = replace(finished_run(folder, "native").result, data=data)
+    return write_run(folder, result, scored={"test": scored, "valid": scored})
 
 
 @pytest.fixture

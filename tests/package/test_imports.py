@@ -1,7 +1,8 @@
-"""Without the package of an extra, the message of a user names the extra, and everything else works."""
+"""Imports: public names cost nothing until they are used, and the extra of a missing package is named."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -9,10 +10,39 @@ from pathlib import Path
 
 import pytest
 
+import ltrbench
+
+HEAVY = {
+    "numpy",
+    "numba",
+    "pandas",
+    "scipy",
+    "lightgbm",
+    "xgboost",
+    "catboost",
+    "mlflow",
+    "hydra",
+    "matplotlib",
+}
+
 
 def without(packages: list[str], code: str) -> subprocess.CompletedProcess[str]:
+    """Runs code in a new process in which packages cannot be imported."""
     blocked = f"import sys; sys.modules.update(dict.fromkeys({packages}))\n"
     return subprocess.run([sys.executable, "-c", blocked + code], capture_output=True, text=True, check=False)
+
+
+def test_importing_the_package_imports_nothing_but_the_standard_library() -> None:
+    done = without([], "import ltrbench; dir(ltrbench); hasattr(ltrbench, 'nothing'); print(*sys.modules)")
+    assert HEAVY.isdisjoint(name.partition(".")[0] for name in done.stdout.split())
+    assert "ltrbench" in done.stdout
+
+
+@pytest.mark.parametrize("name", sorted({*ltrbench.__all__, "CatBoostRanker"} - {"__version__", "compare"}))
+def test_a_public_name_is_that_of_the_module_it_comes_from(name: str) -> None:
+    home = importlib.import_module(ltrbench._MODULE_OF[name])
+    assert getattr(ltrbench, name) is getattr(home, name)
+    assert name in dir(ltrbench)
 
 
 @pytest.mark.parametrize(
