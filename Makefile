@@ -104,7 +104,6 @@ bench: dev ## benchmark time and memory of readers, engine and evaluator (relati
 	$(BIN)/python tests/bench/bench_scaling.py
 	$(BIN)/python tests/bench/bench_memory.py
 	$(BIN)/python tests/bench/bench_fit.py
-	$(BIN)/python tests/bench/bench_sparse.py
 	$(BIN)/python tests/bench/bench_distributed.py
 	$(BIN)/python tests/bench/bench_full_size.py --documents 1000000
 	$(BIN)/python tests/bench/bench_full_size.py

@@ -262,12 +262,8 @@ def composition_message(error: BaseException) -> str:
 # ---- Composes the configurations of a sweep's jobs like Hydra, but fast enough to check hundreds of jobs.
 
 
-@dataclass(frozen=True)
-class Composed:
-    """The configuration of a job without Hydra's node, and config group -> name of the chosen YAML."""
-
-    config: DictConfig
-    choices: dict[str, Any]
+Composition = tuple[DictConfig, dict[str, Any]]
+"""The configuration of a job without Hydra's node, and config group -> name of the chosen YAML."""
 
 
 class Composer:
@@ -290,7 +286,7 @@ class Composer:
         self._parse = functools.cache(self._parse_override)
         self._compose = functools.cache(self._compose_choices)
 
-    def composed(self, overrides: Sequence[str]) -> Composed:
+    def composed(self, overrides: Sequence[str]) -> Composition:
         """Returns the same configuration as `ConfigLoader.load_sweep_config`.
 
         Raises:
@@ -298,8 +294,8 @@ class Composer:
         """
         parsed = [self._parse(line) for line in overrides]
         choices = tuple(line for line, (_, chooses) in zip(overrides, parsed, strict=True) if chooses)
-        chosen = self._compose(choices)
-        config = copy.deepcopy(chosen.config)
+        chosen, names = self._compose(choices)
+        config = copy.deepcopy(chosen)
         try:
             ConfigLoaderImpl._apply_overrides_to_config(
                 [override for override, chooses in parsed if not chooses], config
@@ -308,7 +304,7 @@ class Composer:
             # The same conversion as in load_configuration, whose callers handle only Hydra's errors.
             raise ConfigCompositionException from error
         OmegaConf.copy_cache(from_config=self._master, to_config=config)
-        return Composed(config, chosen.choices)
+        return config, names
 
     def _parse_override(self, line: str) -> tuple[Override, bool]:
         """Returns the override, and whether it chooses a YAML or belongs to Hydra; the others set a value."""
@@ -318,12 +314,12 @@ class Composer:
         names = self._loader.get_group_options(override.key_or_group, None, self._name, self._of_hydra)
         return override, bool(names) and not isinstance(override.value(), dict)
 
-    def _compose_choices(self, choices: tuple[str, ...]) -> Composed:
+    def _compose_choices(self, choices: tuple[str, ...]) -> Composition:
         config = self._loader.load_configuration(self._name, [*self._of_hydra, *choices], RunMode.RUN)
         chosen = dict(config.hydra.runtime.choices)
         with flag_override(config, ["readonly", "struct"], False):
             del config["hydra"]
-        return Composed(config, chosen)
+        return config, chosen
 
 
 def _plain(overrides: ListConfig) -> list[str]:
@@ -428,12 +424,12 @@ def _composed(loader: ConfigLoader, master: DictConfig, jobs: Sequence[Sequence[
     is_hidden = master.progress == "none"
     with click.progressbar(jobs, label="checking jobs", file=sys.stderr, hidden=is_hidden) as checked:
         for overrides in checked:
-            job = composer.composed(overrides)
-            check_keys(job.config, master.hydra)
-            settings = resolved(job.config)
-            build_experiment(settings, job.choices, tuple(overrides), None)
+            config, choices = composer.composed(overrides)
+            check_keys(config, master.hydra)
+            settings = resolved(config)
+            build_experiment(settings, choices, tuple(overrides), None)
             build_tracker(settings)
-            composed_jobs.append(ComposedJob(tuple(overrides), job.choices, settings))
+            composed_jobs.append(ComposedJob(tuple(overrides), choices, settings))
     return composed_jobs
 
 

@@ -258,7 +258,7 @@ class MLflowTracker(Tracker):
         """Stores a run as a new MLflow run; returns its id."""
         client, result = self._client, run.result
         # Read before anything is sent, so that a damaged folder leaves nothing in the store.
-        metrics, tables = read_all(run)
+        tables = read_all(run)
         tags = {**run_tags(run, self._parent), **identity}
         created = client.create_run(self._experiment_id, milliseconds(result.started), tags, run_name(result))
         run_id = str(created.info.run_id)
@@ -267,7 +267,8 @@ class MLflowTracker(Tracker):
                 model_id = self._log_model(run, run_id, Path(temporary, "model"))
                 client.log_inputs(run_id, run_inputs(result))
                 # The client splits both into requests of the size that a server accepts.
-                client.log_batch(run_id, metrics=_of_model(metrics, model_id), params=run_params(result))
+                metrics = run_metrics(run, model_id)
+                client.log_batch(run_id, metrics=metrics, params=run_params(result))
                 for name in RUN_FILES:
                     if (run.path / name).is_dir():
                         client.log_artifacts(run_id, str(run.path / name), name)
@@ -439,38 +440,26 @@ def run_list_of(store: str, experiment: str) -> str:
     return "/" if entity is None else run_list(str(entity.experiment_id))
 
 
-def read_all(run: Run) -> tuple[list[Metric], dict[str, pd.DataFrame]]:
-    """Returns the metrics of a run, and the tables that the UI compares between runs.
+def read_all(run: Run) -> dict[str, pd.DataFrame]:
+    """Reads all files of a run, and returns the tables that the UI compares between runs.
 
     Raises:
         ResultError: A file of the run is damaged.
     """
     run.input_example()
     run.trials()
+    run.learning_curve()
     importances = run.importances()
     columns: dict[str, Mapping[str, Any]] = {
         "per_query": run.per_query(),
         "importances": {"feature": importances.feature_names, **importances.values},
     }
     # Text as objects, because MLflow tests for object columns and pandas 3 warns about that test on text.
-    tables = {
+    return {
         name: pd.DataFrame(of_table).astype({next(iter(of_table)): object})
         for name, of_table in columns.items()
         if len(of_table) > 1 and len(next(iter(of_table.values())))
     }
-    return run_metrics(run), tables
-
-
-def _of_model(metrics: list[Metric], model_id: str) -> list[Metric]:
-    """Returns the same points, with those of test linked to the model, so that the model list shows them."""
-    if not model_id:
-        return metrics
-    return [
-        Metric(item.key, item.value, item.timestamp, item.step, model_id=model_id)
-        if item.key.startswith("test/")
-        else item
-        for item in metrics
-    ]
 
 
 # ---- Converts a run to MLflow's entities: tags, parameters, metric points and data sets
@@ -743,18 +732,22 @@ def _flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield f"{prefix}{name}", value
 
 
-def run_metrics(run: Run) -> list[Metric]:
-    """Returns the values of the kept model, and the points of the learning curve."""
+def run_metrics(run: Run, model_id: str = "") -> list[Metric]:
+    """Returns the values of the kept model, and the points of the learning curve.
+
+    Args:
+        model_id: model that the values of test are linked to, so that the model list shows them; "": none.
+    """
     curve, moment = run.learning_curve(), milliseconds(run.result.finished) or 0
     points = [
         Metric(metric_key(name.replace("/", _BY_ITERATION, 1)), value, moment, iteration)
         for name, values in curve.values.items()
         for iteration, value in zip(curve.iterations, values, strict=True)
     ]
-    return [*end_metrics(run, curve), *points]
+    return [*end_metrics(run, curve, model_id), *points]
 
 
-def end_metrics(run: Run, curve: LearningCurve) -> list[Metric]:
+def end_metrics(run: Run, curve: LearningCurve, model_id: str = "") -> list[Metric]:
     """Returns the values of the kept model at step 0: the NDCG, the other metrics, those of train, costs."""
     result, moment = run.result, milliseconds(run.result.finished) or 0
     of_curve: dict[str, float | None] = {}
@@ -771,7 +764,8 @@ def end_metrics(run: Run, curve: LearningCurve) -> list[Metric]:
     }
     known = {metric_key(name): value for name, value in values.items() if value is not None}
     order = dict.fromkeys([*shown_metrics(known), *known])
-    return [Metric(name, known[name], moment, 0) for name in order]
+    linked = {name: model_id for name in order if model_id and name.startswith("test/")}
+    return [Metric(name, known[name], moment, 0, model_id=linked.get(name)) for name in order]
 
 
 def plain_metrics(figures: Mapping[str, float]) -> list[Metric]:

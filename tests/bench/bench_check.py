@@ -30,10 +30,10 @@ def main() -> None:
         master = loader.load_configuration("config", [], RunMode.MULTIRUN)
 
         def check(composer: Composer, job: list[str]) -> None:
-            composed = composer.composed(job)
-            check_keys(composed.config, master.hydra)
-            settings = resolved(composed.config)
-            build_experiment(settings, composed.choices, tuple(job), None)
+            config, choices = composer.composed(job)
+            check_keys(config, master.hydra)
+            settings = resolved(config)
+            build_experiment(settings, choices, tuple(job), None)
             build_tracker(settings)
 
         sweeps = {

@@ -14,14 +14,14 @@ import numpy as np
 from bench_jobs import options, run_command
 
 from ltrbench.data import Judgments
-from ltrbench.metrics import DEFAULT
+from ltrbench.metrics import DEFAULT, METRICS_OF_A_RUN
 from ltrbench.runs.record import FINISHED, RunResult, ScoredSplit
 from ltrbench.runs.writing import write_run
 
 DOCUMENTS = 40
 """Number of documents per query."""
 
-METRICS = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "precision@10")
+SPLITS = ("train", "valid", "test")
 
 
 def write_runs(folder: Path, num_models: int, num_queries: int) -> None:
@@ -31,28 +31,17 @@ def write_runs(folder: Path, num_models: int, num_queries: int) -> None:
     labels = rng.choice(5, size=num_queries * DOCUMENTS, p=[0.52, 0.32, 0.13, 0.02, 0.01]).astype(np.float64)
     judged = Judgments(labels=labels, query_start=np.arange(num_queries + 1) * DOCUMENTS)
     keys = np.array([f"{query:032x}" for query in range(num_queries)])
+    of_split = {"queries": num_queries, "features": 1, "documents": len(labels)}
+    of_split["queries_without_relevant_document"] = 0
     for number in range(num_models):
         scores = (0.5 + 0.01 * number) * labels + rng.normal(size=len(labels))
-        splits = {"train": 3 * num_queries, "valid": num_queries, "test": num_queries}
         result = RunResult(
             status=FINISHED,
             model=f"model{number}",
             params="matched",
             seed=0,
-            data={
-                "name": "made up",
-                **{
-                    split: {
-                        "fingerprint": split,
-                        "queries": count,
-                        "features": 1,
-                        "documents": count * DOCUMENTS,
-                        "queries_without_relevant_document": 0.0,
-                    }
-                    for split, count in splits.items()
-                },
-            },
-            metrics={f"test/{name}": None for name in METRICS},
+            data={"name": "made up", **{name: {**of_split, "fingerprint": name} for name in SPLITS}},
+            metrics={f"test/{name}": None for name in METRICS_OF_A_RUN},
             convention=DEFAULT.describe(),
             seconds={"fit": 1.0 + number, "predict": 0.1},
             machine={"cpu": "any", "cores": 1},

@@ -181,12 +181,18 @@ def lightgbm_parameters(num_leaves: int, num_threads: int, layout: str) -> dict[
     }
 
 
-def lightgbm_dataset(train: RankingDataset, parameters: dict[str, object]) -> lgb.Dataset:
-    return lgb.Dataset(train.features, train.labels, group=train.query_sizes, params=parameters).construct()
+def lightgbm_dataset(
+    train: RankingDataset, parameters: dict[str, object], features: Any = None
+) -> lgb.Dataset:
+    """Returns a data set of LightGBM with other features than those of `train`, such as a sparse matrix."""
+    features = train.features if features is None else features
+    return lgb.Dataset(features, train.labels, group=train.query_sizes, params=parameters).construct()
 
 
-def fit_lightgbm(train: RankingDataset, num_trees: int, parameters: dict[str, object]) -> lgb.Booster:
-    return lgb.train(parameters, lightgbm_dataset(train, parameters), num_trees)
+def fit_lightgbm(
+    train: RankingDataset, num_trees: int, parameters: dict[str, object], features: Any = None
+) -> lgb.Booster:
+    return lgb.train(parameters, lightgbm_dataset(train, parameters, features), num_trees)
 
 
 def scores_of(model: Model, data: RankingDataset) -> NDArray[np.float64]:

@@ -1,56 +1,112 @@
-"""Benchmark of memory: peak memory of a fit with native and with LightGBM, each in a separate process.
+"""Benchmark of fits, each in a separate process: CPU time and peak memory of native and LightGBM.
 
-    python tests/bench/bench_memory.py [--documents 1000000] [--leaves 255] [--trees 5] [--threads 2]
+    python tests/bench/bench_memory.py [--data dense counts one_hot million] [--documents 1000000]
+    [--trees 10] [--threads 2]
 
-The features are generated once and read from a file, so that a process only contains the data and its engine.
-The benchmark reports the peak of the whole process, including the data, and the increase during the fit.
+The time includes the binning. The peak is the increase during the fit above the data. The data sets:
+
+    dense     `--documents` documents with 136 features, read from a file that is generated once
+    counts    200,000 documents with 50 of 20,000 features, such as counts of words, not exclusive
+    one_hot   200,000 documents with 30 of 3,000 features, in 30 groups of 100 exclusive features
+    million   50,000 documents with 30 of 1,000,000 features, in 30 groups; most features have few documents
+
+LightGBM builds the histograms of dense data by row or by column; the better of the two counts.
 """
 
 from __future__ import annotations
 
 import tempfile
-from argparse import Namespace
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from bench_jobs import fit_lightgbm, fit_native, in_new_process, lightgbm_parameters, make_dataset, options
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import SparseRows
 from ltrbench.measure import MemoryMeter
 from ltrbench.rankers.native import NativeRanker
 
-ENGINES = ("native", "force_row_wise", "force_col_wise")
+NATIVE, BY_ROW, BY_COLUMN = "native", "force_row_wise", "force_col_wise"
+DENSE = "dense"
+SIZES = {
+    "counts": (200_000, 20_000, 50),
+    "one_hot": (200_000, 3_000, 30),
+    "million": (50_000, 1_000_000, 30),
+}
+"""Sparse data set -> documents, features, and features of a document."""
+NUM_LEAVES = {DENSE: 255, **dict.fromkeys(SIZES, 31)}
+FIELDS = ("features", "labels", "query_start")
 
 
-def fit(engine: str, folder: Path, arguments: Namespace) -> dict[str, float | None]:
-    """Returns MB above the data, and MB of the data; runs in the engine's process."""
-    arrays = {name: np.load(folder / f"{name}.npy") for name in ("features", "labels", "query_start")}
-    train = RankingDataset(**arrays)
-    if engine == "native":
+def make_sparse(name: str) -> tuple[SparseRows, RankingDataset]:
+    """Returns the stored values, and the data set with them; frequent features have low numbers."""
+    rng = np.random.default_rng(0)
+    num_documents, num_features, per_document = SIZES[name]
+    share = rng.random((num_documents, per_document)) ** 2
+    if name == "counts":
+        columns = np.sort((share * num_features).astype(np.int32), axis=1)
+        values = np.ceil(rng.exponential(3, columns.shape)).astype(np.float32)
+    else:
+        size = num_features // per_document
+        columns = ((share + np.arange(per_document)) * size).astype(np.int32)
+        values = np.ones(columns.shape, dtype=np.float32)
+    is_new = np.diff(columns, axis=1, prepend=-1) > 0
+    row_start = np.concatenate([[0], np.cumsum(is_new.sum(axis=1))])
+    features = SparseRows(row_start, columns[is_new], values[is_new], num_features)
+    utility = features.to_scipy() @ rng.normal(size=num_features)
+    utility = utility + utility.std() * rng.normal(size=num_documents)
+    labels = np.digitize(utility, np.quantile(utility, [0.5, 0.8, 0.93, 0.98])).astype(np.float64)
+    query_start = np.append(np.arange(0, num_documents, 100), num_documents)
+    return features, RankingDataset(features=features, labels=labels, query_start=query_start)  # type: ignore[arg-type]
+
+
+def fit(engine: str, name: str, folder: Path, num_trees: int, num_threads: int) -> dict[str, float | None]:
+    """Returns CPU seconds, MB above the data, and MB of the data; runs in the engine's process."""
+    features: Any
+    if name == DENSE:
+        train = RankingDataset(**{field: np.load(folder / f"{field}.npy") for field in FIELDS})
+        features, size = train.features, train.features.nbytes
+    else:
+        rows, train = make_sparse(name)
+        features, size = rows.to_scipy(), sum(array.nbytes for array in rows.arrays())
+    if engine == NATIVE:
         NativeRanker().warm_up()
+        NativeRanker().warm_up_sparse()
+    before = time.process_time()
     with MemoryMeter() as meter:
-        if engine == "native":
-            fit_native(train, arguments.trees, arguments.leaves, arguments.threads)
+        if engine == NATIVE:
+            fit_native(train, num_trees, NUM_LEAVES[name], num_threads)
         else:
-            parameters = lightgbm_parameters(arguments.leaves, arguments.threads, engine)
-            fit_lightgbm(train, arguments.trees, parameters)
-    return {"above": meter.rise_mb, "data": train.features.nbytes / 1e6}
+            parameters = lightgbm_parameters(NUM_LEAVES[name], num_threads, engine)
+            fit_lightgbm(train, num_trees, parameters, features)
+    return {"seconds": time.process_time() - before, "above": meter.rise_mb, "data": size / 1e6}
 
 
 def main() -> None:
-    arguments = options(__doc__, documents=1_000_000, leaves=255, trees=5, threads=2)
-    with tempfile.TemporaryDirectory() as name:
-        made = make_dataset(arguments.documents, seed=0)
-        for field in ("features", "labels", "query_start"):
-            np.save(Path(name) / f"{field}.npy", getattr(made, field))
-        del made
-        above = {}
-        for engine in ENGINES:
-            used = in_new_process(fit, engine, Path(name), arguments)
-            print(f"{engine:16} {used['above']:7.0f} MB above {used['data']:.0f} MB of features", flush=True)
-            above[engine] = used["above"]
-    best = min(above["force_row_wise"], above["force_col_wise"])
-    print(f"peak above the data: native / LightGBM = {above['native'] / best:.2f}")
+    arguments = options(__doc__, data=[DENSE, *SIZES], documents=1_000_000, trees=10, threads=2)
+    with tempfile.TemporaryDirectory() as folder:
+        if DENSE in arguments.data:
+            made = make_dataset(arguments.documents, seed=0)
+            for field in FIELDS:
+                np.save(Path(folder, f"{field}.npy"), getattr(made, field))
+            del made
+        for name in arguments.data:
+            taken = {}
+            for engine in (NATIVE, BY_ROW, BY_COLUMN) if name == DENSE else (NATIVE, BY_ROW):
+                used = in_new_process(fit, engine, name, Path(folder), arguments.trees, arguments.threads)
+                print(
+                    f"{name:8} {engine:14} {used['seconds']:6.1f} CPU s, peak {used['above']:5.0f} MB above "
+                    f"{used['data']:.0f} MB",
+                    flush=True,
+                )
+                taken[engine] = used
+            native = taken.pop(NATIVE)
+            cpu, peak = (
+                native[kind] / min(peer[kind] for peer in taken.values()) for kind in ("seconds", "above")
+            )
+            print(f"{name:8} native / LightGBM: CPU time {cpu:.2f}, peak above the data {peak:.2f}")
 
 
 if __name__ == "__main__":

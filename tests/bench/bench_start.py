@@ -15,17 +15,17 @@ from pathlib import Path
 
 from bench_jobs import Finished, options, run_command
 
+from ltrbench.data.letor import write_letor
 from ltrbench.data.synthetic import make_synthetic
 
 _SWEEP = ("-m", "ltrbench", "model=native,lightgbm", "-m")
-_ROWS = 3000
 
 
 def main() -> None:
     repeats = options(__doc__, repeats=3).repeats
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        _write_rows(folder / "rows.txt")
+        write_letor(make_synthetic(60, 0).take_queries(range(34)), folder / "rows.txt")
         run_command([*_SWEEP, "hydra.sweep.dir=first"], folder)
         sweeps = [run_command([*_SWEEP, f"hydra.sweep.dir={number}"], folder) for number in range(repeats)]
         _print("sweep", sweeps)
@@ -35,16 +35,6 @@ def main() -> None:
             print(f"  {record['model']}: fit {seconds['fit']:.2f}, importances {seconds['importances']:.4f}")
         for command in (("resume", "0"), ("sync", "0"), ("inspect", "rows.txt")):
             _print(command[0], [run_command(["-m", "ltrbench", *command], folder) for _ in range(repeats)])
-
-
-def _write_rows(path: Path) -> None:
-    data = make_synthetic(60, 0)
-    starts = data.query_start
-    queries = [query for query in range(data.num_queries) for _ in range(starts[query], starts[query + 1])]
-    with path.open("w") as file:
-        for label, query, row in zip(data.labels[:_ROWS], queries, data.features, strict=False):
-            values = " ".join(f"{place}:{value:g}" for place, value in enumerate(row, start=1))
-            file.write(f"{label:g} qid:{query} {values}\n")
 
 
 def _print(name: str, finished: list[Finished]) -> None:

@@ -1,20 +1,31 @@
-"""Every search satisfies the contract; the grid, the rungs of halving, the minima of pruning."""
+"""Searches without any fit: the contract, importances of settings, the journal for Optuna, and spaces."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from statistics import median
+from typing import Any
 
+import optuna
 import pytest
+from hydra import compose, initialize_config_dir
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
-from search_cases import DEFAULT, NUM_TREES, SPACE, quality, run
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
 
+from ltrbench.config import build, register_schema, resolved
 from ltrbench.errors import ConfigError
+from ltrbench.folders import conf_dir
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.native import NativeRanker
 from ltrbench.search import (
     OVERALL,
     FullGrid,
@@ -27,8 +38,72 @@ from ltrbench.search import (
     SuccessiveHalving,
     TpeSearch,
     Trial,
+    Value,
+    ask,
     median_minima,
+    setting_importances,
+    settings_of,
+    write_journal,
 )
+
+SPACE = {
+    "learning_rate": Range(0.02, 0.3, log=True),
+    "num_leaves": Range(4, 128, log=True),
+    "truncation": Range(5, 100),
+    "split_criterion": Range(values=["newton", "least_squares"]),
+}
+DEFAULT: dict[str, Value] = {
+    "learning_rate": 0.1,
+    "num_leaves": 31,
+    "truncation": 30,
+    "split_criterion": "newton",
+}
+NUM_TREES = 300
+
+Quality = Callable[[Proposal], float | None]
+
+
+def quality(proposal: Proposal) -> float:
+    """The value of a fully trained trial: best at a learning rate of 0.1, and with few leaves."""
+    settings = proposal.settings
+    rate, leaves = settings["learning_rate"], settings["num_leaves"]
+    assert isinstance(rate, float)
+    assert isinstance(leaves, int)
+    return 0.5 - abs(rate - 0.1) - leaves / 1000
+
+
+def ended(proposal: Proposal, value_of: Quality = quality, seconds: float = 1.0) -> Trial:
+    """The trial of a proposal, whose curve rises linearly to its value; `minimum` is applied to it."""
+    value = value_of(proposal)
+    if value is None:
+        return Trial(proposal, None, seconds=seconds)
+    trees = proposal.num_trees or NUM_TREES
+    curve = {number: value * (0.5 + 0.5 * number / NUM_TREES) for number in range(1, trees + 1)}
+    for number in sorted(proposal.minimum):
+        if curve[number] < proposal.minimum[number]:
+            curve = {trees: value for trees, value in curve.items() if trees <= number}
+            return Trial(proposal, curve[number], number, seconds, curve, is_pruned=True)
+    return Trial(proposal, curve[trees], trees, seconds, curve)
+
+
+def run(
+    search: Search,
+    space: Mapping[str, Range] = SPACE,
+    default: Mapping[str, Value] = DEFAULT,
+    value_of: Quality = quality,
+    num_folds: int = 1,
+    trials: list[Trial] | None = None,
+) -> list[Trial]:
+    """Runs a search to its end, from trials that have ended already."""
+    trials = list(trials or [])
+    model = SearchedModel(space, default, NUM_TREES, num_folds)
+    while proposals := search.propose(model, trials):
+        assert [proposal.number for proposal in proposals] == [
+            *range(len(trials), len(trials) + len(proposals))
+        ]
+        trials += [ended(proposal, value_of) for proposal in proposals]
+    return trials
+
 
 SEARCHES = [RandomSearch, TpeSearch]
 
@@ -200,3 +275,151 @@ def test_pruning_saves_iterations_and_the_best_trial_stays(kind: type[RandomSear
     assert spent < 0.9 * len(trials) * NUM_TREES
     best = max(trials, key=lambda trial: quality(trial.proposal))
     assert best.is_complete
+
+
+# ---- Importances of settings, and the journal for Optuna's dashboard.
+
+
+def of_leaves(proposal: Proposal) -> float:
+    leaves = proposal.settings["num_leaves"]
+    assert isinstance(leaves, int)
+    return -abs(leaves - 40.0)
+
+
+def loaded(path: Path) -> list[optuna.Study]:
+    storage = JournalStorage(JournalFileBackend(str(path)))
+    return [
+        optuna.load_study(study_name=summary.study_name, storage=storage)
+        for summary in optuna.get_all_study_summaries(storage)
+    ]
+
+
+def test_the_setting_that_decides_is_the_most_important() -> None:
+    trials = run(RandomSearch(trials=50), value_of=of_leaves)
+    importances = setting_importances(SPACE, trials)
+    assert next(iter(importances)) == "num_leaves"
+    assert importances["num_leaves"] > 0.5
+    assert set(importances) == set(SPACE)
+    assert sum(importances.values()) == pytest.approx(1)
+    assert list(importances.values()) == sorted(importances.values(), reverse=True)
+    assert setting_importances(SPACE, trials) == importances
+
+
+def test_trials_of_a_batch_differ_and_do_not_depend_on_trials_outside_the_space() -> None:
+    trials = run(RandomSearch(trials=16))
+    proposed = ask(SPACE, 0, trials, range(16, 24))
+    assert len({json.dumps(settings) for settings in proposed}) == 8
+    outside = ended(Proposal(16, {**DEFAULT, "num_leaves": None}), lambda _: 9.0)
+    assert ask(SPACE, 0, [*trials, outside], range(16, 24)) == proposed
+
+
+def test_the_journal_has_every_trial(tmp_path: Path) -> None:
+    space = {**SPACE, "norm": Range(values=[None, True, False])}
+    default: dict[str, Value] = {**DEFAULT, "norm": None, "learning_rate": None}
+    trials = run(SuccessiveHalving(trials=10), space, default, lambda proposal: 0.1 + 0.01 * proposal.number)
+    trials = [*trials, Trial(Proposal(len(trials), default), None)]
+    path = tmp_path / "optuna.log"
+    path.write_text("an old journal")
+    write_journal(path, {"native fold 1": (space, trials), "native fold 2": (SPACE, [])})
+
+    assert [file.name for file in tmp_path.iterdir()] == ["optuna.log"]
+    assert all(json.loads(line) for line in path.read_text().splitlines())
+    first, second = sorted(loaded(path), key=lambda study: study.study_name)
+    assert (first.study_name, second.study_name) == ("native fold 1", "native fold 2")
+    assert second.trials == []
+    assert first.best_value == max(trial.value or 0 for trial in trials if trial.is_complete)
+    for trial, stored in zip(trials, first.trials, strict=True):
+        assert {**stored.params, **stored.user_attrs} == trial.proposal.settings
+        assert stored.intermediate_values == trial.curve
+        assert stored.duration is not None
+        assert stored.duration.total_seconds() == pytest.approx(trial.seconds)
+    assert first.trials[0].user_attrs == {"learning_rate": None}  # outside its range
+    assert first.trials[0].state == TrialState.COMPLETE
+    assert first.trials[1].state == TrialState.PRUNED  # 15 trees only
+    assert first.trials[-1].state == TrialState.FAIL
+
+
+# ---- Spaces: the shipped YAMLs for every model, ranges from the configuration, and what is refused.
+
+
+SHARED = ("learning_rate", "num_leaves", "min_docs_in_leaf", "min_sum_hessian", "l2", "truncation")
+NATIVE = ("split_criterion", "sigma", "queries_per_tree", "features_per_tree")
+RATE = {"low": 0.02, "high": 0.3, "log": True}
+
+
+def composed(*overrides: str) -> dict[str, Any]:
+    register_schema()
+    with initialize_config_dir(str(conf_dir()), version_base=None):
+        return resolved(compose("config", list(overrides)))
+
+
+def searched(space: dict[str, Any], **settings: Any) -> Search:
+    target = "ltrbench.search.RandomSearch"
+    return build({"search": {"_target_": target, "space": space, **settings}}, "search", Search)
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        ("native", (*SHARED, *NATIVE)),
+        ("native_best", SHARED),
+        ("lightgbm", SHARED),
+        ("xgboost", [name for name in SHARED if name != "min_docs_in_leaf"]),
+        ("catboost", ["learning_rate", "num_leaves", "truncation"]),
+        ("random", []),
+    ],
+)
+def test_every_model_varies_the_settings_that_it_has(model: str, names: list[str]) -> None:
+    config = composed(f"model={model}", "search=random", "search/space=native")
+    ranker = build(config, "model", Ranker)
+    space = build(config, "search", Search).space.of(model, ranker)
+    assert list(space) == list(names)
+    assert settings_of(ranker, space) == {name: getattr(ranker, name) for name in names}
+
+
+def test_ranges_of_a_configuration_keep_their_types() -> None:
+    ranges = {
+        "num_leaves": {"low": 4, "high": 8},
+        "learning_rate": {"low": 1, "high": 2.0},
+        "l2": {"values": [0, 0.5, None]},
+    }
+    of_native = {"sigma": RATE, "gain": {"values": ["linear"]}}
+    space = searched({"shared": ranges, "models": {"native": of_native}}).space
+    assert space.shared["num_leaves"].is_integer
+    assert not space.shared["learning_rate"].is_integer
+    assert repr(space.shared["l2"].values) == "[0, 0.5, None]"
+    assert space.models == {"native": {"sigma": Range(0.02, 0.3, True), "gain": Range(values=["linear"])}}
+
+
+def of_native(name: str, values: Any) -> dict[str, Any]:
+    return {"models": {"native": {name: values}}}
+
+
+def shared(name: str, values: Any) -> dict[str, Any]:
+    return {"shared": {name: values}}
+
+
+@pytest.mark.parametrize(
+    ("space", "parts"),
+    [
+        ({"sharde": {}}, ("search", "space", "sharde")),
+        (shared("learning_rat", RATE), ("search.space.shared.learning_rat", "learning_rate")),
+        (shared("sigma", RATE), ("search.space.shared.sigma", "search.space.models.MODEL.sigma")),
+        (shared("l2", {"lo": 1}), ("search.space.shared.l2.lo",)),
+        (
+            shared("l2", {"low": 2, "high": 1}),
+            ("search.space.shared.l2", "low: 2, high: 1", "low below high"),
+        ),
+        (shared("l2", {"low": 0, "high": 1, "log": True}), ("shared.l2", "above 0 with log")),
+        (shared("l2", {"values": []}), ("search.space.shared.l2", "not empty")),
+        (of_native("sigma", {"lwo": 1}), ("search.space.models.native.sigma", "'lwo'", "low: ...")),
+        (of_native("sigmaa", RATE), ("search.space.models.native.sigmaa", "'sigma'")),
+        (of_native("sigma", {"low": 0.0, "high": 2.0}), ("sigma", "0.0")),
+        (of_native("num_leaves", {"low": 4.0, "high": 64}), ("contains 4.0", "int", "hole numbers")),
+        (shared("num_leaves", {"low": 1, "high": 64}), ("num_leaves contains 1", "at least 2")),
+        (of_native("l2", {"values": [True, False]}), ("l2 contains True", "float")),
+    ],
+)
+def test_a_wrong_space_is_refused_at_its_place(space: dict[str, Any], parts: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match=naming(*parts)):
+        searched(space).space.of("native", NativeRanker())

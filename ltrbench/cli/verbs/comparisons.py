@@ -26,12 +26,13 @@ from ltrbench.cli.console import (
 from ltrbench.cli.verbs.data import CONVENTION_OPTION, SETTINGS_OPTION
 from ltrbench.cli.verbs.runs import load_splits
 from ltrbench.errors import ConfigError, ResultError
+from ltrbench.metrics import preset, with_settings
+from ltrbench.runs.record import FINISHED, Run, find_runs
 from ltrbench.tables import Table, TableColumn, TableRow
 
 if TYPE_CHECKING:
     from ltrbench.compare import Settings
     from ltrbench.compare.groups import AgainstItself
-    from ltrbench.runs import Run
 
 _HALVINGS = 1_000
 """Maximum number of ways to split the replicates of a model into halves."""
@@ -52,7 +53,6 @@ def aa_verb(folders: tuple[Path, ...], metric: str | None) -> None:
     """
     from ltrbench.compare import Settings
     from ltrbench.compare.groups import each_against_itself
-    from ltrbench.runs import find_runs
 
     rows = each_against_itself(find_runs(folders), Settings(metric=metric), _HALVINGS)
     if all(row.halved is None for row in rows):
@@ -213,7 +213,6 @@ def compare_verb(
     from ltrbench.compare.leaderboard import MAIN_COLUMNS, comparisons_as_json
     from ltrbench.compare.publish import publish
     from ltrbench.compare.report import render_all
-    from ltrbench.metrics import preset, with_settings
 
     compare_settings = Settings(
         metric=metric,
@@ -245,7 +244,6 @@ def _find(sources: Sequence[str]) -> list[Run]:
         ConfigError: No folder of runs is given.
     """
     from ltrbench.compare.derived import Import, import_runs
-    from ltrbench.runs import find_runs
 
     imports = [source for source in sources if _is_import(source)]
     folders = [Path(source) for source in sources if source not in imports]
@@ -269,7 +267,6 @@ def _fused(
     runs: Sequence[Run], settings: Settings, methods: Sequence[str], of: Sequence[str], rrf_k: float
 ) -> list[Run]:
     from ltrbench.compare.derived import Fusing, default_metric, fuse
-    from ltrbench.runs.record import FINISHED
 
     finished = [run for run in runs if run.result.status == FINISHED]
     if not methods or not finished:
@@ -304,7 +301,6 @@ def reproduce_verb(committed: Path, runs: Path) -> int:
     from ltrbench.compare import compare
     from ltrbench.compare.publish import TOLERANCE, TOLERANCE_NOT_REPEATABLE, publish
     from ltrbench.compare.publish import reproduce as compare_with
-    from ltrbench.runs import find_runs
 
     with tempfile.TemporaryDirectory() as folder:
         rerun = Path(folder, committed.name)

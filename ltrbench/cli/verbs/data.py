@@ -28,7 +28,21 @@ from ltrbench.cli.console import (
 )
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, did_you_mean, require
-from ltrbench.metrics import METRICS_OF_A_RUN, PRESETS, Convention, Evaluation
+from ltrbench.folders import conf_dir
+from ltrbench.measure import without_password
+from ltrbench.metrics import (
+    METRICS_OF_A_RUN,
+    PRESETS,
+    Convention,
+    Evaluation,
+    evaluate,
+    has_relevant_document,
+    parse_metric,
+    preset,
+    rank,
+    with_settings,
+)
+from ltrbench.metrics.conventions import Ties
 from ltrbench.shapes import Scores
 from ltrbench.tables import Table, TableColumn, TableRow, is_available
 from ltrbench.untrusted import visible
@@ -92,7 +106,6 @@ def evaluate_verb(
         python -m ltrbench evaluate test.txt scores.txt --convention lightgbm --json
     """
     from ltrbench.data.score_files import read_scores
-    from ltrbench.metrics import evaluate, preset, with_settings
 
     convention = with_settings(preset(preset_name), split_settings("--set", settings))
     metrics = _parse_names(names)
@@ -134,12 +147,11 @@ def conventions_verb(data: Path, scores: Path, names: str, reading: tuple[str, .
         python -m ltrbench conventions test.txt scores.txt --metrics ndcg@10,map
     """
     from ltrbench.data.score_files import read_scores
-    from ltrbench.metrics import has_relevant_document
 
     metrics = _parse_names(names)
     dataset = read(data, reading)
     ranked = dataset.from_file_order(read_scores(scores, dataset.num_documents))
-    rows = {name: _means_and_reasons(dataset, ranked, metrics, preset) for name, preset in PRESETS.items()}
+    rows = {name: _means_and_reasons(dataset, ranked, metrics, item) for name, item in PRESETS.items()}
     share = float(np.mean(~has_relevant_document(dataset)))
     if as_object:
         records = [
@@ -163,7 +175,6 @@ def _means_and_reasons(
 
     One metric is evaluated at a time, so that an undefined metric does not affect the others.
     """
-    from ltrbench.metrics import evaluate
 
     means, undefined = {}, {}
     for name in names:
@@ -176,7 +187,6 @@ def _means_and_reasons(
 
 
 def _parse_names(names: str) -> list[str]:
-    from ltrbench.metrics import parse_metric
 
     metrics = [name.strip() for name in names.split(",")]
     for name in metrics:
@@ -239,8 +249,6 @@ def _render_conventions(
     names: Sequence[str],
     rows: Mapping[str, tuple[dict[str, float], dict[str, str]]],
 ) -> str:
-    from ltrbench.metrics import parse_metric, rank
-    from ltrbench.metrics.conventions import Ties
 
     cells: list[TableRow] = []
     for convention, (means, _) in rows.items():
@@ -314,7 +322,6 @@ def _rankers() -> tuple[dict[str, Ranker], dict[str, tuple[str]]]:
     """Returns model -> the ranker that its YAML in conf/model builds with the default settings, and
     model -> why its ranker cannot be imported."""
     from ltrbench.config import build, composed
-    from ltrbench.folders import conf_dir
     from ltrbench.rankers import Ranker
 
     models = sorted(path.stem for path in conf_dir().glob("model/*.yaml") if not path.stem.startswith("_"))
@@ -504,7 +511,6 @@ def fetch_command(
         python -m ltrbench data fetch mslr_web10k --url https://example.com/MSLR-WEB10K.zip --accept-licence
     """
     from ltrbench.data.sources import address_of, download_archive, find_archive, unpack_archive
-    from ltrbench.measure import without_password
 
     sources = list(_sources(name, root, config_dir))
     archive, folder = sources[0].fetch, Path(getattr(sources[0], "root", "") or ".").expanduser()
@@ -540,7 +546,6 @@ def _sources(name: str, root: Path | None, config_dir: Path | None) -> Iterator[
     """
     from ltrbench.config import build, composed
     from ltrbench.data.sources import DataSource
-    from ltrbench.folders import conf_dir
 
     folders = [conf_dir() / "data", *([] if config_dir is None else [config_dir.expanduser() / "data"])]
     known = sorted(path.stem for folder in folders for path in folder.glob("[!_]*.yaml"))
@@ -567,7 +572,6 @@ def _files(source: DataSource) -> list[Path]:
 
 def _terms(archive: PublishedArchive) -> str:
     """Returns the licence and what identifies the archive."""
-    from ltrbench.measure import without_password
 
     address = "not known" if archive.url is None else without_password(archive.url)
     rows = [

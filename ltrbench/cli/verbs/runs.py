@@ -36,6 +36,7 @@ from ltrbench.cli.console import (
 )
 from ltrbench.cli.verbs.data import rules
 from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import trees_of
 from ltrbench.runs.record import (
@@ -43,6 +44,7 @@ from ltrbench.runs.record import (
     TIMES,
     Run,
     class_and_folder_of_model,
+    find_runs,
     find_runs_and_trials,
     naming,
     read_run,
@@ -112,7 +114,6 @@ def _lines(run: Run, kind: str) -> Iterable[str]:
 
 def _lines_of_metric(run: Run, metric: str) -> Iterable[str]:
     from ltrbench.data.score_files import idv_lines
-    from ltrbench.metrics import evaluate, preset
 
     scored = run.scored("test")
     evaluation = evaluate(scored.judgments, scored.scores, [metric], preset("ranklib"))
@@ -642,7 +643,6 @@ def _best_run(folder: Path) -> tuple[Run, str]:
     """
     from ltrbench.cli.session import best_of
     from ltrbench.compare import compare
-    from ltrbench.runs import find_runs
 
     best = best_of(compare(find_runs([folder])))
     if best is None:

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import run, run_process, statuses
+from command_line import TINY, run, run_process, statuses
 from messages import naming
 from paths import USER_BACKEND
 
 from ltrbench.cli.verbs import MODULE_OF
-from ltrbench.data import read_letor
+from ltrbench.data import RankingDataset, read_letor
+from ltrbench.data.letor import write_letor
 from ltrbench.folders import conf_dir
 from ltrbench.runs import read_run
 
@@ -45,16 +46,15 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def letor(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small LETOR file of three features."""
     rng = np.random.default_rng(0)
-    lines = []
-    for query in range(30):
-        for document in range(8):
-            x = rng.normal(size=3)
-            label = int(np.clip(np.round(x[1] + 0.5 * rng.normal()), 0, 2))
-            lines.append(
-                f"{label} qid:{query} 1:{x[0]:.4f} 2:{x[1]:.4f} 3:{x[2]:.4f} #docid = d{query}-{document}"
-            )
+    features = rng.normal(size=(240, 3)).round(4).astype(np.float32)
+    dataset = RankingDataset(
+        features=features,
+        labels=np.clip(np.round(features[:, 1] + 0.5 * rng.normal(size=240)), 0, 2),
+        query_start=np.arange(0, 241, 8),
+        document_ids=np.array([f"d{row}" for row in range(240)]),
+    )
     path = tmp_path_factory.mktemp("letor") / "all.txt"
-    path.write_text("\n".join(lines) + "\n")
+    write_letor(dataset, path)
     return path
 
 
@@ -169,6 +169,17 @@ def test_help_has_a_page_for_settings_with_their_values_and_one_for_verbs(tmp_pa
         (["metrics=[ndgc@10]"], ("'ndgc@10'", "'ndcg'")),
         (["data=letor"], ("data.train", "data.train=VALUE")),
         (["progress=lots"], ("progress is 'lots'", "auto, plain, none")),
+        (["model=random", "executor=inline,processes", "-m"], ("executor differs",)),
+        (["model=random", "tracking=none,mlflow", "-m"], ("tracking differs",)),
+        (
+            ["model=random", "tracking=none", "executor=processes", "executor.workers=0", "-m"],
+            ("executor.workers is 0", "at least 1"),
+        ),
+        (
+            ["model=random", "tracking=none", "executor=dask", "-m"],
+            ("executor.scheduler", "executor.cluster._target_="),
+        ),
+        (["model=random", "hydra.job.chdir=true", "-m"], ("hydra.job.chdir", "single runs")),
         (["tracking.uri=http://127.0.0.1:9"], ("http://127.0.0.1:9", "tracking.uri=", "tracking=none")),
     ],
 )
@@ -232,3 +243,32 @@ def test_every_job_of_a_sweep_records_what_is_swept_and_the_registered_model_its
     (line,) = (line for line in done.stderr.splitlines() if line.startswith("Registered:"))
     assert re.search(naming("models:/shop@champion", "version 1", "lightgbm"), line)
     assert re.search(naming("validation ndcg@10", f"{mean:.4f}"), line)
+
+
+EXPERIMENT = """
+# @package _global_
+defaults: [override /executor: one_process]
+hydra: {mode: MULTIRUN, sweep: {dir: s}, sweeper: {params: {seed: "1,2"}}}
+"""
+
+EXECUTOR = """
+_target_: ltrbench.sweep.executors.ProcessExecutor
+workers: 1
+"""
+
+
+def test_an_executor_is_chosen_by_an_experiment_in_the_folder_of_a_user(tmp_path: Path) -> None:
+    for group, name, text in (("experiment", "mine", EXPERIMENT), ("executor", "one_process", EXECUTOR)):
+        (tmp_path / "conf" / group).mkdir(parents=True)
+        (tmp_path / "conf" / group / f"{name}.yaml").write_text(text)
+    words = ("--config-dir", "conf", "experiment=mine", "model=random", *TINY)
+    done = run_process(*words, folder=tmp_path)
+    assert "1 worker x" in done.stderr
+    assert "fitting on" not in done.stderr
+    for number in (0, 1):
+        result = json.loads((tmp_path / f"s/{number}/result.json").read_text())
+        assert (result["status"], result["seed"]) == ("finished", number + 1)
+        log = (tmp_path / f"s/{number}/ltrbench.log").read_text()
+        assert "fitting on" in log
+        assert f"seed={number + 1}" in log
+        assert f"seed={2 - number}" not in log

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from messages import naming
 from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
-from ltrbench.cli.launch import Composer, check_keys
+from ltrbench.cli.launch import Composer, Composition, check_keys
 from ltrbench.config import build_tracker, find_class, register_schema
 from ltrbench.errors import ConfigError
 from ltrbench.folders import conf_dir
@@ -46,20 +47,16 @@ def without_hydra(config: DictConfig) -> DictConfig:
     return config
 
 
-def as_hydra_composes(loader: ConfigLoader, master: DictConfig, job: list[str]) -> Any:
+def composed_by_hydra(loader: ConfigLoader, master: DictConfig, job: list[str]) -> Composition:
+    config = loader.load_sweep_config(master, job)
+    choices = dict(config.hydra.runtime.choices)
+    return without_hydra(config), choices
+
+
+def outcome(compose: Callable[[], Composition]) -> Any:
     """What is compared: the values with their interpolations, resolved, and the choices; or the error."""
     try:
-        config = loader.load_sweep_config(master, job)
-        choices = dict(config.hydra.runtime.choices)
-        return described(without_hydra(config), choices)
-    except (HydraException, OmegaConfBaseException) as error:
-        return type(error), str(error)
-
-
-def as_composed(composer: Composer, job: list[str]) -> Any:
-    try:
-        composed = composer.composed(job)
-        return described(composed.config, composed.choices)
+        return described(*compose())
     except (HydraException, OmegaConfBaseException) as error:
         return type(error), str(error)
 
@@ -96,10 +93,10 @@ JOBS: list[list[str]] = [
 def test_a_job_is_composed_as_hydra_composes_it(loader: ConfigLoader, own_yamls: str) -> None:
     master = loader.load_configuration("config", [own_yamls, "hydra.sweep.dir=x"], RunMode.MULTIRUN)
     composer = Composer(loader, master)
-    by_hydra = [as_hydra_composes(loader, master, job) for job in JOBS]
+    by_hydra = [outcome(partial(composed_by_hydra, loader, master, job)) for job in JOBS]
     # Backwards again, so that a job would show what another one left behind.
     for number in [*range(len(JOBS)), *reversed(range(len(JOBS)))]:
-        assert as_composed(composer, JOBS[number]) == by_hydra[number], JOBS[number]
+        assert outcome(partial(composer.composed, JOBS[number])) == by_hydra[number], JOBS[number]
 
 
 @pytest.mark.parametrize(
