@@ -37,9 +37,6 @@ from ltrbench.tracking import Tracker
 
 Built = TypeVar("Built")
 
-_NO_SEARCH = f"{NoSearch.__module__}.{NoSearch.__qualname__}"
-_ONE_PROCESS = f"{OneProcess.__module__}.{OneProcess.__qualname__}"
-
 PROGRESS = ("auto", "plain", "none")
 """Ways to show the progress of a fit; conf/config.yaml explains each."""
 
@@ -112,10 +109,9 @@ def resolved(config: DictConfig) -> dict[str, Any]:
             names.
     """
     settings = {str(key): value for key, value in _resolved(config, "the configuration").items()}
-    if settings["search"]["_target_"] == _NO_SEARCH:
-        settings["search"] = None
-    if settings["distributed"]["_target_"] == _ONE_PROCESS:
-        settings["distributed"] = None
+    for key, nothing in (("search", NoSearch), ("distributed", OneProcess)):
+        if settings[key]["_target_"] == f"{nothing.__module__}.{nothing.__qualname__}":
+            settings[key] = None
     if "metrics" in settings:
         settings["metrics"] = _metrics(settings["metrics"])
     return settings

@@ -530,15 +530,11 @@ class RankingDataset(Judgments):
             document_weights=None if self.document_weights is None else self.document_weights[rows],
             positions=None if self.positions is None else self.positions[rows],
             feature_names=self.feature_names,
-            file_rows=None if self.file_rows is None else _ranks(self.file_rows[rows]),
+            file_rows=None if self.file_rows is None else np.argsort(np.argsort(self.file_rows[rows])),
         )
         if "query_keys" in self.__dict__ and query_ids is None:
             taken.__dict__["query_keys"] = read_only(self.query_keys[chosen])
         return taken
-
-
-def _ranks(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.argsort(np.argsort(values, kind="stable"))
 
 
 def _numbered(count: int) -> tuple[str, ...]:

@@ -469,7 +469,9 @@ class SparseRows(FeatureMatrix):
         """
         counts, columns, values = [np.zeros(1, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.float32)]
         for _, block in row_blocks(features):
-            rows, of_rows = np.nonzero(_is_stored(block, absent))
+            # -0 is not 0.
+            differs = block.view(np.uint32) != np.float32(absent).view(np.uint32)
+            rows, of_rows = np.nonzero(~np.isnan(block) if math.isnan(absent) else differs)
             counts.append(np.bincount(rows, minlength=len(block)))
             columns.append(of_rows.astype(np.int32))
             values.append(block[rows, of_rows])
@@ -592,14 +594,6 @@ def rows_in_order(features: AnyFeatures, rows: NDArray[np.int64]) -> AnyFeatures
     if isinstance(features, np.ndarray) and not is_mapped(features):
         return gather_rows(features, rows)
     return features.take(rows) if isinstance(features, SparseRows) else take_rows(features, rows)
-
-
-def _is_stored(block: NDArray[np.float32], absent: float) -> NDArray[np.bool_]:
-    """Returns which cells have another value than `absent`; -0 is not 0."""
-    if math.isnan(absent):
-        return ~np.isnan(block)
-    other: NDArray[np.bool_] = block.view(np.uint32) != np.float32(absent).view(np.uint32)
-    return other
 
 
 # ---- Segments: the rows of features as segments of equal adjacent cells, the same for an array and for

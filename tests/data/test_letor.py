@@ -187,11 +187,6 @@ def test_a_query_in_two_runs_is_an_error_that_names_both_places(write: Write) ->
     assert all(part in message for part in (f"{file}:2", "sort_queries=true", "data.sort_queries=true"))
 
 
-def test_a_document_to_be_scored_may_lack_a_label_but_not_have_a_wrong_one(write: Write) -> None:
-    with pytest.raises(DataError, match=naming("new.txt:1:", "label is '-1'", "0 or more")):
-        read_letor_features(write(b"-1 qid:1 1:1\n", "new.txt"), 3)
-
-
 def test_the_five_test_folds_hold_the_published_numbers(letor_data: Callable[[str], Path]) -> None:
     folds = [read_letor(letor_data("MQ2008") / f"Fold{fold}" / "test.txt") for fold in range(1, 6)]
     assert sum(fold.num_documents for fold in folds) == 15_211

@@ -128,9 +128,7 @@ def test_a_store_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_source_names_the_store_that_is_absent(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=naming("data=mine", tmp_path / "no", "data.train")):
-        StoreFiles(name="mine", train=f"{tmp_path}/no").load()
+def test_a_folder_that_is_not_a_store_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=naming(tmp_path, "not a store", "data build")):
         StoreFiles(name="mine", train=str(tmp_path)).load()
 

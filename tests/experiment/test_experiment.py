@@ -374,8 +374,8 @@ def test_jobs_that_run_at_a_time_share_the_machine_and_the_load_is_recorded(
 NUM_FEATURES = 3 * MOST_LISTED
 
 
-@pytest.fixture(scope="module")
-def letor_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def letor_file(tmp_path: Path) -> Path:
     """Returns a file of 40 queries, whose labels depend on two of many features."""
     rng, lines = np.random.default_rng(0), []
     for query in range(40):
@@ -385,36 +385,25 @@ def letor_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
             others = "".join(f" {column}:{rng.random():.3f}" for column in columns)
             label = int(np.clip(round(first + second), 0, 3))
             lines.append(f"{label} qid:{query} 1:{first:.3f}{others} {NUM_FEATURES}:{second:.3f}\n")
-    path = tmp_path_factory.mktemp("many") / "train.txt"
+    path = tmp_path / "train.txt"
     path.write_text("".join(lines))
     return path
 
 
-def run_of(ranker: Ranker, letor_file: Path, folder: Path) -> Run:
-    source = LetorFiles(name="many", train=str(letor_file), sparse=True)
-    model = {"_target_": f"{type(ranker).__module__}.{type(ranker).__qualname__}"}
-    kinds = ImportanceSettings(kinds=[SPLIT, GAIN, WITHIN, ACROSS, SHAP])
-    experiment = Experiment(
-        ranker=ranker, source=source, model=type(ranker).__name__, importance=kinds, config={"model": model}
-    )
-    return run(experiment, folder)
-
-
-def boosted(seed: int = 0) -> LightGBMRanker:
-    return LightGBMRanker(num_trees=3, num_leaves=4, min_docs_in_leaf=5, seed=seed, feature_fraction=0.5)
-
-
 def test_the_files_of_a_run_list_the_features_in_use(letor_file: Path, tmp_path: Path) -> None:
-    finished = run_of(boosted(), letor_file, tmp_path)
+    ranker = LightGBMRanker(num_trees=3, num_leaves=4, min_docs_in_leaf=5, feature_fraction=0.5)
+    kinds = ImportanceSettings(kinds=[SPLIT, GAIN, WITHIN, ACROSS, SHAP])
+    source = LetorFiles(name="many", train=str(letor_file), sparse=True)
+    finished = run(Experiment(model="many", ranker=ranker, source=source, importance=kinds), tmp_path / "run")
     assert finished.result.data["train"]["features"] == NUM_FEATURES
     assert "feature_names" not in finished.result.data["train"]
-    names = read_run(tmp_path).result.feature_names
+    names = finished.result.feature_names
     assert names is not None
     assert (names[0], names[-1], len(names)) == ("1", str(NUM_FEATURES), NUM_FEATURES)
-    importances = read_run(tmp_path).importances()
+    importances = read_run(finished.path).importances()
     assert importances.is_part
     assert 1 <= len(importances.feature_names) < 50
     for kind in ("split", "gain", "shap"):
         assert importances.values[kind].sum() == pytest.approx(1)
     assert {"permutation_within", "permutation_across"} <= importances.values.keys()
-    assert sum(path.stat().st_size for path in tmp_path.iterdir() if path.is_file()) < 100_000
+    assert sum(path.stat().st_size for path in finished.path.iterdir() if path.is_file()) < 100_000

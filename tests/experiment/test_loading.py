@@ -64,7 +64,6 @@ def test_equal_sources_are_loaded_once() -> None:
     [
         (1, 1.0),
         (math.nan, None),
-        ("db://user:one@host", "db://user:two@host"),
         (np.array([1, 2]), np.array([1, 3])),
         (Counted(setting=1), Counted(setting=2)),
     ],
