@@ -117,7 +117,7 @@ def check_effects(settings: Any, chosen: Mapping[str, str | None], library: str 
             if other in chosen and chosen[other] not in values and value != default:
                 raise ConfigError(
                     f"{item.name} is {value}, but does not apply with {other}="
-                    f"{_word(getattr(settings, other) or chosen[other])}; set "
+                    f"{getattr(settings, other) or chosen[other] or 'null'}; set "
                     f"{item.name}={json.dumps(default)}, or {other} to {' or '.join(values)}."
                 )
 
@@ -143,10 +143,6 @@ def samples(settings: Any) -> bool:
 
 def _default(item: Field[Any]) -> Any:
     return item.default if item.default_factory is MISSING else item.default_factory()
-
-
-def _word(value: object) -> str:
-    return "null" if value is None else str(value)
 
 
 def changed(settings: Any, *kinds: type[Any]) -> list[str]:
