@@ -19,7 +19,6 @@ from toy_runs import NUM_QUERIES, judgments, keys_of, mentions, write
 
 from ltrbench.compare import Settings, best_by_validation, compare, render
 from ltrbench.compare.cells import clustered
-from ltrbench.compare.comparison import replicate_counts
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ResultError
 from ltrbench.metrics import DEFAULT, PRESETS, Convention, evaluate
@@ -198,10 +197,6 @@ def rows(folder: Path, model: str, replicates: Iterable[tuple[int | None, int]],
     ]
 
 
-def counts(runs: list[Run]) -> dict[str, str]:
-    return replicate_counts(only(runs).rows)
-
-
 def seeds(count: int, fold: int | None = None) -> list[tuple[int | None, int]]:
     return [(fold, seed) for seed in range(count)]
 
@@ -243,7 +238,7 @@ THREE_FOLDS = [(1, 0), (2, 0), (3, 0)]
 def test_a_row_states_how_many_folds_resamples_and_seeds_it_has_and_lacks(
     tmp_path: Path, make: Callable[[Path], list[Run]], texts: list[str]
 ) -> None:
-    assert [*counts(make(tmp_path)).values()] == texts
+    assert [*only(make(tmp_path)).replicates.values()] == texts
 
 
 OF_DATA = 40
