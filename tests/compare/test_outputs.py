@@ -304,3 +304,22 @@ def test_a_mean_time_is_over_the_runs_that_ran_alone(tmp_path: Path) -> None:
     assert mentions(notes, "1 of 4 runs of native")
     record = json.loads(json.dumps(comparisons_as_json([comparison]), allow_nan=False))
     assert [row["seconds"] for row in record["rows"]] == [dict.fromkeys(TIMES, 2.0), {}]
+
+
+def test_p_values_against_a_baseline_are_adjusted_over_fewer_pairs_than_over_all(tmp_path: Path) -> None:
+    settings = (None, Settings(baseline="native"))
+    of_all, of_two = (comparison_of(tmp_path / str(number), each) for number, each in enumerate(settings))
+    assert (len(of_all.family), len(of_two.family)) == (3, 2)
+    all_pair, two_pair = (comparison.row("random_").to_baseline for comparison in (of_all, of_two))
+    p_value = all_pair.statistics.p_values["randomisation"]
+    # Of three p-values Holm multiplies the least by three, and the next, its equal here, by two.
+    assert all_pair.p_adjusted["holm"]["randomisation"] == pytest.approx(3 * p_value)
+    assert two_pair.p_adjusted["holm"]["randomisation"] == pytest.approx(2 * p_value)
+
+
+def test_a_second_table_has_the_chances_over_folds(tmp_path: Path) -> None:
+    comparison = comparison_of(tmp_path)
+    bayes = comparison.rows[2].to_baseline.over_folds.bayesian
+    rows = [line for line in render(comparison).splitlines() if line.startswith("| random_ \N{MINUS SIGN}")]
+    cells = [cell.strip() for cell in rows[0].split("|")]
+    assert cells[-4:-1] == [f"{100 * value:.1f} %" for value in (bayes.left, bayes.within, bayes.right)]

@@ -17,11 +17,14 @@ from toy_runs import SPACE, mentions, searched, tuned, write
 from ltrbench.compare import Comparison, Settings, render, verdict
 from ltrbench.compare.advice import next_step, recommend
 from ltrbench.compare.report import as_latex
+from ltrbench.compare.run_sections import search_section, settings_section
 from ltrbench.compare.tuning import Tuning, tunings
+from ltrbench.compare.views import Shown
 from ltrbench.runs import Run
 from ltrbench.runs.record import COMPLETE, UNSUCCESSFUL, TrialRow
 from ltrbench.statistics import SCOPES
 from ltrbench.statistics.claims import METHODS, RETUNED, TUNED_METHODS
+from ltrbench.tables import Table
 
 FOLDS = (1, 2, 3)
 SEEDS = (1, 2, 3)
@@ -187,3 +190,18 @@ def test_the_cheapest_of_the_settings_that_are_not_told_apart_has_the_fewest_ite
     assert [trial.trial for trial in search.alike] == [1, 2, 3]
     assert search.cheapest.trial == 2
     assert search.chosen.trial == 1
+
+
+def test_the_report_has_budgets_values_and_the_cheapest_settings(tmp_path: Path) -> None:
+    shown = Shown(only(of_folds(tmp_path), Settings(metric=METRIC, num_draws=200)))
+    (budget,), (values,), (_, chosen, cheapest, *_) = (
+        [dict(zip(table.header, (cell.text for cell in row), strict=True)) for row in table.cells("-")]
+        for section in (search_section(shown), settings_section(shown))
+        for table in [part for part in section.parts if isinstance(part, Table)][:2]
+    )
+    assert (budget["settings varied"], budget["searches"], budget["trials"]) == ("2", "2", "4")
+    assert (values["default, validation"], values["chosen, validation"]) == ("0.4500", "0.4950")
+    assert values["tunability"] == "+0.0450"
+    assert (chosen["search"], chosen["iterations"]) == ("fold 1, seed 0", "90")
+    assert cheapest["search"].endswith("cheapest not told apart")
+    assert cheapest["iterations"] == "85"
