@@ -35,7 +35,7 @@ class ResultError(LtrbenchError):
     """Folder that is not a run, or a run that does not support the requested operation."""
 
 
-def in_words(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Returns the message of a user error, or the type, the message and the remedy of any other failure."""
     if isinstance(error, LtrbenchError):
         return f"error: {error}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ltrbench.errors import ConfigError, LtrbenchError, in_words
+from ltrbench.errors import ConfigError, LtrbenchError, error_text
 from ltrbench.tables import format_number, paragraph
 from ltrbench.untrusted import visible
 
@@ -34,7 +34,7 @@ OK, RUN_FAILED, USER_MISTAKE, RUN_INTERRUPTED = 0, 1, 2, 130
 def as_paragraph(error: BaseException) -> str:
     """Returns the printed text: the message of a user error, or the type and message of a failure."""
     message = (
-        f"error: {error.format_message()}" if isinstance(error, click.ClickException) else in_words(error)
+        f"error: {error.format_message()}" if isinstance(error, click.ClickException) else error_text(error)
     )
     return visible(message, lines=True)
 

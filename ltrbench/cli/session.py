@@ -617,12 +617,12 @@ def compared(runs: Sequence[Run]) -> list[Comparison]:
 def log_comparison(tracker: Tracker, comparisons: Sequence[Comparison], folder: Path) -> None:
     """Passes the comparison of a sweep, and the folder that it was written to, to the opened tracker."""
     # Imported late, so that --help prints without delay.
-    from ltrbench.compare.leaderboard import figures_by_name
+    from ltrbench.compare.leaderboard import values_by_name
     from ltrbench.compare.publish import as_markdown
 
     # Without links to glossary.md, which lead nowhere in a description.
     text, best = as_markdown(comparisons, folder.name, {}), best_of(comparisons)
-    shown = figures_by_name(comparisons)
+    shown = values_by_name(comparisons)
     if best is not None:
         text, shown = f"{best.reason}\n\n{text}", {**shown, **best.figures}
     tracker.summarize(folder, text, best.run if best else None, shown)

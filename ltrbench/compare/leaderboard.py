@@ -323,23 +323,23 @@ def comparisons_as_json(
     }
 
 
-def figures_by_name(comparisons: Sequence[Comparison]) -> dict[str, float]:
+def values_by_name(comparisons: Sequence[Comparison]) -> dict[str, float]:
     """Returns flat name -> value, such as "native/ndcg@10" -> its mean over folds and seeds.
 
     Includes the difference to the baseline, its interval and its Holm-adjusted p-value.
     """
-    figures: dict[str, CellValue] = {}
+    by_name: dict[str, CellValue] = {}
     for comparison in comparisons:
         prefix = f"{comparison.data}/" if len(comparisons) > 1 else ""
         for row in comparison.rows:
-            figures |= {f"{prefix}{row.label}/{name}": value for name, value in row.metrics.items()}
+            by_name |= {f"{prefix}{row.label}/{name}": value for name, value in row.metrics.items()}
             values = values_of(comparison, row)
             against = f"{prefix}{row.label}/{comparison.metric} minus {comparison.baseline}"
-            figures[against] = values["difference"]
-            figures[f"{against} low"] = values["difference_low"]
-            figures[f"{against} high"] = values["difference_high"]
-            figures[f"{against} p Holm"] = values["p_holm"]
-    return {name: float(value) for name, value in figures.items() if value is not None}
+            by_name[against] = values["difference"]
+            by_name[f"{against} low"] = values["difference_low"]
+            by_name[f"{against} high"] = values["difference_high"]
+            by_name[f"{against} p Holm"] = values["p_holm"]
+    return {name: float(value) for name, value in by_name.items() if value is not None}
 
 
 def _run_record(comparison: Comparison, row: ModelRow, evaluated: EvaluatedRun) -> dict[str, Any]:

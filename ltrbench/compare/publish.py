@@ -251,7 +251,7 @@ class Reproduction:
     Attributes:
         exact: Whether the values have to be identical.
         reason: Why, or why not.
-        num_figures: Number of compared metrics.
+        num_values: Number of compared metrics.
         largest: Largest difference of two values.
         differences: One sentence for each value with too large a difference; empty if all agree.
         num_not_repeatable: Number of runs whose metrics may differ by `TOLERANCE_NOT_REPEATABLE`.
@@ -259,7 +259,7 @@ class Reproduction:
 
     exact: bool
     reason: str
-    num_figures: int
+    num_values: int
     largest: float
     differences: tuple[str, ...]
     num_not_repeatable: int = 0
@@ -297,7 +297,7 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
     return Reproduction(
         exact=not reason,
         reason=reason or "same machine type and versions",
-        num_figures=len(distances),
+        num_values=len(distances),
         largest=max(distances, default=0.0),
         differences=tuple(differences),
         num_not_repeatable=len(loose),

@@ -64,7 +64,7 @@ def _score(text: str, location: str, expected: str) -> float:
     return score
 
 
-def _mistake(location: str, columns: list[str], expected: str) -> DataError:
+def _format_error(location: str, columns: list[str], expected: str) -> DataError:
     return DataError(
         f"{location}: the line is {' '.join(columns)[:60]!r} with {len(columns)} columns; expected "
         f"{expected}."
@@ -109,7 +109,7 @@ def _scores_of_lines(rows: _Rows) -> NDArray[np.float64]:
     scores = []
     for location, columns in rows:
         if len(columns) != 1:
-            raise _mistake(location, columns, _ONE_SCORE)
+            raise _format_error(location, columns, _ONE_SCORE)
         scores.append(_score(columns[0], location, _ONE_SCORE))
     return np.array(scores, dtype=np.float64)
 
@@ -149,7 +149,7 @@ def _run_of_lines(rows: _Rows) -> TrecRun:
     run: TrecRun = {}
     for location, columns in rows:
         if len(columns) < RUN_COLUMNS:
-            raise _mistake(location, columns, f"a run, '{RUN_LINE}'")
+            raise _format_error(location, columns, f"a run, '{RUN_LINE}'")
         query, middle = columns[0], columns[2:-3]
         document = middle[0] if len(middle) == 1 else document_id(" ".join(middle).encode()).decode()
         documents = run.setdefault(query, {})
@@ -173,7 +173,7 @@ def read_qrels(path: str | Path) -> Judgments:
     judged: set[tuple[str, str]] = set()
     for location, columns in _rows(path):
         if len(columns) != QRELS_COLUMNS:
-            raise _mistake(location, columns, f"qrels, '{QRELS_LINE}'")
+            raise _format_error(location, columns, f"qrels, '{QRELS_LINE}'")
         query, _, document, label = columns
         if (query, document) in judged:
             raise DataError(
@@ -324,10 +324,10 @@ def _scores_of_lists(rows: _Rows) -> dict[str, list[float]]:
     last = ("", -1)
     for location, columns in rows:
         if len(columns) != SCORE_COLUMNS or not columns[1].isdecimal():
-            raise _mistake(location, columns, expected)
+            raise _format_error(location, columns, expected)
         query, index = columns[0], int(columns[1])
         if index != 0 and (query, index - 1) != last:
-            raise _mistake(location, columns, expected)
+            raise _format_error(location, columns, expected)
         scores.setdefault(query, []).append(_score(columns[2], location, expected))
         last = (query, index)
     return scores
@@ -407,7 +407,7 @@ def read_score_file(path: Path) -> ScoreFile:
     expected = (
         f"one score per line, RankLib's -score '{SCORE_LINE}', or a TREC run '{RUN_LINE}', without a header"
     )
-    raise _mistake(location, first, expected)
+    raise _format_error(location, first, expected)
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,7 +95,7 @@ def portable(error: BaseException) -> BaseException:
 # again: the features of a store travel as references to its files, which every worker must find under the
 # same path; other features travel as the values of the rows of the shard.
 #
-#     placed = place(workers, divide_queries(dataset, len(workers.addresses)))
+#     placed = send_shards(workers, divide_queries(dataset, len(workers.addresses)))
 #     workers.run(function, [(key,) for key in placed.keys])    # function(key) reads held(key) on its
 #     worker
 #
@@ -188,7 +188,7 @@ def divide_queries(dataset: RankingDataset, num_shards: int, deal: Deal = contig
     return [QueryShard(queries, dataset.take_queries(queries)) for queries in dealt]
 
 
-def place(workers: RunsFunctions, shards: Sequence[QueryShard]) -> PlacedShards:
+def send_shards(workers: RunsFunctions, shards: Sequence[QueryShard]) -> PlacedShards:
     """Sends one shard to each worker, which holds it until `drop`.
 
     Raises:

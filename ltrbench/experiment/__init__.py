@@ -205,7 +205,7 @@ class Experiment:
         config: the configuration of the command, for the record; the fields of `ranker` and `source` are
             recorded independently of it.
         flags: flags of the command, such as --config-dir, for the record.
-        key: digest of everything that the figures depend on, of a job of a sweep; None for other runs.
+        key: digest of everything that the results depend on, of a job of a sweep; None for other runs.
         is_trial: whether this is a trial of a search, which is evaluated on the validation set only.
         search: the search that chose the settings, as in `RunResult.search`; empty without one.
         trials: the trials of that search.

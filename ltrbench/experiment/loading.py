@@ -38,7 +38,7 @@ from ltrbench.data.features import (
 )
 from ltrbench.data.sources import DataSource, FileSource
 from ltrbench.data.store import MANIFEST_FILE, is_store
-from ltrbench.distributed import PlacedShards, divide_queries, place, release_shard
+from ltrbench.distributed import PlacedShards, divide_queries, release_shard, send_shards
 from ltrbench.measure import MemoryMeter, Stopwatch, available_bytes
 from ltrbench.metrics import DEFAULT, has_relevant_document, load_plugins, warm_up_metrics
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker
@@ -335,7 +335,7 @@ class FitterOnWorkers(Fitter):
         num_workers = len(self._workers.addresses)
         for name, dataset in splits:
             if name != "test":
-                self._placed[name] = place(self._workers, divide_queries(dataset, num_workers))
+                self._placed[name] = send_shards(self._workers, divide_queries(dataset, num_workers))
         self.record = {
             "workers": num_workers,
             "threads": threads_of_workers(self._workers, ranker.num_threads),

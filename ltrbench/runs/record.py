@@ -55,7 +55,7 @@ Overrides = tuple[str, ...]
 
 
 SETTINGS_OF_COMMAND = ("executor", "progress", "register", "tracking")
-"""Settings of a whole command, which cannot change a figure: a job with other values is the same job."""
+"""Settings of a whole command, which cannot change a result: a job with other values is the same job."""
 
 
 def of_job(overrides: Iterable[str]) -> list[str]:
@@ -276,7 +276,7 @@ class RunResult:
         sweep: name of the sweep that the run belongs to; None for a single run.
         swept: each setting that differs between the jobs of the sweep -> all of its values.
         flags: flags of the command, such as --config-dir and its folder.
-        key: digest of everything that the figures of a job of a sweep depend on: settings, data, code and
+        key: digest of everything that the results of a job of a sweep depend on: settings, data, code and
             versions; None for other runs.
         reused: folder, relative to the folder of the sweep, of the run whose training was copied because
             only a seed without effect differs: scores, model, times and importances are those of that run,

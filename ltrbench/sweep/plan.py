@@ -3,18 +3,18 @@
     plan/NUMBER.json   a `Job`: what to run, and in which folder
     plan/sweep.json    the id of the sweep, for tracking stores
 
-The key of a job is everything that its figures depend on. Two jobs with equal keys give the same metrics. A
+The key of a job is everything that its results depend on. Two jobs with equal keys give the same metrics. A
 finished job is therefore not run again, and a finished job whose key has changed is not compared with the
 others.
 
-    settings   the resolved configuration, without settings that cannot change a figure
+    settings   the resolved configuration, without settings that cannot change a result
     data       fingerprint of each split
     code       digests of the code that computes: of ltrbench, and of a user's modules with backends or data
                sources; plug-ins with metrics are among the versions
     versions   library -> version
 
 The code of searches and the version of Optuna belong to the keys of jobs whose settings a search chooses. The
-key of a trial has neither: its figures depend on its settings, not on what proposed them.
+key of a trial has neither: its results depend on its settings, not on what proposed them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _COMPUTING = (
     # The intervals of importances.
     "statistics/paired.py",
 )
-"""Files and folders of ltrbench whose code determines the figures of a run."""
+"""Files and folders of ltrbench whose code determines the results of a run."""
 
 _SEARCHING = ("search.py", "statistics/claims.py", "sweep/searching.py")
 """Files and folders of ltrbench whose code determines what a search chooses and records."""
@@ -91,7 +91,7 @@ _LONGEST = 100
 
 @dataclass(frozen=True)
 class JobKey:
-    """Everything that the figures of a job depend on; the docstring of the module explains the parts."""
+    """Everything that the results of a job depend on; the docstring of the module explains the parts."""
 
     settings: Mapping[str, Any]
     data: Mapping[str, str]
@@ -146,7 +146,7 @@ class Job:
         flags: flags of the command, such as --config-dir.
         sweep: folder of the sweep, as the command named it.
         started_in: folder in which the command was started; relative paths in `settings` start there.
-        key: everything that its figures depend on.
+        key: everything that its results depend on.
         training: digest of everything that its training depends on, except the seed.
         is_trial: whether the job is a trial of a search.
         same_training: folder of the job whose training is copied, because only a seed without effect differs;
@@ -289,7 +289,7 @@ def key_of_trial(key: JobKey, settings: Mapping[str, Any], choices: Mapping[str,
 def effective_settings(
     settings: Mapping[str, Any], choices: Mapping[str, Any], is_trial: bool = False
 ) -> dict[str, Any]:
-    """Returns the settings without those that have no effect on a figure, with the names of their YAMLs."""
+    """Returns the settings without those that have no effect on a result, with the names of their YAMLs."""
     kept = {name: value for name, value in settings.items() if name not in SETTINGS_OF_COMMAND}
     kept["data"] = {name: value for name, value in settings["data"].items() if name not in _OF_DATA}
     names = {group: str(choices[group]) for group in ("model", "params", "data") if group in choices}
@@ -298,7 +298,7 @@ def effective_settings(
 
 @functools.cache
 def _code_of(*classes: type) -> dict[str, str]:
-    """Returns "ltrbench" or module -> digest of the code that computes the figures of these classes."""
+    """Returns "ltrbench" or module -> digest of the code that computes the results of these classes."""
     return {"ltrbench": _package_digest(_FOLDER, _COMPUTING), **_code_of_users(*classes)}
 
 

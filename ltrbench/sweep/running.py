@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ltrbench.config import build_experiment
-from ltrbench.errors import LtrbenchError, ResultError, debugging, in_words
+from ltrbench.errors import LtrbenchError, ResultError, debugging, error_text
 from ltrbench.experiment import Experiment, describe_outcome, record_failure, run
 from ltrbench.experiment.loading import OnProgress
 from ltrbench.folders import modules_folder, searching_only, settings_in
@@ -161,7 +161,7 @@ def report(error: Exception) -> Outcome:
 
 def failure(error: BaseException) -> Outcome:
     """Returns the outcome of a job that ended with an error."""
-    return Outcome(state=FAILED, error=in_words(error), is_user_error=isinstance(error, LtrbenchError))
+    return Outcome(state=FAILED, error=error_text(error), is_user_error=isinstance(error, LtrbenchError))
 
 
 def experiment_of(job: Job) -> Experiment:

@@ -44,7 +44,7 @@ class Tracker(ABC):
         folder: Path,
         text: str,
         best: Run | None,
-        figures: Mapping[str, float],
+        values: Mapping[str, float],
     ) -> None:
         """Logs the comparison of a sweep to its parent run; called before `close`.
 
@@ -52,7 +52,7 @@ class Tracker(ABC):
             folder: folder with the tables and pictures of the comparison.
             text: the tables as Markdown.
             best: the best run by validation; None if no run has a validation metric.
-            figures: metric of each row over its folds and seeds, such as "native/ndcg@10", and of the best
+            values: metric of each row over its folds and seeds, such as "native/ndcg@10", and of the best
                 row, such as "test/ndcg@10".
         """
 

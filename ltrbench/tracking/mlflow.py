@@ -326,18 +326,18 @@ class MLflowTracker(Tracker):
         client.log_batch(self._parent, params=added)
         self._is_described = True
 
-    def summarize(self, folder: Path, text: str, best: Run | None, figures: Mapping[str, float]) -> None:
+    def summarize(self, folder: Path, text: str, best: Run | None, values: Mapping[str, float]) -> None:
         if not self._parent:
             return
         with self._reaching() as client:
             client.log_artifacts(self._parent, str(folder), artifact_path=folder.name)
             before = client.get_run(self._parent).data.metrics
             tags = {MLFLOW_RUN_NOTE: shortened(text, _MAX_NOTE_LENGTH)}
-            metrics = plain_metrics(figures)
+            metrics = plain_metrics(values)
             logged = None if best is None else self._find_logged(best)
             if best is not None and logged is not None:
                 tags |= {"best_run": logged.info.run_id, "best_run_name": run_name(best.result)}
-                # The mean over folds and seeds if `figures` has it, else the value of the best run.
+                # The mean over folds and seeds if `values` has it, else the value of the best run.
                 of_best = end_metrics(best, best.learning_curve())
                 metrics = plain_metrics({item.key: item.value for item in (*of_best, *metrics)})
             changed = [item for item in metrics if before.get(item.key) != item.value]
@@ -532,7 +532,7 @@ MAX_TAG_LENGTH = 5000
 _MAX_NAME_LENGTH = 250
 _MAX_DIGEST_LENGTH = 36
 
-# Settings that change no figure, and explanatory texts of a data set's YAML.
+# Settings that change no result, and explanatory texts of a data set's YAML.
 _NO_PARAMETERS = ("tracking", "executor", "progress", "register", "study")
 _TEXTS = re.compile(r"importance\.(?!kinds$)|data\.(_target_|obtain|published|fetch)|replicates\.")
 
@@ -768,10 +768,10 @@ def end_metrics(run: Run, curve: LearningCurve, model_id: str = "") -> list[Metr
     return [Metric(name, known[name], moment, 0, model_id=linked.get(name)) for name in order]
 
 
-def plain_metrics(figures: Mapping[str, float]) -> list[Metric]:
+def plain_metrics(values: Mapping[str, float]) -> list[Metric]:
     """Returns one point at step 0 for each value."""
     now = int(time.time() * 1000)
-    return [Metric(metric_key(name), value, now, 0) for name, value in figures.items()]
+    return [Metric(metric_key(name), value, now, 0) for name, value in values.items()]
 
 
 def metric_key(name: str) -> str:

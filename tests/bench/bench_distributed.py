@@ -16,7 +16,7 @@ from functools import partial
 from bench_jobs import fit_native, make_dataset, options, take_turns
 
 from ltrbench.data import RankingDataset
-from ltrbench.distributed import divide_queries, place
+from ltrbench.distributed import divide_queries, send_shards
 from ltrbench.distributed.cluster import DaskWorkers
 from ltrbench.rankers.native import NativeRanker
 
@@ -24,7 +24,7 @@ from ltrbench.rankers.native import NativeRanker
 def bench(train: RankingDataset, num_members: int, num_trees: int, num_leaves: int, repeats: int) -> None:
     ranker = NativeRanker(num_trees=num_trees, num_leaves=num_leaves, num_threads=1)
     with DaskWorkers(workers=num_members, threads_per_worker=1).open() as workers:
-        placed = place(workers, divide_queries(train, num_members))
+        placed = send_shards(workers, divide_queries(train, num_members))
         ways: dict[str, Callable[[], object]] = {
             "workers": partial(ranker.fit_distributed, workers, placed),
             "one process": partial(fit_native, train, num_trees, num_leaves, num_members),

@@ -12,7 +12,7 @@ from messages import naming
 
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.distributed import PlacedShards, divide_queries, place
+from ltrbench.distributed import PlacedShards, divide_queries, send_shards
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
@@ -47,7 +47,7 @@ def one_worker() -> Iterator[Workers]:
 
 
 def placed(workers: Workers, dataset: RankingDataset) -> PlacedShards:
-    return place(workers, divide_queries(dataset, len(workers.addresses)))
+    return send_shards(workers, divide_queries(dataset, len(workers.addresses)))
 
 
 def ndcg(ranker: Any, test: RankingDataset) -> float:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ltrbench.data import Splits
 from ltrbench.data.store import read_store, write_store
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.distributed import Deal, contiguous, divide_queries, place
+from ltrbench.distributed import Deal, contiguous, divide_queries, send_shards
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.base import Iteration
@@ -87,7 +87,7 @@ def test_workers_fit_the_model_of_one_process(
 
     local.fit(train, valid, record)
     of_train, of_valid = (
-        place(workers, divide_queries(part, len(workers.addresses), deal)) for part in (train, valid)
+        send_shards(workers, divide_queries(part, len(workers.addresses), deal)) for part in (train, valid)
     )
     numbers, values = ranker.fit_distributed(workers, of_train, of_valid, [METRIC])
     assert numbers == list(range(1, len(curve) + 1))

@@ -280,7 +280,7 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-# ---- The verb `reproduce`: checks that a rerun gives the committed figures.
+# ---- The verb `reproduce`: checks that a rerun gives the committed values.
 
 
 @click.command("reproduce")
@@ -291,7 +291,7 @@ def reproduce_verb(committed: Path, runs: Path) -> int:
     """Compares the runs below RUNS with the committed results in the folder COMMITTED.
 
     The exit code is 1 if they differ.
-    With the machine type and the versions of the committed results, every figure must be bit-identical;
+    With the machine type and the versions of the committed results, every value must be bit-identical;
     otherwise it must agree within 0.001. Runs whose fit is not repeatable, such as those of LightGBM and
     XGBoost on several workers, must agree within 0.02.
 
@@ -308,17 +308,15 @@ def reproduce_verb(committed: Path, runs: Path) -> int:
         reproduction = compare_with(committed, rerun)
     demand = "be bit-identical" if reproduction.exact else f"agree within {TOLERANCE}"
     echo(
-        f"{committed}: {reproduction.num_figures} figures, which must {demand} ({reproduction.reason}); "
+        f"{committed}: {reproduction.num_values} values, which must {demand} ({reproduction.reason}); "
         f"largest difference {reproduction.largest:.3g}."
     )
     if reproduction.num_not_repeatable:
         echo(
             f"{reproduction.num_not_repeatable} of the runs are not repeatable (distributed.deterministic is "
-            f"false in result.json): their figures must agree within {TOLERANCE_NOT_REPEATABLE}."
+            f"false in result.json): their values must agree within {TOLERANCE_NOT_REPEATABLE}."
         )
     for difference in reproduction.differences:
         echo(f"- {difference}")
-    echo(
-        "Reproduced." if not reproduction.differences else f"{len(reproduction.differences)} figures differ."
-    )
+    echo("Reproduced." if not reproduction.differences else f"{len(reproduction.differences)} values differ.")
     return RUN_FAILED if reproduction.differences else OK

@@ -433,8 +433,8 @@ def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
 def _drift(drift: Mapping[str, Any]) -> str:
     """Returns whether the metrics that a library computes agree with those of ltrbench."""
     convention = drift["convention"]
-    figures = {name: (drift["own"][name], ours) for name, ours in drift.get("ours", {}).items()}
-    pairs = {name: pair for name, pair in figures.items() if None not in pair}
+    values = {name: (drift["own"][name], ours) for name, ours in drift.get("ours", {}).items()}
+    pairs = {name: pair for name, pair in values.items() if None not in pair}
     if "error" in drift or not pairs:
         return (
             f"the metrics of {convention} could not be checked: {drift.get('error', 'it has none of these')}"
