@@ -33,6 +33,8 @@ from local_workers import local_workers
 
 from ltrbench.distributed.cluster import Workers
 
+pytestmark = pytest.mark.slow
+
 SETTINGS: dict[str, Any] = {"num_trees": 8, "num_leaves": 15, "learning_rate": 0.1, "num_threads": 1}
 METRICS = ("ndcg@10", "map", "mrr")
 SOURCE = Synthetic(name="synthetic", num_queries=120)

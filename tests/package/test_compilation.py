@@ -35,6 +35,7 @@ def test_compilation_is_announced_once_and_only_if_it_happens(
     assert re.search(r"\d+ s", ended)
 
 
+@pytest.mark.slow
 @compiled
 def test_a_kernel_is_compiled_anew_where_a_kernel_of_another_file_has_changed(tmp_path: Path) -> None:
     (tmp_path / "middle.py").write_text(

@@ -61,6 +61,7 @@ def test_the_extra_of_a_missing_package_is_named(package: str, code: str, extra:
     assert f"pip install 'ltrbench[{extra}]'" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_inspect_names_the_extra_of_a_backend_and_inspects_the_data_for_the_others(tmp_path: Path) -> None:
     data = tmp_path / "train.txt"
     data.write_text("2 qid:1 1:0.5 2:1\n0 qid:1 1:0.1 2:3\n")

@@ -83,6 +83,7 @@ def test_methods_trained_three_times_are_claimed_to_differ_one_time_in_twenty() 
     assert 0.03 <= np.mean(claims) <= 0.066
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DIFFERENCES)
 def test_differences_that_are_hard_to_judge_are_claimed_in_at_most_one_study_in_twenty(kind: str) -> None:
     simulation = two_way.Simulation(600, [100], [3], seed=2)

@@ -95,6 +95,7 @@ def test_a_crash_costs_its_job_only(opened: Opened, tmp_path: Path) -> None:
     assert executor.submit(("square", 3)).result(timeout=60) == 9
 
 
+@pytest.mark.slow
 def test_a_job_beyond_its_time_is_ended(opened: Opened, tmp_path: Path) -> None:
     file = tmp_path / "processes"
     executor = opened("processes", timeout=0.5, retries=1)
@@ -222,6 +223,7 @@ def test_a_cluster_of_others_runs_one_job_at_a_time_and_stays_when_a_job_is_ende
 REMEDIES = ("executor.scheduler=tcp://HOST:8786", f"executor.cluster._target_={TARGET}")
 
 
+@pytest.mark.slow
 @needs_dask
 @pytest.mark.parametrize(
     ("settings", "parts"),

@@ -14,6 +14,7 @@ from ltrbench.runs import find_runs
 NUM_QUERIES, NUM_DOCUMENTS = 12, 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("experiment", "settings"),
     [("ltr_baseline", [1000, 63, 0.05, 20, 0.001]), ("lightgbm_docs", [500, 255, 0.1, 1, 100.0])],

@@ -34,6 +34,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_final_run_has_the_settings_of_the_best_trial_on_validation(searched: Path) -> None:
     for name in ("0", "1"):
         final = read_run(searched / "s" / name)
@@ -47,6 +48,7 @@ def test_the_final_run_has_the_settings_of_the_best_trial_on_validation(searched
         assert "test/ndcg@10" in final.result.metrics
 
 
+@pytest.mark.slow
 def test_a_trial_never_sees_test_and_stores_no_model(searched: Path) -> None:
     trials = [*searched.glob("s/trials/*")]
     assert len(trials) == 2 * 4

@@ -20,6 +20,8 @@ from toy_runs import mentions
 from ltrbench.runs.record import RESULT_FILE, SCORES_FILE, read_run
 from ltrbench.runs.writing import holder
 
+pytestmark = pytest.mark.slow
+
 SWEEP = [*TINY, "hydra.sweep.dir=s", "-m"]
 
 
