@@ -249,8 +249,8 @@ failed runs are stored as killed, and interrupted ones as failed
 - result.status == FAILED and result.error == INTERRUPTED
 + result.status == FAILED and result.error != INTERRUPTED
 metrics of valid instead of test belong to the logged model
-- if item.key.startswith("test/")
-+ if item.key.startswith("valid/")
+- if model_id and name.startswith("test/")
++ if model_id and name.startswith("valid/")
 the message about a missing score names the row before
 - the score of row {missing[0] + 1} is NaN
 + the score of row {missing[0]} is NaN
