@@ -55,6 +55,11 @@ def test_the_randomisation_test_is_scipys_permutation_test_of_paired_samples() -
     assert p_value == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 100_000))
 
 
+def test_the_p_value_is_never_zero() -> None:
+    base = ndcg_like(1, 200)[0]
+    assert compared(base + 1, base, num_draws=999).p_values["randomisation"] == 1 / 1000
+
+
 @pytest.mark.parametrize("num_queries", [FEW_QUERIES - 1, FEW_QUERIES, 400])
 def test_the_interval_of_a_difference_is_students(num_queries: int) -> None:
     a, b = ndcg_like(2, num_queries)
