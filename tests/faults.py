@@ -263,9 +263,9 @@ scores are not in the order of the sorted queries
 shards are cut at the farther of two queries
 - (ends[after] - wanted <= wanted - (ends[after] - query_sizes[after]))
 + (ends[after] - wanted >= wanted - (ends[after] - query_sizes[after]))
-results of workers are joined in the order of workers
-- return np.concatenate(parts)[np.argsort(queries)]
-+ return np.concatenate(parts)
+the largest gradients of members are summed
+- return self._reduced(values + 0.0, collective.Op.MAX)
++ return self._reduced(values + 0.0, collective.Op.SUM)
 as many workers as queries are refused
 - if dataset.num_queries < num_shards:
 + if dataset.num_queries <= num_shards:

@@ -148,15 +148,6 @@ class PlacedShards:
     keys: tuple[str, ...]
     shards: tuple[QueryShard, ...]
 
-    def in_order(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Returns the values of all queries in the order of the whole data set.
-
-        Args:
-            parts: values of the queries of each shard, by rank.
-        """
-        queries = np.concatenate([shard.queries for shard in self.shards])
-        return np.concatenate(parts)[np.argsort(queries)]
-
 
 def contiguous(query_sizes: NDArray[np.int64], num_shards: int) -> list[NDArray[np.int64]]:
     """Deals consecutive queries to each shard, with about equal numbers of documents: a worker then reads one

@@ -509,7 +509,8 @@ def _weight_scale_of(train: PlacedShards) -> float:
             f"have the weights that were set; a factor of at most {MOST_UNEQUAL} is accepted. Put queries "
             "into random order, use model=lightgbm, or fit in one process with distributed=none."
         )
-    whole = train.in_order(given_weights)
+    # Shards hold consecutive queries, so these are the weights in the order of the data set.
+    whole = np.concatenate(given_weights)
     return len(whole) / float(whole.sum())
 
 
