@@ -1,9 +1,6 @@
 """ltrbench compares learning-to-rank backends on one split, with one evaluator and one clock.
 
-The packages, each of which imports only from the ones before it:
-`data -> metrics -> native -> rankers -> results -> plots -> tracking -> experiment -> compare | shipping |
-serve -> cli`.
-CONTRIBUTING.md has the map of all folders and files.
+CONTRIBUTING.md has the map of all folders and files, each of which imports only from those above it.
 
 The names that most users need are attributes of `ltrbench` itself. Each is imported on first use, so that
 `import ltrbench` takes milliseconds and loads no backend. To add a name, add it to `_NAMES_OF` and, for type
