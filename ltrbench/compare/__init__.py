@@ -23,11 +23,20 @@ from types import ModuleType
 
 from ltrbench.compare.advice import verdict
 from ltrbench.compare.cells import BEST, Settings
-from ltrbench.compare.comparison import Choice, Comparison, ModelRow, Pair, best_by_validation, compare
+from ltrbench.compare.comparison import (
+    RENDERERS,
+    Choice,
+    Comparison,
+    ModelRow,
+    Pair,
+    best_by_validation,
+    compare,
+)
 from ltrbench.compare.derived import Fusing, Import, fuse, import_like, import_runs
 from ltrbench.compare.groups import Interaction, Slice, interactions, read_attributes, slices
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
-from ltrbench.compare.report import render
+from ltrbench.compare.leaderboard import as_frame
+from ltrbench.compare.report import as_html, render
 from ltrbench.runs import Run
 
 __all__ = [
@@ -54,6 +63,9 @@ __all__ = [
     "slices",
     "verdict",
 ]
+
+
+RENDERERS.update(html=as_html, frame=as_frame)
 
 
 class _CallablePackage(ModuleType):

@@ -11,11 +11,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -635,10 +635,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Returns the table of `render` as HTML, for a notebook."""
-        # Imported here, because tables import this module.
-        from ltrbench.compare.report import as_html
-
-        return as_html(self)
+        return str(RENDERERS["html"](self))
 
     def to_frame(self) -> pd.DataFrame:
         """Returns one row per model with numbers in full precision.
@@ -647,19 +644,16 @@ class Comparison:
         baseline with its interval and p-value, wins, ties and losses, trees, memory, and seconds by kind. NaN
         or None if not available.
         """
-        import pandas as pd  # half a second to import
-
-        from ltrbench.compare.leaderboard import in_full
-
-        frame = pd.DataFrame(in_full([self]).records()).drop(columns="data")
-        claims = (f"claim in {metric}" for metric in self.declared)
-        texts = ("model", "baseline", "note", "claim", "scope", "trainings", *claims)
-        numbers = [column for column in frame.columns if column not in texts]
-        return frame.astype(dict.fromkeys(numbers, float))
+        frame: pd.DataFrame = RENDERERS["frame"](self)
+        return frame
 
     def row(self, label: str) -> ModelRow:
         """Returns the row with a label."""
         return next(row for row in self.rows if row.label == label)
+
+
+RENDERERS: dict[str, Callable[[Comparison], Any]] = {}
+"""How a comparison shows itself; ltrbench.compare fills it, because renderers import this module."""
 
 
 def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Comparison]:

@@ -35,6 +35,8 @@ from ltrbench.tables import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ltrbench.compare.comparison import Comparison, ModelRow, Pair
 
 MAIN_COLUMNS = 8
@@ -70,6 +72,17 @@ def values_of(comparison: Comparison, row: ModelRow) -> dict[str, CellValue]:
         "peak_memory_mb": row.peak_memory_mb,
         "model_mb": row.model_mb,
     }
+
+
+def as_frame(comparison: Comparison) -> pd.DataFrame:
+    """Returns the content of table.csv for one comparison; `Comparison.to_frame` describes it."""
+    import pandas as pd  # half a second to import
+
+    frame = pd.DataFrame(in_full([comparison]).records()).drop(columns="data")
+    claims = (f"claim in {metric}" for metric in comparison.declared)
+    texts = ("model", "baseline", "note", "claim", "scope", "trainings", *claims)
+    numbers = [column for column in frame.columns if column not in texts]
+    return frame.astype(dict.fromkeys(numbers, float))
 
 
 def in_full(comparisons: Sequence[Comparison]) -> Table:
