@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ltrbench import Experiment, RankingDataset, run
+from ltrbench import RankingDataset
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import Splits
+from ltrbench.experiment import Experiment, run
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.runs import LoadedModel, Run, load
