@@ -17,7 +17,7 @@ DATA := $(or $(LTRBENCH_DATA),data)
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo walkthrough test test-fast test-explore test-nojit lint size format lock docs bench results reproduce protocols screenshot ui clean
+.PHONY: help setup dev demo walkthrough test test-fast test-explore test-nojit lint size format settings lock docs bench results reproduce protocols screenshot ui clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ size: ## count code lines, files and words of the documentation
 format: dev ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+settings: dev ## write the settings of each backend into its YAML, from the fields of its class
+	$(BIN)/python -m docs.settings
 
 # requirements.lock is a part of requirements-dev.lock, with the same versions.
 LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet

@@ -8,7 +8,8 @@ in each library. The string below the field is its documentation:
     '''L2 regularisation.'''
 
 From it come the checks of the value, the refusal of a setting without effect, the parameters that a library
-is passed, the names that `extra` refuses, and the tables of the documentation. To add a setting, add the
+is passed, the names that `extra` refuses, the lines of conf/model (`make settings`; the first sentence is the
+comment), and the tables of the documentation. To add a setting, add the
 field to the class that uses it: `ltrbench.rankers.base.BoostingRanker` for a setting that all backends share,
 the class of a backend for a setting of one library, and a dataclass of an engine stage for the native engine.
 `part` copies the values of a native setting to the engine by name.

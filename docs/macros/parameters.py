@@ -109,7 +109,7 @@ def shared_parameters() -> str:
         [code(f"params.{name}"), code(key.value), key.comment, library.get(name, unset).comment]
         for name, key in ((name, matched.get(name, unset)) for name in SHARED)
     ]
-    return table(["parameter", "matched", "meaning and reason", "params=library"], rows)
+    return table(["parameter", "matched", "meaning", "params=library"], rows)
 
 
 def given_to_libraries() -> str:

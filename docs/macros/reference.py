@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Mapping
 from dataclasses import fields
-from pathlib import Path
-
-import griffe
 
 import ltrbench
 from docs.macros.tables import code, table
 from docs.macros.yamls import config_files
+from docs.settings import field_docstrings
 from ltrbench.rankers import BoostingRanker, Ranker
 
 
@@ -62,14 +59,6 @@ def own_settings(kind: type[Ranker]) -> dict[str, str]:
     return {
         name: meaning for base in bases for name, meaning in field_docstrings(base).items() if name in names
     }
-
-
-def field_docstrings(kind: type) -> dict[str, str]:
-    """Returns field -> the docstring below it in the class."""
-    file = Path(inspect.getfile(kind))
-    module = griffe.visit(kind.__module__, filepath=file, code=file.read_text(encoding="utf-8"))
-    attributes = module.classes[kind.__name__].attributes.items()
-    return {name: " ".join(item.docstring.value.split()) for name, item in attributes if item.docstring}
 
 
 def evaluator_keys() -> str:

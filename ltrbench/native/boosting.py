@@ -95,16 +95,17 @@ class DartSettings:
     """Settings of DART."""
 
     drop_rate: float = setting(0.0, at_least=0, at_most=1)
-    """DART: probability that an earlier tree is dropped while a new tree is fitted; 0: no DART."""
+    """DART: probability that an earlier tree is dropped (LightGBM: 0.1, XGBoost: 0); 0: no DART. A tree is
+    fitted without the dropped trees, so that late trees matter as much as early ones."""
     skip_drop: float = setting(0.0, at_least=0, at_most=1)
-    """DART: probability that an iteration drops no tree (LightGBM's default: 0.5)."""
+    """DART: probability that an iteration drops no tree (LightGBM: 0.5, XGBoost: 0)."""
     max_drop: int = setting(0, at_least=0)
-    """DART: maximum number of dropped trees per iteration; 0: no limit (LightGBM's default: 50)."""
+    """DART: maximum number of dropped trees per iteration (LightGBM: 50); 0: no limit."""
     drop_by_weight: bool = setting(False)
-    """DART: the drop probability of a tree is proportional to its weight, with drop_rate as the mean
-    (LightGBM's default; XGBoost's sample_type=weighted)."""
+    """DART: drop probability proportional to the weight of a tree (LightGBM's default). The mean is drop_rate
+    (XGBoost's sample_type=weighted)."""
     drop_normalize: str = setting("tree", choices=("mean", "tree", "forest"))
-    """DART: rescaling of the new tree and the dropped trees: tree or forest (XGBoost), mean (LightGBM)."""
+    """DART: rescaling of new and dropped trees: tree or forest (XGBoost), or mean (LightGBM)."""
 
 
 def rescale(num_dropped: int, learning_rate: float, normalize: str) -> Rescaling:
@@ -432,23 +433,24 @@ class SamplingSettings:
     """Settings of the samples that trees are fitted to."""
 
     queries_per_tree: SampleSize = setting(1.0, refuse=_refuse_no_size)
-    """Sample of queries for each tree: a share (at most 1) or a count (above 1)."""
+    """Sample of queries per tree: a share (at most 1) or a count (above 1). The queries left out give the
+    out-of-bag improvement."""
     documents_per_tree: SampleSize = setting(1.0, refuse=_refuse_no_size)
-    """Sample of the documents of these queries for each tree: a share (at most 1) or a count (above 1).
-    Lambdas are still computed on whole queries."""
+    """Sample of their documents per tree: a share (at most 1) or a count (above 1). Lambdas are still
+    computed on whole queries; small samples are faster."""
     features_per_tree: SampleSize = setting(1.0, refuse=_refuse_no_size_of_features)
-    """Sample of the features that a tree may use, drawn for every tree whatever resample_every is: a share
-    (at most 1), a count (above 1), or sqrt or log2 of all features."""
+    """Sample of features per tree: a share (at most 1), a count (above 1), or sqrt or log2 of all. It is
+    drawn for every tree, whatever resample_every is."""
     features_per_split: SampleSize = setting(1.0, refuse=_refuse_no_size_of_features)
-    """Sample of the tree's features that a leaf may be split on, drawn for each leaf, so that a strong
-    feature does not hide the others (pyltr's max_features, LightGBM's feature_fraction_bynode, XGBoost's
-    colsample_bynode): a share (at most 1), a count (above 1), or sqrt or log2 of them."""
+    """Sample of the tree's features per leaf: a share, a count, or sqrt or log2 of them. A strong feature
+    then does not hide the others (pyltr's max_features, LightGBM's feature_fraction_bynode, XGBoost's
+    colsample_bynode)."""
     resample_every: int = setting(1, at_least=1)
-    """Number of consecutive trees that share a sample of queries and documents (LightGBM's bagging_freq)."""
+    """Number of trees per sample of queries and documents (LightGBM's bagging_freq)."""
     goss_top_rate: float | None = setting(None, above=0, at_most=1)
-    """GOSS (LightGBM): share of the documents that is kept because of large gradients; None: no GOSS."""
+    """GOSS: share of documents kept for large gradients (LightGBM: 0.2); None: no GOSS."""
     goss_other_rate: float | None = setting(None, above=0, at_most=1)
-    """GOSS: share that is drawn from the other documents, with their gradients amplified."""
+    """GOSS: share drawn from the other documents, with amplified gradients (LightGBM: 0.1)."""
 
     @property
     def goss_rates(self) -> tuple[float, float] | None:
@@ -628,19 +630,22 @@ class TreeOptions:
     """Settings of growing a tree."""
 
     binning: str = setting("quantile", choices=tuple(BINNINGS))
-    """Thresholds at which a feature may be split. `quantile`: between bins of equal weight (LightGBM,
-    XGBoost, CatBoost); `equal_width`: at every value if there are fewer than max_bins, otherwise at equal
-    distances (RankLib)."""
+    """Thresholds of a feature: quantile, or equal_width (RankLib). `quantile`: between bins of equal weight
+    (LightGBM, XGBoost, CatBoost); `equal_width`: at every value if there are fewer than max_bins, otherwise
+    at equal distances."""
     split_criterion: str = setting("newton", choices=("newton", "least_squares"))
-    """Criterion of splits. `newton`: the second-order gain (LightGBM, XGBoost); `least_squares`: the same
-    with every hessian 1 (RankLib, and pyltr's friedman_mse), so that documents that the model already ranks
-    with confidence still influence the thresholds. min_sum_hessian then counts documents per side."""
+    """Criterion of splits: newton (second-order gain) or least_squares (RankLib, pyltr). `newton` is that of
+    LightGBM and XGBoost; `least_squares` is the same with every hessian 1 (pyltr's friedman_mse), so that
+    documents that the model already ranks with confidence still influence the thresholds. min_sum_hessian
+    then counts documents per side."""
     leaf_value: str = setting("newton", choices=("newton", "mean"))
-    """Value of a leaf before shrinkage. `newton`: -G / (H + l2), the value in all libraries; `mean`: the mean
-    of the negative gradients, a plain gradient step, which is smaller if hessians are below 1."""
+    """Leaf value before shrinkage: newton, or mean: the mean of the negative gradients. `newton` is -G / (H +
+    l2), the value in all libraries; the mean is a plain gradient step, which is smaller if hessians are below
+    1."""
     growth: str = setting("best_first", choices=tuple(ORDERS))
-    """Order in which leaves are split. `best_first`: highest gain first (LightGBM); `by_deviance`: largest
-    deviance of gradients first, whatever the gain (RankLib); `depth_wise`: by level (XGBoost, pyltr)."""
+    """Leaf to split next: best_first (highest gain), by_deviance (RankLib) or depth_wise (by level). LightGBM
+    grows best-first, XGBoost and pyltr by level; `by_deviance` is the largest deviance of gradients, whatever
+    the gain."""
 
 
 @dataclass(kw_only=True)

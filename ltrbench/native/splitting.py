@@ -62,26 +62,26 @@ class SplitOptions:
     """Settings of splits: requirements, and choices between equal splits."""
 
     max_depth: int = setting(0, at_least=0)
-    """Maximum depth of a tree (XGBoost, LightGBM, pyltr), which limits the number of interacting features;
-    0: no limit."""
+    """Maximum depth of a tree (XGBoost, LightGBM, pyltr); 0: no limit. It limits the number of interacting
+    features."""
     min_docs_in_split: int = setting(2, at_least=2)
     """Minimum number of documents a leaf needs to be split (pyltr's min_samples_split)."""
     cut_without_gain: bool = setting(False)
-    """Makes the best split of a leaf even if it has no gain, unless all gradients of the leaf are equal
-    (RankLib, pyltr), so that trees reach num_leaves; requires min_split_gain=0."""
+    """Splits a leaf even without gain (RankLib, pyltr); requires min_split_gain=0. Trees then reach
+    num_leaves, unless all gradients of each leaf are equal."""
     l1: float = setting(0.0, at_least=0)
-    """L1 penalty on leaf values, subtracted from a leaf's |G| (LightGBM's lambda_l1, XGBoost's reg_alpha):
-    if the gradients of a leaf almost cancel, its value is 0. In units of LightGBM's gradients."""
+    """L1 penalty on leaf values (LightGBM's lambda_l1, XGBoost's reg_alpha). It is subtracted from a leaf's
+    |G|, in units of LightGBM's gradients: if the gradients of a leaf almost cancel, its value is 0."""
     monotone: dict[str, int] = setting({}, refuse=_refuse_other_signs)
-    """Monotone constraints, by feature name. 1: scores must not decrease if only this feature increases; -1:
-    scores must not increase (LightGBM's monotone_constraints with method basic, XGBoost's). Use them for
-    known effects; splits that violate them are rejected."""
+    """Feature name: 1 (scores must not decrease if only this feature increases) or -1 (not increase).
+    Monotone constraints (LightGBM's monotone_constraints with method basic, XGBoost's) are for known effects;
+    splits that violate them are rejected."""
     equal_cuts: str = setting("lowest", choices=("lowest", "highest"))
-    """Threshold among a feature's splits with equal gain, for example thresholds with no document of the leaf
-    in between: `lowest` (XGBoost, RankLib) or `highest` (LightGBM). New documents may lie in between."""
+    """Threshold among splits with equal gain: lowest (XGBoost, RankLib) or highest (LightGBM). Examples are
+    thresholds with no document of the leaf in between; new documents may lie in between."""
     document_counts: str = setting("exact", choices=("exact", "by_hessian"))
-    """Counts of documents for min_docs_in_leaf. `exact`: the true number; `by_hessian`: an estimate from the
-    share of the leaf's hessian (LightGBM), which allows smaller leaves of documents with large hessians."""
+    """Counts for min_docs_in_leaf: exact, or by_hessian: estimated from hessians (LightGBM). The estimate,
+    from the share of the leaf's hessian, allows smaller leaves of documents with large hessians."""
 
 
 @dataclass(kw_only=True)

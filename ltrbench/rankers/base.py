@@ -641,7 +641,7 @@ class BoostingRanker(Ranker):
         xgboost=In("eta learning_rate", lambda value, _: 2.0 * value),
         catboost=In("learning_rate eta"),
     )
-    """Learning rate (shrinkage): factor on the Newton step of every leaf."""
+    """Learning rate (shrinkage): factor of the Newton step of every leaf."""
     num_leaves: int | None = setting(
         None,
         at_least=2,
@@ -660,7 +660,7 @@ class BoostingRanker(Ranker):
             "being split"
         ),
     )
-    """Minimum number of documents per leaf."""
+    """Minimum number of documents per leaf; not available in XGBoost and CatBoost."""
     min_sum_hessian: float | None = setting(
         None,
         at_least=0,
@@ -670,8 +670,8 @@ class BoostingRanker(Ranker):
         xgboost=In("min_child_weight", lambda value, weight: 2.0 * weight * value),
         catboost=In(lacks="minimum sum of hessians per leaf"),
     )
-    """Minimum sum of hessians per leaf, in units of LightGBM's hessian (XGBoost's hessian is twice as
-    large)."""
+    """Minimum sum of hessians per leaf, in LightGBM's units; not available in CatBoost. XGBoost's hessian is
+    twice as large."""
     min_split_gain: float | None = setting(
         None,
         at_least=0,
@@ -696,7 +696,7 @@ class BoostingRanker(Ranker):
         # CatBoost adds l2_leaf_reg times the mean document weight to a leaf's sum of hessians.
         catboost=In("l2_leaf_reg reg_lambda", lambda value, weight: value / weight),
     )
-    """L2 regularisation, added to the sum of hessians in a leaf's Newton step -G / (H + l2)."""
+    """L2 penalty, added to the sum of hessians in a leaf's step -G / (H + l2), in LightGBM's units."""
     max_bins: int | None = setting(
         None,
         at_least=2,
@@ -712,7 +712,7 @@ class BoostingRanker(Ranker):
         xgboost=In(only_with={"lambdarank_pair_method": ("topk",)}),
         catboost=In(only_with={"loss": ("LambdaMart",)}),
     )
-    """Truncation level: a pair counts only if one of its documents ranks above this rank, as in LightGBM."""
+    """Number of top ranks: a pair counts only if one of its documents is among them, as in LightGBM."""
     early_stopping: EarlyStopping | None = setting(
         None,
         lightgbm=In(

@@ -71,45 +71,45 @@ class CatBoostRanker(LibraryRanker):
     """CatBoost's LambdaMart or YetiRank. Only YetiRank uses query weights."""
 
     loss: str | None = setting(None, choices=(LAMBDAMART, YETIRANK), names="loss_function objective")
-    """LambdaMart: pairs weighted by their change of NDCG; YetiRank: pairs of neighbours in random orders near
-    the model's order. None: LambdaMart if a shared parameter is set, otherwise YetiRank, CatBoost's
-    default."""
+    """LambdaMart or YetiRank; None: LambdaMart if a shared parameter is set, else YetiRank. LambdaMart, the
+    loss of the other backends: pairs weighted by their change of NDCG, with truncation; YetiRank, CatBoost's
+    default: pairs of neighbours in random orders near the model's order, which requires truncation=null."""
     sigma: float = setting(1.0, above=0, only_with=_OF_LAMBDAMART)
     """LambdaMart: slope of the logistic function of a pair's score difference."""
     norm: bool = setting(True, only_with=_OF_LAMBDAMART)
-    """LambdaMart: divides the weight of a pair by 0.01 + |score difference|, and scales the gradients of a
-    query by log2(1 + S) / S, where S is the sum of the gradients of its pairs."""
+    """LambdaMart: the same as LightGBM's lambdarank_norm. It divides the weight of a pair by 0.01 + |score
+    difference|, and scales the gradients of a query by log2(1 + S) / S, where S is the sum of the gradients
+    of its pairs."""
     exponential_gain: bool = setting(True, only_with=_OF_LAMBDAMART)
     """LambdaMart: gain of a label: 2^label - 1; false: the label itself."""
     permutations: int | None = setting(None, at_least=1, only_with=_OF_YETIRANK)
-    """YetiRank: number of random orders drawn per query and iteration."""
+    """YetiRank: number of random orders drawn per query and iteration; None: 10."""
     decay: float | None = setting(None, at_least=0, at_most=1, only_with=_OF_YETIRANK)
-    """YetiRank: factor on the weight of a pair per rank."""
+    """YetiRank: factor of the weight of a pair per rank; None: 0.85."""
     grow_policy: str | None = setting(
         None, choices=("SymmetricTree", "Depthwise", "Lossguide"), names="grow_policy"
     )
-    """SymmetricTree (one split per level), Depthwise or Lossguide; None: Lossguide if num_leaves is set,
-    otherwise CatBoost's default."""
+    """SymmetricTree, Depthwise or Lossguide; None: Lossguide if num_leaves is set, else SymmetricTree. A
+    symmetric tree has one split per level."""
     depth: int | None = setting(None, at_least=1, at_most=MAX_DEPTH, names="depth max_depth")
-    """Maximum depth of a tree; None: 16, CatBoost's limit, if num_leaves is set, otherwise CatBoost's
-    default."""
+    """Maximum depth of a tree; None: 16, CatBoost's limit, if num_leaves is set, else 6."""
     score_function: str | None = setting(None, choices=("L2", "Cosine"), names="score_function")
-    """Score of a split: L2, G_L^2 / n_L + G_R^2 / n_R with the numbers of documents n; Cosine, the cosine of
-    gradients and leaf values. None: L2 if num_leaves is set, otherwise CatBoost's default."""
+    """Score of a split: L2 or Cosine; None: L2 if num_leaves is set, else Cosine. L2 is G_L^2 / n_L + G_R^2 /
+    n_R with the numbers of documents n; Cosine is the cosine of gradients and leaf values."""
     random_strength: float | None = setting(None, at_least=0, names="random_strength")
-    """Normal noise on the score of a split, in units of the spread of the gradients, decreasing with the
-    iterations; None: 0 if a shared parameter is set, otherwise CatBoost's default."""
+    """Noise of the scores of splits; None: 0 if a shared parameter is set, else 1. It is normal, in units of
+    the spread of the gradients, and decreases with the iterations."""
     bootstrap_type: str | None = setting(
         None, choices=("No", "Bernoulli", "MVS", "Bayesian"), names="bootstrap_type"
     )
-    """Sampling of documents: No, Bernoulli, MVS or Bayesian. None: No, or Bernoulli with subsample, if a
-    shared parameter is set, otherwise CatBoost's default."""
+    """Sampling of documents: No, Bernoulli, MVS or Bayesian; None: No (with subsample: Bernoulli) if a shared
+    parameter is set, else MVS."""
     subsample: float | None = setting(
         None, above=0, at_most=1, only_with={"bootstrap_type": ("Bernoulli", "MVS")}, names="subsample"
     )
-    """Fraction of the documents sampled per tree, for Bernoulli and MVS."""
+    """Share of the documents sampled per tree, for Bernoulli and MVS; None: all, but 0.8 for MVS."""
     rsm: float = setting(1.0, above=0, at_most=1, names="rsm colsample_bylevel")
-    """Fraction of the features sampled per split."""
+    """Share of the features sampled per split."""
 
     library = "CatBoost"
     library_error = cb.CatBoostError

@@ -249,23 +249,24 @@ class LightGBMRanker(LibraryRanker):
         choices=("lambdarank", "rank_xendcg"),
         names="objective objective_type app application loss num_class num_classes",
     )
-    """lambdarank: pairs weighted by their change of NDCG; rank_xendcg: cross entropy with NDCG's gains."""
+    """lambdarank: pairs weighted by their change of NDCG; rank_xendcg: cross entropy, without pairs.
+    rank_xendcg has NDCG's gains and requires truncation=null."""
     label_gain: list[float] | None = setting(None, names="label_gain", only_with=_OF_LAMBDARANK)
     """Gains of the labels 0, 1, 2, ...; None: 2^label - 1, for labels up to 30."""
     lambdarank_norm: bool = setting(True, names="lambdarank_norm", only_with=_OF_LAMBDARANK)
-    """Divides the weight of a pair by 0.01 + |score difference|, and scales the gradients of a query by
+    """Divides a pair's weight by 0.01 + |score difference|, and scales a query's gradients. The scale is
     log2(1 + S) / S, where S is the sum of the gradients of its pairs."""
     sigmoid: float = setting(1.0, above=0, names="sigmoid", only_with=_OF_LAMBDARANK)
-    """Slope of the logistic function of a pair's score difference."""
+    """Slope of the logistic function of a pair's score difference; XGBoost's is always 1."""
     lambdarank_position_bias_regularization: float | None = setting(
         None, at_least=0, names="lambdarank_position_bias_regularization", only_with=_OF_LAMBDARANK
     )
-    """L2 penalty of the bias learned for each position in `RankingDataset.positions`; None: positions are not
-    used."""
+    """L2 penalty of learned position biases; None: positions are not used. A bias is learned for each
+    position in `RankingDataset.positions`."""
     bagging_fraction: float = setting(
         1.0, above=0, at_most=1, names="bagging_fraction sub_row subsample bagging"
     )
-    """Fraction of the documents, or queries, sampled per tree; needs bagging_freq."""
+    """Share of the documents, or queries, sampled per tree; below 1 requires bagging_freq."""
     bagging_freq: int = setting(0, at_least=0, names="bagging_freq subsample_freq")
     """Number of iterations between two samples; 0: no sampling."""
     bagging_by_query: bool = setting(False, names="bagging_by_query")
@@ -273,13 +274,13 @@ class LightGBMRanker(LibraryRanker):
     feature_fraction: float = setting(
         1.0, above=0, at_most=1, names="feature_fraction sub_feature colsample_bytree"
     )
-    """Fraction of the features sampled per tree."""
+    """Share of the features sampled per tree."""
     feature_fraction_bynode: float = setting(
         1.0, above=0, at_most=1, names="feature_fraction_bynode sub_feature_bynode colsample_bynode"
     )
-    """Fraction of the tree's features sampled per split."""
+    """Share of the tree's features sampled per split."""
     deterministic: bool = setting(True, names="deterministic")
-    """Gives the same bits on any number of threads: sums are taken in a fixed order, and histograms are built
+    """Gives the same bits on any number of threads. Sums are taken in a fixed order, and histograms are built
     column-wise instead of by the method that is faster in a trial run."""
 
     library = "LightGBM"

@@ -100,7 +100,8 @@ class _Preset(BoostingRanker):
     """A separate class, so that records show the field before the engine's settings."""
 
     preset: str | None = None
-    """Name of the library whose settings these are; used only in the notes about unmatched parameters."""
+    """Name of the library whose settings these are. It is used only in the notes about unmatched
+    parameters."""
 
 
 @dataclass(kw_only=True)
@@ -118,8 +119,7 @@ class NativeSettings(
     boosted-tree backends share."""
 
     warm_start: str | None = None
-    """Folder of a saved native model, or of its run, to continue training from; num_trees includes its
-    trees."""
+    """Saved native model, or its run folder, to continue from; num_trees includes its trees."""
 
 
 # To the engine.

@@ -215,40 +215,39 @@ class XGBoostRanker(LibraryRanker):
     """XGBoost's LambdaMART. XGBoost scales the query weights to a mean of 1."""
 
     objective: str = setting("ndcg", choices=("ndcg", "map", "pairwise"), names="objective")
-    """Weight of a pair: "ndcg" or "map" (labels 0 and 1 only): its change of the metric; "pairwise": 1."""
+    """Weight of a pair: ndcg or map (labels 0 and 1 only): its change of the metric; pairwise: 1."""
     lambdarank_pair_method: str | None = setting(
         None, choices=("topk", "mean"), names="lambdarank_pair_method"
     )
-    """topk: pairs with at least one document in the top ranks; mean: pairs drawn at random, though the draws
-    did not change with the seed in tests. None: topk."""
+    """topk: pairs with a document in the top ranks; mean: pairs drawn at random; None: topk. The draws did
+    not change with the seed in tests."""
     lambdarank_num_pair_per_sample: int | None = setting(
         None, at_least=1, names="lambdarank_num_pair_per_sample"
     )
-    """topk: number of top ranks, also set by `truncation`; mean: number of pairs drawn per document."""
+    """mean: number of pairs drawn per document; topk: number of top ranks, also set by `truncation`."""
     lambdarank_normalization: bool = setting(True, names="lambdarank_normalization")
-    """Scales the gradients of a query: topk by log2(1 + S) / S, where S is the sum of the gradients of its
-    pairs; mean by 1 / number of pairs."""
+    """Scales the gradients of a query, one half of LightGBM's lambdarank_norm. topk: by log2(1 + S) / S,
+    where S is the sum of the gradients of its pairs; mean: by 1 / number of pairs."""
     lambdarank_score_normalization: bool = setting(True, names="lambdarank_score_normalization")
-    """Divides the weight of a pair by 0.01 + |score difference|."""
+    """Divides the weight of a pair by 0.01 + |score difference|, the other half."""
     lambdarank_unbiased: bool = setting(False, names="lambdarank_unbiased")
-    """Learns position biases from clicks; the documents of a query must be in the order they were shown."""
+    """Learns position biases from clicks; documents of a query must be in the order shown."""
     lambdarank_bias_norm: float = setting(1.0, at_least=0, names="lambdarank_bias_norm")
     """Regularisation of the position biases: a bias is raised to the power 1 / (1 + norm)."""
     ndcg_exp_gain: bool = setting(True, names="ndcg_exp_gain")
     """Gain of a label: 2^label - 1; false: the label itself."""
     grow_policy: str | None = setting(None, choices=("depthwise", "lossguide"), names="grow_policy")
-    """depthwise or lossguide; None: lossguide if num_leaves is set, otherwise XGBoost's default."""
+    """depthwise or lossguide; None: lossguide if num_leaves is set, else XGBoost's default."""
     max_depth: int | None = setting(None, at_least=0, names="max_depth")
-    """Maximum depth of a tree, 0: no limit; None: no limit if num_leaves is set, otherwise XGBoost's
-    default."""
+    """Maximum depth of a tree; 0: no limit; None: no limit if num_leaves is set, else XGBoost's default."""
     subsample: float = setting(1.0, above=0, at_most=1, names="subsample")
-    """Fraction of the documents sampled per tree."""
+    """Share of the documents sampled per tree."""
     colsample_bytree: float = setting(1.0, above=0, at_most=1, names="colsample_bytree")
-    """Fraction of the features sampled per tree."""
+    """Share of the features sampled per tree."""
     colsample_bylevel: float = setting(1.0, above=0, at_most=1, names="colsample_bylevel")
-    """Fraction of the tree's features sampled per level."""
+    """Share of the tree's features sampled per level."""
     colsample_bynode: float = setting(1.0, above=0, at_most=1, names="colsample_bynode")
-    """Fraction of the level's features sampled per split."""
+    """Share of the level's features sampled per split."""
 
     library = "XGBoost"
     library_error = xgb.core.XGBoostError

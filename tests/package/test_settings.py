@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from messages import naming
 
+from docs.settings import files, written
 from ltrbench.errors import ConfigError
 from ltrbench.settings import changed, check, check_effects, part, setting
 
@@ -65,3 +67,9 @@ def test_the_engine_is_given_values_by_name_and_of_the_declared_type() -> None:
 
 def test_changed_are_those_without_their_default() -> None:
     assert changed(Options(weight=2.0, corners=4), Options) == ["weight"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
+def test_the_yaml_has_the_defaults_and_documentation_of_the_class(path: Path) -> None:
+    assert path.read_text() == written(path), "run `make settings`"

@@ -65,26 +65,25 @@ class ObjectiveOptions:
     """The objective, and the metric of lambdarank."""
 
     objective: str = setting("lambdarank", choices=("lambdarank", "ranknet", "xendcg", "mart"))
-    """Objective that the trees are fitted to. `lambdarank`: pairs of documents, weighted by the change of
-    `metric` when they are swapped; `ranknet`: pairs with equal weights (XGBoost's rank:pairwise), so that the
-    bottom of a list matters as much as the top; `xendcg`: cross entropy of whole lists (LightGBM's
-    rank_xendcg), which uses no pairs and is cheaper; `mart`: squared error of each document (RankLib's
-    MART), which predicts labels instead of an order."""
+    """lambdarank: pairs weighted by their change of `metric`; ranknet: equal weights; xendcg; mart. With
+    equal weights (XGBoost's rank:pairwise), the bottom of a list matters as much as the top. xendcg is the
+    cross entropy of whole lists (LightGBM's rank_xendcg), which uses no pairs and is cheaper; mart is the
+    squared error of each document (RankLib's MART), which predicts labels instead of an order."""
     metric: str = setting("ndcg", only_with=OF_LAMBDARANK)
-    """lambdarank: metric whose change, when the two documents of a pair are swapped, is the weight of the
-    pair. `ndcg`: with full discounts at every rank (LightGBM, XGBoost, RankLib), so that documents are pushed
-    up from any rank; with a cutoff, as in ndcg@10: the exact change, so that a pair below the cutoff has no
-    weight (pyltr, QuickRank). Also dcg, map (XGBoost's rank:map), mrr, err (pyltr, RankLib), precision@k and
-    wta."""
+    """lambdarank: ndcg, dcg, map, mrr, err, precision@k or wta; ndcg@10: no weight below the cutoff. The
+    weight of a pair is the change of the metric when its two documents are swapped. ndcg has full discounts
+    at every rank (LightGBM, XGBoost, RankLib), so that documents are pushed up from any rank; with a cutoff,
+    the change is exact, so that a pair below the cutoff has no weight (pyltr, QuickRank). map is XGBoost's
+    rank:map; err is in pyltr and RankLib."""
     gain: str = setting("exponential", choices=("exponential", "linear"), only_with=OF_GAINS)
-    """Gain of a label in ndcg and dcg. `exponential`: 2^label - 1; `linear`: the label itself, which gives
-    less weight to the highest grades (XGBoost's ndcg_exp_gain=false)."""
+    """Gain of a label in ndcg and dcg: exponential: 2^label - 1; linear: the label itself. A linear gain
+    gives less weight to the highest grades (XGBoost's ndcg_exp_gain=false)."""
     label_gain: list[float] | None = setting(None, only_with=OF_GAINS)
     """Gains of labels 0, 1, 2, ..., which replace `gain` (LightGBM's label_gain); None: use `gain`."""
     relevance_threshold: float = setting(1.0, above=0, only_with=OF_RELEVANCE)
     """map, mrr and precision: lowest label of a relevant document."""
     highest_grade: float = setting(4.0, above=0, only_with=OF_ERR)
-    """err: highest possible label (RankLib's -gmax); a higher value lowers the probability that a document
+    """err: highest possible label (RankLib's -gmax). A higher value lowers the probability that a document
     satisfies the user."""
 
 
@@ -93,44 +92,46 @@ class PairOptions:
     """Settings of the gradients and hessians of a pair of documents."""
 
     sigma: float = setting(1.0, above=0, only_with=OF_PAIRS)
-    """Slope of the logistic function of a pair's score difference (LightGBM's sigmoid): with a steeper
-    slope, gradients of correctly ordered pairs vanish at smaller differences."""
+    """Slope of the logistic function of a pair's score difference (LightGBM's sigmoid). With a steeper slope,
+    gradients of correctly ordered pairs vanish at smaller differences."""
     sigmoid: str = setting("exact", choices=("exact", "table", "float32"), only_with=OF_PAIRS)
-    """Computation of that function, the probability p of the wrong order. `exact`: 1 / (1 + exp(sigma d)) in
-    float64; `table`: p at the left edge of one of 2^20 bins over [-25 / sigma, 25 / sigma] (LightGBM);
-    `float32`: 1 - 1 / (1 + exp(-sigma d) + 1e-16) in float32 (XGBoost). Only the last digits differ."""
+    """Computation of that function: exact, table (LightGBM's 2^20 steps) or float32 (XGBoost's). It gives the
+    probability p of the wrong order. `exact`: 1 / (1 + exp(sigma d)) in float64; `table`: p at the left edge
+    of one of 2^20 bins over [-25 / sigma, 25 / sigma]; `float32`: 1 - 1 / (1 + exp(-sigma d) + 1e-16) in
+    float32. Only the last digits differ."""
     normalize_distance: bool = setting(True, only_with=OF_PAIRS)
-    """Divides a pair's weight by distance_offset + |score difference|, unless all scores of the query are
-    equal: one half of LightGBM's lambdarank_norm, XGBoost's lambdarank_score_normalization. Pairs with close
-    scores then have up to 1 / distance_offset times their weight."""
+    """Divides a pair's weight by distance_offset + |score difference|. If all scores of the query are equal,
+    it is not divided. One half of LightGBM's lambdarank_norm, XGBoost's lambdarank_score_normalization. Pairs
+    with close scores have up to 1 / distance_offset times their weight."""
     distance_offset: float | None = setting(None, above=0, only_with=OF_PAIRS)
-    """Offset of the score difference in normalize_distance; a smaller offset gives more weight to pairs with
-    close scores. None: LightGBM's 0.01, rounded to float32."""
+    """Offset of the score difference in normalize_distance; None: LightGBM's 0.01, as float32. A smaller
+    offset gives more weight to pairs with close scores."""
     normalize_query: bool = setting(True, only_with=OF_PAIRS)
-    """Multiplies the gradients and hessians of a query by its query_norm, which reduces the weight of queries
-    with many pairs: the other half of LightGBM's lambdarank_norm, XGBoost's lambdarank_normalization."""
+    """Multiplies gradients and hessians of a query by query_norm: other half of lambdarank_norm. This reduces
+    the weight of queries with many pairs (XGBoost's lambdarank_normalization)."""
     query_norm: str = setting("log2", choices=("log2", "pairs"), only_with=OF_PAIRS)
-    """Norm of a query. `log2`: log2(1 + S) / S, where S is the sum of 2 lambda over the pairs (LightGBM,
-    XGBoost's topk); `pairs`: 1 / pairs_per_document (XGBoost's mean)."""
+    """log2: log2(1 + S) / S, with S the sum of 2 lambda over pairs; pairs: 1 / pairs_per_document. LightGBM
+    and XGBoost's topk have log2, XGBoost's mean has pairs."""
     hessian_factor: float = setting(1.0, above=0, only_with=OF_PAIRS)
     """Factor of all hessians (XGBoost: 2, which halves its steps)."""
     least_hessian: float = setting(0.0, at_least=0, only_with=OF_PAIRS)
-    """Minimum of p (1 - p) of a pair, which keeps steps small for pairs with a large score difference
-    (XGBoost: 1e-16)."""
+    """Minimum of p (1 - p) of a pair (XGBoost: 1e-16). It keeps steps small for pairs with a large score
+    difference."""
     ties: str = setting("row_order", choices=tuple(ORDERS_OF_TIES), only_with=OF_PAIRS)
-    """Order of documents with tied scores; before the first tree all scores are tied. `row_order`: the order
-    of the rows, as in a stable sort (most libraries), so that the order of the file affects the model;
-    `worst`: by ascending label (pyltr), so that relevant documents are ranked last and pushed up; `best`: by
+    """Order of tied documents: row_order (most libraries), worst (ascending label, pyltr) or best. Before the
+    first tree all scores are tied. `row_order` is the order of a stable sort, so that the order of the file
+    affects the model; `worst` ranks relevant documents last, so that they are pushed up; `best` is by
     descending label."""
     pairs_per_document: int | None = setting(None, at_least=1, only_with=OF_PAIRS)
-    """Number of partners drawn for each document and tree, from all documents of the query with another
-    label (XGBoost's lambdarank_pair_method=mean): an estimate of the sum over all pairs; fewer partners are
-    cheaper and noisier. Requires truncation=null. None: all pairs within truncation count."""
+    """Number of partners drawn per document and tree (requires truncation=null); None: all pairs. Partners
+    are drawn from all documents of the query with another label (XGBoost's lambdarank_pair_method=mean): an
+    estimate of the sum over all pairs; fewer partners are cheaper and noisier. None: all pairs within
+    truncation count."""
     float32_scores: bool = setting(False, only_with=OF_PAIRS)
-    """Rounds the training scores and their differences to float32 (XGBoost), so that more scores are tied."""
+    """Rounds training scores and their differences to float32 (XGBoost). More scores are then tied."""
     float32_sums: bool = setting(False, only_with=OF_PAIRS)
-    """Sums the gradients and hessians of a document in float32, in the order of ranks (LightGBM, XGBoost).
-    Only the last digits differ."""
+    """Sums gradients and hessians of a document in float32, by rank (LightGBM, XGBoost). Only the last digits
+    differ."""
     float32_norm: bool = setting(False, only_with=OF_PAIRS)
     """Rounds the norm of a query and the lambdas in S to float32 (XGBoost). Only the last digits differ."""
 

@@ -57,20 +57,20 @@ class PositionBiasSettings:
     """Settings of the correction for position bias."""
 
     position_bias: str | None = setting(None, choices=("additive", "propensity"))
-    """Correction of clicks for position bias; requires positions in the training data. `additive`: the bias
-    of the position is added to the score during training (LightGBM), with any objective; `propensity`: pairs
-    are weighted by propensities (Unbiased LambdaMART, XGBoost's lambdarank_unbiased), only for lambdarank on
-    ndcg. None: no correction."""
+    """additive: bias term of the score (LightGBM); propensity: weights of pairs; None: no correction.
+    Corrects clicks for position bias; requires positions in the training data. `additive` works with any
+    objective; `propensity` (Unbiased LambdaMART, XGBoost's lambdarank_unbiased) only for lambdarank on
+    ndcg."""
     position_bias_l2: float = setting(0.0, at_least=0, only_with={"position_bias": ("additive",)})
     """additive: L2 penalty on biases (LightGBM's lambdarank_position_bias_regularization)."""
     position_bias_norm: float = setting(1.0, at_least=0, only_with={"position_bias": ("propensity",)})
-    """propensity: propensities are raised to the power 1 / (1 + norm); a higher norm is a weaker correction
-    (XGBoost's lambdarank_bias_norm)."""
+    """propensity: propensities are raised to 1 / (1 + norm); XGBoost's lambdarank_bias_norm. A higher norm is
+    a weaker correction."""
     position_bias_cost: str = setting(
         "logistic", choices=("logistic", "mirrored"), only_with={"position_bias": ("propensity",)}
     )
-    """propensity: cost of pairs from which propensities are estimated. `logistic`: the cost of the paper;
-    `mirrored`: the cost of the opposite order, as in XGBoost."""
+    """propensity: cost for estimating propensities: logistic (the paper) or mirrored (XGBoost). `mirrored` is
+    the cost of the opposite order."""
 
 
 LEAST_DIVISOR = 0.001

@@ -1,0 +1,77 @@
+"""Writes the settings of each ranker into its YAML in conf/model, from its class: `make settings`.
+
+Each line has the default, and the first sentence of the documentation as its comment. Lines above the marker
+are written by hand: a setting there has a value that differs from the default. The values of
+conf/params/matched.yaml are its own; only their comments are written.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import griffe
+import yaml  # type: ignore[import-untyped]
+
+from ltrbench.config import find_class
+from ltrbench.folders import conf_dir
+from ltrbench.rankers import BoostingRanker, Ranker
+from ltrbench.rankers.base import SHARED
+
+MARKER = "# Written by `make settings` from the fields of the class:\n"
+_WIDTH = 120  # characters
+_COLUMN = 24  # of comments beside their settings
+
+
+def files() -> list[Path]:
+    """Returns the YAMLs of the rankers, without presets, and the values of the shared parameters."""
+    models = [path for path in conf_dir().glob("model/*.yaml") if "_target_" in path.read_text()]
+    return [*sorted(models), conf_dir() / "params/matched.yaml"]
+
+
+def written(path: Path) -> str:
+    """Returns the content of a YAML, with the settings of its class below the marker."""
+    by_hand, _, below = path.read_text().partition(MARKER)
+    given = yaml.safe_load(by_hand)
+    if given is None:  # the values of the shared parameters
+        blocks = [_lines(BoostingRanker, set(SHARED), yaml.safe_load(below) or {})]
+    else:
+        kind = find_class(given["_target_"], Ranker, path.stem)
+        names = {field.name for field in fields(kind) if field.init} - set(given)
+        own = [base for base in reversed(kind.__mro__) if not issubclass(BoostingRanker, base)]
+        blocks = [_lines(base, names, {}) for base in own]
+    settings = "\n".join(filter(None, map("".join, blocks)))
+    return f"{by_hand.rstrip()}\n\n{MARKER}\n{settings}" if settings else by_hand
+
+
+def field_docstrings(kind: type) -> dict[str, str]:
+    """Returns field -> the docstring below it in the class."""
+    file = Path(inspect.getfile(kind))
+    module = griffe.visit(kind.__module__, filepath=file, code=file.read_text(encoding="utf-8"))
+    attributes = module.classes[kind.__name__].attributes.items()
+    return {name: " ".join(item.docstring.value.split()) for name, item in attributes if item.docstring}
+
+
+def _lines(kind: type[Any], names: set[str], values: dict[str, Any]) -> Iterator[str]:
+    """Yields the lines of the settings `names` that a class declares; `values` replace their defaults."""
+    declared = {field.name: field for field in fields(kind)}
+    for name, documentation in field_docstrings(kind).items():
+        if name not in names:
+            continue
+        default = declared[name].default
+        value = values.get(name, {} if default is MISSING else default)
+        text = yaml.safe_dump(value).removesuffix("...\n").strip()
+        summary = re.sub(r"\bNone\b", "null", documentation.partition(". ")[0].removesuffix("."))
+        beside = f"{f'{name}: {text}':<{_COLUMN}} # {summary}"
+        above = textwrap.fill(summary, _WIDTH, initial_indent="# ", subsequent_indent="# ")
+        yield f"{beside}\n" if len(beside) <= _WIDTH else f"{above}\n{name}: {text}\n"
+
+
+if __name__ == "__main__":
+    for path in files():
+        path.write_text(written(path))
