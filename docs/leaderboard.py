@@ -66,7 +66,7 @@ def _number(cell: str) -> float | None:
 
 
 def _caption(tables: dict[str, Rows]) -> str:
-    """Returns what the figures are, the baseline, and the scope of the claims of each study."""
+    """Returns what the values are, the baseline, and the scope of the claims of each study."""
     studies_of_scope: dict[str, list[str]] = {}
     for study, rows in tables.items():
         for scope in {row["scope"] for row in rows.values() if row["scope"]}:

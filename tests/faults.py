@@ -65,8 +65,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
 TABLE = r"""
 [metrics]
 precision divides by the larger of k and the number of documents
-- places = np.minimum(sizes, k)
-+ places = np.maximum(sizes, k)
+- num_ranks = np.minimum(sizes, k)
++ num_ranks = np.maximum(sizes, k)
 ERR divides by 2^l_max - 1
 - stop = np.expm1(ranking.labels * np.log(2.0)) / 2.0**convention.highest_grade
 + stop = np.expm1(ranking.labels * np.log(2.0)) / (2.0**convention.highest_grade - 1.0)

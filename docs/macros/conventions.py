@@ -85,8 +85,8 @@ def ndcg_by_library() -> str:
         document_ids=np.array(list("abcdef")),  # trec_eval orders ties by document id
     )
     scores = np.array([0.1, 0.2, 0.9, 0.3, 0.5, 0.5])
-    figures = {
+    values = {
         name: evaluate(data, scores, ["ndcg@2"], convention).means["ndcg@2"]
         for name, convention in PRESETS.items()
     }
-    return table(list(figures), [[f"{figure:.4f}" for figure in figures.values()]])
+    return table(list(values), [[f"{value:.4f}" for value in values.values()]])

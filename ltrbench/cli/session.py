@@ -624,7 +624,7 @@ def log_comparison(tracker: Tracker, comparisons: Sequence[Comparison], folder: 
     text, best = as_markdown(comparisons, folder.name, {}), best_of(comparisons)
     shown = values_by_name(comparisons)
     if best is not None:
-        text, shown = f"{best.reason}\n\n{text}", {**shown, **best.figures}
+        text, shown = f"{best.reason}\n\n{text}", {**shown, **best.metrics}
     tracker.summarize(folder, text, best.run if best else None, shown)
 
 

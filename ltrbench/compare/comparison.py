@@ -844,12 +844,12 @@ class Choice:
     Attributes:
         run: Best run of the row with the highest mean of the metric on validation.
         reason: The model and the reason of the choice, such as "lightgbm: best validation ndcg@10, 0.7188".
-        figures: Means over the runs of the row: "test/ndcg@10" and others, and the metric on validation.
+        metrics: Means over the runs of the row: "test/ndcg@10" and others, and the metric on validation.
     """
 
     run: Run
     reason: str
-    figures: Mapping[str, float]
+    metrics: Mapping[str, float]
 
 
 def best_by_validation(comparison: Comparison) -> Choice | None:
@@ -877,7 +877,7 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
     return Choice(
         run=run,
         reason="; ".join(filter(None, [reason, seen])),
-        figures={**of_test, f"valid/{comparison.metric}": mean},
+        metrics={**of_test, f"valid/{comparison.metric}": mean},
     )
 
 

@@ -89,10 +89,10 @@ class Published:
     """Published results on a data set.
 
     Args:
-        source: where the figures were published and how they were computed.
+        source: where the values were published and how they were computed.
         figures: model -> metric -> value.
-        convention: convention of the figures, such as lightgbm: a comparison shows its models beside them,
-            evaluated under it. None: no convention is the same, and the figures are shown alone.
+        convention: convention of the values, such as lightgbm: a comparison shows its models beside them,
+            evaluated under it. None: no convention is the same, and the values are shown alone.
     """
 
     source: str

@@ -246,7 +246,7 @@ def _collective_team(rank: int, size: int, contact: Mapping[str, Any], timeout: 
 LIBRARIES = ("xgboost", "lightgbm")
 """Libraries whose versions must agree, besides those of the core."""
 _MUST_AGREE = ("ltrbench", "numpy", "numba", *LIBRARIES)
-"""Versions that must be the same everywhere: members exchange figures that each computes by itself."""
+"""Versions that must be the same everywhere: members exchange numbers that each computes by itself."""
 _LOOK_SECONDS = 0.3
 """Time between two looks at the workers of the cluster."""
 _CONSEQUENCES = ("LostContactError", "XGBoostError", "LightGBMError")

@@ -41,29 +41,29 @@ LONGEST = 2**31 - 1
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Documents in ranked order: the P places of all queries, one query after another.
+    """Documents in ranked order: the P positions of all queries, one query after another.
 
     Attributes:
-        judgments: ranked documents; row i of its arrays is a document, not a place.
-        order: (P,), row of the document at each place.
-        place_start: (Q + 1,), first place of each query, then P.
-        tie_start: (T,), first place of each run of tied scores.
+        judgments: ranked documents; row i of its arrays is a document, not a position.
+        order: (P,), row of the document at each position.
+        position_start: (Q + 1,), first position of each query, then P.
+        tie_start: (T,), first position of each run of tied scores.
     """
 
     judgments: Judgments
     order: NDArray[np.int64]
-    place_start: QueryStart
+    position_start: QueryStart
     tie_start: NDArray[np.int64]
 
     @cached_property
     def labels(self) -> Labels:
-        """(P,), label of the document at each place."""
+        """(P,), label of the document at each position."""
         return self.judgments.labels[self.order]
 
     @cached_property
     def ranks(self) -> NDArray[np.int64]:
-        """(P,), rank of each place in its query, from 0."""
-        return _ranks(self.place_start)
+        """(P,), rank of each position in its query, from 0."""
+        return _ranks(self.position_start)
 
     @cached_property
     def has_ties(self) -> bool:
@@ -76,18 +76,18 @@ class Ranking:
 
     @cached_property
     def tie(self) -> NDArray[np.int64]:
-        """(P,), index of the run of tied scores that contains each place, from 0."""
+        """(P,), index of the run of tied scores that contains each position, from 0."""
         return np.repeat(np.arange(len(self.tie_start)), self.tie_size)
 
     @cached_property
     def run_end(self) -> NDArray[np.int64]:
-        """(P,), place after the end of the run that contains each place."""
+        """(P,), position after the end of the run that contains each position."""
         return (self.tie_start + self.tie_size)[self.tie]
 
     def tie_mean(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns (P,) values, each replaced by the mean over its run of tied scores.
 
-        This is the expected value at a place if all orders of tied documents are equally likely.
+        This is the expected value at a position if all orders of tied documents are equally likely.
         """
         if not self.has_ties:
             return values
@@ -98,12 +98,12 @@ class Ranking:
     def sum_first(
         self, values: NDArray[np.float64], k: int | None, factors: NDArray[np.float64] | None = None
     ) -> PerQuery:
-        """Returns (Q,), the sum of the values over the first k places of each query; k=None: all places.
+        """Returns (Q,), the sum of the values over the first k ranks of each query; k=None: all ranks.
 
         Args:
             factors: (largest query,), factor of the value at each rank.
         """
-        return sum_queries(*first_of_queries(values, self.place_start, k), factors)
+        return sum_queries(*first_of_queries(values, self.position_start, k), factors)
 
 
 def first_of_queries(
@@ -113,10 +113,10 @@ def first_of_queries(
     sizes = np.diff(start)
     if k is None or k >= sizes.max():
         return values, start
-    # Selecting the first k places first is most of the speed of a metric with a cutoff.
+    # Selecting the first k ranks first is most of the speed of a metric with a cutoff.
     kept_start = np.concatenate([[0], np.cumsum(np.minimum(sizes, k))])
-    places = _ranks(kept_start) + np.repeat(start[:-1], np.diff(kept_start))
-    return values[places], kept_start
+    positions = _ranks(kept_start) + np.repeat(start[:-1], np.diff(kept_start))
+    return values[positions], kept_start
 
 
 def sum_queries(
@@ -138,8 +138,8 @@ def rank(judgments: Judgments, scores: Scores, ties: Ties = Ties.EXPECTED, depth
     Args:
         scores: (D,), one per document, of any real dtype: values equal in that dtype are ties.
         ties: order of tied documents.
-        depth: number of places needed per query. Later places are left out, except those of a run of tied
-            scores that crosses the limit. Ten of a hundred places take a fifth of the time of all.
+        depth: number of ranks needed per query. Later ranks are left out, except those of a run of tied
+            scores that crosses the limit. Ten of a hundred ranks take a fifth of the time of all.
 
     Raises:
         DataError: If the number of scores differs from the number of documents, or a score is NaN.
@@ -150,16 +150,16 @@ def rank(judgments: Judgments, scores: Scores, ties: Ties = Ties.EXPECTED, depth
     keys = np.ascontiguousarray(scores, dtype=np.float64)
     tied_first = _tied_first(judgments, ties)
     if tied_first is None:
-        order, place_start = _order(keys, judgments.query_start, depth)
+        order, position_start = _order(keys, judgments.query_start, depth)
     else:
-        order, place_start = _order(keys[tied_first], judgments.query_start, depth)
+        order, position_start = _order(keys[tied_first], judgments.query_start, depth)
         order = tied_first[order]
     in_order = keys[order]
     starts_run = np.ones(len(order), dtype=np.bool_)
     if ties is Ties.EXPECTED:
         starts_run[1:] = in_order[1:] != in_order[:-1]
-        starts_run[place_start[:-1]] = True
-    return Ranking(judgments, order, place_start, np.flatnonzero(starts_run))
+        starts_run[position_start[:-1]] = True
+    return Ranking(judgments, order, position_start, np.flatnonzero(starts_run))
 
 
 def _tied_first(judgments: Judgments, ties: Ties) -> NDArray[np.int64] | None:
@@ -202,7 +202,7 @@ def _check_scores(judgments: Judgments, scores: Scores) -> None:
 
 MetricFunction = Callable[[Ranking, int | None, Convention], PerQuery]
 Depth = Callable[[int | None, Convention], int]
-"""Number of places of a query that a metric reads, given its cutoff and convention."""
+"""Number of ranks of a query that a metric reads, given its cutoff and convention."""
 
 
 def whole_list(k: int | None, convention: Convention) -> int:
@@ -214,7 +214,7 @@ def first_k(k: int | None, convention: Convention) -> int:
     return k or LONGEST
 
 
-def first_place(k: int | None, convention: Convention) -> int:
+def first_document(k: int | None, convention: Convention) -> int:
     return 1
 
 
@@ -228,7 +228,7 @@ class Metric:
         has_gain: whether the metric uses gains; every label must then have a gain.
         has_highest_grade: whether the metric uses the highest grade; no label may then exceed it.
         ties_in_formula: whether the formula of the metric handles tied scores, under any convention.
-        depth: number of first places the metric reads; only these are ranked. All places is always correct.
+        depth: number of first ranks the metric reads; only these are sorted. All ranks are always correct.
         bounds: lowest and highest value; None if they are not known.
     """
 
@@ -344,13 +344,13 @@ def precision(ranking: Ranking, k: int | None, convention: Convention) -> PerQue
     relevance = _relevance(ranking, convention)
     sizes = ranking.judgments.query_sizes
     if k is None:
-        places = sizes
+        num_ranks = sizes
     elif convention.precision_denominator is Denominator.K_UP_TO_SIZE:
-        places = np.minimum(sizes, k)
+        num_ranks = np.minimum(sizes, k)
     else:
-        places = np.full(len(sizes), k)
+        num_ranks = np.full(len(sizes), k)
     hits = ranking.sum_first(ranking.tie_mean(relevance), k)
-    return np.where(_num_relevant(ranking, convention) > 0, hits / places, np.nan)
+    return np.where(_num_relevant(ranking, convention) > 0, hits / num_ranks, np.nan)
 
 
 @metric("recall", depth=first_k, bounds=_SHARE)
@@ -371,7 +371,7 @@ def average_precision(ranking: Ranking, k: int | None, convention: Convention) -
 
     A convention may divide by R instead, or ignore k. Tied documents as in McSherry and Najork, 2008, section
     2.3: in a run of t documents, m of them relevant, that starts at rank a after R_a relevant documents, the
-    place at offset j adds (m / t) (R_a + 1 + j (m - 1) / (t - 1)) / (a + j + 1).
+    rank at offset j adds (m / t) (R_a + 1 + j (m - 1) / (t - 1)) / (a + j + 1).
     """
     k = k if convention.average_precision_cutoff else None
     relevance = _relevance(ranking, convention)
@@ -423,11 +423,11 @@ def expected_reciprocal_rank(ranking: Ranking, k: int | None, convention: Conven
 
     stop = np.expm1(ranking.labels * np.log(2.0)) / 2.0**convention.highest_grade
     longest = int(ranking.judgments.query_sizes.max())
-    values = expected_stop(stop, ranking.run_end, ranking.place_start, k or longest)
+    values = expected_stop(stop, ranking.run_end, ranking.position_start, k or longest)
     return np.where(ranking.judgments.best_labels > 0, values, np.nan)
 
 
-@metric("wta", no_cutoff="it reads the first document only", depth=first_place, bounds=_SHARE)
+@metric("wta", no_cutoff="it reads the first document only", depth=first_document, bounds=_SHARE)
 def winner_takes_all(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """WTA = 1 if the first document has the highest label of its query, otherwise 0.
 
@@ -435,7 +435,7 @@ def winner_takes_all(ranking: Ranking, k: int | None, convention: Convention) ->
     1 - WTA.
     """
     best_labels = ranking.judgments.best_labels
-    best = np.repeat(best_labels, np.diff(ranking.place_start))
+    best = np.repeat(best_labels, np.diff(ranking.position_start))
     wins = ranking.sum_first(ranking.tie_mean((ranking.labels == best).astype(np.float64)), 1)
     return np.where(best_labels > 0, wins, np.nan)
 
@@ -482,12 +482,12 @@ BUILT_IN = tuple(METRICS)
 
 
 def _gains(ranking: Ranking, convention: Convention) -> NDArray[np.float64]:
-    """(P,), G(l) at each place."""
+    """(P,), G(l) at each position."""
     return convention.gain(ranking.labels)
 
 
 def _relevance(ranking: Ranking, convention: Convention) -> NDArray[np.float64]:
-    """(P,), rel at each place, 0 or 1."""
+    """(P,), rel at each position, 0 or 1."""
     return (ranking.labels >= convention.relevance_threshold).astype(np.float64)
 
 
@@ -538,11 +538,11 @@ def _quotient(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.
 
 
 def _before_run(ranking: Ranking, relevance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns (P,), the number of relevant documents of the query before the run of each place."""
+    """Returns (P,), the number of relevant documents of the query before the run of each position."""
     before = np.cumsum(relevance) - relevance
     first = ranking.tie_start[ranking.tie] if ranking.has_ties else slice(None)
-    before_query = before[ranking.place_start[:-1]]
-    counts: NDArray[np.float64] = before[first] - np.repeat(before_query, np.diff(ranking.place_start))
+    before_query = before[ranking.position_start[:-1]]
+    counts: NDArray[np.float64] = before[first] - np.repeat(before_query, np.diff(ranking.position_start))
     return counts
 
 
@@ -560,7 +560,7 @@ def _count_pairs(ranking: Ranking, grades: NDArray[np.int64], num_grades: int) -
     from ltrbench.metrics.kernels import count_pairs
 
     in_order = grades[ranking.order]
-    counts: NDArray[np.float64] = count_pairs(in_order, num_grades, ranking.run_end, ranking.place_start)
+    counts: NDArray[np.float64] = count_pairs(in_order, num_grades, ranking.run_end, ranking.position_start)
     return counts.T
 
 

@@ -2,8 +2,8 @@
 
 Functions import this module when they need a kernel, because importing numba is slow and `--help` does not
 need it. Each kernel follows its plain reference, which is its specification; a test compares the two. Queries
-are independent, so the result is the same on any number of threads. `Values` are (D,), one per place or one
-per document.
+are independent, so the result is the same on any number of threads. `Values` are (D,), one per position or
+one per document.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def reference_order(
         depth: number of rows kept per query, plus the rows that tie with the last one.
 
     Returns:
-        (P,), row at each kept place, and (Q + 1,), first place of each query.
+        (P,), row at each kept position, and (Q + 1,), first position of each query.
     """
     kept = []
     for first, end in itertools.pairwise(query_start):
@@ -46,7 +46,7 @@ def order_within_queries(
     """As `reference_order`; in a long query only the rows of the `depth` largest keys are sorted, and those
     that tie with the last one if there are any."""
     order = np.empty(len(keys), dtype=np.int64)
-    place_start = np.zeros(len(query_start), dtype=np.int64)
+    position_start = np.zeros(len(query_start), dtype=np.int64)
     largest = 0
     for query in range(len(query_start) - 1):
         largest = max(largest, query_start[query + 1] - query_start[query])
@@ -54,7 +54,7 @@ def order_within_queries(
     row, row_aside = np.empty(largest, dtype=np.int64), np.empty(largest, dtype=np.int64)
     for query in range(len(query_start) - 1):
         first, n = query_start[query], query_start[query + 1] - query_start[query]
-        start, lowest = place_start[query], -np.inf
+        start, lowest = position_start[query], -np.inf
         # Beyond a quarter of the documents, sorting all of them was faster.
         if depth <= min(n // 4, _MOST_SELECTED):
             # Into `order`, which the query fills from `start` on.
@@ -63,7 +63,7 @@ def order_within_queries(
             if num_kept == depth:
                 for i in range(start, start + depth):
                     order[i] += first
-                place_start[query + 1] = start + depth
+                position_start[query + 1] = start + depth
                 continue
         num_sorted = int(np.int64(0))  # not the literal 0, for which numba would compile the callee once more
         for i in range(first, first + n):
@@ -79,8 +79,8 @@ def order_within_queries(
         # Loops, because assigning one slice to another compiles the text of NumPy's error, for two seconds.
         for i in range(num_kept):
             order[start + i] = sorted_row[i]
-        place_start[query + 1] = start + num_kept
-    return order[: place_start[-1]], place_start
+        position_start[query + 1] = start + num_kept
+    return order[: position_start[-1]], position_start
 
 
 @kernel
@@ -109,11 +109,11 @@ def _select_largest(
         key = key_aside[i]
         if num_best < k or key > best[k - 1]:
             num_best = min(num_best + 1, k)
-            place = num_best - 1
-            while place > 0 and best[place - 1] < key:
-                best[place], rows[place] = best[place - 1], rows[place - 1]
-                place -= 1
-            best[place], rows[place] = key, row_aside[i]
+            rank = num_best - 1
+            while rank > 0 and best[rank - 1] < key:
+                best[rank], rows[rank] = best[rank - 1], rows[rank - 1]
+                rank -= 1
+            best[rank], rows[rank] = key, row_aside[i]
     num_kept = 0
     for i in range(num_aside):
         num_kept += key_aside[i] >= best[k - 1]
@@ -154,12 +154,12 @@ def _sort_falling(
         for start in range(0, n, 2 * width):
             middle, end = min(start + width, n), min(start + 2 * width, n)
             i, j = start, middle
-            for place in range(start, end):
+            for position in range(start, end):
                 if i < middle and (j == end or key[i] >= key[j]):
-                    key_aside[place], row_aside[place] = key[i], row[i]
+                    key_aside[position], row_aside[position] = key[i], row[i]
                     i += 1
                 else:
-                    key_aside[place], row_aside[place] = key[j], row[j]
+                    key_aside[position], row_aside[position] = key[j], row[j]
                     j += 1
         key, key_aside = key_aside, key
         row, row_aside = row_aside, row
@@ -182,15 +182,15 @@ def run_means(values: Values, run_start: NDArray[np.int64]) -> Values:
         first = run_start[run]
         end = run_start[run + 1] if run + 1 < len(run_start) else len(values)
         total = 0.0
-        for place in range(first, end):
-            total += values[place]
-        for place in range(first, end):
-            means[place] = total / (end - first)
+        for position in range(first, end):
+            total += values[position]
+        for position in range(first, end):
+            means[position] = total / (end - first)
     return means
 
 
 def reference_running_sum(values: Values, query_start: QueryStart) -> Values:
-    """Returns (D,), the sum of the values of the query up to and including each place."""
+    """Returns (D,), the sum of the values of the query up to and including each position."""
     return np.concatenate([np.cumsum(values[first:end]) for first, end in itertools.pairwise(query_start)])
 
 
@@ -200,9 +200,9 @@ def running_sum(values: Values, query_start: QueryStart) -> Values:
     sums = np.empty(len(values))
     for query in range(len(query_start) - 1):
         total = 0.0
-        for place in range(query_start[query], query_start[query + 1]):
-            total += values[place]
-            sums[place] = total
+        for position in range(query_start[query], query_start[query + 1]):
+            total += values[position]
+            sums[position] = total
     return sums
 
 
@@ -210,7 +210,7 @@ def reference_expected_stop(stop: Values, run_end: NDArray[np.int64], k: int) ->
     """Returns, for one query, the expected 1 / rank at which the user stops, with ranks from 1 up to k.
 
     A user reads the ranking from the top and stops at document i with probability p_i = stop[i]. All orders
-    of the places of a run, which ends before run_end[place], are equally likely. The mean probability over
+    of the documents of a run, which ends before run_end[i], are equally likely. The mean probability over
     these orders of passing the first j documents of a run of t is A_j = e_j(1 - p) / C(t, j), where e_j is
     the elementary symmetric polynomial. The user stops at the j-th document, from 0, with probability
     A_j - A_{j + 1}. Adding the documents one at a time, m of them so far, updates A by
@@ -234,7 +234,7 @@ def reference_expected_stop(stop: Values, run_end: NDArray[np.int64], k: int) ->
 
 @kernel
 def expected_stop(stop: Values, run_end: NDArray[np.int64], query_start: QueryStart, k: int) -> PerQuery:
-    """Returns (Q,), `reference_expected_stop` of each query; run_end counts places of the whole data set."""
+    """Returns (Q,), `reference_expected_stop` of each query; run_end counts over the whole data set."""
     values = np.zeros(len(query_start) - 1)
     for query in range(len(values)):
         start = query_start[query]
@@ -279,7 +279,7 @@ def count_pairs(
     """Returns (Q, 4), `reference_count_pairs` of each query, in n G steps instead of n^2.
 
     Args:
-        grades: (D,), grade at each place, from 0 to num_grades - 1.
+        grades: (D,), grade at each position, from 0 to num_grades - 1.
 
     The loop runs from the last run to the first and counts the documents below by grade.
     """

@@ -236,19 +236,19 @@ def _ranklib_on_test(ranklib: BoostingRanker, loaded: Mapping[str, _Loaded]) -> 
         reason="after near ties decided by rounding, later trees differ",
         difference=None,
     )
-    figures = []
+    values = []
     for fold in RANKLIB_NDCG:
         splits, absent = loaded[f"mq2008_fold{fold}"]
         if splits is None:
             return replace(claim, detail=absent)
         fitted = replace(ranklib).fit(splits.train, splits.valid)
-        figures.append(_ndcg(fitted, splits.test, preset("ranklib")))
+        values.append(_ndcg(fitted, splits.test, preset("ranklib")))
     printed = list(RANKLIB_NDCG.values())
-    largest = max(abs(figure - of_fold) for figure, of_fold in zip(figures, printed, strict=True))
+    largest = max(abs(value - of_fold) for value, of_fold in zip(values, printed, strict=True))
     return replace(
         claim,
-        difference=abs(float(np.mean(figures)) - float(np.mean(printed))),
-        detail=f"{np.mean(figures):.4f}; the largest difference of a fold is {largest:.1g}",
+        difference=abs(float(np.mean(values)) - float(np.mean(printed))),
+        detail=f"{np.mean(values):.4f}; the largest difference of a fold is {largest:.1g}",
     )
 
 
@@ -270,7 +270,7 @@ class ParityRow:
         tolerance: largest difference that counts as agreement.
         reason: reason for the tolerance.
         difference: measured difference; None if data or a golden file are not available.
-        detail: further figures, or the reason why the difference is not available.
+        detail: further numbers, or the reason why the difference is not available.
     """
 
     what: str

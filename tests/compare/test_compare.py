@@ -69,8 +69,8 @@ def test_the_model_to_use_is_named_with_the_validation_value_that_it_was_chosen_
     choice = best_by_validation(comparison)
     assert choice.run.path == runs[1].path
     assert mentions(choice.reason, "native", "ndcg@10, 0.7100", "2 runs", "fold=2 seed=0", "0.7200")
-    assert choice.figures["test/ndcg@10"] == comparison.row("native").metrics["ndcg@10"]
-    assert choice.figures["valid/ndcg@10"] == pytest.approx((0.70 + 0.72) / 2)
+    assert choice.metrics["test/ndcg@10"] == comparison.row("native").metrics["ndcg@10"]
+    assert choice.metrics["valid/ndcg@10"] == pytest.approx((0.70 + 0.72) / 2)
 
 
 def test_a_model_that_lacks_a_fold_is_left_out_of_paired_tests_and_the_others_keep_theirs(

@@ -200,7 +200,7 @@ def finished(folder: Path, **changes: object) -> Run:
     return run_experiment(replace(experiment, **changes), folder)  # type: ignore[arg-type]
 
 
-def test_ranklibs_model_of_mq2008_gives_ranklibs_scores_and_its_figure(
+def test_ranklibs_model_of_mq2008_gives_ranklibs_scores_and_its_ndcg(
     letor_data: Callable[[str], Path], tmp_path: Path
 ) -> None:
     """0.4891, as RankLib printed it, where a query without a relevant document counts 0."""

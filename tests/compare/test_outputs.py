@@ -143,7 +143,7 @@ def test_over_fewer_than_five_data_sets_there_is_a_reason_instead_of_a_test(tmp_
     assert enough.test.average_ranks == (1.0, 2.0, 3.0)
 
 
-FIGURES = {"A": {"ndcg@5": 0.25}, "B": {"ndcg@10": 0.5}}
+PUBLISHED = {"A": {"ndcg@5": 0.25}, "B": {"ndcg@10": 0.5}}
 
 
 @pytest.mark.parametrize("convention", [None, "default", "letor4"])
@@ -151,7 +151,7 @@ def test_rows_stand_beside_published_values_under_their_convention(
     convention: str | None, tmp_path: Path
 ) -> None:
     # The convention of the comparison is another one.
-    data = {"published": {"source": "A paper.", "figures": FIGURES, "convention": convention}}
+    data = {"published": {"source": "A paper.", "figures": PUBLISHED, "convention": convention}}
     comparison = comparison_of(tmp_path, Settings(convention=preset("xgboost")), data_settings=data)
     values = [["published", "A", "0.2500", "-"], ["published", "B", "-", "0.5000"]]
     if convention is not None:
@@ -166,15 +166,15 @@ def test_rows_stand_beside_published_values_under_their_convention(
     assert mentions(render(comparison), "A paper.", convention or "")
 
 
-FIGURE = 0.6896
+NDCG = 0.6896
 
 
-def results(folder: Path, figure: float | None = FIGURE, per_query: str = "0.5", **changes: Any) -> Path:
+def results(folder: Path, value: float | None = NDCG, per_query: str = "0.5", **changes: Any) -> Path:
     folder.mkdir()
     environment = {
         "machine": {"cpu": "a processor", "cores": 2},
         "versions": {"numpy": "2"},
-        "runs": [{"command": "python -m ltrbench model=native", "metrics": {"test/ndcg@10": figure}}],
+        "runs": [{"command": "python -m ltrbench model=native", "metrics": {"test/ndcg@10": value}}],
     }
     (folder / "environment.json").write_text(json.dumps({**environment, **changes}))
     (folder / "per_query.csv").write_text(per_query)
@@ -187,16 +187,16 @@ CPU = {"machine": {"cpu": "another", "cores": 2}}
 @pytest.mark.parametrize(
     ("changes", "differences", "reason"),
     [
-        ({"figure": FIGURE + 1e-12}, ("model=native", "test/ndcg@10", FIGURE, FIGURE + 1e-12), ()),
+        ({"value": NDCG + 1e-12}, ("model=native", "test/ndcg@10", NDCG, NDCG + 1e-12), ()),
         ({"per_query": "0.6"}, ("per_query.csv",), ()),
-        ({"figure": None}, ("test/ndcg@10", FIGURE), ()),
+        ({"value": None}, ("test/ndcg@10", NDCG), ()),
         ({"runs": []}, ("model=native", "only"), ()),
         (
-            {"figure": FIGURE + 0.9 * TOLERANCE, "per_query": "0.6", **CPU},
+            {"value": NDCG + 0.9 * TOLERANCE, "per_query": "0.6", **CPU},
             (),
             ("cpu", "a processor", "another"),
         ),
-        ({"figure": FIGURE + 1.1 * TOLERANCE, **CPU}, ("test/ndcg@10",), ("cpu",)),
+        ({"value": NDCG + 1.1 * TOLERANCE, **CPU}, ("test/ndcg@10",), ("cpu",)),
         ({"versions": {"numpy": "3"}}, (), ("numpy", 2, 3)),
     ],
 )

@@ -116,13 +116,13 @@ def by_lightgbm(booster: lgb.Booster, data: lgb.Dataset) -> tuple[Scores, dict[s
         seen.append(scores.copy())
         return "scores", 0.0, True
 
-    figures = {figure[1]: figure[2] for figure in booster.eval(data, "valid", keep)}
-    del figures["scores"]
-    return seen[0], figures
+    values = {item[1]: item[2] for item in booster.eval(data, "valid", keep)}
+    del values["scores"]
+    return seen[0], values
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_lightgbms_figures_at_every_iteration_are_ours_under_its_preset(weighted: bool) -> None:
+def test_lightgbms_values_at_every_iteration_are_ours_under_its_preset(weighted: bool) -> None:
     train, valid = judged_queries(1, weighted=weighted), judged_queries(2, weighted=weighted)
     train_set = as_lightgbm(train, row_weights(train))
     valid_set = as_lightgbm(valid, row_weights(valid), reference=train_set)
@@ -130,21 +130,21 @@ def test_lightgbms_figures_at_every_iteration_are_ours_under_its_preset(weighted
     booster.add_valid(valid_set, "valid")
     for _ in range(8):
         booster.update()
-        scores, figures = by_lightgbm(booster, valid_set)
+        scores, values = by_lightgbm(booster, valid_set)
         ours = evaluate(valid, scores, at_cutoffs("ndcg", "map"), preset("lightgbm")).means
-        assert ours == pytest.approx(figures, rel=0, abs=1e-9)
+        assert ours == pytest.approx(values, rel=0, abs=1e-9)
 
 
 def test_a_table_of_gains_is_lightgbms_label_gain() -> None:
     data, gains = judged_queries(4), (0.0, 1.0, 5.0, 6.0, 20.0)
     train_set = as_lightgbm(data, scores=tied_scores(data))
     booster = lgb.Booster({**LIGHTGBM_PARAMETERS, "metric": "ndcg", "label_gain": list(gains)}, train_set)
-    scores, figures = by_lightgbm(booster, train_set)
+    scores, values = by_lightgbm(booster, train_set)
     convention = replace(preset("lightgbm"), gain=TableGain(gains))
     ours = evaluate(data, scores, at_cutoffs("ndcg"), convention).means
     # LightGBM has one table of label gains per process: restore the default for the next booster.
     lgb.Booster(LIGHTGBM_PARAMETERS, as_lightgbm(data).construct())
-    assert ours == pytest.approx(figures, rel=0, abs=1e-9)
+    assert ours == pytest.approx(values, rel=0, abs=1e-9)
 
 
 # ---- XGBoost, at every iteration.
@@ -169,15 +169,15 @@ def name_in_xgboost(name: str, end: str) -> str:
 
 def by_xgboost(booster: xgb.Booster, data: xgb.DMatrix, iteration: int) -> dict[str, float]:
     """Returns XGBoost's values, with all the digits of its text."""
-    _, *figures = booster.eval(data, "valid", iteration).split("\t")
-    pairs = (figure.removeprefix("valid-").rsplit(":", 1) for figure in figures)
+    _, *texts = booster.eval(data, "valid", iteration).split("\t")
+    pairs = (text.removeprefix("valid-").rsplit(":", 1) for text in texts)
     return {name: float(value) for name, value in pairs}
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("convention", ["xgboost", "xgboost-"])
 @pytest.mark.parametrize(("highest", "metrics"), [(4, ["ndcg"]), (1, ["ndcg", "map", "precision"])])
-def test_xgboosts_figures_at_every_iteration_are_ours_under_its_preset(
+def test_xgboosts_values_at_every_iteration_are_ours_under_its_preset(
     weighted: bool, convention: str, highest: int, metrics: list[str]
 ) -> None:
     train = judged_queries(1, highest=highest, weighted=weighted)
@@ -196,9 +196,9 @@ def test_xgboosts_figures_at_every_iteration_are_ours_under_its_preset(
     for iteration in range(8):
         booster.update(train_set, iteration)
         scores = booster.predict(valid_set, output_margin=True)
-        figures = by_xgboost(booster, valid_set, iteration)
+        values = by_xgboost(booster, valid_set, iteration)
         ours = evaluate(valid, scores, names, preset(convention)).means
-        assert ours == pytest.approx({name: figures[theirs[name]] for name in names}, rel=0, abs=1e-6)
+        assert ours == pytest.approx({name: values[theirs[name]] for name in names}, rel=0, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["map", "map@5", "precision@5"])
@@ -235,7 +235,7 @@ def by_catboost(data: RankingDataset, name: str, *options: str) -> float:
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("metric", ["ndcg", "dcg", "map", "mrr", "precision", "recall"])
-def test_catboosts_figures_on_graded_labels_are_ours_under_its_preset(metric: str, weighted: bool) -> None:
+def test_catboosts_values_on_graded_labels_are_ours_under_its_preset(metric: str, weighted: bool) -> None:
     data = judged_queries(weighted=weighted)
     names = [*at_cutoffs(metric), metric]
     ours = evaluate(data, tied_scores(data), names, preset("catboost")).means
@@ -244,7 +244,7 @@ def test_catboosts_figures_on_graded_labels_are_ours_under_its_preset(metric: st
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_catboosts_figures_on_binary_labels_are_ours_under_its_preset(weighted: bool) -> None:
+def test_catboosts_values_on_binary_labels_are_ours_under_its_preset(weighted: bool) -> None:
     data = judged_queries(highest=1, weighted=weighted)
     names = [*at_cutoffs("err"), "err", "auc"]
     ours = evaluate(data, tied_scores(data), names, preset("catboost")).means
@@ -260,7 +260,7 @@ PEERS = {"ndcg": ndcg_score, "dcg": dcg_score}
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("k", [*CUTOFFS, None])
 @pytest.mark.parametrize("metric", ["ndcg", "dcg"])
-def test_sklearns_figures_are_ours_under_its_preset(metric: str, k: int | None, weighted: bool) -> None:
+def test_sklearns_values_are_ours_under_its_preset(metric: str, k: int | None, weighted: bool) -> None:
     data = judged_queries(smallest=2, weighted=weighted)
     scores, name = tied_scores(data), metric if k is None else f"{metric}@{k}"
     per_query = np.array(
@@ -303,15 +303,15 @@ def by_trec_eval(data: RankingDataset, scores: Scores) -> dict[str, PerQuery]:
         run[query] = dict(zip(documents, scores[rows].tolist(), strict=True))
     cutoffs = ",".join(map(str, CUTOFFS))
     measures = {re.sub(r"_\d+$", f".{cutoffs}", name) for name in TREC_NAMES.values()}
-    figures = pytrec_eval.RelevanceEvaluator(judgments, measures).evaluate(run)
+    values = pytrec_eval.RelevanceEvaluator(judgments, measures).evaluate(run)
     return {
-        name: np.array([figures[query][theirs] for query in data.query_ids.tolist()])
+        name: np.array([values[query][theirs] for query in data.query_ids.tolist()])
         for name, theirs in TREC_NAMES.items()
     }
 
 
 @pytest.mark.parametrize("highest", [1, 4])
-def test_trec_evals_figures_are_ours_under_its_preset(highest: int) -> None:
+def test_trec_evals_values_are_ours_under_its_preset(highest: int) -> None:
     data = judged_queries(highest=highest)
     scores = tied_scores(data)
     ours = evaluate(data, scores, list(TREC_NAMES), preset("trec_eval"))
@@ -517,7 +517,7 @@ PYLTR_NAMES = {"ndcg@10": "ndcg10", "ndcg@3": "ndcg3", "err@10": "err10", "map":
 
 
 @pytest.mark.parametrize("name", PYLTR_NAMES)
-def test_pyltrs_figures_of_real_queries_are_ours_under_its_preset(name: str) -> None:
+def test_pyltrs_values_of_real_queries_are_ours_under_its_preset(name: str) -> None:
     queries = json.loads(golden_file("pyltr_lambdas.json").read_text())
     labels = np.concatenate([query["labels"] for query in queries])
     data = RankingDataset(

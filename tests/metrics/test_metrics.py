@@ -214,10 +214,10 @@ def test_a_selection_of_a_long_query_is_the_sorted_one(depth: int, kind: str) ->
         "ascending": np.arange(query_start[-1], dtype=np.float64),
         "infinite": rng.choice([-np.inf, 0.0, np.inf], query_start[-1]),
     }[kind]
-    order, place_start = kernels.reference_order(keys, query_start, depth)
+    order, position_start = kernels.reference_order(keys, query_start, depth)
     fast_order, fast_start = kernels.order_within_queries(keys, query_start, depth)
     np.testing.assert_array_equal(fast_order, order)
-    np.testing.assert_array_equal(fast_start, place_start)
+    np.testing.assert_array_equal(fast_start, position_start)
 
 
 @given(
@@ -231,10 +231,10 @@ def test_each_kernel_agrees_with_its_reference(sizes: list[int], seed: int, k: i
     num_documents = int(query_start[-1])
     keys = rng.integers(0, 9, num_documents).astype(np.float64)
     for depth in (k, num_documents):
-        order, place_start = kernels.reference_order(keys, query_start, depth)
+        order, position_start = kernels.reference_order(keys, query_start, depth)
         fast_order, fast_start = kernels.order_within_queries(keys, query_start, depth)
         np.testing.assert_array_equal(fast_order, order)
-        np.testing.assert_array_equal(fast_start, place_start)
+        np.testing.assert_array_equal(fast_start, position_start)
 
     changes = np.diff(keys[order], prepend=np.nan) != 0
     changes[query_start[:-1]] = True

@@ -96,7 +96,7 @@ def test_differences_that_are_hard_to_judge_are_claimed_in_at_most_one_study_in_
 
 
 @pytest.mark.slow
-def test_the_study_writes_each_figure_into_its_table(tmp_path: Path) -> None:
+def test_the_study_writes_each_rate_into_its_table(tmp_path: Path) -> None:
     study = Calibration(
         output=str(tmp_path),
         num_studies=20,

@@ -183,7 +183,7 @@ def all_finished(sweep: Path, number: int) -> bool:
 
 
 def bits(sweep: Path) -> dict[str, Any]:
-    """Folder of a run -> its metrics, and the bytes of its scores, figures per query and model."""
+    """Folder of a run -> its metrics, and the bytes of its scores, values per query and model."""
     return {
         name: (
             result["metrics"],

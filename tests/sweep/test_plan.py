@@ -1,4 +1,4 @@
-"""The plan of a sweep and the keys of its jobs: equal exactly when the figures are; the states of jobs."""
+"""The plan of a sweep and the keys of its jobs: equal exactly when the results are; the states of jobs."""
 
 from __future__ import annotations
 
@@ -229,11 +229,11 @@ def test_a_job_that_is_read_from_the_plan_has_the_key_of_the_command(
     ],
     ids=" ".join,
 )
-def test_settings_that_change_no_figure_leave_the_key(overrides: list[str]) -> None:
+def test_settings_that_change_no_result_leave_the_key(overrides: list[str]) -> None:
     assert drafted(*overrides, sweep="other").digest == drafted().digest
 
 
-def test_each_setting_that_may_change_a_figure_changes_the_key() -> None:
+def test_each_setting_that_may_change_a_result_changes_the_key() -> None:
     changes = [
         *("seed=1", "num_threads=1", "timing=clean", "metrics=[map]", "early_stopping=null"),
         *("params.learning_rate=0.3", "model.max_depth=3", "model=native_lightgbm", "params=library"),

@@ -41,7 +41,7 @@ TABLE = Table(
 )
 
 
-def test_markdown_and_latex_have_figures_in_the_format_of_their_column() -> None:
+def test_markdown_and_latex_have_numbers_in_the_format_of_their_column() -> None:
     assert TABLE.markdown().splitlines()[2:] == ["| =native |    0.12 |", "| &lt;b>  |       - |"]
     assert "=native & \\textbf{0.12} \\\\\n\\textless{}b> & - \\\\\n" in TABLE.latex().replace(
         r"\textgreater{}", ">"

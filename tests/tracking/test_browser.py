@@ -1,4 +1,4 @@
-"""The MLflow UI in a real browser: what people look at after a sweep is there, with our figures."""
+"""The MLflow UI in a real browser: what people look at after a sweep is there, with our values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ui(folder: Path) -> Iterator[UI]:
 
 
 @pytest.fixture(scope="module")
-def figures(ui: UI, folder: Path) -> Mapping[str, float]:
+def values(ui: UI, folder: Path) -> Mapping[str, float]:
     """Model -> its NDCG as result.json has it, not as MLflow does."""
     results = [json.loads(path.read_text()) for path in folder.glob("multirun/*/*/[0-9]/result.json")]
     return {result["model"]: result["metrics"]["test/ndcg@10"] for result in results}
@@ -57,11 +57,11 @@ def page(launched: Browser, ui: UI) -> Iterator[Page]:
 
 
 def test_the_run_list_has_the_runs_of_a_sweep_below_it_with_their_ndcg(
-    page: Page, ui: UI, figures: Mapping[str, float]
+    page: Page, ui: UI, values: Mapping[str, float]
 ) -> None:
     open_run_list(page, ui)
     expect(page.get_by_role("columnheader", name="test/ndcg_at_10").last).to_be_visible()
-    assert ui.children.keys() == figures.keys() == {"native", "lightgbm"}
+    assert ui.children.keys() == values.keys() == {"native", "lightgbm"}
     for name, run_id in ui.children.items():
         cell = page.locator(f"[row-id='{run_id}'] [col-id='metrics.`test/ndcg_at_10`']")
-        assert float(cell.inner_text()) == figures[name]
+        assert float(cell.inner_text()) == values[name]

@@ -1,4 +1,4 @@
-"""`mlflow.models.evaluate(model_type="ranker")`, through the installed entry point: its figures are those of
+"""`mlflow.models.evaluate(model_type="ranker")`, through the installed entry point: its values are those of
 `ltrbench.metrics.evaluate`."""
 
 from __future__ import annotations

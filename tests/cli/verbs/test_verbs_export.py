@@ -49,15 +49,15 @@ def exported(tmp_path: Path) -> Callable[..., Path]:
     return run
 
 
-def test_trec_eval_reads_the_run_and_the_qrels_and_its_figures_are_ours(
+def test_trec_eval_reads_the_run_and_the_qrels_and_its_values_are_ours(
     tmp_path: Path, exported: Callable[..., Path]
 ) -> None:
     write(tmp_path)
     with exported("qrels").open() as qrels, exported("trec-run").open() as run:
         evaluator = pytrec_eval.RelevanceEvaluator(pytrec_eval.parse_qrel(qrels), {"ndcg_cut.10"})
-        figures = evaluator.evaluate(pytrec_eval.parse_run(run))
+        values = evaluator.evaluate(pytrec_eval.parse_run(run))
     ours = evaluate(JUDGMENTS, SCORES, ["ndcg@10"], preset("trec_eval")).per_query["ndcg@10"]
-    assert [figures[query]["ndcg_cut_10"] for query in ("q1", "q2")] == pytest.approx(ours.tolist())
+    assert [values[query]["ndcg_cut_10"] for query in ("q1", "q2")] == pytest.approx(ours.tolist())
 
 
 @pytest.mark.parametrize("kind", ["trec-run", "scores"])
@@ -71,7 +71,7 @@ def test_scores_read_back_to_the_same_bits_also_where_queries_stand_apart_in_the
     np.testing.assert_array_equal(read.match(judgments, np.array(file_rows), "test").scores, SCORES)
 
 
-def test_figures_of_queries_are_those_of_ranklib_and_end_with_their_mean(
+def test_values_of_queries_are_those_of_ranklib_and_end_with_their_mean(
     tmp_path: Path, exported: Callable[..., Path]
 ) -> None:
     write(tmp_path)
