@@ -54,69 +54,44 @@ _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in na
 _COMPARE = "compare"
 
 if TYPE_CHECKING:
-    from ltrbench.compare import Comparison, Settings, compare, render
-    from ltrbench.data import (
-        RankingDataset,
-        read_data,
-        read_features,
-        read_letor,
-        read_table,
-        split_queries,
-        write_letor,
-        write_table,
-    )
-    from ltrbench.data.sources import LetorFiles, TableFiles
-    from ltrbench.errors import LtrbenchError
-    from ltrbench.experiment import Experiment, run
-    from ltrbench.metrics import Convention, Evaluation, evaluate, preset, with_settings
-    from ltrbench.rankers import EarlyStopping, Ranker
-
-    # Imported as itself and absent from __all__, because `from ltrbench import *` must not require CatBoost.
+    from ltrbench.compare import Comparison as Comparison
+    from ltrbench.compare import Settings as Settings
+    from ltrbench.compare import compare as compare
+    from ltrbench.compare import render as render
+    from ltrbench.data import RankingDataset as RankingDataset
+    from ltrbench.data import read_data as read_data
+    from ltrbench.data import read_features as read_features
+    from ltrbench.data import read_letor as read_letor
+    from ltrbench.data import read_table as read_table
+    from ltrbench.data import split_queries as split_queries
+    from ltrbench.data import write_letor as write_letor
+    from ltrbench.data import write_table as write_table
+    from ltrbench.data.sources import LetorFiles as LetorFiles
+    from ltrbench.data.sources import TableFiles as TableFiles
+    from ltrbench.errors import LtrbenchError as LtrbenchError
+    from ltrbench.experiment import Experiment as Experiment
+    from ltrbench.experiment import run as run
+    from ltrbench.metrics import Convention as Convention
+    from ltrbench.metrics import Evaluation as Evaluation
+    from ltrbench.metrics import evaluate as evaluate
+    from ltrbench.metrics import preset as preset
+    from ltrbench.metrics import with_settings as with_settings
+    from ltrbench.rankers import EarlyStopping as EarlyStopping
+    from ltrbench.rankers import Ranker as Ranker
     from ltrbench.rankers.catboost import CatBoostRanker as CatBoostRanker
-    from ltrbench.rankers.lightgbm import LightGBMRanker
-    from ltrbench.rankers.native import NativeRanker
-    from ltrbench.rankers.random import RandomRanker
-    from ltrbench.rankers.single_feature import SingleFeatureRanker
-    from ltrbench.rankers.xgboost import XGBoostRanker
-    from ltrbench.runs import LoadedModel, Run, find_runs, load, read_run
+    from ltrbench.rankers.lightgbm import LightGBMRanker as LightGBMRanker
+    from ltrbench.rankers.native import NativeRanker as NativeRanker
+    from ltrbench.rankers.random import RandomRanker as RandomRanker
+    from ltrbench.rankers.single_feature import SingleFeatureRanker as SingleFeatureRanker
+    from ltrbench.rankers.xgboost import XGBoostRanker as XGBoostRanker
+    from ltrbench.runs import LoadedModel as LoadedModel
+    from ltrbench.runs import Run as Run
+    from ltrbench.runs import find_runs as find_runs
+    from ltrbench.runs import load as load
+    from ltrbench.runs import read_run as read_run
 
-__all__ = [
-    "Comparison",
-    "Convention",
-    "EarlyStopping",
-    "Evaluation",
-    "Experiment",
-    "LetorFiles",
-    "LightGBMRanker",
-    "LoadedModel",
-    "LtrbenchError",
-    "NativeRanker",
-    "RandomRanker",
-    "Ranker",
-    "RankingDataset",
-    "Run",
-    "Settings",
-    "SingleFeatureRanker",
-    "TableFiles",
-    "XGBoostRanker",
-    "__version__",
-    "compare",
-    "evaluate",
-    "find_runs",
-    "load",
-    "preset",
-    "read_data",
-    "read_features",
-    "read_letor",
-    "read_run",
-    "read_table",
-    "render",
-    "run",
-    "split_queries",
-    "with_settings",
-    "write_letor",
-    "write_table",
-]
+# Without CatBoostRanker, because `from ltrbench import *` must not require CatBoost.
+__all__ = sorted({"__version__", _COMPARE, *_MODULE_OF} - {"CatBoostRanker"})
 
 
 # Hidden from type checkers, which would otherwise accept any attribute name.

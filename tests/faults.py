@@ -101,9 +101,9 @@ numbered feature names start one too late
 two processes work in one folder at the same time
 - lock.acquire(timeout=max(wait, _LEAST_WAIT), poll_interval=_POLL_SECONDS)
 + path.touch()
-drift in one direction is not noticed
-- if not abs(theirs[name] - ours[name]) <= tolerance]
-+ if not theirs[name] - ours[name] <= tolerance]
+a trial of a search scores the test set
+- if not experiment.is_trial:
++ if experiment.is_trial is not None:
 
 [search]
 successive halving keeps the floor instead of the ceiling

@@ -41,7 +41,7 @@ from ltrbench.data.dataset import QueryKeys
 from ltrbench.errors import ResultError, UndefinedMetricError
 from ltrbench.metrics import Convention, evaluate, parse_metric
 from ltrbench.runs.record import NO_PARAMETERS, OWN, Run, RunResult
-from ltrbench.tables import assignments, format_number, listed
+from ltrbench.tables import assignments, listed
 
 SHOWN_DIGITS = 12
 """Number of digits of a fingerprint that are shown; enough to distinguish two."""
@@ -334,26 +334,13 @@ def stopped_on_test(results: Iterable[RunResult]) -> dict[str, list[object]]:
 
 
 def _notes_of_runs(results: Sequence[RunResult]) -> Iterator[Note]:
-    """Yields each model's departures from the shared parameters, the notes that its runs hold, and metrics
-    whose library computes other values than ltrbench does."""
+    """Yields each model's departures from the shared parameters, and the notes that its runs hold."""
     for model, of_model in grouped(results, lambda result: result.model).items():
         for sentence in dict.fromkeys(text for result in of_model for text in result.unmatched):
             yield Note(ON_BACKENDS, "differences between backends", sentence, model)
         # Only runs that were not trained here hold notes.
         for sentence in dict.fromkeys(text for result in of_model for text in result.notes):
             yield Note(ON_DATA, "imported and fused scores", sentence, model)
-    for result in results:
-        if result.drift.get("drifted"):
-            of_library, ours = result.drift["own"], result.drift["ours"]
-            pairs = ", ".join(
-                f"{name} {format_number(of_library[name], '.9f')} (ltrbench: {format_number(value, '.9f')})"
-                for name, value in ours.items()
-            )
-            sentence = (
-                f"drift: {result.drift['convention']} itself computes {pairs} under its convention. Do not "
-                "rely on either."
-            )
-            yield Note(ON_CONVENTIONS, "drift", sentence, result.model)
 
 
 # ---- Searches that chose the settings of tuned rows: their sizes, and notes on unequal budgets.

@@ -26,7 +26,7 @@ from ltrbench import measure
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.features import AnyFeatures, csr_of, row_blocks
 from ltrbench.data.sources import DataSource
-from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError, UndefinedMetricError
+from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError
 from ltrbench.experiment.loading import (
     Fitter,
     OnProgress,
@@ -43,7 +43,6 @@ from ltrbench.metrics import (
     evaluate,
     has_relevant_document,
     parse_metric,
-    preset,
 )
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.rankers import BoostingRanker, Ranker
@@ -129,56 +128,7 @@ def parameters_and_settings(
     return (params if takes_any else OWN), settings
 
 
-# ---- Compares the metrics that a library computes with those of ltrbench under the library's convention.
-
 log = logging.getLogger("ltrbench")
-
-DRIFT_TOLERANCE, DRIFT_TOLERANCE_OF_FLOAT32 = 1e-9, 1e-6
-"""The second if scores or weights are float32; metrics that XGBoost prints have an error of about 5e-7."""
-
-
-def check_drift(
-    ranker: Ranker, scored: ScoredSplit, test: RankingDataset, names: tuple[str, ...]
-) -> dict[str, Any]:
-    """Compares the library's metrics with ltrbench's for the same scores, under the library's convention.
-
-    A difference is logged and recorded, but it is no failure: the metrics of the run do not depend on it.
-
-    Returns:
-        The record of `RunResult.drift`; empty if the ranker's library has no metrics.
-    """
-    if not ranker.library_convention:
-        return {}
-    convention = ranker.library_convention
-    try:
-        theirs = ranker.library_metrics(test, scored.scores, names)
-    except Exception as error:
-        # An error of the library must not fail the run, because this is only a check.
-        log.warning("the metrics of %s could not be checked: %s", convention, error)
-        # Only the first line, because a C++ stack trace may follow.
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        return {"convention": convention, "drifted": False, "error": reason}
-    ours: dict[str, float] = {}
-    for name in theirs:
-        # A metric that the convention does not define on these data is not compared.
-        with contextlib.suppress(UndefinedMetricError):
-            ours |= evaluate(test, scored.scores, [name], preset(convention)).means
-    # The libraries store and sum weights in float32.
-    has_float32 = ranker.score_dtype == np.float32 or test.query_weights is not None
-    tolerance = DRIFT_TOLERANCE_OF_FLOAT32 if has_float32 else DRIFT_TOLERANCE
-    drifted = [name for name in ours if not abs(theirs[name] - ours[name]) <= tolerance]
-    for name in drifted:
-        values = f"{convention} computes {theirs[name]:.9f}, ltrbench computes {ours[name]:.9f}"
-        log.warning("%s drifts: %s under the same convention", name, values)
-    unchecked = [name for name in names if name not in ours]
-    return {
-        "convention": convention,
-        "own": theirs,
-        "ours": ours,
-        "unchecked": unchecked,
-        "drifted": bool(drifted),
-    }
-
 
 MONITORED, CLEAN = "monitored", "clean"
 
@@ -421,8 +371,7 @@ def _measure(
         return write_run(folder, result, scored=scored, curve=curve)
     with announcing_compilation(log.info), seconds.taking("importances"):
         of_features = importances(ranker, fitter.splits, experiment.importance, ranker.seed)
-    drift = check_drift(ranker, scored["test"], test, names)
-    result = replace(result, drift=drift, finished=now())
+    result = replace(result, finished=now())
     parts = (scored, evaluations["test"].per_query, curve, of_features, test, experiment.trials)
     try:
         return write_run(

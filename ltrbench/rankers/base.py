@@ -442,8 +442,6 @@ class Ranker(ABC):
     they do not read blocks."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Packages whose versions are recorded in the results of this backend, such as "lightgbm"."""
-    library_convention: ClassVar[str] = ""
-    """Preset of the metric convention of `library_metrics`; "": a run compares no metrics."""
     is_repeatable_on_workers: ClassVar[bool] = False
     """Whether two distributed fits of the same data give the same bits, on any number of workers."""
 
@@ -557,16 +555,6 @@ class Ranker(ABC):
         """Returns the package and its model object, for tools that support the package; None: the model is
         ltrbench's own."""
         return None
-
-    def library_metrics(
-        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
-    ) -> dict[str, float]:
-        """Returns the metrics `names` of (D,) scores, computed by the backend's library.
-
-        A run compares them with ltrbench's values under `library_convention`. Metrics that the library cannot
-        compute are omitted.
-        """
-        return {}
 
     def library_parameters(self) -> dict[str, Any]:
         """Returns the settings under the names and in the units of the library or engine.

@@ -52,7 +52,6 @@ from ltrbench.shapes import Features, Scores
 
 try:
     import catboost as cb
-    from catboost.utils import eval_metric
 except ImportError as error:
     raise ImportError("model=catboost needs CatBoost: pip install 'ltrbench[catboost]'") from error
 
@@ -113,7 +112,6 @@ class CatBoostRanker(LibraryRanker):
 
     library = "CatBoost"
     library_error = cb.CatBoostError
-    library_convention = "catboost"
     packages = ("catboost",)
     reads_sparse = True
     model_file = "model.cbm"
@@ -283,26 +281,6 @@ class CatBoostRanker(LibraryRanker):
         if self._loss == LAMBDAMART:
             yield from _differing_weights(train)
 
-    def library_metrics(
-        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
-    ) -> dict[str, float]:
-        """Returns the metrics of `names` that `catboost.utils.eval_metric` computes."""
-        if dataset.document_weights is not None:
-            return {}
-        values: dict[str, float] = {}
-        for name in names:
-            metric, _, cutoff = name.partition("@")
-            if metric in _METRICS:
-                (values[name],) = eval_metric(
-                    dataset.labels,
-                    scores.astype(np.float64),
-                    f"{_METRICS[metric]}:top={cutoff}" if cutoff else _METRICS[metric],
-                    group_id=dataset.query_of_document,
-                    group_weight=weights_of_documents(dataset),
-                    thread_count=self._threads,
-                )
-        return values
-
     def library_parameters(self) -> dict[str, Any]:
         """Returns the parameters, with the loss split into its name and its options, such as
         LambdaMart:top."""
@@ -393,17 +371,6 @@ class _Watcher:
 
     def get_final_error(self, error: float, weight: float) -> float:
         return error
-
-
-_METRICS = {
-    "ndcg": "NDCG",
-    "dcg": "DCG",
-    "map": "MAP",
-    "mrr": "MRR",
-    "precision": "PrecisionAt",
-    "recall": "RecallAt",
-}
-"""ltrbench's name -> CatBoost's name of the metrics that CatBoost defines for any labels."""
 
 
 def _exported(model: cb.CatBoost, file_format: str) -> bytes:

@@ -285,7 +285,6 @@ class LightGBMRanker(LibraryRanker):
 
     library = "LightGBM"
     library_error = lgb.basic.LightGBMError
-    library_convention = "lightgbm"
     packages = ("lightgbm",)
     reads_blocks = True
     is_repeatable_on_workers: ClassVar[bool] = False
@@ -467,32 +466,6 @@ class LightGBMRanker(LibraryRanker):
         )
         if self.lambdarank_position_bias_regularization is None:
             yield from unused_positions(train, "model.lambdarank_position_bias_regularization")
-
-    def library_metrics(
-        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
-    ) -> dict[str, float]:
-        """Returns ndcg@k and map@k, from a booster without trees whose initial scores are `scores`."""
-        wanted = [name for name in names if name.partition("@")[0] in ("ndcg", "map") and "@" in name]
-        if not wanted or self.label_gain is not None:
-            return {}
-        parameters = {
-            "objective": "lambdarank",
-            "metric": ["ndcg", "map"],
-            "eval_at": sorted({int(name.partition("@")[2]) for name in wanted}),
-            "num_threads": self._threads,
-            "verbosity": -1,
-        }
-        data = lgb.Dataset(
-            # LightGBM needs at least one feature; its metrics use none.
-            np.zeros((dataset.num_documents, 1), dtype=np.float32),
-            label=dataset.labels,
-            group=dataset.query_sizes,
-            weight=weights_of_documents(dataset),
-            init_score=scores.astype(np.float64),
-            params=parameters,
-        )
-        values = {each[1]: each[2] for each in lgb.Booster(parameters, data).eval_train()}
-        return {name: float(values[name]) for name in wanted}
 
     def library_parameters(self) -> dict[str, Any]:
         return {

@@ -251,7 +251,6 @@ class XGBoostRanker(LibraryRanker):
 
     library = "XGBoost"
     library_error = xgb.core.XGBoostError
-    library_convention = "xgboost"
     absent_value = np.nan
     packages = ("xgboost",)
     reads_blocks = True
@@ -436,35 +435,6 @@ class XGBoostRanker(LibraryRanker):
         else:
             return
         yield from refused_labels(labels, wrong, f"{allowed}. {remedy}")
-
-    def library_metrics(
-        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
-    ) -> dict[str, float]:
-        """Returns ndcg, and map for binary labels, from a booster without trees whose initial scores are
-        `scores`."""
-        binary = bool((dataset.labels * (dataset.labels - 1) == 0).all())
-        known = ("ndcg", "map") if binary else ("ndcg",)
-        wanted = [name for name in names if name.partition("@")[0] in known]
-        if not wanted or not self.ndcg_exp_gain or dataset.document_weights is not None:
-            return {}
-        data = xgb.DMatrix(
-            np.zeros((dataset.num_documents, 1), dtype=np.float32),
-            label=dataset.labels,
-            group=dataset.query_sizes,
-            weight=dataset.query_weights,
-            base_margin=scores.astype(np.float32),
-            nthread=self._threads,
-        )
-        parameters = {
-            "objective": "rank:ndcg",
-            "eval_metric": wanted,
-            "base_score": 0.0,
-            "disable_default_eval_metric": True,
-            "nthread": self._threads,
-        }
-        text = xgb.Booster(parameters, [data]).eval(data, "scores")
-        values = dict(part.removeprefix("scores-").rsplit(":", 1) for part in text.split()[1:])
-        return {name: float(values[name]) for name in wanted}
 
     def library_parameters(self) -> dict[str, Any]:
         return self._parameters(weight_scale=1.0)

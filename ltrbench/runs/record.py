@@ -292,9 +292,6 @@ class RunResult:
         started_in: folder in which the command was started; relative paths in `settings` are relative to it.
         config: the resolved configuration of the command; `settings` has the settings that ran.
         error: reason of the failure; None if the run finished.
-        drift: metrics of test computed by the backend's library and by ltrbench under the library's
-            convention: "convention", "own" (library) and "ours" (ltrbench) by metric, "unchecked" metrics,
-            "drifted", and "error" if the library failed. Empty if the library has no metrics.
     """
 
     # `read_run` checks these types, so that a new field needs no other code.
@@ -333,7 +330,6 @@ class RunResult:
     machine: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
-    drift: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -658,7 +658,6 @@ def run_tags(run: Run, parent: str) -> dict[str, str]:
         "command": command(result),
         "folder": run.path,
         "unmatched": "\n".join(result.unmatched),
-        "drift": str(result.drift) if result.drift.get("drifted") else None,
         "sweep": result.sweep,
         "reused": result.reused,
         "shared_machine": "true" if result.shared_machine else None,

@@ -20,7 +20,7 @@ from ltrbench.data.sources import DataSource, LetorFiles
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, DataError, TrackingError
 from ltrbench.experiment import Experiment, run
-from ltrbench.metrics import evaluate, preset
+from ltrbench.metrics import evaluate
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.base import SavedModelError
 from ltrbench.rankers.importance import (
@@ -250,28 +250,6 @@ def test_matched_is_said_only_of_models_that_take_the_shared_parameters(tmp_path
     assert [item["own_settings"] for item in record["runs"]] == [item.result.own_settings for item in runs]
 
 
-@dataclass(kw_only=True)
-class Drifting(RandomRanker):
-    """Its library computes a metric that differs from ours by `by`."""
-
-    library_convention: ClassVar[str] = "sklearn"
-    by: float = 0.0
-
-    def library_metrics(
-        self, dataset: RankingDataset, scores: NDArray[np.floating[Any]], names: tuple[str, ...]
-    ) -> dict[str, float]:
-        means = evaluate(dataset, scores, ["ndcg@10"], preset(self.library_convention)).means
-        return {name: value + self.by for name, value in means.items()}
-
-
-@pytest.mark.parametrize(("by", "drifts"), [(0.0, False), (1e-3, True), (-1e-3, True)])
-def test_a_metric_of_the_library_that_differs_in_either_direction_is_a_drift(
-    tmp_path: Path, by: float, drifts: bool
-) -> None:
-    result = small(Drifting(by=by), tmp_path / "run").result
-    assert result.drift["drifted"] is drifts
-
-
 def test_the_total_time_has_every_part_once_and_no_warm_up() -> None:
     seconds = {"load": 1.0, "warm_up": 8.0, "fit": 2.0, "monitor": 0.5, "predict": 4.0}
     result = RunResult(status=FINISHED, model="m", params="own", seed=0, seconds=seconds)
@@ -308,7 +286,6 @@ def test_a_trial_has_metrics_and_scores_of_valid_and_its_learning_curve_only(tmp
     assert (done.result.status, done.result.trial) == (FINISHED, True)
     assert set(done.result.metrics) == {"valid/ndcg@10", "valid/map"}
     assert set(done.result.seconds) == {"load", "warm_up", "fit", "monitor"}
-    assert done.result.drift == {}
     assert {path.name for path in tmp_path.iterdir()} == {"learning_curve.csv", "result.json", "scores.npz"}
     scored = done.scored("valid")
     mean = evaluate(scored.judgments, scored.scores, ["map"]).means["map"]

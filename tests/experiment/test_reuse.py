@@ -102,7 +102,7 @@ def test_a_run_that_differs_in_such_a_seed_alone_copies_the_earlier_one(trained:
     assert copied.result.overrides == ["seed=2"]
     assert copied.result.started > trained.result.started
     assert copied.result.finished >= copied.result.started
-    for name in ("data", "metrics", "seconds", "best_iteration", "drift", "own_settings", "swept"):
+    for name in ("data", "metrics", "seconds", "best_iteration", "own_settings", "swept"):
         assert getattr(copied.result, name) == getattr(read_run(trained.path).result, name)
     files = sorted(path.relative_to(trained.path) for path in trained.path.rglob("*"))
     assert files == sorted(path.relative_to(copied.path) for path in copied.path.rglob("*"))

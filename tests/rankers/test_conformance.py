@@ -25,7 +25,6 @@ from ltrbench.config import build, build_experiment, register_schema
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import FeatureMatrix
 from ltrbench.errors import ConfigError, DataError, LtrbenchError
-from ltrbench.experiment import check_drift
 from ltrbench.folders import conf_dir
 from ltrbench.measure import described
 from ltrbench.metrics import evaluate
@@ -40,7 +39,6 @@ from ltrbench.rankers.base import (
     trees_of,
 )
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.runs.record import ScoredSplit
 
 pytestmark = pytest.mark.slow  # fits of every backend
 
@@ -343,26 +341,6 @@ def test_every_yaml_can_be_built_as_an_experiment(model: str) -> None:
 def assert_same_bits(left: NDArray[Any], right: NDArray[Any]) -> None:
     assert left.dtype == right.dtype
     np.testing.assert_array_equal(left, right)
-
-
-def test_the_librarys_metrics_are_ours_under_its_convention(model: str) -> None:
-    ranker = make(model)
-    if not ranker.library_convention:
-        pytest.skip(f"{model} is no library")
-    plain = make_data(1)
-    # Values that are not exact in float32, in which the libraries store weights.
-    weights = np.random.default_rng(0).uniform(0.2, 3, plain.num_queries)
-    names = ("ndcg@1", "ndcg@5", "ndcg@10", "ndcg@100", "map@10", "mrr")
-    for test in (
-        plain,
-        replace(plain, query_weights=weights),
-        replace(plain, labels=plain.labels.clip(max=1)),
-    ):
-        # Rounded, so that most documents tie.
-        scores = np.round(ranker.fit(plain).predict(test.features), 1)
-        drift = check_drift(ranker, ScoredSplit(test, scores, test.query_keys), test, names)
-        assert {"ndcg@1", "ndcg@10", "ndcg@100"} <= set(drift["ours"])
-        assert not drift["drifted"], drift
 
 
 def test_weights_that_vary_within_a_query_are_learned_from_or_refused(model: str) -> None:

@@ -9,7 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -422,30 +422,10 @@ def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
     yield "threads", str(result.threads)
     yield "versions", ", ".join(f"{name} {version}" for name, version in result.versions.items())
     yield "commit", result.commit or DASH
-    if result.drift:
-        yield "drift", _drift(result.drift)
     chosen = result.search.get("space", {})
     fixed = {name: value for name, value in result.own_settings.items() if name not in chosen}
     if fixed:
         yield "own", f"set instead of the shared parameters: {assignments(fixed)}"
-
-
-def _drift(drift: Mapping[str, Any]) -> str:
-    """Returns whether the metrics that a library computes agree with those of ltrbench."""
-    convention = drift["convention"]
-    values = {name: (drift["own"][name], ours) for name, ours in drift.get("ours", {}).items()}
-    pairs = {name: pair for name, pair in values.items() if None not in pair}
-    if "error" in drift or not pairs:
-        return (
-            f"the metrics of {convention} could not be checked: {drift.get('error', 'it has none of these')}"
-        )
-    name = max(pairs, key=lambda name: abs(pairs[name][0] - pairs[name][1]))
-    theirs, ours = pairs[name]
-    verdict = "DRIFT, do not rely on either value: " if drift.get("drifted") else "none: "
-    return (
-        f"{verdict}{len(pairs)} metrics computed by {convention} and by ltrbench under the same convention; "
-        f"largest difference in {name}, {theirs:.9f} by {convention} and {ours:.9f} by ltrbench"
-    )
 
 
 # ---- The verb `trees`: prints the trees of the model of a run.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.importance import ACROSS, GAIN, SHAP, SPLIT, WITHIN, ImportanceSettings
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.runs.record import RESULT_FILE, Run
-from ltrbench.runs.writing import write_run
 
 METRICS = ("ndcg@5", "ndcg@10", "map")
 
@@ -59,14 +57,6 @@ def test_a_run_says_what_it_was_and_how_to_make_it_again(finished: Run, printed:
     assert f"trees    {finished.result.best_iteration} of at most 10\n" in text
     (unmatched,) = finished.result.unmatched
     assert text.endswith(f"\n- {unmatched}\n")
-
-
-def test_a_drift_cannot_be_overlooked(finished: Run, printed: Callable[..., str], tmp_path: Path) -> None:
-    assert re.search(r"drift +none: 2 metrics", printed("show", finished.path))
-    drift = {"convention": "lightgbm", "own": {"map": 0.5}, "ours": {"map": 0.25}, "drifted": True}
-    text = printed("show", write_run(tmp_path, replace(finished.result, drift=drift)).path)
-    assert re.search(r"drift +DRIFT, do not rely", text)
-    assert re.search(naming("map, 0.500000000", "0.250000000"), " ".join(text.split()))
 
 
 def test_a_failed_run_says_why(tmp_path: Path, printed: Callable[..., str]) -> None:
