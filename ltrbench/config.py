@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hydra import compose, initialize_config_dir
-from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
@@ -89,6 +87,9 @@ class Config:
 def register_schema() -> None:
     """Registers the schema with Hydra under the name that the defaults list of conf/config.yaml uses, and the
     shared parameters under the name that conf/model/_boosting.yaml uses."""
+    # Imported late, because it takes a quarter of a second, and most verbs compose nothing.
+    from hydra.core.config_store import ConfigStore
+
     ConfigStore.instance().store(name="schema", node=Config)
     shared = {name: f"${{params.{name}}}" for name in SHARED}
     ConfigStore.instance().store(group="model", name="_shared", node=shared)
@@ -96,6 +97,8 @@ def register_schema() -> None:
 
 def composed(*overrides: str) -> DictConfig:
     """Returns the configuration of a command line, composed by Hydra."""
+    from hydra import compose, initialize_config_dir
+
     register_schema()
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         return compose("config", list(overrides))

@@ -6,9 +6,7 @@ import contextlib
 import errno
 import importlib
 import os
-import shutil
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -84,10 +82,7 @@ def import_user_module(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-# ---- Durable files, temporary files of killed processes, and remedies for errors of the disk.
-
-_ABANDONED_SECONDS = 3600.0
-"""Age from which a temporary file has no process any more; clocks of hosts may differ by minutes."""
+# ---- Durable files, and remedies for errors of the disk.
 
 DISK_REMEDIES = {
     errno.ENOSPC: "Free space on its disk",
@@ -110,17 +105,3 @@ def flush(folder: Path) -> None:
         if path.is_file():
             with path.open("rb") as file:
                 synchronize(file.fileno())
-
-
-def delete_abandoned(folder: Path, pattern: str) -> None:
-    """Deletes the temporary files and folders of killed processes: those that are an hour old."""
-    oldest = time.time() - _ABANDONED_SECONDS
-    for path in folder.glob(pattern):
-        # What another process deletes at the same time, or what cannot be deleted, does no harm.
-        with contextlib.suppress(OSError):
-            if path.lstat().st_mtime > oldest:
-                continue
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()

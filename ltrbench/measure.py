@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any, Self, get_args, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ltrbench import __version__
 
@@ -305,7 +304,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return plain(value.item())
     if isinstance(value, np.ndarray):
-        return _describe_array(value)
+        digest = hashlib.blake2b(value.tobytes(), digest_size=8).hexdigest()
+        return f"{value.dtype} array of shape {value.shape}, digest {digest}"
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -325,11 +325,6 @@ def _plain_object(value: Any) -> Any:
         return _dotted(value)
     # Memory addresses differ between processes.
     return re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(value))
-
-
-def _describe_array(array: NDArray[Any]) -> str:
-    digest = hashlib.blake2b(array.tobytes(), digest_size=8).hexdigest()
-    return f"{array.dtype} array of shape {array.shape}, digest {digest}"
 
 
 def _dotted(named: Any) -> str:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ltrbench.errors import ConfigError, did_you_mean
-from ltrbench.untrusted import in_csv, in_latex, in_markdown, in_table, visible
+from ltrbench.untrusted import in_latex, in_markdown, in_table, visible
 
 # ---- Number formats.
 
@@ -351,9 +351,9 @@ class Table:
         """
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(map(in_csv, self.header))
+        writer.writerow(map(visible, self.header))
         for values in self._values():
-            writer.writerow([in_csv(value) if isinstance(value, str) else value for value in values])
+            writer.writerow([visible(value) if isinstance(value, str) else value for value in values])
         return text.getvalue()
 
     def records(self) -> list[dict[str, CellValue]]:

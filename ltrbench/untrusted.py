@@ -14,7 +14,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import re
 import reprlib
 import struct
@@ -121,10 +120,9 @@ def _refuse(path: Path, reason: str, remedy: str) -> NoReturn:
 
 # ---- Escapes names from data files and run folders for each output format.
 #
-#     visible       terminal, messages, plots, HTML, MLflow: control characters as \x1b, \n, \u202e
+#     visible       terminal, messages, plots, HTML, CSV, MLflow: control characters as \x1b, \n, \u202e
 #     in_markdown   Markdown: no HTML, links or images; inside a table no end of the cell
 #     in_latex      LaTeX: its special characters
-#     in_csv        published CSV tables: no cell that a spreadsheet evaluates as a formula
 #     (JSON)        json.dumps escapes control characters and all characters outside ASCII
 #
 # The template of the report escapes HTML; plots disable mathematical notation where they draw text. The CSV
@@ -152,8 +150,6 @@ _LATEX = str.maketrans(
         "[": "{[}",
     }
 )
-
-_FORMULA = ("=", "+", "-", "@")
 
 
 def visible(text: str, lines: bool = False) -> str:
@@ -201,24 +197,6 @@ def in_latex(text: str) -> str:
     '50\\\\%\\\\_of'
     """
     return visible(text).translate(_LATEX)
-
-
-def in_csv(text: str) -> str:
-    """Returns the text of a CSV cell, with an apostrophe before a formula; numbers stay unchanged.
-
-    >>> [in_csv(text) for text in ("native", "=1+1", "-5", "-a")]
-    ['native', "'=1+1", '-5', "'-a"]
-    """
-    shown = visible(text)
-    return f"'{shown}" if shown.startswith(_FORMULA) and not _is_number(shown) else shown
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 # ---- Checks the values of a record against its declared types, with pydantic.
@@ -300,18 +278,12 @@ class RunTable:
         """Returns a (rows,) column of numbers, with NaN for an empty cell or nan.
 
         Raises:
-            ResultError: A cell is not a finite number.
+            ResultError: A cell is not a number.
         """
-        numbers = np.empty(len(self.rows))
-        for row, cell in enumerate(self.texts(column)):
-            try:
-                numbers[row] = float(cell or "nan")
-            except ValueError:
-                numbers[row] = math.inf
-            if abs(numbers[row]) > np.finfo(np.float32).max:
-                shown = reprlib.repr(cell)
-                raise self.refusal(f"column '{self.header[column]}' is {shown}, not a finite number", row)
-        return numbers
+        try:
+            return np.array([float(cell or "nan") for cell in self.texts(column)])
+        except ValueError as error:
+            raise self.refusal(f"column '{self.header[column]}': {error}") from None
 
     def refusal(self, reason: str, row: int | None = None) -> ResultError:
         """Returns the error for a row or for the file; the message has the file and the line."""

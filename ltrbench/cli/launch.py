@@ -88,11 +88,8 @@ def _launch(session: Session, arguments: list[str]) -> None:
     # Hydra reads the command line from sys.argv and uses its first word as the name of the program.
     sys.argv = ["ltrbench", *flags, *overrides]
 
-    def job(config: DictConfig) -> None:
-        command.job(config)
-
     try:
-        hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")(job)()
+        hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")(command.job)()
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(composition_message(error)) from error
 

@@ -223,11 +223,7 @@ class Session:
                 executor.open(functools.partial(run_task, showing=showing), order.settings["num_threads"])
                 if executor.message:
                     click.echo(executor.message, err=True)
-
-                def on_start(task: JobTask) -> None:
-                    if not is_inline:
-                        _say_started(task.job)
-
+                on_start = (lambda _: None) if is_inline else _say_started
                 on_end = functools.partial(self.ended, is_inline=is_inline)
                 for tasks in self._batches(order, plan, jobs, is_inline):
                     run_tasks(tasks, executor, on_start, on_end, _say_waiting)
@@ -500,8 +496,8 @@ def check_executor_of_distributed(settings: Iterable[Mapping[str, Any]], executo
         )
 
 
-def _say_started(job: Job) -> None:
-    log.info("%s %s started: %s", job.kind, job.number, " ".join(job.settings_of_job))
+def _say_started(task: JobTask) -> None:
+    log.info("%s %s started: %s", task.job.kind, task.job.number, " ".join(task.job.settings_of_job))
 
 
 def _say_waiting(states: Sequence[JobState]) -> None:

@@ -13,7 +13,6 @@ values query by query. Values of one row in one cell are averaged, so that each 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
 from ltrbench.data.dataset import QueryKeys
-from ltrbench.errors import ConfigError, UndefinedMetricError
+from ltrbench.errors import UndefinedMetricError, require
 from ltrbench.metrics import DEFAULT, Convention, Evaluation, evaluate, parse_metric
 from ltrbench.metrics.evaluation import check_defined
 from ltrbench.runs.record import Run, ScoredSplit, naming
@@ -396,10 +395,7 @@ class Settings:
             if name is not None:
                 parse_metric(name)
         for name, value in (("rope", self.rope), ("detect", self.detect)):
-            if value is not None and not 0 < value < math.inf:
-                raise ConfigError(
-                    f"{name} is {value}; it must be a difference of the metric above 0, such as 0.005."
-                )
+            require(name, value, above=0)
 
     @property
     def names_baseline(self) -> bool:

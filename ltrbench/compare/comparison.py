@@ -52,7 +52,7 @@ from ltrbench.compare.fairness import (
     warnings,
 )
 from ltrbench.data.sources import Published
-from ltrbench.errors import ConfigError, ResultError, did_you_mean
+from ltrbench.errors import ConfigError, ResultError, require_choice
 from ltrbench.metrics import bounds_of
 from ltrbench.runs.record import FINISHED, IMPORTED, MODEL_FOLDER, Run, RunResult, refuse_trial
 from ltrbench.shapes import PerQuery
@@ -688,7 +688,9 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
         tables = group_by_data_set(finished)
     metric = settings.claimed_metrics[0] or default_metric(finished)
     if settings.names_baseline:
-        _check_baseline(tables, str(settings.baseline))
+        labels = [label for table in tables for label in table.rows]
+        models = [run.result.model for table in tables for run in table.runs]
+        require_choice("baseline", settings.baseline, dict.fromkeys([*labels, *models]))
     notes = [*(Note(ON_DATA, "mismatched data", sentence) for sentence in mismatched), *repeated]
     # A run may fail before its data set is known, so that every failure is a note under the first table.
     failures = [_failure(run) for run in runs if run.result.status != FINISHED]
@@ -788,18 +790,6 @@ def _family(pairs: Sequence[Pair], queries: PairedQueries, base: str, settings: 
     if not settings.names_baseline:
         return tuple(pairs)
     return decided(against(pairs, base), queries, settings)
-
-
-def _check_baseline(tables: Sequence[GroupedRuns], baseline: str) -> None:
-    """Raises ConfigError if no table has a row or a model of that name."""
-    labels = [label for table in tables for label in table.rows]
-    models = [run.result.model for table in tables for run in table.runs]
-    if baseline not in (*labels, *models):
-        known = list(dict.fromkeys(labels))
-        raise ConfigError(
-            f"no finished run of baseline '{baseline}'{did_you_mean(baseline, known)} "
-            f"The rows are {', '.join(known)}."
-        )
 
 
 def _baseline_of(

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ltrbench.compare.cells import cell_of, first_by, group_runs, replicate_of
 from ltrbench.data import Judgments, Splits
 from ltrbench.data.score_files import read_score_file
-from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
+from ltrbench.errors import ConfigError, DataError, ResultError, require, require_choice
 from ltrbench.metrics import DEFAULT, Convention, evaluate, rank
 from ltrbench.metrics.evaluation import is_metric, is_plugin_version, parse_metric
 from ltrbench.models.files import is_model_file, read_model_file
@@ -310,15 +310,8 @@ class Fusing:
 
     def __post_init__(self) -> None:
         for method in self.methods:
-            if method not in FUSION_METHODS:
-                raise ConfigError(
-                    f"unknown fusion method '{method}'{did_you_mean(method, FUSION_METHODS)} Known methods: "
-                    f"{', '.join(FUSION_METHODS)}."
-                )
-        if not 0 <= self.rrf_k < np.inf:
-            raise ConfigError(
-                f"k of reciprocal-rank fusion is {self.rrf_k}; it must be 0 or more, such as 60."
-            )
+            require_choice("fusion method", method, FUSION_METHODS)
+        require("k of reciprocal-rank fusion", self.rrf_k, at_least=0)
 
 
 def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
@@ -331,11 +324,7 @@ def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
     tables = group_runs([run for run in runs if run.result.status == FINISHED])
     known = [name for table in tables for name in (*table.rows, *(run.result.model for run in table.runs))]
     for name in fusing.of:
-        if name not in known:
-            raise ConfigError(
-                f"no finished run of '{name}' to fuse{did_you_mean(name, known)} The rows are "
-                f"{', '.join(dict.fromkeys(known))}."
-            )
+        require_choice("model to fuse", name, dict.fromkeys(known))
     made: list[Run] = []
     for table in tables:
         members = {

@@ -93,7 +93,8 @@ class ImportanceComparison:
         if not ignoring and len(self.rows) > 1:
             ignoring = ["No feature that one model uses is ignored by another."]
         apart = [f"{label} is left out: its features have other names." for label in self.left_out]
-        more = [MORE_KINDS] if any(row.only_of_training for row in self.rows.values()) else []
+        only_of_training = any(set(row.kinds) <= {GAIN, SPLIT} for row in self.rows.values())
+        more = [MORE_KINDS] if only_of_training else []
         return (*apart, *ignoring, *more)
 
 

@@ -79,20 +79,11 @@ def content_keys(dataset: RankingDataset) -> QueryKeys:
     same = (features == np.repeat(features[starts], dataset.query_sizes, axis=0)).all(axis=1)
     alike = np.logical_and.reduceat(same, starts)
     label_bits = (dataset.labels + 0.0).view(np.uint64)
-    labels = _splitmix(label_bits[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64))
+    labels = splitmix(label_bits[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64))
     keys = np.add.reduceat(_mixed(features + labels), starts, axis=0)
     if alike.any():
         keys[alike] += _mixed(_linear([dataset.query_ids[alike]], _characters))
     return _as_text(_mixed(keys))
-
-
-def check_query_keys(keys: NDArray[Any], num_queries: int) -> None:
-    """Raises DataError if an array does not have the dtype and shape of `num_queries` keys."""
-    if keys.dtype.kind != "U" or keys.dtype.itemsize != 4 * DIGITS or keys.shape != (num_queries,):
-        raise DataError(
-            f"query_keys have dtype {keys.dtype} and shape {keys.shape}; expected one string of {DIGITS} "
-            f"characters for each of the {num_queries} queries"
-        )
 
 
 def _linear(blocks: Iterable[NDArray[Any]], bits: Callable[[NDArray[Any]], NDArray[np.uint32]]) -> _Hashes:
@@ -132,7 +123,7 @@ def _linear_of_sparse(sparse: SparseRows) -> _Hashes:
 def _constants(num_words: int) -> _Hashes:
     """Returns the (num_words, 2) constants k_j, one column per hash; all are odd."""
     numbers = np.arange(1, num_words + 1, dtype=np.uint64) * np.uint64(_STEP)
-    return _splitmix(numbers[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64)) | np.uint64(1)
+    return splitmix(numbers[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64)) | np.uint64(1)
 
 
 def _spread(words: NDArray[np.uint32]) -> NDArray[np.uint64]:
@@ -153,10 +144,12 @@ def _characters(texts: NDArray[Any]) -> NDArray[np.uint32]:
 
 
 def _mixed(hashes: _Hashes) -> _Hashes:
-    return _splitmix(hashes ^ np.array(_SEEDS, dtype=np.uint64))
+    return splitmix(hashes ^ np.array(_SEEDS, dtype=np.uint64))
 
 
-def _splitmix(hashes: _Hashes) -> _Hashes:
+def splitmix(hashes: _Hashes) -> _Hashes:
+    """Returns SplitMix64's finaliser of each word (Steele, Lea and Flood, 2014): each input bit changes half
+    of the output bits on average."""
     mixed = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))

@@ -27,6 +27,7 @@ import secrets
 import shutil
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ from ltrbench.data.features import (
     rows_in_order,
 )
 from ltrbench.errors import DataError, did_you_mean
-from ltrbench.folders import DISK_REMEDIES, delete_abandoned, flush
+from ltrbench.folders import DISK_REMEDIES, flush
 from ltrbench.measure import available_cores
 from ltrbench.shapes import Features
 
@@ -497,6 +498,8 @@ SHARD_BYTES = 256 * 10**6
 
 _BUILDING = ".building-"
 """Prefix of the folders of unfinished stores."""
+_ABANDONED_SECONDS = 3600.0
+"""Age from which such a folder has no process any more; clocks of hosts may differ by minutes."""
 
 
 class StoreExistsError(DataError):
@@ -566,7 +569,10 @@ def _staged(folder: Path) -> Iterator[Path]:
     """Yields a new folder beside `folder`, which is deleted if it is still there at the end of the block."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        delete_abandoned(folder.parent, f"{_BUILDING}*")
+        for abandoned in folder.parent.glob(f"{_BUILDING}*"):
+            with contextlib.suppress(OSError):  # another process deletes it at the same time
+                if abandoned.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
+                    shutil.rmtree(abandoned)
         staging = folder.with_name(f"{_BUILDING}{secrets.token_hex(8)}")
         staging.mkdir()
         try:

@@ -69,10 +69,7 @@ def describe_exit(exit_code: int) -> str:
     """
     if exit_code >= 0:
         return f"ended with exit code {exit_code}"
-    try:
-        name = signal.Signals(-exit_code).name
-    except ValueError:  # a real-time signal
-        name = f"signal {-exit_code}"
+    name = signal.Signals(-exit_code).name
     cause = ", as the system does when memory runs out" if name == "SIGKILL" else ""
     return f"was killed by {name}{cause}"
 

@@ -26,7 +26,7 @@ from ltrbench import measure
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.features import AnyFeatures, csr_of, row_blocks
 from ltrbench.data.sources import DataSource
-from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError
+from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError, require_choice
 from ltrbench.experiment.loading import (
     Fitter,
     OnProgress,
@@ -190,8 +190,7 @@ class Experiment:
             raise ConfigError("metrics is empty; list at least one metric, as in metrics=[ndcg@10].")
         for name in self.metrics:
             parse_metric(name)
-        if self.timing not in (MONITORED, CLEAN):
-            raise ConfigError(f"timing is '{self.timing}'; it must be '{MONITORED}' or '{CLEAN}'.")
+        require_choice("timing", self.timing, (MONITORED, CLEAN))
         if self.distributed is not None:
             self.ranker.check_distributed()
 
@@ -411,7 +410,9 @@ def _load_and_fit(
         log.warning("%s: training data: %s", experiment.model, sentence)
     # A search has hundreds of trials on the same data.
     level = logging.DEBUG if experiment.is_trial else logging.INFO
-    log.log(level, "%s: fitting on %s, %s", experiment.model, _size(splits.train), by)
+    sizes = f"{splits.train.num_documents:,} documents of {splits.train.num_queries:,} queries"
+    on = f"{sizes} with {splits.train.num_features} features"
+    log.log(level, "%s: fitting on %s, %s", experiment.model, on, by)
     load = load_average()
     if load is not None and load >= begun.threads + 1:
         log.log(level, "the load average is %.1f: other processes may slow down the fit on %s", load, by)
@@ -522,11 +523,6 @@ def _first_of_many(train: RankingDataset) -> int | None:
     first = int(train.feature_names[0])
     is_numbered = all(name == str(number) for number, name in enumerate(train.feature_names, first))
     return first if is_numbered else None
-
-
-def _size(dataset: RankingDataset) -> str:
-    documents, queries = f"{dataset.num_documents:,} documents", f"{dataset.num_queries:,} queries"
-    return f"{documents} of {queries} with {dataset.num_features} features"
 
 
 def describe_outcome(result: RunResult, metrics: tuple[str, ...]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.errors import ConfigError, did_you_mean
+from ltrbench.errors import ConfigError, did_you_mean, require_choice
 from ltrbench.shapes import Labels
 
 Gain = Callable[[Labels], NDArray[np.float64]]
@@ -220,11 +220,7 @@ SETTABLE = (*_CHOICES, *_NUMBERS)
 
 
 def _parse(key: str, text: str) -> Any:
-    if key not in SETTABLE:
-        raise ConfigError(
-            f"a convention has no setting '{key}'{did_you_mean(key, SETTABLE)} Settings: "
-            f"{', '.join(SETTABLE)}."
-        )
+    require_choice("setting of the convention", key, SETTABLE)
     if key == "gain" and text.startswith("["):
         return TableGain(tuple(_number(key, item) for item in text.strip("[]").split(",")))
     if key in _NUMBERS:
@@ -470,8 +466,5 @@ def preset(name: str) -> Convention:
     >>> preset("letor4").quirks[1]
     'A query with fewer than k documents has the value 0 in NDCG@k.'
     """
-    if name not in PRESETS:
-        raise ConfigError(
-            f"unknown convention '{name}'{did_you_mean(name, PRESETS)} Conventions: {', '.join(PRESETS)}."
-        )
+    require_choice("convention", name, PRESETS)
     return PRESETS[name]

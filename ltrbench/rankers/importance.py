@@ -143,11 +143,6 @@ class Importances:
         """The available kinds, in the order of IMPORTANCE_KINDS."""
         return tuple(kind for kind in IMPORTANCE_KINDS if kind in self.values)
 
-    @property
-    def only_of_training(self) -> bool:
-        """Whether only gain or splits are available, which `importance=full` would complete."""
-        return bool(self.kinds) and set(self.kinds) <= {GAIN, SPLIT}
-
     def listed(self) -> Importances:
         """Returns the features with an importance if there are more than MOST_LISTED features, otherwise all
         features."""

@@ -20,7 +20,7 @@ from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import csr_of, row_blocks
 from ltrbench.distributed import PlacedShards, QueryShard
-from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError, did_you_mean, require
+from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError, require, require_choice
 from ltrbench.folders import conf_dir, settings_in
 from ltrbench.metrics import DEFAULT, Convention
 from ltrbench.metrics.conventions import TableGain, exponential_gain, linear_gain
@@ -377,11 +377,7 @@ class NativeRanker(NativeSettings):
         presets = {
             path.stem.removeprefix("native_"): path.stem for path in conf_dir().glob("model/native*.yaml")
         }
-        if name not in presets:
-            raise ConfigError(
-                f"preset '{name}' is unknown{did_you_mean(name, presets)} Presets are "
-                f"{', '.join(sorted(presets))}."
-            )
+        require_choice("preset", name, presets)
         settings = settings_in("model", presets[name])
         del settings["_target_"]
         return cls(**{**settings, **fields})

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.dataset import splitmix
 from ltrbench.data.features import SparseRows, csr_of, row_blocks
 from ltrbench.rankers.base import OnIteration, Ranker, check_blocks, check_fitted, read_model_json
 from ltrbench.shapes import Features
@@ -79,7 +80,7 @@ class RandomRanker(Ranker):
 def _hashed(values: NDArray[np.float32], factors: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Returns the hash of each value, 0 for a value of 0. A score is a function of the sum of a document."""
     # Adding 0 turns -0.0 into 0.0, so that equal features have equal bits.
-    return _mix((values + np.float32(0)).view(np.uint32).astype(np.uint64) * factors)
+    return splitmix((values + np.float32(0)).view(np.uint32).astype(np.uint64) * factors)
 
 
 def _sums_of_stored(sparse: SparseRows, factors: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -87,25 +88,13 @@ def _sums_of_stored(sparse: SparseRows, factors: NDArray[np.uint64]) -> NDArray[
     of_absent = _hashed(np.full(len(factors), sparse.absent, dtype=np.float32), factors)
     sums = np.full(len(sparse), of_absent.sum(dtype=np.uint64))
     for first in range(0, len(sparse), _ROWS):
-        row_start = sparse.row_start[first : first + _ROWS + 1]
-        stored = slice(row_start[0], row_start[-1])
-        columns = sparse.columns[stored]
-        more = _hashed(sparse.values[stored], factors[columns]) - of_absent[columns]
-        # Differences of sums modulo 2^64 are exact.
+        part = sparse.take(slice(first, first + _ROWS))
+        more = _hashed(part.values, factors[part.columns]) - of_absent[part.columns]
         before = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(more, dtype=np.uint64)])
-        at = before[row_start - row_start[0]]
-        sums[first : first + _ROWS] += at[1:] - at[:-1]
+        sums[first : first + _ROWS] += np.diff(before[part.row_start])
     return sums
 
 
 def _scores(sums: NDArray[np.uint64]) -> NDArray[np.float64]:
     # The upper 53 bits fill the mantissa of a float64: uniform on [0, 1).
-    return (_mix(sums) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
-def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Returns SplitMix64's finaliser of each word (Steele, Lea and Flood, 2014): each input bit changes half
-    of the output bits on average."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
+    return (splitmix(sums) >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -121,7 +121,8 @@ def score_documents(estimator: Estimator, features: Features, num_threads: int) 
     """
     if not len(features):
         return np.zeros(0)
-    same_size = not _scores_rows_alone(estimator)
+    # The bits of a row's score cannot depend on other rows if no matrix product is used.
+    same_size = not isinstance(estimator, _TREES) or getattr(estimator, "init", None) not in (None, "zero")
 
     def score(start: int) -> NDArray[np.float64]:
         block = features[start : start + ROWS_OF_BLOCK]
@@ -157,11 +158,6 @@ def _as_input(estimator: Any, features: Features) -> NDArray[np.floating[Any]]:
     """Returns a copy of the features, because parts of scikit-learn refuse read-only arrays: float32 for
     trees, which compare float32 values, and float64 for other estimators."""
     return features.astype(np.float32 if isinstance(estimator, _TREES) else np.float64)
-
-
-def _scores_rows_alone(estimator: Any) -> bool:
-    """Returns whether the bits of a row's score cannot depend on other rows, as no matrix product is used."""
-    return isinstance(estimator, _TREES) and getattr(estimator, "init", None) in (None, "zero")
 
 
 def _named(parameters: dict[str, Any], name: str) -> list[str]:

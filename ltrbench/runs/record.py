@@ -27,7 +27,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from ltrbench.data import Judgments
-from ltrbench.data.dataset import QueryKeys, check_file_rows, check_query_keys
+from ltrbench.data.dataset import QueryKeys
 from ltrbench.data.splits import KINDS
 from ltrbench.errors import DataError, ResultError
 from ltrbench.folders import DISK_REMEDIES
@@ -64,12 +64,16 @@ def of_job(overrides: Iterable[str]) -> list[str]:
     >>> of_job(["executor.workers=2", "+tracking.uri=x", "hydra.sweep.dir=s", "seed=1"])
     ['seed=1']
     """
-    return [line for line in overrides if not _is_of_command(line)]
+    return [line for line in overrides if first_word(line) not in (*SETTINGS_OF_COMMAND, "hydra")]
 
 
-def _is_of_command(override: str) -> bool:
-    name = override.lstrip("+~").partition("=")[0].replace("/", ".").partition(".")[0]
-    return name in (*SETTINGS_OF_COMMAND, "hydra")
+def first_word(override: str) -> str:
+    """Returns the first word of the key of an override.
+
+    >>> first_word("search.trials=3"), first_word("search/space=native"), first_word("+search=tpe")
+    ('search', 'search', 'search')
+    """
+    return override.lstrip("+~").partition("=")[0].replace("/", ".").partition(".")[0]
 
 
 def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
@@ -546,18 +550,22 @@ class Run:
         wanted = columns if judgments is not None else (*columns, *(item.name for item in fields(Judgments)))
         path = self.path / SCORES_FILE
         stored = load_npz(path, names=[f"{split}_{name}" for name in wanted], remedy=RUN_REMEDY)
-        arrays = {name.removeprefix(f"{split}_"): array for name, array in stored.items()}
+        arrays: dict[str, Any] = {name.removeprefix(f"{split}_"): array for name, array in stored.items()}
         if not {"scores", "query_keys"} <= arrays.keys():
             raise ResultError(f"{path} has no scores or query keys of '{split}'. {RUN_REMEDY}.")
         scores, query_keys, file_rows = (arrays.pop(name, None) for name in columns)
         try:
             known = Judgments(**arrays) if judgments is None else judgments
-            scored = ScoredSplit(known, scores, query_keys, file_rows)  # type: ignore[arg-type]  # checked next
-            _check_scored(scored, self.result.data.get(split, {}).get("documents"))
+            recorded = self.result.data.get(split, {}).get("documents", known.num_documents)
+            if not len(scores) == known.num_documents == recorded:
+                raise DataError(
+                    f"there are {len(scores)} scores and labels of {known.num_documents} documents, but "
+                    f"{RESULT_FILE} records {recorded}"
+                )
         except (TypeError, DataError) as error:
             reason = str(error).removeprefix("Judgments.__init__() ").rstrip(".")
             raise ResultError(f"{path}: {split}: {reason}. {RUN_REMEDY}.") from None
-        return scored
+        return ScoredSplit(known, scores, query_keys, file_rows)
 
     def _table(self, name: str, first: Sequence[str]) -> RunTable:
         """Reads a CSV file of the run; a file that does not exist has the first columns and no rows."""
@@ -610,27 +618,6 @@ class Run:
         table = self._table(EXAMPLE_FILE, [])
         columns = [table.numbers(column) for column in range(len(table.header))]
         return np.array(columns, dtype=np.float32).reshape(len(columns), len(table.rows)).T
-
-
-def _check_scored(scored: ScoredSplit, num_documents: int | None) -> None:
-    """Raises DataError if scores, file rows, query keys and judgments are inconsistent.
-
-    Args:
-        num_documents: number of documents recorded for the split; None: not recorded.
-    """
-    scores, count = scored.scores, scored.judgments.num_documents
-    if num_documents not in (None, count):
-        raise DataError(f"there are labels of {count} documents, but {RESULT_FILE} records {num_documents}")
-    if scores.dtype.kind != "f" or scores.shape != (count,):
-        raise DataError(
-            f"scores are {scores.dtype} of shape {scores.shape}; expected one floating-point number for each "
-            f"of the {count} documents"
-        )
-    if np.isnan(scores).any():
-        raise DataError(f"scores[{int(np.isnan(scores).argmax())}] is NaN; every document needs a score")
-    if scored.file_rows is not None:
-        check_file_rows(scored.file_rows, count)
-    check_query_keys(scored.query_keys, scored.judgments.num_queries)
 
 
 def refuse_trial(run: Run, needed: str) -> None:
@@ -830,7 +817,7 @@ class LoadedModel:
             DataError: a column is missing, at another position, or not of numbers; the message names it and
                 the remedy.
         """
-        if _is_frame(features):
+        if hasattr(features, "column_names") or hasattr(features, "columns"):
             features = _array_of_frame(features, self.feature_names, reorder=reorder)
         # `predict` of the ranker refuses everything else that is not an array of numbers of this shape.
         return self.ranker.predict(features)  # type: ignore[arg-type]
@@ -887,12 +874,6 @@ def loaded_model(run: Run, ranker: Ranker) -> LoadedModel:
 
 _NUMBERS = "fiub"
 """Kinds of dtype that are numbers: floats, integers, unsigned integers, booleans."""
-
-
-def _is_frame(features: object) -> bool:
-    return hasattr(features, "__getitem__") and (
-        hasattr(features, "column_names") or hasattr(features, "columns")
-    )
 
 
 def _array_of_frame(frame: Any, feature_names: Sequence[str], *, reorder: bool) -> Features:

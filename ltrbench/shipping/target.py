@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.features import AnyFeatures, row_blocks
-from ltrbench.errors import ConfigError, did_you_mean
+from ltrbench.errors import ConfigError, did_you_mean, require_choice
 from ltrbench.models.trees import (
     LARGEST_ZERO,
     Ensemble,
@@ -457,11 +457,7 @@ def find_target(name: str) -> type[Target]:
     Raises:
         ConfigError: There is no target of that name, or the package that it needs is not installed.
     """
-    names = target_names()
-    if name not in names:
-        raise ConfigError(
-            f"--to {name}: unknown target{did_you_mean(name, names)} Targets: {', '.join(names)}."
-        )
+    require_choice("--to", name, target_names())
     try:
         module = importlib.import_module(f"{targets.__name__}.{name}")
     except ImportError as error:

@@ -105,6 +105,7 @@ class DaskExecutor(Executor):
                 target = self.scheduler if self._started is None else self._started
                 self._client = connected(target, CONNECT_SECONDS, self._name, "executor.scheduler")
                 self._wait_for_workers(self._client)
+                self.message = self._about_threads()
             except BaseException:
                 self.close()
                 raise
@@ -172,9 +173,8 @@ class DaskExecutor(Executor):
         except OSError:  # the next `submit` reports it
             return 1
 
-    @property
-    def message(self) -> str | None:
-        """The threads and cores of the machine of the first worker."""
+    def _about_threads(self) -> str:
+        """Returns the threads and cores of the machine of the first worker."""
         if not self._machines:
             return f"{self._name}: jobs begin as the queue system starts workers."
         machines = list(self._machines.values())

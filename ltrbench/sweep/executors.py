@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,9 @@ class WorkerLostError(Exception):
 @dataclass(kw_only=True)
 class Executor(ABC):
     """Runs jobs. Call `open` once, then `submit` for each job, and `close` at the end."""
+
+    message: str | None = field(default=None, init=False)
+    """What a user should know about threads and cores; set by `open`."""
 
     @abstractmethod
     def open(self, work: Work, num_threads: int) -> None:
@@ -68,11 +71,6 @@ class Executor(ABC):
     @abstractmethod
     def num_workers(self) -> int:
         """Number of jobs that run at the same time."""
-
-    @property
-    def message(self) -> str | None:
-        """What a user should know about threads and cores; set by `open`."""
-        return None
 
 
 HAS_AFFINITY = hasattr(os, "sched_setaffinity")
@@ -209,12 +207,11 @@ class ProcessExecutor(Executor):
         require("executor.retries", self.retries, at_least=0)
         self._slots: list[_Slot] = []
         self._jobs: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
-        self._message: str | None = None
 
     def open(self, work: Work, num_threads: int) -> None:
         cores = usable_cores()
         threads = num_threads or (0 if HAS_AFFINITY else len(cores))
-        self._message = message_on_threads(self.workers, threads, len(cores), "executor.workers")
+        self.message = message_on_threads(self.workers, threads, len(cores), "executor.workers")
         for slot in range(self.workers):
             share = share_of_cores(cores, slot, self.workers) if threads == 0 else []
             self._slots.append(_Slot(self, self._jobs, work, share))
@@ -244,10 +241,6 @@ class ProcessExecutor(Executor):
     @property
     def num_workers(self) -> int:
         return self.workers
-
-    @property
-    def message(self) -> str | None:
-        return self._message
 
 
 class _Slot:

@@ -40,7 +40,6 @@ from ltrbench.data import Splits
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment import Experiment, settings_without_seed
 from ltrbench.experiment.loading import load_once
-from ltrbench.folders import delete_abandoned
 from ltrbench.measure import now, plain, versions, without_password
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.runs.record import FAILED as FAILED  # a state of a job too
@@ -224,7 +223,6 @@ def read_job(path: Path) -> Job:
     for is_wrong, reason in (
         (version != _FORMAT, f"format is {version!r}; {_FORMAT} was expected"),
         (absent, f"settings lack {', '.join(absent)}"),
-        (str(job.number) != path.stem, f"number is {job.number}"),
         (not has_valid_folder(job), f"folder is {job.folder!r}"),
     ):
         if is_wrong:
@@ -405,7 +403,6 @@ def prepare_sweep(sweep: Path) -> None:
     """
     folder = sweep / PLAN_FOLDER
     with hold(folder, wait=_SECONDS_TO_WAIT):
-        delete_abandoned(folder, "*.json-*")
         if not (folder / _SWEEP_FILE).exists():
             _write(folder / _SWEEP_FILE, json.dumps({"id": secrets.token_hex(16)}) + "\n")
 

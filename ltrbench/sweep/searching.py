@@ -33,6 +33,7 @@ from ltrbench.runs.record import (
     Run,
     SearchRecord,
     TrialRow,
+    first_word,
     writing_to,
 )
 from ltrbench.search import (
@@ -295,7 +296,7 @@ def trial_job(job: Job, proposal: Proposal, search: Search) -> Job:
         **{"search": None, "importance": None, "timing": "monitored"},
         **{"seed": search.seed, "metrics": [search.metric]},
     }
-    kept = [line for line in job.overrides if _key(line) not in _NOT_OF_A_TRIAL]
+    kept = [line for line in job.overrides if first_word(line) not in _NOT_OF_A_TRIAL]
     changed = [f"model.{name}={as_text(value)}" for name, value in changes.items()]
     return replace(
         job,
@@ -309,15 +310,6 @@ def trial_job(job: Job, proposal: Proposal, search: Search) -> Job:
         is_trial=True,
         same_training=None,
     )
-
-
-def _key(override: str) -> str:
-    """Returns the first word of the key of an override.
-
-    >>> _key("search.trials=3"), _key("search/space=native"), _key("+search=tpe")
-    ('search', 'search', 'search')
-    """
-    return override.lstrip("+~").partition("=")[0].replace("/", ".").partition(".")[0]
 
 
 # ---- The choice after a search: trials from their run folders, the best one, and the record.

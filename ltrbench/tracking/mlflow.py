@@ -295,7 +295,9 @@ class MLflowTracker(Tracker):
 
     def _log_model(self, run: Run, run_id: str, folder: Path) -> str:
         """Logs the MLflow model of a run; returns its id, "" if there is none."""
-        if not (self.models and run.result.status == FINISHED and can_be_logged(run)):
+        # Only classes of ltrbench: other classes named in a folder are not trusted.
+        has_model = (run.path / MODEL_FOLDER).is_dir() and is_ours(_target(run))
+        if not (self.models and run.result.status == FINISHED and has_model):
             return ""
         client, name = self._client, model_name(run.result)
         made = client.create_logged_model(
@@ -799,12 +801,6 @@ def milliseconds(moment: str) -> int | None:
 # ---- Logs models to MLflow: a model of a library in the library's MLflow flavor, other rankers as saved.
 
 _CLASS_FILE = "class.json"
-
-
-def can_be_logged(run: Run) -> bool:
-    """Returns whether the run has a model of an ltrbench class; other classes named in a folder are not
-    trusted."""
-    return (run.path / MODEL_FOLDER).is_dir() and is_ours(_target(run))
 
 
 def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:

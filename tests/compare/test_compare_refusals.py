@@ -68,9 +68,9 @@ def imported(system: Import, runs: list[Run]) -> object:
 
 Call = Callable[[Path], object]
 REFUSALS: list[tuple[Call, tuple[object, ...]]] = [
-    (lambda _: Settings(rope=0), ("rope", "0;", "above 0")),
-    (lambda _: Settings(detect=0), ("detect", "0;", "above 0")),
-    (lambda t: compare(pair(t), Settings(baseline="natve")), ("baseline 'natve'", "'native'?", "rows are")),
+    (lambda _: Settings(rope=0), ("rope", "0;", "more than 0")),
+    (lambda _: Settings(detect=0), ("detect", "0;", "more than 0")),
+    (lambda t: compare(pair(t), Settings(baseline="natve")), ("baseline", "'natve'", "'native'?", "one of")),
     (lambda t: compare(pair(t), Settings(metric="nope")), ("'nope'",)),
     (
         lambda t: compare(two_settings(t), Settings(baseline="native")),
@@ -90,7 +90,7 @@ REFUSALS: list[tuple[Call, tuple[object, ...]]] = [
     (lambda t: sliced(t, "kind", "query_id,kind\n1,a\n1,b\n"), ("kinds.csv:3", "query '1'", "one line")),
     (lambda t: sliced(t, "kind", "query,kind\n1,a\n"), ("kinds.csv:1", "query, kind", "query_id")),
     (lambda t: fuse(fusable(t), Fusing(("rff",))), ("'rff'", "'rrf'?", "zscore, minmax")),
-    (lambda t: fuse(fusable(t), Fusing(("rrf",), rrf_k=-1.0)), ("k of", "-1.0", "0 or more")),
+    (lambda t: fuse(fusable(t), Fusing(("rrf",), rrf_k=-1.0)), ("k of", "-1.0", "at least 0")),
     (lambda t: fuse(fusable(t), Fusing(("rrf",), of=("natve",))), ("'natve'", "'native'?", "lightgbm")),
     (lambda t: fuse(fusable(t), Fusing(("rrf",), of=("native",))), ("nothing to fuse", "two models")),
     (lambda t: fuse(fusable(t, fold=2), Fusing(("rrf",))), ("native, lightgbm", "no run", "toy fold 1")),

@@ -120,12 +120,10 @@ def cells_of_csv(file: Path) -> Iterator[str]:
         yield from row
 
 
-def test_no_cell_of_a_csv_table_is_a_formula_or_holds_a_control_character(published: Path) -> None:
+def test_no_cell_of_a_csv_table_holds_a_control_character(published: Path) -> None:
     for name in ("table.csv", "per_query.csv", "importances.csv"):
         for cell in cells_of_csv(published / name):
             assert not UNSEEN.search(cell)
-            assert not cell.startswith(("=", "@"))
-            assert not re.match(r"[-+][^\d.]", cell)
 
 
 def test_the_report_shows_names_as_text(published: Path) -> None:

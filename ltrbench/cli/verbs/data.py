@@ -27,8 +27,8 @@ from ltrbench.cli.console import (
     write_output,
 )
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, DataError, did_you_mean, require
-from ltrbench.folders import conf_dir
+from ltrbench.errors import ConfigError, DataError, require, require_choice
+from ltrbench.folders import conf_dir, settings_in
 from ltrbench.measure import without_password
 from ltrbench.metrics import (
     METRICS_OF_A_RUN,
@@ -321,17 +321,19 @@ def inspect_verb(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bo
 def _rankers() -> tuple[dict[str, Ranker], dict[str, tuple[str]]]:
     """Returns model -> the ranker that its YAML in conf/model builds with the default settings, and
     model -> why its ranker cannot be imported."""
-    from ltrbench.config import build, composed
-    from ltrbench.rankers import Ranker
+    from ltrbench.config import build, find_class
+    from ltrbench.rankers import BoostingRanker, Ranker
 
     models = sorted(path.stem for path in conf_dir().glob("model/*.yaml") if not path.stem.startswith("_"))
     rankers: dict[str, Ranker] = {}
     unavailable = {}
-    # All models in one configuration, because composing takes a tenth of a second.
-    config = composed(*(f"+model@study.models.{model}={model}" for model in models))
+    shared = settings_in("params", "matched")
+    # Without Hydra, which takes seconds to compose all models.
     for model in models:
+        settings = settings_in("model", model)
         try:
-            rankers[model] = build(config.study.models, model, Ranker)
+            is_boosting = issubclass(find_class(settings["_target_"], Ranker, model), BoostingRanker)
+            rankers[model] = build({model: (shared if is_boosting else {}) | settings}, model, Ranker)
         except ConfigError as error:  # the package of an extra is not installed
             unavailable[model] = (str(error),)
     return rankers, unavailable
@@ -549,10 +551,7 @@ def _sources(name: str, root: Path | None, config_dir: Path | None) -> Iterator[
 
     folders = [conf_dir() / "data", *([] if config_dir is None else [config_dir.expanduser() / "data"])]
     known = sorted(path.stem for folder in folders for path in folder.glob("[!_]*.yaml"))
-    if name not in known:
-        raise ConfigError(
-            f"data={name} does not exist{did_you_mean(name, known)} The data sets are {', '.join(known)}."
-        )
+    require_choice("data", name, known)
     search = [] if config_dir is None else [f"hydra.searchpath=[file://{config_dir.expanduser().absolute()}]"]
     config = composed(*search, f"data={name}")
     if root is not None:

@@ -28,7 +28,7 @@ from ltrbench.cli.console import (
     terminal_width,
     wrapped,
 )
-from ltrbench.errors import ConfigError, did_you_mean
+from ltrbench.errors import ConfigError, did_you_mean, require_choice
 from ltrbench.tables import assignments, find_term, glossary, paragraph
 
 if TYPE_CHECKING:
@@ -129,8 +129,7 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
     del types["convention"]
     values: dict[str, Any] = {}
     for key in settings:
-        if key not in (*types, *SETTABLE):
-            raise ConfigError(f"--set {key}: unknown setting{did_you_mean(key, (*types, *SETTABLE))}")
+        require_choice("--set", key, (*types, *SETTABLE))
         if key not in types:
             continue
         text = None if settings[key] == "none" else settings[key]

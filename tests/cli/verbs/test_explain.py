@@ -71,7 +71,7 @@ def test_the_engines_sums_are_those_of_the_matrix(
     ("words", "parts"),
     [
         (["--query", "183"], ("query '183'", "'1830'")),
-        (["--query", "7", "--set", "sigm=2"], ("--set sigm", "'sigma'")),
+        (["--query", "7", "--set", "sigm=2"], ("--set", "'sigm'", "'sigma'")),
         (["--query", "7", "--set", "sigma=-1"], ("sigma is -1.0", "than 0")),
         (["--query", "7", "--set", "truncation=1.5"], ("--set truncation=1.5", "integer")),
         (["--query", "7", "--set", "normalize_query=never"], ("--set normalize_query=never", "boolean")),
