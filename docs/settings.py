@@ -19,6 +19,7 @@ import griffe
 import yaml  # type: ignore[import-untyped]
 
 from ltrbench.config import find_class
+from ltrbench.errors import ConfigError
 from ltrbench.folders import conf_dir
 from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.base import SHARED
@@ -59,14 +60,17 @@ def field_docstrings(kind: type) -> dict[str, str]:
 
 def _lines(kind: type[Any], names: set[str], values: dict[str, Any]) -> Iterator[str]:
     """Yields the lines of the settings `names` that a class declares; `values` replace their defaults."""
-    declared = {field.name: field for field in fields(kind)}
-    for name, documentation in field_docstrings(kind).items():
-        if name not in names:
+    documentation = field_docstrings(kind)
+    for field in fields(kind):
+        name = field.name
+        if name not in names or name not in vars(kind)["__annotations__"]:
             continue
-        default = declared[name].default
-        value = values.get(name, {} if default is MISSING else default)
-        text = yaml.safe_dump(value).removesuffix("...\n").strip()
-        summary = re.sub(r"\bNone\b", "null", documentation.partition(". ")[0].removesuffix("."))
+        if name not in documentation:
+            raise ConfigError(f"{kind.__name__}.{name} is not documented; write a string below the field.")
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        dumped = yaml.safe_dump(values.get(name, default), default_flow_style=True, width=float("inf"))
+        text = dumped.removesuffix("...\n").strip()
+        summary = re.sub(r"\bNone\b", "null", documentation[name].partition(". ")[0].removesuffix("."))
         beside = f"{f'{name}: {text}':<{_COLUMN}} # {summary}"
         above = textwrap.fill(summary, _WIDTH, initial_indent="# ", subsequent_indent="# ")
         yield f"{beside}\n" if len(beside) <= _WIDTH else f"{above}\n{name}: {text}\n"
