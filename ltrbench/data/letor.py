@@ -487,7 +487,7 @@ def _rows_for(
         labels=np.empty(num_documents),
         weights=np.empty(num_documents if counts[kernels.WEIGHTS] else 0),
         line_numbers=np.empty(num_documents, dtype=np.int64),
-        documents=np.zeros((num_documents, counts[kernels.LONGEST_DOCUMENT_ID]), dtype=np.uint8),
+        documents=np.zeros((num_documents, counts[kernels.LONGEST_DOCUMENT_ID]), dtype=np.uint32),
     )
 
 
@@ -521,9 +521,9 @@ def _allocate(
     num_documents = int(total[kernels.DOCUMENTS])
     matrix = 4 * num_documents * width
     features = 8 * num_documents + 8 * int(total[kernels.VALUES]) if form.sparse else matrix
-    # Labels, line numbers, weights, ids as bytes and as text, and names.
+    # Labels, line numbers, weights, ids and names.
     others = 8 * num_documents * (2 + bool(total[kernels.WEIGHTS])) + width * _BYTES_PER_NAME
-    others += 5 * num_documents * int(total[kernels.LONGEST_DOCUMENT_ID])
+    others += 4 * num_documents * int(total[kernels.LONGEST_DOCUMENT_ID])
     available = available_bytes()
     in_file = scratch is not None and not form.sparse and features + others > available
     implausible = max(_IMPLAUSIBLE_BYTES, _IMPLAUSIBLE_RATIO * int(total[kernels.BYTES]))
@@ -697,7 +697,9 @@ def _dataset_of(read: _Read, companions: Companions, form: LineFormat, sort_quer
         weights = rows.weights
     positions = _column_of(companions, ".position")
     id_bytes = rows.documents.shape[1]
-    ids = decoded(rows.documents.view(f"S{id_bytes}")[:, 0]) if id_bytes else None
+    ids = rows.documents.view(f"U{id_bytes}")[:, 0] if id_bytes else None
+    if ids is not None and rows.documents.max() > 127:  # not only ASCII
+        ids = decoded(rows.documents.astype(np.uint8).view(f"S{id_bytes}")[:, 0])
     features = _matrix_of(rows, form)
     if gathered.file_rows is not None:
         features = rows_in_order(features, gathered.file_rows)
