@@ -535,14 +535,17 @@ def inspect_data(dataset: RankingDataset, rankers: Mapping[str, Ranker]) -> Insp
     labels, counts = np.unique(dataset.labels, return_counts=True)
     worst = np.minimum.reduceat(dataset.labels, dataset.query_start[:-1])
     weights, positions = dataset.query_weights, dataset.positions
+    grades = [str(label).removesuffix(".0") for label in labels.tolist()]
+    quantiles = np.quantile(dataset.query_sizes, QUANTILES).tolist()
+    sizes = {f"{quantile:g}": size for quantile, size in zip(QUANTILES, quantiles, strict=True)}
     return Inspection(
         documents=dataset.num_documents,
         queries=dataset.num_queries,
         features=dataset.num_features,
-        labels={_grade(label): int(count) for label, count in zip(labels, counts, strict=True)},
+        labels=dict(zip(grades, counts.tolist(), strict=True)),
         fractional_labels=int((dataset.labels % 1 != 0).sum()),
         label_warnings=tuple(label_warnings(dataset)),
-        query_sizes=_query_sizes(dataset),
+        query_sizes={**sizes, "mean": float(dataset.query_sizes.mean())},
         without_relevant=int((~has_relevant_document(dataset)).sum()),
         only_relevant=int((worst >= DEFAULT.relevance_threshold).sum()),
         single_document=int((dataset.query_sizes == 1).sum()),
@@ -572,16 +575,6 @@ def label_warnings(dataset: RankingDataset) -> Iterator[str]:
             f"The labels within each query are equal ({values}), so there is nothing to learn: check which "
             "column has the labels, and which one the queries."
         )
-
-
-def _grade(label: float) -> str:
-    return str(float(label)).removesuffix(".0")
-
-
-def _query_sizes(dataset: RankingDataset) -> dict[str, float]:
-    values = np.quantile(dataset.query_sizes, QUANTILES)
-    sizes = {f"{quantile:g}": float(value) for quantile, value in zip(QUANTILES, values, strict=True)}
-    return {**sizes, "mean": float(dataset.query_sizes.mean())}
 
 
 def _range(values: NDArray[np.float64]) -> dict[str, float]:

@@ -28,6 +28,7 @@ from typing_extensions import TypedDict
 
 from ltrbench.data import Judgments
 from ltrbench.data.dataset import QueryKeys
+from ltrbench.data.features import FeatureMatrix
 from ltrbench.data.splits import KINDS
 from ltrbench.errors import DataError, ResultError
 from ltrbench.folders import DISK_REMEDIES
@@ -817,7 +818,8 @@ class LoadedModel:
             DataError: a column is missing, at another position, or not of numbers; the message names it and
                 the remedy.
         """
-        if hasattr(features, "column_names") or hasattr(features, "columns"):
+        is_matrix = isinstance(features, FeatureMatrix)  # sparse rows have columns too
+        if not is_matrix and (hasattr(features, "column_names") or hasattr(features, "columns")):
             features = _array_of_frame(features, self.feature_names, reorder=reorder)
         # `predict` of the ranker refuses everything else that is not an array of numbers of this shape.
         return self.ranker.predict(features)  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from messages import naming
 from served_runs import NAMES, NamedFeatures, finished_run, native_run, small_model
 
 import ltrbench
+from ltrbench.data.features import SparseRows
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -51,6 +52,7 @@ def test_a_loaded_model_gives_the_scores_of_its_run(ranker: Ranker, tmp_path: Pa
     assert model.feature_names == NAMES
     np.testing.assert_array_equal(model.predict(TEST.features), scores)
     np.testing.assert_array_equal(model.predict(frame_of()), scores)
+    np.testing.assert_array_equal(model.predict(SparseRows.of(TEST.features)), scores)
 
 
 @pytest.mark.parametrize(
