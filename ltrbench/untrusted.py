@@ -19,7 +19,7 @@ import reprlib
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -85,7 +85,7 @@ def _not_finite(name: str) -> NoReturn:
 def load_npz(
     path: Path,
     content: bytes | None = None,
-    names: Iterable[str] | None = None,
+    is_wanted: Callable[[str], bool] = lambda _: True,
     remedy: str = REMEDY,
 ) -> dict[str, NDArray[Any]]:
     """Reads the arrays of a file that `numpy.savez` or `savez_compressed` wrote: name -> array.
@@ -94,7 +94,7 @@ def load_npz(
 
     Args:
         content: content of the file if it has been read already; `path` is then used in messages only.
-        names: arrays to read if they exist; None: all arrays.
+        is_wanted: whether to read the array of this name.
 
     Raises:
         ResultError: The file is damaged or is not such a file, or has more than `MOST_BYTES` of arrays.
@@ -104,8 +104,7 @@ def load_npz(
             size = sum(member.file_size for member in stored.zip.infolist())
             if size > MOST_BYTES:
                 raise ValueError(f"its arrays have {size:,} bytes; the maximum is {MOST_BYTES:,}")
-            wanted = stored.files if names is None else [name for name in names if name in stored.files]
-            return {name: stored[name] for name in wanted}
+            return {name: stored[name] for name in stored.files if is_wanted(name)}
     except _OF_DAMAGED_ARCHIVES as error:
         _refuse(path, _reason(error), remedy)
 

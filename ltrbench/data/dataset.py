@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import numbers
 import re
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +35,7 @@ from ltrbench.data.features import (
     row_segments,
     take_rows,
 )
-from ltrbench.errors import DataError
+from ltrbench.errors import DataError, did_you_mean
 from ltrbench.shapes import Features, Labels, PerQuery, QueryStart
 from ltrbench.tables import one_line
 
@@ -197,6 +198,8 @@ class Judgments:
         query_ids: (Q,) unique text, ids of the queries in the file; by default "1", "2", ...
         document_ids: (D,) text, ids of the documents in the file; None if the file has none.
         query_weights: (Q,), positive; weight of each query in training and in means. None: equal weights.
+        kept: name -> (D,) numbers, NaN for missing, or texts: columns that are no features, for metrics and
+            slices.
 
     Raises:
         DataError: A shape or a value violates the above; the message names the row and the value.
@@ -207,6 +210,7 @@ class Judgments:
     query_ids: NDArray[np.str_] = field(default=None)  # type: ignore[arg-type]  # filled in __post_init__
     document_ids: NDArray[np.str_] | None = None
     query_weights: NDArray[np.float64] | None = None
+    kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         labels = _as_array("labels", self.labels, np.float64)
@@ -233,10 +237,16 @@ class Judgments:
             valid = np.isfinite(weights) & (weights > 0)
             _check("query_weights", weights, valid, "positive and finite; remove queries without weight")
             self._set("query_weights", weights)
+        kept = {str(name): _kept(str(name), each, len(labels)) for name, each in self.kept.items()}
+        self._set("kept", kept)
 
     def _set(self, name: str, value: object) -> None:
         # The caller's array stays writable; the runs of a process share their data sets.
-        object.__setattr__(self, name, read_only(value) if isinstance(value, np.ndarray) else value)
+        if isinstance(value, np.ndarray):
+            value = read_only(value)
+        elif name == "kept":
+            value = {key: read_only(values) for key, values in cast("dict[str, Any]", value).items()}
+        object.__setattr__(self, name, value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Arrays are writable after unpickling; their values were checked before.
@@ -250,6 +260,29 @@ class Judgments:
         # Adding 0 turns -0 into 0.
         labels = f"{self.labels.min() + 0.0:g} to {self.labels.max() + 0.0:g}"
         return {"documents": self.num_documents, "queries": self.num_queries, "labels": labels}
+
+    @property
+    def columns(self) -> Mapping[str, NDArray[Any]]:
+        """Name -> (D,) numbers or texts: the columns that metrics and slices read."""
+        return self.kept
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Returns the (D,) values of one of `columns`, or the ids: "query_id", "document_id".
+
+        Raises:
+            DataError: The data have no such column.
+        """
+        if name == "query_id":
+            return self.query_ids[self.query_of_document]
+        if name == "document_id" and self.document_ids is not None:
+            return self.document_ids
+        if name not in self.columns:
+            raise DataError(
+                f"the data have no column '{name}'{did_you_mean(name, self.columns)} A column of a table is "
+                f"kept with data.keep=[{name}] (in Python keep=[...]); documents have ids if the file has "
+                "them."
+            )
+        return self.columns[name]
 
     @property
     def num_documents(self) -> int:
@@ -324,6 +357,8 @@ class RankingDataset(Judgments):
         feature_names: (F,) unique text; by default "1", "2", ..., as in LETOR files.
         file_rows: (D,) int, row of each document in its source, from 0, if a reader grouped scattered rows by
             query; None: same order as the source.
+        categories: name of a categorical feature -> its categories in the order of their codes. The values of
+            the feature are codes from 0; NaN: missing, or a category that training does not have.
 
     Raises:
         DataError: A shape or a value violates the above; the message names the row and the value.
@@ -340,11 +375,16 @@ class RankingDataset(Judgments):
     positions: NDArray[np.int64] | None = None
     feature_names: tuple[str, ...] = ()
     file_rows: NDArray[np.int64] | None = None
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    from_frame: ClassVar[Callable[..., RankingDataset]]
+    """`read_table` of a DataFrame; `ltrbench.data.tables` sets it."""
 
     def __post_init__(self) -> None:
         if self.document_weights is not None:
             object.__setattr__(self, "query_weights", None)  # derived below
         super().__post_init__()
+        is_checked = isinstance(self.features, CheckedFeatures)
         features = _checked_features(self.features)
         num_documents, num_features = features.shape
         if num_documents != self.num_documents:
@@ -367,6 +407,16 @@ class RankingDataset(Judgments):
             self._set("positions", positions)
         if self.file_rows is not None:
             self._set("file_rows", check_file_rows(self.file_rows, num_documents))
+        self._set("categories", {str(name): tuple(map(str, each)) for name, each in self.categories.items()})
+        both = [name for name in self.kept if name in names]
+        if both:
+            raise DataError(f"kept: '{both[0]}' is a feature as well; a kept column is none. Rename it.")
+        for name, categories in self.categories.items():
+            if name not in names:
+                raise DataError(f"categories: there is no feature '{name}'{did_you_mean(name, names)}")
+            _check_no_repeat(f"categories['{name}']", np.array(categories), "remove one of them")
+            if not is_checked:
+                _check_codes(name, self._codes(name), len(categories))
 
     def _facts(self) -> dict[str, object]:
         facts = super()._facts()
@@ -376,16 +426,18 @@ class RankingDataset(Judgments):
     def to_frame(self) -> pd.DataFrame:
         """Returns a DataFrame with one row per document and one column per feature.
 
-        The columns query_id, document_id, label, weight and position come first, as far as they are known.
-        `read_table` restores a data set with the same fingerprint.
+        The columns query_id, document_id, label, weight and position come first, as far as they are known,
+        and kept columns last. Categorical features are pandas categoricals. `read_table` restores a data set
+        with the same fingerprint, given `categories` and the names in `kept`.
 
         Raises:
-            DataError: A feature has the name of one of these columns, or an empty name.
+            DataError: A feature or a kept column has the name of one of these columns, or an empty name.
         """
         # Imported here, because pandas takes half a second, too long for --help.
         import pandas as pd
 
-        clash = [name for name in self.feature_names if name in ROLE_OF_NAME or NO_NAME.fullmatch(name)]
+        others = (*self.feature_names, *self.kept)
+        clash = [name for name in others if name in ROLE_OF_NAME or NO_NAME.fullmatch(name)]
         if clash:
             raise DataError(
                 f"feature_names: the feature '{clash[0]}' cannot be a column of a table, because this name "
@@ -400,7 +452,10 @@ class RankingDataset(Judgments):
         }
         known = {ROLES[role][0]: values for role, values in by_role.items() if values is not None}
         features = pd.DataFrame(as_array(self.features), columns=list(self.feature_names))
-        return pd.concat([pd.DataFrame(known), features], axis=1)
+        for name, categories in self.categories.items():
+            codes = np.nan_to_num(features[name].to_numpy(), nan=-1).astype(np.int64)
+            features[name] = pd.Categorical.from_codes(codes, pd.Index(categories, dtype=object))
+        return pd.concat([pd.DataFrame(known), features, pd.DataFrame(dict(self.kept))], axis=1)
 
     def _set_document_weights(self) -> None:
         """Sets the weights of the queries, and those of the documents if they vary within a query."""
@@ -469,11 +524,28 @@ class RankingDataset(Judgments):
     def num_features(self) -> int:
         return int(self.features.shape[1])
 
+    @property
+    def categorical_features(self) -> tuple[int, ...]:
+        """Indices of the categorical features, ascending."""
+        return tuple(sorted(map(self.feature_names.index, self.categories)))
+
+    @cached_property
+    def columns(self) -> Mapping[str, NDArray[Any]]:
+        """Name -> (D,) kept columns, and the texts of categorical features; an empty text is missing."""
+        texts = {name: np.array([*each, ""]) for name, each in self.categories.items()}
+        codes = {name: np.nan_to_num(self._codes(name), nan=-1).astype(np.int64) for name in texts}
+        return {**self.kept, **{name: read_only(texts[name][codes[name]]) for name in texts}}
+
+    def _codes(self, name: str) -> NDArray[np.float32]:
+        column = self.feature_names.index(name)
+        return np.concatenate([block[:, column] for _, block in row_blocks(self.features)])
+
     @cached_property
     def fingerprint(self) -> str:
         """BLAKE2b hash of everything that a backend or a metric reads: equal content, equal fingerprint.
 
-        Document ids and feature names are not part of it, because they affect no result.
+        Document ids and feature names are not part of it, because they affect no result. Categories and kept
+        columns are part of it if there are any.
         """
         digest = hashlib.blake2b(digest_size=16)
         for name in ("features", "labels", "query_start", "query_weights", "document_weights", "positions"):
@@ -489,6 +561,9 @@ class RankingDataset(Judgments):
             for part in parts:
                 digest.update(part.data)
         digest.update("\n".join(self.query_ids.tolist()).encode())
+        kept = {name: values.tolist() for name, values in self.kept.items()}
+        for named in (self.categories, kept):
+            digest.update(json.dumps(named).encode() if named else b"")
         return digest.hexdigest()
 
     @cached_property
@@ -524,6 +599,8 @@ class RankingDataset(Judgments):
             positions=None if self.positions is None else self.positions[rows],
             feature_names=self.feature_names,
             file_rows=None if self.file_rows is None else np.argsort(np.argsort(self.file_rows[rows])),
+            kept={name: values[rows] for name, values in self.kept.items()},
+            categories=self.categories,
         )
         if "query_keys" in self.__dict__ and query_ids is None:
             taken.__dict__["query_keys"] = read_only(self.query_keys[chosen])
@@ -561,6 +638,19 @@ def _check(name: str, values: NDArray[Any], valid: NDArray[np.bool_], expected: 
     if not valid.all():
         first = int(np.argmin(valid))
         raise DataError(f"{name}[{first}] is {values[first]}; it must be {expected}.")
+
+
+def _kept(name: str, value: ArrayLike, count: int) -> NDArray[Any]:
+    """Returns the (D,) values of a kept column: texts, or numbers as float64."""
+    if np.asarray(value).dtype.kind in "UOM":
+        return _texts(f"kept['{name}']", value, count)
+    return _as_array(f"kept['{name}']", value, np.float64, count)
+
+
+def _check_codes(name: str, codes: NDArray[np.float32], num_categories: int) -> None:
+    """Raises DataError unless the (D,) values of a categorical feature are codes or NaN."""
+    valid = np.isnan(codes) | ((codes == np.floor(codes)) & (codes >= 0) & (codes < num_categories))
+    _check(f"feature '{name}'", codes, valid, f"a code from 0 to {num_categories - 1}, or NaN for missing")
 
 
 def _texts(name: str, value: ArrayLike, count: int) -> NDArray[np.str_]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import logging
 import shutil
 import tarfile
 import tempfile
@@ -368,6 +369,12 @@ class LetorFiles(FileSource):
         return self.read_through_cache(self.existing(key), read_letor, options, names)
 
 
+_COLUMNS = ("categorical", "keep", "ignore")
+_LISTED = 20  # maximum number of features in the log
+
+log = logging.getLogger("ltrbench")
+
+
 @dataclass(kw_only=True)
 class TableFiles(FileSource):
     """Training, validation and test sets in CSV or Parquet files with named columns; see `read_table`.
@@ -378,7 +385,10 @@ class TableFiles(FileSource):
             test set after those for validation. None: random queries are held out.
         group_by: column of the group of a query: the queries of a group, such as near-duplicates,
             are all in the same split. None: no groups.
-        features: feature columns; None: all columns without a role.
+        features: feature columns, as names or shell patterns; None: all columns that are not named elsewhere.
+        categorical: features with categories; the categories are those of all rows of `train`.
+        keep: columns that are no features, for metrics and slices.
+        ignore: columns that are not read.
 
     Raises:
         ConfigError: `split_by` is combined with folds or with files of other splits.
@@ -392,6 +402,9 @@ class TableFiles(FileSource):
     split_by: str | None = None
     group_by: str | None = None
     features: list[str] | None = None
+    categorical: list[str] = field(default_factory=list)
+    keep: list[str] = field(default_factory=list)
+    ignore: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -414,13 +427,18 @@ class TableFiles(FileSource):
             given = [key for key in ("train", VALID, TEST) if getattr(self, key) is not None]
             columns = {key: read_split_columns(self.existing(key), **settings) for key in given}
         check_no_shared_group({key: of_file.groups for key, of_file in columns.items()})
-        train = columns["train"]
-        return self.complete(**self.read_all(), times=train.times, groups=train.groups)
+        train, read = columns["train"], self.read_all()
+        if self.features is None:
+            names = read["train"].feature_names
+            listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
+            log.info(f"data={self.name}: {len(names)} features, as data.features lists none: {listed}")
+        return self.complete(**read, times=train.times, groups=train.groups)
 
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
-        fields = (*ROLES, *SPLIT_ROLES, "features", "sort_queries", "whole_labels")
+        fields = (*ROLES, *SPLIT_ROLES, "features", *_COLUMNS, "sort_queries", "whole_labels")
         options = {
             "feature_names": None if train is None else train.feature_names,
+            "categories": None if train is None else train.categories,
             **{name: getattr(self, name) for name in fields},
         }
         return self.read_through_cache(self.existing(key), read_table, options)
@@ -441,6 +459,7 @@ class StoreFiles(FileSource):
             self.existing(key),
             None if train is None else train.num_features,
             feature_names=None if train is None else train.feature_names,
+            categories=None if train is None else train.categories,
             whole_labels=self.whole_labels,
         )
 
@@ -453,7 +472,7 @@ _FEATURE_READERS: dict[Callable[..., RankingDataset], Callable[..., Features]] =
     read_letor: read_letor_features,
 }
 # Options that depend on the features and the gains of a run, not on the format of a file.
-_OF_THE_RUN = {"num_features", "feature_names", "whole_labels"}
+_OF_THE_RUN = {"num_features", "feature_names", "categories", "whole_labels"}
 # Options that concern labels and queries only.
 _NO_FEATURES = {"sort_queries", "whole_labels"}
 

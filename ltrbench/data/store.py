@@ -68,6 +68,9 @@ store would have other fingerprints than a run on the text from which the store 
 would take them for the same data. Format 3: fingerprints of more than 10,000 features hash segments of cells.
 """
 
+KEPT = "kept-"
+"""Prefix of the arrays of kept columns, with the number in `Manifest.kept`."""
+
 REQUIRED_ARRAYS = ("labels", "query_start", "query_ids")
 
 _REBUILD = "Build the store again with `python -m ltrbench data build`, or copy it again"
@@ -117,6 +120,8 @@ class Manifest(BaseModel):
     ltrbench: str  # version of the package that wrote the store
     num_features: Positive
     feature_names: list[str]
+    categories: dict[str, list[str]] = {}
+    kept: list[str] = []  # names of the kept columns
     absent: Literal["0", "-0", "nan"] | None  # value of the cells that are not stored; None: dense features
     documents: Positive
     queries: Positive
@@ -318,6 +323,7 @@ def read_store(
     num_features: int | None = None,
     *,
     feature_names: Sequence[str] | None = None,
+    categories: Mapping[str, tuple[str, ...]] | None = None,
     whole_labels: bool = False,
 ) -> RankingDataset:
     """Reads a store; dense features stay on the disk and are loaded when they are used.
@@ -327,6 +333,7 @@ def read_store(
         num_features: required number of features; None: any number.
         feature_names: features of the training data; the store must have exactly these, in any order. Names
             that are numbers, as in LETOR text, are not compared.
+        categories: categorical features of the training data; the store must have the same codes.
         whole_labels: reject labels that are not whole numbers.
 
     Raises:
@@ -343,6 +350,14 @@ def read_store(
             f"with the features of the training data, for LETOR text with --read num_features={num_features}."
         )
     columns = None if feature_names is None else _columns(names, feature_names, stores[0])
+    known = {name: tuple(each) for name, each in manifests[0].categories.items()}
+    expected = known if categories is None else categories
+    odd = [name for name in {**known, **expected} if known.get(name) != expected.get(name)]
+    if odd:
+        raise DataError(
+            f"{stores[0]}: the categories of '{odd[0]}' are not those of the training data. Build the store "
+            "again with the codes of training: `data build` with --read categories=TRAIN.store."
+        )
     shards = [shards_of(*pair) for pair in zip(stores, manifests, strict=True)]
     files = [file for shard in chain.from_iterable(shards) for file in shard.values()]
     with ThreadPoolExecutor(available_cores()) as threads:  # hashing takes most of the time
@@ -376,6 +391,7 @@ def read_store_features(
     num_features: int | None = None,
     *,
     feature_names: Sequence[str] | None = None,
+    categories: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Features:
     """Reads the (D, F) features of a store in the order of the file from which it was built.
 
@@ -387,7 +403,7 @@ def read_store_features(
     Raises:
         DataError: as `read_store`.
     """
-    dataset = read_store(path, num_features, feature_names=feature_names)
+    dataset = read_store(path, num_features, feature_names=feature_names, categories=categories)
     if dataset.file_rows is None:
         return dataset.features
     rows = dataset.to_file_order(np.arange(dataset.num_documents))
@@ -430,13 +446,23 @@ def dataset_of(
         "features": CheckedFeatures(features),
         "labels": _joined(shards, "labels"),
         "query_start": _joined_starts(shards, "query_start"),
-        **{name: None if values is None else decoded(values) for name, values in ids.items()},
+        **{name: None if values is None else _text(values) for name, values in ids.items()},
         "document_weights": _joined(shards, "weights"),
         "positions": _joined(shards, "positions"),
         "file_rows": _file_rows(stores),
     }
     taken = names if columns is None else [names[column] for column in columns]
-    return RankingDataset(feature_names=tuple(taken), **arrays)
+    kept = {name: _joined(shards, f"{KEPT}{number}") for number, name in enumerate(manifest.kept)}
+    return RankingDataset(
+        feature_names=tuple(taken),
+        categories={name: tuple(each) for name, each in manifest.categories.items()},
+        kept={name: _text(cast(Any, values)) for name, values in kept.items()},
+        **arrays,
+    )
+
+
+def _text(values: NDArray[Any]) -> NDArray[Any]:
+    return decoded(values) if values.dtype.kind == "S" else values
 
 
 def _joined(shards: Sequence[Shard], name: str) -> NDArray[Any] | None:
@@ -464,14 +490,18 @@ def _file_rows(stores: Sequence[Sequence[Shard]]) -> NDArray[np.int64] | None:
 def _check_alike(stores: Sequence[Path], manifests: Sequence[Manifest]) -> None:
     """Raises DataError if stores of one split have other features or arrays."""
     layouts = [
-        (manifest.absent, manifest.feature_names, manifest.shards[0].arrays.keys() - {"file_rows"})
+        (
+            *(manifest.absent, manifest.feature_names, manifest.categories, manifest.kept),
+            manifest.shards[0].arrays.keys() - {"file_rows"},
+        )
         for manifest in manifests
     ]
     odd = next((number for number, layout in enumerate(layouts) if layout != layouts[0]), None)
     if odd is not None:
         raise DataError(
-            f"{stores[odd]}: the features, the value of cells that are not stored, or the arrays are not "
-            f"those of {stores[0]}; the stores of one split must have the same. Build one of them again."
+            f"{stores[odd]}: the features, their categories, the value of cells that are not stored, or the "
+            f"arrays are not those of {stores[0]}; the stores of one split must have the same. Build one of "
+            "them again."
         )
 
 
@@ -534,6 +564,8 @@ def write_store(
             ltrbench=str(vars(sys.modules["ltrbench"])["__version__"]),
             num_features=dataset.num_features,
             feature_names=list(dataset.feature_names),
+            categories={name: list(each) for name, each in dataset.categories.items()},
+            kept=list(dataset.kept),
             absent=None if sparse is None else cast(Any, f"{sparse.absent:g}"),
             documents=dataset.num_documents,
             queries=dataset.num_queries,
@@ -614,11 +646,12 @@ def _write_shards(
             # A reader makes query weights of document weights that are constant within each query.
             "weights": None if part.query_weights is None else part.weight_of_document,
             "positions": part.positions,
+            **{f"{KEPT}{number}": values for number, values in enumerate(part.kept.values())},
             "file_rows": None if dataset.file_rows is None else dataset.file_rows[first:last],
         }
         for name, array in arrays.items():
             if array is not None:
-                values = encoded(array) if name.endswith("_ids") else array
+                values = encoded(array) if array.dtype.kind == "U" else array
                 records[name] = ArrayFile(shard / f"{name}.npy", values.dtype, values.shape).write([values])
         num_values = 0 if stored is None else len(stored.values)
         yield ShardRecord(documents=last - first, queries=end - begin, values=num_values, arrays=records)

@@ -1,9 +1,10 @@
 """Reads and writes tables with named columns: pandas DataFrames, CSV (plain or compressed) and Parquet.
 
 One row is one document. The columns in `ROLES` contain its label, query, document id, weight and position;
-every other column is a feature, named after the column. The rows of a query are consecutive. Texts in
-`MISSING`, such as empty cells, are missing values, NaN; true and false are 1 and 0. Messages give the line of
-a CSV file, with the header as line 1, or the row of another table, from one.
+every other column is a feature, named after the column, unless it is kept beside the features or ignored. The
+categories of a feature become codes, in the order of the training data. The rows of a query are consecutive.
+Texts in `MISSING`, such as empty cells, are missing values, NaN; true and false are 1 and 0. Messages give
+the line of a CSV file, with the header as line 1, or the row of another table, from one.
 
 A table is opened (`_Table`: the names of its columns), its columns are assigned to roles and features, and
 the needed columns are read (`_Rows`). To support another kind of table, write a function like `_open_csv`.
@@ -14,8 +15,11 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import logging
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -26,6 +30,7 @@ from numpy.typing import NDArray
 from ltrbench.data.blocks import as_paths, check_option, gather, read_blocks, write_whole
 from ltrbench.data.dataset import NO_NAME, ROLE_OF_NAME, ROLES, RankingDataset, is_id
 from ltrbench.data.features import CheckedFeatures
+from ltrbench.data.store import is_store, read_manifest
 from ltrbench.errors import DataError, did_you_mean
 from ltrbench.shapes import Features
 
@@ -41,6 +46,11 @@ _MISSING_IN_CSV = sorted({form(word) for word in MISSING for form in (str, str.u
 _CSV_BLOCK_BYTES = 1 << 24  # at least a row of the widest tables
 PARQUET = ".parquet"
 _SHOWN = 8  # maximum number of columns in a message
+
+Categories = Mapping[str, tuple[str, ...]]
+"""Categorical feature -> its categories in the order of their codes."""
+
+log = logging.getLogger("ltrbench")
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +117,56 @@ class _Rows:
         numbers, valid = (np.concatenate(part) for part in zip(*parts, strict=True))
         self.check(column, valid, f"this is not a number: {expected}")
         return numbers
+
+    def categories(self, column: str) -> tuple[str, ...]:
+        """Returns the categories of a column: in the order of its pandas categories, else sorted."""
+        columns = [frame[column] for frame in self.frames]
+        occurring = {text for cells in columns for text in _distinct(cells)[1] if text is not None}
+        declared = {tuple(getattr(getattr(cells, "cat", None), "categories", ())) for cells in columns}
+        if len(declared) == 1 and declared != {()}:
+            return tuple(dict.fromkeys(text for text in map(_category, declared.pop()) if text in occurring))
+        are_numbers = all(map(str.isdecimal, occurring))  # 9 before 10
+        return tuple(sorted(occurring, key=lambda text: (len(text) if are_numbers else 0, text)))
+
+    def codes(self, column: str, categories: Sequence[str]) -> tuple[NDArray[np.float64], int]:
+        """Returns the (D,) codes of a column, and how many cells have another category; these are NaN."""
+        code_of = {text: float(code) for code, text in enumerate(categories)}
+        parts, num_unseen = [], 0
+        for frame in self.frames:
+            numbers, texts = _distinct(frame[column])
+            # The last one is for the number -1, a missing value.
+            codes = np.array([*(code_of.get(text or "", np.nan) for text in texts), np.nan])
+            unseen = [number for number, text in enumerate(texts) if text and text not in code_of]
+            num_unseen += int(np.isin(numbers, unseen).sum())
+            parts.append(codes[numbers])
+        return np.concatenate(parts), num_unseen
+
+    def kept(self, column: str) -> NDArray[Any]:
+        """Returns the (D,) values of a kept column: numbers, or texts if a cell is no number."""
+        import pandas as pd
+
+        cells = pd.concat([frame[column] for frame in self.frames], ignore_index=True)
+        if pd.api.types.infer_dtype(cells, skipna=True) in _NUMBERS:
+            return _numbers(cells)[0]
+        return np.array(["" if pd.isna(cell) else str(cell) for cell in cells.astype(object)], dtype=np.str_)
+
+
+_NUMBERS = ("integer", "floating", "boolean", "decimal", "mixed-integer-float")
+
+
+def _distinct(cells: pd.Series[Any]) -> tuple[NDArray[np.int64], list[str | None]]:
+    """Returns the (D,) number of each cell among the distinct values, -1 if it is missing, and their texts,
+    None if a text is a missing value."""
+    numbers, distinct = cells.factorize()
+    return numbers, list(map(_category, distinct))
+
+
+def _category(cell: object) -> str | None:
+    text = str(cell)
+    if text.strip().lower() in MISSING:
+        return None
+    # pandas writes 7.0 for the category 7 if the column has missing values.
+    return re.sub(r"^(-?\d+)\.0$", r"\1", text)
 
 
 def _numbers(cells: pd.Series[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -221,7 +281,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _columns_of_roles(
-    table: _Table, given: Mapping[str, str | None], features: Sequence[str], required: Iterable[str] = ()
+    table: _Table, given: Mapping[str, str | None], features: Collection[str], required: Iterable[str] = ()
 ) -> dict[str, str]:
     """Returns role -> column, for the roles that the table has.
 
@@ -257,37 +317,68 @@ def _no_column(table: _Table, role: str, name: str) -> DataError:
     )
 
 
-def _feature_columns(
+@dataclass(frozen=True, kw_only=True)
+class _Columns:
+    """The columns of a table that are read.
+
+    Attributes:
+        roles: role -> column.
+        features: feature columns, in order.
+        categorical: those with categories.
+        kept: columns beside the features.
+    """
+
+    roles: Mapping[str, str]
+    features: Sequence[str]
+    categorical: Sequence[str]
+    kept: Sequence[str]
+
+
+def _columns_of(
     table: _Table,
-    roles: Mapping[str, str],
+    roles: Mapping[str, str | None],
+    num_features: int | None,
+    *,
     features: Sequence[str] | None,
     feature_names: Sequence[str] | None,
-    num_features: int | None,
-) -> list[str]:
-    """Returns the feature columns: in the order of `feature_names`, else of `features`, else of the table.
+    categorical: Sequence[str],
+    keep: Sequence[str],
+    ignore: Sequence[str],
+    categories: Categories,
+    required: Iterable[str] = (),
+) -> _Columns:
+    """Assigns the columns of a table to roles and features; the arguments are those of `read_table`.
+
+    Args:
+        roles: role -> given column.
+        required: roles that the table must have; without any it need not have the kept columns either.
 
     Raises:
         DataError: A column is missing, is no feature of the training data, or is unlikely to be a feature.
     """
-    for option, given in (("features", features), ("feature_names", feature_names)):
-        if given is not None:
-            check_option(option, given, list)
-    left = [column for column in table.columns if column not in roles.values()]
-    chosen = left if features is None else list(map(str, features))
+    if feature_names is not None:
+        check_option("feature_names", feature_names, list)
+    is_training = feature_names is None
+    kept = _matching(table, "keep", keep, table.columns, bool(required))
+    aside = {*kept, *_matching(table, "ignore", ignore, table.columns, is_training)}
+    no_role = {column for column in aside if ROLE_OF_NAME.get(column) not in ("label", "query")}
+    by_role = _columns_of_roles(table, roles, {*(features or ()), *no_role}, required)
+    left = [column for column in table.columns if column not in {*by_role.values(), *aside}]
+    of_categories = _matching(table, "categorical", categorical, left, is_training)
+    of_categories = [*dict.fromkeys([*of_categories, *(column for column in left if column in categories)])]
+    chosen = left if features is None else _matching(table, "features", features, left, is_training)
+    chosen = [*dict.fromkeys([*chosen, *of_categories])]
     names = chosen if feature_names is None else list(map(str, feature_names))
     for column in names:
         if column not in left:
-            raise DataError(
-                f"{table.name}: the table has no feature column '{column}'{did_you_mean(column, left)} Add "
-                "it, with empty cells for missing values; a column with a role is no feature."
-            )
+            raise _no_feature(table, column, left)
     odd = [column for column in chosen if column not in names]
     if odd:
         raise DataError(
             f"{table.name}: the columns {', '.join(odd)} are not features of the training data; remove "
-            "them, or list the features in data.features."
+            "them, or list the features in data.features, or these columns in data.ignore."
         )
-    for column in names if features is None and feature_names is None else ():
+    for column in names if features is None and is_training else ():
         if column in ROLE_OF_NAME or NO_NAME.fullmatch(column):
             raise DataError(
                 f"{table.name}: column {table.columns.index(column) + 1}, '{column}', would be read as a "
@@ -299,7 +390,44 @@ def _feature_columns(
             f"{table.name}: the table has {len(names)} feature columns, but {num_features or 'at least 1'} "
             "were expected; add columns, or list the features in `features`."
         )
-    return names
+    return _Columns(
+        roles=by_role,
+        features=names,
+        categorical=[name for name in names if name in of_categories],
+        kept=kept,
+    )
+
+
+def _matching(
+    table: _Table, option: str, patterns: Sequence[str], columns: Sequence[str], must_match: bool
+) -> list[str]:
+    """Returns the columns with these names, or that match these shell patterns, in the order of the patterns.
+
+    Raises:
+        DataError: A name or a pattern matches no column, although it must.
+        ConfigError: The patterns are not a list.
+    """
+    check_option(option, patterns, list)
+    matching: list[str] = []
+    for pattern in map(str, patterns):
+        matched = [column for column in columns if column == pattern or fnmatchcase(column, pattern)]
+        if must_match and not matched:
+            raise _no_feature(table, pattern, columns, option)
+        matching += [pattern] if pattern in matched else matched
+    return list(dict.fromkeys(matching))
+
+
+def _no_feature(table: _Table, name: str, columns: Sequence[str], option: str = "features") -> DataError:
+    if option in ("keep", "ignore"):
+        return DataError(
+            f"{table.name}: the table has no column '{name}'{did_you_mean(name, columns)} Add it, or remove "
+            f"the name from {option} (in a run data.{option})."
+        )
+    return DataError(
+        f"{table.name}: the table has no feature column '{name}'{did_you_mean(name, columns)} Add "
+        "it, with empty cells for missing values; a column with a role or in data.keep or data.ignore is no "
+        "feature."
+    )
 
 
 # ---- Data sets and features in tables.
@@ -318,6 +446,10 @@ def read_table(
     group_by: str | None = None,
     features: Sequence[str] | None = None,
     feature_names: Sequence[str] | None = None,
+    categorical: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    categories: Categories | str | Path | None = None,
     sort_queries: bool = False,
     whole_labels: bool = False,
 ) -> RankingDataset:
@@ -331,9 +463,15 @@ def read_table(
             table has.
         split_by, group_by: columns of the times and groups of queries, by which a run splits them, which
             are no features; see `read_split_columns`.
-        features: feature columns, in this order; None: all columns without a role. A column listed here has
-            no role unless one is assigned above.
+        features: feature columns, in this order, as names or shell patterns such as bm25_*; None: all columns
+            that are not named elsewhere. A column listed here has no role unless one is assigned above.
         feature_names: features of the training data; the table must have exactly these, in any order.
+        categorical: names or patterns of features with categories: texts, whole numbers, booleans or pandas
+            categoricals. Texts in `MISSING` are missing values.
+        keep: names or patterns of columns that are no features, for metrics and slices; see `Judgments.kept`.
+        ignore: names or patterns of columns that are not read.
+        categories: those of the training data, or the path of its store; a category that it does not have
+            becomes a missing value, and is counted in the log. None: the categories of this table.
         sort_queries: group scattered rows by query, in the order of each query's first row; `file_rows` of
             the data set then has the original row of each document.
         whole_labels: reject labels that are not whole numbers.
@@ -348,9 +486,21 @@ def read_table(
     columns = {"label": label, "query": query, "document": document, "weight": weight, "position": position}
     given = {**columns, "split_by": split_by, "group_by": group_by}
     tables = _open(source)
-    roles = _columns_of_roles(tables[0], given, features or (), required=("label", "query"))
-    names = _feature_columns(tables[0], roles, features, feature_names, num_features)
-    rows = _read(tables, roles, names)
+    known = _known(categories)
+    chosen = _columns_of(
+        tables[0],
+        given,
+        num_features,
+        features=features,
+        feature_names=feature_names,
+        categorical=categorical,
+        keep=keep,
+        ignore=ignore,
+        categories=known,
+        required=("label", "query"),
+    )
+    roles = chosen.roles
+    rows = _read(tables, chosen)
     queries = rows.ids(roles["query"])
     rows.check(roles["query"], np.array([query != "" for query in queries]), "every row needs a query id")
     gathered = gather(queries, sort_queries, rows.location)
@@ -359,14 +509,29 @@ def read_table(
         for role, (field, _) in _FIELDS.items()
         if role in roles
     }
+    in_order = {name: known[name] if name in known else rows.categories(name) for name in chosen.categorical}
     return RankingDataset(
         query_start=gathered.query_start,
         query_ids=gathered.query_ids,
         file_rows=gathered.file_rows,
-        feature_names=tuple(names),
-        features=cast(Features, CheckedFeatures(gathered.take(_features(rows, names)))),
+        feature_names=tuple(chosen.features),
+        features=cast(Features, CheckedFeatures(gathered.take(_features(rows, chosen.features, in_order)))),
+        categories=in_order,
+        kept={name: gathered.take(rows.kept(name)) for name in chosen.kept},
         **parts,
     )
+
+
+RankingDataset.from_frame = staticmethod(read_table)
+
+
+def _known(categories: Categories | str | Path | None) -> Categories:
+    """Returns categories, also those in a store."""
+    if isinstance(categories, (str, Path)):
+        if not is_store(Path(categories)):
+            raise DataError(f"{categories}: this is not a store; categories=STORE is the one of training.")
+        return {name: tuple(each) for name, each in read_manifest(Path(categories)).categories.items()}
+    return {name: tuple(map(str, each)) for name, each in (categories or {}).items()}
 
 
 def read_table_features(
@@ -375,6 +540,10 @@ def read_table_features(
     *,
     features: Sequence[str] | None = None,
     feature_names: Sequence[str] | None = None,
+    categorical: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    categories: Categories | str | Path | None = None,
     **columns: str | None,
 ) -> Features:
     """Reads the features of a table, which needs no column of any role.
@@ -395,10 +564,21 @@ def read_table_features(
     """
     tables = _open(source)
     given = dict.fromkeys(ROLES) | columns
-    there = {role: name for role, name in given.items() if name in (None, *tables[0].columns)}
-    roles = _columns_of_roles(tables[0], there, features or ())
-    names = _feature_columns(tables[0], roles, features, feature_names, num_features)
-    return _features(_read(tables, {}, names), names)
+    known = _known(categories)
+    chosen = _columns_of(
+        tables[0],
+        {role: name for role, name in given.items() if name in (None, *tables[0].columns)},
+        num_features,
+        features=features,
+        feature_names=feature_names,
+        categorical=categorical,
+        keep=keep,
+        ignore=ignore,
+        categories=known,
+    )
+    rows = _read(tables, replace(chosen, roles={}, kept=()))
+    in_order = {name: known[name] if name in known else rows.categories(name) for name in chosen.categorical}
+    return _features(rows, chosen.features, in_order)
 
 
 def write_table(dataset: RankingDataset, path: str | Path) -> None:
@@ -417,23 +597,31 @@ def write_table(dataset: RankingDataset, path: str | Path) -> None:
             frame.to_csv(stream, index=False, lineterminator="\r\n")
 
 
-def _read(tables: Sequence[_Table], roles: Mapping[str, str], names: Sequence[str]) -> _Rows:
-    texts = [column for role, column in roles.items() if role in ("query", "document", *SPLIT_ROLES)]
-    numbers = [column for column in roles.values() if column not in texts]
-    rows = _Rows(tables, [table.read(texts, [*numbers, *names]) for table in tables])
+def _read(tables: Sequence[_Table], columns: _Columns) -> _Rows:
+    as_text = ("query", "document", *SPLIT_ROLES)
+    texts = [column for role, column in columns.roles.items() if role in as_text]
+    numbers = [column for column in columns.roles.values() if column not in texts]
+    texts += columns.categorical
+    numbers += [column for column in (*columns.features, *columns.kept) if column not in texts]
+    rows = _Rows(tables, [table.read(texts, numbers) for table in tables])
     for table, frame in zip(tables, rows.frames, strict=True):
         if frame.empty:
             raise DataError(f"{table.name}: the table has no rows; a data set needs at least one document.")
     return rows
 
 
-def _features(rows: _Rows, names: Sequence[str]) -> Features:
+def _features(rows: _Rows, names: Sequence[str], categories: Categories) -> Features:
     features = np.empty((len(rows), len(names)), dtype=np.float32)
+    unseen = {}
     for number, column in enumerate(names):
+        if column in categories:
+            features[:, number], unseen[column] = rows.codes(column, categories[column])
+            continue
         values = rows.numbers(
             column,
-            "encode the feature as numbers, or list the features without it in `features` (in a run "
-            "data.features); for a time or a group of queries set split_by or group_by",
+            "encode the feature as numbers, or add the column to categorical, keep or ignore (in a run "
+            "data.categorical etc.), or list the features without it in data.features; for a time or a group "
+            "of queries set split_by or group_by",
         )
         # Values beyond float32 become infinite; a signalling NaN is "invalid".
         with np.errstate(over="ignore", invalid="ignore"):
@@ -442,6 +630,11 @@ def _features(rows: _Rows, names: Sequence[str]) -> Features:
             column,
             ~np.isinf(features[:, number]),
             "features must be finite in float32. Rescale the feature, and leave missing values empty",
+        )
+    if any(unseen.values()):
+        counts = ", ".join(f"{column} in {count} documents" for column, count in unseen.items() if count)
+        log.info(
+            f"{rows.tables[0].name}: categories that training does not have are missing values: {counts}"
         )
     return features
 
@@ -507,7 +700,7 @@ def read_split_columns(
     tables = _open(source)
     given = {"query": query, "split_by": split_by, "group_by": group_by}
     roles = _columns_of_roles(tables[0], given, features or (), required=("query",))
-    rows = _read(tables, roles, ())
+    rows = _read(tables, _Columns(roles=roles, features=(), categorical=(), kept=()))
     queries = rows.ids(roles["query"])
     return SplitColumns(
         times=_latest_times(rows, queries, roles["split_by"]) if "split_by" in roles else None,

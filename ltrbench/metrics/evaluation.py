@@ -379,6 +379,9 @@ def left_out_judgments(train: Judgments, left_out: NDArray[np.int64]) -> tuple[N
     judgments = Judgments(
         labels=train.labels[left_out],
         query_start=np.concatenate([[0], np.cumsum(sizes)]),
+        query_ids=train.query_ids[queries],
+        document_ids=None if train.document_ids is None else train.document_ids[left_out],
+        kept={name: values[left_out] for name, values in train.columns.items()},
         query_weights=None if train.query_weights is None else train.query_weights[queries],
     )
     return queries, judgments

@@ -60,6 +60,16 @@ class Ranking:
         """(P,), label of the document at each position."""
         return self.judgments.labels[self.order]
 
+    def column(self, name: str) -> NDArray[Any]:
+        """Returns (P,), the value at each place of a kept column, or of "query_id" or "document_id".
+
+        Categorical features are columns of texts, in which an empty text is a missing value.
+
+        Raises:
+            DataError: The data have no such column; `data.keep` keeps one.
+        """
+        return self.judgments.column(name)[self.order]
+
     @cached_property
     def ranks(self) -> NDArray[np.int64]:
         """(P,), rank of each position in its query, from 0."""

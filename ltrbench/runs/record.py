@@ -114,6 +114,8 @@ CURVE_FILE = "learning_curve.csv"
 IMPORTANCES_FILE = "importances.csv"
 EXAMPLE_FILE = "input_example.csv"
 TRIALS_FILE = "trials.csv"
+KEPT = "kept/"
+"""Prefix of the names of kept columns and categorical features in SCORES_FILE."""
 MODEL_FOLDER = "model"
 RUN_FILES = (
     MODEL_FOLDER,
@@ -550,11 +552,20 @@ class Run:
         columns = ("scores", "query_keys", "file_rows")
         wanted = columns if judgments is not None else (*columns, *(item.name for item in fields(Judgments)))
         path = self.path / SCORES_FILE
-        stored = load_npz(path, names=[f"{split}_{name}" for name in wanted], remedy=RUN_REMEDY)
+        names = {f"{split}_{name}" for name in wanted}
+        kept = f"{split}_{KEPT}"
+        stored = load_npz(
+            path,
+            is_wanted=lambda name: name in names or (judgments is None and name.startswith(kept)),
+            remedy=RUN_REMEDY,
+        )
         arrays: dict[str, Any] = {name.removeprefix(f"{split}_"): array for name, array in stored.items()}
         if not {"scores", "query_keys"} <= arrays.keys():
             raise ResultError(f"{path} has no scores or query keys of '{split}'. {RUN_REMEDY}.")
         scores, query_keys, file_rows = (arrays.pop(name, None) for name in columns)
+        arrays["kept"] = {
+            name.removeprefix(KEPT): arrays.pop(name) for name in [*arrays] if name.startswith(KEPT)
+        }
         try:
             known = Judgments(**arrays) if judgments is None else judgments
             recorded = self.result.data.get(split, {}).get("documents", known.num_documents)

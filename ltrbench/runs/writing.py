@@ -39,6 +39,7 @@ from ltrbench.runs.record import (
     EXAMPLE_FILE,
     FAILED,
     IMPORTANCES_FILE,
+    KEPT,
     MODEL_FOLDER,
     PER_QUERY_FILE,
     RESULT_FILE,
@@ -338,8 +339,10 @@ def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
         arrays[f"{split}_query_keys"] = item.query_keys
         for column in fields(Judgments):
             value = getattr(item.judgments, column.name)
-            if value is not None:
+            if isinstance(value, np.ndarray):
                 arrays[f"{split}_{column.name}"] = value
+        for name, values in item.judgments.columns.items():
+            arrays[f"{split}_{KEPT}{name}"] = values
     return arrays
 
 
