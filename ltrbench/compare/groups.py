@@ -3,13 +3,14 @@
 Slices: means and differences by kinds of queries, and one test per attribute whether differences vary.
 
 A slice has one value, or one range of values, of an attribute of queries. `ATTRIBUTES` has the attributes of
-every data set, one function each, from judgments to one value per query. Other attributes come from a table
-of the user with one row per query.
+every data set, one function each, from judgments to one value per query. Kept columns and categorical
+features are attributes, too. Other attributes come from a table of the user with one row per query.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
@@ -85,6 +86,27 @@ ATTRIBUTES: dict[str, Callable[[Judgments, Convention], NDArray[np.float64]]] = 
     "num_relevant": num_relevant,
     "label_entropy": label_entropy,
 }
+
+
+def column_of_queries(judgments: Judgments, name: str) -> NDArray[Any]:
+    """Returns one value of a column for each query, (Q,).
+
+    Numbers are means over the documents that have one. Texts, and numbers that a query lacks, are the most
+    frequent value of its documents, of several the first; missing values are "missing".
+    """
+    values, starts = judgments.column(name), judgments.query_start
+    if values.dtype.kind == "f":
+        known = ~np.isnan(values)
+        counts = np.add.reduceat(known.astype(np.float64), starts[:-1])
+        if counts.all():
+            means: NDArray[np.float64] = np.add.reduceat(np.where(known, values, 0), starts[:-1]) / counts
+            return means
+        values = np.where(known, values.astype(str), "")
+    texts = [
+        Counter(values[first:end].tolist()).most_common(1)[0][0] for first, end in itertools.pairwise(starts)
+    ]
+    return np.array([text or "missing" for text in texts])
+
 
 Given = Mapping[str, Mapping[str, str]]
 """Attribute -> query id -> value as text."""
@@ -180,12 +202,14 @@ def slices(comparison: Comparison, names: Sequence[str], given: Given | None = N
         DataError: A test query has no value of an attribute of the user.
     """
     sliced: list[Slice] = []
+    columns = comparison.queries.judgments[0].columns if comparison.queries else {}
+    known = [*ATTRIBUTES, *(given or {}), *columns]
     for name in names:
-        if name not in ATTRIBUTES and name not in (given or {}):
-            known = [*ATTRIBUTES, *(given or {})]
+        if name not in known and comparison.queries is not None:
             raise ConfigError(
                 f"queries have no attribute '{name}'{did_you_mean(name, known)} Known attributes: "
-                f"{', '.join(known)}; add others as a CSV table with --attributes FILE."
+                f"{', '.join(known)}; add others as a CSV table with --attributes FILE, or train with the "
+                f"column of a table in data.keep."
             )
         if comparison.queries is not None:
             values = _values(comparison, comparison.queries, name, given or {})
@@ -197,6 +221,8 @@ def slices(comparison: Comparison, names: Sequence[str], given: Given | None = N
 
 def _values(comparison: Comparison, queries: PairedQueries, name: str, given: Given) -> NDArray[Any]:
     """Returns the values of an attribute, (Q,): numbers, or texts if not all are numbers."""
+    if name not in given and name not in ATTRIBUTES:
+        return queries.of_query([column_of_queries(judgments, name) for judgments in queries.judgments])
     if name not in given:
         convention = comparison.settings.convention.of(parse_metric(comparison.metric)[0])
         return queries.of_query([ATTRIBUTES[name](judgments, convention) for judgments in queries.judgments])

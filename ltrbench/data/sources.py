@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import logging
 import shutil
 import tarfile
 import tempfile
@@ -122,6 +121,10 @@ class DataSource(ABC):
         The data may depend only on the fields and on files that they name: a process loads equal sources
         once, unless a named file has changed.
         """
+
+    def note(self, feature_names: Sequence[str]) -> str:
+        """Returns a sentence on the features for the log of a run; an empty string if there is none."""
+        return ""
 
 
 @dataclass(kw_only=True)
@@ -372,8 +375,6 @@ class LetorFiles(FileSource):
 _COLUMNS = ("categorical", "keep", "ignore")
 _LISTED = 20  # maximum number of features in the log
 
-log = logging.getLogger("ltrbench")
-
 
 @dataclass(kw_only=True)
 class TableFiles(FileSource):
@@ -427,12 +428,13 @@ class TableFiles(FileSource):
             given = [key for key in ("train", VALID, TEST) if getattr(self, key) is not None]
             columns = {key: read_split_columns(self.existing(key), **settings) for key in given}
         check_no_shared_group({key: of_file.groups for key, of_file in columns.items()})
-        train, read = columns["train"], self.read_all()
-        if self.features is None:
-            names = read["train"].feature_names
-            listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
-            log.info(f"data={self.name}: {len(names)} features, as data.features lists none: {listed}")
-        return self.complete(**read, times=train.times, groups=train.groups)
+        train = columns["train"]
+        return self.complete(**self.read_all(), times=train.times, groups=train.groups)
+
+    def note(self, feature_names: Sequence[str]) -> str:
+        """Returns the features if none were listed: a numeric column that nobody named is one."""
+        names = ", ".join(feature_names[:_LISTED]) + (", ..." if len(feature_names) > _LISTED else "")
+        return f"data.features is null, so the features are {names}" if self.features is None else ""
 
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
         fields = (*ROLES, *SPLIT_ROLES, "features", *_COLUMNS, "sort_queries", "whole_labels")

@@ -130,13 +130,13 @@ class _Rows:
 
     def codes(self, column: str, categories: Sequence[str]) -> tuple[NDArray[np.float64], int]:
         """Returns the (D,) codes of a column, and how many cells have another category; these are NaN."""
-        code_of = {text: float(code) for code, text in enumerate(categories)}
+        code_of: dict[str | None, float] = {text: code for code, text in enumerate(categories)}
         parts, num_unseen = [], 0
         for frame in self.frames:
             numbers, texts = _distinct(frame[column])
             # The last one is for the number -1, a missing value.
-            codes = np.array([*(code_of.get(text or "", np.nan) for text in texts), np.nan])
-            unseen = [number for number, text in enumerate(texts) if text and text not in code_of]
+            codes = np.array([*(code_of.get(text, np.nan) for text in texts), np.nan])
+            unseen = [number for number, text in enumerate(texts) if text is not None and text not in code_of]
             num_unseen += int(np.isin(numbers, unseen).sum())
             parts.append(codes[numbers])
         return np.concatenate(parts), num_unseen
@@ -317,7 +317,7 @@ def _no_column(table: _Table, role: str, name: str) -> DataError:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Columns:
     """The columns of a table that are read.
 
@@ -338,13 +338,12 @@ def _columns_of(
     table: _Table,
     roles: Mapping[str, str | None],
     num_features: int | None,
-    *,
+    categories: Categories,
     features: Sequence[str] | None,
     feature_names: Sequence[str] | None,
     categorical: Sequence[str],
     keep: Sequence[str],
     ignore: Sequence[str],
-    categories: Categories,
     required: Iterable[str] = (),
 ) -> _Columns:
     """Assigns the columns of a table to roles and features; the arguments are those of `read_table`.
@@ -364,8 +363,10 @@ def _columns_of(
     no_role = {column for column in aside if ROLE_OF_NAME.get(column) not in ("label", "query")}
     by_role = _columns_of_roles(table, roles, {*(features or ()), *no_role}, required)
     left = [column for column in table.columns if column not in {*by_role.values(), *aside}]
-    of_categories = _matching(table, "categorical", categorical, left, is_training)
-    of_categories = [*dict.fromkeys([*of_categories, *(column for column in left if column in categories)])]
+    of_categories = [
+        *_matching(table, "categorical", categorical, left, is_training),
+        *(column for column in left if column in categories),
+    ]
     chosen = left if features is None else _matching(table, "features", features, left, is_training)
     chosen = [*dict.fromkeys([*chosen, *of_categories])]
     names = chosen if feature_names is None else list(map(str, feature_names))
@@ -390,12 +391,7 @@ def _columns_of(
             f"{table.name}: the table has {len(names)} feature columns, but {num_features or 'at least 1'} "
             "were expected; add columns, or list the features in `features`."
         )
-    return _Columns(
-        roles=by_role,
-        features=names,
-        categorical=[name for name in names if name in of_categories],
-        kept=kept,
-    )
+    return _Columns(by_role, names, [name for name in names if name in of_categories], kept)
 
 
 def _matching(
@@ -487,18 +483,8 @@ def read_table(
     given = {**columns, "split_by": split_by, "group_by": group_by}
     tables = _open(source)
     known = _known(categories)
-    chosen = _columns_of(
-        tables[0],
-        given,
-        num_features,
-        features=features,
-        feature_names=feature_names,
-        categorical=categorical,
-        keep=keep,
-        ignore=ignore,
-        categories=known,
-        required=("label", "query"),
-    )
+    named = (features, feature_names, categorical, keep, ignore)
+    chosen = _columns_of(tables[0], given, num_features, known, *named, required=("label", "query"))
     roles = chosen.roles
     rows = _read(tables, chosen)
     queries = rows.ids(roles["query"])
@@ -565,17 +551,9 @@ def read_table_features(
     tables = _open(source)
     given = dict.fromkeys(ROLES) | columns
     known = _known(categories)
-    chosen = _columns_of(
-        tables[0],
-        {role: name for role, name in given.items() if name in (None, *tables[0].columns)},
-        num_features,
-        features=features,
-        feature_names=feature_names,
-        categorical=categorical,
-        keep=keep,
-        ignore=ignore,
-        categories=known,
-    )
+    there = {role: name for role, name in given.items() if name in (None, *tables[0].columns)}
+    named = (features, feature_names, categorical, keep, ignore)
+    chosen = _columns_of(tables[0], there, num_features, known, *named)
     rows = _read(tables, replace(chosen, roles={}, kept=()))
     in_order = {name: known[name] if name in known else rows.categories(name) for name in chosen.categorical}
     return _features(rows, chosen.features, in_order)
@@ -633,7 +611,7 @@ def _features(rows: _Rows, names: Sequence[str], categories: Categories) -> Feat
         )
     if any(unseen.values()):
         counts = ", ".join(f"{column} in {count} documents" for column, count in unseen.items() if count)
-        log.info(
+        log.warning(
             f"{rows.tables[0].name}: categories that training does not have are missing values: {counts}"
         )
     return features
@@ -700,7 +678,7 @@ def read_split_columns(
     tables = _open(source)
     given = {"query": query, "split_by": split_by, "group_by": group_by}
     roles = _columns_of_roles(tables[0], given, features or (), required=("query",))
-    rows = _read(tables, _Columns(roles=roles, features=(), categorical=(), kept=()))
+    rows = _read(tables, _Columns(roles, (), (), ()))
     queries = rows.ids(roles["query"])
     return SplitColumns(
         times=_latest_times(rows, queries, roles["split_by"]) if "split_by" in roles else None,

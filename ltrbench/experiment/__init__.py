@@ -413,6 +413,8 @@ def _load_and_fit(
     sizes = f"{splits.train.num_documents:,} documents of {splits.train.num_queries:,} queries"
     on = f"{sizes} with {splits.train.num_features} features"
     log.log(level, "%s: fitting on %s, %s", experiment.model, on, by)
+    if note := experiment.source.note(splits.train.feature_names):
+        log.log(level, note)
     load = load_average()
     if load is not None and load >= begun.threads + 1:
         log.log(level, "the load average is %.1f: other processes may slow down the fit on %s", load, by)

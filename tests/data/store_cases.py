@@ -16,6 +16,7 @@ from ltrbench.data.features import SparseRows
 from ltrbench.data.store import write_store
 
 IDS = st.text(string.ascii_letters + "0 ä語\U0001f600", max_size=5)
+CATEGORIES = ("", "ä \n")
 FEATURES = st.floats(width=32, allow_infinity=False, allow_nan=False) | st.sampled_from(
     [0.0, -0.0, float("nan")]
 )
@@ -44,8 +45,8 @@ def dataset_with(**arrays: Any) -> RankingDataset:
 
 
 @st.composite
-def data_sets(draw: Callable[..., Any]) -> RankingDataset:
-    """Small data sets with dense or sparse features, and any of the optional arrays."""
+def data_sets(draw: Callable[..., Any], of_table: bool = True) -> RankingDataset:
+    """Small data sets with dense or sparse features, and any of the optional arrays, also those of tables."""
     sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=6))
     num_documents, num_features = sum(sizes), draw(st.integers(1, 3))
 
@@ -60,6 +61,10 @@ def data_sets(draw: Callable[..., Any]) -> RankingDataset:
     weights = draw(st.sampled_from(["none", "of queries", "of documents"]))
     names = st.lists(st.text("abä ", max_size=3), min_size=num_features, max_size=num_features, unique=True)
     features = np.array(column(rows), dtype=np.float32)
+    has_categories = of_table and draw(st.booleans())
+    if has_categories:
+        features[:, 0] = column(st.sampled_from([0.0, 1.0, np.nan]))
+    taken = tuple(draw(names)) if draw(st.booleans()) else tuple(map(str, range(1, num_features + 1)))
     absent = draw(st.sampled_from([None, 0.0, -0.0, float("nan")]))
     return dataset_with(
         features=features if absent is None else SparseRows.of(features, absent),
@@ -70,8 +75,10 @@ def data_sets(draw: Callable[..., Any]) -> RankingDataset:
         query_weights=None if weights != "of queries" else np.arange(1.0, len(sizes) + 1) / 3,
         document_weights=None if weights != "of documents" else column(st.floats(0.25, 8)),
         positions=optional(st.integers(0, 20)),
-        feature_names=tuple(draw(names)) if draw(st.booleans()) else (),
+        feature_names=taken,
         file_rows=draw(st.none() | st.permutations(range(num_documents))),
+        kept={"price": column(st.floats()), "a/ä": column(IDS)} if of_table and draw(st.booleans()) else {},
+        categories={taken[0]: CATEGORIES} if has_categories else {},
     )
 
 
@@ -81,6 +88,8 @@ def content(dataset: RankingDataset) -> dict[str, Any]:
         "features": np.ascontiguousarray(dataset.features).view(np.uint32).tolist(),
         "feature_names": dataset.feature_names,
         "fingerprint": dataset.fingerprint,
+        "categories": dataset.categories,
+        "columns": {name: list(map(str, each)) for name, each in dataset.columns.items()},
     }
     for name in (
         *("labels", "query_start", "query_ids", "document_ids", "query_weights", "document_weights"),

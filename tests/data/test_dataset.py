@@ -54,6 +54,12 @@ def test_arrays_are_converted_once_and_cannot_be_written() -> None:
         ({"feature_names": ("a", "a")}, ["feature_names[0]", "feature_names[1]", "'a'", "rename"]),
         ({"features": np.full((6, 2), np.inf)}, ["features[0, 0]", "inf", "finite"]),
         ({"features": np.zeros((5, 2))}, ["5 rows", "6 labels"]),
+        ({"kept": {"price": [1.0]}}, ["kept['price']", "(1,)", "6"]),
+        ({"kept": {"brand": ["x"] * 5 + [None]}}, ["kept['brand'][5]", "None", "string"]),
+        ({"kept": {"bm25": np.zeros(6)}}, ["kept", "'bm25'", "feature"]),
+        ({"categories": {"bm52": ("x",)}}, ["categories", "'bm52'", "'bm25'?"]),
+        ({"categories": {"bm25": ("x", "x")}}, ["categories['bm25'][0]", "'x'"]),
+        ({"categories": {"bm25": ("x", "y")}}, ["'bm25'", "[1]", 2.0, "0 to 1", "NaN"]),
     ],
 )
 def test_an_invalid_value_is_named_with_its_field_and_row(
@@ -71,6 +77,9 @@ def test_an_invalid_value_is_named_with_its_field_and_row(
         {"query_start": [0, 1, 3, 6]},
         {"query_weights": None},
         {"positions": None},
+        {"kept": {"price": np.zeros(6)}},
+        {"categories": {"pagerank": tuple(map(str, range(12)))}},
+        {"categories": {"pagerank": tuple(map(str, reversed(range(12))))}},
     ],
 )
 def test_whatever_a_backend_or_metric_can_see_changes_the_fingerprint(changes: dict[str, Any]) -> None:
@@ -91,6 +100,12 @@ def test_taken_queries_keep_every_document_with_all_that_belongs_to_it(
         document_ids=np.array([f"d{row}" for row in range(num_documents)]),
         query_weights=np.arange(1.0, num_queries + 1),
         positions=np.arange(num_documents),
+        feature_names=("even", "odd"),
+        kept={
+            "price": np.arange(num_documents) / 3,
+            "title": np.array([f"t{row}" for row in range(num_documents)]),
+        },
+        categories={"odd": tuple(f"c{code}" for code in range(2 * num_documents))},
     )
     queries = data.draw(st.lists(st.integers(0, num_queries - 1), min_size=1, unique=True))
     taken: Any = whole.take_queries(queries)
@@ -98,6 +113,10 @@ def test_taken_queries_keep_every_document_with_all_that_belongs_to_it(
     assert taken.labels.tolist() == taken.positions.tolist() == rows
     assert taken.document_ids.tolist() == [f"d{row}" for row in rows]
     assert taken.features[:, 1].tolist() == [2 * row + 1 for row in rows]
+    assert taken.column("price").tolist() == [row / 3 for row in rows]
+    assert taken.column("title").tolist() == [f"t{row}" for row in rows]
+    assert taken.column("odd").tolist() == [f"c{2 * row + 1}" for row in rows]
+    assert taken.column("query_id").tolist() == whole.query_ids[whole.query_of_document[rows]].tolist()
     assert taken.query_sizes.tolist() == [sizes[query] for query in queries]
     assert taken.query_ids.tolist() == [f"q{query}" for query in queries]
     assert taken.query_weights.tolist() == [query + 1 for query in queries]

@@ -55,6 +55,52 @@ def test_what_is_written_is_read_back(dataset: RankingDataset, tmp_path: Path, e
     assert read.document_ids.tolist() == dataset.document_ids.tolist()  # type: ignore[union-attr]
 
 
+SHOP: dict[str, Any] = {
+    "brand": ["b", None, "a"],
+    "size": pd.Categorical(["L", "S", "L"], categories=["S", "M", "L"]),
+    "shop": [10.0, np.nan, 9.0],
+    "sold": [True, False, True],
+    "revenue": [2.5, np.nan, 0.0],
+    "title": ["lamp, red", None, "ü"],
+}
+CATEGORIES = {"brand": ("a", "b"), "size": ("S", "L"), "shop": ("9", "10"), "sold": ("False", "True")}
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", None])
+def test_categories_are_codes_and_kept_columns_go_with_their_rows(tmp_path: Path, ending: str | None) -> None:
+    table = frame(query_id=["red lamp", "b", "red lamp"], junk=["?"] * 3, **SHOP)
+    options: Any = {"keep": ["revenue", "title"], "ignore": ["j*"], "sort_queries": True}
+    dataset = RankingDataset.from_frame(table, categorical=["brand", "s[hio]*"], **options)
+    assert dataset.feature_names == ("bm25", *CATEGORIES)
+    assert dataset.categories == CATEGORIES
+    assert dataset.categorical_features == (1, 2, 3, 4)
+    np.testing.assert_array_equal(
+        dataset.features[:, 1:], [[1, 1, 1, 1], [0, 1, 0, 1], [np.nan, 0, np.nan, 0]]
+    )
+    assert dataset.column("brand").tolist() == ["b", "a", ""]
+    np.testing.assert_array_equal(dataset.column("revenue"), [2.5, 0.0, np.nan])
+    assert dataset.column("title").tolist() == ["lamp, red", "ü", ""]
+    written = tmp_path / f"table.{ending}"
+    write_table(dataset, written)
+    source = dataset.to_frame() if ending is None else written
+    del options["ignore"]
+    read = read_table(source, categories=dataset.categories, **options)
+    assert read.fingerprint == dataset.fingerprint
+    assert ending is None or read_table(source, categorical=list(CATEGORIES), **options).categories == (
+        CATEGORIES if ending == "parquet" else {**CATEGORIES, "size": ("L", "S")}
+    )
+
+
+def test_other_splits_have_the_codes_of_training_and_new_categories_are_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    options: Any = {"feature_names": ("brand", "bm25"), "categories": {"brand": ("b", "a")}}
+    table = frame(brand=["new", "a", "b"])
+    for features in (read_table(table, **options).features, read_table_features(table, **options)):
+        np.testing.assert_array_equal(features[:, 0], [np.nan, 1, 0])
+    assert caplog.text.count("brand in 1 documents") == 2
+
+
 def test_columns_can_have_other_names_and_the_rest_are_features() -> None:
     renamed = frame().rename(columns={"label": "grade", "query_id": "session"})
     read = read_table(renamed, label="grade", query="session")
@@ -95,7 +141,7 @@ def test_features_alone_need_no_label_and_no_query(absent: list[str]) -> None:
         ({"label": [0, np.nan, 1]}, ["row 2:", "nan", "'label'", "remove documents"]),
         ({"label": [0, 1, -1]}, ["row 3:", -1, "'label'", "0 or more"]),
         ({"label": [np.inf, 1, 1]}, ["row 1:", "inf", "'label'", "finite"]),
-        ({"bm25": [0, "x", 1]}, ["row 2:", "'bm25'", "'x'", "not a number", "data.features", "split_by"]),
+        ({"bm25": [0, "x", 1]}, ["row 2:", "'bm25'", "'x'", "not a number", "data.categorical", "split_by"]),
         ({"bm25": [1e39, 1, 0]}, ["row 1:", "'bm25'", "1e+39", "float32", "Rescale"]),
         ({"query_id": [1, None, 2]}, ["row 2:", "'query_id'", "nan", "an id", "remove the row"]),
         ({"query_id": list(DATES)}, ["row 1:", "'query_id'", "2026-01-31", "as text"]),
@@ -124,6 +170,11 @@ def test_a_wrong_value_is_named_with_its_row_and_column(
         ("", {"feature_names": ("bm25", "clicks")}, ["'clicks'", "Add it"]),
         ("", {"num_features": 3}, ["1 feature columns", "3 were expected"]),
         ("", {"sort_queries": "no"}, ["sort_queries is 'no'", "must be"]),
+        ("", {"features": ["bm5*"]}, ["'bm5*'", "feature"]),
+        ("", {"keep": ["revenu"]}, ["'revenu'", "data.keep"]),
+        ("", {"keep": ["bm25"], "features": ["bm25"]}, ["'bm25'", "data.keep"]),
+        ("", {"categorical": ["brand"]}, ["'brand'", "feature"]),
+        ("", {"ignore": "bm25"}, ["ignore is 'bm25'", "a list"]),
     ],
 )
 def test_a_column_or_an_option_that_does_not_fit_is_named(

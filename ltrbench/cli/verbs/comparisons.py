@@ -123,8 +123,8 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
     "sliced",
     metavar="NAMES",
     default="",
-    help="Add results per group of queries: query_size, num_relevant, label_entropy, or a column of "
-    "--attributes.",
+    help="Add results per group of queries: query_size, num_relevant, label_entropy, a kept column or a "
+    "categorical feature of a table, or a column of --attributes.",
 )
 @click.option(
     "--attributes",

@@ -1,0 +1,126 @@
+"""Kept columns and categories of a table: from the file through a run to metrics and slices of its folder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ltrbench.compare import Settings, compare, slices
+from ltrbench.compare.groups import column_of_queries
+from ltrbench.data import Judgments, RankingDataset, read_table
+from ltrbench.data.sources import StoreFiles, TableFiles
+from ltrbench.data.store import write_store
+from ltrbench.errors import ConfigError, DataError
+from ltrbench.experiment import Experiment, run
+from ltrbench.metrics import evaluate, functions
+from ltrbench.rankers import EarlyStopping, Ranker
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.random import RandomRanker
+from ltrbench.runs.record import read_run
+
+CATEGORICAL, KEEP = ["brand"], ["revenue", "market"]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Thirty queries of five documents, the brands of the last six only there, with blanks in the ids."""
+    rng, queries = np.random.default_rng(0), np.repeat(np.arange(30), 5)
+    brands = np.where(queries < 24, rng.choice(["ä", "b c", ""], 150), "new")
+    columns: dict[str, Any] = {
+        "query_id": [f"red lamp {query}" for query in queries],
+        "document_id": [f"p {row}" for row in range(150)],
+        "label": rng.integers(0, 3, 150),
+        "bm25": rng.normal(size=150),
+        "brand": brands,
+        "revenue": rng.random(150),
+        "market": np.where(queries % 3 == 0, "at", "de"),
+    }
+    pd.DataFrame(columns).to_csv(tmp_path / "table.csv", index=False)
+    return tmp_path / "table.csv"
+
+
+@pytest.fixture
+def revenue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A metric that reads ids, a kept column and a categorical feature."""
+    monkeypatch.setitem(functions.METRICS, "revenue", functions.Metric(_revenue))
+
+
+def _revenue(ranking: functions.Ranking, k: int | None, convention: object) -> Any:
+    of_brand = ranking.column("brand") != "new"
+    named = np.char.startswith(ranking.column("query_id"), "red") & (ranking.column("document_id") != "")
+    return ranking.sum_first(ranking.column("revenue") * np.where(of_brand & named, 1.0, 0.5), k)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("revenue")
+def test_a_run_folder_has_the_columns_for_other_metrics_and_for_slices(table: Path, tmp_path: Path) -> None:
+    source = TableFiles(name="shop", train=str(table), categorical=CATEGORICAL, keep=KEEP)
+    rankers: dict[str, Ranker] = {
+        "random": RandomRanker(),
+        "native": NativeRanker(
+            num_trees=4, documents_per_tree=0.5, early_stopping=EarlyStopping(metric="revenue@2", patience=2)
+        ),
+    }
+    runs = [
+        run(Experiment(model=model, ranker=ranker, source=source, metrics=("revenue@3",)), tmp_path / model)
+        for model, ranker in rankers.items()
+    ]
+    test = source.load().test
+    for each in runs:
+        scored = read_run(each.path).scored("test")
+        assert scored.judgments.columns.keys() == {"brand", *KEEP}
+        for name in (*scored.judgments.columns, "query_id", "document_id"):
+            np.testing.assert_array_equal(scored.judgments.column(name), test.column(name))
+        assert (
+            evaluate(test, scored.scores, ["revenue@3"]).means["revenue@3"]
+            == (each.result.metrics["test/revenue@3"])
+        )
+    comparison = compare(runs, settings=Settings(metric="revenue@1"))[0]
+    sizes = {item.name: item.num_queries for item in slices(comparison, ["market"])}
+    assert sizes == Counter(column_of_queries(test, "market"))
+    with pytest.raises(ConfigError, match=r"brnd.*'brand'"):
+        slices(comparison, ["brnd"])
+
+
+def test_a_column_has_one_value_per_query_the_mean_or_the_most_frequent() -> None:
+    kept: Any = {
+        "price": [1, 2, np.nan, 4, 4, 7],
+        "brand": ["b", "a", "a", "d", "c", ""],
+        "stock": [2, 2, 3, np.nan, 4, np.nan],
+    }
+    judgments = Judgments(labels=np.zeros(6), query_start=np.array([0, 3, 5, 6]), kept=kept)
+    assert column_of_queries(judgments, "price").tolist() == [1.5, 4, 7]
+    assert column_of_queries(judgments, "brand").tolist() == ["a", "d", "missing"]
+    assert column_of_queries(judgments, "stock").tolist() == ["2.0", "missing", "missing"]
+    with pytest.raises(DataError, match=r"'brnd'.*'brand'.*data.keep"):
+        judgments.column("brnd")
+
+
+def test_every_split_has_the_codes_of_the_training_file_also_from_the_cache_and_from_stores(
+    table: Path, tmp_path: Path
+) -> None:
+    rows = pd.read_csv(table, keep_default_na=False)
+    parts = {"train": rows[:100], "test": rows[100:]}
+    paths: dict[str, Any] = {name: str(tmp_path / f"{name}.csv") for name in parts}
+    for name, part in parts.items():
+        part.to_csv(paths[name], index=False)
+    options: dict[str, Any] = {"categorical": CATEGORICAL, "keep": KEEP}
+    source = TableFiles(name="shop", **paths, **options, cache=str(tmp_path / "cache"))
+    first, second = source.load(), source.load()
+    assert first.test.categories == first.train.categories == {"brand": ("b c", "ä")}
+    assert first.test.column("brand").tolist() == parts["test"]["brand"].replace("new", "").tolist()
+    stores: dict[str, Any] = {name: str(tmp_path / f"{name}.store") for name in parts}
+    for name, store in stores.items():
+        known = {} if name == "train" else {"categories": stores["train"]}
+        write_store(Path(store), read_table(paths[name], **options, **known))
+    stored = StoreFiles(name="shop", **stores).load()
+    for splits in (second, stored):
+        assert [split.fingerprint for _, split in splits] == [split.fingerprint for _, split in first]
+    write_store(tmp_path / "other.store", RankingDataset.from_frame(parts["test"], **options))
+    with pytest.raises(DataError, match=r"'brand'.*TRAIN.store"):
+        StoreFiles(name="shop", train=stores["train"], test=str(tmp_path / "other.store")).load()
