@@ -13,14 +13,16 @@ import contextlib
 import json
 import logging
 import pickle
+import re
 import sys
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,6 +34,7 @@ from ltrbench.data.blocks import without_compression_ending
 from ltrbench.data.features import (
     FeatureMatrix,
     arrays_of,
+    as_array,
     is_mapped,
     is_sparse,
     row_blocks,
@@ -40,7 +43,14 @@ from ltrbench.data.sources import DataSource, FileSource
 from ltrbench.data.store import MANIFEST_FILE, is_store
 from ltrbench.distributed import PlacedShards, divide_queries, release_shard, send_shards
 from ltrbench.measure import MemoryMeter, Stopwatch, available_bytes
-from ltrbench.metrics import DEFAULT, has_relevant_document, load_plugins, warm_up_metrics
+from ltrbench.metrics import (
+    DEFAULT,
+    evaluate,
+    has_relevant_document,
+    load_plugins,
+    warm_up_metrics,
+    with_settings,
+)
 from ltrbench.rankers import BoostingRanker, Iteration, Ranker
 from ltrbench.rankers.base import (
     CurveRecorder,
@@ -492,6 +502,8 @@ class Inspection:
         single_document: number of queries with one document.
         fractional_labels: number of documents whose label is not an integer.
         label_warnings: one sentence for each reason why models learn nothing sensible from the labels.
+        column_warnings: one sentence for each feature that gives the label away, for repeated documents, and
+            for a column of times.
         query_weights: "min", "mean" and "max"; None if all queries have the same weight.
         weights_vary_within_queries: whether weights differ between documents of one query.
         positions: "min" and "max"; None if the data has no positions.
@@ -501,9 +513,11 @@ class Inspection:
     documents: int
     queries: int
     features: int
+    feature_names: tuple[str, ...]
     labels: Mapping[str, int]
     fractional_labels: int
     label_warnings: tuple[str, ...]
+    column_warnings: tuple[str, ...]
     query_sizes: Mapping[str, float]
     without_relevant: int
     only_relevant: int
@@ -517,11 +531,14 @@ class Inspection:
     concerns: Mapping[str, tuple[str, ...]]
 
 
-def inspect_data(dataset: RankingDataset, rankers: Mapping[str, Ranker]) -> Inspection:
+def inspect_data(
+    dataset: RankingDataset, rankers: Mapping[str, Ranker], reading: Mapping[str, Any] | None = None
+) -> Inspection:
     """Summarizes a data set, and collects what each ranker would reject or ignore in it.
 
     Args:
         rankers: model -> an unfitted ranker.
+        reading: options of `read_table` with which the data set was read.
 
     >>> data = RankingDataset(
     ...     features=[[1, 5], [1, 5], [1, 7]], labels=[2, 0, 0], query_start=[0, 2, 3]
@@ -542,9 +559,11 @@ def inspect_data(dataset: RankingDataset, rankers: Mapping[str, Ranker]) -> Insp
         documents=dataset.num_documents,
         queries=dataset.num_queries,
         features=dataset.num_features,
+        feature_names=dataset.feature_names,
         labels=dict(zip(grades, counts.tolist(), strict=True)),
         fractional_labels=int((dataset.labels % 1 != 0).sum()),
         label_warnings=tuple(label_warnings(dataset)),
+        column_warnings=tuple(chain(_leaks(dataset), _repeated(dataset), _times(dataset, reading or {}))),
         query_sizes={**sizes, "mean": float(dataset.query_sizes.mean())},
         without_relevant=int((~has_relevant_document(dataset)).sum()),
         only_relevant=int((worst >= DEFAULT.relevance_threshold).sum()),
@@ -575,6 +594,77 @@ def label_warnings(dataset: RankingDataset) -> Iterator[str]:
             f"The labels within each query are equal ({values}), so there is nothing to learn: check which "
             "column has the labels, and which one the queries."
         )
+
+
+_MOST_CELLS = 4 * 10**6
+"""Number of feature values in which `_leaks` looks, so that it takes about a second."""
+
+_FEWEST_QUERIES = 10
+"""Number of queries below which a feature may rank them perfectly by chance."""
+
+_LEAK = 0.95
+"""NDCG@10 of a single feature that is too high to be honest."""
+
+_TIME_NAME = re.compile(r"(.*_)?(date|datetime|day|timestamp)|.*_at|time", re.IGNORECASE)
+_DATE = re.compile(r"\d{4}-\d\d(-\d\d.*)?")
+
+
+def _leaks(dataset: RankingDataset) -> Iterator[str]:
+    """Yields a sentence for each feature that is a function of the label or alone ranks nearly perfectly.
+
+    Measured on a sample of the queries, by NDCG@10 with linear gains. If random order has a high NDCG too, as
+    with few documents per query, the feature must also take away three quarters of what random order lacks.
+    """
+    drawn = np.random.default_rng(0).permutation(dataset.num_queries)
+    ends = np.cumsum(dataset.query_sizes[drawn]) * dataset.num_features
+    sample = dataset.take_queries(np.sort(drawn[: max(int(np.searchsorted(ends, _MOST_CELLS)), 1)]))
+    if sample.num_queries < _FEWEST_QUERIES or sample.num_documents * sample.num_features > 4 * _MOST_CELLS:
+        return
+    name, convention = "ndcg@10", with_settings(DEFAULT, {"gain": "linear"})
+    labels, features = np.unique(sample.labels), as_array(sample.features)
+
+    def ndcg(scores: NDArray[Any]) -> float:
+        return evaluate(sample, scores, [name], convention).means[name]
+
+    random = ndcg(np.zeros(sample.num_documents))
+    for feature, values in zip(sample.feature_names, features.T, strict=True):
+        distinct, codes = np.unique(values, return_inverse=True)
+        pairs = len(np.unique(codes * len(labels) + np.searchsorted(labels, sample.labels)))
+        if len(distinct) > 1 and pairs == len(labels):
+            yield f"The feature {feature} is a function of the label. {_LEFT_OUT}"
+        elif feature not in dataset.categories:
+            best = max(ndcg(np.where(np.isnan(values), -np.inf, sign * values)) for sign in (1, -1))
+            if best > _LEAK and 1 - best < (1 - random) / 4:
+                alone = f"has {name} {best:.3f} alone, and random order {random:.3f}"
+                yield f"The feature {feature} {alone}. {_LEFT_OUT}"
+
+
+_LEFT_OUT = "If it is known only after the ranking, leave it out: data.keep, or data.ignore."
+
+
+def _repeated(dataset: RankingDataset) -> Iterator[str]:
+    """Yields a sentence if a query has a document twice."""
+    if dataset.document_ids is None:
+        return
+    pairs = Counter(zip(dataset.query_of_document.tolist(), dataset.document_ids.tolist(), strict=True))
+    (query, document), most = pairs.most_common(1)[0]
+    if most > 1:
+        yield (
+            f"{len(dataset.labels) - len(pairs)} rows repeat a document of their query, such as document "
+            f"{document!r} of query {str(dataset.query_ids[query])!r}: remove the copies."
+        )
+
+
+def _times(dataset: RankingDataset, reading: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a sentence for each column of times, unless the queries are split by one."""
+    columns = (*dataset.feature_names, *dataset.kept, *reading.get("ignore", ()))
+    for name in () if reading.get("split_by") else columns:
+        first = str(dataset.kept[name][0]) if name in dataset.kept else ""
+        if _TIME_NAME.fullmatch(name) or _DATE.fullmatch(first):
+            yield (
+                f"The column {name} has times, but queries are held out at random. To test on the latest, as "
+                f"in production, set data.split_by={name}."
+            )
 
 
 def _range(values: NDArray[np.float64]) -> dict[str, float]:

@@ -87,6 +87,41 @@ def test_documents_labels_and_queries_are_counted() -> None:
     assert report.fingerprint == DATA.fingerprint
 
 
+def test_leaks_copies_and_times_are_warned_of_unless_they_are_not_there() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.choice([0.0, 1, 2], size=600)
+    columns = {
+        "clicked": labels > 0,
+        "state": (labels - 1) ** 2,
+        "nearly": -labels - 0.01 * rng.random(600),
+        "bm25": labels + 2 * rng.normal(size=600),
+        "created_at": rng.random(600),
+    }
+    leaking = RankingDataset(
+        features=np.column_stack(list(columns.values())),
+        labels=labels,
+        query_start=np.arange(0, 601, 20),
+        document_ids=np.array([f"d {row % 20}" for row in range(599)] + ["d 0"]),
+        feature_names=tuple(columns),
+        kept={"sold": np.array(["2026-01-31"] * 600)},
+    )
+    expected = [
+        ("clicked", "function", "data.keep"),
+        ("state", "function"),
+        ("nearly", "ndcg@10", "1.000"),
+        ("1 rows", "'d 0'", "'30'"),
+        ("created_at", "data.split_by=created_at"),
+        ("sold", "data.split_by=sold"),
+        ("week_day", "data.split_by=week_day"),
+    ]
+    warned = inspect_data(leaking, {}, {"ignore": ["week_day", "url"]}).column_warnings
+    assert [bool(re.search(naming(*parts), text)) for parts, text in zip(expected, warned, strict=True)] == (
+        [True] * len(expected)
+    )
+    assert len(inspect_data(leaking, {}, {"split_by": "sold"}).column_warnings) == 4
+    assert inspect_data(DATA, {}).column_warnings == ()
+
+
 def test_features_that_order_nothing_are_named() -> None:
     faults = inspect_data(DATA, {}).feature_faults
     assert faults.missing == {"empty": 6, "gappy": 1}

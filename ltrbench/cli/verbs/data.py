@@ -303,7 +303,7 @@ def inspect_verb(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bo
     from ltrbench.experiment.loading import inspect_data
 
     rankers, unavailable = _rankers()
-    inspection = inspect_data(read(data, reading), rankers)
+    inspection = inspect_data(read(data, reading), rankers, typed_options(reading))
     concerns = dict(sorted({**inspection.concerns, **unavailable}.items()))
     if as_object:
         record = {**dataclasses.asdict(inspection), "concerns": concerns}
@@ -345,9 +345,10 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
 
     yield "documents", str(inspection.documents)
     yield "queries", str(inspection.queries)
-    yield "features", str(inspection.features)
+    names = () if all(map(str.isdecimal, inspection.feature_names)) else inspection.feature_names
+    yield "features", f"{inspection.features}{_listed(names)}"
     yield "labels", first_of([f"{label}: {count}" for label, count in inspection.labels.items()])
-    for sentence in inspection.label_warnings:
+    for sentence in (*inspection.label_warnings, *inspection.column_warnings):
         yield "warning", sentence
     if inspection.fractional_labels:
         yield (
