@@ -34,6 +34,7 @@ from ltrbench.data.splits import (
 from ltrbench.data.store import (
     MANIFEST_FILE,
     NONE,
+    Categories,
     cache_folder,
     is_store,
     read_cached,
@@ -483,6 +484,7 @@ def read_data(
     path: str | Path | Sequence[str | Path],
     num_features: int | None = None,
     feature_names: Sequence[str] | str | Path | None = None,
+    categories: Categories | None = None,
     *,
     scratch: str | Path | None = None,
     **options: Any,
@@ -495,6 +497,7 @@ def read_data(
         feature_names: feature names of the training data, which select the columns of a table or a store in
             any order; ignored for LETOR text, whose features have indices. For LETOR text also the path of a
             file of feature names.
+        categories: those of the training data, for a table or a store; ignored for LETOR text.
         scratch: folder of a temporary file for features that do not fit into memory, if the reader has this
             option; None: they are an error.
         options: options of `read_store`, `read_table` or `read_letor`, by name.
@@ -503,7 +506,7 @@ def read_data(
         ConfigError: The reader does not have an option, or its type is wrong.
         DataError: The file cannot be read.
     """
-    reader, known = _reader_with(path, feature_names, options)
+    reader, known = _reader_with(path, feature_names, categories, options)
     if scratch is not None and reader is read_letor:
         known["scratch"] = scratch
     return reader(path, num_features, **known)
@@ -513,6 +516,7 @@ def read_features(
     path: str | Path | Sequence[str | Path],
     num_features: int | None = None,
     feature_names: Sequence[str] | str | Path | None = None,
+    categories: Categories | None = None,
     **options: Any,
 ) -> Features:
     """Reads the features of documents for prediction, which need neither labels nor queries.
@@ -520,7 +524,7 @@ def read_features(
     Labels in LETOR text are validated, but not returned; those in tables are not read.
 
     Args:
-        path, num_features, feature_names: as in `read_data`.
+        path, num_features, feature_names, categories: as in `read_data`.
         options: options of `read_store`, `read_table` or `read_letor`, by name. Options about labels and
             queries (`whole_labels`, `sort_queries`) have no effect here.
 
@@ -532,7 +536,7 @@ def read_features(
         ConfigError: The reader does not have an option, or its type is wrong.
         DataError: The file cannot be read.
     """
-    reader, known = _reader_with(path, feature_names, options)
+    reader, known = _reader_with(path, feature_names, categories, options)
     used = {name: value for name, value in known.items() if name not in _NO_FEATURES}
     return _FEATURE_READERS[reader](path, num_features, **used)
 
@@ -540,9 +544,11 @@ def read_features(
 def _reader_with(
     given: str | Path | Sequence[str | Path],
     feature_names: Sequence[str] | str | Path | None,
+    categories: Categories | None,
     options: Mapping[str, Any],
 ) -> tuple[Callable[..., RankingDataset], dict[str, Any]]:
-    """Returns the reader of all paths, and its options, with `feature_names` if it uses them."""
+    """Returns the reader of all paths, and its options, with `feature_names` and `categories` if it uses
+    them."""
     paths = as_paths(given)
     readers = [_reader(path) for path in paths]
     reader = readers[0]
@@ -566,7 +572,10 @@ def _reader_with(
             "of its features. Remove the option."
         )
     is_used = feature_names is not None and (is_file or reader is not read_letor)
-    return reader, {**options, **({"feature_names": feature_names} if is_used else {})}
+    of_training: dict[str, Any] = {"feature_names": feature_names} if is_used else {}
+    if categories is not None and "categories" in known:
+        of_training["categories"] = categories
+    return reader, {**options, **of_training}
 
 
 def files_of(path: Path) -> list[Path]:

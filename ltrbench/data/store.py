@@ -318,12 +318,23 @@ def _shard_folder(store: Path, number: int) -> Path:
     return store / f"shard-{number:05d}"
 
 
+Categories = Mapping[str, tuple[str, ...]] | str | Path
+"""Categorical feature -> its categories in the order of their codes; or the path of a store that has them."""
+
+
+def codes_of(categories: Categories | None) -> dict[str, tuple[str, ...]]:
+    """Returns the categories of each feature in the order of their codes; none for None."""
+    if isinstance(categories, (str, Path)):
+        return {name: tuple(each) for name, each in read_manifest(Path(categories)).categories.items()}
+    return {name: tuple(map(str, each)) for name, each in (categories or {}).items()}
+
+
 def read_store(
     path: str | Path | Sequence[str | Path],
     num_features: int | None = None,
     *,
     feature_names: Sequence[str] | None = None,
-    categories: Mapping[str, tuple[str, ...]] | None = None,
+    categories: Categories | None = None,
     whole_labels: bool = False,
 ) -> RankingDataset:
     """Reads a store; dense features stay on the disk and are loaded when they are used.
@@ -351,7 +362,7 @@ def read_store(
         )
     columns = None if feature_names is None else _columns(names, feature_names, stores[0])
     known = {name: tuple(each) for name, each in manifests[0].categories.items()}
-    expected = known if categories is None else categories
+    expected = known if categories is None else codes_of(categories)
     odd = [name for name in {**known, **expected} if known.get(name) != expected.get(name)]
     if odd:
         raise DataError(
@@ -391,7 +402,7 @@ def read_store_features(
     num_features: int | None = None,
     *,
     feature_names: Sequence[str] | None = None,
-    categories: Mapping[str, tuple[str, ...]] | None = None,
+    categories: Categories | None = None,
 ) -> Features:
     """Reads the (D, F) features of a store in the order of the file from which it was built.
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from ltrbench.data.blocks import as_paths, check_option, gather, read_blocks, write_whole
 from ltrbench.data.dataset import NO_NAME, ROLE_OF_NAME, ROLES, RankingDataset, is_id
 from ltrbench.data.features import CheckedFeatures
-from ltrbench.data.store import is_store, read_manifest
+from ltrbench.data.store import Categories, codes_of
 from ltrbench.errors import DataError, did_you_mean
 from ltrbench.shapes import Features
 
@@ -46,9 +46,6 @@ _MISSING_IN_CSV = sorted({form(word) for word in MISSING for form in (str, str.u
 _CSV_BLOCK_BYTES = 1 << 24  # at least a row of the widest tables
 PARQUET = ".parquet"
 _SHOWN = 8  # maximum number of columns in a message
-
-Categories = Mapping[str, tuple[str, ...]]
-"""Categorical feature -> its categories in the order of their codes."""
 
 log = logging.getLogger("ltrbench")
 
@@ -338,7 +335,7 @@ def _columns_of(
     table: _Table,
     roles: Mapping[str, str | None],
     num_features: int | None,
-    categories: Categories,
+    categories: Mapping[str, tuple[str, ...]],
     features: Sequence[str] | None,
     feature_names: Sequence[str] | None,
     categorical: Sequence[str],
@@ -445,7 +442,7 @@ def read_table(
     categorical: Sequence[str] = (),
     keep: Sequence[str] = (),
     ignore: Sequence[str] = (),
-    categories: Categories | str | Path | None = None,
+    categories: Categories | None = None,
     sort_queries: bool = False,
     whole_labels: bool = False,
 ) -> RankingDataset:
@@ -482,7 +479,7 @@ def read_table(
     columns = {"label": label, "query": query, "document": document, "weight": weight, "position": position}
     given = {**columns, "split_by": split_by, "group_by": group_by}
     tables = _open(source)
-    known = _known(categories)
+    known = codes_of(categories)
     named = (features, feature_names, categorical, keep, ignore)
     chosen = _columns_of(tables[0], given, num_features, known, *named, required=("label", "query"))
     roles = chosen.roles
@@ -511,15 +508,6 @@ def read_table(
 RankingDataset.from_frame = staticmethod(read_table)
 
 
-def _known(categories: Categories | str | Path | None) -> Categories:
-    """Returns categories, also those in a store."""
-    if isinstance(categories, (str, Path)):
-        if not is_store(Path(categories)):
-            raise DataError(f"{categories}: this is not a store; categories=STORE is the one of training.")
-        return {name: tuple(each) for name, each in read_manifest(Path(categories)).categories.items()}
-    return {name: tuple(map(str, each)) for name, each in (categories or {}).items()}
-
-
 def read_table_features(
     source: pd.DataFrame | str | Path | Sequence[str | Path],
     num_features: int | None = None,
@@ -529,7 +517,7 @@ def read_table_features(
     categorical: Sequence[str] = (),
     keep: Sequence[str] = (),
     ignore: Sequence[str] = (),
-    categories: Categories | str | Path | None = None,
+    categories: Categories | None = None,
     **columns: str | None,
 ) -> Features:
     """Reads the features of a table, which needs no column of any role.
@@ -550,7 +538,7 @@ def read_table_features(
     """
     tables = _open(source)
     given = dict.fromkeys(ROLES) | columns
-    known = _known(categories)
+    known = codes_of(categories)
     there = {role: name for role, name in given.items() if name in (None, *tables[0].columns)}
     named = (features, feature_names, categorical, keep, ignore)
     chosen = _columns_of(tables[0], there, num_features, known, *named)
@@ -588,7 +576,7 @@ def _read(tables: Sequence[_Table], columns: _Columns) -> _Rows:
     return rows
 
 
-def _features(rows: _Rows, names: Sequence[str], categories: Categories) -> Features:
+def _features(rows: _Rows, names: Sequence[str], categories: Mapping[str, tuple[str, ...]]) -> Features:
     features = np.empty((len(rows), len(names)), dtype=np.float32)
     unseen = {}
     for number, column in enumerate(names):
