@@ -359,6 +359,11 @@ class Session:
                 "the best model is chosen by validation on one data set, but these runs have no data set in "
                 "common. Register the models of each data set in a separate command"
             )
+        # Imported late, so that --help prints without delay.
+        from ltrbench.compare.final import refuse_part
+
+        words = ["register", str(best.run.path), name, "--anyway"]
+        refuse_part(best.run, "registered", f"register it with {PROGRAM} {shlex.join(words)}")
         self.registered = f"{tracker.register(name, best.run, best.reason)} ({best.reason})"
 
     @property
@@ -600,7 +605,7 @@ def _mirror_comparison(tracker: Tracker, runs: Sequence[Run]) -> None:
 
 def compared(runs: Sequence[Run]) -> list[Comparison]:
     """Compares the finished runs, if there are any; if they cannot be compared, logs a warning."""
-    if all(run.result.status != FINISHED for run in runs):
+    if not any(run.result.is_compared for run in runs):
         return []
     # Imported late, so that --help prints without delay.
     from ltrbench.compare import compare

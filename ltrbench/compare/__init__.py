@@ -4,6 +4,7 @@
     fairness      which runs may be compared
     derived       fused runs, and scores and models of other programs
     comparison    `compare`: rows of one data set; differences, claims and power of their pairs
+    final         settings and number of trees of the model that is trained on all queries
     advice        recommendation, verdict, methods in words, next step
     groups        slices of queries, several data sets, comparisons of a model with itself
     importances   feature importances of several runs

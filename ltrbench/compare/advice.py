@@ -31,6 +31,7 @@ from ltrbench.compare.fairness import (
     stopped_on_test,
     values_on_validation,
 )
+from ltrbench.compare.final import final_command
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs.record import FUSED, IMPORTED, Run, as_products, quoted
 from ltrbench.statistics import BETTER, FEWEST_REPLICATES, SCOPES, WORSE
@@ -458,6 +459,7 @@ _TO_TUNE_AGAIN = (
     f"Tuning was not repeated. Train and tune with {_NUM_SEARCHES} seeds for claims that cover the variation "
     "between searches"
 )
+_TO_DEPLOY = "To deploy a model, train its settings on all labelled queries"
 _REPEATED = "multirun/repeated"  # folder of several commands, so that their runs are compared
 _OF_A_RESAMPLE = ("replicates", "replicates.number", "replicates.index")
 
@@ -507,6 +509,19 @@ def next_step(comparison: Comparison) -> NextStep | None:
         return None
     jobs = [[*_without(run, _OF_A_RESAMPLE), f"replicates={_NUM_RESAMPLES}"] for row in runs for run in row]
     return _step(runs, jobs, _NUM_RESAMPLES, _TO_RESAMPLE)
+
+
+def final_step(comparison: Comparison) -> NextStep | None:
+    """Returns the step after the last comparison: the command that trains the model to deploy; None if no
+    model was trained here."""
+    rows = [[run for run in row.runs if run.held is None and run.result.ranker] for row in comparison.rows]
+    labels = [row.label for row, runs in zip(comparison.rows, rows, strict=True) if runs]
+    if not labels:
+        return None
+    recommended = recommend(comparison)
+    named = [label for label in (recommended.models if recommended else labels) if label in labels]
+    command = final_command([run for runs in rows for run in runs], named[0] if named else None)
+    return NextStep(command, 0.0, _TO_DEPLOY)
 
 
 def about(seconds: float) -> str:

@@ -211,6 +211,11 @@ def _settings_of(run: Run, part: str, excluded: Collection[str]) -> dict[str, An
     }
 
 
+def settings_of_model(run: Run) -> dict[str, Any]:
+    """Returns full name -> value of the settings of the model of a run, without those of a replicate."""
+    return _settings_of(run, "model", _OF_A_REPLICATE)
+
+
 def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Returns row label -> runs; a label is the model's name and the settings that vary between its runs."""
     label_of_run: dict[int, str] = {}
@@ -243,7 +248,7 @@ def _settings_of_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     untuned = dict.fromkeys(keys, _ANY) | ({"search": "none"} if keys else {})
     absent = {key: "fixed" if key.startswith("search.space.") else _ANY for key in keys}
     return [
-        _settings_of(run, "model", _OF_A_REPLICATE)
+        settings_of_model(run)
         # Settings that a search chose differ from no other value.
         | dict.fromkeys(run.result.search.get("space", ()), _ANY)
         | {f"replicates.{key}": value for key, value in (resample_of(run) or {}).items()}

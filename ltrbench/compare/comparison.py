@@ -667,7 +667,7 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     settings = settings or Settings()
     for run in runs:
         refuse_trial(run, "metrics of test")
-    finished = [run for run in runs if run.result.status == FINISHED]
+    finished = [run for run in runs if run.result.is_compared]
     if not finished:
         errors = "; ".join(str(_failure(run)) for run in runs)
         raise ResultError(f"there is no finished run to compare. {errors}")
@@ -693,7 +693,7 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
         require_choice("baseline", settings.baseline, dict.fromkeys([*labels, *models]))
     notes = [*(Note(ON_DATA, "mismatched data", sentence) for sentence in mismatched), *repeated]
     # A run may fail before its data set is known, so that every failure is a note under the first table.
-    failures = [_failure(run) for run in runs if run.result.status != FINISHED]
+    failures = [_failure(run) for run in runs if not run.result.is_compared]
     return [
         _compare_on(table, metric, settings, [*notes, *(failures if number == 0 else [])])
         for number, table in enumerate(tables)
@@ -832,11 +832,13 @@ class Choice:
     """The run to use, chosen by validation only.
 
     Attributes:
-        run: Best run of the row with the highest mean of the metric on validation.
+        row: Row with the highest mean of the metric on validation.
+        run: Best run of the row.
         reason: The model and the reason of the choice, such as "lightgbm: best validation ndcg@10, 0.7188".
         metrics: Means over the runs of the row: "test/ndcg@10" and others, and the metric on validation.
     """
 
+    row: ModelRow
     run: Run
     reason: str
     metrics: Mapping[str, float]
@@ -865,6 +867,7 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
     seen = seen_by_choice([item for row in rows for item in row.evaluated]) if len(validated) > 1 else ""
     of_test = {f"test/{name}": mean for name, mean in row.metrics.items() if mean is not None}
     return Choice(
+        row=row,
         run=run,
         reason="; ".join(filter(None, [reason, seen])),
         metrics={**of_test, f"valid/{comparison.metric}": mean},
@@ -872,6 +875,9 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
 
 
 def _failure(run: Run) -> Note:
+    if run.result.final and run.result.status == FINISHED:
+        sentence = f"{run.path} is a final model, trained on all queries: it is not compared."
+        return Note(ON_DATA, "final model", sentence)
     # The first line is the message; a traceback may follow.
     reason = (run.result.error or "unknown").partition("\n")[0]
     return Note(ON_DATA, "failed runs", f"{run.result.model} failed ({run.path}): {reason}")

@@ -321,7 +321,7 @@ def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
         ConfigError: A named model has no run, fewer than two models have, or weights cannot be learned.
         ResultError: The models have no common cell.
     """
-    tables = group_runs([run for run in runs if run.result.status == FINISHED])
+    tables = group_runs([run for run in runs if run.result.is_compared])
     known = [name for table in tables for name in (*table.rows, *(run.result.model for run in table.runs))]
     for name in fusing.of:
         require_choice("model to fuse", name, dict.fromkeys(known))
@@ -490,7 +490,7 @@ def import_runs(system: Import, runs: Sequence[Run], load_splits: LoadSplits) ->
         ResultError: No run is finished.
         DataError: No file exists, or a file does not match the documents of its split.
     """
-    finished = [run for run in runs if run.result.status == FINISHED]
+    finished = [run for run in runs if run.result.is_compared]
     by_seed = "{seed" in system.pattern
     of_cells = [*first_by(finished, lambda run: (cell_of(run), by_seed and run.result.seed)).values()]
     if not of_cells:
@@ -580,7 +580,11 @@ def _of_scores(system: Import, like: Run, folder: Path, fingerprints: dict[Path,
         scored,
         model=system.name,
         params=IMPORTED,
-        notes=["Its scores were imported; it was not trained or timed here.", *notes],
+        notes=[
+            "Its scores were imported; it was not trained or timed here. It is not known which data trained "
+            "it: queries of this test set among them would make its metrics too high.",
+            *notes,
+        ],
         overrides=_command(system, system.pattern, like, folder),
     )
 

@@ -36,7 +36,7 @@ from ltrbench.compare.comparison import are_folds, of_distinct_queries
 from ltrbench.compare.derived import default_metric
 from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
 from ltrbench.metrics import Convention, parse_metric
-from ltrbench.runs.record import FINISHED, Run
+from ltrbench.runs.record import Run
 from ltrbench.statistics import Interval, PairedSample
 from ltrbench.statistics.claims import FEWEST_DATA_SETS, DataSetTest, Group, equal_means, friedman, holm
 from ltrbench.statistics.paired import system_intervals, unknown_spread
@@ -463,7 +463,7 @@ def each_against_itself(runs: Sequence[Run], settings: Settings, num_halvings: i
     Raises:
         ResultError: No run is finished.
     """
-    finished, _ = newest_runs([run for run in runs if run.result.status == FINISHED])
+    finished, _ = newest_runs([run for run in runs if run.result.is_compared])
     if not finished:
         raise ResultError("there is no finished run with replicates to split into halves.")
     metric = settings.claimed_metrics[0] or default_metric(finished)

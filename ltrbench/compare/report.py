@@ -33,6 +33,7 @@ from ltrbench.compare.advice import (
     about_training,
     about_tuning,
     all_notes,
+    final_step,
     next_step,
     recommend,
     verdict,
@@ -316,11 +317,11 @@ def answer(comparison: Comparison) -> list[str]:
 
 
 def _next_step(comparison: Comparison) -> list[Prose | Code]:
-    """Returns what would allow a claim, and its command; empty without a next step."""
-    step = next_step(comparison)
-    if step is None:
-        return []
-    return [Prose(step.sentence), Code(step.command)] if step.command else [Prose(step.sentence)]
+    """Returns what would allow a claim, and what trains the model to deploy, with their commands."""
+    views: list[Prose | Code] = []
+    for step in filter(None, (next_step(comparison), final_step(comparison))):
+        views += [Prose(step.sentence), *([Code(step.command)] if step.command else [])]
+    return views
 
 
 def _column_terms(comparison: Comparison) -> list[str]:

@@ -574,6 +574,20 @@ class SparseRows(FeatureMatrix):
         return csr_matrix((self.values, self.columns, self.row_start), shape=self.shape, copy=False)
 
 
+def stacked(parts: Sequence[AnyFeatures]) -> AnyFeatures:
+    """Returns the rows of all parts, in the order of the parts; SparseRows if all parts are sparse.
+
+    Args:
+        parts: at least one, each (any number of rows, F).
+    """
+    sparse = [part for part in map(csr_of, parts) if part is not None]
+    if len(sparse) < len(parts):
+        return StackedRows(parts)
+    from scipy.sparse import vstack
+
+    return SparseRows.from_scipy(vstack([part.to_scipy() for part in sparse]), sparse[0].absent)
+
+
 def csr_of(features: AnyFeatures) -> SparseRows | None:
     """Returns the sparse form of features that are stored as SparseRows; None for all others.
 

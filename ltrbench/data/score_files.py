@@ -5,6 +5,7 @@ Reads score files of any system, with the format detected from the first line, a
     one score per line   in the order of the data rows
     RankLib's -score     query index score: by query, in the order of its rows
     TREC run             query Q0 document rank score tag: by query and document
+    CSV, Parquet         columns query_id, document_id and score: by query and document
 
 To support another format, write a subclass of `ScoreFile` and add a line to `read_score_file`.
 """
@@ -23,9 +24,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.blocks import gather, read_blocks
-from ltrbench.data.dataset import Judgments
+from ltrbench.data.blocks import gather, read_blocks, without_compression_ending
+from ltrbench.data.dataset import ROLES, Judgments
 from ltrbench.data.letor import document_id
+from ltrbench.data.tables import PARQUET, read_texts
 from ltrbench.errors import DataError
 from ltrbench.shapes import Scores
 
@@ -33,6 +35,7 @@ RUN_LINE = "query Q0 document rank score tag"
 QRELS_LINE = "query 0 document label"
 SCORE_LINE = "query index score"
 RUN_COLUMNS, QRELS_COLUMNS, SCORE_COLUMNS = (len(line.split()) for line in (RUN_LINE, QRELS_LINE, SCORE_LINE))
+_COLUMNS = (RUN_COLUMNS, QRELS_COLUMNS, SCORE_COLUMNS)
 
 _STANDARD_INPUT = "-"
 
@@ -47,7 +50,12 @@ def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
     for text, first_line in [(sys.stdin.buffer.read(), 1)] if is_standard else read_blocks(Path(path)):
         for number, line in enumerate(text.decode(errors="backslashreplace").split("\n"), first_line):
             if columns := line.split():
-                yield f"{name}:{number}", columns
+                by_tabs = line.strip().split("\t")
+                # Between tabs a query may have blanks.
+                has_tabs = len(by_tabs) in _COLUMNS and all(
+                    len(column.split()) == 1 for column in by_tabs[1:]
+                )
+                yield f"{name}:{number}", by_tabs if has_tabs else columns
 
 
 def _score(text: str, location: str, expected: str) -> float:
@@ -145,11 +153,31 @@ def read_trec_run(path: str | Path) -> TrecRun:
     return _run_of_lines(_rows(path))
 
 
-def _run_of_lines(rows: _Rows) -> TrecRun:
+_TABLE = {
+    "query_id": (*ROLES["query"], "query"),
+    "document_id": (*ROLES["document"], "document"),
+    "score": ("score",),
+}
+"""Column of a table of scores -> its possible names."""
+
+
+def _rows_of_table(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yields the rows of a table of scores as the columns of a TREC run."""
+    columns = read_texts(path, _TABLE)
+    for name in _TABLE:
+        if name not in columns:
+            raise DataError(
+                f"{path}: the table has no column {' or '.join(_TABLE[name])}; add it to the scores."
+            )
+    for row, (query, document, score) in enumerate(zip(*columns.values(), strict=True), 1):
+        yield f"{path}: row {row}", [str(query), "Q0", str(document), "0", str(score), "table"]
+
+
+def _run_of_lines(rows: _Rows, expected: str = f"a run, '{RUN_LINE}'") -> TrecRun:
     run: TrecRun = {}
     for location, columns in rows:
         if len(columns) < RUN_COLUMNS:
-            raise _format_error(location, columns, f"a run, '{RUN_LINE}'")
+            raise _format_error(location, columns, expected)
         query, middle = columns[0], columns[2:-3]
         document = middle[0] if len(middle) == 1 else document_id(" ".join(middle).encode()).decode()
         documents = run.setdefault(query, {})
@@ -158,7 +186,7 @@ def _run_of_lines(rows: _Rows) -> TrecRun:
                 f"{location}: document {document!r} occurs twice in query {query!r}. Keep one line with its "
                 "score."
             )
-        documents[document] = _score(columns[-2], location, f"a run, '{RUN_LINE}'")
+        documents[document] = _score(columns[-2], location, expected)
     return run
 
 
@@ -218,7 +246,7 @@ def trec_run_lines(judgments: Judgments, scores: Scores, names: NDArray[np.str_]
     1 Q0 a 2 0.5 bm25
     1 Q0 b 3 0.25 bm25
     """
-    words = _query_words(judgments)
+    words = _words(judgments.query_ids.tolist())
     tag = "_".join(tag.split()) or "-"
     # lexsort sorts in ascending order, so the numbers of the names are negated for descending ids.
     _, number_of_name = np.unique(names, return_inverse=True)
@@ -251,7 +279,7 @@ def qrels_lines(judgments: Judgments, names: NDArray[np.str_]) -> Iterator[str]:
             f"labels[{row}] is {judgments.labels[row]:g}; labels in qrels must be whole numbers, because "
             "trec_eval ignores fractions. Map the labels to 0, 1, 2, ..."
         )
-    words = _query_words(judgments)
+    words = _words(judgments.query_ids.tolist())
     labels = judgments.labels.astype(np.int64).tolist()
     for query, document, label in zip(
         judgments.query_of_document.tolist(), names.tolist(), labels, strict=True
@@ -290,16 +318,15 @@ def document_names(
     return (rows + 1).astype(np.str_), reason
 
 
-def _query_words(judgments: Judgments) -> list[str]:
-    """Returns the (Q,) query ids, each of which must be one word."""
-    words = [str(query) for query in judgments.query_ids.tolist()]
-    bad = next((word for word in words if len(word.split()) != 1), None)
+def _words(query_ids: list[str]) -> list[str]:
+    """Returns the query ids, each of which must be one word."""
+    bad = next((word for word in query_ids if len(word.split()) != 1), None)
     if bad is not None:
         raise DataError(
-            f"query_ids: {bad!r} cannot be written in a TREC file, whose columns are separated by blanks. "
-            "Rename the query to one word."
+            f"query_ids: {bad!r} cannot be written in a file whose columns are separated by blanks. Export "
+            "with --format csv, or rename the query to one word."
         )
-    return words
+    return query_ids
 
 
 # ---- RankLib's files: document scores (`-score`) and metric values per query (`-idv`).
@@ -341,6 +368,9 @@ def idv_lines(metric: str, values: Iterable[tuple[str, float]], mean: float) -> 
         values: (query, value) of each query.
         mean: mean over the queries.
 
+    Raises:
+        DataError: A query id contains a blank.
+
     >>> print(*idv_lines("ndcg@10", [("q1", 0.5), ("q2", 1.0)], 0.75), sep="", end="")
     NDCG@10   q1   0.5
     NDCG@10   q2   1.0
@@ -348,7 +378,9 @@ def idv_lines(metric: str, values: Iterable[tuple[str, float]], mean: float) -> 
     """
     word, at, cutoff = metric.partition("@")
     name = f"{_METRICS.get(word, word)}{at}{cutoff}"
-    for query, value in [*values, ("all", mean)]:
+    rows = [*values, ("all", mean)]
+    _words([query for query, _ in rows])
+    for query, value in rows:
         yield f"{name}   {query}   {value!r}\n"
 
 
@@ -393,8 +425,12 @@ def read_score_file(path: Path) -> ScoreFile:
     Raises:
         DataError: The file cannot be read, or its format is unknown.
     """
-    rows = _rows(path)
+    ending = without_compression_ending(path).suffix.lower()
+    rows = iter([(str(path), [","])]) if ending == PARQUET else _rows(path)
     location, first = next(rows, (f"{path}:1", []))
+    if ending in (".csv", PARQUET) and "," in " ".join(first):
+        run = _run_of_lines(_rows_of_table(path), f"a table with the columns {', '.join(_TABLE)}")
+        return _ScoresOfDocuments(path, run.keys(), run, is_table=True)
     rows = chain([(location, first)], rows)
     if len(first) == 1:
         return _ScoresOfRows(path, (), _scores_of_lines(rows))
@@ -443,25 +479,34 @@ class _ScoresOfLists(ScoreFile):
         return Matched(np.array(scores))
 
 
+_SHOWN = 3  # maximum number of documents in a message
+
+
 @dataclass(frozen=True, eq=False)
 class _ScoresOfDocuments(ScoreFile):
     run: TrecRun
+    is_table: bool = False
 
     def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
-        names, _ = document_names(judgments, file_rows)
+        names, ids = document_names(judgments, file_rows)[0], judgments.document_ids
+        names = ids if self.is_table and ids is not None else names
         retrieved = [self.run.get(query, {}) for query in judgments.query_ids.tolist()]
         known = [
             retrieved[query].get(document)
             for query, document in zip(judgments.query_of_document.tolist(), names.tolist(), strict=True)
         ]
         missing = known.count(None)
-        if missing == judgments.num_documents:
-            query, documents = next(iter(self.run.items()))
+        if missing and (self.is_table or missing == judgments.num_documents):
+            rows = [row for row, score in enumerate(known) if score is None][:_SHOWN]
+            queries = judgments.query_ids[judgments.query_of_document[rows]].tolist()
+            pairs = zip(names[rows].tolist(), queries, strict=True)
+            shown = ", ".join(f"{document!r} of query {query!r}" for document, query in pairs)
+            query, documents = next(iter(self.run.items()), ("", {"": 0.0}))
             raise DataError(
-                f"{self.path}: the file contains no document of {split}. Its first document is "
-                f"{next(iter(documents))!r} of query {query!r}; the first document of {split} is "
-                f"{str(names[0])!r} of query {str(judgments.query_ids[0])!r}. Use the ids that `export RUN "
-                "--format qrels` writes."
+                f"{self.path}: {missing} of {judgments.num_documents} documents of {split} have no score: "
+                f"{shown}. The first document of the file is {next(iter(documents))!r} of query {query!r}. "
+                "Use the ids that `export RUN --format csv` or qrels writes; if the data have none, name "
+                "their column with data.document. A document that was not retrieved scores below all others."
             )
         # Documents that were not retrieved rank below all others, whatever the scores.
         scores = np.array([-np.inf if score is None else score for score in known])
@@ -472,7 +517,7 @@ class _ScoresOfDocuments(ScoreFile):
                 f"{missing} of {judgments.num_documents} documents of {split} were not retrieved and are "
                 f"ranked last, tied; {empty} of {judgments.num_queries} queries have no retrieved document."
             )
-        total = sum(map(len, retrieved))
+        total = sum(map(len, self.run.values() if self.is_table else retrieved))
         unjudged = total + missing - judgments.num_documents
         if unjudged:
             notes.append(f"{unjudged} of {total} retrieved documents are not in {split} and were ignored.")

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from ltrbench.data.blocks import as_paths, without_compression_ending
 from ltrbench.data.dataset import ROLES, RankingDataset
 from ltrbench.data.letor import companions_of, read_letor, read_letor_features
@@ -47,6 +49,7 @@ from ltrbench.data.tables import (
     read_split_columns,
     read_table,
     read_table_features,
+    read_texts,
 )
 from ltrbench.errors import ConfigError, DataError, did_you_mean, require, require_choice
 from ltrbench.measure import without_password
@@ -539,6 +542,31 @@ def read_features(
     reader, known = _reader_with(path, feature_names, categories, options)
     used = {name: value for name, value in known.items() if name not in _NO_FEATURES}
     return _FEATURE_READERS[reader](path, num_features, **used)
+
+
+def read_ids(
+    path: str | Path,
+    num_features: int | None = None,
+    feature_names: Sequence[str] | str | Path | None = None,
+    **options: Any,
+) -> dict[str, NDArray[Any]]:
+    """Reads the ids of documents, to be written beside scores.
+
+    A table needs no labels; LETOR text needs labels and queries, as for `read_data`.
+
+    Args:
+        path, num_features, feature_names, options: as in `read_features`.
+
+    Returns:
+        "query_id", "document_id" -> (D,) values, the documents in file order; without ids that are absent.
+    """
+    reader, known = _reader_with(path, feature_names, options)
+    if reader is read_table:
+        names = {role: [known[role]] if known.get(role) else ROLES[role] for role in ("query", "document")}
+        return dict(read_texts(Path(path), {ROLES[role][0]: of_role for role, of_role in names.items()}))
+    dataset = reader(path, num_features, **known)
+    columns = {"query_id": dataset.query_ids[dataset.query_of_document], "document_id": dataset.document_ids}
+    return {name: dataset.to_file_order(ids) for name, ids in columns.items() if ids is not None}
 
 
 def _reader_with(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.dataset import QueryKeys, RankingDataset, content_keys
+from ltrbench.data.features import CheckedFeatures, stacked
 from ltrbench.errors import DataError, require, require_choice
 
 
@@ -34,6 +35,7 @@ class Splits:
     train: RankingDataset
     valid: RankingDataset | None
     test: RankingDataset
+    _weight_scale: float = field(init=False, repr=False, default=1.0)
 
     def __post_init__(self) -> None:
         for name, split in self:
@@ -43,7 +45,50 @@ class Splits:
                     "splits must have the same features."
                 )
         _check_no_leak(self)
+        weights = self.train.query_weights
+        object.__setattr__(self, "_weight_scale", 1.0 if weights is None else 1.0 / weights.mean())
         object.__setattr__(self, "train", self.train.with_mean_weight_one())
+
+    def whole(self) -> Splits:
+        """Returns all labelled queries as the training set, for a final model; without a validation set.
+
+        The test set is the same data set: the saved model is checked on it, and it gives no metric. A split
+        whose labels are all 0 is not judged, and left out. If ids repeat between splits, those of valid and
+        test get the name of their split, as in "12#test".
+        """
+        parts = {name: split for name, split in self if name == "train" or split.labels.any()}
+        ids = [split.query_ids for split in parts.values()]
+        if len(np.unique(np.concatenate(ids))) < sum(map(len, ids)):
+            named = zip(parts, ids, strict=True)
+            ids = [
+                of_part if name == "train" else np.char.add(of_part, f"#{name}") for name, of_part in named
+            ]
+        # The weights of train were scaled when the splits were made.
+        weights = [
+            split.weight_of_document * (1.0 if name == "train" else self._weight_scale)
+            for name, split in parts.items()
+        ]
+        has_weights = any(split.query_weights is not None for split in parts.values())
+
+        def joined(column: str) -> NDArray[Any] | None:
+            values = [getattr(split, column) for split in parts.values()]
+            return None if any(value is None for value in values) else np.concatenate(values)
+
+        every = self.train.with_fields(
+            features=CheckedFeatures(stacked([split.features for split in parts.values()])),
+            labels=joined("labels"),
+            query_start=np.cumsum([0, *np.concatenate([split.query_sizes for split in parts.values()])]),
+            query_ids=np.concatenate(ids),
+            document_ids=joined("document_ids"),
+            query_weights=None,
+            document_weights=np.concatenate(weights) if has_weights else None,
+            positions=joined("positions"),
+            file_rows=None,
+        ).with_mean_weight_one()
+        splits = copy.copy(self)  # these queries have been checked
+        for name, split in (("train", every), ("valid", None), ("test", every)):
+            object.__setattr__(splits, name, split)
+        return splits
 
     def in_memory(self, keep_sparse: bool = False) -> Splits:
         """Returns the splits with the features of each as one array; self if they are arrays already.

@@ -547,14 +547,37 @@ def read_table_features(
     return _features(rows, chosen.features, in_order)
 
 
+def read_texts(path: Path, names: Mapping[str, Sequence[str]]) -> dict[str, NDArray[np.str_]]:
+    """Reads columns of a table as text.
+
+    Args:
+        names: key -> possible names of its column, the first of which that the table has is read.
+
+    Returns:
+        Key -> (D,) texts, in the order of the rows; without keys whose column the table does not have.
+    """
+    (table,) = _open(path)
+    given = {key: [name for name in of_key if name in table.columns] for key, of_key in names.items()}
+    columns = {key: of_key[0] for key, of_key in given.items() if of_key}
+    frame = table.read(list(columns.values()), ())
+    return {key: frame[column].astype(str).to_numpy(np.str_) for key, column in columns.items()}
+
+
 def write_table(dataset: RankingDataset, path: str | Path) -> None:
     """Writes a table for `read_table`: Parquet for the extension .parquet, else CSV, which .gz etc. compress.
 
     Raises:
         DataError: A feature has the name of a role, or the file cannot be written.
     """
-    path = Path(path)
-    frame = dataset.to_frame()
+    write_frame(dataset.to_frame(), Path(path))
+
+
+def write_frame(frame: pd.DataFrame, path: Path) -> None:
+    """Writes a DataFrame: Parquet for the extension .parquet, else CSV, which .gz etc. compress.
+
+    Raises:
+        DataError: The file cannot be written.
+    """
     with write_whole(path) as stream:
         if path.suffix.lower() == PARQUET:
             frame.to_parquet(stream, index=False)

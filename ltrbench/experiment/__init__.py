@@ -160,6 +160,9 @@ class Experiment:
         search: the search that chose the settings, as in `RunResult.search`; empty without one.
         trials: the trials of that search.
         distributed: the workers that fit together; None: this process fits alone.
+        final: how a final model was chosen, as in `RunResult.final`: it is trained on all labelled queries,
+            without early stopping, and has no metrics; empty for other runs.
+        notes: sentences for `RunResult.notes`.
 
     Raises:
         ConfigError: metrics is empty, a metric or the timing is unknown, or the ranker cannot be fitted on
@@ -184,6 +187,8 @@ class Experiment:
     search: Mapping[str, Any] = field(default_factory=dict)
     trials: Sequence[TrialRow] = ()
     distributed: OpensWorkers | None = None
+    final: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not self.metrics:
@@ -306,6 +311,8 @@ def _begin(experiment: Experiment) -> RunResult:
         key=experiment.key,
         trial=experiment.is_trial,
         search=experiment.search,
+        final=experiment.final,
+        notes=tuple(experiment.notes),
         started_in=str(Path.cwd()),
         started=now(),
         commit=measure.commit(),
@@ -358,7 +365,8 @@ def _measure(
     if not experiment.is_trial:
         with seconds.taking("predict"):
             test_scores = ranker.predict(test.features)
-        scored["test"] = _scored(test, test_scores)
+        if not experiment.final:
+            scored["test"] = _scored(test, test_scores)
         if experiment.timing == CLEAN:
             with seconds.taking("fit_clean"):
                 fitter.fit_clean(ranker)
@@ -371,7 +379,8 @@ def _measure(
     with announcing_compilation(log.info), seconds.taking("importances"):
         of_features = importances(ranker, fitter.splits, experiment.importance, ranker.seed)
     result = replace(result, finished=now())
-    parts = (scored, evaluations["test"].per_query, curve, of_features, test, experiment.trials)
+    per_query = None if experiment.final else evaluations["test"].per_query
+    parts = (scored, per_query, curve, of_features, test, experiment.trials)
     try:
         return write_run(
             folder,
@@ -424,9 +433,12 @@ def _load_and_fit(
     of_curve = tuple(name for name in experiment.metrics if name.startswith("ndcg")) or experiment.metrics[:1]
     curve, peak_memory_mb = fitter.fit(ranker, of_curve, on_progress, seconds.taking("fit"))
     seconds["monitor"] = ranker.summary.monitor_seconds if ranker.summary else 0.0
+    data = _describe_data(experiment.source, splits) | drawn
+    if experiment.final:
+        data = {"name": data["name"], "fold": None, "train": data["train"]}
     fitted = replace(
         begun,
-        data=_describe_data(experiment.source, splits) | drawn,
+        data=data,
         load=(load, load_average()),
         peak_memory_mb=peak_memory_mb,
         distributed=fitter.record,
@@ -446,6 +458,8 @@ def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, 
     """
     in_memory, keep_sparse = not experiment.ranker.reads_blocks, experiment.ranker.reads_sparse
     splits, loading = load_once(experiment.source, in_memory, keep_sparse)
+    if experiment.final:
+        splits = splits.whole().in_memory(keep_sparse) if in_memory else splits.whole()
     if experiment.resample is None:
         seconds["load"] = loading
         return splits, {}
@@ -531,9 +545,11 @@ def describe_outcome(result: RunResult, metrics: tuple[str, ...]) -> str:
     """Returns the metrics of test (of a trial: valid), the number of trees and the fit time of a finished
     run, for messages."""
     split = "valid" if result.trial else "test"
-    values = (f"{name} {format_number(result.metrics[f'{split}/{name}'], '.4f')}" for name in metrics)
+    names = () if result.final else metrics
+    values = [f"{name} {format_number(result.metrics[f'{split}/{name}'], '.4f')}" for name in names]
+    scores = f"{split} {', '.join(values)}" if values else "trained on all labelled queries"
     trees = "" if result.best_iteration is None else f", {result.best_iteration} trees"
-    return f"{split} {', '.join(values)}{trees}, fit in {result.seconds['fit']:.2f} s"
+    return f"{scores}{trees}, fit in {result.seconds['fit']:.2f} s"
 
 
 def _describe(error: BaseException) -> str:

@@ -291,6 +291,10 @@ class RunResult:
         trial: whether the run is a trial of a search: it has no metrics and scores of test, no importances
             and no model.
         search: the search that chose the settings; empty without one. Its trials are in trials.csv.
+        final: how a final model was chosen, which was trained on all labelled queries and has no metrics and
+            scores: "row" of the comparison, "reason", folder of the run with its "settings", folders of the
+            "runs" that gave the number of trees, their "trees" and its "scale", and the "estimate" of the
+            comparison in "metric" with the interval from "low" to "high"; empty for other runs.
         distributed: the workers that fitted together: "workers" (number), "threads" (of the fit of each
             worker), "shards" (split -> queries and documents that each worker held), and "deterministic";
             empty if one process fitted alone.
@@ -328,6 +332,7 @@ class RunResult:
     reused: str | None = None
     trial: bool = False
     search: Annotated[Mapping[str, Any], SearchRecord] = field(default_factory=dict)
+    final: Mapping[str, Any] = field(default_factory=dict)
     distributed: Mapping[str, Any] = field(default_factory=dict)
     started_in: str = ""
     started: Moment = ""
@@ -347,6 +352,21 @@ class RunResult:
         return {**self.config} | {
             key: {"_target_": record["class"], **record["fields"]} for key, record in ran.items() if record
         }
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether the run has scores of test that a comparison may use: it finished, and is not final."""
+        return self.status == FINISHED and not self.final
+
+    @property
+    def part(self) -> str:
+        """The part of the data that the run trained on, such as "fold 1 of 5"; empty if it is no resample
+        and no fold of a cross-validation."""
+        resample, data = self.data.get("resample"), self.settings.get("data", {})
+        if resample is not None:
+            return f"resample {resample['index']} of {resample['number']}"
+        is_fold = data.get("cv") is not None and self.data.get("fold") is not None
+        return f"fold {self.data['fold']} of {data['cv']}" if is_fold else ""
 
     @property
     def command(self) -> tuple[str, ...] | None:
@@ -542,6 +562,11 @@ class Run:
         """
         if split != "valid":
             refuse_trial(self, f"scores of {split}")
+        if self.result.final:
+            raise ResultError(
+                f"{self.path} is a final model, trained on all queries: it has no scores of {split}. Name a "
+                f"run of the comparison, such as {self.result.final.get('settings')}."
+            )
         if self.held is not None:
             if split not in self.held:
                 raise ResultError(f"{self.result.model} has no scores of '{split}' ({self.path}).")

@@ -665,6 +665,7 @@ def run_tags(run: Run, parent: str) -> dict[str, str]:
         "shared_machine": "true" if result.shared_machine else None,
         "trial": "true" if result.trial else None,
         "search": result.search.get("name"),
+        "final": "\n".join(result.notes) if result.final else None,
         "commit": result.commit,
         "error": result.error,
     }

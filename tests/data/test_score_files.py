@@ -7,9 +7,11 @@ import io
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,6 +29,7 @@ from ltrbench.data.score_files import (
     read_trec_run,
     trec_run_lines,
 )
+from ltrbench.data.tables import write_frame
 from ltrbench.errors import DataError
 from ltrbench.shapes import Scores
 
@@ -94,10 +97,47 @@ def test_ranks_are_those_that_trec_eval_gives_tied_documents() -> None:
 def test_ranklibs_score_file_is_matched_by_query_and_counts_a_query_that_stands_apart_anew(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "scores").write_text("q1\t0\t4.5\nq0\t0\t1\nq1\t0\t2\nq1\t1\t3\n")
-    judgments = Judgments(labels=[0, 0, 0, 0], query_start=[0, 1, 4], query_ids=["q0", "q1"])  # type: ignore[arg-type]
+    (tmp_path / "scores").write_text("red shoes\t0\t4.5\nq0\t0\t1\nred shoes\t0\t2\nred shoes\t1\t3\n")
+    judgments = Judgments(labels=[0, 0, 0, 0], query_start=[0, 1, 4], query_ids=["q0", "red shoes"])  # type: ignore[arg-type]
     matched = read_score_file(tmp_path / "scores").match(judgments, None, "test")
     assert matched.scores.tolist() == [1, 4.5, 2, 3]
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
+def test_scores_in_a_table_join_by_query_and_document_whatever_their_order(
+    tmp_path: Path, ending: str
+) -> None:
+    judgments = replace(judged(), query_ids=np.array(["red shoes", "b", "c"]))
+    scores = np.random.default_rng(0).normal(size=8)
+    rows = {"query": judgments.query_ids[judgments.query_of_document], "docid": judgments.document_ids}
+    frame = pd.DataFrame({**rows, "score": scores, "shop": "x"}).sample(frac=1, random_state=0)
+    others = frame.assign(query="of another split")
+    write_frame(pd.concat([others, frame]), tmp_path / f"scores.{ending}")
+    matched = read_score_file(tmp_path / f"scores.{ending}").match(judgments, None, "test")
+    np.testing.assert_array_equal(matched.scores, scores)
+    (note,) = matched.notes
+    assert re.search(naming("8 of 16", "test", "ignored"), note)
+
+
+@pytest.mark.parametrize(
+    ("content", "names", "parts"),
+    [
+        ("query_id,document_id\n1,a\n", True, ["", "no column score"]),
+        ("query_id,score\n1,2\n", True, ["", "document_id or docid"]),
+        ("qid,docid,score\nq0,a,high\n", True, [": row 1", "'high'"]),
+        ("qid,docid,score\nq0,a,1\nq0,b,\n", True, [": row 2", "''", "below all other"]),
+        ("qid,docid,score\nq0,a,1\nq0,a,2\n", True, [": row 2", "'a'", "query 'q0'", "Keep one"]),
+        ("qid,docid,score\nq1,stranger,1\n", True, ["", "8 of 8", "of query 'q0'", "'stranger'"]),
+        ("qid,docid,score\nq0,a,1\n", False, ["", "'1' of query 'q0'", "data.document"]),
+    ],
+)
+def test_a_table_that_cannot_be_joined_is_refused(
+    tmp_path: Path, content: str, names: bool, parts: list[str]
+) -> None:
+    file = tmp_path / "scores.csv"
+    file.write_text(content)
+    with pytest.raises(DataError, match=naming(f"{file}{parts[0]}", *parts[1:])):
+        read_score_file(file).match(judged(names=names), None, "test")
 
 
 def matched(path: Path) -> object:

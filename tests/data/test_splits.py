@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from messages import naming
 
 from ltrbench.data import RankingDataset, Splits, TrainingResample, folds, split_latest, split_queries
+from ltrbench.data.features import SparseRows
 from ltrbench.data.sources import TableFiles
 from ltrbench.data.splits import take_fold
 from ltrbench.data.synthetic import Synthetic, make_synthetic
@@ -75,6 +76,29 @@ def test_a_judged_list_under_another_id_is_a_leak() -> None:
 def test_splits_have_the_same_number_of_features() -> None:
     with pytest.raises(DataError, match=naming("test", "1 features", "2")):
         Splits(dataset(2, num_features=2), None, dataset(2, first=5))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_whole_data_are_every_judged_query_with_weights_in_one_unit(sparse: bool) -> None:
+    parts = [dataset(3), dataset(2, first=3), dataset(2, first=5)]
+    weights = [np.array([1.0, 2.0, 6.0]), np.array([2.0, 1.0]), np.array([3.0, 3.0])]
+    train, valid, test = (
+        part.with_fields(
+            query_weights=weight, features=SparseRows.of(part.features) if sparse else part.features
+        )
+        for part, weight in zip(parts, weights, strict=True)
+    )
+    # Each file numbers its queries from 0.
+    clash = test.with_fields(query_ids=np.array(["0", "1"]))
+    whole = Splits(train, valid, clash).whole().train.in_memory(keep_sparse=True)
+    assert isinstance(whole.features, SparseRows) == sparse
+    np.testing.assert_array_equal(whole.features[:, 0], np.repeat(np.arange(7), 2))
+    assert whole.query_ids.tolist() == ["0", "1", "2", "3#valid", "4#valid", "0#test", "1#test"]
+    np.testing.assert_array_equal(whole.labels, np.tile([0.0, 1.0], 7))
+    expected = np.concatenate(weights)
+    np.testing.assert_allclose(whole.query_weights, expected / expected.mean())  # type: ignore[arg-type]
+    unjudged = Splits(train, valid, clash.with_fields(labels=np.zeros(4))).whole()
+    assert (unjudged.train.num_queries, unjudged.valid) == (5, None)
 
 
 def with_twins(num_queries: int, twins: list[int]) -> RankingDataset:

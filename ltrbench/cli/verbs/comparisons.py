@@ -27,7 +27,7 @@ from ltrbench.cli.verbs.data import CONVENTION_OPTION, SETTINGS_OPTION
 from ltrbench.cli.verbs.runs import load_splits
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.metrics import preset, with_settings
-from ltrbench.runs.record import FINISHED, Run, find_runs
+from ltrbench.runs.record import Run, find_runs
 from ltrbench.tables import Table, TableColumn, TableRow
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def _fused(
 ) -> list[Run]:
     from ltrbench.compare.derived import Fusing, default_metric, fuse
 
-    finished = [run for run in runs if run.result.status == FINISHED]
+    finished = [run for run in runs if run.result.is_compared]
     if not methods or not finished:
         return []
     metric = settings.claimed_metrics[0] or default_metric(finished)

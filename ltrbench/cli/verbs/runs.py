@@ -9,7 +9,8 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -52,7 +53,11 @@ from ltrbench.runs.record import (
 from ltrbench.tables import DASH, Table, TableColumn, assignments, format_number
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
     from ltrbench.data import RankingDataset, Splits
+    from ltrbench.data.sources import DataSource
     from ltrbench.rankers.importance import Importances
     from ltrbench.runs import RunResult
     from ltrbench.shipping.certificate import Certificate
@@ -66,7 +71,7 @@ if TYPE_CHECKING:
     "--format",
     "kind",
     required=True,
-    type=click.Choice(["trec-run", "qrels", "ranklib-idv", "scores"]),
+    type=click.Choice(["trec-run", "qrels", "ranklib-idv", "scores", "csv"]),
     help="Format of the lines, see above.",
 )
 @click.option("--metric", default="ndcg@10", show_default=True, metavar="NAME", help="Metric of ranklib-idv.")
@@ -83,6 +88,7 @@ def export_verb(run: Path, kind: str, metric: str, output: Path | None) -> None:
         qrels        query 0 document label: the judgments for a trec-run
         ranklib-idv  NDCG@10   query   value: one metric per query, as written by RankLib's -idv
         scores       one score per line, in the order of the data rows
+        csv          a table with query_id, document_id, label and score: read by compare
 
     Documents are named by their ids; if the data has no ids, by their row, counted from 1, with a note on
     standard error. Scores are written with full precision.
@@ -104,6 +110,15 @@ def _lines(run: Run, kind: str) -> Iterable[str]:
         rows = scored.file_rows
         in_file = scored.scores if rows is None else scored.scores[np.argsort(rows)]
         return (f"{score!r}\n" for score in in_file.tolist())
+    if kind == "csv":
+        judged = scored.judgments
+        columns = {"query_id": judged.query_ids[judged.query_of_document], "document_id": judged.document_ids}
+        frame = as_frame({**columns, "label": judged.labels}, scored.scores)
+        return [
+            (frame if scored.file_rows is None else frame.iloc[np.argsort(scored.file_rows)]).to_csv(
+                index=False
+            )
+        ]
     names, reason = document_names(scored.judgments, scored.file_rows)
     if reason:
         echo(f"documents are named by their row, counted from 1: {reason}.", err=True)
@@ -123,17 +138,40 @@ def _lines_of_metric(run: Run, metric: str) -> Iterable[str]:
     return idv_lines(metric, zip(queries, values[counted].tolist(), strict=True), evaluation.means[metric])
 
 
+def as_frame(columns: Mapping[str, NDArray[Any] | None], scores: NDArray[Any]) -> pd.DataFrame:
+    """Returns columns that are not None, and the scores as float64, whose text restores a float32."""
+    import pandas as pd
+
+    known = {name: values for name, values in columns.items() if values is not None}
+    return pd.DataFrame({**known, "score": scores.astype(np.float64)})
+
+
 # ---- Loads the model and the data of a finished run, for the verbs that use them.
 
 RANKER_OPTION = click.option(
     "--ranker", help="Class of the model if it is not part of ltrbench: my_module.MyRanker."
 )
 
+ANYWAY_OPTION = click.option(
+    "--anyway", is_flag=True, help="Also take a model that was trained on a resample or a fold."
+)
+
 _FOR_TABLES_ONLY = ("published", "fetch")
 
 
 def load_model(run: Run, named: str | None) -> Ranker:
-    """Loads the model of a run. The class of the model must be part of ltrbench, or be given in `named`.
+    """Loads the model of a run.
+
+    Raises:
+        ConfigError, ResultError: as `class_of_model`.
+    """
+    ranker, folder = class_of_model(run, named)
+    return ranker.load(folder)
+
+
+def class_of_model(run: Run, named: str | None) -> tuple[type[Ranker], Path]:
+    """Returns the class of the model of a run, and the folder of its files. The class must be part of
+    ltrbench, or be given in `named`.
 
     Raises:
         ResultError: The run failed, or has no model because its scores were imported or it is a trial.
@@ -149,21 +187,39 @@ def load_model(run: Run, named: str | None) -> Ranker:
             f"a run folder is not executed by default; if you trust the class, add --ranker {target}."
         )
     ranker: type[Ranker] = find_class(target, Ranker, "--ranker" if named else "model")
-    return ranker.load(folder)
+    return ranker, folder
 
 
 def load_splits(run: Run) -> Splits:
-    """Loads the data of a run with its settings. The class of the data source must be part of ltrbench.
-
-    Relative paths begin in the folder in which the run was started, if it still exists.
+    """Loads the data of a run with its settings: of a final model all queries, as in `Splits.whole`.
 
     Raises:
-        DataError: The files are absent or invalid, the run was made from data in memory or with settings
-            that this version does not know, or the class is not part of ltrbench.
+        DataError: The files are absent or invalid; or as `source_of`.
+    """
+    from ltrbench.experiment.loading import load_once
+
+    source = source_of(run)
+    with in_its_folder(run):
+        splits = load_once(source)[0]
+    return splits.whole().in_memory(keep_sparse=True) if run.result.final else splits
+
+
+def in_its_folder(run: Run) -> AbstractContextManager[None]:
+    """Returns a context in the folder in which a run was started, if it still exists: relative paths of its
+    data begin there."""
+    folder = Path(run.result.started_in)
+    return contextlib.chdir(folder) if folder.is_dir() else contextlib.nullcontext()
+
+
+def source_of(run: Run) -> DataSource:
+    """Returns the data source of a run. Its class must be part of ltrbench.
+
+    Raises:
+        DataError: The run was made from data in memory or with settings that this version does not know, or
+            the class is not part of ltrbench.
     """
     from ltrbench.config import build, find_class
     from ltrbench.data.sources import DataSource
-    from ltrbench.experiment.loading import load_once
 
     settings = run.result.settings.get("data", {})
     target = str(settings.get("_target_"))
@@ -177,18 +233,15 @@ def load_splits(run: Run) -> Splits:
             for name, value in settings.items()
             if name not in _FOR_TABLES_ONLY
         }
-        source = build({"data": kept}, "data", DataSource)
+        return build({"data": kept}, "data", DataSource)
     except (ConfigError, TypeError) as error:  # TypeError: a setting without default is missing
         raise DataError(
             f"the data of {run.path} cannot be loaded again from its settings: {error}"
         ) from error
-    folder = Path(run.result.started_in)
-    with contextlib.chdir(folder) if folder.is_dir() else contextlib.nullcontext():
-        return load_once(source)[0]
 
 
 def data_of_test(run: Run) -> RankingDataset:
-    """Returns the test split of the data of a run.
+    """Returns the test split of the data of a run; of a final model all queries.
 
     Raises:
         DataError: The data cannot be read, or have changed since the run.
@@ -197,7 +250,7 @@ def data_of_test(run: Run) -> RankingDataset:
         dataset = load_splits(run).test
     except DataError as error:
         raise DataError(f"{error} Or name a data file with --data FILE.") from error
-    recorded = run.result.data.get("test", {}).get("fingerprint")
+    recorded = run.result.data["train" if run.result.final else "test"].get("fingerprint")
     if dataset is None or dataset.fingerprint != recorded:
         raise DataError(
             f"{run.path}: the test data have changed since the run, which recorded the fingerprint "
@@ -256,7 +309,11 @@ def import_verb(name: str, file: str, like: Path, output: Path, way: str | None)
 @click.command("predict")
 @click.argument("run", type=PATH)
 @click.argument("data", type=PATH)
-@click.option("--output", type=PATH, help="Write the scores to this file instead of standard output.")
+@click.option(
+    "--output",
+    type=PATH,
+    help="Write the scores to this file instead of standard output; to .csv and .parquet with the ids.",
+)
 @RANKER_OPTION
 @READ_OPTION
 def predict_verb(
@@ -266,16 +323,24 @@ def predict_verb(
 
     DATA has the format of the training files; columns of a table are matched by name. Labels and queries are
     not needed: a LETOR line may begin with qid:ID or with its first feature, and a table may lack these
-    columns. Scores are in the order of the file and have full precision.
+    columns. Scores are in the order of the file and have full precision. An --output that ends in .csv or
+    .parquet is a table with the columns query_id, document_id and score, as far as DATA has ids; LETOR text
+    needs labels and qid:ID for it.
 
     \b
         python -m ltrbench predict outputs/2026-01-31/12-00-00 test.txt --output scores.txt
     """
-    from ltrbench.data.sources import read_features
+    from ltrbench.data.blocks import without_compression_ending
+    from ltrbench.data.sources import read_features, read_ids
+    from ltrbench.data.tables import write_frame
 
     finished = read_run(run)
     model = load_model(finished, ranker)
-    scores = model.predict(read_features(data, **options_as_trained(finished, data, reading)))
+    options = options_as_trained(finished, data, reading)
+    scores = model.predict(read_features(data, **options))
+    if output is not None and without_compression_ending(output).suffix.lower() in (".csv", ".parquet"):
+        write_frame(as_frame(read_ids(data, **options), scores), output)
+        return
     write_output("".join(f"{score!s}\n" for score in scores), output)
 
 
@@ -554,6 +619,7 @@ _SHOWN_ROWS = 5
     metavar="ANSWERS",
     help="RUN is a shipped folder: compare this answer of a deployed engine with the expected scores.",
 )
+@ANYWAY_OPTION
 @RANKER_OPTION
 @READ_OPTION
 def ship_verb(
@@ -565,6 +631,7 @@ def ship_verb(
     tolerance: int,
     settings: Sequence[str],
     answers: Path | None,
+    anyway: bool,
     ranker: str | None,
     reading: Sequence[str],
 ) -> int:
@@ -585,6 +652,7 @@ def ship_verb(
     if to is None or output is None:
         missing = "--to TARGET" if to is None else "--output DIR"
         raise ConfigError(f"{missing} is missing; as in ship RUN --to elasticsearch --output shipped.")
+    from ltrbench.compare.final import refuse_part
     from ltrbench.shipping.shipment import RefusedModelError, check_free, ship
 
     check_free(output)
@@ -592,6 +660,8 @@ def ship_verb(
     run, reason = _best_run(folder) if best else (read_run(folder), "")
     if reason:
         echo(f"{run.path}: {reason}")
+    if not anyway:
+        refuse_part(run, "shipped")
     model = load_model(run, ranker)
     compared = _data(run, data, reading)
     try:
@@ -600,7 +670,10 @@ def ship_verb(
         echo(f"refused: {error}", err=True)
         return RUN_FAILED
     verified = f"Verified against: {target.verified_against}."
-    echo("\n".join((*_summary(certificate, output), wrapped(verified, "  "))))
+    summary = _summary(certificate, output)
+    if run.result.final and data is None:
+        summary.append("These are the training queries: their NDCG@10 is no estimate for new queries.")
+    echo("\n".join((*summary, wrapped(verified, "  "))))
     return OK
 
 
@@ -638,7 +711,8 @@ def _data(run: Run, file: Path | None, reading: Sequence[str]) -> ShippedData:
     from ltrbench.shipping.shipment import ShippedData
 
     if file is None:
-        return ShippedData(str(run.result.data["name"]), "test", data_of_test(run))
+        split = "train" if run.result.final else "test"
+        return ShippedData(str(run.result.data["name"]), split, data_of_test(run))
     return ShippedData(str(file), None, read_data(file, **options_as_trained(run, file, reading)))
 
 
@@ -730,9 +804,10 @@ def _outcome(check: AnswerCheck, tolerance: int) -> list[str]:
     show_default=True,
     help="Maximum size of one request, bytes.",
 )
+@ANYWAY_OPTION
 @RANKER_OPTION
 def serve_verb(
-    run: Path, host: str, port: int, max_documents: int, max_bytes: int, ranker: str | None
+    run: Path, host: str, port: int, max_documents: int, max_bytes: int, anyway: bool, ranker: str | None
 ) -> None:
     """Ranks documents over HTTP with the model of the finished RUN, until Ctrl-C.
 
@@ -744,10 +819,13 @@ def serve_verb(
     \b
         python -m ltrbench serve outputs/2026-01-31/12-00-00 --port 8000
     """
+    from ltrbench.compare.final import refuse_part
     from ltrbench.runs.record import loaded_model
     from ltrbench.serve import is_loopback, listen, ranking_app, run_service, url_of, warm_up
 
     finished = read_run(run)
+    if not anyway:
+        refuse_part(finished, "served")
     model = loaded_model(finished, load_model(finished, ranker))
     with listen(host, port) as listener:
         warm_up(model)

@@ -249,7 +249,7 @@ def sync_verb(folder: Path, uri: str | None, experiment: str | None) -> None:
     from ltrbench.tracking.mlflow import MLflowTracker
 
     runs = find_runs_and_trials([folder])
-    store = _store(runs)
+    store = store_of(runs)
     tracker = MLflowTracker(uri=uri or store.uri, experiment=experiment or store.experiment)
     groups: dict[Path | None, list[Run]] = {}
     for run in runs:
@@ -263,7 +263,7 @@ def sync_verb(folder: Path, uri: str | None, experiment: str | None) -> None:
     )
 
 
-def _store(runs: Sequence[Run]) -> Store:
+def store_of(runs: Sequence[Run]) -> Store:
     """Returns the recorded store if it can be used here, else the default."""
     store = recorded_store(runs)
     if store is None:

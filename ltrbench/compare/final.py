@@ -1,0 +1,148 @@
+"""The final model: the settings that a comparison chose, to be trained on all labelled queries.
+
+`final_fit` returns the settings and the number of trees; the verb `final` trains them. A run that was trained
+on a resample or on a fold left out queries, and is no model to deploy.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, NamedTuple
+
+from ltrbench.compare.cells import settings_of_model
+from ltrbench.compare.comparison import Comparison, ModelRow, best_by_validation
+from ltrbench.errors import ConfigError, ResultError, did_you_mean
+from ltrbench.runs.record import Run
+
+_MOST_FOLDERS = 3
+"""Maximum number of folders in a command."""
+
+
+class FinalFit(NamedTuple):
+    """What to train on all labelled queries.
+
+    Attributes:
+        run: run with the settings.
+        num_trees: number of trees; None for a model without trees.
+        record: `RunResult.final`.
+        notes: the choice, the number of trees and the estimate as sentences.
+    """
+
+    run: Run
+    num_trees: int | None
+    record: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def final_fit(
+    comparisons: Sequence[Comparison],
+    model: str | None = None,
+    count_queries: Callable[[Run], int] | None = None,
+) -> FinalFit:
+    """Returns the settings and the number of trees of the final model.
+
+    The number of trees is the median over the runs with these settings (folds, resamples and seeds), each of
+    which kept the trees of its best iteration, rounded up.
+
+    Args:
+        model: a row or a model; of several rows the best by validation. None: the best row by validation.
+        count_queries: returns the number of all labelled queries of the data of a run, to multiply the number
+            of trees by its ratio to the mean number of training queries. None: no scaling.
+
+    Raises:
+        ConfigError: No row has this name.
+        ResultError: There are several data sets, no validation set to choose by, or the model was imported.
+    """
+    if len(comparisons) != 1:
+        names = ", ".join(comparison.data for comparison in comparisons)
+        raise ResultError(f"the runs are on several data sets ({names}); name the folder of one.")
+    metric, (run, row, reason) = comparisons[0].metric, _choice(comparisons[0], model)
+    if not run.result.ranker:
+        raise ResultError(f"{row.label} was imported and cannot be trained; name a model with --model.")
+    alike = [other for other in row.runs if settings_of_model(other) == settings_of_model(run)]
+    trees = [other.result.best_iteration for other in alike if other.result.best_iteration is not None]
+    num_train = fmean(other.result.data["train"]["queries"] for other in alike)
+    scale = 1.0 if count_queries is None else count_queries(run) / num_train
+    num_trees = math.ceil(scale * median(trees)) if trees else None
+    low, high = (None, None) if row.interval is None else (row.interval.low, row.interval.high)
+    value = row.metrics[metric]
+    record = {
+        **{"row": row.label, "reason": reason, "settings": str(run.path)},
+        **{"runs": [str(other.path) for other in alike], "trees": trees, "scale": scale},
+        **{"metric": metric, "estimate": value, "low": low, "high": high},
+    }
+    scaled = "" if count_queries is None else f" times {scale:.3g}, all queries over training queries"
+    numbers = f"the median of {len(trees)} runs ({', '.join(map(str, trees))}){scaled}"
+    bounds = "" if low is None else f" (95 % interval {low:.4f} to {high:.4f})"
+    estimate = "not known" if value is None else f"{value:.4f}{bounds}"
+    return FinalFit(
+        run,
+        num_trees,
+        record,
+        (
+            f"Final model, trained on all labelled queries. Settings: those of {run.path} ({reason}).",
+            *([f"Number of trees: {num_trees}, {numbers}, rounded up."] if trees else []),
+            "It has no test score of its own. Estimate from the comparison, for models trained on a part of "
+            f"the data: {metric} {estimate}.",
+        ),
+    )
+
+
+def _choice(comparison: Comparison, model: str | None) -> tuple[Run, ModelRow, str]:
+    """Returns the best run by validation among the rows of a name, its row and the reason; a single row needs
+    no validation."""
+    labels = [row.label for row in comparison.rows]
+    rows = [row for row in comparison.rows if model in (None, row.label, row.model)]
+    rows = [row for row in rows if row.label == model] or rows
+    if not rows:
+        meant = did_you_mean(str(model), labels)
+        raise ConfigError(f"no row or model is '{model}'{meant} The rows are {', '.join(labels)}.")
+    choice = best_by_validation(replace(comparison, rows=tuple(rows)))
+    if choice is not None:
+        return choice.run, choice.row, choice.reason
+    if len(rows) > 1:
+        raise ResultError(
+            "the model is chosen by validation, but the runs have no validation set; choose with --model: "
+            f"{', '.join(labels)}."
+        )
+    return rows[0].runs[0], rows[0], f"{rows[0].label}: the only row"
+
+
+# ---- The command that trains the final model.
+
+
+def final_command(runs: Iterable[Run], model: str | None = None) -> str:
+    """Returns the shell command that trains the final model of runs in folders."""
+    folders = list(dict.fromkeys(str(_folder_of(run)) for run in runs))
+    folders = folders if len(folders) <= _MOST_FOLDERS else [os.path.commonpath(folders)]
+    named = ["--model", model] if model else []
+    return shlex.join(["python", "-m", "ltrbench", "final", *folders, *named])
+
+
+def _folder_of(run: Run) -> Path:
+    """Returns the folder of the sweep of a run; of a run without a sweep its own."""
+    if run.result.sweep is None:
+        return run.path
+    name = Path(run.result.sweep).name
+    return next((folder for folder in run.path.parents if folder.name == name), run.path.parent)
+
+
+def refuse_part(run: Run, purpose: str, otherwise: str = "add --anyway") -> None:
+    """Raises ResultError if a run trained on a resample or on a fold of a cross-validation.
+
+    Args:
+        purpose: what is refused, such as "shipped".
+        otherwise: how to do it nevertheless.
+    """
+    if run.result.part:
+        raise ResultError(
+            f"{run.path} is not {purpose}: it was trained on {run.result.part}, without the other queries. "
+            "Train the chosen settings on all labelled queries with "
+            f"{final_command([run], run.result.model)}, or {otherwise}."
+        )

@@ -1,0 +1,164 @@
+"""The verb final: the chosen settings on all labelled queries, and the verbs that ask for it."""
+
+# mypy: strict-optional=False
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import run
+from messages import naming
+from toy_runs import search_record, write
+
+from ltrbench.cli import main
+from ltrbench.compare import compare
+from ltrbench.compare.final import final_fit
+from ltrbench.errors import LtrbenchError
+from ltrbench.runs import find_runs, load, read_run
+from ltrbench.runs.record import Run
+from ltrbench.runs.writing import rewrite_result
+
+Refused = tuple[str, Callable[[Path], object], list[str]]
+
+
+def runs_of(folder: Path, trees: list[int], model: str = "native", **fields: Any) -> list[Run]:
+    """Writes a run with each number of trees, in the folds 1, 2, ... of a sweep."""
+    ranker = {"class": "x", "fields": {"num_leaves": 7}}
+    more: dict[str, Any] = {"ranker": ranker, "sweep": "study", "validated": None, **fields}
+    return [
+        write(folder / "study" / f"{model}{fold}", model, fold=fold, best_iteration=number, **more)
+        for fold, number in enumerate(trees, 1)
+    ]
+
+
+def test_the_trees_are_the_median_of_the_runs_with_the_chosen_settings_rounded_up(tmp_path: Path) -> None:
+    runs = runs_of(tmp_path, [10, 21, 30, 40])
+    comparisons = compare([*runs, *runs_of(tmp_path, [7] * 4, "xgboost")])
+    fit = final_fit(comparisons, "native")
+    assert (fit.num_trees, fit.record["scale"]) == (ceil((21 + 30) / 2), 1.0)
+    row = comparisons[0].row("native")
+    estimate = (row.metrics["ndcg@10"], row.interval.low, row.interval.high)
+    assert tuple(fit.record[name] for name in ("estimate", "low", "high")) == estimate
+    # The runs train on 90 queries each.
+    assert final_fit(comparisons, "native", lambda _: 162).num_trees == ceil(25.5 * 162 / 90)
+    # A search may choose other settings in each fold, to which the numbers of trees belong.
+    tuned = [
+        replace(item, result=replace(item.result, search=search_record(), ranker=ranker))
+        for item, leaves in zip(runs, (7, 9, 9, 7), strict=True)
+        for ranker in [{"class": "x", "fields": {"l2": leaves}}]
+    ]
+    assert final_fit(compare(tuned)).num_trees == ceil((10 + 40) / 2)
+
+
+def of_part(folder: Path, *words: str, resample: bool = False) -> Callable[[], object]:
+    """Returns a call of a verb with a run that trained on fold 2 of 3, or on resample 1 of 5."""
+    (made,) = runs_of(folder, [5], data_settings={"cv": 3}, ranker={})
+    data = {**made.result.data, "fold": 2}
+    if resample:
+        drawn = {"kind": "bootstrap", "share": 1.0, "number": 5, "index": 1, "seed": 0}
+        data["resample"] = {**drawn, "train": "all", "queries": 90}
+    rewrite_result(made, replace(made.result, data=data))
+    verb, *options = words
+    return lambda: main([verb, str(made.path), *options])
+
+
+@pytest.mark.parametrize("resample", [False, True])
+@pytest.mark.parametrize(
+    "words", [("ship", "--to", "xgboost", "--output", "new"), ("serve",), ("register", "shop")], ids=str
+)
+def test_a_model_of_a_part_is_not_deployed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], resample: bool
+) -> None:
+    assert of_part(tmp_path, *words, resample=resample)() == 2
+    part = "resample 1 of 5" if resample else "fold 2 of 3"
+    command = shlex.join(["final", str(tmp_path / "study"), "--model", "native"])
+    printed = capsys.readouterr().err
+    assert naming_in(printed, tmp_path / "study/native1", part, command, "--anyway")
+    # The run of these tests has no model, which is the next thing that is noticed.
+    of_part(tmp_path / "again", *words, "--anyway", resample=resample)()
+    assert naming_in(capsys.readouterr().err, "no model")
+
+
+def naming_in(text: str, *parts: object) -> bool:
+    return all(str(part) in text for part in parts)
+
+
+REFUSED: list[Refused] = [
+    ("name", lambda folder: final_fit(compare(runs_of(folder, [1])), "nativ"), ["'nativ'", "native"]),
+    (
+        "no validation",
+        lambda folder: final_fit(compare([*runs_of(folder, [1]), *runs_of(folder, [1], "xgboost")])),
+        ["validation", "--model", "native, xgboost"],
+    ),
+    ("imported", lambda folder: final_fit(compare(runs_of(folder, [1], ranker={}))), ["native", "--model"]),
+    (
+        "two data sets",
+        lambda folder: final_fit(compare([*runs_of(folder, [1]), *runs_of(folder / "b", [1], name="other")])),
+        ["toy, other"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "call", "parts"), REFUSED, ids=[case for case, *_ in REFUSED])
+def test_a_choice_that_cannot_be_made_is_refused(
+    tmp_path: Path, case: str, call: Callable[[Path], object], parts: list[str]
+) -> None:
+    del case
+    with pytest.raises(LtrbenchError, match=naming(*parts)):
+        call(tmp_path)
+
+
+def shop() -> pd.DataFrame:
+    """40 queries of 8 products with ids and two features, of which price has the labels."""
+    rng = np.random.default_rng(0)
+    price = rng.normal(size=320)
+    columns = {
+        "label": np.digitize(price + rng.normal(size=320) / 3, [0, 1]),
+        "query_id": np.repeat([f"red shoes {number}" for number in range(40)], 8),
+        "document_id": [f"d{row}" for row in range(320)],
+    }
+    return pd.DataFrame({**columns, "price": price, "noise": rng.normal(size=320)})
+
+
+@pytest.mark.slow
+def test_from_a_table_by_cross_validation_to_the_model_that_is_deployed(tmp_path: Path) -> None:
+    shop().to_csv(tmp_path / "shop.csv", index=False)
+    data = ("data=table", "data.train=shop.csv", "cv=3", "params.num_trees=12", "params.min_docs_in_leaf=5")
+    models = ("model=native,single_feature", "early_stopping.patience=2", "tracking=none", "importance=null")
+    compared = run(*data, *models, "-m", "hydra.sweep.dir=study", folder=tmp_path).stdout
+    (command,) = [line.strip() for line in compared.splitlines() if " final " in line]
+    words = shlex.split(command)[3:]
+    assert words[:2] == ["final", "study"]
+    run("final", "study", "--model", "native", folder=tmp_path)
+
+    final = read_run(tmp_path / "study/final").result
+    folds = [item for item in find_runs([tmp_path / "study"]) if item.result.model == "native"]
+    trees = [item.result.best_iteration for item in folds if not item.result.final]
+    assert (final.best_iteration, final.data["train"]["queries"]) == (ceil(median(trees)), 40)
+    assert (final.metrics, [*final.data]) == ({}, ["name", "fold", "train"])
+    assert final.final["low"] < final.final["estimate"] < final.final["high"]
+    run("predict", "study/final", "shop.csv", "--output", "scores.parquet", folder=tmp_path)
+    scored = pd.read_parquet(tmp_path / "scores.parquet")
+    features = shop()[["price", "noise"]]
+    np.testing.assert_array_equal(scored["score"], load(tmp_path / "study/final").predict(features))
+    assert scored[["query_id", "document_id"]].equals(shop()[["query_id", "document_id"]].astype("str"))
+    run("export", "study/0", "--format", "csv", "--output", "fold.csv", folder=tmp_path)
+    exported = pd.read_csv(tmp_path / "fold.csv")
+    np.testing.assert_array_equal(exported["score"], read_run(tmp_path / "study/0").scored("test").scores)
+    joined = run("compare", "study", "production=scores.parquet", folder=tmp_path).stdout
+    rows = [line.split()[1] for line in joined.splitlines() if line.startswith("| ")]
+    assert rows[:4] == ["model", "native", "single_feature", "production"]
+    assert "study/final" in joined  # a line below the table
+
+    run("ship", "study/final", "--to", "xgboost", "--output", "shipped", folder=tmp_path)
+    with pytest.raises(LtrbenchError, match=naming("study/final", "test", "study/")):
+        read_run(tmp_path / "study/final").scored("test")
