@@ -266,6 +266,12 @@ class Judgments:
         """Name -> (D,) numbers or texts: the columns that metrics and slices read."""
         return self.kept
 
+    @property
+    def beside(self) -> dict[str, NDArray[Any]]:
+        """Name -> (D,) values: query_id, document_id and kept columns, which tables have beside scores."""
+        ids = {"query_id": self.query_ids[self.query_of_document], "document_id": self.document_ids}
+        return {**{name: values for name, values in ids.items() if values is not None}, **self.kept}
+
     def column(self, name: str) -> NDArray[Any]:
         """Returns the (D,) values of one of `columns`, or the ids: "query_id", "document_id".
 

@@ -46,10 +46,10 @@ from ltrbench.data.store import (
 from ltrbench.data.tables import (
     SPLIT_ROLES,
     SplitColumns,
+    read_beside,
     read_split_columns,
     read_table,
     read_table_features,
-    read_texts,
 )
 from ltrbench.errors import ConfigError, DataError, did_you_mean, require, require_choice
 from ltrbench.measure import without_password
@@ -550,7 +550,7 @@ def read_ids(
     feature_names: Sequence[str] | str | Path | None = None,
     **options: Any,
 ) -> dict[str, NDArray[Any]]:
-    """Reads the ids of documents, to be written beside scores.
+    """Reads the ids and kept columns of documents, to be written beside scores.
 
     A table needs no labels; LETOR text needs labels and queries, as for `read_data`.
 
@@ -558,15 +558,14 @@ def read_ids(
         path, num_features, feature_names, options: as in `read_features`.
 
     Returns:
-        "query_id", "document_id" -> (D,) values, the documents in file order; without ids that are absent.
+        "query_id", "document_id", kept columns -> (D,) values in file order, as far as there are any.
     """
     reader, known = _reader_with(path, feature_names, options)
     if reader is read_table:
-        names = {role: [known[role]] if known.get(role) else ROLES[role] for role in ("query", "document")}
-        return dict(read_texts(Path(path), {ROLES[role][0]: of_role for role, of_role in names.items()}))
+        roles = {role: known.get(role) for role in ("query", "document")}
+        return read_beside(Path(path), known.get("keep", ()), **roles)
     dataset = reader(path, num_features, **known)
-    columns = {"query_id": dataset.query_ids[dataset.query_of_document], "document_id": dataset.document_ids}
-    return {name: dataset.to_file_order(ids) for name, ids in columns.items() if ids is not None}
+    return {name: dataset.to_file_order(values) for name, values in dataset.beside.items()}
 
 
 def _reader_with(

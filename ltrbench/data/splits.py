@@ -84,6 +84,11 @@ class Splits:
             document_weights=np.concatenate(weights) if has_weights else None,
             positions=joined("positions"),
             file_rows=None,
+            kept={
+                name: np.concatenate([split.kept[name] for split in parts.values()])
+                for name in self.train.kept
+                if all(name in split.kept for split in parts.values())
+            },
         ).with_mean_weight_one()
         splits = copy.copy(self)  # these queries have been checked
         for name, split in (("train", every), ("valid", None), ("test", every)):

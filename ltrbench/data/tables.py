@@ -547,6 +547,25 @@ def read_table_features(
     return _features(rows, chosen.features, in_order)
 
 
+def read_beside(path: Path, keep: Sequence[str] = (), **roles: str | None) -> dict[str, NDArray[Any]]:
+    """Reads what is written beside scores, as far as a table has it: query_id, document_id, kept columns.
+
+    Args:
+        keep: as in `read_table`.
+        roles: "query", "document" -> column; None: the name in `ROLES` that the table has.
+
+    Returns:
+        Name -> (D,) ids, or values of a kept column, in the order of the rows.
+    """
+    (table,) = tables = _open(path)
+    there = {role: name for role, name in roles.items() if name in (None, *table.columns)}
+    kept = _matching(table, "keep", keep, table.columns, False)
+    by_role = _columns_of_roles(table, there, kept)
+    rows = _read(tables, _Columns(by_role, (), (), kept))
+    ids = {ROLES[role][0]: np.array(rows.ids(column)) for role, column in by_role.items()}
+    return {**ids, **{name: rows.kept(name) for name in kept}}
+
+
 def read_texts(path: Path, names: Mapping[str, Sequence[str]]) -> dict[str, NDArray[np.str_]]:
     """Reads columns of a table as text.
 

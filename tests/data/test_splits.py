@@ -84,7 +84,9 @@ def test_the_whole_data_are_every_judged_query_with_weights_in_one_unit(sparse: 
     weights = [np.array([1.0, 2.0, 6.0]), np.array([2.0, 1.0]), np.array([3.0, 3.0])]
     train, valid, test = (
         part.with_fields(
-            query_weights=weight, features=SparseRows.of(part.features) if sparse else part.features
+            query_weights=weight,
+            kept={"price": part.features[:, 0]},
+            features=SparseRows.of(part.features) if sparse else part.features,
         )
         for part, weight in zip(parts, weights, strict=True)
     )
@@ -93,6 +95,7 @@ def test_the_whole_data_are_every_judged_query_with_weights_in_one_unit(sparse: 
     whole = Splits(train, valid, clash).whole().train.in_memory(keep_sparse=True)
     assert isinstance(whole.features, SparseRows) == sparse
     np.testing.assert_array_equal(whole.features[:, 0], np.repeat(np.arange(7), 2))
+    np.testing.assert_array_equal(whole.kept["price"], np.repeat(np.arange(7), 2))
     assert whole.query_ids.tolist() == ["0", "1", "2", "3#valid", "4#valid", "0#test", "1#test"]
     np.testing.assert_array_equal(whole.labels, np.tile([0.0, 1.0], 7))
     expected = np.concatenate(weights)

@@ -88,7 +88,7 @@ def export_verb(run: Path, kind: str, metric: str, output: Path | None) -> None:
         qrels        query 0 document label: the judgments for a trec-run
         ranklib-idv  NDCG@10   query   value: one metric per query, as written by RankLib's -idv
         scores       one score per line, in the order of the data rows
-        csv          a table with query_id, document_id, label and score: read by compare
+        csv          a table with ids, kept columns, label and score: read by compare
 
     Documents are named by their ids; if the data has no ids, by their row, counted from 1, with a note on
     standard error. Scores are written with full precision.
@@ -106,19 +106,13 @@ def _lines(run: Run, kind: str) -> Iterable[str]:
     from ltrbench.data.score_files import document_names, qrels_lines, trec_run_lines
 
     scored = run.scored("test")
+    rows = scored.file_rows
     if kind == "scores":
-        rows = scored.file_rows
         in_file = scored.scores if rows is None else scored.scores[np.argsort(rows)]
         return (f"{score!r}\n" for score in in_file.tolist())
     if kind == "csv":
-        judged = scored.judgments
-        columns = {"query_id": judged.query_ids[judged.query_of_document], "document_id": judged.document_ids}
-        frame = as_frame({**columns, "label": judged.labels}, scored.scores)
-        return [
-            (frame if scored.file_rows is None else frame.iloc[np.argsort(scored.file_rows)]).to_csv(
-                index=False
-            )
-        ]
+        frame = as_frame({**scored.judgments.beside, "label": scored.judgments.labels}, scored.scores)
+        return [(frame if rows is None else frame.iloc[np.argsort(rows)]).to_csv(index=False)]
     names, reason = document_names(scored.judgments, scored.file_rows)
     if reason:
         echo(f"documents are named by their row, counted from 1: {reason}.", err=True)
@@ -138,12 +132,11 @@ def _lines_of_metric(run: Run, metric: str) -> Iterable[str]:
     return idv_lines(metric, zip(queries, values[counted].tolist(), strict=True), evaluation.means[metric])
 
 
-def as_frame(columns: Mapping[str, NDArray[Any] | None], scores: NDArray[Any]) -> pd.DataFrame:
-    """Returns columns that are not None, and the scores as float64, whose text restores a float32."""
+def as_frame(columns: Mapping[str, NDArray[Any]], scores: NDArray[Any]) -> pd.DataFrame:
+    """Returns columns, and the scores as float64, whose text restores a float32."""
     import pandas as pd
 
-    known = {name: values for name, values in columns.items() if values is not None}
-    return pd.DataFrame({**known, "score": scores.astype(np.float64)})
+    return pd.DataFrame({**columns, "score": scores.astype(np.float64)})
 
 
 # ---- Loads the model and the data of a finished run, for the verbs that use them.
@@ -312,7 +305,7 @@ def import_verb(name: str, file: str, like: Path, output: Path, way: str | None)
 @click.option(
     "--output",
     type=PATH,
-    help="Write the scores to this file instead of standard output; to .csv and .parquet with the ids.",
+    help="File instead of standard output; .csv and .parquet files have ids and kept columns, too.",
 )
 @RANKER_OPTION
 @READ_OPTION
@@ -324,8 +317,8 @@ def predict_verb(
     DATA has the format of the training files; columns of a table are matched by name. Labels and queries are
     not needed: a LETOR line may begin with qid:ID or with its first feature, and a table may lack these
     columns. Scores are in the order of the file and have full precision. An --output that ends in .csv or
-    .parquet is a table with the columns query_id, document_id and score, as far as DATA has ids; LETOR text
-    needs labels and qid:ID for it.
+    .parquet is a table with query_id, document_id, kept columns and score, as far as DATA has them; LETOR
+    text needs labels and qid:ID for it.
 
     \b
         python -m ltrbench predict outputs/2026-01-31/12-00-00 test.txt --output scores.txt

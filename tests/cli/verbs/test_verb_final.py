@@ -126,13 +126,20 @@ def shop() -> pd.DataFrame:
         "query_id": np.repeat([f"red shoes {number}" for number in range(40)], 8),
         "document_id": [f"d{row}" for row in range(320)],
     }
-    return pd.DataFrame({**columns, "price": price, "noise": rng.normal(size=320)})
+    return pd.DataFrame({**columns, "price": price, "noise": rng.normal(size=320), "shop": "x"})
 
 
 @pytest.mark.slow
 def test_from_a_table_by_cross_validation_to_the_model_that_is_deployed(tmp_path: Path) -> None:
     shop().to_csv(tmp_path / "shop.csv", index=False)
-    data = ("data=table", "data.train=shop.csv", "cv=3", "params.num_trees=12", "params.min_docs_in_leaf=5")
+    data = (
+        "data=table",
+        "data.train=shop.csv",
+        "cv=3",
+        "data.keep=[shop]",
+        "params.num_trees=12",
+        "params.min_docs_in_leaf=5",
+    )
     models = ("model=native,single_feature", "early_stopping.patience=2", "tracking=none", "importance=null")
     compared = run(*data, *models, "-m", "hydra.sweep.dir=study", folder=tmp_path).stdout
     (command,) = [line.strip() for line in compared.splitlines() if " final " in line]
@@ -150,9 +157,11 @@ def test_from_a_table_by_cross_validation_to_the_model_that_is_deployed(tmp_path
     scored = pd.read_parquet(tmp_path / "scores.parquet")
     features = shop()[["price", "noise"]]
     np.testing.assert_array_equal(scored["score"], load(tmp_path / "study/final").predict(features))
-    assert scored[["query_id", "document_id"]].equals(shop()[["query_id", "document_id"]].astype("str"))
+    beside = ["query_id", "document_id", "shop"]
+    assert scored[beside].equals(shop()[beside].astype("str"))
     run("export", "study/0", "--format", "csv", "--output", "fold.csv", folder=tmp_path)
     exported = pd.read_csv(tmp_path / "fold.csv")
+    assert [*exported] == [*beside, "label", "score"]
     np.testing.assert_array_equal(exported["score"], read_run(tmp_path / "study/0").scored("test").scores)
     joined = run("compare", "study", "production=scores.parquet", folder=tmp_path).stdout
     rows = [line.split()[1] for line in joined.splitlines() if line.startswith("| ")]
