@@ -548,6 +548,7 @@ def read_ids(
     path: str | Path,
     num_features: int | None = None,
     feature_names: Sequence[str] | str | Path | None = None,
+    categories: Categories | None = None,
     **options: Any,
 ) -> dict[str, NDArray[Any]]:
     """Reads the ids and kept columns of documents, to be written beside scores.
@@ -555,12 +556,12 @@ def read_ids(
     A table needs no labels; LETOR text needs labels and queries, as for `read_data`.
 
     Args:
-        path, num_features, feature_names, options: as in `read_features`.
+        path, num_features, feature_names, categories, options: as in `read_features`.
 
     Returns:
         "query_id", "document_id", kept columns -> (D,) values in file order, as far as there are any.
     """
-    reader, known = _reader_with(path, feature_names, options)
+    reader, known = _reader_with(path, feature_names, categories, options)
     if reader is read_table:
         roles = {role: known.get(role) for role in ("query", "document")}
         return read_beside(Path(path), known.get("keep", ()), **roles)
