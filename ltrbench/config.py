@@ -19,7 +19,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from ltrbench.data import TrainingResample
-from ltrbench.data.sources import DataSource
+from ltrbench.data.sources import TEST, DataSource
 from ltrbench.data.splits import BOOTSTRAP
 from ltrbench.distributed import Distribution, OneProcess
 from ltrbench.errors import ConfigError, did_you_mean, require_choice
@@ -42,7 +42,12 @@ PROGRESS = ("auto", "plain", "none")
 _TYPES = typing.get_type_hints(BoostingRanker)
 
 Params: Any = dataclasses.make_dataclass(
-    "Params", [(name, _TYPES[name], MISSING if name == "num_trees" else None) for name in SHARED]
+    "Params",
+    [
+        # Any, because Hydra adds no keys to a typed dictionary.
+        (name, Any if name == "monotone" else _TYPES[name], MISSING if name == "num_trees" else None)
+        for name in SHARED
+    ],
 )
 """The shared parameters, which are fields of `BoostingRanker`. null: the default of the library."""
 
@@ -80,6 +85,7 @@ class Config:
     seed: int = MISSING
     num_threads: int = MISSING
     cv: int | None = None
+    cv_split: str = TEST
     replicates: Replicates | None = field(default_factory=Replicates)
     study: dict[str, Any] | None = None
 

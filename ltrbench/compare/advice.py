@@ -96,9 +96,14 @@ def about_claims(comparison: Comparison) -> str:
     """Returns how a claim follows from an interval, and which metrics carry claims; empty without claims."""
     if all(pair.interval is None for pair in comparison.claims):
         return ""
-    rope, metrics = comparison.settings.rope, [comparison.metric, *comparison.declared]
+    metrics = [comparison.metric, *comparison.declared]
+    ropes = {metric: comparison.settings.rope_of(metric) for metric in metrics}
+    regions = [f"±{rope:g} {metric}" for metric, rope in ropes.items() if rope]
+    if len(set(ropes.values())) == 1:
+        regions = [region.split()[0] for region in regions[:1]]
+    equivalent = f"equivalent if the interval is within {listed(regions)}; else " if regions else ""
     return (
-        f"Claims: equivalent if the interval is within ±{rope:g}; else better or worse if it excludes 0; "
+        f"Claims: {equivalent}better or worse if it excludes 0; "
         f"else undecided. Claims are about {listed(metrics)} only; all other columns are descriptive."
     )
 
@@ -163,7 +168,7 @@ def verdict(comparison: Comparison) -> str:
         for scope in [scope for scope in reversed(SCOPES) if scope in of_scope]:
             in_metric = f"In {metric}, " if comparison.declared else ""
             aside = f" ({about_training(comparison)})" if scope == MODELS else ""
-            claims = "; ".join(_describe_claims(of_scope[scope], comparison.settings.rope))
+            claims = "; ".join(_describe_claims(of_scope[scope], comparison.settings.rope_of(metric)))
             sentence = f"{in_metric}{SCOPES[scope]}{aside}: {claims}."
             sentences.append(f"{sentence[0].upper()}{sentence[1:]}")
     if known:

@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
 from ltrbench.data.dataset import QueryKeys
-from ltrbench.errors import UndefinedMetricError, require
-from ltrbench.metrics import DEFAULT, Convention, Evaluation, evaluate, parse_metric
+from ltrbench.data.sources import FORWARD
+from ltrbench.errors import ConfigError, UndefinedMetricError, require
+from ltrbench.metrics import DEFAULT, Convention, Evaluation, evaluate, parse_metric, rope_of
 from ltrbench.metrics.evaluation import check_defined
 from ltrbench.runs.record import Run, ScoredSplit, naming
 from ltrbench.shapes import PerQuery
-from ltrbench.statistics import ROPE, PairedSample
+from ltrbench.statistics import PairedSample
 from ltrbench.tables import listed
 
 # ---- Notes under the table: each has a group, a term of the glossary, and one sentence.
@@ -378,7 +379,8 @@ class Settings:
         baseline: Label of a row, name of a model, or "best"; None for the first row.
         convention: Convention of every metric.
         allow_mismatch: Whether runs on different data or splits may be in one table.
-        rope: Half the width of the region of practical equivalence, in units of the metric.
+        rope: Half the width of the region of practical equivalence, in units of the claimed metrics, which
+            must declare the same one; None for the region that each metric declares.
         detect: Difference whose required number of queries, seeds or folds is computed; None for none.
         num_draws: Number of draws of the bootstrap and of the randomisation test.
         seed: Seed of both.
@@ -389,18 +391,41 @@ class Settings:
     baseline: str | None = None
     convention: Convention = DEFAULT
     allow_mismatch: bool = False
-    rope: float = ROPE
+    rope: float | None = None
     detect: float | None = None
     num_draws: int = 10_000
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raises ConfigError if a metric is unknown or a number is out of range."""
+        """Raises ConfigError if a metric is unknown, a number is out of range, or `rope` has no unit."""
         for name in (self.metric, *self.family):
             if name is not None:
                 parse_metric(name)
         for name, value in (("rope", self.rope), ("detect", self.detect)):
             require(name, value, above=0)
+        claimed = [name for name in self.claimed_metrics if name is not None]
+        regions = {rope_of(name) for name in claimed if self.rope_of(name)}
+        if self.rope is not None and len(regions) > 1:
+            declared = ", ".join(f"{rope_of(name):g} of {name}" for name in claimed)
+            raise ConfigError(
+                f"rope is {self.rope}, but the metrics that carry claims declare different regions of "
+                f"equivalence ({declared}). Leave out rope, or compare by one of them."
+            )
+
+    def rope_of(self, metric: str) -> float:
+        """Returns half the width of the region of practical equivalence of a metric; 0: it declares none.
+
+        Raises:
+            ConfigError: `rope` is set, but the metric declares no region, so the unit is not known.
+        """
+        declared = rope_of(metric)
+        if self.rope is None or declared:
+            return self.rope or declared
+        raise ConfigError(
+            f"rope is {self.rope}, but the metric {metric} declares no region of equivalence in its units. "
+            "Declare it in the plug-in, as in @metric(NAME, rope=2.0), or leave out rope: claims are then "
+            "better, worse or undecided."
+        )
 
     @property
     def names_baseline(self) -> bool:
@@ -569,6 +594,7 @@ class PairedQueries:
         test_share: n_test / n_train in queries, mean over the cells; None if not available.
         trainings: For each of `labels`, one for each of `cells`.
         query_keys: (Q,), keys that identify a query across cells.
+        is_in_order_of_time: Whether the cells are the windows of `cv_split=forward`.
     """
 
     labels: tuple[str, ...]
@@ -580,6 +606,7 @@ class PairedQueries:
     test_share: float | None
     trainings: tuple[tuple[Trainings, ...], ...]
     query_keys: QueryKeys
+    is_in_order_of_time: bool = False
 
     @cached_property
     def distinct(self) -> PairedSample:
@@ -776,7 +803,12 @@ def pair_queries(rows: Sequence[EvaluatedRow], metric: str) -> PairedQueries | N
         test_share=_test_share([first.run for first in firsts]),
         trainings=of_rows,
         query_keys=np.concatenate(keys),
+        is_in_order_of_time=all(_split_of_folds(first.run) == FORWARD for first in firsts),
     )
+
+
+def _split_of_folds(run: Run) -> object:
+    return run.result.source.get("fields", {}).get("cv_split")
 
 
 def _test_share(runs: Sequence[Run]) -> float | None:

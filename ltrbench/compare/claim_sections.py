@@ -135,7 +135,7 @@ def folds_section(shown: Shown) -> Section | None:
     comparison = shown.comparison
     if not any(pair.over_folds is not None for pair in comparison.family):
         return None
-    rope = comparison.settings.rope
+    rope = comparison.settings.rope_of(comparison.metric)
     lead = (
         "Each fold counts once. The corrected resampled t test accounts for the training queries that folds "
         "share. Claims use it for all pairs together, with the variance of the seeds added; each row of this "

@@ -77,7 +77,17 @@ from ltrbench.statistics import (
     simultaneous_intervals,
     system_intervals,
 )
-from ltrbench.statistics.claims import METHODS, MODELS, RETRAINED, RETUNED, TUNED_METHODS, UNDECIDED, holm
+from ltrbench.statistics.claims import (
+    LATER,
+    METHODS,
+    MODELS,
+    RETRAINED,
+    RETUNED,
+    TUNED_LATER,
+    TUNED_METHODS,
+    UNDECIDED,
+    holm,
+)
 from ltrbench.statistics.repeated import (
     FoldTest,
     RopeProbabilities,
@@ -94,7 +104,7 @@ from ltrbench.tables import one_line
 # different seeds, the variance of tuning is a part of theirs, and the scope says so.
 # `ltrbench.statistics.repeated` has the formulas.
 
-_WITH_TUNING = {RETRAINED: RETUNED, METHODS: TUNED_METHODS}
+_WITH_TUNING = {RETRAINED: RETUNED, METHODS: TUNED_METHODS, LATER: TUNED_LATER}
 
 
 def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None]:
@@ -105,7 +115,8 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
     """
     scope, inference = MODELS, None
     if are_folds(queries):
-        scope, inference = METHODS, _infer_over_folds(queries, a, b)
+        scope = LATER if queries.is_in_order_of_time else METHODS
+        inference = _infer_over_folds(queries, a, b)
     # Models with different training sets allow no claim about training on either of them.
     elif len(queries.cells) == 1 and queries.cells[0].train is not None:
         of_a, of_b = (of_distinct_queries(queries, row) for row in (a, b))
@@ -400,7 +411,7 @@ def all_pairs(queries: PairedQueries, metric: str, settings: Settings) -> tuple[
                 statistics=statistics,
                 scope=scope,
                 inference=inference,
-                over_folds=_test_over_folds(queries, a, b, settings.rope),
+                over_folds=_test_over_folds(queries, a, b, settings.rope_of(metric)),
             )
         )
     return decided(pairs, queries, settings)
@@ -432,7 +443,7 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
         replace(
             pair,
             interval=interval,
-            claim=claim_of(interval, settings.rope),
+            claim=claim_of(interval, settings.rope_of(pair.metric)),
             power=power_of(queries, pair, settings.detect, level / len(family)),
             p_adjusted={"holm": {test: of_pairs[number] for test, of_pairs in adjusted.items()}},
         )

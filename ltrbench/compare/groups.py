@@ -495,12 +495,12 @@ def row_against_itself(
         reason = f"{len(queries.cells)} test sets that are not folds of a cross-validation"
     else:
         reason = unknown_spread(queries.sample)
-    halved = None if reason else _halved(queries, keys, settings, num_halvings)
+    halved = None if reason else _halved(queries, keys, metric, settings, num_halvings)
     return AgainstItself(data, row.label, metric, kind, len(queries.cells), len(keys), halved, reason)
 
 
 def _halved(
-    queries: PairedQueries, keys: Sequence[int], settings: Settings, num_halvings: int
+    queries: PairedQueries, keys: Sequence[int], metric: str, settings: Settings, num_halvings: int
 ) -> SelfComparison:
     trainings = queries.trainings[0]
     sample = queries.sample
@@ -510,7 +510,7 @@ def _halved(
         np.concatenate([fold.values_of(keys) for fold in trainings], axis=1),
         sample,
         test_share=queries.test_share,
-        rope=settings.rope,
+        rope=settings.rope_of(metric),
         num_halvings=num_halvings,
         seed=settings.seed,
     )

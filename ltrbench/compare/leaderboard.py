@@ -316,7 +316,7 @@ def comparisons_as_json(
         "runs": [_run_record(comparison, row, item) for comparison, row in rows for item in row.evaluated],
         "rows": [_row_record(comparison, row) for comparison, row in rows],
         "claimed_metrics": [first.metric, *first.declared],
-        "rope": first.settings.rope,
+        "rope": first.settings.rope_of(first.metric),
         "pairs": [_pair_record(comparison, pair) for comparison in comparisons for pair in comparison.claims],
         "slices": [
             {"data": data, **asdict(item)} for data, kinds in (slices or {}).items() for item in kinds

@@ -13,6 +13,7 @@ import numpy as np
 from ltrbench.compare.advice import all_notes
 from ltrbench.compare.cells import DATA_SPLITS, Note, by_group, describe_cells, flatten
 from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
+from ltrbench.compare.groups import ATTRIBUTES, Slice
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.leaderboard import difference_cell
 from ltrbench.compare.tuning import Tuning, budget_picture, series_of_search, tunings
@@ -150,33 +151,59 @@ def learning_section(shown: Shown) -> Section | None:
 
 
 def data_section(shown: Shown) -> Section:
-    """Returns the splits, and the labels and query sizes of the test set."""
+    """Returns the splits and their rule, the labels and query sizes of the test set, and the slices of the
+    user's attributes."""
     cells = {item.cell: item for row in shown.comparison.rows for item in row.evaluated}
-    splits = [row for item in cells.values() for row in _splits(item.run)]
+    runs = [item.run for item in cells.values()]
+    rules = dict.fromkeys(run.result.data.get("rule", "") for run in runs)
+    has_times = any("span" in split for run in runs for split in _facts(run).values())
+    splits = [row for run in runs for row in _splits(run, with_span=has_times)]
     judged = [item.judgments for item in cells.values()]
     lead = (
         "Runs with the same fingerprint of a split have the same documents in it. Labels and sizes are those "
         f"of all test queries, including those that the metric skips{shown.all_folds}."
     )
     forms = {"split": None, "documents": COUNT, "queries": COUNT, "features": COUNT}
-    columns = columns_of({**forms, "queries without relevant": share, "fingerprint": None})
-    tables = [Table(columns, splits, "Splits", "compact"), _grades(judged), _sizes(judged)]
-    return Section("data", "Data card", lead, tables, ("fingerprint", "skipped queries"))
+    counted = dict.fromkeys(("queries with one document", "queries with equal labels"), COUNT)
+    texts = dict.fromkeys((*(("first", "last") if has_times else ()), "fingerprint"))
+    columns = columns_of({**forms, "queries without relevant": share, **counted, **texts})
+    views: list[View] = [Prose(f"Splits: {rule}.") for rule in rules if rule]
+    views += [Table(columns, splits, "Splits", "compact"), _grades(judged), _sizes(judged)]
+    asked = [item for item in shown.slices if item.attribute not in ATTRIBUTES]
+    views += [_slices(asked)] if asked else []
+    return Section("data", "Data card", lead, views, ("fingerprint", "skipped queries"))
 
 
-def _splits(run: Run) -> list[TableRow]:
+def _facts(run: Run) -> dict[str, Mapping[str, Any]]:
+    """Returns split -> its record, for the splits of a run."""
     data = run.result.data
-    fold = "" if data.get("fold") is None else f" of fold {data['fold']}"
+    return {split: data[split] for split in DATA_SPLITS if (data.get(split) or {}).get("fingerprint")}
+
+
+def _splits(run: Run, with_span: bool) -> list[TableRow]:
+    fold = "" if run.result.data.get("fold") is None else f" of fold {run.result.data['fold']}"
     names = ("documents", "queries", "features", "queries_without_relevant_document")
-    splits = {split: data[split] for split in DATA_SPLITS if (data.get(split) or {}).get("fingerprint")}
     return [
         [
             f"{split}{fold}",
             *(facts.get(name) for name in names),
+            *(_counted(facts, name) for name in ("queries_with_one_document", "queries_with_equal_labels")),
+            *(facts.get("span", (None, None)) if with_span else ()),
             TableCell(facts["fingerprint"], facts["fingerprint"][:SHOWN_DIGITS]),
         ]
-        for split, facts in splits.items()
+        for split, facts in _facts(run).items()
     ]
+
+
+def _counted(facts: Mapping[str, Any], name: str) -> TableCell | None:
+    """Returns a number of queries with its share; None if it was not recorded."""
+    return TableCell(facts[name], note=share(facts[name] / facts["queries"])) if name in facts else None
+
+
+def _slices(slices: Sequence[Slice]) -> Table:
+    columns = columns_of({"attribute": None, "slice": None, "queries": COUNT})
+    rows: list[TableRow] = [[item.attribute, item.name, item.num_queries] for item in slices]
+    return Table(columns, rows, "Slices of test", "compact")
 
 
 def _grades(judged: list[Judgments]) -> Table:

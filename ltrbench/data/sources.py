@@ -32,6 +32,7 @@ from ltrbench.data.splits import (
     split_latest,
     split_queries,
     take_fold,
+    take_window,
 )
 from ltrbench.data.store import (
     MANIFEST_FILE,
@@ -46,10 +47,12 @@ from ltrbench.data.store import (
 from ltrbench.data.tables import (
     SPLIT_ROLES,
     SplitColumns,
+    gap_between,
     read_beside,
     read_split_columns,
     read_table,
     read_table_features,
+    spans_of,
 )
 from ltrbench.errors import ConfigError, DataError, did_you_mean, require, require_choice
 from ltrbench.measure import without_password
@@ -57,7 +60,7 @@ from ltrbench.shapes import Features
 
 # ---- Base classes of data sources, and the splits that a source without published splits holds out.
 
-TEST, VALID = "test", "valid"
+TEST, VALID, FORWARD = "test", "valid", "forward"
 """Values of `SplitSource.cv_split`."""
 
 
@@ -140,7 +143,8 @@ class SplitSource(DataSource):
 
     With `cv`, each fold in turn is the test set. With `cv_split="valid"` it is the validation set instead;
     the test set is then the same for every fold, and settings can be chosen by the validation sets of all
-    folds without seeing test queries.
+    folds without seeing test queries. With `cv_split="forward"` the test sets are windows of time, and each
+    fold trains on earlier queries only; the data need times.
 
     Args:
         valid_share: share of the queries, without the test queries, held out for validation; 0: no
@@ -149,12 +153,12 @@ class SplitSource(DataSource):
         split_seed: random seed of the splits.
         subset: share of the training queries to keep; validation and test sets stay whole.
         cv: number of cross-validation folds; None: no cross-validation.
-        cv_split: split that a fold becomes, "test" or "valid".
+        cv_split: split that a fold becomes, "test" or "valid"; or "forward".
         fold: number of that fold, from one.
 
     Raises:
-        ConfigError: `cv` is below 2 or set without a fold, the fold does not exist, or `cv_split` is neither
-            split.
+        ConfigError: `cv` is below 2 or set without a fold, the fold does not exist, `cv_split` is unknown, or
+            it is "forward" without `cv` or without times.
     """
 
     valid_share: float = 0.2
@@ -166,7 +170,13 @@ class SplitSource(DataSource):
     fold: int | None = None
 
     def __post_init__(self) -> None:
-        require_choice("data.cv_split", self.cv_split, (TEST, VALID))
+        require_choice("data.cv_split", self.cv_split, (TEST, VALID, FORWARD))
+        if self.cv_split == FORWARD and (self.cv is None or getattr(self, "split_by", None) is None):
+            raise ConfigError(
+                f"cv_split=forward tests on later queries, but cv is {self.cv or 'null'} and data.split_by "
+                f"is {getattr(self, 'split_by', None) or 'null'}. Set cv to the number of windows and "
+                "data.split_by to the column of the times (data=table), or remove cv_split."
+            )
         require("cv", self.cv, at_least=2)
         self._check_fold(self.cv)
 
@@ -192,30 +202,47 @@ class SplitSource(DataSource):
         *,
         times: Mapping[str, Any] | None = None,
         groups: Mapping[str, str] | None = None,
+        gap: Any = None,
+        how: Sequence[str] = (),
     ) -> Splits:
         """Holds out the missing splits from the training queries.
 
         Args:
             times: query id -> time; the latest queries are held out. None: random queries.
             groups: query id -> group, for groups of queries that stay together; None: no groups.
+            gap: as for `split_latest`.
+            how: more about the rule of the splits, for `Splits.rule`.
 
         Raises:
             DataError: A share is not between 0 and 1, the fold does not exist, too few queries remain, or
                 splits share a query.
         """
 
+        rules = []
+
         def hold_out(name: str, share: float) -> tuple[RankingDataset, RankingDataset]:
-            if name == self.cv_split and self.cv is not None and self.fold is not None:
+            if name == self._split_of_folds and self.cv is not None and self.fold is not None:
+                rules.append(f"{name}: fold {self.fold} of {self.cv}, {self.cv_split}")
+                if times is not None:
+                    return take_window(train, times, self.fold, self.cv, groups, gap)
                 return take_fold(train, self.fold, self.cv, self.split_seed, groups)
+            rules.append(f"{name}: {'random' if times is None else 'latest'} {share:.0%} of the queries")
             if times is not None:
-                return split_latest(train, times, share, name, groups)
+                return split_latest(train, times, share, name, groups, gap)
             return split_queries(train, share, self.split_seed, name, groups)
 
         if test is None:
             train, test = hold_out(TEST, self.test_share)
         if valid is None and (self.valid_share != 0 or (self.cv is not None and self.cv_split == VALID)):
             train, valid = hold_out(VALID, self.valid_share)
-        return Splits(sample_queries(train, self.subset, self.split_seed), valid, test)
+        train = sample_queries(train, self.subset, self.split_seed)
+        spans = spans_of({"train": train, VALID: valid, TEST: test}, times) if times is not None else {}
+        return Splits(train, valid, test, rule="; ".join([*rules, *how]), spans=spans)
+
+    @property
+    def _split_of_folds(self) -> str:
+        """Split that a fold of `cv` becomes."""
+        return VALID if self.cv_split == VALID else TEST
 
 
 # ---- Data sources that read training, validation and test files: LETOR text, and tables.
@@ -274,10 +301,11 @@ class FileSource(SplitSource):
                 raise ConfigError(
                     f"data.{key} is {paths!r}; set the path of a file, or a list such as [a.txt,b.txt]."
                 )
-        if self.cv is not None and (self.num_folds is not None or given[self.cv_split] is not None):
+        name = self._split_of_folds
+        if self.cv is not None and (self.num_folds is not None or given[name] is not None):
             raise ConfigError(
-                f"cv is {self.cv}, but {self.name} has published folds or a {self.cv_split} set; remove cv, "
-                f"or set data.num_folds=null and data.{self.cv_split}=null."
+                f"cv is {self.cv}, but {self.name} has published folds or a {name} set; remove cv, "
+                f"or set data.num_folds=null and data.{name}=null."
             )
 
     def _check_fold(self, num_folds: int | None) -> None:
@@ -388,6 +416,8 @@ class TableFiles(FileSource):
         label, query, document, weight, position: column of each role; None: the default name.
         split_by: column of the time of a query: the latest queries are held out, those for the
             test set after those for validation. None: random queries are held out.
+        gap: minimum time between training and validation, and between both and the test set: 7d, 12h or 2w
+            between dates, a number between numbers; queries in between are left out. None: no gap.
         group_by: column of the group of a query: the queries of a group, such as near-duplicates,
             are all in the same split. None: no groups.
         features: feature columns, as names or shell patterns; None: all columns that are not named elsewhere.
@@ -405,6 +435,7 @@ class TableFiles(FileSource):
     weight: str | None = None
     position: str | None = None
     split_by: str | None = None
+    gap: Any = None
     group_by: str | None = None
     features: list[str] | None = None
     categorical: list[str] = field(default_factory=list)
@@ -413,11 +444,17 @@ class TableFiles(FileSource):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.split_by is not None and (self.cv, self.fold, self.valid, self.test) != (None,) * 4:
+        folds = () if self.cv_split == FORWARD else (self.cv, self.fold)
+        others = (*folds, self.valid, self.test)
+        if self.split_by is not None and any(other is not None for other in others):
             raise ConfigError(
                 f"data.split_by={self.split_by} takes the validation and test sets from the latest queries "
-                "of data.train; remove cv, data.fold, data.valid and data.test, or remove data.split_by. Add "
-                "files of later queries to data.train, as in [a.csv,b.csv]."
+                "of data.train; remove data.valid and data.test, and set cv_split=forward for folds (cv), or "
+                "remove data.split_by. Add files of later queries to data.train, as in [a.csv,b.csv]."
+            )
+        if self.gap is not None and self.split_by is None:
+            raise ConfigError(
+                f"data.gap is {self.gap}, but data.split_by is null; set it, or remove data.gap."
             )
 
     def load(self) -> Splits:
@@ -433,7 +470,10 @@ class TableFiles(FileSource):
             columns = {key: read_split_columns(self.existing(key), **settings) for key in given}
         check_no_shared_group({key: of_file.groups for key, of_file in columns.items()})
         train = columns["train"]
-        return self.complete(**self.read_all(), times=train.times, groups=train.groups)
+        gap = None if self.gap is None or train.times is None else gap_between(self.gap, train.times)
+        named = {"time": self.split_by, "gap": self.gap, "groups": self.group_by}
+        how = [f"{name}: {value}" for name, value in named.items() if value is not None]
+        return self.complete(**self.read_all(), times=train.times, groups=train.groups, gap=gap, how=how)
 
     def note(self, feature_names: Sequence[str]) -> str:
         """Returns the features if none were listed: a numeric column that nobody named is one."""

@@ -7,6 +7,7 @@ near-duplicates.
 from __future__ import annotations
 
 import copy
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from ltrbench.data.dataset import QueryKeys, RankingDataset, content_keys
 from ltrbench.data.features import CheckedFeatures, stacked
 from ltrbench.errors import DataError, require, require_choice
 
+log = logging.getLogger("ltrbench")
+
 
 @dataclass(frozen=True)
 class Splits:
@@ -28,6 +31,10 @@ class Splits:
     Training weights are scaled to a mean of 1 over queries before any backend receives them. A minimum sum of
     hessians, or a regularisation strength, then has the same effect in every unit of weight.
 
+    Attributes:
+        rule: how the queries were split, in words; empty if it is not known.
+        spans: split -> first and last time of its queries, as text; empty without times.
+
     Raises:
         DataError: The splits differ in their number of features, or share a query.
     """
@@ -35,6 +42,8 @@ class Splits:
     train: RankingDataset
     valid: RankingDataset | None
     test: RankingDataset
+    rule: str = field(default="", kw_only=True)
+    spans: Mapping[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)
     _weight_scale: float = field(init=False, repr=False, default=1.0)
 
     def __post_init__(self) -> None:
@@ -161,6 +170,7 @@ def split_latest(
     share: float,
     name: str,
     groups: Mapping[str, str] | None = None,
+    gap: Any = None,
 ) -> tuple[RankingDataset, RankingDataset]:
     """Holds out the latest queries: returns (earlier queries, latest queries), in file order.
 
@@ -174,10 +184,12 @@ def split_latest(
             close to it as the times permit.
         name: name of the held-out split in messages, "valid" or "test".
         groups: query id -> group, for groups of queries that stay together; None: no groups.
+        gap: minimum time from a remaining query to the first held-out query, in the units of times; queries
+            in between are left out of both. None: no gap.
 
     Raises:
-        DataError: The share is out of range, a query has no time or no group, or all queries have the same
-            time.
+        DataError: The share is out of range, a query has no time or no group, all queries have the same time,
+            or none remains before the gap.
 
     >>> data = RankingDataset(features=[[0], [1], [2]], labels=[0, 1, 1], query_start=[0, 1, 2, 3])
     >>> earlier, latest = split_latest(data, {"1": 2025, "2": 2026, "3": 2024}, 0.2, "test")
@@ -185,23 +197,83 @@ def split_latest(
     (['1', '3'], ['2'])
     """
     _check_share(share, name)
+    time_of_query = _times_of_units(dataset, times, groups)
+    latest_first = sorted(Counter(time_of_query).items(), reverse=True)
+    if len(latest_first) < 2:
+        raise DataError(
+            f"data.split_by: the {dataset.num_queries} queries, all of the time {time_of_query[0]}, cannot "
+            f"be split by time for {name}. Choose a column with several times, or remove data.split_by."
+        )
+    num_times = _num_closest([num_queries for _, num_queries in latest_first], share)
+    return _divided(dataset, time_of_query, latest_first[num_times - 1][0], None, gap, name)
+
+
+def take_window(
+    dataset: RankingDataset,
+    times: Mapping[str, Any],
+    fold: int,
+    num_folds: int,
+    groups: Mapping[str, str] | None = None,
+    gap: Any = None,
+) -> tuple[RankingDataset, RankingDataset]:
+    """Returns (queries before window `fold`, queries of the window), in file order: rolling origins.
+
+    The queries in order of time are num_folds + 1 parts of about equal size. The first part is never tested;
+    each other part is a window, and windows are numbered from one. Later queries are in neither set.
+
+    Args:
+        times, groups, gap: as for `split_latest`.
+
+    Raises:
+        DataError: There are too few different times, a query has no time or no group, or no query remains
+            before the gap.
+
+    >>> data = RankingDataset(features=[[0], [1], [2]], labels=[0, 1, 1], query_start=[0, 1, 2, 3])
+    >>> before, window = take_window(data, {"1": 2025, "2": 2026, "3": 2024}, 1, num_folds=2)
+    >>> before.query_ids.tolist(), window.query_ids.tolist()
+    (['3'], ['1'])
+    """
+    time_of_query = _times_of_units(dataset, times, groups)
+    in_order = sorted(Counter(time_of_query).items())
+    shares = np.cumsum([num_queries for _, num_queries in in_order]) / len(time_of_query)
+    starts = [int(np.abs(shares - part / (num_folds + 1)).argmin()) + 1 for part in range(1, num_folds + 1)]
+    if len(set(starts)) < num_folds or starts[-1] == len(in_order):
+        raise DataError(
+            f"cv={num_folds} cv_split=forward: the {dataset.num_queries} queries have {len(in_order)} "
+            f"different times, which do not divide them into {num_folds + 1} parts of about equal size. Set "
+            "a smaller cv, or choose a column with more times with data.split_by."
+        )
+    begin, *end = [in_order[start][0] for start in starts[fold - 1 : fold + 1]]
+    return _divided(dataset, time_of_query, begin, end[0] if end else None, gap, "test")
+
+
+def _times_of_units(
+    dataset: RankingDataset, times: Mapping[str, Any], groups: Mapping[str, str] | None
+) -> list[Any]:
+    """Returns the (Q,) times of the queries; queries that stay together have the latest of their times."""
     time_of_query = _of_queries("times", times, dataset)
     unit_of_query = _units(dataset, groups).tolist()
     time_of_unit: dict[int, Any] = {}
     for unit, time in zip(unit_of_query, time_of_query, strict=True):
         time_of_unit[unit] = max(time, time_of_unit.get(unit, time))
-    time_of_query = [time_of_unit[unit] for unit in unit_of_query]
-    latest_first = sorted(Counter(time_of_query).items(), reverse=True)
-    if len(latest_first) < 2:
+    return [time_of_unit[unit] for unit in unit_of_query]
+
+
+def _divided(
+    dataset: RankingDataset, time_of_query: Sequence[Any], begin: Any, end: Any, gap: Any, name: str
+) -> tuple[RankingDataset, RankingDataset]:
+    """Returns the queries at least `gap` before `begin`, and those from `begin` to before `end`."""
+    is_taken = np.array([begin <= time and (end is None or time < end) for time in time_of_query])
+    is_earlier = np.array([time < begin for time in time_of_query])
+    is_rest = is_earlier if gap is None else np.array([time <= begin - gap for time in time_of_query])
+    if not is_rest.any():
         raise DataError(
-            f"data.split_by: {_counted(dataset, len(time_of_unit))}, all of the time {time_of_query[0]}, "
-            "cannot "
-            f"be split by time for {name}. Choose a column with several times, or remove data.split_by."
+            f"data.gap: no query is that long before {name}, which begins at {begin}; set a smaller gap."
         )
-    num_times = _num_closest([num_queries for _, num_queries in latest_first], share)
-    first_time, _ = latest_first[num_times - 1]
-    is_taken = np.array([time >= first_time for time in time_of_query])
-    return dataset.take_queries(np.flatnonzero(~is_taken)), dataset.take_queries(np.flatnonzero(is_taken))
+    if gap is not None:
+        num_left_out = int((is_earlier & ~is_rest).sum())
+        log.info("data.gap: %s queries in the gap before %s are left out", f"{num_left_out:,}", name)
+    return dataset.take_queries(np.flatnonzero(is_rest)), dataset.take_queries(np.flatnonzero(is_taken))
 
 
 def folds(

@@ -31,7 +31,7 @@ from ltrbench.data.blocks import as_paths, check_option, gather, read_blocks, wr
 from ltrbench.data.dataset import NO_NAME, ROLE_OF_NAME, ROLES, RankingDataset, is_id
 from ltrbench.data.features import CheckedFeatures
 from ltrbench.data.store import Categories, codes_of
-from ltrbench.errors import DataError, did_you_mean
+from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.shapes import Features
 
 if TYPE_CHECKING:
@@ -738,6 +738,40 @@ def _latest_times(rows: _Rows, queries: Sequence[str], column: str) -> dict[str,
         "2026-01-31. Convert the column, remove the query, or choose another column with data.split_by",
     )
     return cast("dict[str, Any]", times.groupby(np.array(queries)).max().to_dict())
+
+
+def gap_between(gap: str | float, times: Mapping[str, Any]) -> Any:
+    """Returns a gap in the units of times: 7d, 12h and 2w between dates, 7 between numbers.
+
+    Raises:
+        ConfigError: The gap has another form, or the units of the other kind of times.
+    """
+    import pandas as pd
+
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw]?)", str(gap))
+    units: dict[str, Any] = {"h": "h", "d": "D", "w": "W"}
+    is_of_dates = isinstance(next(iter(times.values())), pd.Timestamp)
+    if match is None or bool(match[2]) != is_of_dates:
+        form = "dates: write 12h, 7d or 2w" if is_of_dates else "numbers: write a number of 0 or more"
+        raise ConfigError(f"data.gap is {gap!r}; the times of data.split_by are {form}.")
+    number = float(match[1])
+    return pd.Timedelta(number, units[match[2]]) if is_of_dates else number
+
+
+def spans_of(
+    splits: Mapping[str, RankingDataset | None], times: Mapping[str, Any]
+) -> dict[str, tuple[str, str]]:
+    """Returns split -> first and last time of its queries, as text."""
+    of_splits = {
+        name: [times[query_id] for query_id in split.query_ids.tolist()]
+        for name, split in splits.items()
+        if split is not None
+    }
+    return {name: (_time_text(min(each)), _time_text(max(each))) for name, each in of_splits.items()}
+
+
+def _time_text(time: Any) -> str:
+    return f"{time:.15g}" if isinstance(time, float) else f"{time:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
 
 
 def _groups(rows: _Rows, queries: Sequence[str], column: str) -> dict[str, str]:

@@ -507,14 +507,21 @@ def _describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
     fold = getattr(source, "fold", None)
     # The `fold` of a user's source may have another meaning; it is recorded among its fields.
     described: dict[str, Any] = {"name": source.name, "fold": fold if isinstance(fold, int) else None}
+    if splits.rule:
+        described["rule"] = splits.rule
     for name, split in splits:
+        worst = np.minimum.reduceat(split.labels, split.query_start[:-1])
         described[name] = {
             "fingerprint": split.fingerprint,
             "queries": split.num_queries,
             "documents": split.num_documents,
             "features": split.num_features,
             "queries_without_relevant_document": float(np.mean(~has_relevant_document(split))),
+            "queries_with_one_document": int((split.query_sizes == 1).sum()),
+            "queries_with_equal_labels": int((worst == split.best_labels).sum()),
         }
+        if name in splits.spans:
+            described[name]["span"] = list(splits.spans[name])
     first = _first_of_many(splits.train)
     names = {"feature_names": list(splits.train.feature_names)} if first is None else {"first_feature": first}
     described["train"] |= {**names, "has_missing_values": _has_missing_values(splits.train.features)}

@@ -16,6 +16,7 @@ from ltrbench.metrics.evaluation import (
     left_out_judgments,
     load_plugins,
     parse_metric,
+    rope_of,
     warm_up_metrics,
 )
 from ltrbench.metrics.functions import Ranking, first_k, metric, rank
@@ -37,6 +38,7 @@ __all__ = [
     "parse_metric",
     "preset",
     "rank",
+    "rope_of",
     "warm_up_metrics",
     "with_settings",
 ]

@@ -7,9 +7,11 @@ ideal ranking) are cached with the data set, so `evaluate` is fast enough to be 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import logging
 import math
 import sys
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
-from ltrbench.errors import ConfigError, DataError, UndefinedMetricError, did_you_mean
+from ltrbench.errors import ConfigError, DataError, LtrbenchError, UndefinedMetricError, did_you_mean
 from ltrbench.folders import import_user_module
 from ltrbench.metrics.conventions import (
     DEFAULT,
@@ -30,7 +32,17 @@ from ltrbench.metrics.conventions import (
     Ties,
     exponential_gain,
 )
-from ltrbench.metrics.functions import ALIASES, BUILT_IN, LONGEST, METRICS, Metric, Ranking, rank
+from ltrbench.metrics.functions import (
+    ALIASES,
+    BUILT_IN,
+    LONGEST,
+    METRICS,
+    Metric,
+    MetricFunction,
+    Ranking,
+    full_name,
+    rank,
+)
 from ltrbench.shapes import PerQuery, Scores
 
 METRICS_OF_A_RUN = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "precision@10")
@@ -150,18 +162,51 @@ def _values_of(
     """Returns (Q,) values, NaN for a query without a relevant document.
 
     Raises:
-        ConfigError: If the function, of a plug-in, does not return one number or NaN per query.
+        ConfigError: If the function, of a plug-in, fails, or does not return one number or NaN per query.
     """
-    values = np.asarray(metric.function(ranking, cutoff, convention))
-    num_queries = ranking.judgments.num_queries
+    judgments = ranking.judgments
+    try:
+        values = np.asarray(metric.function(ranking, cutoff, convention))
+    except Exception as error:
+        if metric.function.__module__.startswith("ltrbench."):
+            raise
+        kind = type(error) if isinstance(error, LtrbenchError) else ConfigError
+        raise kind(
+            f"the metric {name} ({_place_of(metric.function, error)}) failed on "
+            f"{_failing(metric, ranking, cutoff, convention)}: {type(error).__name__}: {error}"
+        ) from error
     is_numeric = values.dtype.kind in "biuf"
-    if values.shape != (num_queries,) or not is_numeric or np.isinf(values).any():
+    if values.shape != (judgments.num_queries,) or not is_numeric or np.isinf(values).any():
+        returned = f"an array of shape {values.shape} and type {values.dtype}"
+        if is_numeric and values.shape == (judgments.num_queries,):
+            returned = f"infinity for query {judgments.query_ids[np.isinf(values).argmax()]}"
         raise ConfigError(
-            f"the metric {name} ({metric.function.__module__}.{metric.function.__qualname__}) returned an "
-            f"array of shape {values.shape} and type {values.dtype}; it must return shape ({num_queries},): "
-            "one finite number per query, or NaN for a query without a relevant document."
+            f"the metric {name} ({full_name(metric.function)}) returned {returned}; it must return shape "
+            f"({judgments.num_queries},): one finite number per query, or NaN for a query without a relevant "
+            "document."
         )
     return values.astype(np.float64, copy=False)
+
+
+def _place_of(function: MetricFunction, error: Exception) -> str:
+    """Returns the name of a function, and the last line of its file that the error passed."""
+    file = function.__code__.co_filename
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f"{full_name(function)}, {file}:{lines[-1]}" if lines else full_name(function)
+
+
+def _failing(metric: Metric, ranking: Ranking, cutoff: int | None, convention: Convention) -> str:
+    """Returns the first query on which a metric fails alone, for a message."""
+    for query, (first, end) in enumerate(itertools.pairwise(ranking.position_start.tolist())):
+        row, next_row = ranking.judgments.query_start[query : query + 2]
+        _, judgments = left_out_judgments(ranking.judgments, np.arange(row, next_row))
+        ties = ranking.tie_start[(ranking.tie_start >= first) & (ranking.tie_start < end)] - first
+        alone = Ranking(judgments, ranking.order[first:end] - row, np.array([0, end - first]), ties)
+        try:
+            metric.function(alone, cutoff, convention)
+        except Exception:
+            return f"query {judgments.query_ids[0]}"
+    return "the queries together"
 
 
 class _Request(NamedTuple):
@@ -213,6 +258,15 @@ def bounds_of(name: str) -> tuple[float, float] | None:
     ((0.0, 1.0), None)
     """
     return METRICS[parse_metric(name)[0]].bounds
+
+
+def rope_of(name: str) -> float:
+    """Returns half the width of the region of equivalence of a metric; 0 if it declares none.
+
+    >>> rope_of("ndcg@10"), rope_of("dcg@10")
+    (0.005, 0.0)
+    """
+    return METRICS[parse_metric(name)[0]].rope
 
 
 def parse_metric(name: str) -> tuple[str, int | None]:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
-from ltrbench.errors import ConfigError, DataError, UndefinedMetricError
+from ltrbench.errors import ConfigError, DataError, UndefinedMetricError, require
 from ltrbench.metrics.conventions import Convention, Denominator, Ties
 from ltrbench.shapes import Labels, PerQuery, QueryStart, Scores
 
@@ -240,6 +240,8 @@ class Metric:
         ties_in_formula: whether the formula of the metric handles tied scores, under any convention.
         depth: number of first ranks the metric reads; only these are sorted. All ranks are always correct.
         bounds: lowest and highest value; None if they are not known.
+        rope: half the width of the region of equivalence, in units of the metric; 0: none is declared, and
+            no difference other than 0 counts as equivalent.
     """
 
     function: MetricFunction
@@ -249,10 +251,12 @@ class Metric:
     ties_in_formula: bool = False
     depth: Depth = whole_list
     bounds: tuple[float, float] | None = None
+    rope: float = 0.0
 
 
 _SHARE = (0.0, 1.0)
 """Bounds of most metrics."""
+_ROPE_OF_A_SHARE = 0.005
 
 METRICS: dict[str, Metric] = {}
 ALIASES = {"ap": "map"}
@@ -268,12 +272,19 @@ def metric(
     ties_in_formula: bool = False,
     depth: Depth = whole_list,
     bounds: tuple[float, float] | None = None,
+    rope: float | None = None,
 ) -> Callable[[MetricFunction], MetricFunction]:
     """Registers a metric under its name in the grammar `name@k`; the other arguments are those of `Metric`.
 
+    Args:
+        rope: as in `Metric`; None: 0.005 for a metric with the bounds (0, 1), otherwise none.
+
     Raises:
-        ConfigError: If the name is invalid or in use.
+        ConfigError: If the name is invalid or in use, or `rope` is negative.
     """
+    require("@metric: rope", rope, at_least=0)
+    if rope is None:
+        rope = _ROPE_OF_A_SHARE if bounds == _SHARE else 0.0
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ConfigError(
             f"@metric: invalid name {name!r}; use lower-case letters, digits and _, without a cutoff, as in "
@@ -283,20 +294,20 @@ def metric(
     def register(function: MetricFunction) -> MetricFunction:
         known = METRICS.get(ALIASES.get(name, name))
         # A notebook cell that runs again, or a reloaded module, defines the same function again.
-        if known is not None and _full_name(known.function) != _full_name(function):
+        if known is not None and full_name(known.function) != full_name(function):
             raise ConfigError(
-                f"{_full_name(function)}: the metric name '{name}' is already used by "
-                f"{_full_name(known.function)}; choose another."
+                f"{full_name(function)}: the metric name '{name}' is already used by "
+                f"{full_name(known.function)}; choose another."
             )
         METRICS[name] = Metric(
-            function, no_cutoff, has_gain, has_highest_grade, ties_in_formula, depth, bounds
+            function, no_cutoff, has_gain, has_highest_grade, ties_in_formula, depth, bounds, rope
         )
         return function
 
     return register
 
 
-def _full_name(function: MetricFunction) -> str:
+def full_name(function: MetricFunction) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
@@ -472,7 +483,7 @@ def area_under_roc(ranking: Ranking, k: int | None, convention: Convention) -> P
     return _share_in_order(_count_pairs(ranking, relevant.astype(np.int64), 2))
 
 
-@metric("kendall_tau", no_cutoff=_PAIRS_OF_A_WHOLE_LIST, ties_in_formula=True, bounds=(-1.0, 1.0))
+@metric("kendall_tau", no_cutoff=_PAIRS_OF_A_WHOLE_LIST, ties_in_formula=True, bounds=(-1.0, 1.0), rope=0.005)
 def kendall_tau(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """tau_b = (C - W) / sqrt((P - T_s) (P - T_l)), from -1 to 1: of P pairs, C are ordered correctly, W
     wrongly, T_s are tied in score and T_l in label.

@@ -35,7 +35,7 @@ In identifiers, a `cut` is a candidate split, and a `Split` is the result of the
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numba
@@ -49,12 +49,6 @@ from ltrbench.native.histogram import Histogram, Quantised, Task
 from ltrbench.native.team import Team
 from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Values
-
-
-def _refuse_other_signs(name: str, monotone: dict[str, int]) -> None:
-    for feature, sign in monotone.items():
-        if sign not in (-1, 0, 1):
-            raise ConfigError(f"{name}.{feature} is {sign}; it must be 1, -1 or, for no constraint, 0.")
 
 
 @dataclass(kw_only=True)
@@ -72,10 +66,6 @@ class SplitOptions:
     l1: float = setting(0.0, at_least=0)
     """L1 penalty on leaf values (LightGBM's lambda_l1, XGBoost's reg_alpha). It is subtracted from a leaf's
     |G|, in units of LightGBM's gradients: if the gradients of a leaf almost cancel, its value is 0."""
-    monotone: dict[str, int] = setting({}, refuse=_refuse_other_signs)
-    """Feature name: 1 (scores must not decrease if only this feature increases) or -1 (not increase).
-    Monotone constraints (LightGBM's monotone_constraints with method basic, XGBoost's) are for known effects;
-    splits that violate them are rejected."""
     equal_cuts: str = setting("lowest", choices=("lowest", "highest"))
     """Threshold among splits with equal gain: lowest (XGBoost, RankLib) or highest (LightGBM). Examples are
     thresholds with no document of the leaf in between; new documents may lie in between."""
@@ -93,6 +83,7 @@ class SplitSettings(SplitOptions):
     min_split_gain: float = 0.0
     max_delta_step: float = 0.0
     l2: float = 0.0
+    monotone: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def highest_of_equals(self) -> bool:

@@ -597,6 +597,12 @@ class Ranker(ABC):
         raise NotImplementedError
 
 
+def _refuse_other_signs(name: str, monotone: Mapping[Any, int] | None) -> None:
+    for feature, sign in (monotone or {}).items():
+        if sign not in (-1, 0, 1):
+            raise ConfigError(f"{name}.{feature} is {sign}; it must be 1, -1 or, for no constraint, 0.")
+
+
 @dataclass(kw_only=True)
 class BoostingRanker(Ranker):
     """The hyperparameters that all boosted-tree backends share, with one meaning everywhere. None: the
@@ -701,6 +707,16 @@ class BoostingRanker(Ranker):
         catboost=In(only_with={"loss": ("LambdaMart",)}),
     )
     """Number of top ranks: a pair counts only if one of its documents is among them, as in LightGBM."""
+    # Any, because the command line reads a name of digits as a number.
+    monotone: dict[Any, int] | None = setting(
+        None,
+        refuse=_refuse_other_signs,
+        lightgbm=In("monotone_constraints mc monotone_constraint monotonic_cst", is_passed=False),
+        xgboost=In("monotone_constraints", is_passed=False),
+        catboost=In("monotone_constraints", is_passed=False),
+    )
+    """Feature name: 1 (scores must not decrease if only this feature increases) or -1 (not increase).
+    Monotone constraints are for known effects; splits that violate them are rejected."""
     early_stopping: EarlyStopping | None = setting(
         None,
         lightgbm=In(
@@ -717,6 +733,11 @@ class BoostingRanker(Ranker):
     """Rule that ends a fit before num_trees; needs a validation set."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further parameters of the backend's library, under the library's names, passed through unchanged."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.monotone:
+            self.monotone = {str(name): sign for name, sign in self.monotone.items()}
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         least = self.min_docs_in_leaf

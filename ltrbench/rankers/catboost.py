@@ -46,6 +46,7 @@ from ltrbench.rankers.library import (
     unset_fields,
     varying_weights,
     weights_of_documents,
+    written_names,
 )
 from ltrbench.settings import setting
 from ltrbench.shapes import Features, Scores
@@ -56,6 +57,7 @@ except ImportError as error:
     raise ImportError("model=catboost needs CatBoost: pip install 'ltrbench[catboost]'") from error
 
 LAMBDAMART, YETIRANK = "LambdaMart", "YetiRank"
+SYMMETRIC = "SymmetricTree"
 MAX_DEPTH = 16
 """Maximum depth of a tree; CatBoost silently reduces a greater depth to this."""
 MAX_BINS = 65536
@@ -86,7 +88,7 @@ class CatBoostRanker(LibraryRanker):
     decay: float | None = setting(None, at_least=0, at_most=1, only_with=_OF_YETIRANK)
     """YetiRank: factor of the weight of a pair per rank; None: 0.85."""
     grow_policy: str | None = setting(
-        None, choices=("SymmetricTree", "Depthwise", "Lossguide"), names="grow_policy"
+        None, choices=(SYMMETRIC, "Depthwise", "Lossguide"), names="grow_policy"
     )
     """SymmetricTree, Depthwise or Lossguide; None: Lossguide if num_leaves is set, else SymmetricTree. A
     symmetric tree has one split per level."""
@@ -142,6 +144,13 @@ class CatBoostRanker(LibraryRanker):
                 "of adding it, so small leaves step in the wrong direction. Set l2=0, or loss=YetiRank "
                 "with truncation=null."
             )
+        is_symmetric = (self.grow_policy or ("" if self.num_leaves else SYMMETRIC)) == SYMMETRIC
+        if self.monotone and not (is_symmetric and self._loss == LAMBDAMART):
+            raise ConfigError(
+                f"monotone is {self.monotone}, but CatBoost has no monotone constraints for trees that are "
+                "not symmetric, and YetiRank violates them. Set model.grow_policy=SymmetricTree, "
+                "model.num_leaves=null and model.loss=LambdaMart, or model.monotone=null."
+            )
         refuse_unknown("CatBoost", self.extra, _parameter_names())
 
     def _chosen(self) -> dict[str, Any]:
@@ -160,6 +169,7 @@ class CatBoostRanker(LibraryRanker):
         self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
     ) -> tuple[cb.CatBoost, int, int]:
         parameters = self._parameters(float(train.weight_of_document.mean()))
+        parameters |= self._monotone_signs(train.feature_names)
         pool = self._train_pool(train)
         if monitor.wants_scores:
             valid_pool = None if valid is None else self._pool(valid)
@@ -202,6 +212,7 @@ class CatBoostRanker(LibraryRanker):
             label=data.labels,
             group_id=data.query_of_document,
             group_weight=weights_of_documents(data) if self._loss == YETIRANK else None,
+            feature_names=written_names(data.feature_names),
             thread_count=self._threads,
         )
 
@@ -211,6 +222,11 @@ class CatBoostRanker(LibraryRanker):
 
     def _num_features(self, model: cb.CatBoost) -> int:
         return len(model.feature_names_)
+
+    def _without_names(self, model: cb.CatBoost) -> cb.CatBoost:
+        unnamed = model.copy()
+        unnamed.set_feature_names([""] * self._num_features(model))
+        return unnamed
 
     def _sparse_form(self, features: AnyFeatures) -> Any | None:
         sparse = super()._sparse_form(features)
@@ -222,8 +238,8 @@ class CatBoostRanker(LibraryRanker):
     def _shap_values(self, model: cb.CatBoost, features: Features) -> NDArray[np.float64] | None:
         """Returns contributions for symmetric trees only: in other trees CatBoost's contributions do not sum
         to the scores [measured: errors up to 0.25 after three trees in 1.2.10, with both losses; catboost
-        issue 2136]."""
-        if "trees" in json.loads(_exported(model, "json")):
+        issue 2136]; and a model with a decreasing constraint asks for groups [observed, 1.2.10]."""
+        if -1 in (self.monotone or {}).values() or "trees" in json.loads(_exported(model, "json")):
             return None
         pool = cb.Pool(features)
         values = model.get_feature_importance(pool, type="ShapValues", thread_count=self._threads)

@@ -15,7 +15,7 @@ import dataclasses
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -50,7 +50,7 @@ from ltrbench.untrusted import read_bytes, type_error, types_of
 
 SETTINGS_FILE = "settings.json"
 
-SHARED_FIELDS = tuple(name for name in SHARED if name != "num_trees")
+SHARED_FIELDS = tuple(name for name in SHARED if name not in ("num_trees", "monotone"))
 """The shared hyperparameters for which None means the library's default."""
 
 DataT = TypeVar("DataT")
@@ -99,6 +99,11 @@ class LibraryRanker(BoostingRanker):
     @abstractmethod
     def _scores(self, model: Any, features: Features) -> NDArray[np.floating[Any]]:
         """Returns (D,) scores of (D, F) features, D > 0."""
+
+    def _without_names(self, model: Any) -> Any:
+        """Returns the model, or a copy without names of features that the library would compare with those of
+        its input: MLflow passes arrays."""
+        return model
 
     def _sparse_form(self, features: AnyFeatures) -> Any | None:
         """Returns sparse features in a form that `_scores` accepts; None: they are passed as dense blocks."""
@@ -253,7 +258,7 @@ class LibraryRanker(BoostingRanker):
         return self.reads_blocks or (self.reads_sparse and is_sparse(features))
 
     def library_model(self) -> tuple[str, object]:
-        return self.packages[0], check_fitted(self._model)
+        return self.packages[0], self._without_names(check_fitted(self._model))
 
     def save(self, folder: Path) -> None:
         write_model(folder, self, self.model_file, self._to_bytes(check_fitted(self._model)))
@@ -315,6 +320,19 @@ class LibraryRanker(BoostingRanker):
                 parameters[spec.names.split()[0]] = value
         return parameters
 
+    def _monotone_signs(self, feature_names: Sequence[str]) -> dict[str, Any]:
+        """Returns the library's parameter of the monotone constraints, (F,) signs; empty without constraints.
+
+        Raises:
+            ConfigError: No feature has the name of a constraint.
+        """
+        if not self.monotone:
+            return {}
+        # Imported here, because it needs numba.
+        from ltrbench.native.splitting import monotone_signs
+
+        return {"monotone_constraints": monotone_signs(feature_names, self.monotone).tolist()}
+
     @contextlib.contextmanager
     def _refusing_extra(self) -> Iterator[None]:
         """Converts a library error to a ConfigError if `extra` is set: only the library can check `extra`."""
@@ -337,6 +355,19 @@ def csr_with_absent(features: AnyFeatures, absent: float) -> Any | None:
     if sparse is None or not np.array_equal(sparse.absent, absent, equal_nan=True):
         return None
     return sparse.to_scipy()
+
+
+def written_names(feature_names: Sequence[str], forbidden: str = "") -> list[str] | None:
+    """Returns the names of features for the library's model; None if they are numbers from 0 or 1, as in
+    LETOR files, or have a forbidden character.
+
+    >>> written_names(["bm25", "age"]), written_names(["1", "2"]), written_names(["bm25[title]"], "[]<")
+    (['bm25', 'age'], None, None)
+    """
+    numbers = tuple(map(str, range(len(feature_names) + 1)))
+    if tuple(feature_names) in (numbers[:-1], numbers[1:]) or set(forbidden) & set("".join(feature_names)):
+        return None
+    return list(feature_names)
 
 
 def given(parameters: Mapping[str, Any]) -> dict[str, Any]:

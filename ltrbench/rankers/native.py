@@ -309,7 +309,6 @@ def departures(ranker: NativeSettings) -> tuple[str, ...]:
             ranker.leaf_value == "mean"
         ),
         f"Leaf values have L1 regularisation (l1={ranker.l1:g}).": ranker.l1 > 0,
-        f"Scores are constrained to be monotone in {', '.join(ranker.monotone)}.": bool(ranker.monotone),
         f"Trees are grown {ranker.growth.replace('_', ' ')}, not best-first.": ranker.growth != "best_first",
         "Samples differ from other backends: native samples queries, documents and features by its own "
         "algorithm.": sizes_of_samples(ranker) != (1, 1, 1, 1),

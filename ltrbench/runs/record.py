@@ -162,6 +162,9 @@ class SplitRecord(TypedDict, total=False):
     documents: Count
     features: Count
     queries_without_relevant_document: Amount
+    queries_with_one_document: Count
+    queries_with_equal_labels: Count
+    span: Sequence[str]
     feature_names: Sequence[str]
     first_feature: Literal[0, 1]
     has_missing_values: bool
@@ -194,6 +197,7 @@ class DataRecord(TypedDict, total=False):
 
     name: Name
     fold: int | None
+    rule: str
     resample: ResampleRecord
     train: SplitRecord
     valid: SplitRecord
@@ -262,7 +266,9 @@ class RunResult:
         own_settings: settings that replace the shared parameters; all settings of the ranker if its class
             lacks any shared parameter.
         data: name and fold; for each split its fingerprint, documents, queries, features, and the share of
-            queries without a relevant document; for train also feature_names; instead of these,
+            queries without a relevant document, numbers of queries with one document and with equal labels,
+            and with times "span", the first and the last; "rule" says how the queries were split; for train
+            also feature_names; instead of these,
             first_feature (0 or 1) if more than 10,000 features are numbered from it. If the run trained on a
             resample of the training queries, train describes the resample, and "resample" identifies it.
         metrics: "test/ndcg@10" -> mean over the queries that count; None if no query counts.

@@ -219,7 +219,8 @@ def read_job(path: Path) -> Job:
         raise ResultError(
             f"{path}: {'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}. {_REMEDY}."
         ) from None
-    absent = [item.name for item in fields(Config) if item.name not in job.settings]
+    # Older plans lack cv_split, of which only data.cv_split is read.
+    absent = [item.name for item in fields(Config) if item.name not in (*job.settings, "cv_split")]
     for is_wrong, reason in (
         (version != _FORMAT, f"format is {version!r}; {_FORMAT} was expected"),
         (absent, f"settings lack {', '.join(absent)}"),

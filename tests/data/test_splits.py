@@ -284,6 +284,68 @@ def test_a_column_that_gives_no_order_is_refused(write: Write, times: list[Any],
         load(write(frame(times)), split_by="date")
 
 
+@pytest.mark.parametrize(
+    ("times", "gap"),
+    [
+        ([day.strftime("%Y-%m-%d") for day in DAYS], "3d"),
+        ([day.strftime("%Y-%m-%d") for day in DAYS], "72h"),
+        (list(range(10)), 3),
+    ],
+    ids=str,
+)
+def test_every_query_of_train_and_valid_is_a_gap_before_the_next_split(
+    write: Write, times: list[Any], gap: str | int
+) -> None:
+    train = write(frame(times))
+    splits = load(train, split_by="date", gap=gap)
+    # Test begins at time 8, with 6 and 7 in the gap; valid, a fifth of 0 to 5, at 5, with 3 and 4 in the gap.
+    assert [ids(split) for _, split in splits] == [["0", "1", "2"], ["5"], ["8", "9"]]
+    assert splits.spans == {name: (str(times[a]), str(times[b])) for name, a, b in SPANS}
+    with pytest.raises(DataError, match=naming("data.gap", "before valid", "smaller")):
+        load(train, split_by="date", gap=str(gap).replace("3", "6").replace("72", "144"))
+
+
+SPANS = (("train", 0, 2), ("valid", 5, 5), ("test", 8, 9))
+
+
+def test_folds_in_order_of_time_train_on_earlier_queries_only(write: Write) -> None:
+    order = [3, 0, 9, 4, 1, 8, 2, 7, 5, 6]
+    train = write(frame([DAYS[place] for place in order]))
+    settings: dict[str, Any] = {"split_by": "date", "cv": 4, "cv_split": "forward", "valid_share": 0.5}
+    place_of = {str(query): place for query, place in enumerate(order)}
+    windows = []
+    for fold in range(1, 5):
+        parts = [{place_of[query] for query in ids(split)} for _, split in load(train, fold=fold, **settings)]
+        # Without a gap every query before the window is used.
+        assert sorted(parts[0] | parts[1]) == list(range(min(parts[2])))
+        assert max(parts[0]) < min(parts[1])
+        windows.append(sorted(parts[2]))
+    assert windows == [[2, 3], [4, 5], [6, 7], [8, 9]]
+    _, _, test = (split for _, split in load(train, fold=3, gap="2d", **settings))
+    assert {place_of[query] for query in ids(test)} == {6, 7}
+    with pytest.raises(DataError, match=naming("cv=10", "10 different times", "smaller cv")):
+        load(train, **{**settings, "cv": 10}, fold=1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        ({"gap": "7d"}, ["data.gap", "7d", "data.split_by"]),
+        ({"cv_split": "forward", "split_by": "date"}, ["cv_split=forward", "cv is null"]),
+        ({"cv_split": "forward", "cv": 3, "fold": 1}, ["cv_split=forward", "data.split_by is null"]),
+        ({"split_by": "date", "gap": "7"}, ["data.gap", "'7'", "7d"]),
+        ({"split_by": "date", "gap": "a week"}, ["data.gap", "'a week'", "7d"]),
+        ({"split_by": "bm25", "gap": "7d"}, ["data.gap", "'7d'", "numbers"]),
+    ],
+    ids=str,
+)
+def test_settings_of_time_without_times_or_units_are_refused(
+    write: Write, settings: dict[str, Any], parts: list[str]
+) -> None:
+    with pytest.raises(ConfigError, match=naming(*parts)):
+        load(write(frame(DAYS)), **settings)
+
+
 def test_a_group_in_two_files_is_a_leak(write: Write) -> None:
     train = write(frame(["a", "b"], "cluster"))
     test = frame(["c", "b"], "cluster").assign(query_id=[7, 7, 8, 8], bm25=[8, 9, 10, 11])
@@ -299,7 +361,7 @@ def test_a_group_in_two_files_is_a_leak(write: Write) -> None:
 
 def test_a_split_by_time_excludes_folds_and_files_of_other_splits() -> None:
     for excluded in ({"cv": 5, "fold": 1}, {"valid": "x.csv"}, {"test": "x.csv"}):
-        with pytest.raises(ConfigError, match=naming("split_by=date", "remove cv", "data.train")):
+        with pytest.raises(ConfigError, match=naming("split_by=date", "cv_split=forward", "data.train")):
             TableFiles(name="mine", train="train.csv", split_by="date", **excluded)
 
 

@@ -14,6 +14,7 @@ from command_line import run as run_command
 from messages import naming
 
 from docs.isolation import modules_of
+from ltrbench.compare import Settings
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import evaluate, load_plugins, preset
@@ -96,6 +97,26 @@ def test_a_metric_that_does_not_return_one_number_per_query_is_named(returned: s
     load_plugins(["lab_metrics"], "plugins")
     with pytest.raises(ConfigError, match=naming("top_gain (lab_metrics.top_gain)", *parts)):
         evaluate(JUDGMENTS, TIED, ["top_gain"])
+
+
+def test_an_error_in_a_plugin_names_its_line_the_metric_and_the_query() -> None:
+    head, _, _ = SOURCE.partition("    best =")
+    path = plugin(source=f"{head}    return [{{'1': 1.0}}[name] for name in ranking.judgments.query_ids]\n")
+    load_plugins(["lab_metrics"], "plugins")
+    with pytest.raises(ConfigError, match=naming("top_gain@3", f"{path}:9", "query 2", "KeyError")):
+        evaluate(JUDGMENTS, TIED, ["top_gain@3"])
+
+
+def test_the_region_of_equivalence_is_that_of_the_metric_or_none() -> None:
+    plugin(source=SOURCE.replace("depth=first_k", "depth=first_k, rope=0.25"))
+    load_plugins(["lab_metrics"], "plugins")
+    ropes = {name: Settings().rope_of(name) for name in ("ndcg@10", "top_gain@3", "dcg@10")}
+    assert ropes == {"ndcg@10": 0.005, "top_gain@3": 0.25, "dcg@10": 0.0}
+    assert Settings(metric="top_gain@3", rope=0.5).rope_of("top_gain@3") == 0.5
+    with pytest.raises(ConfigError, match=naming("0.005", "dcg@10", "@metric")):
+        Settings(metric="dcg@10", rope=0.005)
+    with pytest.raises(ConfigError, match=naming("0.01", "0.25 of top_gain@3", "0.005 of map")):
+        Settings(family=("top_gain@3", "map"), rope=0.01)
 
 
 # The command line.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pytest
@@ -179,7 +179,8 @@ def test_shares_sum_to_1_and_an_unused_feature_has_importance_0_in_every_kind(
     kind: type[BoostingRanker], splits: Splits
 ) -> None:
     constant = np.array([1, 1, 0, 1], np.float32)
-    without = Splits(**{name: replace(data, features=data.features * constant) for name, data in splits})
+    parts: dict[str, Any] = {name: replace(data, features=data.features * constant) for name, data in splits}
+    without = replace(splits, **parts)
     ranker = small(kind).fit(without.train)
     taken = importances(ranker, without, ImportanceSettings(kinds=list(IMPORTANCE_KINDS)), 0)
     assert taken.feature_names == ("strong", "weak", "none", "of_query")

@@ -9,14 +9,19 @@ of the libraries, leads to another split.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from messages import naming
 from omegaconf import OmegaConf
 from paths import CONF
 
 from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError
+from ltrbench.rankers.catboost import CatBoostRanker
+from ltrbench.rankers.library import LibraryRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
@@ -92,6 +97,37 @@ def test_library_sets_the_number_of_trees_alone() -> None:
     library = parameters("library")
     assert library.pop("num_trees") == parameters("matched")["num_trees"]
     assert set(library.values()) == {None}
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize(
+    "model",
+    [NativeRanker(), LightGBMRanker(), XGBoostRanker(), CatBoostRanker(learning_rate=0.1)],
+    ids=lambda each: type(each).__name__,
+)
+def test_scores_are_monotone_in_a_constrained_feature_given_by_name(
+    model: NativeRanker | LibraryRanker, sign: int, tmp_path: Path
+) -> None:
+    data = few_valued(weighted=False)
+    names = ("price", "bm25", "a b", *data.feature_names[3:])
+    # The labels are lowest in the middle of the feature, so that either constraint leaves an effect.
+    labels = np.abs(data.features[:, 0] - 6) // 2
+    data = data.with_fields(feature_names=names, labels=labels)
+    ranker = replace(model, num_trees=20, monotone={"price": sign}).fit(data)
+    free = replace(model, num_trees=20).fit(data)
+    # Every document with every value of the feature.
+    rows = np.repeat(data.features[:100], 12, axis=0)
+    rows[:, 0] = np.tile(np.arange(12, dtype=np.float32), 100)
+    steps = [sign * np.diff(each.predict(rows).reshape(100, 12)) for each in (ranker, free)]
+    assert (steps[0] >= 0).all()
+    assert (steps[0] > 0).any()
+    assert (steps[1] < 0).any()
+    with pytest.raises(ConfigError, match=naming("monotone.prize", "'price'")):
+        replace(model, monotone={"prize": sign}).fit(data)
+    ranker.save(tmp_path)
+    loaded = type(ranker).load(tmp_path)
+    assert np.array_equal(loaded.predict(rows), ranker.predict(rows))
+    assert all(np.array_equal(loaded.importance()[kind], of) for kind, of in ranker.importance().items())
 
 
 def test_matched_gives_the_model_of_lightgbms_defaults() -> None:

@@ -155,10 +155,9 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
 @click.option(
     "--rope",
     type=float,
-    default=0.005,
-    show_default=True,
     metavar="D",
-    help="Region of practical equivalence: differences from -D to D.",
+    help="Region of practical equivalence: differences from -D to D. Default: that of the metric, 0.005 for "
+    "metrics between 0 and 1.",
 )
 @click.option(
     "--allow-mismatch",
@@ -192,7 +191,7 @@ def compare_verb(
     fuse_of: str,
     rrf_k: float,
     detect: float | None,
-    rope: float,
+    rope: float | None,
     allow_mismatch: bool,
     columns: str,
     as_object: bool,
