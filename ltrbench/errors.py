@@ -15,11 +15,11 @@ class LtrbenchError(Exception):
     """Invalid user input. The message names the value, its place and the remedy."""
 
 
-class DataError(LtrbenchError):
+class DataError(LtrbenchError, ValueError):
     """Invalid data set or data file."""
 
 
-class ConfigError(LtrbenchError):
+class ConfigError(LtrbenchError, ValueError):
     """Setting that does not exist, has the wrong type, or is not supported."""
 
 

@@ -46,6 +46,17 @@ def is_available(value: OptionalNumber) -> bool:
     return value is not None and math.isfinite(value)
 
 
+def duration(seconds: float) -> str:
+    """Returns a duration as text.
+
+    >>> [duration(seconds) for seconds in (0.4, 61, 3600)]
+    ['0:00', '1:01', '1:00:00']
+    """
+    minutes, whole = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{whole:02}" if hours else f"{minutes}:{whole:02}"
+
+
 def format_number(value: OptionalNumber | str, form: Form, missing: str = DASH) -> str:
     """Returns a formatted number, a text unchanged, or `missing` for a number that is not available.
 

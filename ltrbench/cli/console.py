@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ltrbench.errors import ConfigError, LtrbenchError, error_text
-from ltrbench.tables import format_number, paragraph
+from ltrbench.tables import paragraph
 from ltrbench.untrusted import visible
 
 if TYPE_CHECKING:
@@ -187,9 +187,6 @@ def facts_as_lines(facts: Iterable[tuple[str, str]]) -> str:
 if TYPE_CHECKING:
     from ltrbench.experiment.loading import OnProgress, Progress
 
-log = logging.getLogger("ltrbench")
-
-SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_DRAWINGS = 0.3
 
 
@@ -200,24 +197,9 @@ def showing(kind: str, model: str) -> Iterator[OnProgress | None]:
         with contextlib.closing(DrawnLine(model)) as line:
             yield line
     else:
+        from ltrbench.experiment.loading import Lines
+
         yield None if kind == "none" else Lines(model)
-
-
-class Lines:
-    """Logs one line after the first iteration, after the last, and every `SECONDS_BETWEEN_LINES` in
-    between."""
-
-    def __init__(self, model: str) -> None:
-        self._model = model
-        self._last_shown: Progress | None = None
-
-    def __call__(self, progress: Progress) -> None:
-        last = self._last_shown
-        is_due = last is None or progress.seconds - last.seconds >= SECONDS_BETWEEN_LINES
-        is_last = progress.finished and (last is None or progress.iteration > last.iteration)
-        if is_due or is_last:
-            self._last_shown = progress
-            log.info("%s %s", self._model, described(progress))
 
 
 class DrawnLine:
@@ -228,6 +210,8 @@ class DrawnLine:
         self._drawn = -math.inf
 
     def __call__(self, progress: Progress) -> None:
+        from ltrbench.experiment.loading import described
+
         if progress.finished or progress.seconds - self._drawn >= SECONDS_BETWEEN_DRAWINGS:
             self._drawn = progress.seconds
             text = f"{self._model} {described(progress)}"[: shutil.get_terminal_size().columns - 1]
@@ -237,33 +221,3 @@ class DrawnLine:
         """Ends the line, if one was drawn."""
         if self._drawn > -math.inf:
             print(file=sys.stderr, flush=True)
-
-
-def described(progress: Progress) -> str:
-    """Returns the metrics of an iteration, and the time left or, at the end, the time taken."""
-    total = "" if progress.num_iterations is None else f"/{progress.num_iterations}"
-    parts = [f"train {format_number(progress.train, '.4f')}"]
-    if progress.valid is not None:
-        parts.append(f"valid {format_number(progress.valid, '.4f')}")
-    if progress.best is not None:
-        parts.append(f"best {format_number(progress.best, '.4f')} @{progress.best_iteration}")
-    if progress.out_of_bag is not None:
-        parts.append(f"oob {format_number(progress.out_of_bag, '+.4f')}")
-    if progress.finished:
-        parts.append(f"in {duration(progress.seconds)}")
-    elif progress.num_iterations is not None and progress.iteration > 1:
-        # The first iteration includes one-time work, such as binning, so it gives no estimate.
-        left = progress.num_iterations - progress.iteration
-        parts.append(f"{duration(progress.seconds / progress.iteration * left)} left")
-    return f"{progress.iteration}{total}: {progress.metric} {', '.join(parts)}"
-
-
-def duration(seconds: float) -> str:
-    """Returns a duration as text.
-
-    >>> [duration(seconds) for seconds in (0.4, 61, 3600)]
-    ['0:00', '1:01', '1:00:00']
-    """
-    minutes, whole = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{whole:02}" if hours else f"{minutes}:{whole:02}"

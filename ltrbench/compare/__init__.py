@@ -1,9 +1,10 @@
-"""Comparison of finished runs, read from their folders. Nothing in this package trains.
+"""Comparison of finished runs, read from their folders. Only `training` trains.
 
     cells         settings, notes, runs grouped into rows and cells, their evaluated scores, shared queries
     fairness      which runs may be compared
     derived       fused runs, and scores and models of other programs
-    comparison    `compare`: rows of one data set; differences, claims and power of their pairs
+    training      trains rankers in Python, for `compare`
+    comparison    `compare` of runs: rows of one data set; differences, claims and power of their pairs
     final         settings and number of trees of the model that is trained on all queries
     advice        recommendation, verdict, methods in words, next step
     groups        slices of queries, several data sets, comparisons of a model with itself
@@ -15,12 +16,15 @@
     report        the comparison as text, Markdown, LaTeX and HTML
     publish       committed results, and how they are reproduced
 
-`ltrbench.compare(runs)` calls the function `compare` of this package.
+`ltrbench.compare(...)` calls the function `compare` of this package.
 """
 
+from __future__ import annotations
+
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
+from typing import TYPE_CHECKING, Any, overload
 
 from ltrbench.compare.advice import verdict
 from ltrbench.compare.cells import BEST, Settings
@@ -31,14 +35,18 @@ from ltrbench.compare.comparison import (
     ModelRow,
     Pair,
     best_by_validation,
-    compare,
 )
+from ltrbench.compare.comparison import compare as compare_runs
 from ltrbench.compare.derived import Fusing, Import, fuse, import_like, import_runs
 from ltrbench.compare.groups import Interaction, Slice, interactions, read_attributes, slices
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.leaderboard import as_frame
-from ltrbench.compare.report import as_html, render
+from ltrbench.compare.report import Report, as_html, as_report, render
 from ltrbench.runs import Run
+
+if TYPE_CHECKING:
+    from ltrbench.data import RankingDataset
+    from ltrbench.rankers import Ranker
 
 __all__ = [
     "BEST",
@@ -50,6 +58,7 @@ __all__ = [
     "Interaction",
     "ModelRow",
     "Pair",
+    "Report",
     "Settings",
     "Slice",
     "best_by_validation",
@@ -66,7 +75,39 @@ __all__ = [
 ]
 
 
-RENDERERS.update(html=as_html, frame=as_frame)
+RENDERERS.update(html=as_html, frame=as_frame, report=as_report)
+
+
+@overload
+def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Comparison]: ...
+
+
+@overload
+def compare(runs: Mapping[str, Ranker], *data: RankingDataset | None, **options: Any) -> Comparison: ...
+
+
+def compare(runs: Any, *others: Any, **options: Any) -> Any:
+    """Compares finished runs, or rankers that are trained first.
+
+    Args:
+        runs: finished runs, followed by the settings of the comparison.
+            Or name -> ranker, followed by the data sets and options of
+            `ltrbench.compare.training.train_and_compare`.
+
+    Returns:
+        Of runs, one Comparison per data set; of rankers, one Comparison.
+
+    Raises:
+        ConfigError: The metric or the baseline is unknown.
+        ResultError: No run is finished, a run is a trial of a search, or runs have different data or splits
+            and `settings.allow_mismatch` is not set.
+    """
+    if not isinstance(runs, Mapping):
+        return compare_runs(runs, *others, **options)
+    # Imported here, because a comparison of runs trains nothing.
+    from ltrbench.compare.training import train_and_compare
+
+    return train_and_compare(runs, *others, **options)
 
 
 class _CallablePackage(ModuleType):
@@ -77,10 +118,7 @@ class _CallablePackage(ModuleType):
     find `ltrbench.compare.cells`. A package that can be called serves both, in any order of imports.
     """
 
-    def __call__(self, runs: Sequence[Run], settings: Settings | None = None) -> list[Comparison]:
-        return compare(runs, settings)
-
-    __call__.__doc__ = compare.__doc__
+    __call__ = staticmethod(compare)
 
 
 sys.modules[__name__].__class__ = _CallablePackage

@@ -474,6 +474,8 @@ def _test_over_folds(queries: PairedQueries, a: int, b: int, rope: float) -> Ove
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ltrbench.compare.report import Report
+
 # ---- Number of trainings of a row: its folds, resamples and seeds, and how many are missing.
 #
 # 5 seeds                       every seed of the table
@@ -657,6 +659,11 @@ class Comparison:
         """
         frame: pd.DataFrame = RENDERERS["frame"](self)
         return frame
+
+    def report(self) -> Report:
+        """Returns the report, which a notebook shows and `save` writes."""
+        report: Report = RENDERERS["report"](self)
+        return report
 
     def row(self, label: str) -> ModelRow:
         """Returns the row with a label."""

@@ -19,7 +19,7 @@ import itertools
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -228,6 +228,30 @@ def as_page(comparisons: Sequence[Comparison], chapters: Sequence[Chapter]) -> s
         script=Markup(script),
         script_hash=f"sha256-{digest}",
     )
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """The report of a comparison, as one HTML page.
+
+    Attributes:
+        html: the page; it needs no network and no other file.
+    """
+
+    html: str
+
+    def _repr_html_(self) -> str:
+        """Returns the page in a frame of a notebook, which keeps its style and its script."""
+        return f'<iframe srcdoc="{escape(self.html)}" style="width:100%;height:80vh;border:0"></iframe>'
+
+    def save(self, path: str | Path) -> None:
+        """Writes the page."""
+        Path(path).write_text(self.html, encoding="utf-8")
+
+
+def as_report(comparison: Comparison) -> Report:
+    """Returns the report of a comparison."""
+    return Report(as_page([comparison], chapters_of([comparison])))
 
 
 def _without_controls(value: object) -> object:

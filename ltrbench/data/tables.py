@@ -403,10 +403,11 @@ def _matching(
     check_option(option, patterns, list)
     matching: list[str] = []
     for pattern in map(str, patterns):
-        matched = [column for column in columns if column == pattern or fnmatchcase(column, pattern)]
+        is_name = pattern in columns
+        matched = [pattern] if is_name else [column for column in columns if fnmatchcase(column, pattern)]
         if must_match and not matched:
             raise _no_feature(table, pattern, columns, option)
-        matching += [pattern] if pattern in matched else matched
+        matching += matched
     return list(dict.fromkeys(matching))
 
 

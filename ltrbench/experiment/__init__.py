@@ -485,8 +485,8 @@ def _check_validation(purpose: str, alternative: str, splits: Splits) -> None:
     """
     if splits.valid is None:
         raise ConfigError(
-            f"{purpose} needs validation data, but there is no validation set. Set data.valid_share, or "
-            f"{alternative}."
+            f"{purpose} needs validation data, but there is no validation set. Set data.valid_share (in "
+            f"Python, pass valid), or {alternative}."
         )
     if not has_relevant_document(splits.valid).any():
         raise DataError(

@@ -60,6 +60,7 @@ from ltrbench.rankers.base import (
     threads_of_workers,
 )
 from ltrbench.runs.record import LearningCurve
+from ltrbench.tables import duration, format_number
 
 _MEMORY_SHARE = 0.25  # of the free memory, so that several processes leave most of it to the fits
 
@@ -269,9 +270,48 @@ class ProgressReporter:
             self._report(replace(self._last, seconds=time.perf_counter() - self._began, finished=True))
 
 
-# ---- Where a run fits: in this process, or on several workers together. This process predicts and evaluates.
-
 log = logging.getLogger("ltrbench")
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+class Lines:
+    """Logs one line after the first iteration, after the last, and every `SECONDS_BETWEEN_LINES` in
+    between."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._last_shown: Progress | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        last = self._last_shown
+        is_due = last is None or progress.seconds - last.seconds >= SECONDS_BETWEEN_LINES
+        is_last = progress.finished and (last is None or progress.iteration > last.iteration)
+        if is_due or is_last:
+            self._last_shown = progress
+            log.info("%s %s", self._model, described(progress))
+
+
+def described(progress: Progress) -> str:
+    """Returns the metrics of an iteration, and the time left or, at the end, the time taken."""
+    total = "" if progress.num_iterations is None else f"/{progress.num_iterations}"
+    parts = [f"train {format_number(progress.train, '.4f')}"]
+    if progress.valid is not None:
+        parts.append(f"valid {format_number(progress.valid, '.4f')}")
+    if progress.best is not None:
+        parts.append(f"best {format_number(progress.best, '.4f')} @{progress.best_iteration}")
+    if progress.out_of_bag is not None:
+        parts.append(f"oob {format_number(progress.out_of_bag, '+.4f')}")
+    if progress.finished:
+        parts.append(f"in {duration(progress.seconds)}")
+    elif progress.num_iterations is not None and progress.iteration > 1:
+        # The first iteration includes one-time work, such as binning, so it gives no estimate.
+        left = progress.num_iterations - progress.iteration
+        parts.append(f"{duration(progress.seconds / progress.iteration * left)} left")
+    return f"{progress.iteration}{total}: {progress.metric} {', '.join(parts)}"
+
+
+# ---- Where a run fits: in this process, or on several workers together. This process predicts and evaluates.
 
 
 class OpensWorkers(Protocol):
@@ -377,6 +417,7 @@ class FitterOnWorkers(Fitter):
         train, valid = self._placed["train"], self._placed.get("valid")
         with timing:
             numbers, values = ranker.fit_distributed(self._workers, train, valid, metrics)
+        ranker.feature_names = self.splits.train.feature_names
         return LearningCurve(numbers, values), None
 
     def fit_clean(self, ranker: Ranker) -> None:

@@ -32,6 +32,7 @@ from ltrbench.metrics import Evaluation, evaluate, left_out_judgments, parse_met
 from ltrbench.metrics.evaluation import Weighting
 from ltrbench.models.trees import Ensemble, uniform
 from ltrbench.native.team import ALONE, Team
+from ltrbench.rankers.estimator import Estimator
 from ltrbench.settings import In, check, setting
 from ltrbench.shapes import Features, Scores
 from ltrbench.untrusted import read_json, type_error
@@ -403,7 +404,7 @@ class FitSummary:
 
 
 @dataclass(kw_only=True)
-class Ranker(ABC):
+class Ranker(ABC, Estimator):
     """Learns scores that rank the documents of each query well when sorted in descending order.
 
     A ranker never evaluates itself and never changes its input. The score of a document depends only on its
@@ -463,6 +464,9 @@ class Ranker(ABC):
     ) -> Self:
         """Fits the ranker to the training set and returns the ranker.
 
+        `fit(X, y, qid=ids)` and `fit(X, y, group=sizes)` fit it to a DataFrame, an array or a sparse matrix;
+        the arguments are those of `ltrbench.rankers.estimator.dataset_of`, and valid=(X, y, qid).
+
         Args:
             valid: validation set, used for early stopping only.
             on_iteration: called after each iteration, for progress and learning curves.
@@ -474,6 +478,8 @@ class Ranker(ABC):
     @abstractmethod
     def predict(self, features: Features) -> NDArray[np.floating[Any]]:
         """Returns (D,) scores of `score_dtype` for (D, F) features.
+
+        Of a DataFrame, the features are found by their names, in any order; other columns are ignored.
 
         Begin with `features = check_features(features, F)`: it converts arrays of any numeric type to float32
         and refuses everything else.
@@ -494,13 +500,13 @@ class Ranker(ABC):
 
     # ---- Optional methods. Shapes: D documents, F features.
 
-    def warm_up(self) -> None:  # noqa: B027  # the default does nothing
+    def warm_up(self) -> None:  # the default does nothing
         """Compiles and imports everything that `fit` and `predict` need, before the clock starts."""
 
-    def warm_up_sparse(self) -> None:  # noqa: B027
+    def warm_up_sparse(self) -> None:
         """Compiles what a fit to sparse features needs in addition to `warm_up`."""
 
-    def warm_up_member(self) -> None:  # noqa: B027
+    def warm_up_member(self) -> None:
         """Compiles what a fit on several workers needs in addition to `warm_up`."""
 
     def clean_copy(self) -> Self:
@@ -837,7 +843,7 @@ def check_features(features: object, num_features: int) -> Features:
         num_features: F, the number of features in the training set.
 
     Raises:
-        DataError: `features` is not such an array (a list, a DataFrame), has another number of columns, or
+        DataError: `features` is not such an array (a list, a data set), has another number of columns, or
             has a value beyond the range of float32.
 
     >>> check_features(np.array([[1, 2]]), 2)
@@ -848,8 +854,8 @@ def check_features(features: object, num_features: int) -> Features:
     if not isinstance(features, np.ndarray):
         raise DataError(
             f"features has the type {type(features).__name__}; expected a NumPy array of numbers with shape "
-            f"(documents, {num_features}). Convert it: np.asarray(features, dtype=np.float32), of a sparse "
-            "matrix features.toarray(), of a data set dataset.features."
+            f"(documents, {num_features}). Convert it: np.asarray(features, dtype=np.float32), of a data set "
+            "dataset.features."
         )
     if features.dtype.kind not in "fiub":
         raise DataError(

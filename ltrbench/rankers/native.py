@@ -355,7 +355,6 @@ class NativeRanker(NativeSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._forest: Forest | None = None
-        self.feature_names: tuple[str, ...] = ()
         self.position_factors: Factors = {}
         check_settings_of(self)
 
@@ -433,7 +432,6 @@ class NativeRanker(NativeSettings):
         kept = monitor.best_iteration or ensemble.num_trees
         self._forest = ensemble.first(kept)
         self.position_factors = {} if correction is None else correction.factors(kept - ensemble.num_start)
-        self.feature_names = train.feature_names
         self.summary = FitSummary(kept, ensemble.num_trees, monitor.seconds)
         return self
 

@@ -902,12 +902,12 @@ def loaded_model(run: Run, ranker: Ranker) -> LoadedModel:
             "version of ltrbench."
         )
     # Of the model files that also contain the names, such as those of the native engine.
-    fitted = getattr(ranker, "feature_names", None)
-    if fitted is not None and tuple(fitted) != tuple(names):
+    if ranker.feature_names and ranker.feature_names != tuple(names):
         raise ResultError(
             f"{run.path / RESULT_FILE} names other features than the model in {MODEL_FOLDER}/, so the files "
             "belong to different runs. Copy the folder again from its source, or run it again."
         )
+    ranker.feature_names = tuple(names)
     return LoadedModel(run.result.model, tuple(names), ranker, run)
 
 

@@ -128,6 +128,37 @@ def test_scores_are_one_finite_number_per_document_in_the_declared_dtype(
     assert np.isfinite(scores).all()
 
 
+def _table(data: RankingDataset, rows: NDArray[np.int64] | slice = slice(None)) -> tuple[Any, Any, Any]:
+    """Returns features by name, labels and query ids of rows."""
+    names = [f"f{number}" for number in range(data.num_features)]
+    queries = data.query_ids[data.query_of_document]
+    return pd.DataFrame(data.features, columns=names).iloc[rows], data.labels[rows], queries[rows]
+
+
+def test_a_table_gives_the_bits_of_its_data_set_and_its_columns_are_found_by_name(
+    model: str, fitted: dict[str, Ranker], tmp_path: Path
+) -> None:
+    expected = fitted[model].predict(TEST.features)
+    # Every query is scattered; its documents stay in order.
+    frame, labels, qid = _table(TRAIN, np.lexsort((TRAIN.query_of_document, TRAIN.ranks_of_rows)))
+    ranker: Any = make(model)
+    assert ranker.fit(frame, labels, qid=qid, valid=_table(VALID)) is ranker
+    other = _table(TEST)[0].iloc[:, ::-1].assign(brand="x", qid=0)
+    np.testing.assert_array_equal(ranker.predict(other), expected)
+    ranker.save(tmp_path)
+    loaded: Any = type(ranker).load(tmp_path)
+    assert loaded.feature_names == ranker.feature_names == tuple(frame.columns)
+    np.testing.assert_array_equal(loaded.predict(other), expected)
+    with_queries = other.assign(qid=_table(TEST)[2])
+    assert loaded.score(with_queries, TEST.labels) == evaluate(TEST, expected, ["ndcg@10"]).means["ndcg@10"]
+    with pytest.raises(DataError, match=naming("2 of 8", "f0, f3")):
+        loaded.predict(other.drop(columns=["f0", "f3"]))
+    for kind in (np.asarray, csr_array):
+        again: Any = make(model)
+        again.fit(kind(TRAIN.features), TRAIN.labels, group=TRAIN.query_sizes, valid=VALID)
+        np.testing.assert_array_equal(again.predict(kind(TEST.features)), expected)
+
+
 def test_the_same_seed_gives_the_same_scores_on_any_number_of_threads_and_the_input_is_not_changed(
     model: str, fitted: dict[str, Ranker]
 ) -> None:
@@ -222,8 +253,7 @@ def test_wrong_features_an_unfitted_model_and_an_empty_folder_are_refused(
 
 NO_FEATURES: list[tuple[Any, tuple[str, ...]]] = [
     (TEST.features[:2].tolist(), ("list", "(documents, 8)", "np.asarray(features, dtype=np.float32)")),
-    (pd.DataFrame(TEST.features[:2]), ("DataFrame", "np.asarray")),
-    (csr_array(TEST.features[:2]), ("csr_array", ".toarray()")),
+    (pd.DataFrame(TEST.features[:2]), ("DataFrame", "1 of 8", "array")),
     (TEST, ("RankingDataset", "dataset.features")),
     (TEST.features[0], ("(8,)", "8 features", "features.reshape(1, 8)")),
     (TEST.features[:2].astype(object), ("object", "astype(np.float32)")),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from ltrbench.cli.console import OK, PATH, PROGRAM, duration, echo
+from ltrbench.cli.console import OK, PATH, PROGRAM, echo
 from ltrbench.cli.session import (
     SWEEP_FILE,
     TRACKING,
@@ -47,6 +47,7 @@ from ltrbench.sweep.plan import (
     with_shared_choices,
 )
 from ltrbench.sweep.running import experiment_of, untimed
+from ltrbench.tables import duration
 
 
 @click.command("resume")

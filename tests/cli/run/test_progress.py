@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ltrbench.cli.console import Lines, showing
+from ltrbench.cli.console import showing
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.experiment import Experiment, run
-from ltrbench.experiment.loading import Progress
+from ltrbench.experiment.loading import Lines, Progress
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.runs import read_run
 

@@ -1,0 +1,119 @@
+"""Trains rankers in Python and compares them: the folder of the runs need not be managed by the caller."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ltrbench.compare.cells import Settings
+from ltrbench.compare.comparison import Comparison, compare
+from ltrbench.data import RankingDataset, Splits, TrainingResample
+from ltrbench.data.sources import DataSource
+from ltrbench.errors import ResultError
+from ltrbench.experiment import Experiment, run
+from ltrbench.experiment.loading import Lines
+from ltrbench.rankers import Ranker
+from ltrbench.runs.record import RESULT_FILE
+
+log = logging.getLogger("ltrbench")
+
+
+@dataclass(kw_only=True)
+class InMemory(DataSource):
+    """Data sets that the caller holds; a run records their fingerprints."""
+
+    train: RankingDataset
+    valid: RankingDataset | None
+    test: RankingDataset
+
+    def load(self) -> Splits:
+        return Splits(self.train, self.valid, self.test)
+
+
+def train_and_compare(
+    rankers: Mapping[str, Ranker],
+    train: RankingDataset,
+    test: RankingDataset,
+    valid: RankingDataset | None = None,
+    *,
+    seeds: Sequence[int] | None = None,
+    replicates: int = 0,
+    metrics: Sequence[str] = Experiment.metrics,
+    settings: Settings | None = None,
+    name: str = "data",
+    folder: str | Path | None = None,
+    overwrite: bool = False,
+) -> Comparison:
+    """Trains copies of the rankers on the same queries, and compares them on the test queries.
+
+    The progress is logged. Where the log is not configured, as in a notebook, it goes to standard error.
+
+    Args:
+        rankers: name in tables -> ranker, which stays unfitted.
+        train, test, valid: sets without a common query; valid is for early stopping.
+        seeds: each ranker is trained with each seed; None: once, with its own seed.
+        replicates: number of bootstrap samples of the training queries, at least 2, that every ranker is
+            trained on, for claims about the methods; 0: training on all training queries.
+        metrics: metrics of the tables. `settings` name the primary metric and the baseline.
+        settings: settings of the comparison.
+        name: name of the data set in tables.
+        folder: folder of the runs, numbered from 0; None: a temporary folder, deleted with the comparison.
+        overwrite: whether to delete numbered runs in the folder first, so that a cell can be run again.
+
+    Raises:
+        ResultError: The folder contains runs, and `overwrite` is false.
+        ConfigError, DataError: A setting or the data are invalid.
+    """
+    path = Path(folder or tempfile.mkdtemp(prefix="ltrbench-"))
+    for earlier in path.glob("[0-9]*"):
+        if not overwrite:
+            raise ResultError(
+                f"{path} has runs. Set overwrite=True to replace them, or choose another folder."
+            )
+        if (earlier / RESULT_FILE).exists():
+            shutil.rmtree(earlier)
+    numbers = range(1, replicates + 1)
+    resamples = [TrainingResample(number=replicates, index=number) for number in numbers]
+    experiments = [
+        Experiment(
+            model=model,
+            ranker=replace(
+                ranker, seed=int(seed) if resample is None else resample.seed_of_ranker(int(seed))
+            ),
+            source=InMemory(name=name, train=train, valid=valid, test=test),
+            resample=resample,
+            metrics=tuple(metrics),
+        )
+        for model, ranker in rankers.items()
+        for seed in ([ranker.seed] if seeds is None else seeds)
+        for resample in resamples or (None,)
+    ]
+    with _shown():
+        runs = [
+            run(experiment, path / str(number), on_progress=Lines(experiment.model))
+            for number, experiment in enumerate(experiments)
+        ]
+    (comparison,) = compare(runs, settings)
+    if folder is None:
+        weakref.finalize(comparison, shutil.rmtree, path, ignore_errors=True)
+    return comparison
+
+
+@contextlib.contextmanager
+def _shown() -> Iterator[None]:
+    """Prints the log of ltrbench to standard error, unless the process shows it already."""
+    handler, level = logging.StreamHandler(), log.level
+    if not log.isEnabledFor(logging.INFO):
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        log.removeHandler(handler)

@@ -1,0 +1,291 @@
+"""Rankers as scikit-learn and pandas know estimators: tables as input, parameters, and a score.
+
+`Estimator` is a base class of `Ranker`. A backend writes `fit` for a RankingDataset and `predict` for arrays;
+this class makes both take DataFrames, arrays and sparse matrices of SciPy, too. Shapes: D documents, F
+features, Q queries.
+
+scikit-learn is imported only where scikit-learn itself asks, so that a ranker does not need it.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ltrbench.data import RankingDataset
+from ltrbench.data.blocks import gather
+from ltrbench.data.dataset import ROLES, is_id
+from ltrbench.data.features import SparseRows, as_array
+from ltrbench.data.tables import read_table, read_table_features
+from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
+from ltrbench.metrics import evaluate
+from ltrbench.settings import changed
+from ltrbench.untrusted import read_json, type_error
+
+COLUMNS_FILE = "columns.json"
+"""Names and categories of the features in the folder of a model. Without it: an old model, or numbered
+features."""
+
+SCORE = "ndcg@10"
+"""Metric of `Estimator.score`."""
+
+
+class Estimator:
+    """Base class of `Ranker` with the methods that users and functions of scikit-learn expect.
+
+    Attributes:
+        feature_names: (F,), features of the training data; set by `fit`.
+        categories: categorical feature -> its categories, in the order of their codes; set by `fit`.
+    """
+
+    feature_names: tuple[str, ...] = ()
+    categories: Mapping[str, tuple[str, ...]] = {}
+
+    reads_blocks: ClassVar[bool]
+    reads_sparse: ClassVar[bool]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, wrap in _WRAPPERS.items():
+            if name in vars(cls) and not getattr(vars(cls)[name], "__isabstractmethod__", False):
+                setattr(cls, name, wrap(vars(cls)[name]))
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = Estimator.__repr__  # type: ignore[method-assign]  # @dataclass would set its own
+
+    def __repr__(self) -> str:
+        """Returns the class with the parameters that differ from their defaults."""
+        params, names = self.get_params(), changed(self, type(self))
+        shown = (f"{name}={value!r}" for name, value in params.items() if name in names)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Returns the parameters: name -> value. None of them is an estimator."""
+        del deep
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.init}  # type: ignore[arg-type]
+
+    def set_params(self, **params: Any) -> Self:
+        """Sets parameters, which take effect in the next `fit`; returns the ranker.
+
+        Raises:
+            ConfigError: A parameter does not exist, or a value is invalid; no parameter is changed.
+        """
+        known = self.get_params()
+        for name in params:
+            if name not in known:
+                raise ConfigError(f"there is no parameter '{name}'{did_you_mean(name, known)}")
+        replace(self, **params)  # type: ignore[type-var]  # checks the values
+        vars(self).update(params)
+        return self
+
+    def score(self, X: Any, y: Any = None, **rows: Any) -> float:  # noqa: N803
+        """Returns the mean NDCG@10 over queries of a RankingDataset, or of a table as in `dataset_of`."""
+        ranker: Any = self
+        data = X if isinstance(X, RankingDataset) else dataset_of(X, y, like=ranker, **rows)
+        return float(evaluate(data, ranker.predict(data.features), [SCORE]).means[SCORE])
+
+    # ---- What scikit-learn asks of an estimator.
+
+    @property
+    def n_features_in_(self) -> int:
+        """F; AttributeError before `fit`."""
+        if not self.feature_names:
+            raise AttributeError("the ranker is not fitted")
+        return len(self.feature_names)
+
+    def __sklearn_clone__(self) -> Self:
+        # scikit-learn would require that the constructor keeps the objects that it is passed.
+        return type(self)(**copy.deepcopy(self.get_params()))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return bool(self.feature_names)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        inputs = InputTags(sparse=True, categorical=True, allow_nan=True)
+        return Tags(None, TargetTags(required=True, positive_only=True), input_tags=inputs)
+
+    def get_metadata_routing(self) -> Any:
+        """Returns the requests to metadata routing: qid and weights in `fit`, qid in `score`."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        request = MetadataRequest(owner=self)
+        for method, name in ((request.fit, "qid"), (request.fit, "sample_weight"), (request.score, "qid")):
+            method.add_request(param=name, alias=True)
+        return request
+
+
+# ---- Methods of a backend, made to take tables, and to keep the names and categories of features.
+
+
+def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
+    def fit_table(
+        self: Any, train: Any, y: Any = None, on_iteration: Any = None, *, valid: Any = None, **rows: Any
+    ) -> Any:
+        if isinstance(train, RankingDataset):
+            valid = y if valid is None else valid
+        else:
+            train = dataset_of(train, y, **rows)
+            if valid is not None and not isinstance(valid, RankingDataset):
+                valid = dataset_of(valid[0], valid[1], qid=(*valid, None)[2], like=train)
+            if not self.reads_blocks:
+                train, valid = (data and data.in_memory(self.reads_sparse) for data in (train, valid))
+        fitted = fit(self, train, valid, on_iteration)
+        self.feature_names, self.categories = train.feature_names, train.categories
+        return fitted
+
+    functools.update_wrapper(fit_table, fit)
+    del vars(fit_table)["__wrapped__"]  # its signature has no arguments of a table
+    return fit_table
+
+
+def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def of_table(self: Any, features: Any) -> Any:
+        if _is_frame(features):
+            frame, names = _by_name(features, self.feature_names), list(self.feature_names)
+            features = read_table_features(frame, features=names, categories=self.categories)
+        elif hasattr(features, "tocsr"):
+            features = SparseRows.from_scipy(features)
+            features = features if self.reads_blocks or self.reads_sparse else as_array(features)
+        return method(self, features)
+
+    return of_table
+
+
+def _with_columns(save: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(save)
+    def save_with_columns(self: Any, folder: Path) -> None:
+        save(self, folder)
+        columns = {"feature_names": self.feature_names, "categories": dict(self.categories)}
+        if not all(map(str.isdecimal, self.feature_names)):
+            (folder / COLUMNS_FILE).write_text(json.dumps(columns) + "\n")
+
+    return save_with_columns
+
+
+def _knowing_columns(load: classmethod[Any, Any, Any]) -> Any:
+    @functools.wraps(load.__func__)
+    def load_with_columns(cls: Any, folder: Path) -> Any:
+        ranker, path = load.__func__(cls, folder), folder / COLUMNS_FILE
+        if path.exists():
+            columns = read_json(path)
+            error = type_error({"columns": columns}, {"columns": dict[str, list[str] | dict[str, list[str]]]})
+            if error or columns.keys() != {"feature_names", "categories"}:
+                raise ResultError(f"{path} has no names and categories of features. Copy the folder again.")
+            ranker.feature_names = tuple(columns["feature_names"])
+            ranker.categories = {name: tuple(each) for name, each in columns["categories"].items()}
+        return ranker
+
+    return classmethod(load_with_columns)
+
+
+_WRAPPERS: Mapping[str, Callable[[Any], Any]] = {
+    "fit": _fit_of_tables,
+    "predict": _of_tables,
+    "contributions": _of_tables,
+    "save": _with_columns,
+    "load": _knowing_columns,
+}
+
+
+# ---- Data sets of tables.
+
+
+def dataset_of(
+    X: Any,  # noqa: N803
+    y: ArrayLike,
+    *,
+    qid: ArrayLike | None = None,
+    group: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    categorical: Sequence[str] = (),
+    like: Estimator | RankingDataset | None = None,
+) -> RankingDataset:
+    """Returns the data set of a table, its labels and its queries. Scattered rows of a query are gathered.
+
+    Args:
+        X: (D, F), a DataFrame, an array or a sparse matrix of SciPy.
+        y: (D,), labels, 0 or more.
+        qid: (D,), id of the query of each row. None: `group`, or the column qid or query_id of a DataFrame,
+            which is never a feature.
+        group: (Q,), number of rows of each query.
+        sample_weight: (D,), weights of the documents.
+        categorical: categorical columns of a DataFrame, besides those with the dtype `category`.
+        like: the training data, or the ranker fitted to them; None: X is training data.
+
+    Raises:
+        DataError: A column is missing, a value is invalid, or the queries are not known.
+    """
+    of_query = [name for name in X.columns if name in ROLES["query"]] if _is_frame(X) else []
+    if of_query and qid is None and group is None:
+        qid = X[of_query[0]]
+    if (qid is None) == (group is None):
+        raise DataError(
+            "the queries are not known from one argument: pass qid=, the query of each row, or group=, the "
+            "number of rows of each query; or let X be a DataFrame with a column qid or query_id. "
+            "scikit-learn passes qid to score only after sklearn.set_config(enable_metadata_routing=True)."
+        )
+    if group is not None:
+        sizes = np.asarray(group, dtype=np.int64)
+        qid = np.repeat(np.arange(1, len(sizes) + 1), sizes)
+    table = X if hasattr(X, "shape") else np.asarray(X)
+    weights = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)}
+    rows = {"y": np.asarray(y), "qid" if group is None else "sum of group": np.asarray(qid), **weights}
+    for name, values in rows.items():
+        if values.shape != table.shape[:1]:
+            raise DataError(f"{name} has the shape {values.shape}, but X has {table.shape[0]} rows.")
+    labels, ids, *_ = rows.values()
+    if _is_frame(X):
+        with_categories = [name for name, dtype in X.dtypes.items() if str(dtype) == "category"]
+        names = X.columns.drop(of_query).map(str) if like is None else like.feature_names
+        columns = {f"{name} of fit or score": values for name, values in rows.items()}
+        label, query, weight = (*columns, None)[:3]
+        return read_table(
+            _by_name(X, names).assign(**columns),
+            label=label,
+            query=query,
+            weight=weight,
+            features=[*names],
+            categorical=[*categorical, *with_categories] if like is None else (),
+            categories=None if like is None else like.categories,
+            sort_queries=True,
+        )
+    queries = gather([str(each) if is_id(each) else "" for each in ids.tolist()], True, "row {}".format)
+    if "" in queries.query_ids:
+        raise DataError("qid has a missing value; an id is a string or a number. Remove the row.")
+    features = queries.take(table.tocsr() if hasattr(table, "tocsr") else table)
+    return RankingDataset(
+        features=cast(Any, SparseRows.from_scipy(features) if hasattr(features, "tocsr") else features),
+        labels=queries.take(labels),
+        document_weights=queries.take(weights["sample_weight"]) if weights else None,
+        query_start=queries.query_start,
+        query_ids=queries.query_ids,
+        file_rows=queries.file_rows,
+    )
+
+
+def _by_name(frame: Any, names: Collection[str]) -> Any:
+    """Returns the columns of a DataFrame with these names; other columns are ignored."""
+    frame = frame.set_axis(frame.columns.map(str), axis=1)
+    missing = [name for name in names if name not in frame.columns]
+    if missing or not len(names):
+        raise DataError(
+            f"the DataFrame has no column for {len(missing)} of {len(names)} features of the training data: "
+            f"{', '.join(missing)[:200]}. Add them, with NaN for missing values, or pass an array with the "
+            "columns of the training data."
+        )
+    return frame[[*names]]
+
+
+def _is_frame(X: Any) -> bool:  # noqa: N803
+    """Returns whether an object is a DataFrame, without the import of pandas."""
+    return hasattr(X, "columns") and hasattr(X, "iloc")

@@ -1,0 +1,74 @@
+"""Comparisons that train their rankers in Python, without folders of the caller."""
+
+from __future__ import annotations
+
+import gc
+import html
+from pathlib import Path
+
+import pytest
+from messages import naming
+
+import ltrbench
+from ltrbench.compare import Comparison, compare
+from ltrbench.compare.training import InMemory
+from ltrbench.data.synthetic import make_synthetic
+from ltrbench.errors import ResultError
+from ltrbench.experiment import Experiment, run
+from ltrbench.statistics.claims import METHODS
+
+TRAIN, TEST = make_synthetic(40, 1), make_synthetic(30, 2)
+RANKERS = {
+    "native": ltrbench.NativeRanker(num_trees=4, num_leaves=4),
+    "sampled": ltrbench.NativeRanker(num_trees=4, num_leaves=4, queries_per_tree=0.5, seed=2),
+    "random": ltrbench.RandomRanker(),
+}
+
+
+def _values(comparison: Comparison) -> list[object]:
+    pairs = [(pair.a, pair.b, pair.claim, pair.interval, pair.scope) for pair in comparison.pairs]
+    return [pairs, [(row.label, row.metrics) for row in comparison.rows], comparison.replicates]
+
+
+@pytest.mark.slow
+def test_rankers_are_compared_like_their_runs_and_the_folder_goes_with_the_comparison(tmp_path: Path) -> None:
+    source = InMemory(name="data", train=TRAIN, valid=None, test=TEST)
+    runs = [
+        run(Experiment(model=name, ranker=ranker, source=source), tmp_path / name)
+        for name, ranker in RANKERS.items()
+    ]
+    comparison = compare(RANKERS, TRAIN, TEST)
+    assert _values(comparison) == _values(compare(runs)[0])
+    folder = comparison.rows[0].runs[0].path.parent
+    assert folder.exists()
+    assert (
+        ltrbench.load(comparison.row("native").runs[0].path).predict(TEST.features).shape == TEST.labels.shape
+    )
+    report = comparison.report()
+    report.save(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text() == report.html
+    assert html.unescape(report._repr_html_().split('"')[1]) == report.html
+    del comparison
+    gc.collect()
+    assert not folder.exists()
+
+
+@pytest.mark.slow
+def test_a_cell_runs_again_and_seeds_and_replicates_are_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = run(
+        Experiment(
+            model="r", ranker=RANKERS["random"], source=InMemory(name="d", train=TRAIN, valid=None, test=TEST)
+        ),
+        tmp_path / "kept",
+    )
+    seeded = compare(RANKERS, TRAIN, TEST, seeds=[0, 1], folder=tmp_path)
+    assert list(seeded.replicates.values()) == ["1 (seeds change nothing)", "2 seeds", "2 seeds"]
+    assert "sampled: test ndcg@1" in capsys.readouterr().err
+    with pytest.raises(ResultError, match=naming(tmp_path, "overwrite=True")):
+        compare(RANKERS, TRAIN, TEST, folder=tmp_path)
+    replicated = compare(RANKERS, TRAIN, TEST, replicates=2, folder=tmp_path, overwrite=True)
+    assert {pair.scope for pair in replicated.pairs} == {METHODS}
+    assert len(ltrbench.find_runs([tmp_path])) == 7
+    assert kept.path.exists()

@@ -1,0 +1,155 @@
+"""Rankers in the hands of scikit-learn: its checks of estimators, clones, searches and cross-validation."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from messages import naming
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import _num_samples
+
+from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError, DataError
+from ltrbench.rankers import EarlyStopping
+from ltrbench.rankers.estimator import dataset_of
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.xgboost import XGBoostRanker
+
+# The checks know no queries: these rankers take all rows as one.
+
+
+def _of_one_query(method: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, X, y=None: method(self, X, y, group=[_num_samples(X)])  # noqa: N803
+
+
+class _Native(NativeRanker): ...
+
+
+class _LightGBM(LightGBMRanker): ...
+
+
+class _XGBoost(XGBoostRanker): ...
+
+
+KINDS = (_Native, _LightGBM, _XGBoost)
+for kind in KINDS:
+    for name in ("fit", "score"):
+        setattr(kind, name, _of_one_query(getattr(kind, name)))
+
+BY_DESIGN = {
+    "check_dont_overwrite_parameters": "summary, feature_names and categories are set without an underscore",
+    "check_do_not_raise_errors_in_init_or_set_params": "values are checked where they are set",
+    "check_set_params": "a value of another type is no ValueError: only the command line checks types",
+    "check_parameters_default_constructible": "the default of extra is a new dict",
+    "check_estimators_unfitted": "a ConfigError, because ltrbench does not need scikit-learn",
+    "check_complex_data": "NumPy warns of imaginary parts",
+    "check_dtype_object": "predict refuses arrays of objects",
+    "check_n_features_in_after_fitting": "another wording of the message",
+    "check_fit2d_predict1d": "another wording of the message",
+    "check_requires_y_none": "another wording of the message",
+    "check_estimators_empty_data_messages": "another wording of the message",
+}
+WARM_START = "warm_start of native names a model, but scikit-learn sets it to False"
+OF_NATIVE = {
+    **BY_DESIGN,
+    "check_no_attributes_set_in_init": "position_factors is set without an underscore",
+    "check_fit_idempotent": WARM_START,
+    "check_fit_check_is_fitted": WARM_START,
+    "check_n_features_in": WARM_START,
+}
+
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", ".*does not inherit from `sklearn.base.BaseEstimator`")
+    checks: Any = parametrize_with_checks(
+        [kind(num_trees=3, num_threads=1) for kind in KINDS],
+        expected_failed_checks=lambda ranker: OF_NATIVE if isinstance(ranker, NativeRanker) else BY_DESIGN,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*Error occurred during set_params:UserWarning")
+@checks  # type: ignore[untyped-decorator]
+def test_it_passes_the_checks_of_scikit_learn(estimator: Any, check: Callable[..., None]) -> None:
+    check(estimator)
+
+
+RNG = np.random.default_rng(3)
+X = pd.DataFrame(RNG.normal(size=(300, 4)), columns=list("abcd"))
+Y = np.digitize(X["a"] + 0.3 * RNG.normal(size=300), [0.5, 1.5])
+QID = np.repeat([f"q{number}" for number in range(30)], 10)
+SMALL: Any = LightGBMRanker(num_trees=5, num_leaves=4, min_docs_in_leaf=5, num_threads=1)
+
+
+@pytest.mark.parametrize("routed", [True, False])
+def test_searches_and_cross_validation_score_the_queries_of_each_fold(routed: bool) -> None:
+    grid, folds = {"learning_rate": [1e-9, 0.3]}, GroupKFold(3)
+    with sklearn.config_context(enable_metadata_routing=routed):
+        if routed:
+            search = GridSearchCV(SMALL, grid, cv=folds).fit(X, Y, groups=QID, qid=QID)
+            scores = cross_val_score(SMALL, X, Y, cv=folds, params={"groups": QID, "qid": QID})
+        else:  # the queries are a column, which is no feature
+            table = X.assign(qid=QID)
+            search = GridSearchCV(SMALL, grid, cv=folds).fit(table, Y, groups=QID)
+            scores = cross_val_score(SMALL, table, Y, cv=folds, groups=QID)
+    assert search.best_params_ == {"learning_rate": 0.3}
+    assert search.best_estimator_.feature_names == tuple("abcd")
+    expected = [
+        clone(SMALL).fit(X.iloc[train], Y[train], qid=QID[train]).score(X.iloc[test], Y[test], qid=QID[test])
+        for train, test in folds.split(X, Y, QID)
+    ]
+    np.testing.assert_array_equal(scores, expected)
+
+
+def test_categories_are_read_alike_in_fit_and_predict_and_travel_with_the_model(tmp_path: Path) -> None:
+    brands, sizes = np.array(["x", "y", "z"])[RNG.integers(0, 3, 300)], RNG.integers(0, 5, 300)
+    table = X.assign(brand=brands, size=pd.Categorical(sizes))
+    ranker = clone(SMALL).fit(table, Y, qid=QID, categorical=["brand"])
+    named = table.assign(label=Y, query_id=QID)
+    data = RankingDataset.from_frame(named, categorical=["brand", "size"])
+    assert ranker.categories == data.categories
+    ranker.save(tmp_path)
+    loaded: Any = LightGBMRanker.load(tmp_path)
+    for each in (ranker, loaded):
+        np.testing.assert_array_equal(each.predict(named), clone(SMALL).fit(data).predict(data.features))
+    unseen, missing = (loaded.predict(table.assign(brand=brand)) for brand in ("new", None))
+    np.testing.assert_array_equal(unseen, missing)
+
+
+def test_a_repr_names_what_differs_and_parameters_are_checked_before_one_is_set() -> None:
+    ranker = NativeRanker(num_trees=7, monotone={1: -1}, early_stopping=EarlyStopping(patience=3))
+    assert eval(repr(ranker)) == ranker == clone(ranker)
+    assert repr(NativeRanker(seed=0)) == "NativeRanker()"
+    with pytest.raises(ConfigError, match=naming("num_leaves", "1")):
+        ranker.set_params(num_trees=9, num_leaves=1)
+    with pytest.raises(ConfigError, match=naming("num_leavs", "num_leaves")):
+        ranker.set_params(num_leavs=9)
+    assert ranker.set_params(num_trees=9).get_params()["num_trees"] == 9
+
+
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [
+        ({"qid": QID, "group": [300]}, ("qid=", "group=")),
+        ({}, ("qid=", "group=")),
+        ({"qid": QID[:-1]}, ("qid", "(299,)", "300")),
+        ({"qid": [*QID[:-1], None]}, ("row 300", "qid", "nan")),
+        ({"group": [10] * 29}, ("group", "290", "300")),
+        ({"qid": QID, "y": Y[:5]}, ("y", "(5,)", "300")),
+        ({"qid": QID, "X": X.assign(a="x")}, ("'a'", "'x'", "categorical")),
+    ],
+)
+def test_a_table_without_clear_queries_labels_or_numbers_is_refused(
+    columns: dict[str, Any], named: tuple[str, ...]
+) -> None:
+    with pytest.raises(DataError, match=naming(*named)):
+        dataset_of(**{"X": X, "y": Y, **columns})
