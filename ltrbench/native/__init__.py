@@ -44,13 +44,15 @@ class Tree(NamedTuple):
 
     Attributes:
         feature: (N,), feature that an inner node splits on; -1 for a leaf.
-        threshold: (N,), largest value that goes left.
+        threshold: (N,), largest value that goes left; NaN for a split on a categorical feature.
         left: (N,), left child; for a leaf, the leaf itself.
         right: (N,), right child, likewise.
         missing_left: (N,), whether a missing value goes left.
         gain: (N,), gain of the split; 0 for a leaf.
         value: (N,), value of a leaf, before multiplication by the tree's weight; 0 for an inner node.
         num_documents: (N,), number of training documents that reached the node.
+        left_categories: (N, S), codes of the categories that go left, padded with NaN; all other values of a
+            categorical feature go right, as do missing ones.
     """
 
     feature: NDArray[np.int32]
@@ -61,13 +63,20 @@ class Tree(NamedTuple):
     gain: NDArray[np.float64]
     value: NDArray[np.float64]
     num_documents: NDArray[np.int64]
+    left_categories: NDArray[np.float32]
 
 
 def reference_leaf(tree: Tree, document: NDArray[np.float32]) -> int:
     """Returns the leaf that a document, (F,), reaches."""
     node = 0
     while tree.feature[node] != NO_FEATURE:
-        x = document[tree.feature[node]]
-        goes_left = tree.missing_left[node] if np.isnan(x) else x <= tree.threshold[node]
-        node = int(tree.left[node] if goes_left else tree.right[node])
+        is_left = goes_left(tree, node, document[tree.feature[node]])
+        node = int(tree.left[node] if is_left else tree.right[node])
     return node
+
+
+def goes_left(tree: Tree, node: int, x: np.float32) -> bool:
+    """Returns whether the value of the feature that a node splits on goes left."""
+    if np.isnan(tree.threshold[node]):
+        return bool((tree.left_categories[node] == x).any())
+    return bool(tree.missing_left[node] if np.isnan(x) else x <= tree.threshold[node])

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import combinations
+from itertools import chain, combinations
 from math import factorial
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
-from ltrbench.native import NO_FEATURE, Tree
+from ltrbench.native import NO_FEATURE, Tree, goes_left
 from ltrbench.native.forest import Forest
 from ltrbench.shapes import Features, Values
 
@@ -76,9 +76,8 @@ def _expected(tree: Tree, document: NDArray[np.float32], known: frozenset[int], 
     if feature == NO_FEATURE:
         return float(tree.value[node])
     if feature in known:
-        x = document[feature]
-        goes_left = tree.missing_left[node] if np.isnan(x) else x <= tree.threshold[node]
-        return _expected(tree, document, known, left if goes_left else right)
+        is_left = goes_left(tree, node, document[feature])
+        return _expected(tree, document, known, left if is_left else right)
     shares = tree.num_documents[[left, right]] / tree.num_documents[node]
     of_left, of_right = (_expected(tree, document, known, below) for below in (left, right))
     return float(shares[0] * of_left + shares[1] * of_right)
@@ -105,16 +104,19 @@ def tree_shap(forest: Forest, features: Features) -> Contributions:
 class _Paths(NamedTuple):
     """P paths from a root to a leaf with E steps in total; a path has one step per feature it splits on.
 
-    x follows a step if low < x <= high, or if x is missing and `missing` is True.
+    x follows a step if low < x <= high, or if x is missing and `missing` is True. On a categorical feature it
+    follows if it is one of the categories or, if `missing` is True, none of them.
 
     Attributes:
         first: (P + 1,), index of each path's first step, followed by E.
         feature: (E,), index of the step's feature among the features in use.
         low: (E,), exclusive lower bound of x; NaN: no bound.
-        high: (E,), inclusive upper bound of x.
+        high: (E,), inclusive upper bound of x; NaN: the feature is categorical.
         missing: (E,), whether a missing value follows the step.
         share: (E,), z: share of the training documents at the step's nodes that follow the step.
         value: (P,), leaf value times the weight of the tree.
+        first_category: (E + 1,), index of each step's first category, followed by their number.
+        categories: codes of the categories of all steps.
     """
 
     first: NDArray[np.uint64]
@@ -124,6 +126,8 @@ class _Paths(NamedTuple):
     missing: NDArray[np.bool_]
     share: NDArray[np.float64]
     value: NDArray[np.float64]
+    first_category: NDArray[np.uint64]
+    categories: NDArray[np.float32]
 
 
 class _Step(NamedTuple):
@@ -131,6 +135,7 @@ class _Step(NamedTuple):
     high: float = np.inf
     missing: bool = True
     share: float = 1.0
+    categories: frozenset[float] = frozenset()
 
 
 @lru_cache(maxsize=1)  # for consecutive blocks of documents
@@ -145,7 +150,7 @@ def _paths(forest: Forest) -> tuple[_Paths, NDArray[np.intp]]:
             steps += path.values()
             first.append(len(steps))
             values.append(weight * value)
-    low, high, missing, share = zip(*steps, strict=True) if steps else ((), (), (), ())
+    low, high, missing, share, categories = zip(*steps, strict=True) if steps else ((), (), (), (), ())
     used, indices = np.unique(np.array(features, dtype=np.intp), return_inverse=True)
     paths = _Paths(
         first=np.array(first, dtype=np.uint64),
@@ -155,6 +160,8 @@ def _paths(forest: Forest) -> tuple[_Paths, NDArray[np.intp]]:
         missing=np.array(missing, dtype=np.bool_),
         share=np.array(share, dtype=np.float64),
         value=np.array(values, dtype=np.float64),
+        first_category=np.cumsum([0, *map(len, categories)], dtype=np.uint64),
+        categories=np.fromiter(chain.from_iterable(map(sorted, categories)), dtype=np.float32),
     )
     return paths, used
 
@@ -173,14 +180,27 @@ def _paths_below_root(tree: Tree) -> Iterator[tuple[dict[int, _Step], float]]:
             yield path, tree.value[node]
             continue
         step = path.get(feature, _Step())
-        for below, goes_left in ((tree.right[node], False), (tree.left[node], True)):
+        is_set = np.isnan(threshold)
+        of_node = frozenset(code for code in tree.left_categories[node] if code == code)  # without NaN
+        for below, is_left in ((tree.right[node], False), (tree.left[node], True)):
             taken = _Step(
-                low=step.low if goes_left else np.fmax(step.low, threshold),
-                high=min(step.high, threshold) if goes_left else step.high,
-                missing=step.missing and tree.missing_left[node] == goes_left,
+                low=step.low if is_left else np.fmax(step.low, threshold),
+                high=np.nan if is_set else min(step.high, threshold) if is_left else step.high,
+                missing=step.missing and tree.missing_left[node] == is_left,
                 share=step.share * tree.num_documents[below] / tree.num_documents[node],
+                categories=_followed(step, of_node, is_left),
             )
             open_nodes.append((below, {**path, feature: taken}))
+
+
+def _followed(step: _Step, of_node: frozenset[float], is_left: bool) -> frozenset[float]:
+    """Returns the categories of a step after a further node that sends some categories left.
+
+    As long as missing values follow the step, they are the categories that do not follow it.
+    """
+    if is_left:
+        return of_node - step.categories if step.missing else of_node & step.categories
+    return step.categories | of_node if step.missing else step.categories - of_node
 
 
 class _Rules(NamedTuple):
@@ -245,6 +265,14 @@ def _go_along(paths: _Paths, step: np.uint64, columns: Features, along: Values) 
     """Writes 1.0 for each document that follows a step, and 0.0 for the others."""
     values = columns[np.uint64(paths.feature[step])]
     low, high, missing = paths.low[step], paths.high[step], paths.missing[step]
+    if high != high:
+        categories = paths.categories[paths.first_category[step] : paths.first_category[step + np.uint64(1)]]
+        for d in range(LANES):
+            is_one = False
+            for i in range(len(categories)):
+                is_one |= categories[i] == values[d]
+            along[d] = is_one != missing
+        return
     for d in range(LANES):
         x = values[np.uint64(d)]
         along[np.uint64(d)] = (x <= high and not x <= low) or (x != x and missing)

@@ -20,14 +20,19 @@ A bin is one byte of a column. A feature with more thresholds than a byte can re
 each with a consecutive part of the thresholds: every split of the feature is a split of one of its columns,
 and columns and bins have the order of features and thresholds. The bins of eight columns form a 64-bit word,
 which a histogram reads at once. The words of a document are adjacent in memory, which helps small leaves.
-Shapes: D documents, F features, C columns, W = ceil(C / 8) words per document.
+
+A categorical feature has one column, after those of all other features, with two bytes per document. Bin 0
+has the missing values and the rare categories, and bins 1, 2, ... have one category each, the most frequent
+first. As in LightGBM, the rarest categories of together at most 1 % of the documents share bin 0 if the
+feature has max_bins bins without them, as do categories of one or two documents.
+Shapes: D documents, F features, C columns, K categorical ones, W = ceil((C - K) / 8) words per document.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Protocol
 
 import numba
@@ -36,7 +41,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.data.features import AnyFeatures, as_array, gather_rows, require_memory, row_blocks
-from ltrbench.native.team import Placement, Team
+from ltrbench.native.team import ALONE, Placement, Team
 from ltrbench.shapes import Features
 
 COLUMN_BINS = 255
@@ -83,21 +88,39 @@ class Columns(NamedTuple):
     feature_of_column: NDArray[np.int64]
 
 
+class CategoricalBins(NamedTuple):
+    """The columns of categorical features.
+
+    Attributes:
+        bins: (K, D).
+        codes: for each column the (bins,) code of the category of each bin; NaN for bin 0.
+    """
+
+    bins: NDArray[np.uint16]
+    codes: tuple[NDArray[np.float32], ...]
+
+
+NO_CATEGORIES = CategoricalBins(np.empty((0, 0), dtype=np.uint16), ())
+
+
 @dataclass(frozen=True, eq=False)
 class BinnedFeatures:
     """The features of a data set as bins.
 
     Attributes:
         words: (D, W) uint64; byte c % 8 of words[d, c // 8] is the bin of document d in column c.
-        thresholds: (C, 255) float32, ascending; padded with infinity after a column's last threshold.
-        num_bins: (C,), number of bins per column, including the last bin, for missing values.
-        feature_of_column: (C,), ascending.
+        thresholds: (C, 255) float32, ascending; padded with infinity after a column's last threshold; NaN for
+            categorical columns.
+        num_bins: (C,), number of bins per column, including the bin of missing values.
+        feature_of_column: (C,), ascending, apart from the categorical columns at the end.
+        categories: the categorical columns, of which the words have no bins.
     """
 
     words: NDArray[np.uint64]
     thresholds: NDArray[np.float32]
     num_bins: NDArray[np.int64]
     feature_of_column: NDArray[np.int64]
+    categories: CategoricalBins = NO_CATEGORIES
     layout: ClassVar[None] = None  # a byte per document and column; `sparse` has other layouts
 
     @property
@@ -222,6 +245,7 @@ def bin_features(
     rng: np.random.Generator,
     rule: ThresholdRule = QUANTILE,
     placement: Placement | None = None,
+    categorical: Sequence[int] = (),
 ) -> BinnedFeatures:
     """Chooses the thresholds of every feature and bins all documents, a block of rows at a time.
 
@@ -232,12 +256,67 @@ def bin_features(
         rule: rule that chooses the thresholds.
         placement: where the documents are in the whole training set, from which thresholds are chosen; None:
             they are all.
+        categorical: indices of the categorical features, ascending.
     """
     if placement is None or placement.is_alone:
         cuts = _cuts(features, max_bins, rng, rule)
     else:
         cuts = _joint_cuts(features, max_bins, rng, rule, placement)
-    return _binned(features, _columns(cuts))
+    binned = _binned(features, _columns(cuts, categorical))
+    if not categorical:
+        return binned
+    categories = _bin_categories(features, categorical, max_bins, placement.team if placement else ALONE)
+    return replace(
+        binned,
+        thresholds=np.pad(binned.thresholds, ((0, len(categorical)), (0, 0)), constant_values=np.nan),
+        num_bins=np.append(binned.num_bins, [len(codes) for codes in categories.codes]),
+        feature_of_column=np.append(binned.feature_of_column, categorical),
+        categories=categories,
+    )
+
+
+COVERED = 0.99
+"""Share of the documents whose categories have their own bin in any case, as in LightGBM."""
+MIN_DOCS_IN_CATEGORY = 3
+"""Minimum number of documents of a category, except for the two most frequent ones: LightGBM's default."""
+
+
+def _bin_categories(
+    features: AnyFeatures, categorical: Sequence[int], max_bins: int, team: Team
+) -> CategoricalBins:
+    values = np.concatenate([block[:, categorical] for _, block in row_blocks(features)])
+    bins, codes_of_bins = np.zeros(values.T.shape, dtype=np.uint16), []
+    for bins_of_column, column in zip(bins, values.T, strict=True):
+        is_known = ~np.isnan(column)
+        codes = column[is_known].astype(np.int64)
+        num_codes = int(team.largest(np.array([codes.max(initial=-1) + 1.0]))[0])
+        num_documents, *counts = team.total(np.append(len(column), np.bincount(codes, minlength=num_codes)))
+        kept = frequent_categories(np.array(counts, dtype=np.int64), int(num_documents), max_bins)
+        bin_of_code = np.zeros(num_codes, dtype=np.uint16)
+        bin_of_code[kept] = np.arange(1, len(kept) + 1)
+        bins_of_column[is_known] = bin_of_code[codes]
+        codes_of_bins.append(np.append(np.nan, kept).astype(np.float32))
+    return CategoricalBins(bins, tuple(codes_of_bins))
+
+
+def frequent_categories(counts: NDArray[np.int64], num_documents: int, max_bins: int) -> NDArray[np.int64]:
+    """Returns the categories that have their own bin, the most frequent first.
+
+    Args:
+        counts: number of documents of each category.
+        num_documents: number of all documents, including those with a missing value.
+        max_bins: maximum number of bins of a numeric feature.
+
+    >>> frequent_categories(np.array([2, 0, 90, 900]), num_documents=992, max_bins=2).tolist()
+    [3, 2]
+    """
+    order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+    sizes, number = counts[order], np.arange(len(order))
+    max_bins = min(len(order) + int(num_documents > sizes.sum()), max_bins)
+    is_needed = np.cumsum(sizes) - sizes < np.floor(COVERED * sizes.sum() + 0.5)
+    is_kept = (is_needed | (number + 1 < max_bins)) & ((sizes >= MIN_DOCS_IN_CATEGORY) | (number < 2))
+    kept: NDArray[np.int64] = order[is_kept & (number < np.iinfo(np.uint16).max)]
+    return kept
 
 
 def _cuts(
@@ -325,12 +404,13 @@ def _binned(features: AnyFeatures, columns: Columns) -> BinnedFeatures:
     return BinnedFeatures(words, *columns)
 
 
-def _columns(cuts: Sequence[NDArray[np.float32]]) -> Columns:
-    """Distributes the thresholds of each feature to columns."""
+def _columns(cuts: Sequence[NDArray[np.float32]], categorical: Sequence[int] = ()) -> Columns:
+    """Distributes the thresholds of each feature that is not categorical to columns."""
     most = COLUMN_BINS - 1
     chunks = [
         (feature, chunk)
         for feature, cuts_of_feature in enumerate(cuts)
+        if feature not in categorical
         for chunk in np.split(cuts_of_feature, range(most, len(cuts_of_feature), most))
     ]
     thresholds = np.full((len(chunks), COLUMN_BINS), np.inf, dtype=np.float32)
@@ -490,6 +570,7 @@ class SparseBins:
     edges: NDArray[np.float32]
     num_bins: NDArray[np.int64]
     feature_of_column: NDArray[np.int64]
+    categories: ClassVar[CategoricalBins] = NO_CATEGORIES
 
     @property
     def num_documents(self) -> int:
@@ -574,8 +655,8 @@ def first_listed(layout: SparseLayout, row: np.uint32, cell: np.uint64) -> tuple
 # ---- Partition: moves the documents of a split leaf to its two children.
 #
 # Documents with a bin of at most `last_bin` go left, as do missing values if `missing_left`. They are moved
-# to the front of the leaf's rows; the order within both parts does not change. Shapes: n documents of the
-# leaf.
+# to the front of the leaf's rows; the order within both parts does not change. For a split on a categorical
+# feature, a mask has the bins that go left. Shapes: n documents of the leaf.
 
 DOCUMENTS_MOVED = 1024
 """Number of documents whose words are read ahead: 8 kB, a quarter of the L1 cache."""
@@ -591,25 +672,32 @@ def partition(
     rows: Rows,
     scratch: Rows,
     num_threads: int,
+    categories: NDArray[np.uint16],
+    is_left: NDArray[np.bool_],
 ) -> int:
     """Moves the documents that go left to the front of `rows`, keeping the order; returns their number.
 
     Args:
         words: (D, W), as in BinnedFeatures or SparseBins.
         layout: where sparse bins are stored; None for dense bins.
-        cut: column, last bin that goes left, bin of missing values, whether missing values go left.
+        cut: column, last bin that goes left, bin of missing values, whether missing values go left; for a
+            categorical column its number among these, 0, 1 and 0.
         rows: (n,), reordered in place.
         scratch: (n,) or longer, working memory.
         num_threads: number of threads; each partitions one part of the rows.
+        categories: (K, D), as in CategoricalBins.
+        is_left: (bins,), whether the bins of a categorical column go left; empty for another column.
     """
     if len(rows) < FEW_ROWS:
-        num_left = _share_out(words, layout, cut, rows, scratch)
+        num_left = _share_out(words, layout, cut, rows, scratch, categories, is_left)
         _copy(scratch, rows[num_left:])
         return num_left
     num_left_of = np.empty(num_threads, dtype=np.int64)
     for part in numba.prange(num_threads):
         first, end = part * len(rows) // num_threads, (part + 1) * len(rows) // num_threads
-        num_left_of[part] = _share_out(words, layout, cut, rows[first:end], scratch[first:end])
+        num_left_of[part] = _share_out(
+            words, layout, cut, rows[first:end], scratch[first:end], categories, is_left
+        )
     return _join(num_left_of, rows, scratch)
 
 
@@ -637,6 +725,8 @@ def _share_out(
     cut: tuple[int, int, int, int],
     rows: Rows,
     scratch: Rows,
+    categories: NDArray[np.uint16],
+    is_left: NDArray[np.bool_],
 ) -> int:
     """Moves left-going documents to the front of rows, others to scratch; returns how many go left."""
     last_bin, missing_bin, missing_left = np.uint64(cut[1]), np.uint64(cut[2]), np.uint64(cut[3])
@@ -644,7 +734,10 @@ def _share_out(
     ahead = np.empty(DOCUMENTS_MOVED, dtype=np.uint64)
     for start in range(0, len(rows), DOCUMENTS_MOVED):
         block = rows[start : start + DOCUMENTS_MOVED]
-        shift = read_column(words, layout, cut[0], block, ahead)
+        if len(is_left) > 0:
+            shift = _read_sides(categories[cut[0]], is_left, block, ahead)
+        else:
+            shift = read_column(words, layout, cut[0], block, ahead)
         for i in range(len(block)):
             row, b = block[i], (ahead[i] >> shift) & np.uint64(255)
             goes_left = missing_left if b == missing_bin else np.uint64(b <= last_bin)
@@ -654,6 +747,16 @@ def _share_out(
             num_left += goes_left
             num_right += np.uint64(1) - goes_left
     return int(np.int64(num_left))
+
+
+@inlined_kernel
+def _read_sides(
+    bins: NDArray[np.uint16], is_left: NDArray[np.bool_], rows: Rows, read: NDArray[np.uint64]
+) -> np.uint64:
+    """Writes 0 for documents that go left and 1 for others; returns by how many bits to shift them."""
+    for i in range(len(rows)):
+        read[i] = not is_left[np.uint64(bins[np.uint64(rows[i])])]
+    return np.uint64(0)
 
 
 @kernel

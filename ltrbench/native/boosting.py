@@ -21,7 +21,7 @@ This module does not measure, print or stop by itself; pass `on_iteration` to wa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from ltrbench.compilation import compiling_process, is_cached, parallel_kernel
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, SparseRows, csr_of, is_sparse, require_memory, row_blocks
-from ltrbench.errors import ConfigError
+from ltrbench.errors import ConfigError, DataError
 from ltrbench.native import Tree
 from ltrbench.native.bins import (
     COLUMN_BINS,
@@ -694,11 +694,14 @@ def boost(
     placement = placement or Placement.alone(train.query_sizes)
     draws = placement.draws(rng)
     features = _stored_or_same(train.features)
-    binned = _binned(features, settings, rng, placement)
+    binned = _binned(features, settings, rng, placement, train.categorical_features)
     objective = objective or prepare(train, settings.objective)
     signs = None
     if settings.splits.monotone:
         signs = monotone_signs(train.feature_names, settings.splits.monotone)
+        for feature in np.flatnonzero(signs[list(train.categorical_features)]):
+            name = train.feature_names[train.categorical_features[feature]]
+            raise ConfigError(f"monotone.{name} is set, but {name} is categorical; leave it out of monotone.")
     grower = Grower(binned, settings.num_leaves, settings.splits, settings.growth, signs, placement.team)
     document_weights = train.weight_of_document.copy()
     sampler = Sampler(train, settings.sampling, rng, placement)
@@ -707,7 +710,7 @@ def boost(
     num_unsampled = int(1.0 / settings.learning_rate)
     in_float32 = isinstance(settings.objective, PairSettings) and settings.objective.float32_scores
     may_drop = settings.dart.drop_rate > 0
-    documents = Documents(features, binned if isinstance(binned, BinnedFeatures) else None)
+    documents = Documents(features, _bins_of_values(binned))
     valid = None if valid_features is None else _valid_documents(valid_features, binned)
     ensemble = BoostedTrees(documents, valid, start, may_drop, in_float32)
     while ensemble.num_trees < settings.num_trees:
@@ -736,14 +739,23 @@ def _stored_or_same(features: AnyFeatures) -> AnyFeatures:
 
 
 def _binned(
-    features: AnyFeatures, settings: BoostingSettings, rng: np.random.Generator, placement: Placement
+    features: AnyFeatures,
+    settings: BoostingSettings,
+    rng: np.random.Generator,
+    placement: Placement,
+    categorical: Sequence[int],
 ) -> AnyBins:
     rule = BINNINGS[settings.binning]
+    if categorical and isinstance(features, SparseRows):
+        raise DataError(
+            f"{len(categorical)} features are categorical, but the features are sparse; native needs dense "
+            "features for categories. Set data.sparse=false, or list no categorical features."
+        )
     if not placement.is_alone:
         _require_dense_bins(features, rule)
-        return bin_features(features, settings.max_bins, rng, rule, placement)
+        return bin_features(features, settings.max_bins, rng, rule, placement, categorical)
     if not isinstance(features, SparseRows) or not takes_less_memory(features):
-        return bin_features(features, settings.max_bins, rng, rule)
+        return bin_features(features, settings.max_bins, rng, rule, categorical=categorical)
     # Estimated counts may exceed the true number of documents, so that every column may be split.
     min_docs = 1 if settings.splits.counts_by_hessian else max(1, settings.splits.min_docs_in_leaf)
     return bin_sparse(features, settings.max_bins, rng, rule, min_docs)
@@ -763,12 +775,17 @@ def _require_dense_bins(features: AnyFeatures, rule: ThresholdRule) -> None:
         )
 
 
+def _bins_of_values(binned: AnyBins) -> BinnedFeatures | None:
+    """Returns dense bins of features none of which is categorical, from which scores can be computed."""
+    return binned if isinstance(binned, BinnedFeatures) and not binned.categories.codes else None
+
+
 def _valid_documents(features: AnyFeatures, binned: AnyBins) -> Documents:
     """Returns validation documents, with bins if they and the training documents are dense."""
-    features = _stored_or_same(features)
-    if isinstance(features, SparseRows) or not isinstance(binned, BinnedFeatures):
+    features, dense = _stored_or_same(features), _bins_of_values(binned)
+    if isinstance(features, SparseRows) or dense is None:
         return Documents(features, None)
-    return Documents(features, bin_alike(features, binned))
+    return Documents(features, bin_alike(features, dense))
 
 
 class _Task(NamedTuple):
@@ -809,7 +826,8 @@ def _with_values(
     g, h = sums_by_leaf(grown.rows, grown.leaf_start, [gradients, hessians], team, count)
     value = grown.tree.value.copy()
     low, high = grown.leaf_bounds.T
-    value[grown.leaf_node] = np.clip(newton_step(g, h, settings), low, high)
+    steps = newton_step(g, h, settings, more_l2=grown.leaf_l2)
+    value[grown.leaf_node] = np.clip(steps, low, high)
     return grown.tree._replace(value=value)
 
 

@@ -145,7 +145,12 @@ def plant(trees: Sequence[Tree], weights: Sequence[float] | NDArray[np.float64])
     """Joins one or more trees into a forest."""
     sizes = [len(tree.feature) for tree in trees]
     roots = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    nodes = Tree(*(np.concatenate(arrays) for arrays in zip(*trees, strict=True)))
+    width = max(tree.left_categories.shape[1] for tree in trees)
+    left_categories = np.full((roots[-1], width), np.nan, dtype=np.float32)
+    for tree, (first, end) in zip(trees, pairwise(roots), strict=True):
+        left_categories[first:end, : tree.left_categories.shape[1]] = tree.left_categories
+    joined = [np.concatenate(arrays) for arrays in zip(*(tree[:-1] for tree in trees), strict=True)]
+    nodes = Tree._make([*joined, left_categories])
     shift = np.repeat(roots[:-1], sizes).astype(np.int32)
     nodes = nodes._replace(left=nodes.left + shift, right=nodes.right + shift)
     return Forest(roots, nodes, np.array(weights, dtype=np.float64))
@@ -180,7 +185,8 @@ class PackedForest(NamedTuple):
         first_cut: (T + 1,), index of each tree's first split, followed by I.
         most_cuts: maximum number of splits of a tree.
         column: (I,), index in `features` of the feature of a split.
-        threshold: (I,), largest value that goes left.
+        threshold: (I,), largest value that goes left; NaN for a split on a categorical feature.
+        left_categories: (I, S), codes of the categories that go left, padded with NaN.
         missing_right: (I,), the word ALL if missing values go right, 0 if they go left.
         left: (I,), left child, as an index within the tree; a child comes after its parent.
         right: (I,), right child, likewise.
@@ -192,6 +198,7 @@ class PackedForest(NamedTuple):
     most_cuts: int
     column: NDArray[np.uint32]
     threshold: NDArray[np.float32]
+    left_categories: NDArray[np.float32]
     missing_right: NDArray[np.uint64]
     left: NDArray[np.uint32]
     right: NDArray[np.uint32]
@@ -214,6 +221,7 @@ def _pack(forest: Forest) -> PackedForest:
         most_cuts=int(np.diff(first_cut).max()),
         column=column.astype(np.uint32),
         threshold=nodes.threshold[is_cut],
+        left_categories=nodes.left_categories[is_cut],
         missing_right=np.where(nodes.missing_left[is_cut], np.uint64(0), ALL),
         left=number[nodes.left[is_cut]],
         right=number[nodes.right[is_cut]],
@@ -251,8 +259,11 @@ def add_trees(forest: PackedForest, columns: Features, missing: NDArray[np.uint6
         for i in range(first, end):
             cut = np.uint64(i)
             here, column = reached[cut - first], np.uint64(forest.column[cut])
-            goes_right = above(columns[column], forest.threshold[cut])
-            goes_right |= missing[column] & forest.missing_right[cut]
+            if forest.threshold[cut] == forest.threshold[cut]:
+                goes_right = above(columns[column], forest.threshold[cut])
+                goes_right |= missing[column] & forest.missing_right[cut]
+            else:
+                goes_right = _in_no_category(forest.left_categories[cut], columns[column], here)
             reached[np.uint64(forest.left[cut])] = here & ~goes_right
             reached[np.uint64(forest.right[cut])] = here & goes_right
         # Every earlier tree has one more leaf than splits.
@@ -260,6 +271,21 @@ def add_trees(forest: PackedForest, columns: Features, missing: NDArray[np.uint6
         for i in range(num_cuts + np.uint64(1)):
             leaf = np.uint64(i)
             _add(forest.value[first_leaf + leaf], reached[num_cuts + leaf], scores)
+
+
+@kernel
+def _in_no_category(
+    categories: NDArray[np.float32], values: NDArray[np.float32], here: np.uint64
+) -> np.uint64:
+    """Returns the word of the documents of `here` with a value that is none of the categories."""
+    goes_right, rest = here, here
+    while rest != 0:
+        d, is_left = lowest(rest), False
+        for i in range(len(categories)):
+            is_left |= categories[np.uint64(i)] == values[d]
+        goes_right ^= np.uint64(is_left) << d
+        rest &= rest - np.uint64(1)
+    return goes_right
 
 
 @inlined_kernel
@@ -362,6 +388,7 @@ _DTYPES = {
     "gain": np.float64,
     "value": np.float64,
     "num_documents": np.int64,
+    "left_categories": np.float32,
 }
 
 
@@ -377,7 +404,8 @@ def _wrong_arrays(forest: Forest) -> Iterator[str]:
     arrays = {"roots": roots, "weights": forest.weights, **forest.nodes._asdict()}
     sizes = {"roots": len(forest.weights) + 1, "weights": len(forest.weights)}
     for name, dtype in _DTYPES.items():
-        shape, array = (sizes.get(name, num_nodes),), arrays[name]
+        array = arrays[name]
+        shape = (sizes.get(name, num_nodes), *(array.shape[1:2] if name == "left_categories" else ()))
         if array.shape != shape or array.dtype != dtype:
             yield f"{name} has shape {array.shape} of {array.dtype}, not {shape} of {np.dtype(dtype)}"
     if len(roots) < 2 or roots[0] != 0 or roots[-1] != num_nodes or not (roots[1:] > roots[:-1]).all():
@@ -391,7 +419,12 @@ def _wrong_nodes(forest: Forest, num_features: int) -> Iterator[str]:
     is_known = (nodes.feature >= 0) & (nodes.feature < num_features)
     yield from _at(is_cut & ~is_known, "feature", nodes.feature, f"not one of the {num_features} features")
     # A threshold of infinity is valid: that split sends all values left and missing values right.
-    yield from _at(np.isnan(nodes.threshold), "threshold", nodes.threshold, "not a threshold")
+    # A split on a categorical feature has categories instead, and sends missing values right.
+    has_categories = ~np.isnan(nodes.left_categories).all(axis=1)
+    is_wrong = np.isnan(nodes.threshold) != has_categories
+    yield from _at(is_wrong, "threshold", nodes.threshold, "not a threshold or beside categories")
+    is_wrong = nodes.missing_left & has_categories
+    yield from _at(is_wrong, "missing_left", nodes.missing_left, "not false beside categories")
     for name, array in (("gain", nodes.gain), ("value", nodes.value), ("weights", forest.weights)):
         yield from _at(~np.isfinite(array), name, array, "not finite")
     for name, child in (("left", nodes.left), ("right", nodes.right)):

@@ -41,7 +41,9 @@ from ltrbench.native.histogram import (
     Quantised,
     Task,
     bin_starts,
+    build_category,
     build_share,
+    num_numeric,
     shares_of,
     task_of,
     words_of_share,
@@ -56,7 +58,9 @@ from ltrbench.native.splitting import (
     Split,
     SplitSettings,
     SplitTerms,
+    best_category_cut,
     best_cuts,
+    bins_on_left,
     choose,
     constraints_of,
     find_splits,
@@ -93,12 +97,15 @@ class Memory(NamedTuple):
         scratch: (n,) or longer.
         histograms: (num_leaves, B); the last row is the root's histogram.
         columns: (C,), mask of the columns that the tree may use.
+        is_left: (num_leaves - 1, M), mask of the bins that go left at each split on a categorical column, of
+            which the largest has M bins.
     """
 
     rows: Rows
     scratch: Rows
     histograms: NDArray[np.int64]
     columns: NDArray[np.bool_]
+    is_left: NDArray[np.bool_]
 
 
 class Nodes(NamedTuple):
@@ -111,7 +118,8 @@ class Nodes(NamedTuple):
         histogram: (N,), index of an open leaf's histogram.
         open_gain: (N,), gain of the best split of an open leaf; -inf for other nodes.
         gain: (N,), the same, but not reset when the leaf is split.
-        cut: (N, 3), best split: column, last bin that goes left, whether missing values go left.
+        cut: (N, 3), best split: column, last bin that goes left, whether missing values go left, or a
+            `CategoryCut` in their place.
         bounds: (N, 2), minimum and maximum step of a leaf; the compiled loop does not use them.
         order: (num_leaves - 1,), nodes in the order in which they are split.
     """
@@ -160,7 +168,8 @@ def grow_best_first(
         nodes.open_gain[node] = -np.inf
         nodes.order[num_cuts] = node
         left = 2 * num_cuts + 1
-        cut_node(task, layout, nodes, node, left, memory)
+        leaf = _leaf(nodes, node, memory, memory.columns)
+        cut_node(task, layout, terms, nodes, node, left, leaf, memory)
         num_cuts += 1
         if num_cuts + 1 < limits.num_leaves:
             spare += _open_below(task, layout, terms, limits, nodes, node, left, memory, spare)
@@ -169,14 +178,24 @@ def grow_best_first(
 
 @inlined_kernel
 def cut_node(
-    task: Task, layout: SparseLayout | None, nodes: Nodes, node: int, left: int, memory: Memory
+    task: Task,
+    layout: SparseLayout | None,
+    terms: SplitTerms,
+    nodes: Nodes,
+    node: int,
+    left: int,
+    leaf: Leaf,
+    memory: Memory,
 ) -> int:
     """Partitions a node's rows between the nodes left and left + 1; returns how many go left."""
-    first, end = nodes.first[node], nodes.end[node]
     column, last_bin, missing_left = nodes.cut[node]
-    missing_bin = task.bin_start[column + 1] - task.bin_start[column] - 1
-    cut = column, last_bin, missing_bin, missing_left
-    num_left = partition(task.words, layout, cut, memory.rows[first:end], memory.scratch, task.num_threads)
+    num_bins = task.bin_start[column + 1] - task.bin_start[column]
+    cut, is_left = (column, last_bin, num_bins - 1, missing_left), memory.is_left[(left - 1) // 2, :0]
+    if column >= num_numeric(task):
+        cut, is_left = (column - num_numeric(task), 0, 1, 0), memory.is_left[(left - 1) // 2, :num_bins]
+        is_left[:] = bins_on_left(column, task.bin_start, leaf, (last_bin, missing_left), terms)
+    scratch, num_threads = memory.scratch, task.num_threads
+    num_left = partition(task.words, layout, cut, leaf.rows, scratch, num_threads, task.categories, is_left)
     nodes.depth[left] = nodes.depth[left + 1] = nodes.depth[node] + 1
     divide(nodes, node, left, num_left)
     return num_left
@@ -252,15 +271,20 @@ def build_and_search(
         one: a leaf, whose histogram is written.
         other: its sibling with the histogram of both together; an empty histogram: there is none.
     """
-    num_columns, num_words = len(task.bin_start) - 1, task.words.shape[1]
+    num_columns, num_words = num_numeric(task), task.words.shape[1]
+    uncounted = np.zeros(0, dtype=np.int64)
     if layout is None:
-        num_shares = shares_of(num_words, task.num_threads)
+        num_shares = shares_of(max(num_words, 1), task.num_threads)
         for share in numba.prange(num_shares):
             # In a loop over prange, an index is unsigned; one type of it compiles the callee once.
             word_range = words_of_share(np.int64(share), num_shares, num_words)
             build_share(task, word_range, one.rows, one.histogram, other.histogram)
             columns = 8 * word_range[0], min(8 * word_range[1], num_columns)
             _search_both(columns, task.bin_start, one, other, terms)
+            for column in range(num_columns + np.int64(share), len(task.bin_start) - 1, num_shares):
+                build_category(task, column, one.rows, one.histogram, other.histogram)
+                best_category_cut(column, task.bin_start, one, uncounted, terms, None)
+                best_category_cut(column, task.bin_start, other, uncounted, terms, None)
     else:
         total = sum_stored(task, layout, one.rows, one.histogram)
         num_parts = PARTS_PER_THREAD * task.num_threads
@@ -363,6 +387,7 @@ class GrownTree:
         leaf_start: (L + 1,), start of each leaf's documents in `rows`, followed by n.
         leaf_node: (L,), node of each leaf.
         leaf_bounds: (L, 2), minimum and maximum step of each leaf.
+        leaf_l2: (L,), L2 penalty of each leaf in addition to l2.
     """
 
     tree: Tree
@@ -370,6 +395,7 @@ class GrownTree:
     leaf_start: NDArray[np.int64]
     leaf_node: NDArray[np.int64]
     leaf_bounds: NDArray[np.float64]
+    leaf_l2: NDArray[np.float64]
 
 
 FeatureDraw = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
@@ -414,6 +440,8 @@ class Grower:
         )
         self.histograms = np.empty((num_leaves, num_cells), dtype=np.int64)
         self.scratch = np.empty(binned.num_documents, dtype=np.uint32)
+        most_categories = max(map(len, binned.categories.codes), default=0)
+        self.is_left = np.zeros((num_leaves - 1, most_categories), dtype=np.bool_)
 
     def grow(
         self,
@@ -435,16 +463,52 @@ class Grower:
             num_rows = self.team.total(np.array([len(rows)]))
             whole = seed_of_tree(self.num_leaves, int(num_rows[0]))
         if self.num_leaves == 1:
-            return _grown(self.binned, nodes, whole, 0, rows)
+            return self._grown(nodes, whole, 0, rows)
         columns = features[self.binned.feature_of_column]
-        memory = Memory(rows, self.scratch, self.histograms, columns)
+        memory = Memory(rows, self.scratch, self.histograms, columns, self.is_left)
         growth = _Growth(self, quantised, nodes, whole, memory, features, features_of_leaf)
         is_default = self.growth == "best_first" and not (
             self.settings.cut_without_gain or self.is_constrained
         )
         is_compiled = is_default and features_of_leaf is None and self.team.size == 1
         num_cuts = growth.cut_compiled() if is_compiled else growth.cut_by_steps()
-        return _grown(self.binned, nodes, whole, num_cuts, rows)
+        return self._grown(nodes, whole, num_cuts, rows)
+
+    def _grown(self, nodes: Nodes, whole: Nodes, num_cuts: int, rows: Rows) -> GrownTree:
+        binned, num_nodes, cut_nodes = self.binned, 2 * num_cuts + 1, nodes.order[:num_cuts]
+        # This member's part of a leaf may be empty: only the parts of all members define the order of leaves.
+        first, end = whole.first[:num_nodes], whole.end[:num_nodes]
+        column, last_bin, missing_left = nodes.cut[cut_nodes].T
+        number = column - (binned.num_columns - len(binned.categories.codes))  # among the categorical columns
+        sets = [
+            binned.categories.codes[k][is_left[: len(binned.categories.codes[k])]] if k >= 0 else ()
+            for k, is_left in zip(number.tolist(), self.is_left, strict=False)
+        ]
+        tree = Tree(
+            feature=np.full(num_nodes, NO_FEATURE, dtype=np.int32),
+            threshold=np.zeros(num_nodes, dtype=np.float32),
+            left=np.arange(num_nodes, dtype=np.int32),
+            right=np.arange(num_nodes, dtype=np.int32),
+            missing_left=np.zeros(num_nodes, dtype=np.bool_),
+            gain=np.zeros(num_nodes),
+            value=np.zeros(num_nodes),
+            num_documents=end - first,
+            left_categories=np.full((num_nodes, max(map(len, sets), default=0)), np.nan, dtype=np.float32),
+        )
+        tree.feature[cut_nodes] = binned.feature_of_column[column]
+        tree.threshold[cut_nodes] = binned.upper_edges(column, np.where(number >= 0, 0, last_bin))
+        tree.left[cut_nodes] = np.arange(1, num_nodes, 2)
+        tree.right[cut_nodes] = np.arange(2, num_nodes, 2)
+        tree.missing_left[cut_nodes] = missing_left & (number < 0)
+        tree.gain[cut_nodes] = nodes.gain[cut_nodes]
+        for node, codes in zip(cut_nodes, sets, strict=True):
+            tree.left_categories[node, : len(codes)] = codes
+        is_sorted = (number >= 0) & (binned.num_bins[column] > self.settings.max_cat_to_onehot)
+        more_l2 = np.append(0.0, np.repeat(is_sorted * self.settings.cat_l2, 2))
+        leaves = np.flatnonzero(tree.feature == NO_FEATURE)
+        leaves = leaves[np.argsort(first[leaves])]
+        leaf_start = np.append(nodes.first[leaves], len(rows))
+        return GrownTree(tree, rows, leaf_start, leaves, nodes.bounds[leaves], more_l2[leaves])
 
 
 @dataclass(eq=False)
@@ -493,7 +557,7 @@ class _Growth:
         _, leaf, histogram = heapq.heappop(self.open_leaves)
         self.nodes.order[number] = leaf.node
         left = 2 * number + 1
-        self.cut(leaf, left)
+        self.cut(leaf, left, histogram)
         # If both have the same size, the left one counts as the smaller.
         smaller, larger = sorted((left, left + 1), key=self.size)
         candidates = [node for node in (smaller, larger) if self.may_cut(node)]
@@ -504,11 +568,13 @@ class _Growth:
             self.open({node: histograms.pop(node) for node in candidates})
         self.unused.extend(histograms.values())
 
-    def cut(self, leaf: OpenLeaf, left: int) -> None:
+    def cut(self, leaf: OpenLeaf, left: int, histogram: Histogram) -> None:
         """Partitions a leaf's rows between the nodes left and left + 1."""
         nodes, (node, _, split) = self.nodes, leaf
         nodes.cut[node], nodes.gain[node] = (split.column, split.bin, split.missing_left), split.gain
-        num_left = cut_node(self.task, self.grower.binned.layout, nodes, node, left, self.memory)
+        searched = leaf_to_search(histogram, leaf.rows, self.memory.columns, self.size(node))
+        layout = self.grower.binned.layout
+        num_left = cut_node(self.task, layout, self.terms, nodes, node, left, searched, self.memory)
         if self.whole is not nodes:
             counted = split.num_left
             if counted is None:
@@ -559,30 +625,3 @@ class _Growth:
     def columns_of_leaf(self) -> NDArray[np.bool_]:
         drawn = self.features if self.features_of_leaf is None else self.features_of_leaf(self.features)
         return self.memory.columns if drawn is self.features else drawn[self.grower.binned.feature_of_column]
-
-
-def _grown(binned: AnyBins, nodes: Nodes, whole: Nodes, num_cuts: int, rows: Rows) -> GrownTree:
-    num_nodes, cut_nodes = 2 * num_cuts + 1, nodes.order[:num_cuts]
-    # This member's part of a leaf may be empty: only the parts of all members define the order of leaves.
-    first, end = whole.first[:num_nodes], whole.end[:num_nodes]
-    column, last_bin, missing_left = nodes.cut[cut_nodes].T
-    tree = Tree(
-        feature=np.full(num_nodes, NO_FEATURE, dtype=np.int32),
-        threshold=np.zeros(num_nodes, dtype=np.float32),
-        left=np.arange(num_nodes, dtype=np.int32),
-        right=np.arange(num_nodes, dtype=np.int32),
-        missing_left=np.zeros(num_nodes, dtype=np.bool_),
-        gain=np.zeros(num_nodes),
-        value=np.zeros(num_nodes),
-        num_documents=end - first,
-    )
-    tree.feature[cut_nodes] = binned.feature_of_column[column]
-    tree.threshold[cut_nodes] = binned.upper_edges(column, last_bin)
-    tree.left[cut_nodes] = np.arange(1, num_nodes, 2)
-    tree.right[cut_nodes] = np.arange(2, num_nodes, 2)
-    tree.missing_left[cut_nodes] = missing_left
-    tree.gain[cut_nodes] = nodes.gain[cut_nodes]
-    leaves = np.flatnonzero(tree.feature == NO_FEATURE)
-    leaves = leaves[np.argsort(first[leaves])]
-    leaf_start = np.append(nodes.first[leaves], len(rows))
-    return GrownTree(tree, rows, leaf_start, leaves, nodes.bounds[leaves])

@@ -278,18 +278,27 @@ class Task(NamedTuple):
         words: as in BinnedFeatures or SparseBins.
         bin_start: (C + 1,), result of `bin_starts`.
         packed: (D,), packed gradients and hessians.
+        categories: (K, D), bins of the last K columns, which are categorical.
         num_threads: number of threads; an argument, because numba does not cache a kernel that queries it.
     """
 
     words: NDArray[np.uint64]
     bin_start: NDArray[np.int64]
     packed: Packed
+    categories: NDArray[np.uint16]
     num_threads: int
 
 
 def task_of(binned: AnyBins, quantised: Quantised) -> Task:
     """Returns the input of growing a tree to these gradients and hessians."""
-    return Task(binned.words, bin_starts(binned), quantised.packed, numba.get_num_threads())
+    categories = binned.categories.bins
+    return Task(binned.words, bin_starts(binned), quantised.packed, categories, numba.get_num_threads())
+
+
+@kernel
+def num_numeric(task: Task) -> int:
+    """Returns the number of columns that are not categorical; they come first."""
+    return len(task.bin_start) - 1 - len(task.categories)
 
 
 DOCUMENTS_SUMMED = 512
@@ -318,11 +327,23 @@ def build_share(
     a parent's histogram that is not empty."""
     first, end = word_range
     sums = sum_words(task.words, word_range, rows, task.packed)
-    for c in range(8 * first, min(8 * end, len(task.bin_start) - 1)):
+    for c in range(8 * first, min(8 * end, num_numeric(task))):
         start, num_bins = task.bin_start[c], task.bin_start[c + 1] - task.bin_start[c]
         sums_of_column = sums[c // 8 - first, 256 * (c % 8) :][:num_bins]
         _put(sums_of_column, histogram[start:])
         _take(sums_of_column, parent[start:])
+
+
+@kernel
+def build_category(task: Task, column: int, rows: Rows, histogram: Histogram, parent: Histogram) -> None:
+    """Does what `build_share` does, for a categorical column."""
+    first, end = task.bin_start[column], task.bin_start[column + 1]
+    sums, bins = histogram[first:end], task.categories[column - num_numeric(task)]
+    sums[:] = 0
+    for i in range(len(rows)):
+        row = np.uint64(rows[i])
+        sums[np.uint64(bins[row])] += task.packed[row]
+    _take(sums, parent[first:end])
 
 
 @kernel

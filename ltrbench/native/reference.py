@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.errors import DataError
 from ltrbench.shapes import Features, Labels, Scores
 
 Bins = NDArray[np.int64]  # (D, F), the bin of each value
@@ -284,6 +285,11 @@ def boost(train: RankingDataset, settings: Settings) -> Model:
 
     With more than 200,000 documents, the engine chooses thresholds from a sample, and they differ from these.
     """
+    if train.categorical_features:
+        name = train.feature_names[train.categorical_features[0]]
+        raise DataError(
+            f"the feature {name} is categorical, but the reference has no such splits; use model=native"
+        )
     features = np.asarray(train.features)
     thresholds = [choose_thresholds(values, settings.max_bins) for values in features.T]
     model = Model(settings, thresholds, trees=[])

@@ -29,13 +29,15 @@ highest bound again. With counts_by_hessian, documents are not counted: as in Li
 in a leaf of n documents and hessian H, is assumed to have n h / H documents, rounded; the first bin has the
 remaining documents.
 
+A split on a categorical feature sends a set of categories left and all others right; see the end of the file.
+
 In identifiers, a `cut` is a candidate split, and a `Split` is the result of the search.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numba
@@ -45,7 +47,7 @@ from numpy.typing import NDArray
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.native.bins import Rows, SparseLayout, read_column
-from ltrbench.native.histogram import Histogram, Quantised, Task
+from ltrbench.native.histogram import Histogram, Quantised, Task, num_numeric
 from ltrbench.native.team import Team
 from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Values
@@ -72,6 +74,19 @@ class SplitOptions:
     document_counts: str = setting("exact", choices=("exact", "by_hessian"))
     """Counts for min_docs_in_leaf: exact, or by_hessian: estimated from hessians (LightGBM). The estimate,
     from the share of the leaf's hessian, allows smaller leaves of documents with large hessians."""
+    cat_smooth: float = setting(10.0, at_least=0)
+    """Minimum number of documents of a category to go left, and smoothing of its gradient over hessian. Of
+    categorical features, as in LightGBM: documents are estimated from hessians, and categories are sorted by
+    G / (H + cat_smooth)."""
+    cat_l2: float = setting(10.0, at_least=0)
+    """L2 penalty in addition to l2, for splits that sort categories and for the leaves below (LightGBM)."""
+    max_cat_threshold: int = setting(32, at_least=1)
+    """Maximum number of categories that a split sends left (LightGBM)."""
+    max_cat_to_onehot: int = setting(4, at_least=1)
+    """Number of categories, with the missing one, up to which a split sends one category left (LightGBM)."""
+    min_data_per_group: int = setting(100, at_least=1)
+    """Minimum number of documents by which two sets of categories that are tried differ (LightGBM). As many
+    must go right; both are estimated from hessians."""
 
 
 @dataclass(kw_only=True)
@@ -121,6 +136,7 @@ UNBOUNDED: Bounds = (-np.inf, np.inf)
 class Split(NamedTuple):
     """A split: documents in bins up to `bin` go left; missing values go left if `missing_left`.
 
+    For a categorical column, `bin` and `missing_left` are the number and the side of a `CategoryCut`.
     `num_left` is the number of documents of all members that go left; None: the search did not count them.
     """
 
@@ -145,6 +161,12 @@ class SplitTerms(NamedTuple):
         gain_to_exceed: gain that a split must exceed; not in units.
         highest_of_equals: as in SplitSettings.
         counts_by_hessian: as in SplitSettings.
+        cat_smooth: added to the sum of hessians of a category.
+        min_docs_of_category: the same as a minimum number of documents; not in units.
+        cat_l2: L2 penalty in addition to l2.
+        max_cat_threshold: as in SplitSettings.
+        max_cat_to_onehot: as in SplitSettings.
+        min_data_per_group: as in SplitSettings.
     """
 
     l2: float
@@ -155,6 +177,12 @@ class SplitTerms(NamedTuple):
     gain_to_exceed: float
     highest_of_equals: bool
     counts_by_hessian: bool
+    cat_smooth: float
+    min_docs_of_category: float
+    cat_l2: float
+    max_cat_threshold: int
+    max_cat_to_onehot: int
+    min_data_per_group: int
 
 
 def split_terms(settings: SplitSettings, quantised: Quantised) -> SplitTerms:
@@ -170,19 +198,30 @@ def split_terms(settings: SplitSettings, quantised: Quantised) -> SplitTerms:
         gain_to_exceed=settings.gain_to_exceed,
         highest_of_equals=settings.highest_of_equals,
         counts_by_hessian=settings.counts_by_hessian,
+        cat_smooth=settings.cat_smooth / hessian_unit,
+        min_docs_of_category=float(settings.cat_smooth),
+        cat_l2=min(settings.cat_l2 / hessian_unit, 1e100),
+        max_cat_threshold=settings.max_cat_threshold,
+        max_cat_to_onehot=settings.max_cat_to_onehot,
+        min_data_per_group=settings.min_data_per_group,
     )
 
 
 def newton_step(
-    gradients: Gradients, hessians: Hessians, settings: SplitSettings, bounds: Bounds = UNBOUNDED
+    gradients: Gradients,
+    hessians: Hessians,
+    settings: SplitSettings,
+    bounds: Bounds = UNBOUNDED,
+    more_l2: float | NDArray[np.float64] = 0.0,
 ) -> NDArray[np.float64]:
     """Returns the steps of leaves with these sums of gradients and hessians.
 
-    A step is 0 if the sum of hessians is too small. Constraints: see the constrained search below.
+    A step is 0 if the sum of hessians is too small. Constraints: see the constrained search below. `more_l2`
+    is added to l2, for leaves below a split on a categorical feature.
     """
     shrunk = gradients - np.clip(gradients, -settings.l1, settings.l1)
     has_step = hessians >= settings.least_hessian
-    step = np.divide(-shrunk, hessians + settings.l2, out=np.zeros_like(shrunk), where=has_step)
+    step = np.divide(-shrunk, hessians + settings.l2 + more_l2, out=np.zeros_like(shrunk), where=has_step)
     clipped: NDArray[np.float64] = np.clip(step, -settings.largest_step, settings.largest_step)
     return np.clip(clipped, *bounds)
 
@@ -347,7 +386,7 @@ def search(
     task: Task, layout: SparseLayout | None, leaf: Leaf, terms: SplitTerms, constraints: Constraints | None
 ) -> Search:
     """Finds the split that `choose` finds if one member has all documents of the leaf."""
-    _best_cuts_of_all(task.bin_start, leaf, terms, constraints)
+    _best_cuts_of_all(task, leaf, terms, constraints)
     counts_of: dict[int, NDArray[np.int64]] = {}
     while True:
         column = int(np.argmax(leaf.best[0]))  # the first of equal gains
@@ -360,16 +399,16 @@ def search(
             counts_of[column] = estimated_counts(sums, leaf.num_documents)
         else:
             counts_of[column] = yield count(task, layout, column, leaf, len(leaf.rows) + 1)
-        if has_enough(column, counts_of[column], task.bin_start, leaf, terms, constraints):
+        if has_enough(column, counts_of[column], task, leaf, terms, constraints):
             break
     gain, last_bin, missing_left = float(leaf.best[0, column]), *map(int, leaf.best[1:, column])
-    bounds = UNBOUNDED, UNBOUNDED
+    is_categorical, bounds = column >= num_numeric(task), (UNBOUNDED, UNBOUNDED)
     if constraints is not None:
         bounds = _bounds_below(constraints, column, sums, last_bin, missing_left)
-    if sums[-1] == 0:
+    if sums[-1] == 0 and not is_categorical:
         missing_left = int(left_is_larger(sums, last_bin))
-    num_left = None  # the counts are estimates
-    if not terms.counts_by_hessian:
+    num_left = None  # the counts are estimates, or those of categories in another order
+    if not terms.counts_by_hessian and not is_categorical:
         counts = counts_of[column]
         num_left = int(counts[: last_bin + 1].sum() + missing_left * counts[-1])
     return Split(gain, column, last_bin, bool(missing_left), *bounds, num_left)
@@ -380,14 +419,15 @@ DOCUMENTS_COUNTED = 256
 
 
 @parallel_kernel
-def _best_cuts_of_all(
-    bin_start: NDArray[np.int64], leaf: Leaf, terms: SplitTerms, constraints: Constraints | None
-) -> None:
+def _best_cuts_of_all(task: Task, leaf: Leaf, terms: SplitTerms, constraints: Constraints | None) -> None:
     """Writes the best split of each column; threads search groups of eight columns."""
-    num_columns = len(leaf.columns)
+    num_columns = num_numeric(task)
     for group in numba.prange((num_columns + 7) // 8):
         columns = 8 * group, min(8 * group + 8, num_columns)
-        best_cuts(columns, bin_start, leaf, terms, constraints)
+        best_cuts(columns, task.bin_start, leaf, terms, constraints)
+    uncounted = np.zeros(0, dtype=np.int64)
+    for c in numba.prange(num_columns, len(leaf.columns)):
+        best_category_cut(int(np.int64(c)), task.bin_start, leaf, uncounted, terms, constraints)
 
 
 @kernel
@@ -428,11 +468,11 @@ def choose(task: Task, layout: SparseLayout | None, leaf: Leaf, terms: SplitTerm
             counts = estimated_counts(sums, leaf.num_documents)
         else:
             counts = count(task, layout, c, leaf, terms.min_docs)
-        if has_enough(c, counts, task.bin_start, leaf, terms, None):
+        if has_enough(c, counts, task, leaf, terms, None):
             break
         is_counted[c] = True
     last_bin, missing_left = int(leaf.best[1, c]), int(leaf.best[2, c])
-    if sums[-1] == 0:
+    if sums[-1] == 0 and c < num_numeric(task):
         missing_left = left_is_larger(sums, last_bin)
     return gains[c], c, last_bin, missing_left
 
@@ -441,7 +481,7 @@ def choose(task: Task, layout: SparseLayout | None, leaf: Leaf, terms: SplitTerm
 def has_enough(
     c: int,
     counts: NDArray[np.int64],
-    bin_start: NDArray[np.int64],
+    task: Task,
     leaf: Leaf,
     terms: SplitTerms,
     constraints: Constraints | None,
@@ -449,10 +489,16 @@ def has_enough(
     """Returns whether both sides of a column's best split have enough documents; if not, writes the best
     split whose sides have."""
     is_enough = docs_of_smaller(counts, leaf.best[1, c], leaf.best[2, c]) >= terms.min_docs
-    if not is_enough:
-        bins, docs = (bin_start[c], bin_start[c + 1]), _docs_left(counts)
-        cut = _best_cut(c, bins, leaf.histogram, docs, terms, constraints, _space())
-        leaf.best[0, c], leaf.best[1, c], leaf.best[2, c] = cut
+    if c >= num_numeric(task):
+        cut = int(leaf.best[1, c]), int(leaf.best[2, c])
+        num_left = _sum(counts * bins_on_left(c, task.bin_start, leaf, cut, terms))
+        is_enough = min(num_left, _sum(counts) - num_left) >= terms.min_docs
+        if not is_enough:
+            best_category_cut(c, task.bin_start, leaf, counts, terms, constraints)
+    elif not is_enough:
+        bins, docs = (task.bin_start[c], task.bin_start[c + 1]), _docs_left(counts)
+        best = _best_cut(c, bins, leaf.histogram, docs, terms, constraints, _space())
+        leaf.best[0, c], leaf.best[1, c], leaf.best[2, c] = best
     return is_enough
 
 
@@ -480,6 +526,8 @@ def count(
     """
     num_bins = task.bin_start[column + 1] - task.bin_start[column]
     counts, ahead = np.zeros(num_bins, dtype=np.int64), np.empty(DOCUMENTS_COUNTED, dtype=np.uint64)
+    if column >= num_numeric(task):
+        return np.bincount(task.categories[column - num_numeric(task)][leaf.rows], minlength=num_bins)
     for start in range(0, len(leaf.rows), DOCUMENTS_COUNTED):
         block = leaf.rows[start : start + DOCUMENTS_COUNTED]
         shift = read_column(task.words, layout, column, block, ahead)
@@ -813,17 +861,166 @@ def _best_constrained_cut(
 
 @kernel
 def _constrained_step(
-    packed: np.int64, constraints: Constraints, low: float, high: float
+    packed: np.int64, constraints: Constraints, low: float, high: float, more_l2: float = 0.0
 ) -> tuple[float, float]:
-    """Returns the step and the score of a leaf with this packed sum."""
+    """Returns the step and the score of a leaf with this packed sum; more_l2, in units, is added to l2."""
     gradient, hessian = (
         _gradient(packed) * constraints.gradient_unit,
         _hessian(packed) * constraints.hessian_unit,
     )
     shrunk = gradient - max(-constraints.l1, min(constraints.l1, gradient))
-    step = 0.0
+    step, l2 = 0.0, constraints.l2 + more_l2 * constraints.hessian_unit
     if hessian >= constraints.least_hessian:
-        step = -shrunk / (hessian + constraints.l2)
+        step = -shrunk / (hessian + l2)
     step = max(-constraints.largest_step, min(constraints.largest_step, step))
     step = max(low, min(high, step))
-    return step, -step * (2.0 * shrunk + (hessian + constraints.l2) * step)
+    return step, -step * (2.0 * shrunk + (hessian + l2) * step)
+
+
+# ---- Splitting on a categorical feature, as in LightGBM.
+#
+# Of all partitions of the categories into two sets, one with the highest gain separates the categories in the
+# order of G / H (Fisher, 1958, "On Grouping for Maximum Homogeneity"). Let b be a bin, with one category, and
+# n_b = round(n H_b / H) its estimated number of documents, in a leaf of n documents:
+#
+#     1  take the bins with n_b >= cat_smooth, without bin 0 (missing, rare and unknown categories)
+#     2  sort them by G_b / (H_b + cat_smooth), in the order of bins if equal
+#     3  try to send the first i of them left, or the last i: i = 1, 2, ..., up to max_cat_threshold and half
+#        of them, rounded up; but only sets that have at least min_data_per_group documents more than the
+#        last set tried, and leave as many to the right
+#
+# The score of both sides has cat_l2 in addition to l2, that of the unsplit leaf has not. A column of at most
+# max_cat_to_onehot bins is not sorted: each bin except bin 0 is tried alone, without the limits of steps 1
+# and 3, and without cat_l2. All bins that are not sent left go right. min_docs_in_leaf applies to estimated
+# numbers and, with document_counts=exact, to true numbers too.
+
+CategoryCut = tuple[int, int]
+"""Index of the last category that goes left in the order of step 2, and side: 0: from the front; 1: from the
+back. Histogram and settings determine the order, so that the set need not be stored for candidates."""
+
+
+def reference_category_cut(
+    sums: NDArray[np.float64], num_documents: int, settings: SplitSettings
+) -> tuple[float, NDArray[np.int64]]:
+    """Specification: returns the highest gain of a split of a categorical column and the bins that go left;
+    -inf if no split is allowed.
+
+    Args:
+        sums: (2, bins), sums of gradients and of hessians.
+        num_documents: number of documents of the leaf; those of each bin are estimated.
+        settings: requirements of a split.
+    """
+    counts = np.floor(sums[1] * (num_documents / sums[1].sum()) + 0.5).astype(np.int64)
+    bins = np.arange(1, sums.shape[1])
+    group, l2 = settings.min_data_per_group, settings.l2 + settings.cat_l2
+    if sums.shape[1] <= settings.max_cat_to_onehot:
+        candidates, group, l2 = [bins[i : i + 1] for i in range(len(bins))], 0, settings.l2
+    else:
+        bins = bins[counts[1:] >= settings.cat_smooth]
+        bins = bins[np.argsort(sums[0, bins] / (sums[1, bins] + settings.cat_smooth), kind="stable")]
+        most = min(settings.max_cat_threshold, (len(bins) + 1) // 2)
+        candidates = [order[:i] for order in (bins, bins[::-1]) for i in range(1, most + 1)]
+    total, smoothed = sums.sum(axis=1), replace(settings, l2=l2)
+    whole = total[:1], total[1:]
+    score_of_leaf = score(*whole, newton_step(*whole, settings), settings)
+    best, best_bins, tried = -np.inf, bins[:0], bins[:0]
+    for left in candidates:
+        tried = tried[:0] if len(left) == 1 else tried
+        new, others = counts[left].sum() - counts[tried].sum(), num_documents - counts[left].sum()
+        sides = np.column_stack([sums[:, left].sum(axis=1), total - sums[:, left].sum(axis=1)])
+        is_allowed = min(counts[left].sum(), others) >= settings.min_docs_in_leaf
+        if not is_allowed or sides[1].min() < settings.least_hessian or min(new, others) < group:
+            continue
+        tried = left
+        scores_of_sides = score(sides[0], sides[1], newton_step(sides[0], sides[1], smoothed), smoothed)
+        gain = float(scores_of_sides.sum() - score_of_leaf[0])
+        if gain > best:
+            best, best_bins = gain, left
+    return best, best_bins
+
+
+@kernel
+def category_order(sums: Histogram, counts: NDArray[np.int64], terms: SplitTerms) -> NDArray[np.int64]:
+    """Returns the bins that may go left in the order of step 2."""
+    if len(sums) <= terms.max_cat_to_onehot:
+        return np.arange(1, len(sums))
+    used, keys, num_used = np.empty(len(sums), dtype=np.int64), np.empty(len(sums)), 0
+    for b in range(1, len(sums)):
+        if counts[b] >= terms.min_docs_of_category:
+            used[num_used] = b
+            keys[num_used] = _gradient(sums[b]) / (_hessian(sums[b]) + terms.cat_smooth)
+            num_used += 1
+    return used[np.argsort(keys[:num_used], kind="mergesort")]
+
+
+@kernel
+def bins_on_left(
+    c: int, bin_start: NDArray[np.int64], leaf: Leaf, cut: CategoryCut, terms: SplitTerms
+) -> NDArray[np.bool_]:
+    """Returns the (bins,) mask of the bins that a split of a categorical column sends left."""
+    sums, (last, side) = leaf.histogram[bin_start[c] : bin_start[c + 1]], cut
+    order = category_order(sums, estimated_counts(sums, leaf.num_documents), terms)
+    is_left = np.zeros(len(sums), dtype=np.bool_)
+    for i in range(last if len(sums) <= terms.max_cat_to_onehot else 0, last + 1):
+        is_left[order[len(order) - 1 - i if side else i]] = True
+    return is_left
+
+
+@kernel
+def best_category_cut(
+    c: int,
+    bin_start: NDArray[np.int64],
+    leaf: Leaf,
+    docs: NDArray[np.int64],
+    terms: SplitTerms,
+    constraints: Constraints | None,
+) -> None:
+    """Writes the best split of a categorical column.
+
+    docs is the true number of documents of each bin, or empty if documents are not counted.
+    """
+    if len(leaf.columns) == 0 or not leaf.columns[c]:
+        return
+    sums, num_docs = leaf.histogram[bin_start[c] : bin_start[c + 1]], leaf.num_documents
+    counts, total = estimated_counts(sums, num_docs), np.int64(_sum(sums))
+    docs = docs if len(docs) > 0 else counts
+    order = category_order(sums, counts, terms)
+    is_one_hot = len(sums) <= terms.max_cat_to_onehot
+    num_tried = len(order) if is_one_hot else min(terms.max_cat_threshold, (len(order) + 1) // 2)
+    min_group, l2 = (0, 0.0) if is_one_hot else (terms.min_data_per_group, terms.cat_l2)
+    best, last, best_side = -np.inf, 0, 0
+    for side in range(1 if is_one_hot else 2):
+        left, docs_left, counted, group = np.int64(0), 0, 0, 0
+        for i in range(num_tried):
+            b = order[len(order) - 1 - i if side else i]
+            if is_one_hot:
+                left, docs_left, counted = np.int64(0), 0, 0
+            left += sums[b]
+            docs_left += docs[b]
+            counted += counts[b]
+            group += counts[b]
+            is_allowed = min(docs_left, num_docs - docs_left) >= terms.min_docs
+            is_allowed &= min(_hessian(left), _hessian(total - left)) >= terms.least_hessian
+            if is_allowed and group >= min_group and num_docs - counted >= min_group:
+                group = 0
+                gain = _gain_of_categories(left, total, l2, terms, constraints)
+                if gain > best:
+                    best, last, best_side = gain, i, side
+    leaf.best[0, c], leaf.best[1, c], leaf.best[2, c] = best, last, best_side
+
+
+@kernel
+def _gain_of_categories(
+    left: np.int64, total: np.int64, l2: float, terms: SplitTerms, constraints: Constraints | None
+) -> float:
+    """Returns the gain of a split with l2 in addition to the l2 of the settings."""
+    right = total - left
+    if constraints is None:
+        gain = _score(_gradient(left), _hessian(left) + l2, terms)
+        gain += _score(_gradient(right), _hessian(right) + l2, terms)
+        return terms.gain_unit * (gain - _score(_gradient(total), _hessian(total), terms))
+    low, high = constraints.low, constraints.high
+    _, gain = _constrained_step(left, constraints, low, high, l2)
+    _, gain_of_right = _constrained_step(right, constraints, low, high, l2)
+    _, score_of_leaf = _constrained_step(total, constraints, -np.inf, np.inf)
+    return gain + gain_of_right - score_of_leaf

@@ -350,6 +350,7 @@ class NativeRanker(NativeSettings):
     """Boosted trees of the native engine: LambdaMART on NDCG, or another objective."""
 
     reads_blocks: ClassVar[bool] = True
+    reads_categories: ClassVar[bool] = True
     is_repeatable_on_workers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -516,6 +517,12 @@ class NativeRanker(NativeSettings):
 
     def trees(self) -> Ensemble:
         forest = check_fitted(self._forest)
+        if len(categorical := np.flatnonzero(np.isnan(forest.nodes.threshold))):
+            name = self.feature_names[forest.nodes.feature[categorical[0]]]
+            raise ConfigError(
+                f"native splits the categorical feature {name} by sets of categories, which trees and ship "
+                "cannot write. Use predict or serve, or train without categorical features."
+            )
         return Ensemble(
             tuple(
                 WeightedTree(float(weight), _root(tree))
@@ -533,6 +540,8 @@ class NativeRanker(NativeSettings):
             **forest.nodes._asdict(),
             **{f"{_POSITIONS}{name}": values for name, values in self.position_factors.items()},
         }
+        if not arrays["left_categories"].size:
+            del arrays["left_categories"]  # as in earlier versions
         np.savez(content, **arrays)
         write_model(folder, self, MODEL_FILE, content.getvalue())
 
@@ -543,6 +552,7 @@ class NativeRanker(NativeSettings):
         arrays = load_npz(path, content, remedy=COPY_OR_FIT_AGAIN)
         try:
             ranker.feature_names = tuple(arrays["feature_names"].tolist())
+            arrays.setdefault("left_categories", np.empty((len(arrays["feature"]), 0), dtype=np.float32))
             nodes = Tree(**{name: arrays[name] for name in Tree._fields})
             ranker._forest = Forest(arrays["roots"], nodes, arrays["weights"])
             flaw = first_flaw(ranker._forest, len(ranker.feature_names))

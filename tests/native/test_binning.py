@@ -157,7 +157,8 @@ def assert_parted_as_the_reference_says(
         is_left = goes_left(bins, split, missing_bin=int(binned.num_bins[column]) - 1)
         moved, scratch = rows.copy(), np.empty_like(rows)
         cut = column, last_bin, int(binned.num_bins[column]) - 1, int(missing_left)
-        num_left = partition(binned.words, None, cut, moved, scratch, numba.get_num_threads())
+        none = binned.categories.bins, np.zeros(0, dtype=np.bool_)
+        num_left = partition(binned.words, None, cut, moved, scratch, numba.get_num_threads(), *none)
         assert num_left == np.count_nonzero(is_left)
         np.testing.assert_array_equal(moved, np.concatenate([rows[is_left], rows[~is_left]]))
 

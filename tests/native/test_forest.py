@@ -19,7 +19,8 @@ from ltrbench.native.forest import (
 
 
 def random_tree(rng: np.random.Generator, num_leaves: int, num_features: int) -> Tree:
-    """Returns a tree in which random leaves were split until it had num_leaves leaves."""
+    """Returns a tree in which random leaves were split until it had num_leaves leaves; the last feature is
+    categorical."""
     size = 2 * num_leaves - 1
     feature, left, right = np.full(size, NO_FEATURE), np.arange(size), np.arange(size)
     num_documents = np.full(size, 1000)
@@ -32,15 +33,17 @@ def random_tree(rng: np.random.Generator, num_leaves: int, num_features: int) ->
         num_documents[first_new] = rng.integers(1, max(2, num_documents[node]))
         num_documents[first_new + 1] = max(1, num_documents[node] - num_documents[first_new])
         leaves += [first_new, first_new + 1]
+    is_set = feature == num_features - 1
     return Tree(
         feature=feature.astype(np.int32),
-        threshold=steps(rng, size),
+        threshold=np.where(is_set, np.float32(np.nan), steps(rng, size)),
         left=left.astype(np.int32),
         right=right.astype(np.int32),
-        missing_left=rng.random(size) < 0.5,
+        missing_left=(rng.random(size) < 0.5) & ~is_set,
         gain=np.zeros(size),
         value=np.where(feature == NO_FEATURE, rng.normal(size=size), 0.0),
         num_documents=num_documents,
+        left_categories=np.where(is_set[:, np.newaxis], steps(rng, (size, 3)), np.float32(np.nan)),
     )
 
 

@@ -59,6 +59,7 @@ def tree_of(nodes: list[Node], model: Model) -> Tree:
         gain=np.array([cut.gain if cut else 0.0 for cut in cuts]),
         value=np.array([node.value for node in nodes]),
         num_documents=np.array([len(node.rows) for node in nodes]),
+        left_categories=np.empty((len(nodes), 0), dtype=np.float32),
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from engine_cases import COMPILED, make_dataset
 from numpy.typing import NDArray
+from test_categories import make_categorical
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
@@ -121,6 +122,12 @@ def test_members_continue_a_saved_model(members: LocalMembers, bias: dict[str, A
     make_ranker({"num_trees": 2, "truncation": 4, **bias}).fit(DATA).save(tmp_path)
     settings = {"warm_start": str(tmp_path), "truncation": 4, **bias}
     assert_same_models(members, settings, round_robin(DATA.num_queries, 3))
+
+
+def test_members_fit_categorical_features(members: LocalMembers) -> None:
+    data = make_categorical(0, num_queries=60)
+    for settings in ({"min_docs_in_leaf": 20}, {"l1": 0.1}, {"document_counts": "by_hessian"}):
+        assert_same_models(members, settings, round_robin(data.num_queries, 3), data)
 
 
 def test_members_with_sparse_features_fit_the_model_of_sparse_bins(members: LocalMembers) -> None:

@@ -56,6 +56,7 @@ def test_contributions_are_exact_on_a_path_with_many_features() -> None:
         gain=np.zeros(size),
         value=np.where(np.arange(size) == size - 1, 1.0, 0.0),
         num_documents=num_documents,
+        left_categories=np.empty((size, 0), dtype=np.float32),
     )
     forest, features = plant([chain], [1.0]), np.full((1, depth), -1, dtype=np.float32)
     np.testing.assert_allclose(tree_shap(forest, features).sum(), 1.0, rtol=1e-12)
@@ -97,4 +98,5 @@ def _native(tree: LightGBMTree) -> Tree:
         gain=np.zeros(size),
         value=np.append(np.zeros(num_splits), tree.value),
         num_documents=np.array(counts.split(), dtype=np.int64),
+        left_categories=np.empty((size, 0), dtype=np.float32),
     )
