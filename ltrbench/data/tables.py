@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.blocks import as_paths, check_option, gather, read_blocks, write_whole
+from ltrbench.data.blocks import LONGEST_ID, as_paths, check_option, gather, read_blocks, write_whole
 from ltrbench.data.dataset import NO_NAME, ROLE_OF_NAME, ROLES, RankingDataset, is_id
 from ltrbench.data.features import CheckedFeatures
 from ltrbench.data.store import Categories, codes_of
@@ -145,7 +145,10 @@ class _Rows:
         cells = pd.concat([frame[column] for frame in self.frames], ignore_index=True)
         if pd.api.types.infer_dtype(cells, skipna=True) in _NUMBERS:
             return _numbers(cells)[0]
-        return np.array(["" if pd.isna(cell) else str(cell) for cell in cells.astype(object)], dtype=np.str_)
+        texts = ["" if pd.isna(cell) else str(cell) for cell in cells.astype(object)]
+        is_short = np.array([len(text) <= LONGEST_ID for text in texts])
+        self.check(column, is_short, f"a kept text has up to {LONGEST_ID} characters: shorten or ignore it")
+        return np.array(texts, dtype=np.str_)
 
 
 _NUMBERS = ("integer", "floating", "boolean", "decimal", "mixed-integer-float")

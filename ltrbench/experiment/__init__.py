@@ -17,6 +17,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -423,7 +424,7 @@ def _load_and_fit(
     on = f"{sizes} with {splits.train.num_features} features"
     log.log(level, "%s: fitting on %s, %s", experiment.model, on, by)
     if note := experiment.source.note(splits.train.feature_names):
-        log.log(level, note)
+        _log_once(note)
     load = load_average()
     if load is not None and load >= begun.threads + 1:
         log.log(level, "the load average is %.1f: other processes may slow down the fit on %s", load, by)
@@ -470,6 +471,12 @@ def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, 
         resampled = resampled.in_memory(keep_sparse) if in_memory else resampled
     seconds["load"] += loading
     return resampled, {"resample": drawn}
+
+
+@cache
+def _log_once(note: str) -> None:
+    """Logs a sentence on the data for the first of the runs of this process."""
+    log.info(note)
 
 
 def _scored(dataset: RankingDataset, scores: Scores) -> ScoredSplit:

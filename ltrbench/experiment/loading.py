@@ -81,7 +81,9 @@ class _Loaded:
     def num_bytes(self) -> int:
         # Includes the arrays that a data set caches, such as its ideal rankings. Splits may share an array,
         # and the system keeps a file that is mapped into memory only as long as nothing else needs the room.
-        values = [value for _, split in self.splits for value in vars(split).values()]
+        values = [
+            value for _, split in self.splits for value in (*vars(split).values(), *split.kept.values())
+        ]
         held = [array for value in values if isinstance(value, _HOLDS_ARRAYS) for array in arrays_of(value)]
         return sum({id(array): array.nbytes for array in held if not is_mapped(array)}.values())
 
