@@ -103,8 +103,8 @@ def about_claims(comparison: Comparison) -> str:
         regions = [region.split()[0] for region in regions[:1]]
     equivalent = f"equivalent if the interval is within {listed(regions)}; else " if regions else ""
     return (
-        f"Claims: {equivalent}better or worse if it excludes 0; "
-        f"else undecided. Claims are about {listed(metrics)} only; all other columns are descriptive."
+        f"Claims: {equivalent}better or worse if {'it' if regions else 'the interval'} excludes 0; else "
+        f"undecided. Claims are about {listed(metrics)} only; all other columns are descriptive."
     )
 
 

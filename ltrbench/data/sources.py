@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +128,10 @@ class DataSource(ABC):
         The data may depend only on the fields and on files that they name: a process loads equal sources
         once, unless a named file has changed.
         """
+
+    def with_all_queries(self) -> DataSource:
+        """Returns the source of a final model, whose splits together have all labelled queries."""
+        return self
 
     def note(self, feature_names: Sequence[str]) -> str:
         """Returns a sentence on the features for the log of a run; an empty string if there is none."""
@@ -456,6 +460,9 @@ class TableFiles(FileSource):
             raise ConfigError(
                 f"data.gap is {self.gap}, but data.split_by is null; set it, or remove data.gap."
             )
+
+    def with_all_queries(self) -> TableFiles:
+        return replace(self, gap=None, fold=self.cv if self.cv_split == FORWARD else self.fold)
 
     def load(self) -> Splits:
         """Reads the tables, and the columns by which their queries are split.

@@ -100,8 +100,9 @@ class Splits:
             },
         ).with_mean_weight_one()
         splits = copy.copy(self)  # these queries have been checked
-        for name, split in (("train", every), ("valid", None), ("test", every)):
-            object.__setattr__(splits, name, split)
+        of_whole: dict[str, Any] = {"train": every, "valid": None, "test": every, "rule": "", "spans": {}}
+        for name, value in of_whole.items():
+            object.__setattr__(splits, name, value)
         return splits
 
     def in_memory(self, keep_sparse: bool = False) -> Splits:

@@ -430,6 +430,9 @@ def _load_and_fit(
         log.log(level, "the load average is %.1f: other processes may slow down the fit on %s", load, by)
     with seconds.taking("warm_up"):
         fitter.warm_up(ranker)
+    # A metric that fails on these data, such as a plug-in's, fails before a fit of hours.
+    judged = splits.test if splits.valid is None else splits.valid
+    evaluate(judged, np.zeros(judged.num_documents), experiment.metrics)
     # Not all metrics, because each is evaluated at every iteration.
     of_curve = tuple(name for name in experiment.metrics if name.startswith("ndcg")) or experiment.metrics[:1]
     curve, peak_memory_mb = fitter.fit(ranker, of_curve, on_progress, seconds.taking("fit"))

@@ -323,6 +323,8 @@ def test_folds_in_order_of_time_train_on_earlier_queries_only(write: Write) -> N
     assert windows == [[2, 3], [4, 5], [6, 7], [8, 9]]
     _, _, test = (split for _, split in load(train, fold=3, gap="2d", **settings))
     assert {place_of[query] for query in ids(test)} == {6, 7}
+    source = TableFiles(name="mine", train=train, fold=1, gap="2d", **settings)
+    assert source.with_all_queries().load().whole().train.num_queries == 10
     with pytest.raises(DataError, match=naming("cv=10", "10 different times", "smaller cv")):
         load(train, **{**settings, "cv": 10}, fold=1)
 

@@ -74,7 +74,7 @@ def final_verb(
     if holds_runs(folder):
         raise ConfigError(f"{folder} already has a run; name another folder with --output, or delete it.")
     runs = find_runs(folders)
-    count = (lambda run: load_splits(run).whole().train.num_queries) if scale_trees else None
+    count = (lambda run: load_splits(run, all_queries=True).train.num_queries) if scale_trees else None
     fit = final_fit(compare(runs, Settings(metric=metric)), name, count)
     result = fit.run.result
     class_of_model(fit.run, ranker)  # refuses a class that the user does not name
@@ -87,7 +87,7 @@ def final_verb(
     experiment = Experiment(
         model=result.model,
         ranker=fitted,
-        source=source_of(fit.run),
+        source=source_of(fit.run).with_all_queries(),
         metrics=tuple(result.config.get("metrics", [fit.record["metric"]])),
         params=result.params,
         importance=ImportanceSettings(),

@@ -183,18 +183,21 @@ def class_of_model(run: Run, named: str | None) -> tuple[type[Ranker], Path]:
     return ranker, folder
 
 
-def load_splits(run: Run) -> Splits:
+def load_splits(run: Run, all_queries: bool = False) -> Splits:
     """Loads the data of a run with its settings: of a final model all queries, as in `Splits.whole`.
+
+    Args:
+        all_queries: whether to load all queries for any other model too.
 
     Raises:
         DataError: The files are absent or invalid; or as `source_of`.
     """
     from ltrbench.experiment.loading import load_once
 
-    source = source_of(run)
+    source = source_of(run).with_all_queries() if all_queries else source_of(run)
     with in_its_folder(run):
         splits = load_once(source)[0]
-    return splits.whole().in_memory(keep_sparse=True) if run.result.final else splits
+    return splits.whole().in_memory(keep_sparse=True) if run.result.final or all_queries else splits
 
 
 def in_its_folder(run: Run) -> AbstractContextManager[None]:
