@@ -164,10 +164,10 @@ def data_section(shown: Shown) -> Section:
         f"of all test queries, including those that the metric skips{shown.all_folds}."
     )
     forms = {"split": None, "documents": COUNT, "queries": COUNT, "features": COUNT}
-    counted = dict.fromkeys(("queries with one document", "queries with equal labels"), COUNT)
-    texts = dict.fromkeys((*(("first", "last") if has_times else ()), "fingerprint"))
+    counted = dict.fromkeys(("one document", "equal labels"), COUNT)
+    texts = dict.fromkeys((*(["time"] * has_times), "fingerprint"))
     columns = columns_of({**forms, "queries without relevant": share, **counted, **texts})
-    views: list[View] = [Prose(f"Splits: {rule}.") for rule in rules if rule]
+    views: list[View] = [Prose(f"Rule of the splits: {rule}.") for rule in rules if rule]
     views += [Table(columns, splits, "Splits", "compact"), _grades(judged), _sizes(judged)]
     asked = [item for item in shown.slices if item.attribute not in ATTRIBUTES]
     views += [_slices(asked)] if asked else []
@@ -188,7 +188,7 @@ def _splits(run: Run, with_span: bool) -> list[TableRow]:
             f"{split}{fold}",
             *(facts.get(name) for name in names),
             *(_counted(facts, name) for name in ("queries_with_one_document", "queries_with_equal_labels")),
-            *(facts.get("span", (None, None)) if with_span else ()),
+            *([" to ".join(facts.get("span", ()))] if with_span else []),
             TableCell(facts["fingerprint"], facts["fingerprint"][:SHOWN_DIGITS]),
         ]
         for split, facts in _facts(run).items()

@@ -226,11 +226,13 @@ class SplitSource(DataSource):
 
         def hold_out(name: str, share: float) -> tuple[RankingDataset, RankingDataset]:
             if name == self._split_of_folds and self.cv is not None and self.fold is not None:
-                rules.append(f"{name}: fold {self.fold} of {self.cv}, {self.cv_split}")
+                order = " in order of time" * (times is not None)
+                rules.append(f"{name}: each of {self.cv} folds{order}")
                 if times is not None:
                     return take_window(train, times, self.fold, self.cv, groups, gap)
                 return take_fold(train, self.fold, self.cv, self.split_seed, groups)
-            rules.append(f"{name}: {'random' if times is None else 'latest'} {share:.0%} of the queries")
+            kind, rest = "random" if times is None else "latest", "remaining " * (name == VALID)
+            rules.append(f"{name}: {kind} {100 * share:g} % of the {rest}queries")
             if times is not None:
                 return split_latest(train, times, share, name, groups, gap)
             return split_queries(train, share, self.split_seed, name, groups)

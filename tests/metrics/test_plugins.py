@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from command_line import run as run_command
 from messages import naming
@@ -141,3 +143,44 @@ def test_a_run_uses_a_plugins_metric_wherever_a_metric_is_named_and_records_its_
     assert ranker.early_stopping.metric == "top_gain@3"
     with pytest.raises(ConfigError, match=naming("'top_gain@3'")):
         EarlyStopping(metric="top_gain@3")
+
+
+REVENUE = """
+from ltrbench.metrics import first_k, metric
+
+
+@metric("revenue", depth=first_k, rope=0.5)
+def revenue(ranking, k, convention):
+    assert (ranking.column("document_id") == ranking.column("product")).all()
+    return ranking.sum_first(ranking.tie_mean(ranking.column("euro") * (ranking.labels > 0)), k)
+"""
+
+
+@pytest.mark.slow
+def test_a_metric_of_kept_columns_and_ids_works_from_the_run_to_the_report(folder: Path) -> None:
+    plugin("shop_metrics", REVENUE)
+    rng, query = np.random.default_rng(0), np.repeat(np.arange(40), 5)
+    labels, euro = np.tile([0, 1, 0, 2, 0], 40), rng.uniform(1, 9, 200)
+    columns = {"query_id": query, "document_id": range(200), "product": map(str, range(200)), "label": labels}
+    columns |= {
+        "euro": euro,
+        "bm25": rng.normal(size=200),
+        "date": pd.Timestamp("2026-01-01") + pd.to_timedelta(query // 2, "D"),
+    }
+    pd.DataFrame(columns).to_parquet("shop.parquet")
+    reading = {"keep": "[euro,product]", "split_by": "date"}
+    words = "model=native model.queries_per_tree=0.5 params.num_trees=3 data=table data.train=shop.parquet"
+    words += " data.gap=2d plugins=[shop_metrics] metrics=[revenue@2] early_stopping.metric=revenue@2"
+    data = [f"data.{name}={value}" for name, value in reading.items()]
+    run_command(*words.split(), *data, "tracking=none", "hydra.run.dir=run", folder=folder)
+    result = read_run(Path("run")).result
+    assert result.data["test"]["span"] == ["2026-01-17", "2026-01-20"]
+    assert result.data["train"]["queries_with_equal_labels"] == 0
+    words = "compare run --metric revenue@1 --plugin shop_metrics --output out"
+    assert "revenue@1" in run_command(*words.split(), folder=folder).stdout
+    assert "gap: 2d" in Path("out/report.html").read_text()
+    Path("scores.txt").write_text("0\n" * 200)
+    words = "evaluate shop.parquet scores.txt --metrics revenue --plugin shop_metrics --json"
+    options = [word for name, value in reading.items() for word in ("--read", f"{name}={value}")]
+    evaluated = json.loads(run_command(*words.split(), *options, folder=folder).stdout)
+    assert evaluated["metrics"]["revenue"] == pytest.approx(euro[labels > 0].sum() / 40)
