@@ -185,12 +185,13 @@ class PackedForest(NamedTuple):
         first_cut: (T + 1,), index of each tree's first split, followed by I.
         most_cuts: maximum number of splits of a tree.
         column: (I,), index in `features` of the feature of a split.
-        threshold: (I,), largest value that goes left; NaN for a split on a categorical feature.
-        left_categories: (I, S), codes of the categories that go left, padded with NaN.
+        threshold: (I,), largest value that goes left.
         missing_right: (I,), the word ALL if missing values go right, 0 if they go left.
         left: (I,), left child, as an index within the tree; a child comes after its parent.
         right: (I,), right child, likewise.
         value: (L,), leaf value times the weight of the tree.
+        categorical: (K + 1,), splits on categorical features, ascending, followed by I.
+        left_categories: (K, S), codes of the categories that they send left, padded with NaN.
     """
 
     features: NDArray[np.uint32]
@@ -198,11 +199,12 @@ class PackedForest(NamedTuple):
     most_cuts: int
     column: NDArray[np.uint32]
     threshold: NDArray[np.float32]
-    left_categories: NDArray[np.float32]
     missing_right: NDArray[np.uint64]
     left: NDArray[np.uint32]
     right: NDArray[np.uint32]
     value: NDArray[np.float64]
+    categorical: NDArray[np.uint64]
+    left_categories: NDArray[np.float32]
 
 
 def _pack(forest: Forest) -> PackedForest:
@@ -221,11 +223,14 @@ def _pack(forest: Forest) -> PackedForest:
         most_cuts=int(np.diff(first_cut).max()),
         column=column.astype(np.uint32),
         threshold=nodes.threshold[is_cut],
-        left_categories=nodes.left_categories[is_cut],
         missing_right=np.where(nodes.missing_left[is_cut], np.uint64(0), ALL),
         left=number[nodes.left[is_cut]],
         right=number[nodes.right[is_cut]],
         value=(forest.weights[tree] * nodes.value)[~is_cut],
+        categorical=np.append(np.flatnonzero(np.isnan(nodes.threshold[is_cut])), first_cut[-1]).astype(
+            np.uint64
+        ),
+        left_categories=nodes.left_categories[np.isnan(nodes.threshold)],
     )
 
 
@@ -252,20 +257,27 @@ def add_trees(forest: PackedForest, columns: Features, missing: NDArray[np.uint6
         missing: (C,), word of the missing values of each of these features.
         scores: (n,), scores of the documents.
     """
-    reached = np.empty(2 * forest.most_cuts + 1, dtype=np.uint64)
+    reached, num_before = np.empty(2 * forest.most_cuts + 1, dtype=np.uint64), np.uint64(0)
     for t in range(len(forest.first_cut) - 1):
         first, end = forest.first_cut[t], forest.first_cut[t + 1]
         reached[0] = ALL >> np.uint64(NUM_BITS - len(scores))
-        for i in range(first, end):
-            cut = np.uint64(i)
-            here, column = reached[cut - first], np.uint64(forest.column[cut])
-            if forest.threshold[cut] == forest.threshold[cut]:
+        start = first
+        while start < end:
+            stop = min(end, forest.categorical[num_before])
+            for i in range(start, stop):
+                cut = np.uint64(i)
+                here, column = reached[cut - first], np.uint64(forest.column[cut])
                 goes_right = above(columns[column], forest.threshold[cut])
                 goes_right |= missing[column] & forest.missing_right[cut]
-            else:
-                goes_right = _in_no_category(forest.left_categories[cut], columns[column], here)
-            reached[np.uint64(forest.left[cut])] = here & ~goes_right
-            reached[np.uint64(forest.right[cut])] = here & goes_right
+                reached[np.uint64(forest.left[cut])] = here & ~goes_right
+                reached[np.uint64(forest.right[cut])] = here & goes_right
+            if stop < end:
+                here, values = reached[stop - first], columns[np.uint64(forest.column[stop])]
+                goes_right = _in_no_category(forest.left_categories[num_before], values, here)
+                reached[np.uint64(forest.left[stop])] = here & ~goes_right
+                reached[np.uint64(forest.right[stop])] = goes_right
+                num_before += np.uint64(1)
+            start = stop + np.uint64(1)
         # Every earlier tree has one more leaf than splits.
         num_cuts, first_leaf = end - first, first + np.uint64(t)
         for i in range(num_cuts + np.uint64(1)):
