@@ -419,7 +419,8 @@ class FitterOnWorkers(Fitter):
         train, valid = self._placed["train"], self._placed.get("valid")
         with timing:
             numbers, values = ranker.fit_distributed(self._workers, train, valid, metrics)
-        ranker.feature_names = self.splits.train.feature_names
+        whole = self.splits.train
+        ranker.feature_names, ranker.categories = whole.feature_names, whole.categories
         return LearningCurve(numbers, values), None
 
     def fit_clean(self, ranker: Ranker) -> None:

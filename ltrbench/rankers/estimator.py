@@ -150,7 +150,7 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
 def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def of_table(self: Any, features: Any) -> Any:
-        if _is_frame(features):
+        if _is_frame(features) and self.feature_names:
             frame, names = _by_name(features, self.feature_names), list(self.feature_names)
             features = read_table_features(frame, features=names, categories=self.categories)
         elif hasattr(features, "tocsr"):
@@ -277,7 +277,7 @@ def _by_name(frame: Any, names: Collection[str]) -> Any:
     """Returns the columns of a DataFrame with these names; other columns are ignored."""
     frame = frame.set_axis(frame.columns.map(str), axis=1)
     missing = [name for name in names if name not in frame.columns]
-    if missing or not len(names):
+    if missing:
         raise DataError(
             f"the DataFrame has no column for {len(missing)} of {len(names)} features of the training data: "
             f"{', '.join(missing)[:200]}. Add them, with NaN for missing values, or pass an array with the "
