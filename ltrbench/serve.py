@@ -19,8 +19,9 @@ import ipaddress
 import reprlib
 import signal
 import socket
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ltrbench.errors import ConfigError, require
@@ -58,7 +59,7 @@ def ranking_app(model: LoadedModel, max_documents: int = 1000, max_bytes: int = 
     """
     # The requests share one process, so that more threads would only wait for each other.
     model.ranker.num_threads = 1
-    reader = RequestReader(model.feature_names, max_documents)
+    reader = RequestReader(model.feature_names, max_documents, model.ranker.categories)
 
     async def rank(request: Request) -> Response:
         return _answer(_ranked(model, reader.read(await _body(request, max_bytes))))
@@ -89,6 +90,7 @@ def describe(model: LoadedModel) -> dict[str, Any]:
         "model": model.name,
         "class": type(model.ranker).__name__,
         "features": list(model.feature_names),
+        "categories": {name: list(each) for name, each in model.ranker.categories.items()},
         "data": {"name": result.data.get("name"), "fold": result.data.get("fold")},
         "metrics": dict(result.metrics),
         "convention": dict(result.convention),
@@ -155,8 +157,9 @@ async def _disconnected(_: Request, __: Exception) -> Response:
 # ---- Reads the JSON of a request, and checks it.
 #
 # `features` has a value for every feature of the model: by name, or as a list in the order of the model. null
-# is a missing value. A name that is absent is refused: in a LETOR file it would mean 0, in a table a missing
-# value, and the model scores these differently.
+# is a missing value. Of a categorical feature, the value is a text or a whole number, and a category that
+# training did not have is missing. A name that is absent is refused: in a LETOR file it would mean 0, in a
+# table a missing value, and the model scores these differently.
 
 Identifier = str | int
 """Identifier of a query or of a document, which the answer repeats unchanged."""
@@ -194,10 +197,25 @@ class RankRequest:
 
 @dataclass(frozen=True)
 class RequestReader:
-    """Reads requests for a model with the features `feature_names`, of at most `max_documents` documents."""
+    """Reads requests for a model.
+
+    Attributes:
+        feature_names: (F,), names of the features.
+        max_documents: maximum number of documents of a request.
+        categories: categorical feature -> its categories, in the order of their codes.
+    """
 
     feature_names: tuple[str, ...]
     max_documents: int
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def _codes(self) -> dict[int, dict[str, int]]:
+        """Categorical feature -> code of each category."""
+        return {
+            self.feature_names.index(name): {text: code for code, text in enumerate(each)}
+            for name, each in self.categories.items()
+        }
 
     def read(self, body: bytes) -> RankRequest:
         """Returns the request in the body of a POST.
@@ -239,13 +257,17 @@ class RequestReader:
             _check_fields(features, set(self.feature_names), set(), place)
             values = [features[name] for name in self.feature_names]
         elif isinstance(features, list):
-            values = features
+            values = list(features)
         else:
             raise _refusal(place, "must be an object with a value by name, or a list of values")
         if len(values) != len(self.feature_names):
             raise _refusal(
                 place, f"has {len(values)} values; the model has {len(self.feature_names)} features"
             )
+        for f, codes in self._codes.items():
+            if type(values[f]) not in (str, int, type(None)):
+                raise _refusal(self._place(features, place, f), "must be a text or a whole number")
+            values[f] = codes.get(str(values[f]))
         if not _KINDS_OF_VALUES.issuperset(map(type, values)):
             wrong = next(f for f, value in enumerate(values) if type(value) not in _KINDS_OF_VALUES)
             raise _refusal(

@@ -370,7 +370,11 @@ def unused_positions(train: RankingDataset, setting: str) -> Iterator[Finding]:
 
 
 def _sentences(ranker: Ranker, train: RankingDataset | None, severity: Severity) -> Iterator[str]:
-    return (finding.sentence for finding in ranker.findings(train) if finding.severity is severity)
+    findings = [*ranker.findings(train)]
+    if train is not None and train.categories and not ranker.reads_categories:
+        text = f"The codes of the categorical features {', '.join(train.categories)} are read as numbers."
+        findings.append(Finding(Severity.CAUTION, text))
+    return (finding.sentence for finding in findings if finding.severity is severity)
 
 
 def trees_of(ranker: Ranker) -> Ensemble:
@@ -441,6 +445,8 @@ class Ranker(ABC, Estimator):
     reads_sparse: ClassVar[bool] = False
     """Whether `fit` and `predict` read sparse features (`csr_of`) without an array of all cells, although
     they do not read blocks."""
+    reads_categories: ClassVar[bool] = False
+    """Whether `fit` splits categorical features by sets of categories; otherwise their codes are numbers."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Packages whose versions are recorded in the results of this backend, such as "lightgbm"."""
     is_repeatable_on_workers: ClassVar[bool] = False

@@ -208,7 +208,8 @@ class CatBoostRanker(LibraryRanker):
 
     def _pool(self, data: RankingDataset, features: Features | None = None) -> cb.Pool:
         return cb.Pool(
-            self._as_input(data.features) if features is None else features,
+            self._as_input(data) if features is None else features,
+            cat_features=list(data.categorical_features) if features is None else None,
             label=data.labels,
             group_id=data.query_of_document,
             group_weight=weights_of_documents(data) if self._loss == YETIRANK else None,
@@ -216,9 +217,12 @@ class CatBoostRanker(LibraryRanker):
             thread_count=self._threads,
         )
 
-    def _as_input(self, features: AnyFeatures) -> Any:
-        sparse = self._sparse_form(features)
-        return as_array(features) if sparse is None else sparse
+    def _as_input(self, data: RankingDataset) -> Any:
+        sparse = self._sparse_form(data.features)
+        if sparse is not None:
+            return sparse
+        names = written_names(data.feature_names) or data.feature_names
+        return _with_categories(as_array(data.features), data.categorical_features, names)
 
     def _num_features(self, model: cb.CatBoost) -> int:
         return len(model.feature_names_)
@@ -233,6 +237,7 @@ class CatBoostRanker(LibraryRanker):
         return None if sparse is None else sparse.copy()  # CatBoost refuses read-only arrays
 
     def _scores(self, model: cb.CatBoost, features: Any) -> NDArray[np.float64]:
+        features = _with_categories(features, model.get_cat_feature_indices(), model.feature_names_)
         return np.asarray(model.predict(features, thread_count=self._threads))
 
     def _shap_values(self, model: cb.CatBoost, features: Features) -> NDArray[np.float64] | None:
@@ -241,7 +246,9 @@ class CatBoostRanker(LibraryRanker):
         issue 2136]; and a model with a decreasing constraint asks for groups [observed, 1.2.10]."""
         if -1 in (self.monotone or {}).values() or "trees" in json.loads(_exported(model, "json")):
             return None
-        pool = cb.Pool(features)
+        categorical = model.get_cat_feature_indices()
+        rows = _with_categories(features, categorical, model.feature_names_)
+        pool = cb.Pool(rows, cat_features=categorical)
         values = model.get_feature_importance(pool, type="ShapValues", thread_count=self._threads)
         return np.asarray(values, dtype=np.float64)
 
@@ -252,17 +259,22 @@ class CatBoostRanker(LibraryRanker):
         return cb.CatBoost().load_model(blob=content)
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
-        """Returns the number of splits per feature; a level of a symmetric tree counts once. CatBoost models
-        do not contain gains."""
+        """Returns the number of splits per feature; a level of a symmetric tree counts once, and a split on a
+        combination of categorical features counts for each of them. CatBoost models do not contain gains."""
         model: cb.CatBoost = check_fitted(self._model)
         content = json.loads(_exported(model, "json"))
-        column = [each["flat_feature_index"] for each in content["features_info"]["float_features"]]
-        features = [column[feature] for feature in _split_features(content)]
+        features_of = _features_of_conditions(content["features_info"])
+        features = [feature for split in _splits(content) for feature in features_of[split["split_index"]]]
         return {"split": np.bincount(features, minlength=len(model.feature_names_)).astype(np.float64)}
 
     def trees(self) -> Ensemble:
         model: cb.CatBoost = check_fitted(self._model)
         content = json.loads(_exported(model, "json"))
+        if any(split["split_type"] != "FloatFeature" for split in _splits(content)):
+            raise ConfigError(
+                "CatBoost splits categorical features by statistics of their categories, which cannot be "
+                "shown as thresholds. Fit without data.categorical, or use model=native or model=lightgbm."
+            )
         scale, (bias,) = content["scale_and_bias"]
         features, rate = content["features_info"]["float_features"], float(model.learning_rate_)
         roots = content.get("trees", []) + [
@@ -397,17 +409,45 @@ def _exported(model: cb.CatBoost, file_format: str) -> bytes:
         return path.read_bytes()
 
 
-def _split_features(content: dict[str, Any]) -> Iterator[int]:
-    """Yields the feature of each split in a model's JSON."""
+def _with_categories(features: Features, categorical: Collection[int], names: Sequence[str]) -> Any:
+    """Returns the features, as a DataFrame with whole numbers if some of them are categorical; -1 stands for
+    a missing category, because CatBoost accepts no NaN there."""
+    if not categorical:
+        return features
+    # Imported here, because pandas takes half a second, too long for --help.
+    import pandas as pd
+
+    columns: dict[str, NDArray[Any]] = dict(zip(names, features.T, strict=True))
+    for feature in categorical:
+        columns[names[feature]] = np.nan_to_num(features[:, feature], nan=-1).astype(np.int32)
+    return pd.DataFrame(columns)
+
+
+def _splits(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields the splits of a model's JSON."""
     for tree in content.get("oblivious_trees", ()):
-        for split in tree["splits"] or ():
-            yield split["float_feature_index"]
+        yield from tree["splits"] or ()
     nodes = list(content.get("trees", ()))
     while nodes:
         node = nodes.pop()
         if "split" in node:
-            yield node["split"]["float_feature_index"]
+            yield node["split"]
             nodes += [node["left"], node["right"]]
+
+
+def _features_of_conditions(info: dict[str, Any]) -> list[list[int]]:
+    """Returns the features of each condition of a split, in the order of `split_index`: borders of numbers,
+    single categories, then borders of statistics of one or several categories."""
+    floats, categorical = info["float_features"], info.get("categorical_features", ())
+    column = [each["flat_feature_index"] for each in categorical]
+    conditions = [[each["flat_feature_index"]] for each in floats for _ in each["borders"] or ()]
+    conditions += [[each["flat_feature_index"]] for each in categorical for _ in each.get("values", ())]
+    for each in info.get("ctrs", ()):
+        elements = [
+            column[part["cat_feature_index"]] for part in each["elements"] if "cat_feature_index" in part
+        ]
+        conditions += [elements for _ in each["borders"]]
+    return conditions
 
 
 def _nested(splits: list[dict[str, Any]], values: list[float]) -> dict[str, Any]:

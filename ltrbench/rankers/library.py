@@ -72,6 +72,7 @@ class LibraryRanker(BoostingRanker):
     """Name of the library in messages."""
     library_error: ClassVar[type[Exception]]
     """Exception class of the library."""
+    reads_categories = True
     model_file: ClassVar[str]
     """Name of the model file that `save` writes."""
     absent_value: ClassVar[float] = 0.0

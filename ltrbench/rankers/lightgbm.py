@@ -177,6 +177,8 @@ def fit_on_workers(
     if any(shard.dataset.query_weights is not None for shard in train.shards):
         names.append("sample_weight")
     arrays = {name: _array(workers, train, name) for name in names}
+    if categorical := list(train.shards[0].dataset.categorical_features):
+        arrays["categorical_feature"] = categorical
     # lightgbm.dask prints how it chooses ports, and always warns of n_jobs, which has a default.
     with (
         workers.client.as_current(),
@@ -293,7 +295,8 @@ class LightGBMRanker(LibraryRanker):
         "metric metrics metric_types eval_at ndcg_eval_at ndcg_at map_eval_at map_at": metrics_are_off(
             "LightGBM"
         ),
-        "categorical_feature data group_column header ignore_column label_column parser_config_file "
+        "categorical_feature": "name the columns in data.categorical",
+        "data group_column header ignore_column label_column parser_config_file "
         "pre_partition precise_float_parser two_round valid weight_column": (
             "it describes the data files of LightGBM's command line, and has no effect on arrays; remove it"
         ),
@@ -388,6 +391,7 @@ class LightGBMRanker(LibraryRanker):
             group=data.query_sizes,
             weight=weights_of_documents(data),
             position=data.positions if learns_bias and reference is None else None,
+            categorical_feature=list(data.categorical_features) or "auto",
             reference=reference,
             params=self._parameters_of(data.feature_names),
         )

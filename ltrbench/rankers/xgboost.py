@@ -104,13 +104,18 @@ class Batches(xgb.DataIter):
     Args:
         row_weights: (D,), weights of the quantile sketch.
         cache_prefix: beginning of the paths of cache files; None: no files.
+        types: XGBoost's type of each feature; None: all are numbers.
     """
 
     def __init__(
-        self, features: AnyFeatures, row_weights: NDArray[np.float64] | None, cache_prefix: str | None
+        self,
+        features: AnyFeatures,
+        row_weights: NDArray[np.float64] | None,
+        cache_prefix: str | None,
+        types: list[str] | None = None,
     ) -> None:
         super().__init__(cache_prefix=cache_prefix)
-        self._features, self._row_weights = features, row_weights
+        self._features, self._row_weights, self._types = features, row_weights, types
         self._blocks = row_blocks(features)
 
     def reset(self) -> None:
@@ -119,7 +124,7 @@ class Batches(xgb.DataIter):
     def next(self, input_data: Callable[..., None]) -> bool:
         for start, block in self._blocks:
             weights = None if self._row_weights is None else self._row_weights[start : start + len(block)]
-            input_data(data=block, weight=weights)
+            input_data(data=block, weight=weights, feature_types=self._types)
             return True
         return False
 
@@ -136,10 +141,13 @@ def training_matrix(
     features = train.features
     content = {"label": train.labels, "group": train.query_sizes, "weight": train.query_weights}
     settings = {"nthread": num_threads, **given({"max_bin": max_bins})}
+    types = _types_of_features(train)
     sparse = csr_with_absent(features, np.nan)
     if sparse is not None or not isinstance(features, FeatureMatrix):
-        return xgb.QuantileDMatrix(features if sparse is None else sparse, **content, **settings)
-    batches = Batches(features, _sketch_weights(train), None if folder is None else str(folder / "bins"))
+        rows = features if sparse is None else sparse
+        return xgb.QuantileDMatrix(rows, **content, **settings, feature_types=types)
+    cache_prefix = None if folder is None else str(folder / "bins")
+    batches = Batches(features, _sketch_weights(train), cache_prefix, types)
     kind = xgb.QuantileDMatrix if folder is None else xgb.ExtMemQuantileDMatrix
     matrix: xgb.DMatrix = kind(batches, **settings)
     matrix.set_info(**content)
@@ -161,6 +169,13 @@ def bins_folder(features: AnyFeatures, max_bins: int | None) -> Iterator[Path | 
         return
     with tempfile.TemporaryDirectory(prefix="ltrbench_") as folder:
         yield Path(folder)
+
+
+def _types_of_features(data: RankingDataset) -> list[str] | None:
+    """Returns XGBoost's type of each feature; None if none is categorical."""
+    if not data.categorical_features:
+        return None
+    return ["c" if feature in data.categorical_features else "q" for feature in range(data.num_features)]
 
 
 def _sketch_weights(train: RankingDataset) -> NDArray[np.float64] | None:
@@ -323,7 +338,7 @@ class XGBoostRanker(LibraryRanker):
         with bins_folder(train.features, self.max_bins) as folder:
             train_matrix, valid_matrix = self._train_matrix(train, folder), None
             if valid is not None and monitor.wants_scores:
-                valid_matrix = self._valid_matrix(valid.features)
+                valid_matrix = self._valid_matrix(valid)
             # For a matrix in the booster's cache, a prediction evaluates only the newest tree.
             cached = [matrix for matrix in (train_matrix, valid_matrix) if isinstance(matrix, xgb.DMatrix)]
             parameters = self._parameters(scale)
@@ -352,13 +367,16 @@ class XGBoostRanker(LibraryRanker):
         if "tree_method" not in self.extra:
             return training_matrix(train, self._threads, self.max_bins, folder)
         content = {"label": train.labels, "group": train.query_sizes, "weight": train.query_weights}
-        return xgb.DMatrix(train.features, **content, nthread=self._threads)
+        types = _types_of_features(train)
+        return xgb.DMatrix(train.features, **content, nthread=self._threads, feature_types=types)
 
-    def _valid_matrix(self, features: AnyFeatures) -> _Matrix:
+    def _valid_matrix(self, valid: RankingDataset) -> _Matrix:
+        features, types = valid.features, _types_of_features(valid)
         sparse = csr_with_absent(features, np.nan)
         if sparse is None and isinstance(features, FeatureMatrix):
             return RunningScores(features)  # a matrix would hold twice the bytes of the values
-        return xgb.DMatrix(features if sparse is None else sparse, nthread=self._threads)
+        rows = features if sparse is None else sparse
+        return xgb.DMatrix(rows, nthread=self._threads, feature_types=types)
 
     def _with_threads(self, booster: xgb.Booster) -> xgb.Booster:
         # Neither a slice nor a saved model keeps the number of threads.
@@ -384,7 +402,7 @@ class XGBoostRanker(LibraryRanker):
     def _shap_values(self, model: xgb.Booster, features: Features) -> NDArray[np.float64]:
         """Returns XGBoost's TreeSHAP values, whose expected scores weight the branches of a tree by sums of
         hessians; the other backends weight them by document counts."""
-        matrix = xgb.DMatrix(features, nthread=self._threads)
+        matrix = xgb.DMatrix(features, nthread=self._threads, feature_types=model.feature_types)
         values = model.predict(matrix, pred_contribs=True, validate_features=False)
         return np.asarray(values, dtype=np.float64)
 

@@ -30,6 +30,7 @@ from ltrbench.data import Judgments
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.data.features import FeatureMatrix
 from ltrbench.data.splits import KINDS
+from ltrbench.data.tables import category_text
 from ltrbench.errors import DataError, ResultError
 from ltrbench.folders import DISK_REMEDIES
 from ltrbench.metrics import evaluate
@@ -852,8 +853,9 @@ class LoadedModel:
         """Returns (D,) scores; within a query, a higher score ranks earlier.
 
         Args:
-            features: (D, F), an array whose columns are in the order of `feature_names`, or a DataFrame of
-                pandas, Polars or pyarrow, whose columns have these names. NaN is a missing value.
+            features: (D, F), an array whose columns are in the order of `feature_names`, with codes for
+                categories, or a DataFrame of pandas, Polars or pyarrow, whose columns have these names. NaN
+                is a missing value.
             reorder: accept the columns of a DataFrame in any order, and ignore columns that are not features.
 
         Raises:
@@ -862,7 +864,7 @@ class LoadedModel:
         """
         is_matrix = isinstance(features, FeatureMatrix)  # sparse rows have columns too
         if not is_matrix and (hasattr(features, "column_names") or hasattr(features, "columns")):
-            features = _array_of_frame(features, self.feature_names, reorder=reorder)
+            features = _array_of_frame(features, self.feature_names, self.ranker.categories, reorder=reorder)
         # `predict` of the ranker refuses everything else that is not an array of numbers of this shape.
         return self.ranker.predict(features)  # type: ignore[arg-type]
 
@@ -920,7 +922,9 @@ _NUMBERS = "fiub"
 """Kinds of dtype that are numbers: floats, integers, unsigned integers, booleans."""
 
 
-def _array_of_frame(frame: Any, feature_names: Sequence[str], *, reorder: bool) -> Features:
+def _array_of_frame(
+    frame: Any, feature_names: Sequence[str], categories: Mapping[str, Sequence[str]], *, reorder: bool
+) -> Features:
     """Returns the (D, F) features of a frame in the order of `feature_names`."""
     # In pyarrow `columns` are arrays. Names in pandas may be numbers, which match their digits.
     label_of = {str(label): label for label in getattr(frame, "column_names", None) or frame.columns}
@@ -940,7 +944,13 @@ def _array_of_frame(frame: Any, feature_names: Sequence[str], *, reorder: bool) 
         )
     features = np.empty((len(frame), len(feature_names)), dtype=np.float32)
     for column, name in enumerate(feature_names):
-        features[:, column] = _as_numbers(frame[label_of[name]], name)
+        cells = frame[label_of[name]]
+        if name in categories:
+            code_of = {text: code for code, text in enumerate(categories[name])}
+            texts = (category_text(cell) or "" for cell in np.asarray(cells, dtype=object).tolist())
+            features[:, column] = [code_of.get(text, np.nan) for text in texts]
+        else:
+            features[:, column] = _as_numbers(cells, name)
     return features
 
 

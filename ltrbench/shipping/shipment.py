@@ -280,6 +280,11 @@ def ship(
         RefusedModelError: The converted model ranks otherwise; the folder has only certificate.json.
         ConfigError: The format cannot hold the model, or a package is missing.
     """
+    if ranker.categories:
+        raise ConfigError(
+            f"--to {target.name} cannot hold the categories of {', '.join(ranker.categories)}. Use the verb "
+            f"serve or the library's own file in {run.path / MODEL_FOLDER}, or train without these features."
+        )
     model = shipped_model(run, ranker)
     if data.dataset.num_features != model.num_features:
         raise ConfigError(
