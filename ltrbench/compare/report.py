@@ -242,7 +242,9 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Returns the page in a frame of a notebook, which keeps its style and its script."""
-        return f'<iframe srcdoc="{escape(self.html)}" style="width:100%;height:80vh;border:0"></iframe>'
+        # Links inside the page would otherwise open the notebook in the frame.
+        page = escape(self.html.replace("<head>", '<head><base href="about:srcdoc">', 1))
+        return f'<iframe srcdoc="{page}" style="width:100%;height:80vh;border:0"></iframe>'
 
     def save(self, path: str | Path) -> None:
         """Writes the page."""

@@ -15,6 +15,8 @@ from browser import browser, chromium
 from playwright.sync_api import expect
 from report_pages import comparisons, report
 
+from ltrbench.compare import Report
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page, Request
 
@@ -81,6 +83,15 @@ def test_no_page_is_wider_than_its_window(launched: Browser, path: Path, width: 
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         widths = "all => all.map(it => it.getBoundingClientRect().width)"
         assert min(page.locator(".drawing svg").evaluate_all(widths)) > 250
+
+
+def test_a_link_of_the_report_in_a_notebook_stays_in_its_frame(launched: Browser, path: Path) -> None:
+    cell = path.with_name("cell.html")
+    cell.write_text(f"<link rel=icon href=data:,>{Report(path.read_text())._repr_html_()}")
+    with opened(launched, cell) as page:
+        frame = page.frames[1]
+        frame.locator("a[href='#glossary']").last.click()
+        expect(frame.locator("#glossary")).to_be_in_viewport()
 
 
 def test_tables_sort_by_a_click_and_by_the_keyboard_both_ways_and_by_value(page: Page) -> None:
