@@ -373,7 +373,7 @@ def _columns_of(
     names = chosen if feature_names is None else list(map(str, feature_names))
     for column in names:
         if column not in left:
-            raise _no_feature(table, column, left)
+            raise _no_column_for("features", table, column, left)
     odd = [column for column in chosen if column not in names]
     if odd:
         raise DataError(
@@ -410,21 +410,16 @@ def _matching(
         is_name = pattern in columns
         matched = [pattern] if is_name else [column for column in columns if fnmatchcase(column, pattern)]
         if must_match and not matched:
-            raise _no_feature(table, pattern, columns, option)
+            raise _no_column_for(option, table, pattern, columns)
         matching += matched
     return list(dict.fromkeys(matching))
 
 
-def _no_feature(table: _Table, name: str, columns: Sequence[str], option: str = "features") -> DataError:
-    if option in ("keep", "ignore"):
-        return DataError(
-            f"{table.name}: the table has no column '{name}'{did_you_mean(name, columns)} Add it, or remove "
-            f"the name from {option} (in a run data.{option})."
-        )
+def _no_column_for(option: str, table: _Table, name: str, columns: Sequence[str]) -> DataError:
     return DataError(
-        f"{table.name}: the table has no feature column '{name}'{did_you_mean(name, columns)} Add "
-        "it, with empty cells for missing values; a column with a role or in data.keep or data.ignore is no "
-        "feature."
+        f"{table.name}: the table has no column '{name}' for {option}{did_you_mean(name, columns)} Add it, a "
+        f"feature with empty cells for missing values, or correct {option}, in a run data.{option}. A column "
+        "with a role, or in data.keep or data.ignore, is no feature."
     )
 
 
