@@ -166,7 +166,7 @@ def _with_columns(save: Callable[..., None]) -> Callable[..., None]:
     def save_with_columns(self: Any, folder: Path) -> None:
         save(self, folder)
         columns = {"feature_names": self.feature_names, "categories": dict(self.categories)}
-        if not all(map(str.isdecimal, self.feature_names)):
+        if self.categories or not all(map(str.isdecimal, self.feature_names)):
             (folder / COLUMNS_FILE).write_text(json.dumps(columns) + "\n")
 
     return save_with_columns

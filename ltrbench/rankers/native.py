@@ -478,6 +478,11 @@ class NativeRanker(NativeSettings):
                 f"training set has ({train.num_features}). Continue with the features of that model, in the "
                 "same order."
             )
+        if model.categories != train.categories:
+            raise DataError(
+                f"warm_start: {folder} was fitted on other categories than the training set has. Read the "
+                "table with the categories of that model, or fit without warm_start."
+            )
         if forest.num_trees >= self.num_trees:
             raise ConfigError(
                 f"num_trees is {self.num_trees}, but the model of warm_start already has {forest.num_trees} "

@@ -197,6 +197,17 @@ def test_a_saved_model_has_its_categories_and_is_checked(tmp_path: Path) -> None
         assert first_flaw(replace(forest, nodes=flawed), 5)
 
 
+def test_a_saved_model_continues_on_the_same_categories_only(tmp_path: Path) -> None:
+    data = make_categorical(1, num_queries=20)
+    NativeRanker(num_trees=3, num_leaves=8).fit(data).save(tmp_path)
+    continued = NativeRanker(num_trees=5, num_leaves=8, warm_start=str(tmp_path)).fit(data)
+    whole = NativeRanker(num_trees=5, num_leaves=8).fit(data)
+    np.testing.assert_array_equal(continued.predict(data.features), whole.predict(data.features))
+    others = {**data.categories, "3": ("x", "y", "z")}
+    with pytest.raises(DataError, match=naming("warm_start", "categories")):
+        continued.fit(replace(data, categories=others))
+
+
 def test_what_has_no_categories_names_the_feature() -> None:
     data = make_categorical(2, num_queries=10)
     sparse: Any = SparseRows.of(np.asarray(data.features))
