@@ -403,29 +403,26 @@ class Settings:
                 parse_metric(name)
         for name, value in (("rope", self.rope), ("detect", self.detect)):
             require(name, value, above=0)
-        claimed = [name for name in self.claimed_metrics if name is not None]
-        regions = {rope_of(name) for name in claimed if self.rope_of(name)}
-        if self.rope is not None and len(regions) > 1:
-            declared = ", ".join(f"{rope_of(name):g} of {name}" for name in claimed)
-            raise ConfigError(
-                f"rope is {self.rope}, but the metrics that carry claims declare different regions of "
-                f"equivalence ({declared}). Leave out rope, or compare by one of them."
-            )
+        for name in filter(None, self.claimed_metrics):
+            self.rope_of(name)
 
     def rope_of(self, metric: str) -> float:
         """Returns half the width of the region of practical equivalence of a metric; 0: it declares none.
 
         Raises:
-            ConfigError: `rope` is set, but the metric declares no region, so the unit is not known.
+            ConfigError: `rope` is set, but a metric declares no region, or they have different ones, so the
+                unit of `rope` is not known.
         """
-        declared = rope_of(metric)
-        if self.rope is None or declared:
-            return self.rope or declared
-        raise ConfigError(
-            f"rope is {self.rope}, but the metric {metric} declares no region of equivalence in its units. "
-            "Declare it in the plug-in, as in @metric(NAME, rope=2.0), or leave out rope: claims are then "
-            "better, worse or undecided."
-        )
+        regions = {name: rope_of(name) for name in (*self.claimed_metrics, metric) if name is not None}
+        if self.rope is None:
+            return regions[metric]
+        if len(set(regions.values())) > 1 or not regions[metric]:
+            declared = ", ".join(f"{rope:g} of {name}" for name, rope in regions.items())
+            raise ConfigError(
+                f"rope is {self.rope}, but its unit is not clear: the metrics declare the regions of "
+                f"equivalence {declared} (0: none). Leave out rope, or declare it: @metric(NAME, rope=2.0)."
+            )
+        return self.rope
 
     @property
     def names_baseline(self) -> bool:

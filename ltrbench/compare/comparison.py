@@ -83,7 +83,6 @@ from ltrbench.statistics.claims import (
     MODELS,
     RETRAINED,
     RETUNED,
-    TUNED_LATER,
     TUNED_METHODS,
     UNDECIDED,
     holm,
@@ -104,7 +103,7 @@ from ltrbench.tables import one_line
 # different seeds, the variance of tuning is a part of theirs, and the scope says so.
 # `ltrbench.statistics.repeated` has the formulas.
 
-_WITH_TUNING = {RETRAINED: RETUNED, METHODS: TUNED_METHODS, LATER: TUNED_LATER}
+_WITH_TUNING = {RETRAINED: RETUNED, METHODS: TUNED_METHODS}
 
 
 def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None]:

@@ -177,9 +177,8 @@ class SplitSource(DataSource):
         require_choice("data.cv_split", self.cv_split, (TEST, VALID, FORWARD))
         if self.cv_split == FORWARD and (self.cv is None or getattr(self, "split_by", None) is None):
             raise ConfigError(
-                f"cv_split=forward tests on later queries, but cv is {self.cv or 'null'} and data.split_by "
-                f"is {getattr(self, 'split_by', None) or 'null'}. Set cv to the number of windows and "
-                "data.split_by to the column of the times (data=table), or remove cv_split."
+                f"cv_split=forward needs cv, the number of windows ({self.cv or 'null'}), and data.split_by, "
+                f"the column of the times of data=table ({getattr(self, 'split_by', None) or 'null'})."
             )
         require("cv", self.cv, at_least=2)
         self._check_fold(self.cv)
@@ -459,9 +458,7 @@ class TableFiles(FileSource):
                 "remove data.split_by. Add files of later queries to data.train, as in [a.csv,b.csv]."
             )
         if self.gap is not None and self.split_by is None:
-            raise ConfigError(
-                f"data.gap is {self.gap}, but data.split_by is null; set it, or remove data.gap."
-            )
+            raise ConfigError(f"data.gap={self.gap} needs data.split_by; set it, or remove data.gap.")
 
     def with_all_queries(self) -> TableFiles:
         return replace(self, gap=None, fold=self.cv if self.cv_split == FORWARD else self.fold)

@@ -32,17 +32,7 @@ from ltrbench.metrics.conventions import (
     Ties,
     exponential_gain,
 )
-from ltrbench.metrics.functions import (
-    ALIASES,
-    BUILT_IN,
-    LONGEST,
-    METRICS,
-    Metric,
-    MetricFunction,
-    Ranking,
-    full_name,
-    rank,
-)
+from ltrbench.metrics.functions import ALIASES, BUILT_IN, LONGEST, METRICS, Metric, Ranking, full_name, rank
 from ltrbench.shapes import PerQuery, Scores
 
 METRICS_OF_A_RUN = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "precision@10")
@@ -172,27 +162,24 @@ def _values_of(
             raise
         kind = type(error) if isinstance(error, LtrbenchError) else ConfigError
         raise kind(
-            f"the metric {name} ({_place_of(metric.function, error)}) failed on "
+            f"the metric {name} ({_place_of(metric, error)}) failed on "
             f"{_failing(metric, ranking, cutoff, convention)}: {type(error).__name__}: {error}"
         ) from error
     is_numeric = values.dtype.kind in "biuf"
     if values.shape != (judgments.num_queries,) or not is_numeric or np.isinf(values).any():
-        returned = f"an array of shape {values.shape} and type {values.dtype}"
-        if is_numeric and values.shape == (judgments.num_queries,):
-            returned = f"infinity for query {judgments.query_ids[np.isinf(values).argmax()]}"
         raise ConfigError(
-            f"the metric {name} ({full_name(metric.function)}) returned {returned}; it must return shape "
-            f"({judgments.num_queries},): one finite number per query, or NaN for a query without a relevant "
-            "document."
+            f"the metric {name} ({full_name(metric.function)}) returned an array of shape {values.shape} and "
+            f"type {values.dtype}; it must return shape ({judgments.num_queries},): one finite number per "
+            "query, or NaN for a query without a relevant document."
         )
     return values.astype(np.float64, copy=False)
 
 
-def _place_of(function: MetricFunction, error: Exception) -> str:
-    """Returns the name of a function, and the last line of its file that the error passed."""
-    file = function.__code__.co_filename
+def _place_of(metric: Metric, error: Exception) -> str:
+    """Returns the name of a metric's function, and the last line of its file that the error passed."""
+    name, file = full_name(metric.function), metric.function.__code__.co_filename
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    return f"{full_name(function)}, {file}:{lines[-1]}" if lines else full_name(function)
+    return f"{name}, {file}:{lines[-1]}" if lines else name
 
 
 def _failing(metric: Metric, ranking: Ranking, cutoff: int | None, convention: Convention) -> str:

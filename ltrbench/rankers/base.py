@@ -725,7 +725,12 @@ class BoostingRanker(Ranker):
         refuse=_refuse_other_signs,
         lightgbm=In("monotone_constraints mc monotone_constraint monotonic_cst", is_passed=False),
         xgboost=In("monotone_constraints", is_passed=False),
-        catboost=In("monotone_constraints", is_passed=False),
+        # CatBoost has none for other trees, and YetiRank violates them.
+        catboost=In(
+            "monotone_constraints",
+            is_passed=False,
+            only_with={"grow_policy": ("SymmetricTree",), "loss": ("LambdaMart",)},
+        ),
     )
     """Feature name: 1 (scores must not decrease if only this feature increases) or -1 (not increase).
     Monotone constraints are for known effects; splits that violate them are rejected."""

@@ -57,7 +57,6 @@ except ImportError as error:
     raise ImportError("model=catboost needs CatBoost: pip install 'ltrbench[catboost]'") from error
 
 LAMBDAMART, YETIRANK = "LambdaMart", "YetiRank"
-SYMMETRIC = "SymmetricTree"
 MAX_DEPTH = 16
 """Maximum depth of a tree; CatBoost silently reduces a greater depth to this."""
 MAX_BINS = 65536
@@ -88,7 +87,7 @@ class CatBoostRanker(LibraryRanker):
     decay: float | None = setting(None, at_least=0, at_most=1, only_with=_OF_YETIRANK)
     """YetiRank: factor of the weight of a pair per rank; None: 0.85."""
     grow_policy: str | None = setting(
-        None, choices=(SYMMETRIC, "Depthwise", "Lossguide"), names="grow_policy"
+        None, choices=("SymmetricTree", "Depthwise", "Lossguide"), names="grow_policy"
     )
     """SymmetricTree, Depthwise or Lossguide; None: Lossguide if num_leaves is set, else SymmetricTree. A
     symmetric tree has one split per level."""
@@ -144,17 +143,11 @@ class CatBoostRanker(LibraryRanker):
                 "of adding it, so small leaves step in the wrong direction. Set l2=0, or loss=YetiRank "
                 "with truncation=null."
             )
-        is_symmetric = (self.grow_policy or ("" if self.num_leaves else SYMMETRIC)) == SYMMETRIC
-        if self.monotone and not (is_symmetric and self._loss == LAMBDAMART):
-            raise ConfigError(
-                f"monotone is {self.monotone}, but CatBoost has no monotone constraints for trees that are "
-                "not symmetric, and YetiRank violates them. Set model.grow_policy=SymmetricTree, "
-                "model.num_leaves=null and model.loss=LambdaMart, or model.monotone=null."
-            )
         refuse_unknown("CatBoost", self.extra, _parameter_names())
 
     def _chosen(self) -> dict[str, Any]:
-        return {**super()._chosen(), "loss": self._loss}
+        implied = {"grow_policy": "Lossguide"} if self.num_leaves and self.grow_policy is None else {}
+        return {**super()._chosen(), **implied, "loss": self._loss}
 
     @property
     def _matched(self) -> bool:

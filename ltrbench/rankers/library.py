@@ -322,7 +322,7 @@ class LibraryRanker(BoostingRanker):
         return parameters
 
     def _monotone_signs(self, feature_names: Sequence[str]) -> dict[str, Any]:
-        """Returns the library's parameter of the monotone constraints, (F,) signs; empty without constraints.
+        """Returns the library's parameter of the monotone constraints, F signs; empty without constraints.
 
         Raises:
             ConfigError: No feature has the name of a constraint.

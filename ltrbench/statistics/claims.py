@@ -39,7 +39,6 @@ RETUNED = "retuned"
 METHODS = "methods"
 TUNED_METHODS = "tuned methods"
 LATER = "later"
-TUNED_LATER = "tuned later"
 SCOPES = {
     MODELS: "these trained models",
     RETRAINED: "trained again on these queries",
@@ -47,12 +46,10 @@ SCOPES = {
     METHODS: "trained on other queries",
     TUNED_METHODS: "trained and tuned again on other queries",
     LATER: "trained on earlier queries, tested on later queries",
-    TUNED_LATER: "trained and tuned on earlier queries, tested on later queries",
 }
 """Scope -> name in sentences and tables. `MODELS`: queries vary, training does not. `RETRAINED`: queries and
 training randomness (seeds) vary. `METHODS`: queries and training sets vary. `LATER`: they vary in order of
-time. `RETUNED`, `TUNED_METHODS` and `TUNED_LATER`: the searches that chose the settings have several seeds as
-well."""
+time. `RETUNED` and `TUNED_METHODS`: the searches that chose the settings have several seeds as well."""
 
 
 def claim_of(interval: Interval | None, rope: float) -> str:
