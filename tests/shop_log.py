@@ -1,4 +1,4 @@
-"""Writes the log of a made-up shop, one row per product shown: `python shop_log.py shop.parquet`.
+"""The log of a made-up shop, one row per product shown: `python shop_log.py FOLDER` writes it.
 
 The table has what real logs have: text columns with 3, 40 and 5,000 values, a time, missing cells, tastes
 that drift over time, and two columns that are known only after the label (revenue, returned).
@@ -7,6 +7,7 @@ that drift over time, and two columns that are known only after the label (reven
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -61,5 +62,16 @@ def shop_log(
     return frame.drop_duplicates(["query_id", "document_id"]).reset_index(drop=True)
 
 
+def write_files(folder: Path) -> None:
+    """Writes the log as shop.parquet; production.csv, the scores of the ranking in use; and new.parquet, the
+    products of a query to be ranked, without what is known only later."""
+    log = shop_log()
+    log.to_parquet(folder / "shop.parquet", index=False)
+    production = log[["query_id", "document_id"]].assign(score=log.text_match - 0.3 * np.log(log.price))
+    production.to_csv(folder / "production.csv", index=False)
+    new = log.drop(columns=["date", "label", "revenue", "returned"]).tail(20)
+    new.to_parquet(folder / "new.parquet", index=False)
+
+
 if __name__ == "__main__":
-    shop_log().to_parquet(sys.argv[1], index=False)
+    write_files(Path(sys.argv[1]))

@@ -108,6 +108,10 @@ class _Rows:
         )
         return list(map(str, cells))
 
+    def is_text(self, column: str) -> bool:
+        """Whether a column has a cell among its first ones that is no number."""
+        return not all(_numbers(frame[column].head(1000))[1].all() for frame in self.frames)
+
     def numbers(self, column: str, expected: str) -> NDArray[np.float64]:
         """Returns the (D,) numbers of a column; missing values are NaN."""
         parts = [_numbers(frame[column]) for frame in self.frames]
@@ -621,15 +625,17 @@ def _read(tables: Sequence[_Table], columns: _Columns) -> _Rows:
 def _features(rows: _Rows, names: Sequence[str], categories: Mapping[str, tuple[str, ...]]) -> Features:
     features = np.empty((len(rows), len(names)), dtype=np.float32)
     unseen = {}
+    texts = [name for name in names if name not in categories and rows.is_text(name)]
+    listed = ",".join(texts[:_SHOWN]) + (",..." if len(texts) > _SHOWN else "")
     for number, column in enumerate(names):
         if column in categories:
             features[:, number], unseen[column] = rows.codes(column, categories[column])
             continue
         values = rows.numbers(
             column,
-            "encode the feature as numbers, or add the column to categorical, keep or ignore (in a run "
-            "data.categorical etc.), or list the features without it in data.features; for a time or a group "
-            "of queries set split_by or group_by",
+            f"the columns [{listed}] have texts or times: add each to categorical, keep or ignore (in a run "
+            "data.categorical etc.), list the features in data.features, or set split_by or group_by for a "
+            "time or a group of queries",
         )
         # Values beyond float32 become infinite; a signalling NaN is "invalid".
         with np.errstate(over="ignore", invalid="ignore"):

@@ -643,8 +643,8 @@ def label_warnings(dataset: RankingDataset) -> Iterator[str]:
 _MOST_CELLS = 4 * 10**6
 """Number of feature values in which `_leaks` looks, so that it takes about a second."""
 
-_FEWEST_QUERIES = 10
-"""Number of queries below which a feature may rank them perfectly by chance."""
+_FEWEST_QUERIES, _FEWEST_ROWS = 10, 30
+"""Numbers of queries and documents below which a feature may tell their labels by chance."""
 
 _LEAK = 0.95
 """NDCG@10 of a single feature that is too high to be honest."""
@@ -654,7 +654,8 @@ _DATE = re.compile(r"\d{4}-\d\d(-\d\d.*)?")
 
 
 def _leaks(dataset: RankingDataset) -> Iterator[str]:
-    """Yields a sentence for each feature that is a function of the label or alone ranks nearly perfectly.
+    """Yields a sentence for each feature that is a function of the label, whose unusual values have one label
+    only (such as the revenue of a sale), or that alone ranks nearly perfectly.
 
     Measured on a sample of the queries, by NDCG@10 with linear gains. If random order has a high NDCG too, as
     with few documents per query, the feature must also take away three quarters of what random order lacks.
@@ -676,6 +677,12 @@ def _leaks(dataset: RankingDataset) -> Iterator[str]:
         pairs = len(np.unique(codes * len(labels) + np.searchsorted(labels, sample.labels)))
         if len(distinct) > 1 and pairs == len(labels):
             yield f"The feature {feature} is a function of the label. {_LEFT_OUT}"
+            continue
+        usual = int(np.argmax(np.bincount(codes)))
+        rest = sample.labels[codes != usual]
+        if len(rest) >= _FEWEST_ROWS and (rest == rest[0]).all() and (sample.labels == rest[0]).mean() < 0.5:
+            other = f"All {len(rest)} documents in which {feature} is not {distinct[usual]:g}"
+            yield f"{other} have the label {rest[0]:g}. {_LEFT_OUT}"
         elif feature not in dataset.categories:
             best = max(ndcg(np.where(np.isnan(values), -np.inf, sign * values)) for sign in (1, -1))
             if best > _LEAK and 1 - best < (1 - random) / 4:

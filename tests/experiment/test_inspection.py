@@ -94,6 +94,7 @@ def test_leaks_copies_and_times_are_warned_of_unless_they_are_not_there() -> Non
         "clicked": labels > 0,
         "state": (labels - 1) ** 2,
         "nearly": -labels - 0.01 * rng.random(600),
+        "revenue": (labels == 2) * rng.random(600),
         "bm25": labels + 2 * rng.normal(size=600),
         "created_at": rng.random(600),
     }
@@ -109,6 +110,7 @@ def test_leaks_copies_and_times_are_warned_of_unless_they_are_not_there() -> Non
         ("clicked", "function", "data.keep"),
         ("state", "function"),
         ("nearly", "ndcg@10", "1.000"),
+        ("revenue is not 0", "label 2", "data.keep"),
         ("1 rows", "'d 0'", "'30'"),
         ("created_at", "data.split_by=created_at"),
         ("sold", "data.split_by=sold"),
@@ -118,7 +120,7 @@ def test_leaks_copies_and_times_are_warned_of_unless_they_are_not_there() -> Non
     assert [bool(re.search(naming(*parts), text)) for parts, text in zip(expected, warned, strict=True)] == (
         [True] * len(expected)
     )
-    assert len(inspect_data(leaking, {}, {"split_by": "sold"}).column_warnings) == 4
+    assert len(inspect_data(leaking, {}, {"split_by": "sold"}).column_warnings) == 5
     assert inspect_data(DATA, {}).column_warnings == ()
 
 

@@ -88,7 +88,7 @@ def final_verb(
         model=result.model,
         ranker=fitted,
         source=source_of(fit.run).with_all_queries(),
-        metrics=tuple(result.config.get("metrics", [fit.record["metric"]])),
+        metrics=(fit.record["metric"],),
         params=result.params,
         importance=ImportanceSettings(),
         overrides=("final", *map(str, folders), *words, *(["--scale-trees"] * scale_trees)),
