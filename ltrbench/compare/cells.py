@@ -32,6 +32,7 @@ from ltrbench.metrics.evaluation import check_defined
 from ltrbench.runs.record import Run, ScoredSplit, naming
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import PairedSample
+from ltrbench.statistics.claims import LATER, METHODS
 from ltrbench.tables import listed
 
 # ---- Notes under the table: each has a group, a term of the glossary, and one sentence.
@@ -591,7 +592,7 @@ class PairedQueries:
         test_share: n_test / n_train in queries, mean over the cells; None if not available.
         trainings: For each of `labels`, one for each of `cells`.
         query_keys: (Q,), keys that identify a query across cells.
-        is_in_order_of_time: Whether the cells are the windows of `cv_split=forward`.
+        scope_of_folds: Scope of a claim over the cells if they are folds: `LATER` with `cv_split=forward`.
     """
 
     labels: tuple[str, ...]
@@ -603,7 +604,7 @@ class PairedQueries:
     test_share: float | None
     trainings: tuple[tuple[Trainings, ...], ...]
     query_keys: QueryKeys
-    is_in_order_of_time: bool = False
+    scope_of_folds: str = METHODS
 
     @cached_property
     def distinct(self) -> PairedSample:
@@ -790,6 +791,7 @@ def pair_queries(rows: Sequence[EvaluatedRow], metric: str) -> PairedQueries | N
     means = [np.concatenate([training.values.mean(axis=0) for training in of_row]) for of_row in of_rows]
     cell_of_query = np.repeat(np.arange(len(firsts)), [*map(len, numbers)])
     keys = [first.query_keys[of_cell] for first, of_cell in zip(firsts, numbers, strict=True)]
+    kinds_of_folds = {first.run.result.source.get("fields", {}).get("cv_split") for first in firsts}
     return PairedQueries(
         labels=tuple(row.label for row in rows),
         sample=PairedSample.of(np.stack(means), np.concatenate(weights), cell_of_query),
@@ -800,12 +802,8 @@ def pair_queries(rows: Sequence[EvaluatedRow], metric: str) -> PairedQueries | N
         test_share=_test_share([first.run for first in firsts]),
         trainings=of_rows,
         query_keys=np.concatenate(keys),
-        is_in_order_of_time=all(_split_of_folds(first.run) == FORWARD for first in firsts),
+        scope_of_folds=LATER if kinds_of_folds == {FORWARD} else METHODS,
     )
-
-
-def _split_of_folds(run: Run) -> object:
-    return run.result.source.get("fields", {}).get("cv_split")
 
 
 def _test_share(runs: Sequence[Run]) -> float | None:

@@ -77,16 +77,7 @@ from ltrbench.statistics import (
     simultaneous_intervals,
     system_intervals,
 )
-from ltrbench.statistics.claims import (
-    LATER,
-    METHODS,
-    MODELS,
-    RETRAINED,
-    RETUNED,
-    TUNED_METHODS,
-    UNDECIDED,
-    holm,
-)
+from ltrbench.statistics.claims import METHODS, MODELS, RETRAINED, RETUNED, TUNED_METHODS, UNDECIDED, holm
 from ltrbench.statistics.repeated import (
     FoldTest,
     RopeProbabilities,
@@ -114,8 +105,7 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
     """
     scope, inference = MODELS, None
     if are_folds(queries):
-        scope = LATER if queries.is_in_order_of_time else METHODS
-        inference = _infer_over_folds(queries, a, b)
+        scope, inference = queries.scope_of_folds, _infer_over_folds(queries, a, b)
     # Models with different training sets allow no claim about training on either of them.
     elif len(queries.cells) == 1 and queries.cells[0].train is not None:
         of_a, of_b = (of_distinct_queries(queries, row) for row in (a, b))

@@ -19,7 +19,7 @@ from ltrbench.compare.comparison import Need, Pair
 from ltrbench.compare.leaderboard import comparisons_as_json
 from ltrbench.runs import Run
 from ltrbench.statistics import SCOPES, fewest, independent_replicates, resampling_factor, shared_replicates
-from ltrbench.statistics.claims import METHODS, MODELS, RETRAINED
+from ltrbench.statistics.claims import LATER, METHODS, MODELS, RETRAINED
 from ltrbench.statistics.repeated import design_of_replicates
 
 
@@ -94,6 +94,9 @@ def test_folds_speak_of_the_methods_and_seeds_within_them_add_to_the_error(tmp_p
     assert (once.interval.low, once.interval.high) == pytest.approx(
         (frequentist.interval.low, frequentist.interval.high)
     )
+    source = {"class": "ltrbench.data.sources.TableFiles", "fields": {"cv_split": "forward"}}
+    of_time = [folds(tmp_path / "2", model, (1,), source=source) for model in ("native", "other")]
+    assert pair_of(only([run for runs in of_time for run in runs])) == replace(once, scope=LATER)
     seeds = only([*folds(tmp_path / "3", "native", SEEDS), *folds(tmp_path / "3", "other", SEEDS)])
     several = pair_of(seeds)
     interval = several.over_folds.frequentist.interval
