@@ -71,13 +71,13 @@ def train_and_compare(
         ConfigError, DataError: A setting or the data are invalid.
     """
     path = Path(folder or tempfile.mkdtemp(prefix="ltrbench-"))
-    for earlier in path.glob("[0-9]*"):
-        if not overwrite:
-            raise ResultError(
-                f"{path} has runs. Set overwrite=True to replace them, or choose another folder."
-            )
-        if (earlier / RESULT_FILE).exists():
-            shutil.rmtree(earlier)
+    for earlier in path.glob(f"*/{RESULT_FILE}"):
+        if earlier.parent.name.isdecimal():
+            if not overwrite:
+                raise ResultError(
+                    f"{path} has runs. Set overwrite=True to replace them, or choose another folder."
+                )
+            shutil.rmtree(earlier.parent)
     numbers = range(1, replicates + 1)
     resamples = [TrainingResample(number=replicates, index=number) for number in numbers]
     experiments = [

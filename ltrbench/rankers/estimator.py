@@ -133,12 +133,12 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(train, RankingDataset):
             valid = y if valid is None else valid
         else:
-            train = dataset_of(train, y, **rows)
+            train, rows = dataset_of(train, y, **rows), {}
             if valid is not None and not isinstance(valid, RankingDataset):
                 valid = dataset_of(valid[0], valid[1], qid=(*valid, None)[2], like=train)
             if not self.reads_blocks:
                 train, valid = (data and data.in_memory(self.reads_sparse) for data in (train, valid))
-        fitted = fit(self, train, valid, on_iteration)
+        fitted = fit(self, train, valid, on_iteration, **rows)
         self.feature_names, self.categories = train.feature_names, train.categories
         return fitted
 

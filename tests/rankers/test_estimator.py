@@ -121,6 +121,8 @@ def test_categories_are_read_alike_in_fit_and_predict_and_travel_with_the_model(
     loaded: Any = LightGBMRanker.load(tmp_path)
     for each in (ranker, loaded):
         np.testing.assert_array_equal(each.predict(named), clone(SMALL).fit(data).predict(data.features))
+    with pytest.raises(TypeError, match="qid"):
+        ranker.fit(data, qid=QID)
     unseen, missing = (loaded.predict(table.assign(brand=brand)) for brand in ("new", None))
     np.testing.assert_array_equal(unseen, missing)
 
