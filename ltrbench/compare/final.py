@@ -78,7 +78,8 @@ def final_fit(
         **{"metric": metric, "estimate": value, "low": low, "high": high},
     }
     scaled = "" if count_queries is None else f" times {scale:.3g}, all queries over training queries"
-    numbers = f"the median of {len(trees)} runs ({', '.join(map(str, trees))}){scaled}"
+    runs = f"{len(trees)} run{'s' * (len(trees) != 1)}"
+    numbers = f"the median of {runs} ({', '.join(map(str, trees))}){scaled}"
     bounds = "" if low is None else f" (95 % interval {low:.4f} to {high:.4f})"
     estimate = "not known" if value is None else f"{value:.4f}{bounds}"
     return FinalFit(

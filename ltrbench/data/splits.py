@@ -424,8 +424,9 @@ def _counted(dataset: RankingDataset, num_units: int) -> str:
 
 def _check_share(share: float, name: str) -> None:
     if not 0.0 < share < 1.0:
+        final = " The verb final trains a chosen model on all queries." if name == "test" else ""
         raise DataError(
-            f"data.{name}_share is {share}; set a share of the queries above 0 and below 1, such as 0.2."
+            f"data.{name}_share is {share}; set a share of queries above 0 and below 1, such as 0.2.{final}"
         )
 
 
