@@ -125,7 +125,7 @@ class _Rows:
         occurring = {text for cells in columns for text in _distinct(cells)[1] if text is not None}
         declared = {tuple(getattr(getattr(cells, "cat", None), "categories", ())) for cells in columns}
         if len(declared) == 1 and declared != {()}:
-            texts = map(category_text, declared.pop())
+            texts = map(_category, declared.pop())
             return tuple(dict.fromkeys(text for text in texts if text in occurring))
         are_numbers = all(map(str.isdecimal, occurring))  # 9 before 10
         return tuple(sorted(occurring, key=lambda text: (len(text) if are_numbers else 0, text)))
@@ -163,10 +163,10 @@ def _distinct(cells: pd.Series[Any]) -> tuple[NDArray[np.int64], list[str | None
     """Returns the (D,) number of each cell among the distinct values, -1 if it is missing, and their texts,
     None if a text is a missing value."""
     numbers, distinct = cells.factorize()
-    return numbers, list(map(category_text, distinct))
+    return numbers, list(map(_category, distinct))
 
 
-def category_text(cell: object) -> str | None:
+def _category(cell: object) -> str | None:
     text = str(cell)
     if text.strip().lower() in MISSING:
         return None

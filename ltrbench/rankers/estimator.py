@@ -150,6 +150,8 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
 def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def of_table(self: Any, features: Any) -> Any:
+        if hasattr(features, "to_pandas"):  # a table of Polars or pyarrow
+            features = features.to_pandas()
         if _is_frame(features) and self.feature_names:
             frame, names = _by_name(features, self.feature_names), list(self.feature_names)
             features = read_table_features(frame, features=names, categories=self.categories)

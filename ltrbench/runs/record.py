@@ -28,9 +28,7 @@ from typing_extensions import TypedDict
 
 from ltrbench.data import Judgments
 from ltrbench.data.dataset import QueryKeys
-from ltrbench.data.features import FeatureMatrix
 from ltrbench.data.splits import KINDS
-from ltrbench.data.tables import category_text
 from ltrbench.errors import DataError, ResultError
 from ltrbench.folders import DISK_REMEDIES
 from ltrbench.metrics import evaluate
@@ -849,31 +847,25 @@ class LoadedModel:
         fields = {"name": self.name, "num_features": len(self.feature_names), "run": str(self.run.path)}
         return one_line("LoadedModel", fields)
 
-    def predict(self, features: object, *, reorder: bool = False) -> NDArray[np.floating[Any]]:
+    def predict(self, features: Any) -> NDArray[np.floating[Any]]:
         """Returns (D,) scores; within a query, a higher score ranks earlier.
 
         Args:
             features: (D, F), an array whose columns are in the order of `feature_names`, with codes for
-                categories, or a DataFrame of pandas, Polars or pyarrow, whose columns have these names. NaN
-                is a missing value.
-            reorder: accept the columns of a DataFrame in any order, and ignore columns that are not features.
+                categories; or a DataFrame of pandas, Polars or pyarrow with a column of each name, in any
+                order, whose other columns are ignored. NaN is a missing value.
 
         Raises:
-            DataError: a column is missing, at another position, or not of numbers; the message names it and
-                the remedy.
+            DataError: a column is missing, or has no numbers.
         """
-        is_matrix = isinstance(features, FeatureMatrix)  # sparse rows have columns too
-        if not is_matrix and (hasattr(features, "column_names") or hasattr(features, "columns")):
-            features = _array_of_frame(features, self.feature_names, self.ranker.categories, reorder=reorder)
-        # `predict` of the ranker refuses everything else that is not an array of numbers of this shape.
-        return self.ranker.predict(features)  # type: ignore[arg-type]
+        return self.ranker.predict(features)
 
 
 def load(run: str | Path) -> LoadedModel:
     """Loads the model of a finished run for prediction.
 
         >>> model = ltrbench.load("chosen")                                     # doctest: +SKIP
-        >>> model.predict(frame, reorder=True)                                  # doctest: +SKIP
+        >>> model.predict(frame)                                                # doctest: +SKIP
         array([ 0.42, -0.17])
 
     Args:
@@ -911,63 +903,3 @@ def loaded_model(run: Run, ranker: Ranker) -> LoadedModel:
         )
     ranker.feature_names = tuple(names)
     return LoadedModel(run.result.model, tuple(names), ranker, run)
-
-
-# ---- Features of a DataFrame, matched by the names of its columns.
-#
-# A frame is any object with columns by name: of pandas, Polars or pyarrow. None of these libraries is
-# imported.
-
-_NUMBERS = "fiub"
-"""Kinds of dtype that are numbers: floats, integers, unsigned integers, booleans."""
-
-
-def _array_of_frame(
-    frame: Any, feature_names: Sequence[str], categories: Mapping[str, Sequence[str]], *, reorder: bool
-) -> Features:
-    """Returns the (D, F) features of a frame in the order of `feature_names`."""
-    # In pyarrow `columns` are arrays. Names in pandas may be numbers, which match their digits.
-    label_of = {str(label): label for label in getattr(frame, "column_names", None) or frame.columns}
-    missing = [name for name in feature_names if name not in label_of]
-    if missing:
-        raise DataError(
-            f"features lacks {len(missing)} columns of the model, such as '{missing[0]}'. Add every missing "
-            "column; a value that is not known is NaN."
-        )
-    if not reorder and list(label_of) != list(feature_names):
-        pairs = enumerate(zip([*label_of], [*feature_names, ""], strict=False))
-        column, (name, feature) = next((c, pair) for c, pair in pairs if pair[0] != pair[1])
-        raise DataError(
-            f"column {column} of features is '{name}', but the model has '{feature}' there. Pass "
-            "reorder=True to match the columns by name and to ignore further columns, or select the columns "
-            "in the order of `feature_names`."
-        )
-    features = np.empty((len(frame), len(feature_names)), dtype=np.float32)
-    for column, name in enumerate(feature_names):
-        cells = frame[label_of[name]]
-        if name in categories:
-            code_of = {text: code for code, text in enumerate(categories[name])}
-            texts = (category_text(cell) or "" for cell in np.asarray(cells, dtype=object).tolist())
-            features[:, column] = [code_of.get(text, np.nan) for text in texts]
-        else:
-            features[:, column] = _as_numbers(cells, name)
-    return features
-
-
-def _as_numbers(column: Any, name: str) -> NDArray[Any]:
-    """Returns the (D,) values of a column; missing values are NaN.
-
-    Raises:
-        DataError: the values are not numbers.
-    """
-    values = np.asarray(column)
-    # Numbers of pandas with missing values become an array of objects, but their dtype says that they are
-    # numbers.
-    if values.dtype.kind == "O" and getattr(column.dtype, "kind", "") in tuple(_NUMBERS):
-        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    if values.ndim != 1 or values.dtype.kind not in _NUMBERS:
-        raise DataError(
-            f"the column '{name}' of features has the dtype {values.dtype}; expected numbers in one column. "
-            "Encode values that are not numbers, and convert the column to float32."
-        )
-    return values

@@ -69,12 +69,11 @@ def test_columns_of_any_frame_are_the_columns_of_the_array(frame: Any) -> None:
     np.testing.assert_array_equal(small_model().predict(frame), small_model().predict(TEST.features))
 
 
-def test_reordered_columns_are_refused_unless_requested() -> None:
-    reordered = frame_of((NAMES[1], NAMES[0], *NAMES[2:]))
-    with pytest.raises(DataError, match=naming("column 0", NAMES[0], NAMES[1], "reorder=True")):
-        small_model().predict(reordered)
-    scores = small_model().predict(TEST.features)
-    np.testing.assert_array_equal(small_model().predict(reordered, reorder=True), scores)
+def test_columns_are_found_by_name() -> None:
+    reordered = frame_of((NAMES[1], NAMES[0], *NAMES[2:])).assign(more="text")
+    np.testing.assert_array_equal(small_model().predict(reordered), small_model().predict(TEST.features))
+    with pytest.raises(DataError, match=naming(NAMES[0])):
+        small_model().predict(reordered.drop(columns=NAMES[0]))
 
 
 def test_code_that_a_run_folder_names_is_not_imported(tmp_path: Path) -> None:
