@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import run
+from command_line import run, statuses
 from messages import naming
 from toy_runs import search_record, write
 
@@ -140,7 +140,7 @@ def test_from_a_table_by_cross_validation_to_the_model_that_is_deployed(tmp_path
         "params.num_trees=12",
         "params.min_docs_in_leaf=5",
     )
-    models = ("model=native,single_feature", "early_stopping.patience=2", "tracking=none", "importance=null")
+    models = ("model=native,single_feature", "early_stopping.patience=2", "importance=null")
     compared = run(*data, *models, "-m", "hydra.sweep.dir=study", folder=tmp_path).stdout
     (command,) = [line.strip() for line in compared.splitlines() if " final " in line]
     words = shlex.split(command)[3:]
@@ -169,5 +169,8 @@ def test_from_a_table_by_cross_validation_to_the_model_that_is_deployed(tmp_path
     assert "study/final" in joined  # a line below the table
 
     run("ship", "study/final", "--to", "xgboost", "--output", "shipped", folder=tmp_path)
+    registered = run("register", "study/final", "shop", folder=tmp_path).stdout
+    assert "models:/shop@champion is version 1" in registered
+    assert ("native on table", "FINISHED") in statuses(tmp_path)
     with pytest.raises(LtrbenchError, match=naming("study/final", "test", "study/")):
         read_run(tmp_path / "study/final").scored("test")
