@@ -150,12 +150,13 @@ def build_experiment(
     # Checked here too, because a model without early stopping never builds it.
     _typed(settings, "early_stopping", EarlyStopping)
     require_choice("progress", settings["progress"], PROGRESS)
-    if settings["cv"] is not None and "cv" not in settings["data"]:
-        raise ConfigError(
-            f"cv is {settings['cv']}, but data={choices['data']} has a fixed test set. Leave out cv (to run "
-            "the publisher's folds, use data.fold=1,2,3,4,5 -m), or read your files with data=letor or "
-            "data=table."
-        )
+    for key, default in (("cv", None), ("cv_split", TEST)):
+        if settings.get(key, default) != default and key not in settings["data"]:
+            raise ConfigError(
+                f"{key} is {settings[key]}, but data={choices['data']} has a fixed test set. Leave out {key} (to "
+                "run the publisher's folds, use data.fold=1,2,3,4,5 -m), or read your files with data=letor or "
+                "data=table."
+            )
     ranker, resample = build(settings, "model", Ranker), _resample(settings["replicates"])
     if settings["search"] is not None:
         _check_search(build(settings, "search", Search), ranker)

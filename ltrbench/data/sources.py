@@ -240,9 +240,13 @@ class SplitSource(DataSource):
             train, test = hold_out(TEST, self.test_share)
         if valid is None and (self.valid_share != 0 or (self.cv is not None and self.cv_split == VALID)):
             train, valid = hold_out(VALID, self.valid_share)
-        train = sample_queries(train, self.subset, self.split_seed)
-        spans = spans_of({"train": train, VALID: valid, TEST: test}, times) if times is not None else {}
-        return Splits(train, valid, test, rule="; ".join([*rules, *how]), spans=spans)
+        facts: dict[str, Any] = {"rule": "; ".join([*rules, *how])}
+        if times is not None:
+            facts["spans"] = spans_of({"train": train, VALID: valid, TEST: test}, times)
+            used = {query for split in (train, valid, test) if split for query in split.query_ids.tolist()}
+            last = max(times[query] for query in test.query_ids.tolist())
+            facts["num_in_gaps"] = sum(query not in used and time <= last for query, time in times.items())
+        return Splits(sample_queries(train, self.subset, self.split_seed), valid, test, **facts)
 
     @property
     def _split_of_folds(self) -> str:

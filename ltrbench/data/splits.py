@@ -7,7 +7,6 @@ near-duplicates.
 from __future__ import annotations
 
 import copy
-import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +20,6 @@ from ltrbench.data.dataset import QueryKeys, RankingDataset, content_keys
 from ltrbench.data.features import CheckedFeatures, stacked
 from ltrbench.errors import DataError, require, require_choice
 
-log = logging.getLogger("ltrbench")
-
 
 @dataclass(frozen=True)
 class Splits:
@@ -34,6 +31,7 @@ class Splits:
     Attributes:
         rule: how the queries were split, in words; empty if it is not known.
         spans: split -> first and last time of its queries, as text; empty without times.
+        num_in_gaps: number of queries left out because they are in a gap between splits.
 
     Raises:
         DataError: The splits differ in their number of features, or share a query.
@@ -44,6 +42,7 @@ class Splits:
     test: RankingDataset
     rule: str = field(default="", kw_only=True)
     spans: Mapping[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)
+    num_in_gaps: int = field(default=0, kw_only=True)
     _weight_scale: float = field(init=False, repr=False, default=1.0)
 
     def __post_init__(self) -> None:
@@ -271,9 +270,6 @@ def _divided(
         raise DataError(
             f"data.gap: no query is that long before {name}, which begins at {begin}; set a smaller gap."
         )
-    if gap is not None:
-        num_left_out = int((is_earlier & ~is_rest).sum())
-        log.info("data.gap: %s queries in the gap before %s are left out", f"{num_left_out:,}", name)
     return dataset.take_queries(np.flatnonzero(is_rest)), dataset.take_queries(np.flatnonzero(is_taken))
 
 

@@ -422,6 +422,8 @@ def _load_and_fit(
     level = logging.DEBUG if experiment.is_trial else logging.INFO
     sizes = f"{splits.train.num_documents:,} documents of {splits.train.num_queries:,} queries"
     on = f"{sizes} with {splits.train.num_features} features"
+    if splits.num_in_gaps:
+        log.log(level, "%s: data.gap leaves out %s queries", experiment.model, f"{splits.num_in_gaps:,}")
     log.log(level, "%s: fitting on %s, %s", experiment.model, on, by)
     if note := experiment.source.note(splits.train.feature_names):
         _log_once(note)

@@ -300,6 +300,7 @@ def test_every_query_of_train_and_valid_is_a_gap_before_the_next_split(
     splits = load(train, split_by="date", gap=gap)
     # Test begins at time 8, with 6 and 7 in the gap; valid, a fifth of 0 to 5, at 5, with 3 and 4 in the gap.
     assert [ids(split) for _, split in splits] == [["0", "1", "2"], ["5"], ["8", "9"]]
+    assert splits.num_in_gaps == 4
     assert splits.spans == {name: (str(times[a]), str(times[b])) for name, a, b in SPANS}
     with pytest.raises(DataError, match=naming("data.gap", "before valid", "smaller")):
         load(train, split_by="date", gap=str(gap).replace("3", "6").replace("72", "144"))
