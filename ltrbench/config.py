@@ -153,9 +153,9 @@ def build_experiment(
     for key, default in (("cv", None), ("cv_split", TEST)):
         if settings.get(key, default) != default and key not in settings["data"]:
             raise ConfigError(
-                f"{key} is {settings[key]}, but data={choices['data']} has a fixed test set. Leave out {key} (to "
-                "run the publisher's folds, use data.fold=1,2,3,4,5 -m), or read your files with data=letor or "
-                "data=table."
+                f"{key} is {settings[key]}, but data={choices['data']} has a fixed test set. Leave out {key} "
+                "(for the publisher's folds use data.fold=1,2,3,4,5 -m), or read your files with data=letor "
+                "or data=table."
             )
     ranker, resample = build(settings, "model", Ranker), _resample(settings["replicates"])
     if settings["search"] is not None:
