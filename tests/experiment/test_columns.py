@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ltrbench.cli.verbs.runs import load_model, options_as_trained
 from ltrbench.compare import Settings, compare, slices
 from ltrbench.compare.groups import column_of_queries
 from ltrbench.data import Judgments, RankingDataset, read_table
-from ltrbench.data.sources import StoreFiles, TableFiles
+from ltrbench.data.sources import StoreFiles, TableFiles, read_features
 from ltrbench.data.store import write_store
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.experiment import Experiment, run
@@ -80,6 +81,10 @@ def test_a_run_folder_has_the_columns_for_other_metrics_and_for_slices(table: Pa
             evaluate(test, scored.scores, ["revenue@3"]).means["revenue@3"]
             == (each.result.metrics["test/revenue@3"])
         )
+        # A file with some of the categories gets the codes of training.
+        (part := tmp_path / "part.csv").write_text("bm25,brand\n0.5,ä\n0.5,none\n")
+        options = options_as_trained(each, load_model(each, None), part, ())
+        np.testing.assert_array_equal(read_features(part, **options), [[0.5, 2], [0.5, np.nan]])
     comparison = compare(runs, settings=Settings(metric="revenue@1"))[0]
     sizes = {item.name: item.num_queries for item in slices(comparison, ["market"])}
     assert sizes == Counter(column_of_queries(test, "market"))

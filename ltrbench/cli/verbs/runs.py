@@ -332,7 +332,7 @@ def predict_verb(
 
     finished = read_run(run)
     model = load_model(finished, ranker)
-    options = options_as_trained(finished, data, reading)
+    options = options_as_trained(finished, model, data, reading)
     scores = model.predict(read_features(data, **options))
     if output is not None and without_compression_ending(output).suffix.lower() in (".csv", ".parquet"):
         write_frame(as_frame(read_ids(data, **options), scores), output)
@@ -340,16 +340,18 @@ def predict_verb(
     write_output("".join(f"{score!s}\n" for score in scores), output)
 
 
-def options_as_trained(run: Run, file: Path, reading: Iterable[str]) -> dict[str, Any]:
+def options_as_trained(run: Run, model: Ranker, file: Path, reading: Iterable[str]) -> dict[str, Any]:
     """Returns the options that read a file like the training data of a run; `--read` overrides them.
 
-    The columns of a table may be in another order; a LETOR file has no names.
+    The columns of a table may be in another order, and its categories get the codes of training; a LETOR file
+    has neither.
     """
     from ltrbench.data.sources import reading_options
 
     train = {
         "num_features": int(run.result.data["train"]["features"]),
         "feature_names": run.result.feature_names,
+        "categories": model.categories,
     }
     options = reading_options(file, run.result.settings.get("data", {}))
     return {**train, **options, **typed_options(list(reading))}
@@ -659,7 +661,7 @@ def ship_verb(
     if not anyway:
         refuse_part(run, "shipped")
     model = load_model(run, ranker)
-    compared = _data(run, data, reading)
+    compared = _data(run, model, data, reading)
     try:
         certificate = ship(run, model, target, compared, output, tolerance=tolerance, reason=reason)
     except RefusedModelError as error:
@@ -702,14 +704,14 @@ def _best_run(folder: Path) -> tuple[Run, str]:
     return best.run, best.reason
 
 
-def _data(run: Run, file: Path | None, reading: Sequence[str]) -> ShippedData:
+def _data(run: Run, model: Ranker, file: Path | None, reading: Sequence[str]) -> ShippedData:
     from ltrbench.data.sources import read_data
     from ltrbench.shipping.shipment import ShippedData
 
     if file is None:
         split = "train" if run.result.final else "test"
         return ShippedData(str(run.result.data["name"]), split, data_of_test(run))
-    return ShippedData(str(file), None, read_data(file, **options_as_trained(run, file, reading)))
+    return ShippedData(str(file), None, read_data(file, **options_as_trained(run, model, file, reading)))
 
 
 def _summary(certificate: Certificate, output: Path) -> list[str]:
