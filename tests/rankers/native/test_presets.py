@@ -50,7 +50,7 @@ def test_a_preset_from_python_equals_the_preset_of_the_command_line(name: str) -
 
 def test_the_defaults_are_a_preset_and_an_unknown_preset_is_refused() -> None:
     assert NativeRanker.from_preset("native") == NativeRanker()
-    with pytest.raises(ConfigError, match=naming("preset 'lightgmb'", "did you mean", "'lightgbm'")):
+    with pytest.raises(ConfigError, match=naming("preset is 'lightgmb'", "did you mean", "'lightgbm'")):
         NativeRanker.from_preset("lightgmb")
 
 
