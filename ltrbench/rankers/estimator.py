@@ -114,12 +114,13 @@ class Estimator:
         return Tags(None, TargetTags(required=True, positive_only=True), input_tags=inputs)
 
     def get_metadata_routing(self) -> Any:
-        """Returns the requests to metadata routing: qid and weights in `fit`, qid in `score`."""
+        """Returns the requests to metadata routing: the arguments of `dataset_of` in `fit` and `score`."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
         request = MetadataRequest(owner=self)
-        for method, name in ((request.fit, "qid"), (request.fit, "sample_weight"), (request.score, "qid")):
-            method.add_request(param=name, alias=True)
+        for name in ("qid", "sample_weight", "categorical"):
+            request.fit.add_request(param=name, alias=True)
+        request.score.add_request(param="qid", alias=True)
         return request
 
 
@@ -247,7 +248,8 @@ def dataset_of(
             raise DataError(f"{name} has the shape {values.shape}, but X has {table.shape[0]} rows.")
     labels, ids, *_ = rows.values()
     if _is_frame(X):
-        with_categories = [name for name, dtype in X.dtypes.items() if str(dtype) == "category"]
+        dtypes = X.dtypes.drop(of_query).items()
+        with_categories = [name for name, dtype in dtypes if str(dtype) == "category"]
         names = X.columns.drop(of_query).map(str) if like is None else like.feature_names
         columns = {f"{name} of fit or score": values for name, values in rows.items()}
         label, query, weight = (*columns, None)[:3]

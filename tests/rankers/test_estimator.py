@@ -113,7 +113,7 @@ def test_searches_and_cross_validation_score_the_queries_of_each_fold(routed: bo
 def test_categories_are_read_alike_in_fit_and_predict_and_travel_with_the_model(tmp_path: Path) -> None:
     brands, sizes = np.array(["x", "y", "z"])[RNG.integers(0, 3, 300)], RNG.integers(0, 5, 300)
     table = X.assign(brand=brands, size=pd.Categorical(sizes))
-    ranker = clone(SMALL).fit(table, Y, qid=QID, categorical=["brand"])
+    ranker = clone(SMALL).fit(table.assign(qid=pd.Categorical(QID)), Y, categorical=["brand"])
     named = table.assign(label=Y, query_id=QID)
     data = RankingDataset.from_frame(named, categorical=["brand", "size"])
     assert ranker.categories == data.categories
