@@ -699,9 +699,6 @@ def boost(
     signs = None
     if settings.splits.monotone:
         signs = monotone_signs(train.feature_names, settings.splits.monotone)
-        for feature in np.flatnonzero(signs[list(train.categorical_features)]):
-            name = train.feature_names[train.categorical_features[feature]]
-            raise ConfigError(f"monotone.{name} is set, but {name} is categorical; leave it out of monotone.")
     grower = Grower(binned, settings.num_leaves, settings.splits, settings.growth, signs, placement.team)
     document_weights = train.weight_of_document.copy()
     sampler = Sampler(train, settings.sampling, rng, placement)

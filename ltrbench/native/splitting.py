@@ -527,7 +527,10 @@ def count(
     num_bins = task.bin_start[column + 1] - task.bin_start[column]
     counts, ahead = np.zeros(num_bins, dtype=np.int64), np.empty(DOCUMENTS_COUNTED, dtype=np.uint64)
     if column >= num_numeric(task):
-        return np.bincount(task.categories[column - num_numeric(task)][leaf.rows], minlength=num_bins)
+        bins = task.categories[column - num_numeric(task)]
+        for row in leaf.rows:
+            counts[np.uint64(bins[np.uint64(row)])] += 1
+        return counts
     for start in range(0, len(leaf.rows), DOCUMENTS_COUNTED):
         block = leaf.rows[start : start + DOCUMENTS_COUNTED]
         shift = read_column(task.words, layout, column, block, ahead)
@@ -940,17 +943,26 @@ def reference_category_cut(
 
 
 @kernel
-def category_order(sums: Histogram, counts: NDArray[np.int64], terms: SplitTerms) -> NDArray[np.int64]:
+def category_order(sums: Histogram, docs_per_hessian: float, terms: SplitTerms) -> NDArray[np.int64]:
     """Returns the bins that may go left in the order of step 2."""
     if len(sums) <= terms.max_cat_to_onehot:
         return np.arange(1, len(sums))
     used, keys, num_used = np.empty(len(sums), dtype=np.int64), np.empty(len(sums)), 0
+    # Integers first, because most bins of a small leaf are empty.
+    least_hessian = int((terms.min_docs_of_category - 0.5) / docs_per_hessian) - 1
     for b in range(1, len(sums)):
-        if counts[b] >= terms.min_docs_of_category:
+        if sums[b] & 0xFFFFFFFF < least_hessian:
+            continue
+        if _estimated(sums[b], docs_per_hessian) >= terms.min_docs_of_category:
             used[num_used] = b
             keys[num_used] = _gradient(sums[b]) / (_hessian(sums[b]) + terms.cat_smooth)
             num_used += 1
     return used[np.argsort(keys[:num_used], kind="mergesort")]
+
+
+@kernel
+def _estimated(packed: np.int64, docs_per_hessian: float) -> int:
+    return int(_hessian(packed) * docs_per_hessian + 0.5)
 
 
 @kernel
@@ -959,7 +971,7 @@ def bins_on_left(
 ) -> NDArray[np.bool_]:
     """Returns the (bins,) mask of the bins that a split of a categorical column sends left."""
     sums, (last, side) = leaf.histogram[bin_start[c] : bin_start[c + 1]], cut
-    order = category_order(sums, estimated_counts(sums, leaf.num_documents), terms)
+    order = category_order(sums, leaf.num_documents / _hessian(np.int64(_sum(sums))), terms)
     is_left = np.zeros(len(sums), dtype=np.bool_)
     for i in range(last if len(sums) <= terms.max_cat_to_onehot else 0, last + 1):
         is_left[order[len(order) - 1 - i if side else i]] = True
@@ -982,9 +994,9 @@ def best_category_cut(
     if len(leaf.columns) == 0 or not leaf.columns[c]:
         return
     sums, num_docs = leaf.histogram[bin_start[c] : bin_start[c + 1]], leaf.num_documents
-    counts, total = estimated_counts(sums, num_docs), np.int64(_sum(sums))
-    docs = docs if len(docs) > 0 else counts
-    order = category_order(sums, counts, terms)
+    total = np.int64(_sum(sums))
+    docs_per_hessian = num_docs / _hessian(total)
+    order = category_order(sums, docs_per_hessian, terms)
     is_one_hot = len(sums) <= terms.max_cat_to_onehot
     num_tried = len(order) if is_one_hot else min(terms.max_cat_threshold, (len(order) + 1) // 2)
     min_group, l2 = (0, 0.0) if is_one_hot else (terms.min_data_per_group, terms.cat_l2)
@@ -995,12 +1007,13 @@ def best_category_cut(
             b = order[len(order) - 1 - i if side else i]
             if is_one_hot:
                 left, docs_left, counted = np.int64(0), 0, 0
+            estimate = _estimated(sums[b], docs_per_hessian)
             left += sums[b]
-            docs_left += docs[b]
-            counted += counts[b]
-            group += counts[b]
+            docs_left += docs[b] if len(docs) > 0 else estimate
+            counted += estimate
+            group += estimate
             is_allowed = min(docs_left, num_docs - docs_left) >= terms.min_docs
-            is_allowed &= min(_hessian(left), _hessian(total - left)) >= terms.least_hessian
+            is_allowed &= bool(min(_hessian(left), _hessian(total - left)) >= terms.least_hessian)
             if is_allowed and group >= min_group and num_docs - counted >= min_group:
                 group = 0
                 gain = _gain_of_categories(left, total, l2, terms, constraints)

@@ -213,8 +213,6 @@ def test_what_has_no_categories_names_the_feature() -> None:
     sparse: Any = SparseRows.of(np.asarray(data.features))
     with pytest.raises(DataError, match=naming("sparse", "categor")):
         NativeRanker(num_trees=1).fit(replace(data, features=sparse))
-    with pytest.raises(ConfigError, match=naming("monotone.4", "categorical")):
-        NativeRanker(num_trees=1, monotone={"4": 1}).fit(data)
     with pytest.raises(ConfigError, match=naming("feature 3")):
         NativeRanker(num_trees=3).fit(data).trees()
     with pytest.raises(DataError, match=naming("feature 3", "model=native")):

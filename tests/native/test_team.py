@@ -70,7 +70,9 @@ def fit_together(
     team: Team, settings: dict[str, Any], shard: RankingDataset, queries: NDArray[np.int64]
 ) -> dict[str, bytes]:
     placement = Placement.among(team, queries, shard.query_sizes)
-    return saved(make_ranker(settings).fit_member(shard, placement, None, Monitor(None, None)))
+    ranker = make_ranker(settings).fit_member(shard, placement, None, Monitor(None, None))
+    ranker.feature_names, ranker.categories = shard.feature_names, shard.categories  # as `fit` sets them
+    return saved(ranker)
 
 
 def shards_of(data: RankingDataset, deal: Deal) -> list[tuple[RankingDataset, NDArray[np.int64]]]:
