@@ -30,6 +30,7 @@ from ltrbench.models.trees import (
     Node,
     WeightedTree,
     base_score_as_tree,
+    categorical_features,
     float32_texts,
     float32_trees,
     nested_text,
@@ -229,6 +230,11 @@ def read_model_file(path: Path, remedy: str = "Check the path of the model file"
         )
     try:
         model = kind.read(content)
+        if categorical := categorical_features(model.trees):
+            raise ValueError(
+                f"it splits the features {categorical} (from 0) by sets of categories, whose codes may not "
+                "be those of the data; train such a model here, with data.categorical"
+            )
     except (ValueError, KeyError, IndexError, TypeError, RecursionError, ElementTree.ParseError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error).partition("\n")[0]
         raise ResultError(

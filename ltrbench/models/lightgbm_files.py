@@ -37,8 +37,11 @@ from ltrbench.models.trees import (
     float32_thresholds,
     float32_trees,
     nested_text,
+    of_words,
+    splits_of,
     tree_of,
     weighted_values,
+    words_of,
 )
 
 
@@ -117,7 +120,8 @@ def _nested(tree: FlatTree) -> str:
 # The file has a header, trees, importances and parameters. A tree has a line `name=values` for each array. A
 # child is the index of a split, or -1 minus the index of a leaf. The bits of `decision_type` are:
 #
-#     1    categorical split
+#     1    categorical split: its threshold is the index of its categories in `cat_boundaries`, which has the
+#          first word of their bits in `cat_threshold`; missing and unknown values go right
 #     2    missing values go left
 #     12   kind of missing values: 0: none, so that NaN is compared as 0; 4: zeros and NaN; 8: NaN
 #
@@ -149,7 +153,7 @@ def _nested(tree: FlatTree) -> str:
 # `Booster.predict` reads features of at most `LARGEST_ZERO` in absolute value as 0 before any tree sees
 # them. The thresholds of an `Ensemble` that is read are therefore `beside_zeros`.
 
-DEFAULT_LEFT, ZERO_IS_MISSING, NAN_IS_MISSING = 2, 4, 8
+CATEGORICAL, DEFAULT_LEFT, ZERO_IS_MISSING, NAN_IS_MISSING = 1, 2, 4, 8
 """Bits of `decision_type`."""
 _KIND_OF_MISSING = 12
 
@@ -169,11 +173,12 @@ class LightGBMTree:
 
     Attributes:
         feature, decision_type, left, right: (S,), integers of the splits.
-        threshold: (S,); infinite if all finite values go to one side.
+        threshold: (S,); infinite if all finite values go to one side; NaN for a categorical split.
         value: (L,), values of the leaves, which include shrinkage.
         shrinkage: factor that the leaf values contain.
         statistics: name in `_OF_SPLITS` or `_OF_LEAVES` -> the text of its line.
         is_linear: whether the values of leaves are linear functions of features.
+        categories: S codes that go left, as in `InnerNode`.
     """
 
     feature: _Integers
@@ -184,6 +189,7 @@ class LightGBMTree:
     value: _Floats
     shrinkage: float
     statistics: Mapping[str, str]
+    categories: Sequence[int | None]
     is_linear: bool = False
 
     @property
@@ -193,17 +199,21 @@ class LightGBMTree:
 
     def text(self) -> str:
         """Returns the lines of the tree."""
+        is_set = np.isnan(self.threshold)
+        words = [words_of(bits) for bits in self.categories if bits is not None]
         lines = {
             "num_leaves": str(len(self.value)),
-            "num_cat": "0",
+            "num_cat": str(len(words)),
             "split_feature": _joined(self.feature),
             "split_gain": self.statistics["split_gain"],
-            "threshold": _exact(self.threshold),
+            "threshold": _exact(np.where(is_set, np.cumsum(is_set) - 1, self.threshold)),
             "decision_type": _joined(self.decision_type),
             "left_child": _joined(self.left),
             "right_child": _joined(self.right),
             "leaf_value": _exact(self.value),
             **{name: self.statistics[name] for name in (*_OF_LEAVES, *_OF_SPLITS[1:])},
+            **({"cat_boundaries": _joined(np.cumsum([0, *map(len, words)]))} if words else {}),
+            **({"cat_threshold": _joined(np.concatenate(words))} if words else {}),
             "is_linear": "0",
             "shrinkage": f"{self.shrinkage:g}",
         }
@@ -214,7 +224,7 @@ def parse_lightgbm_text(content: bytes) -> tuple[dict[str, str], list[LightGBMTr
     """Returns the lines before the trees, as name -> text, and the trees.
 
     Raises:
-        ValueError: The file is not complete, or has categorical splits or more than one score per document.
+        ValueError: The file is not complete, or has more than one score per document.
     """
     text = content.decode()
     before, *blocks = text[: text.index("\nend of trees\n")].split("\nTree=")
@@ -226,11 +236,6 @@ def parse_lightgbm_text(content: bytes) -> tuple[dict[str, str], list[LightGBMTr
 
 def _parsed(block: str) -> LightGBMTree:
     lines = dict(line.partition("=")[::2] for line in block.split("\n")[1:])
-    if lines["num_cat"] != "0":
-        raise ValueError(
-            f"tree {block.partition(chr(10))[0]} has categorical splits; encode categories as numbers before "
-            "training"
-        )
     feature, decision_type, left, right = (
         np.array(lines[name].split(), dtype=np.int64)
         for name in ("split_feature", "decision_type", "left_child", "right_child")
@@ -238,11 +243,18 @@ def _parsed(block: str) -> LightGBMTree:
     threshold, value = (
         np.array(lines[name].split(), dtype=np.float64) for name in ("threshold", "leaf_value")
     )
+    first, words = (
+        np.array(lines.get(name, "").split(), dtype=np.int64) for name in ("cat_boundaries", "cat_threshold")
+    )
+    categories: list[int | None] = [None] * len(feature)
+    for split in np.flatnonzero(decision_type & CATEGORICAL).tolist():
+        start, stop = first[int(threshold[split]) :][:2]
+        threshold[split], categories[split] = np.nan, of_words(words[start:stop])
     statistics = {name: lines[name] for name in (*_OF_SPLITS, *_OF_LEAVES) if name in lines}
     is_linear = lines.get("is_linear", "0") != "0"
     shrinkage = float(lines["shrinkage"])
     return LightGBMTree(
-        feature, decision_type, left, right, threshold, value, shrinkage, statistics, is_linear
+        feature, decision_type, left, right, threshold, value, shrinkage, statistics, categories, is_linear
     )
 
 
@@ -272,7 +284,8 @@ def tree_of_lightgbm(tree: LightGBMTree, weight: float = 1.0) -> WeightedTree:
     """
     missing_left, zero_missing = missing_sides(tree.decision_type, tree.threshold)
     columns = (tree.feature, beside_zeros(tree.threshold), missing_left, tree.left, tree.right, zero_missing)
-    splits, values = list(zip(*(column.tolist() for column in columns), strict=True)), tree.value.tolist()
+    splits = list(zip(*(column.tolist() for column in columns), tree.categories, strict=True))
+    values = tree.value.tolist()
 
     def read(number: int) -> Node:
         return InnerNode(*splits[number]) if number >= 0 else Leaf(values[~number])
@@ -299,7 +312,7 @@ def missing_sides(
     decision_type: _Integers, threshold: _Floats
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Returns, for each split, whether missing values go left, and whether zeros count as missing, (S,)."""
-    kind = decision_type & _KIND_OF_MISSING
+    kind = np.where(decision_type & CATEGORICAL, NAN_IS_MISSING, decision_type & _KIND_OF_MISSING)
     has_kind = (kind == ZERO_IS_MISSING) | (kind == NAN_IS_MISSING)
     # Without missing values in training, LightGBM reads a missing value as 0.
     missing_left: NDArray[np.bool_] = np.where(has_kind, decision_type & DEFAULT_LEFT > 0, threshold >= 0)
@@ -315,8 +328,15 @@ def write_lightgbm_text(ensemble: Ensemble, feature_names: Sequence[str]) -> byt
         feature_names: F names of the features; `lightgbm_names` of them are written.
 
     Raises:
-        ConfigError: A leaf value is not finite.
+        ConfigError: A leaf value is not finite, or a split sends missing values with its categories.
     """
+    for split in splits_of(ensemble):
+        if split.categories is not None and split.missing_left:
+            raise ConfigError(
+                f"the model sends missing values of {feature_names[split.feature]} to the side of a set of "
+                "categories, as XGBoost does, but LightGBM sends them to the other side. Choose --to c or "
+                "--to treelite."
+            )
     names = lightgbm_names(feature_names)
     written = [
         _written(ensemble, tree, number) for number, tree in enumerate(base_score_as_tree(ensemble).trees)
@@ -356,7 +376,8 @@ def _written(ensemble: Ensemble, weighted: WeightedTree, number: int) -> LightGB
     tree = flat(weighted.root)
     inner, outer = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
     decision_type = np.where(tree.zero_missing, ZERO_IS_MISSING, NAN_IS_MISSING)
-    decision_type += np.where(tree.missing_left, DEFAULT_LEFT, 0)
+    is_categorical = np.isnan(tree.threshold)
+    decision_type += np.where(tree.missing_left, DEFAULT_LEFT, 0) + np.where(is_categorical, CATEGORICAL, 0)
     threshold = tree.threshold.copy()  # with `<=`, as LightGBM's, it keeps its bits
     if ensemble.comparison == "<":
         threshold = float32_thresholds(threshold, "<").astype(np.float64)
@@ -388,6 +409,7 @@ def _written(ensemble: Ensemble, weighted: WeightedTree, number: int) -> LightGB
         values,
         shrinkage if np.isfinite(shrinkage) and float(f"{shrinkage:g}") else 1.0,
         statistics,
+        [of_words(tree.categories[node]) if is_categorical[node] else None for node in inner.tolist()],
     )
 
 
@@ -398,6 +420,7 @@ def _fits(record: LightGBMTree, weighted: WeightedTree, tree: FlatTree) -> bool:
     splits, _ = _numbered(record)
     missing_left, zero_missing = missing_sides(record.decision_type, tree.threshold[splits])
     fits = (missing_left == tree.missing_left[splits]) & (zero_missing == tree.zero_missing[splits])
+    fits &= (record.decision_type & CATEGORICAL > 0) == np.isnan(tree.threshold[splits])
     return bool(fits.all())
 
 

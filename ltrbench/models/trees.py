@@ -13,7 +13,7 @@ with `predict`. `uniform` converts trees to the form in which they are shown and
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple
 
@@ -47,6 +47,8 @@ class InnerNode:
             ensemble, if it is smaller.
         missing_left: whether a missing value goes left.
         zero_missing: whether a value of at most `LARGEST_ZERO` in absolute value counts as missing.
+        categories: of a split on a categorical feature, whose threshold is NaN: the codes that go left, as
+            the bits of a number (`bits_of`); all other values go right. None: the split has a threshold.
     """
 
     feature: int
@@ -55,6 +57,7 @@ class InnerNode:
     left: Node
     right: Node
     zero_missing: bool = False
+    categories: int | None = None
 
 
 Node = Leaf | InnerNode
@@ -254,6 +257,38 @@ def used_features(ensemble: Ensemble) -> list[int]:
     return sorted({split.feature for split in splits_of(ensemble)})
 
 
+def categorical_features(ensemble: Ensemble) -> list[int]:
+    """Returns the features that a split divides by sets of categories, ascending."""
+    return sorted({split.feature for split in splits_of(ensemble) if split.categories is not None})
+
+
+def bits_of(codes: Iterable[float]) -> int:
+    """Returns the number whose bits are 1 for codes of categories.
+
+    >>> bits_of([0, 3])
+    9
+    """
+    flags = np.bincount(np.fromiter(codes, dtype=np.int64)) > 0
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+
+def codes_of(bits: int) -> list[int]:
+    """Returns the codes of a number of `bits_of`, ascending."""
+    flags = np.unpackbits(words_of(bits).view(np.uint8), bitorder="little")
+    return [int(code) for code in np.flatnonzero(flags)]
+
+
+def words_of(bits: int) -> NDArray[np.uint32]:
+    """Returns the (W,) words of 32 bits of a number, the lowest first; at least one."""
+    num_words = max(-(-bits.bit_length() // 32), 1)
+    return np.frombuffer(bits.to_bytes(4 * num_words, "little"), dtype="<u4")
+
+
+def of_words(words: NDArray[np.integer]) -> int:
+    """Returns the number with these words of 32 bits, the lowest first."""
+    return int.from_bytes(words.astype("<u4").tobytes(), "little")
+
+
 def tree_of(root: Any, read: Callable[[Any], Node]) -> Node:
     """Returns a tree that another representation holds, such as nested objects or arrays.
 
@@ -267,7 +302,7 @@ def tree_of(root: Any, read: Callable[[Any], Node]) -> Node:
 
     >>> tree_of([0.5, [1.0], [2.0]], lambda n: InnerNode(3, n[0], True, *n[1:]) if n[1:] else Leaf(n[0]))
     InnerNode(feature=3, threshold=0.5, missing_left=True, left=Leaf(value=1.0), right=Leaf(value=2.0), \
-zero_missing=False)
+zero_missing=False, categories=None)
     """
     nodes: list[Node] = []
     waiting = [root]
@@ -281,8 +316,8 @@ zero_missing=False)
     done: list[Node] = []
     for node in reversed(nodes):  # children come before their parent, and the left one after the right one
         if isinstance(node, InnerNode):
-            left, right = done.pop(), done.pop()
-            node = InnerNode(node.feature, node.threshold, node.missing_left, left, right, node.zero_missing)
+            children, rest = (done.pop(), done.pop()), (node.zero_missing, node.categories)
+            node = InnerNode(node.feature, node.threshold, node.missing_left, *children, *rest)
         done.append(node)
     return done[0]
 
@@ -326,6 +361,7 @@ class FlatTree(NamedTuple):
         missing_left: (N,), whether a missing value goes left.
         zero_missing: (N,), whether 0 counts as missing.
         value: (N,), value of a leaf, before it is multiplied by the tree's weight; 0 for an inner node.
+        categories: (N, W), `words_of` the categories that go left, padded with 0.
     """
 
     feature: NDArray[np.int64]
@@ -335,6 +371,7 @@ class FlatTree(NamedTuple):
     missing_left: NDArray[np.bool_]
     zero_missing: NDArray[np.bool_]
     value: NDArray[np.float64]
+    categories: NDArray[np.uint32]
 
     @property
     def is_leaf(self) -> NDArray[np.bool_]:
@@ -350,6 +387,11 @@ def flat(root: Node) -> FlatTree:
     array([ 0., -1.,  2.])
     """
     nodes = nodes_of(root)
+    words = {
+        number: words_of(node.categories)
+        for number, node in enumerate(nodes)
+        if isinstance(node, InnerNode) and node.categories is not None
+    }
     tree = FlatTree(
         feature=np.full(len(nodes), NO_FEATURE, dtype=np.int64),
         threshold=np.zeros(len(nodes)),
@@ -358,7 +400,10 @@ def flat(root: Node) -> FlatTree:
         missing_left=np.zeros(len(nodes), dtype=np.bool_),
         zero_missing=np.zeros(len(nodes), dtype=np.bool_),
         value=np.zeros(len(nodes)),
+        categories=np.zeros((len(nodes), max(map(len, words.values()), default=0)), dtype=np.uint32),
     )
+    for number, of_node in words.items():
+        tree.categories[number, : len(of_node)] = of_node
     parents: list[int] = []  # whose right child is still to come
     for number, node in enumerate(nodes):
         if number and isinstance(nodes[number - 1], InnerNode):
@@ -393,9 +438,18 @@ def leaves_of(
         x = features[rows, tree.feature[node]]
         is_missing = np.isnan(x) | (tree.zero_missing[node] & (np.abs(x) <= LARGEST_ZERO))
         left = np.where(is_missing, tree.missing_left[node], goes_left(x, threshold[node]))
+        if tree.categories.size:
+            left |= _are_in(tree.categories, node, x)
         leaves[rows] = np.where(left, tree.left[node], tree.right[node])
         rows = rows[~tree.is_leaf[leaves[rows]]]
     return leaves
+
+
+def _are_in(words: NDArray[np.uint32], node: NDArray[np.int64], x: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Returns whether values are codes among the categories of nodes."""
+    codes = np.where((x >= 0) & (x < 32 * words.shape[1]), x, -1).astype(np.int64)
+    is_in: NDArray[np.bool_] = (words[node, codes >> 5] >> (codes & 31) & 1 > 0) & (codes == x)
+    return is_in
 
 
 def weighted_values(tree: FlatTree, weight: float, score_dtype: str) -> NDArray[np.floating[Any]]:
@@ -605,6 +659,8 @@ def parse_float32(text: str) -> float:
 # ---- The trees of a model as text and as JSON.
 
 _LARGEST = float(np.finfo(np.float32).max)
+_MOST_CATEGORIES = 5
+"""Maximum number of categories that a line lists."""
 
 
 def as_nested(ensemble: Ensemble) -> list[dict[str, Any]]:
@@ -622,9 +678,11 @@ def as_nested(ensemble: Ensemble) -> list[dict[str, Any]]:
 def _record(node: Node) -> dict[str, Any]:
     if isinstance(node, Leaf):
         return {"value": node.value}
+    codes = node.categories
+    split = {"threshold": node.threshold} if codes is None else {"categories": codes_of(codes)}
     return {
         "feature": node.feature,
-        "threshold": node.threshold,
+        **split,
         "missing": "left" if node.missing_left else "right",
         **({"zero": "missing"} if node.zero_missing else {}),
         "left": _record(node.left),
@@ -632,8 +690,13 @@ def _record(node: Node) -> dict[str, Any]:
     }
 
 
-def as_lines(ensemble: Ensemble, feature_names: Sequence[str]) -> Iterator[str]:
+def as_lines(
+    ensemble: Ensemble, feature_names: Sequence[str], categories: Mapping[str, Sequence[str]] | None = None
+) -> Iterator[str]:
     """Yields the lines of all trees.
+
+    Args:
+        categories: categorical feature -> its categories, in the order of their codes.
 
     >>> tree = InnerNode(0, 0.5, True, left=Leaf(-0.25), right=Leaf(1.0))
     >>> print(*as_lines(Ensemble((WeightedTree(0.1, tree),)), ["bm25"]), sep="\\n")
@@ -649,19 +712,19 @@ def as_lines(ensemble: Ensemble, feature_names: Sequence[str]) -> Iterator[str]:
         if number > 0:
             yield ""
         yield f"tree {number + 1}, weight {tree.weight:.6g}"
-        yield from _lines(tree.root, feature_names)
+        yield from _lines(tree.root, lambda node: _words(node, feature_names, categories or {}))
 
 
-def _lines(node: Node, feature_names: Sequence[str], first: str = "", margin: str = "") -> Iterator[str]:
+def _lines(node: Node, words: Callable[[Node], str], first: str = "", margin: str = "") -> Iterator[str]:
     """Yields the line of a node, which begins with `first`, and of its descendants, which begin with
     `margin`."""
-    yield f"{first}{_words(node, feature_names)}"
+    yield f"{first}{words(node)}"
     if isinstance(node, InnerNode):
-        yield from _lines(node.left, feature_names, f"{margin}|- yes: ", f"{margin}|  ")
-        yield from _lines(node.right, feature_names, f"{margin}`- no:  ", f"{margin}   ")
+        yield from _lines(node.left, words, f"{margin}|- yes: ", f"{margin}|  ")
+        yield from _lines(node.right, words, f"{margin}`- no:  ", f"{margin}   ")
 
 
-def _words(node: Node, feature_names: Sequence[str]) -> str:
+def _words(node: Node, feature_names: Sequence[str], categories: Mapping[str, Sequence[str]]) -> str:
     """Returns the condition of a node, or the value of a leaf."""
     if isinstance(node, Leaf):
         return _number(node.value)
@@ -669,6 +732,17 @@ def _words(node: Node, feature_names: Sequence[str]) -> str:
     name = f"feature {name}" if name.isdigit() else name  # LETOR features have only numbers
     if node.threshold == _LARGEST and not node.zero_missing:
         return f"{name} is not missing"
+    if node.categories is not None:
+        texts = categories.get(feature_names[node.feature], ())
+        codes = codes_of(node.categories)
+        if is_most := 2 * len(codes) > len(texts) > 0:  # as of XGBoost, where the others are the set
+            codes = codes_of(node.categories ^ ((1 << len(texts)) - 1))
+        members = [texts[code] if code < len(texts) else str(code) for code in codes[:_MOST_CATEGORIES]]
+        more = f" and {len(codes) - len(members)} more" if len(codes) > len(members) else ""
+        words = f"{name} {'not ' if is_most else ''}in {{{', '.join(members)}{more}}}"
+        if node.missing_left:
+            return f"{words} or missing"
+        return f"{words} and not missing" if is_most else words
     words = f"{name} <= {node.threshold:.6g}"
     if node.zero_missing:
         return f"{words} or 0 or missing" if node.missing_left else f"{words} and not 0"

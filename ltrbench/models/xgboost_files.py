@@ -30,6 +30,7 @@ from ltrbench.models.trees import (
     Leaf,
     Node,
     WeightedTree,
+    bits_of,
     float32_texts,
     float32_trees,
     nested_text,
@@ -157,7 +158,9 @@ def _nested(tree: FlatTree, names: Sequence[str], texts: NumberTexts) -> str:
 # ---- XGBoost's model files: JSON and UBJSON as `Booster.save_model` writes them.
 #
 # A tree has arrays over its N nodes: children (-1: a leaf), features, thresholds or leaf values, and where
-# missing values go. A value goes left if it is smaller than the threshold. The score is, in float32,
+# missing values go. A value goes left if it is smaller than the threshold. A split may have categories
+# instead: they go right, and all other codes left, so that an `InnerNode` has the children exchanged. The
+# score is, in float32,
 #
 #     margin(base_score) + sum over t of weight_t leaf_t(x)
 #
@@ -259,8 +262,6 @@ def read_xgboost(content: bytes) -> ReadModel:
     forest = (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]
     if int(parameters.get("num_class", 0)) > 1 or int(parameters.get("num_target", 1)) > 1:
         raise ValueError("the model has more than one score per document; train a ranker")
-    if any(any(tree.get("split_type", [])) for tree in forest["trees"]):
-        raise ValueError("it has categorical splits; encode categories as numbers before training")
     _check_iterations(learner.get("attributes", {}), forest)
     weights = np.array(booster.get("weight_drop", [1.0] * len(forest["trees"])), dtype=np.float32)
     trees = tuple(
@@ -335,11 +336,18 @@ def _root(tree: Mapping[str, Any]) -> Node:
     """Returns the tree of arrays over nodes; nodes that pruning has removed are ignored."""
     left, right, feature = tree["left_children"], tree["right_children"], tree["split_indices"]
     numbers = [float(number) for number in tree["split_conditions"]]
+    starts, sizes = tree.get("categories_segments", ()), tree.get("categories_sizes", ())
+    segments = zip(tree.get("categories_nodes", ()), starts, sizes, strict=True)
+    codes = {node: tree["categories"][start : start + size] for node, start, size in segments}
 
     def read(node: int) -> Node:
         if left[node] == _NO_CHILD:
             return Leaf(numbers[node])
         children: Any = (left[node], right[node])
+        if node in codes:
+            missing_left = not tree["default_left"][node]
+            bits = bits_of(codes[node])
+            return InnerNode(feature[node], np.nan, missing_left, right[node], left[node], categories=bits)
         return InnerNode(feature[node], numbers[node], bool(tree["default_left"][node]), *children)
 
     return tree_of(0, read)

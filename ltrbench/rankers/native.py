@@ -24,7 +24,7 @@ from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetric
 from ltrbench.folders import conf_dir, settings_in
 from ltrbench.metrics import DEFAULT, Convention
 from ltrbench.metrics.conventions import TableGain, exponential_gain, linear_gain
-from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, tree_of
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, bits_of, tree_of
 from ltrbench.native import NO_FEATURE, Tree
 from ltrbench.native.attribution import tree_shap
 from ltrbench.native.bins import COLUMN_BINS
@@ -524,12 +524,6 @@ class NativeRanker(NativeSettings):
 
     def trees(self) -> Ensemble:
         forest = check_fitted(self._forest)
-        if len(categorical := np.flatnonzero(np.isnan(forest.nodes.threshold))):
-            name = self.feature_names[forest.nodes.feature[categorical[0]]]
-            raise ConfigError(
-                f"native splits the categorical feature {name} by sets of categories, which trees and ship "
-                "cannot write. Use predict or serve, or train without categorical features."
-            )
         return Ensemble(
             tuple(
                 WeightedTree(float(weight), _root(tree))
@@ -627,6 +621,10 @@ def _root(tree: Tree) -> Node:
     values = tree.value.tolist()
 
     def read(node: int) -> Node:
-        return Leaf(values[node]) if tree.feature[node] == NO_FEATURE else InnerNode(*splits[node])
+        if tree.feature[node] == NO_FEATURE:
+            return Leaf(values[node])
+        split, codes = InnerNode(*splits[node]), tree.left_categories[node]
+        is_categorical = np.isnan(split.threshold)
+        return replace(split, categories=bits_of(codes[~np.isnan(codes)])) if is_categorical else split
 
     return tree_of(0, read)

@@ -32,6 +32,7 @@ from ltrbench.models.trees import (
     float32_thresholds,
     leaf_sums,
     leaves_of,
+    of_words,
     weighted_values,
 )
 from ltrbench.shapes import Features, Scores
@@ -55,8 +56,9 @@ from ltrbench.tables import listed
 # A row is a document of the data with one other value. At a threshold t of a feature the values are the
 # float32 closest to t, the next float32 below and above it, and as far as the number of rows allows a missing
 # value and 0: a document is chosen that reaches the split, or if none does, one that is changed so that it
-# does. In addition, each used feature gets the values of `SPECIAL` in one document. All splits are tested if
-# they fit into the number of rows, otherwise a sample drawn with a seed.
+# does. At a set of categories, the values are a code of the set, another code, and a code of no category. In
+# addition, each used feature gets the values of `SPECIAL` in one document. All splits are tested if they fit
+# into the number of rows, otherwise a sample drawn with a seed.
 
 MOST_ROWS = 20_000
 """Maximum number of rows."""
@@ -70,6 +72,8 @@ _SHARE_OF_SPLITS = 0.75
 THRESHOLD, BELOW, ABOVE = "threshold", "below threshold", "above threshold"
 AT_THRESHOLD: Final = (THRESHOLD, BELOW, ABOVE)
 """Kinds of the rows of each tested split."""
+IN_SET, NOT_IN_SET, UNKNOWN = "category of a set", "category outside a set", "unknown category"
+"""Kinds of the rows of each tested set of categories."""
 BESIDES: Final = ((MISSING_VALUES, np.nan), (ZERO_VALUES, 0.0))
 """Kinds and values of further rows of a split, as far as the number of rows allows."""
 
@@ -90,6 +94,9 @@ IN_WORDS: Final[dict[str, str]] = {
     THRESHOLD: "a value equal to a threshold",
     BELOW: "a value one float32 step below a threshold",
     ABOVE: "a value one float32 step above a threshold",
+    IN_SET: "a category of the set of a split",
+    NOT_IN_SET: "a category outside the set of a split",
+    UNKNOWN: "a code that is no category",
     MISSING_VALUES: "a missing value",
     ZERO_VALUES: "the value 0",
     ABSENT_ZEROS: "a feature that is 0 in the data and has no value in the engine",
@@ -112,7 +119,8 @@ class ProbeRows:
         features: (N, F).
         kinds: (N,), kind of each row.
         changed: (N,), the feature with the value that is tested.
-        num_splits, num_tested: different splits (feature and threshold) of the model, and those tested.
+        num_splits, num_tested: different splits (feature, and threshold or set) of the model, and the
+            tested ones.
     """
 
     features: Features
@@ -136,12 +144,19 @@ class _Row(NamedTuple):
 
 
 class _Split(NamedTuple):
-    """A node with a feature and a threshold; several nodes may have the same."""
+    """A node with a feature, and a threshold or a set of categories; several nodes may have the same.
+
+    Attributes:
+        codes: bits of the codes of the set; 0: the node has a threshold.
+        unknown: a code that is no category.
+    """
 
     tree: int
     node: int
     feature: int
     threshold: float
+    codes: int = 0
+    unknown: int = 0
 
 
 def make_probes(model: ShippedModel, documents: AnyFeatures, seed: int = 0) -> ProbeRows:
@@ -158,16 +173,20 @@ def make_probes(model: ShippedModel, documents: AnyFeatures, seed: int = 0) -> P
     splits: list[_Split] = []
     chosen: list[int] = []
     if isinstance(model.scorer, Ensemble):
-        splits = _splits(model.scorer)
+        splits = _splits(model.scorer, model)
         capacity = int(most * _SHARE_OF_SPLITS)
         chosen = _sample(len(splits), capacity // len(AT_THRESHOLD), rng)
         besides = set(_sample(len(chosen), (capacity - len(AT_THRESHOLD) * len(chosen)) // len(BESIDES), rng))
         rows += _rows_at_splits(model.scorer, [splits[index] for index in chosen], besides, bases)
     pairs = [(kind, value) for kind, values in SPECIAL.items() for value in values]
-    used = features_read(model.scorer)
+    used, of_sets = features_read(model.scorer), {split.feature for split in splits if split.codes}
     for index in _sample(len(used), max((most - len(rows)) // len(pairs), 1), rng):
         base = bases[int(rng.integers(len(bases)))]
-        rows += [_Row(kind, base, used[index], value) for kind, value in pairs]
+        rows += [
+            _Row(kind, base, used[index], value)
+            for kind, value in pairs
+            if used[index] not in of_sets or kind in (MISSING_VALUES, ZERO_VALUES)  # others are no codes
+        ]
     features = np.array([row.document for row in rows], dtype=np.float32).reshape(-1, model.num_features)
     changed = np.array([row.feature for row in rows], dtype=np.int64)
     features[np.arange(len(rows)), changed] = np.array([row.value for row in rows], dtype=np.float32)
@@ -180,14 +199,19 @@ def _sample(count: int, most: int, rng: np.random.Generator) -> list[int]:
     return [int(number) for number in numbers]
 
 
-def _splits(ensemble: Ensemble) -> list[_Split]:
+def _splits(ensemble: Ensemble, model: ShippedModel) -> list[_Split]:
     """Returns a node of each different split: the first one, in the order of the trees."""
-    splits: dict[tuple[int, float], _Split] = {}
+    splits: dict[tuple[int, float, int], _Split] = {}
+    num_categories = [len(model.categories.get(name, ())) for name in model.feature_names]
     for number, weighted in enumerate(ensemble.trees):
         tree = flat(weighted.root)
         for node in np.flatnonzero(~tree.is_leaf).tolist():
             feature, threshold = int(tree.feature[node]), float(tree.threshold[node])
-            splits.setdefault((feature, threshold), _Split(number, node, feature, threshold))
+            codes, unknown = of_words(tree.categories[node]), 0
+            if codes:
+                threshold, unknown = 0.0, max(num_categories[feature], codes.bit_length())
+            split = _Split(number, node, feature, threshold, codes, unknown)
+            splits.setdefault((feature, threshold, codes), split)
     return list(splits.values())
 
 
@@ -206,14 +230,21 @@ def _rows_at_splits(
             document = bases[max(document_of[split.node], 0)].copy()
             if document_of[split.node] < 0:
                 _force(document, tree, ensemble, split.node)
-            for kind, value in (*_values_at(split.threshold), *(BESIDES if index in besides else ())):
+            for kind, value in (*_values_at(split), *(BESIDES if index in besides else ())):
                 yield _Row(kind, document, split.feature, value)
 
 
-def _values_at(threshold: float) -> Iterator[tuple[str, float]]:
-    """Yields the kinds and values of the rows of a threshold."""
+def _values_at(split: _Split) -> Iterator[tuple[str, float]]:
+    """Yields the kinds and values of the rows of a threshold or of a set of categories."""
+    if split.codes:
+        yield IN_SET, split.codes.bit_length() - 1
+        first_outside = (~split.codes & split.codes + 1).bit_length() - 1
+        if first_outside < split.unknown:
+            yield NOT_IN_SET, first_outside
+        yield UNKNOWN, split.unknown
+        return
     with np.errstate(over="ignore"):
-        at = np.float32(threshold)
+        at = np.float32(split.threshold)
         values = (at, np.nextafter(at, np.float32(-np.inf)), np.nextafter(at, np.float32(np.inf)))
     for kind, value in zip(AT_THRESHOLD, values, strict=True):
         if np.isfinite(value):  # the kind `infinite` tests infinities
@@ -235,9 +266,15 @@ def _force(document: Features, tree: FlatTree, ensemble: Ensemble, node: int) ->
     """Changes features of a document, (F,), so that it reaches a node where its path allows it."""
     largest_left = float32_thresholds(tree.threshold, ensemble.comparison)
     bounds: dict[int, tuple[float, float]] = {}  # feature -> smallest and largest value
+    sets: dict[int, int] = {}  # feature -> bits of its possible codes; all if they are negative
     here = 0
     while here != node:
         feature, last = int(tree.feature[here]), float(largest_left[here])
+        if codes := of_words(tree.categories[here]):
+            is_left = node < tree.right[here]
+            sets[feature] = sets.get(feature, -1) & (codes if is_left else ~codes)
+            here = int((tree.left if is_left else tree.right)[here])
+            continue
         low, high = bounds.get(feature, (-np.inf, np.inf))
         if node < tree.right[here]:  # the nodes of the left subtree come before the right child
             bounds[feature], here = (low, min(high, last)), int(tree.left[here])
@@ -246,6 +283,8 @@ def _force(document: Features, tree: FlatTree, ensemble: Ensemble, node: int) ->
             bounds[feature], here = (max(low, after), high), int(tree.right[here])
     for feature, (low, high) in bounds.items():
         document[feature] = high if np.isfinite(high) else low
+    for feature, codes in sets.items():
+        document[feature] = max(codes.bit_length() - (codes > 0), 0)
 
 
 # ---- The scores that the rounding of an engine leaves of a model. N rows.

@@ -22,8 +22,9 @@ from ltrbench.errors import ConfigError, ResultError
 from ltrbench.folders import DISK_REMEDIES
 from ltrbench.measure import plain, versions
 from ltrbench.metrics import DEFAULT, PRESETS
-from ltrbench.models.trees import Ensemble
+from ltrbench.models.trees import Ensemble, categorical_features
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.estimator import COLUMNS_FILE
 from ltrbench.rankers.importance import MOST_LISTED
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs.record import MODEL_FOLDER, Run
@@ -59,6 +60,7 @@ from ltrbench.untrusted import read_json, visible
 #     upload.txt                  the request, command or code that loads it
 #     README.md                   how to upload and check it, names of features, limits
 #     check_rows.json             documents with expected scores
+#     columns.json                names and categories of the features, if some are categorical
 #     check_...                   the same rows as requests of a server, named in README.md
 #     certificate.json            what was compared, and the verdict
 #
@@ -144,7 +146,24 @@ def shipped_model(run: Run, ranker: Ranker) -> ShippedModel:
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", run.result.model)[:100]
     name = name if name[:1].isalpha() else "ltrbench"
     scorer = Linear(ranker.weights) if isinstance(ranker, SingleFeatureRanker) else ranker.trees()
-    return ShippedModel(name, tuple(names), scorer, train.get("has_missing_values"))
+    return ShippedModel(
+        name, tuple(names), scorer, train.get("has_missing_values"), categories=ranker.categories
+    )
+
+
+def check_categories(model: ShippedModel, target: Target) -> None:
+    """Checks that a target can hold the splits of a model by sets of categories.
+
+    Raises:
+        ConfigError: It cannot; the message names the features.
+    """
+    categorical = categorical_features(model.scorer) if isinstance(model.scorer, Ensemble) else ()
+    if categorical and not target.holds_categories:
+        names = ", ".join(model.feature_names[feature] for feature in categorical)
+        raise ConfigError(
+            f"--to {target.name} cannot hold the splits of {names} by sets of categories. Choose --to c, "
+            "--to lightgbm or --to treelite, use the verb serve, or train without these features."
+        )
 
 
 def run_record(run: Run, ranker: Ranker, reason: str = "") -> dict[str, Any]:
@@ -203,6 +222,12 @@ def readme(
     names = ", ".join(f"`{visible(name).replace('`', '')}`" for name in model.feature_names[:_MOST_NAMES])
     rest = model.num_features - _MOST_NAMES
     yield f"## Features\n\n{names}{f' and {rest} more' if rest > 0 else ''}."
+    if model.categories:
+        categorical = ", ".join(f"`{visible(name).replace('`', '')}`" for name in model.categories)
+        yield (
+            f"## Categories\n\nThe value of {categorical} is a code: the position of the category in "
+            f"`categories` of `{COLUMNS_FILE}`, from 0. Any other category is a missing value."
+        )
 
 
 def _check(requests: CheckRequests | None) -> Iterator[str]:
@@ -280,12 +305,8 @@ def ship(
         RefusedModelError: The converted model ranks otherwise; the folder has only certificate.json.
         ConfigError: The format cannot hold the model, or a package is missing.
     """
-    if ranker.categories:
-        raise ConfigError(
-            f"--to {target.name} cannot hold the categories of {', '.join(ranker.categories)}. Use the verb "
-            f"serve or the library's own file in {run.path / MODEL_FOLDER}, or train without these features."
-        )
     model = shipped_model(run, ranker)
+    check_categories(model, target)
     if data.dataset.num_features != model.num_features:
         raise ConfigError(
             f"{data.name} has {data.dataset.num_features} features, but the model has {model.num_features}; "
@@ -306,6 +327,11 @@ def ship(
             UPLOAD_FILE: f"{export.request.rstrip()}\n".encode(),
             README_FILE: ("\n\n".join(readme(model, target, export, certificate, requests)) + "\n").encode(),
             CHECK_FILE: json_bytes(finite_json(rows)),
+            **(
+                {COLUMNS_FILE: (run.path / MODEL_FOLDER / COLUMNS_FILE).read_bytes()}
+                if model.categories
+                else {}
+            ),
             **(requests.files if requests else {}),
         }
     about = {

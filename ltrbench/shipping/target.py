@@ -65,12 +65,14 @@ class ShippedModel:
         feature_names: F names, in the order of the features.
         scorer: trees or weights.
         has_missing_values: whether the training data have missing values; None: unknown.
+        categories: categorical feature -> its categories, in the order of their codes.
     """
 
     name: str
     feature_names: tuple[str, ...]
     scorer: Ensemble | Linear
     has_missing_values: bool | None = False
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def num_features(self) -> int:
@@ -357,6 +359,8 @@ class Target(ABC):
     """Name in `--to`."""
     verified_against: ClassVar[str] = "the installed version, which scores the files here and in the tests"
     """The engine whose scores the evaluator must have: for a simulator, its versions and the date."""
+    holds_categories: ClassVar[bool] = False
+    """Whether the format has splits that send a set of categories to one side."""
     hits: ClassVar[tuple[str, str, str, str] | None] = None
     """Two names of the objects around the list of hits in the answer of a search, and the names of the id and
     the score in a hit; None: the answer is an object of scores."""

@@ -506,7 +506,8 @@ def trees_verb(run: Path, first: int | None, as_list: bool, ranker: str | None) 
     the learning rate in most models. Values up to the threshold go left. In JSON a tree is its root node and
     a "weight"; a node is {"feature", "threshold", "missing", "left", "right"}, or {"value"} if it is a leaf.
     Features are counted from 0, and "missing" is the direction of missing values; with "zero": "missing" the
-    value 0 counts as missing. An initial score of all documents is shown as a last tree with one leaf.
+    value 0 counts as missing. A split on a categorical feature has "categories" instead of a threshold: the
+    codes that go left. An initial score of all documents is shown as a last tree with one leaf.
 
     \b
         python -m ltrbench trees outputs/2026-01-31/12-00-00 --first 3
@@ -514,10 +515,12 @@ def trees_verb(run: Path, first: int | None, as_list: bool, ranker: str | None) 
     from ltrbench.models.trees import as_lines, as_nested
 
     finished = read_run(run)
-    result, ensemble = finished.result, trees_of(load_model(finished, ranker))
+    result, model = finished.result, load_model(finished, ranker)
+    ensemble = trees_of(model)
     shown = replace(ensemble, trees=ensemble.trees[:first])
     names = result.feature_names or [str(number + 1) for number in range(result.data["train"]["features"])]
-    echo(json.dumps(as_nested(shown), allow_nan=False) if as_list else "\n".join(as_lines(shown, names)))
+    lines = as_lines(shown, names, model.categories)
+    echo(json.dumps(as_nested(shown), allow_nan=False) if as_list else "\n".join(lines))
 
 
 # ---- The verb `ui`: opens the MLflow UI on the tracking store of the runs.

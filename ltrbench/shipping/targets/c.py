@@ -33,7 +33,16 @@ from numpy.typing import NDArray
 
 from ltrbench import __version__
 from ltrbench.errors import ConfigError
-from ltrbench.models.trees import LARGEST_ZERO, Ensemble, flat, float32_thresholds, weighted_values
+from ltrbench.models.trees import (
+    LARGEST_ZERO,
+    Ensemble,
+    categorical_features,
+    flat,
+    float32_thresholds,
+    of_words,
+    weighted_values,
+    words_of,
+)
 from ltrbench.shapes import Features
 from ltrbench.shipping.target import Engine, Export, ShippedModel, Target
 
@@ -67,7 +76,9 @@ def _lines(ensemble: Ensemble, feature_names: Sequence[str], name: str) -> Itera
     nodes: list[str] = []
     leaves: list[str] = []
     roots: list[str] = []
-    has_zeros = False
+    words: list[str] = []
+    num_words = 0
+    has_zeros, has_categories = False, bool(categorical_features(ensemble))
     for weighted in ensemble.trees:
         tree = flat(weighted.root)
         # A split is its index in `nodes`, and a leaf is -1 minus its index in `leaves`.
@@ -78,26 +89,38 @@ def _lines(ensemble: Ensemble, feature_names: Sequence[str], name: str) -> Itera
         )
         roots.append(str(numbers[0]))
         inner = ~tree.is_leaf
-        columns = (tree.missing_left, tree.zero_missing, numbers[tree.left], numbers[tree.right])
-        thresholds = _literals(float32_thresholds(tree.threshold[inner], ensemble.comparison))
+        columns = [tree.missing_left, tree.zero_missing, numbers[tree.left], numbers[tree.right]]
+        is_categorical = np.isnan(tree.threshold)
+        if has_categories:
+            of_nodes = [words_of(of_words(row)).tolist() if row.any() else [] for row in tree.categories]
+            counts = np.array(list(map(len, of_nodes)))
+            columns += [num_words + np.cumsum(counts) - counts, counts]
+            num_words += int(counts.sum())
+            words += [", ".join(map(hex, of_node)) for of_node in of_nodes if of_node]
+        thresholds = np.where(is_categorical, 0, tree.threshold)[inner]
+        literals = _literals(float32_thresholds(thresholds, ensemble.comparison))
         rows = zip(*(column[inner].astype(int).tolist() for column in (tree.feature, *columns)), strict=True)
         nodes += [
             f"{{{feature}, {threshold}, {', '.join(map(str, rest))}}}"
-            for threshold, (feature, *rest) in zip(thresholds, rows, strict=True)
+            for threshold, (feature, *rest) in zip(literals, rows, strict=True)
         ]
         values = weighted_values(tree, weighted.weight, ensemble.score_dtype)
         leaves += _literals(values[tree.is_leaf])
         has_zeros |= bool(tree.zero_missing.any())
-    yield from _header(feature_names, name)
+    yield from _header(feature_names, name, has_categories)
     yield from _array("static const struct node nodes[]", nodes, "{0, 0.0f, 0, 0, 0, 0}")
     yield ""
+    if has_categories:
+        yield "/* Bits of the categories that splits send left, in words of 32 codes, a line a split. */"
+        yield from _array("static const uint32_t words[]", words, "0")
+        yield ""
     yield "/* What the leaves add to the score, by tree and from left to right. */"
     yield from _array(f"static const {number} leaves[]", leaves, "0")
     yield ""
     yield "/* The root of each tree; a negative number n is leaves[-1 - n], as in struct node. */"
     yield from _array("static const int32_t roots[]", roots, "0")
     (base,) = _literals(np.array([ensemble.base_score], dtype=ensemble.score_dtype))
-    yield from _function(name, number, base, len(ensemble.trees), has_zeros)
+    yield from _function(name, number, base, len(ensemble.trees), has_zeros, has_categories)
 
 
 def _literals(numbers: NDArray[np.floating[Any]]) -> Iterator[str]:
@@ -122,7 +145,7 @@ def _array(declaration: str, items: Sequence[str], placeholder: str) -> Iterator
     yield "};"
 
 
-def _header(feature_names: Sequence[str], name: str) -> Iterator[str]:
+def _header(feature_names: Sequence[str], name: str, has_categories: bool) -> Iterator[str]:
     yield f"/* Scores of the ranking model {name}: higher is ranked earlier. By ltrbench {__version__}."
     yield " *"
     yield f" *     double {name}_score(const float *features);"
@@ -132,7 +155,7 @@ def _header(feature_names: Sequence[str], name: str) -> Iterator[str]:
     for number, feature in enumerate(feature_names):
         yield f" * {number:5}  {_in_comment(feature)}"
     yield " */"
-    yield _PREAMBLE
+    yield _PREAMBLE.replace("};\n", f"{_CATEGORIES}}};\n") if has_categories else _PREAMBLE
 
 
 def _in_comment(text: str) -> str:
@@ -167,8 +190,24 @@ struct node {
 };
 """
 
+_CATEGORIES = """\
+    /* A split with num_words > 0 has categories instead of a threshold: a code goes left if its bit is 1 in
+       words[first], ..., words[first + num_words - 1]; the code of a category is its position, from 0. */
+    int32_t first, num_words;
+"""
+_CATEGORY_TEST = """
+            if (at->num_words && !is_missing) {
+                const int32_t code = value >= 0 && value < 32 * at->num_words ? (int32_t)value : -1;
+                const int is_code = code >= 0 && (float)code == value;
+                const int is_in = is_code && ((words[at->first + code / 32] >> (code % 32)) & 1);
+                n = is_in ? at->left : at->right;
+                continue;
+            }"""
 
-def _function(name: str, number: str, base: str, num_trees: int, has_zeros: bool) -> Iterator[str]:
+
+def _function(
+    name: str, number: str, base: str, num_trees: int, has_zeros: bool, has_categories: bool
+) -> Iterator[str]:
     zero = next(_literals(np.array([LARGEST_ZERO], dtype=np.float32)))
     zeros = f" || (at->zero_missing && -{zero} <= value && value <= {zero})" if has_zeros else ""
     yield f"""
@@ -182,7 +221,7 @@ double {name}_score(const float *features)
         while (n >= 0) {{
             const struct node *at = &nodes[n];
             const float value = features[at->feature];
-            const int is_missing = value != value{zeros};
+            const int is_missing = value != value{zeros};{_CATEGORY_TEST if has_categories else ""}
             const int goes_left = is_missing ? at->missing_left : value <= at->threshold;
             n = goes_left ? at->left : at->right;
         }}
@@ -203,6 +242,7 @@ class CTarget(Target):
     """One C99 file without dependencies."""
 
     name: ClassVar[str] = "c"
+    holds_categories: ClassVar[bool] = True
 
     def export(self, model: ShippedModel) -> Export:
         ensemble = model.trees(self.name)

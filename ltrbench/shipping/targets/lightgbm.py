@@ -29,6 +29,7 @@ class LightGBMTarget(Target):
     """LightGBM 3.0 and newer reads the file; scores are float64."""
 
     name = "lightgbm"
+    holds_categories = True
 
     def export(self, model: ShippedModel) -> Export:
         ensemble = model.trees(self.name)

@@ -34,8 +34,10 @@ from ltrbench.models.trees import (
     FlatTree,
     WeightedTree,
     base_score_as_tree,
+    codes_of,
     flat,
     float32_thresholds,
+    of_words,
     weighted_values,
     without_zero_missing,
 )
@@ -86,6 +88,15 @@ def _add_tree(builder: Any, weighted: WeightedTree, ensemble: Ensemble) -> None:
         builder.start_node(node)
         if is_leaf:
             builder.leaf(values[node])
+        elif np.isnan(tree.threshold[node]):
+            builder.categorical_test(
+                int(tree.feature[node]),
+                default_left=bool(tree.missing_left[node]),
+                category_list=codes_of(of_words(tree.categories[node])),
+                category_list_right_child=False,
+                left_child_key=int(tree.left[node]),
+                right_child_key=int(tree.right[node]),
+            )
         else:
             builder.numerical_test(
                 int(tree.feature[node]),
@@ -120,6 +131,7 @@ class TreeliteTarget(Target):
     """A checkpoint of treelite."""
 
     name: ClassVar[str] = "treelite"
+    holds_categories: ClassVar[bool] = True
 
     def export(self, model: ShippedModel) -> Export:
         content = write_treelite(model.trees(self.name), model.feature_names)

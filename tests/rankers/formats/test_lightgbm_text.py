@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import lightgbm as lgb
@@ -12,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
 
+from ltrbench.errors import ResultError
 from ltrbench.models import ReadModel
+from ltrbench.models.files import read_model_file
 from ltrbench.models.lightgbm_files import read_lightgbm_text, write_lightgbm_text
 from ltrbench.models.trees import LARGEST_ZERO, Node, ensemble_scores
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, WeightedTree
@@ -136,16 +139,31 @@ def test_a_truncated_file_is_refused() -> None:
             read(kept)
 
 
-def test_classifiers_linear_trees_and_categories_of_lightgbm_are_refused() -> None:
+def test_classifiers_and_linear_trees_of_lightgbm_are_refused() -> None:
     with pytest.raises(ValueError, match=naming("num_class")):
         read(trained(objective="multiclass", num_class=5)[0].model_to_string())
     with pytest.raises(ValueError, match=naming("linear_tree")):
         read(trained(objective="regression", linear_tree=True)[0].model_to_string())
-    features = np.random.default_rng(0).integers(0, 5, (2000, 1)).astype(np.float32)
-    data = lgb.Dataset(features, features[:, 0] % 2, categorical_feature=[0])
-    booster = lgb.train({"objective": "regression", "verbose": -1, "num_threads": 1}, data, 2)
-    with pytest.raises(ValueError, match=naming("tree 0", "categorical")):
-        read(booster.model_to_string())
+
+
+def test_categories_of_lightgbm_are_written_again_byte_for_byte_but_not_imported(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    features = rng.integers(0, 70, (4000, 2)).astype(np.float32)
+    features[::9, 0] = MISSING
+    labels = np.isin(features[:, 0], [0, 31, 32, 69]) + (features[:, 1] % 3)
+    data = lgb.Dataset(features, labels, categorical_feature=[0], feature_name=["shop", "price"])
+    booster = lgb.train({"objective": "regression", "verbose": -1, "num_threads": 1}, data, 4)
+    text = booster.model_to_string()
+    model = read(text)
+    content = write_lightgbm_text(model.trees, model.feature_names)
+    assert "cat_threshold" in text
+    assert trees_part(content.decode()) == trees_part(text)
+    check_rounds(content)
+    every = np.stack([[*range(100), MISSING], rng.integers(0, 70, 101)], axis=1).astype(np.float32)
+    np.testing.assert_array_equal(ensemble_scores(model.trees, every), raw(booster, every))
+    (tmp_path / "model.txt").write_text(text)
+    with pytest.raises(ResultError, match=naming("model.txt", "0", "data.categorical")):
+        read_model_file(tmp_path / "model.txt")
 
 
 @pytest.mark.parametrize("value", [LARGEST_ZERO, -LARGEST_ZERO, 1e-38, -1e-38, 0.0])
