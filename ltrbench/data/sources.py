@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import logging
 import shutil
 import tarfile
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,6 @@ from ltrbench.data.splits import (
 from ltrbench.data.store import (
     MANIFEST_FILE,
     NONE,
-    Categories,
     cache_folder,
     is_store,
     read_cached,
@@ -46,7 +47,6 @@ from ltrbench.data.store import (
 )
 from ltrbench.data.tables import (
     SPLIT_ROLES,
-    SplitColumns,
     gap_between,
     read_beside,
     read_split_columns,
@@ -57,6 +57,8 @@ from ltrbench.data.tables import (
 from ltrbench.errors import ConfigError, DataError, did_you_mean, require, require_choice
 from ltrbench.measure import without_password
 from ltrbench.shapes import Features
+
+log = logging.getLogger("ltrbench")
 
 # ---- Base classes of data sources, and the splits that a source without published splits holds out.
 
@@ -132,10 +134,6 @@ class DataSource(ABC):
     def with_all_queries(self) -> DataSource:
         """Returns the source of a final model, whose splits together have all labelled queries."""
         return self
-
-    def note(self, feature_names: Sequence[str]) -> str:
-        """Returns a sentence on the features for the log of a run; an empty string if there is none."""
-        return ""
 
 
 @dataclass(kw_only=True)
@@ -413,8 +411,11 @@ class LetorFiles(FileSource):
         return self.read_through_cache(self.existing(key), read_letor, options, names)
 
 
-_COLUMNS = ("categorical", "keep", "ignore")
-_LISTED = 20  # maximum number of features in the log
+@cache
+def _log_features(names: tuple[str, ...]) -> None:
+    """Logs the features of a table once per process: a numeric column that nobody named is one."""
+    listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    log.info("data.features is null, so the features are %s", listed)
 
 
 @dataclass(kw_only=True)
@@ -473,25 +474,23 @@ class TableFiles(FileSource):
         Raises:
             DataError: as `FileSource.load`; also, a group is in two files.
         """
-        columns = {"train": SplitColumns()}
+        columns: dict[str, dict[str, Any]] = {"train": {}}
         if self.split_by is not None or self.group_by is not None:
             settings = {name: getattr(self, name) for name in ("query", *SPLIT_ROLES, "features")}
             given = [key for key in ("train", VALID, TEST) if getattr(self, key) is not None]
             columns = {key: read_split_columns(self.existing(key), **settings) for key in given}
-        check_no_shared_group({key: of_file.groups for key, of_file in columns.items()})
-        train = columns["train"]
-        gap = None if self.gap is None or train.times is None else gap_between(self.gap, train.times)
+        check_no_shared_group({key: of_file.get("groups") for key, of_file in columns.items()})
         named = {"time": self.split_by, "gap": self.gap, "groups": self.group_by}
         how = [f"{name}: {value}" for name, value in named.items() if value is not None]
-        return self.complete(**self.read_all(), times=train.times, groups=train.groups, gap=gap, how=how)
-
-    def note(self, feature_names: Sequence[str]) -> str:
-        """Returns the features if none were listed: a numeric column that nobody named is one."""
-        names = ", ".join(feature_names[:_LISTED]) + (", ..." if len(feature_names) > _LISTED else "")
-        return f"data.features is null, so the features are {names}" if self.features is None else ""
+        gap = None if self.gap is None else gap_between(self.gap, columns["train"]["times"])
+        splits = self.complete(**self.read_all(), **columns["train"], gap=gap, how=how)
+        if self.features is None:
+            _log_features(splits.train.feature_names)
+        return splits
 
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
-        fields = (*ROLES, *SPLIT_ROLES, "features", *_COLUMNS, "sort_queries", "whole_labels")
+        lists = ("features", "categorical", "keep", "ignore")
+        fields = (*ROLES, *SPLIT_ROLES, *lists, "sort_queries", "whole_labels")
         options = {
             "feature_names": None if train is None else train.feature_names,
             "categories": None if train is None else train.categories,
@@ -537,7 +536,6 @@ def read_data(
     path: str | Path | Sequence[str | Path],
     num_features: int | None = None,
     feature_names: Sequence[str] | str | Path | None = None,
-    categories: Categories | None = None,
     *,
     scratch: str | Path | None = None,
     **options: Any,
@@ -550,16 +548,16 @@ def read_data(
         feature_names: feature names of the training data, which select the columns of a table or a store in
             any order; ignored for LETOR text, whose features have indices. For LETOR text also the path of a
             file of feature names.
-        categories: those of the training data, for a table or a store; ignored for LETOR text.
         scratch: folder of a temporary file for features that do not fit into memory, if the reader has this
             option; None: they are an error.
-        options: options of `read_store`, `read_table` or `read_letor`, by name.
+        options: options of `read_store`, `read_table` or `read_letor`, by name; LETOR text ignores
+            `categories`.
 
     Raises:
         ConfigError: The reader does not have an option, or its type is wrong.
         DataError: The file cannot be read.
     """
-    reader, known = _reader_with(path, feature_names, categories, options)
+    reader, known = _reader_with(path, feature_names, options)
     if scratch is not None and reader is read_letor:
         known["scratch"] = scratch
     return reader(path, num_features, **known)
@@ -569,7 +567,6 @@ def read_features(
     path: str | Path | Sequence[str | Path],
     num_features: int | None = None,
     feature_names: Sequence[str] | str | Path | None = None,
-    categories: Categories | None = None,
     **options: Any,
 ) -> Features:
     """Reads the features of documents for prediction, which need neither labels nor queries.
@@ -577,7 +574,7 @@ def read_features(
     Labels in LETOR text are validated, but not returned; those in tables are not read.
 
     Args:
-        path, num_features, feature_names, categories: as in `read_data`.
+        path, num_features, feature_names: as in `read_data`.
         options: options of `read_store`, `read_table` or `read_letor`, by name. Options about labels and
             queries (`whole_labels`, `sort_queries`) have no effect here.
 
@@ -589,7 +586,7 @@ def read_features(
         ConfigError: The reader does not have an option, or its type is wrong.
         DataError: The file cannot be read.
     """
-    reader, known = _reader_with(path, feature_names, categories, options)
+    reader, known = _reader_with(path, feature_names, options)
     used = {name: value for name, value in known.items() if name not in _NO_FEATURES}
     return _FEATURE_READERS[reader](path, num_features, **used)
 
@@ -598,7 +595,6 @@ def read_ids(
     path: str | Path,
     num_features: int | None = None,
     feature_names: Sequence[str] | str | Path | None = None,
-    categories: Categories | None = None,
     **options: Any,
 ) -> dict[str, NDArray[Any]]:
     """Reads the ids and kept columns of documents, to be written beside scores.
@@ -606,15 +602,15 @@ def read_ids(
     A table needs no labels; LETOR text needs labels and queries, as for `read_data`.
 
     Args:
-        path, num_features, feature_names, categories, options: as in `read_features`.
+        path, num_features, feature_names, options: as in `read_features`.
 
     Returns:
         "query_id", "document_id", kept columns -> (D,) values in file order, as far as there are any.
     """
-    reader, known = _reader_with(path, feature_names, categories, options)
+    reader, known = _reader_with(path, feature_names, options)
     if reader is read_table:
-        roles = {role: known.get(role) for role in ("query", "document")}
-        return read_beside(Path(path), known.get("keep", ()), **roles)
+        used = {name: value for name, value in known.items() if name not in _NO_FEATURES}
+        return read_beside(Path(path), **used)
     dataset = reader(path, num_features, **known)
     return {name: dataset.to_file_order(values) for name, values in dataset.beside.items()}
 
@@ -622,11 +618,9 @@ def read_ids(
 def _reader_with(
     given: str | Path | Sequence[str | Path],
     feature_names: Sequence[str] | str | Path | None,
-    categories: Categories | None,
     options: Mapping[str, Any],
 ) -> tuple[Callable[..., RankingDataset], dict[str, Any]]:
-    """Returns the reader of all paths, and its options, with `feature_names` and `categories` if it uses
-    them."""
+    """Returns the reader of all paths, and its options, with `feature_names` if it uses them."""
     paths = as_paths(given)
     readers = [_reader(path) for path in paths]
     reader = readers[0]
@@ -637,6 +631,7 @@ def _reader_with(
             "stores, tables with the extension .csv or .parquet, or LETOR text."
         )
     known = _options(reader)
+    options = {name: each for name, each in options.items() if name != "categories" or name in known}
     for name in options:
         if name not in known:
             raise ConfigError(
@@ -650,10 +645,7 @@ def _reader_with(
             "of its features. Remove the option."
         )
     is_used = feature_names is not None and (is_file or reader is not read_letor)
-    of_training: dict[str, Any] = {"feature_names": feature_names} if is_used else {}
-    if categories is not None and "categories" in known:
-        of_training["categories"] = categories
-    return reader, {**options, **of_training}
+    return reader, {**options, **({"feature_names": feature_names} if is_used else {})}
 
 
 def files_of(path: Path) -> list[Path]:

@@ -318,23 +318,12 @@ def _shard_folder(store: Path, number: int) -> Path:
     return store / f"shard-{number:05d}"
 
 
-Categories = Mapping[str, tuple[str, ...]] | str | Path
-"""Categorical feature -> its categories in the order of their codes; or the path of a store that has them."""
-
-
-def codes_of(categories: Categories | None) -> dict[str, tuple[str, ...]]:
-    """Returns the categories of each feature in the order of their codes; none for None."""
-    if isinstance(categories, (str, Path)):
-        return {name: tuple(each) for name, each in read_manifest(Path(categories)).categories.items()}
-    return {name: tuple(map(str, each)) for name, each in (categories or {}).items()}
-
-
 def read_store(
     path: str | Path | Sequence[str | Path],
     num_features: int | None = None,
     *,
     feature_names: Sequence[str] | None = None,
-    categories: Categories | None = None,
+    categories: Mapping[str, Sequence[str]] | None = None,
     whole_labels: bool = False,
 ) -> RankingDataset:
     """Reads a store; dense features stay on the disk and are loaded when they are used.
@@ -361,13 +350,13 @@ def read_store(
             f"with the features of the training data, for LETOR text with --read num_features={num_features}."
         )
     columns = None if feature_names is None else _columns(names, feature_names, stores[0])
-    known = {name: tuple(each) for name, each in manifests[0].categories.items()}
-    expected = known if categories is None else codes_of(categories)
+    known = manifests[0].categories
+    expected = known if categories is None else {name: list(each) for name, each in categories.items()}
     odd = [name for name in {**known, **expected} if known.get(name) != expected.get(name)]
     if odd:
         raise DataError(
             f"{stores[0]}: the categories of '{odd[0]}' are not those of the training data. Build the store "
-            "again with the codes of training: `data build` with --read categories=TRAIN.store."
+            "again in Python: write_store(PATH, read_table(FILE, categories=train.categories))."
         )
     shards = [shards_of(*pair) for pair in zip(stores, manifests, strict=True)]
     files = [file for shard in chain.from_iterable(shards) for file in shard.values()]
@@ -402,7 +391,7 @@ def read_store_features(
     num_features: int | None = None,
     *,
     feature_names: Sequence[str] | None = None,
-    categories: Categories | None = None,
+    categories: Mapping[str, Sequence[str]] | None = None,
 ) -> Features:
     """Reads the (D, F) features of a store in the order of the file from which it was built.
 

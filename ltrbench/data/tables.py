@@ -6,8 +6,9 @@ categories of a feature become codes, in the order of the training data. The row
 Texts in `MISSING`, such as empty cells, are missing values, NaN; true and false are 1 and 0. Messages give
 the line of a CSV file, with the header as line 1, or the row of another table, from one.
 
-A table is opened (`_Table`: the names of its columns), its columns are assigned to roles and features, and
-the needed columns are read (`_Rows`). To support another kind of table, write a function like `_open_csv`.
+A table is opened (`_Table`: the names of its columns), its columns are assigned to roles and features
+(`_rows_of`), and the needed columns are read (`_Rows`). To support another kind of table, write a function
+like `_open_csv`.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ import csv
 import io
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ltrbench.data.blocks import LONGEST_ID, as_paths, check_option, gather, read_blocks, write_whole
 from ltrbench.data.dataset import NO_NAME, ROLE_OF_NAME, ROLES, RankingDataset, is_id
 from ltrbench.data.features import CheckedFeatures
-from ltrbench.data.store import Categories, codes_of
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.shapes import Features
 
@@ -74,10 +75,34 @@ class _Table:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Rows of the tables of one split, one table after the other."""
+    """Rows of the tables of one split, one table after the other.
+
+    Attributes:
+        roles: role -> column.
+        features: feature columns, in order.
+        categories: categorical feature -> its categories; None: those of these rows.
+        keep: columns beside the features.
+    """
 
     tables: Sequence[_Table]
-    frames: Sequence[pd.DataFrame]
+    roles: Mapping[str, str]
+    features: Sequence[str] = ()
+    categories: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
+    keep: Sequence[str] = ()
+
+    @cached_property
+    def frames(self) -> list[pd.DataFrame]:
+        """The rows of each table, with the columns above only."""
+        as_text = ("query", "document", *SPLIT_ROLES)
+        texts = [*(column for role, column in self.roles.items() if role in as_text), *self.categories]
+        columns = (*self.roles.values(), *self.features, *self.keep)
+        frames = [table.read(texts, [name for name in columns if name not in texts]) for table in self.tables]
+        for table, frame in zip(self.tables, frames, strict=True):
+            if len(frame) == 0:
+                raise DataError(
+                    f"{table.name}: the table has no rows; a data set needs at least one document."
+                )
+        return frames
 
     def __len__(self) -> int:
         return sum(map(len, self.frames))
@@ -89,84 +114,76 @@ class _Rows:
             row -= len(frame)
         raise IndexError(row)
 
-    def check(self, column: str, valid: NDArray[np.bool_], expected: str) -> None:
+    def check(self, column: str, valid: ArrayLike, expected: str) -> None:
         """Raises DataError for the first cell of a column that is not valid: (D,)."""
-        if not valid.all():
+        if not np.all(valid):
             row = int(np.argmin(valid))
-            cell = repr(self.cells(column)[row])[:60]
+            cell = repr(self.cells(column).tolist()[row])[:60]
             raise DataError(f"{self.location(row)}: column '{column}' is {cell}; {expected}.")
 
-    def cells(self, column: str) -> list[Any]:
-        return [cell for frame in self.frames for cell in frame[column].astype(object).tolist()]
+    def cells(self, column: str, dtype: type | None = object) -> pd.Series[Any]:
+        """Returns the (D,) cells of a column; dtype None: as they were read."""
+        import pandas as pd
+
+        parts = [frame[column] for frame in self.frames]
+        cells = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+        return cells if dtype is None else cells.astype(dtype)
 
     def ids(self, column: str) -> list[str]:
-        cells = self.cells(column)
+        cells = self.cells(column).tolist()
         self.check(
             column,
-            np.array([is_id(cell) for cell in cells]),
+            [is_id(cell) for cell in cells],
             "an id is a string or a number: write the column as text, add the id, or remove the row",
         )
         return list(map(str, cells))
 
-    def is_text(self, column: str) -> bool:
-        """Whether a column has a cell among its first ones that is no number."""
-        return not all(_numbers(frame[column].head(1000))[1].all() for frame in self.frames)
-
     def numbers(self, column: str, expected: str) -> NDArray[np.float64]:
         """Returns the (D,) numbers of a column; missing values are NaN."""
-        parts = [_numbers(frame[column]) for frame in self.frames]
-        numbers, valid = (np.concatenate(part) for part in zip(*parts, strict=True))
+        numbers, valid = _numbers(self.cells(column, None))
         self.check(column, valid, f"this is not a number: {expected}")
         return numbers
 
-    def categories(self, column: str) -> tuple[str, ...]:
-        """Returns the categories of a column: in the order of its pandas categories, else sorted."""
-        columns = [frame[column] for frame in self.frames]
-        occurring = {text for cells in columns for text in _distinct(cells)[1] if text is not None}
-        declared = {tuple(getattr(getattr(cells, "cat", None), "categories", ())) for cells in columns}
-        if len(declared) == 1 and declared != {()}:
-            texts = map(_category, declared.pop())
-            return tuple(dict.fromkeys(text for text in texts if text in occurring))
-        are_numbers = all(map(str.isdecimal, occurring))  # 9 before 10
-        return tuple(sorted(occurring, key=lambda text: (len(text) if are_numbers else 0, text)))
+    def codes(self, column: str) -> tuple[NDArray[np.float64], Sequence[str], int]:
+        """Returns the (D,) codes of a column, its categories, and the number of cells with another category,
+        whose code is NaN.
 
-    def codes(self, column: str, categories: Sequence[str]) -> tuple[NDArray[np.float64], int]:
-        """Returns the (D,) codes of a column, and how many cells have another category; these are NaN."""
-        code_of: dict[str | None, float] = {text: code for code, text in enumerate(categories)}
-        parts, num_unseen = [], 0
-        for frame in self.frames:
-            numbers, texts = _distinct(frame[column])
-            # The last one is for the number -1, a missing value.
-            codes = np.array([*(code_of.get(text, np.nan) for text in texts), np.nan])
-            unseen = [number for number, text in enumerate(texts) if text is not None and text not in code_of]
-            num_unseen += int(np.isin(numbers, unseen).sum())
-            parts.append(codes[numbers])
-        return np.concatenate(parts), num_unseen
+        Categories that are not given are in the order of the pandas categories, else sorted.
+        """
+        cells = self.cells(column, None)
+        has_order = str(cells.dtype) == "category"
+        numbers, distinct = cells.factorize(sort=has_order)
+        # The last one is for the number -1, a missing value.
+        texts = [*map(category_text, distinct), None]
+        categories = self.categories[column]
+        if categories is None:
+            categories = [*dict.fromkeys(text for text in texts if text is not None)]
+            if not has_order:
+                are_numbers = all(map(str.isdecimal, categories))  # 9 before 10
+                categories.sort(key=lambda text: (len(text) if are_numbers else 0, text))
+        code_of = {text: code for code, text in enumerate(categories)}
+        codes = np.array([np.nan if text is None else code_of.get(text, np.nan) for text in texts])
+        is_unseen = np.array([text is not None and text not in code_of for text in texts])
+        return codes[numbers], categories, int(is_unseen[numbers].sum())
 
     def kept(self, column: str) -> NDArray[Any]:
         """Returns the (D,) values of a kept column: numbers, or texts if a cell is no number."""
         import pandas as pd
 
-        cells = pd.concat([frame[column] for frame in self.frames], ignore_index=True)
+        cells = self.cells(column, None)
         if pd.api.types.infer_dtype(cells, skipna=True) in _NUMBERS:
             return _numbers(cells)[0]
-        texts = ["" if pd.isna(cell) else str(cell) for cell in cells.astype(object)]
-        is_short = np.array([len(text) <= LONGEST_ID for text in texts])
+        texts = cells.astype(object).where(cells.notna(), "").map(str)
+        is_short = texts.str.len() <= LONGEST_ID
         self.check(column, is_short, f"a kept text has up to {LONGEST_ID} characters: shorten or ignore it")
-        return np.array(texts, dtype=np.str_)
+        return texts.to_numpy(np.str_)
 
 
 _NUMBERS = ("integer", "floating", "boolean", "decimal", "mixed-integer-float")
 
 
-def _distinct(cells: pd.Series[Any]) -> tuple[NDArray[np.int64], list[str | None]]:
-    """Returns the (D,) number of each cell among the distinct values, -1 if it is missing, and their texts,
-    None if a text is a missing value."""
-    numbers, distinct = cells.factorize()
-    return numbers, list(map(_category, distinct))
-
-
-def _category(cell: object) -> str | None:
+def category_text(cell: object) -> str | None:
+    """Returns the text of a category; None for a missing value."""
     text = str(cell)
     if text.strip().lower() in MISSING:
         return None
@@ -176,23 +193,15 @@ def _category(cell: object) -> str | None:
 
 def _numbers(cells: pd.Series[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Returns the (D,) numbers in cells of any type, and which cells are numbers or missing values."""
-    from pandas.api.types import is_numeric_dtype
+    import pandas as pd
 
-    if is_numeric_dtype(cells):
-        numbers = cells.to_numpy(dtype=np.float64, na_value=np.nan)
-        return numbers, np.ones(len(cells), dtype=np.bool_)
-    numbers, valid = np.full(len(cells), np.nan), np.ones(len(cells), dtype=np.bool_)
-    for row, cell in enumerate(cells):
-        word = str(cell).strip().lower()
-        if word in ("true", "false"):
-            numbers[row] = word == "true"
-        elif word not in MISSING:
-            try:
-                numbers[row] = float(word)
-                valid[row] = "_" not in word  # 1_000 is a number in Python only
-            except ValueError:
-                valid[row] = False
-    return numbers, valid
+    if pd.api.types.is_numeric_dtype(cells):
+        return cells.to_numpy(np.float64, na_value=np.nan), np.ones(len(cells), dtype=np.bool_)
+    words = cells.astype(object).map(str).str.strip().str.lower().replace({"true": "1", "false": "0"})
+    is_number = pd.to_numeric(words, errors="coerce").notna()
+    # Python rounds a text to the nearest number, which to_numeric does not promise.
+    numbers = words.where(is_number, "nan").to_numpy(np.float64)
+    return numbers, (is_number | words.isin(MISSING)).to_numpy()
 
 
 # ---- Opens tables: a function for each kind.
@@ -286,12 +295,15 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _columns_of_roles(
-    table: _Table, given: Mapping[str, str | None], features: Collection[str], required: Iterable[str] = ()
+    table: _Table, given: Mapping[str, str | None], features: Collection[str], required: Collection[str]
 ) -> dict[str, str]:
     """Returns role -> column, for the roles that the table has.
 
+    Args:
+        required: roles that the table must have; without any, it need not have the given columns either.
+
     Raises:
-        DataError: A given or a required column is missing, or several columns have default names of a role.
+        DataError: A column is missing, or several columns have default names of a role.
     """
     columns: dict[str, str] = {}
     for role, name in given.items():
@@ -304,80 +316,63 @@ def _columns_of_roles(
             )
         if choices:
             columns[role] = choices[0]
-        elif name or role in required:
-            raise _no_column(table, role, repr(name) if name else " or ".join(usual))
+        elif required and (name or role in required):
+            remedy = f"Set the column of the {role} with {role}=COLUMN"
+            if role == "label":
+                remedy += ", or read the features alone with read_features or the verb predict"
+            if len(table.columns) == 1:
+                remedy = "Separate the cells of a CSV file by commas"
+            raise _no_column(table, [name] if name else usual, role, remedy, table.columns)
     return columns
 
 
-def _no_column(table: _Table, role: str, name: str) -> DataError:
-    columns = ", ".join(map(repr, table.columns[:_SHOWN])) + (", ..." if len(table.columns) > _SHOWN else "")
-    remedy = f"set the column of the {role} with {role}=COLUMN"
-    if role == "label":
-        remedy += ", or read the features alone with read_features or the verb predict"
-    if len(table.columns) == 1:
-        remedy = "separate the cells of a CSV file by commas"
+def _no_column(
+    table: _Table, names: Sequence[str], use: str, remedy: str, columns: Sequence[str]
+) -> DataError:
+    listed = ", ".join(map(repr, columns[:_SHOWN])) + (", ..." if len(columns) > _SHOWN else "")
     return DataError(
-        f"{table.name}: the table has no column {name} ({role}){did_you_mean(name, table.columns)} Its "
-        f"columns are {columns[:200]}; {remedy}."
+        f"{table.name}: the table has no column {' or '.join(map(repr, names))} ({use})"
+        f"{did_you_mean(names[0], columns)} Its columns are {listed[:200]}. {remedy}."
     )
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """The columns of a table that are read.
-
-    Attributes:
-        roles: role -> column.
-        features: feature columns, in order.
-        categorical: those with categories.
-        kept: columns beside the features.
-    """
-
-    roles: Mapping[str, str]
-    features: Sequence[str]
-    categorical: Sequence[str]
-    kept: Sequence[str]
-
-
-def _columns_of(
-    table: _Table,
-    roles: Mapping[str, str | None],
-    num_features: int | None,
-    categories: Mapping[str, tuple[str, ...]],
-    features: Sequence[str] | None,
-    feature_names: Sequence[str] | None,
-    categorical: Sequence[str],
-    keep: Sequence[str],
-    ignore: Sequence[str],
-    required: Iterable[str] = (),
-) -> _Columns:
-    """Assigns the columns of a table to roles and features; the arguments are those of `read_table`.
+def _rows_of(
+    source: pd.DataFrame | str | Path | Sequence[str | Path],
+    num_features: int | None = None,
+    features: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    categorical: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    categories: Mapping[str, Sequence[str]] | None = None,
+    required: Collection[str] = ("label", "query"),
+    **roles: str | None,
+) -> _Rows:
+    """Opens tables and assigns the columns of the first one; the arguments are those of `read_table`.
 
     Args:
+        required: as in `_columns_of_roles`; without any, the table need not have the kept columns either.
         roles: role -> given column.
-        required: roles that the table must have; without any it need not have the kept columns either.
 
     Raises:
         DataError: A column is missing, is no feature of the training data, or is unlikely to be a feature.
     """
     if feature_names is not None:
         check_option("feature_names", feature_names, list)
-    is_training = feature_names is None
+    tables, known, is_training = _open(source), categories or {}, feature_names is None
+    table = tables[0]
     kept = _matching(table, "keep", keep, table.columns, bool(required))
     aside = {*kept, *_matching(table, "ignore", ignore, table.columns, is_training)}
     no_role = {column for column in aside if ROLE_OF_NAME.get(column) not in ("label", "query")}
-    by_role = _columns_of_roles(table, roles, {*(features or ()), *no_role}, required)
+    by_role = _columns_of_roles(table, dict.fromkeys(ROLES) | roles, {*(features or ()), *no_role}, required)
     left = [column for column in table.columns if column not in {*by_role.values(), *aside}]
     of_categories = [
         *_matching(table, "categorical", categorical, left, is_training),
-        *(column for column in left if column in categories),
+        *(column for column in left if column in known),
     ]
     chosen = left if features is None else _matching(table, "features", features, left, is_training)
     chosen = [*dict.fromkeys([*chosen, *of_categories])]
-    names = chosen if feature_names is None else list(map(str, feature_names))
-    for column in names:
-        if column not in left:
-            raise _no_column_for("features", table, column, left)
+    names = chosen if feature_names is None else _matching(table, "features", feature_names, left, True)
     odd = [column for column in chosen if column not in names]
     if odd:
         raise DataError(
@@ -396,7 +391,9 @@ def _columns_of(
             f"{table.name}: the table has {len(names)} feature columns, but {num_features or 'at least 1'} "
             "were expected; add columns, or list the features in `features`."
         )
-    return _Columns(by_role, names, [name for name in names if name in of_categories], kept)
+    return _Rows(
+        tables, by_role, names, {name: known.get(name) for name in names if name in of_categories}, kept
+    )
 
 
 def _matching(
@@ -414,17 +411,13 @@ def _matching(
         is_name = pattern in columns
         matched = [pattern] if is_name else [column for column in columns if fnmatchcase(column, pattern)]
         if must_match and not matched:
-            raise _no_column_for(option, table, pattern, columns)
+            remedy = (
+                f"Add it, a feature with empty cells for missing values, or correct {option}, in a run "
+                f"data.{option}; a column with a role, or in data.keep or data.ignore, is no feature"
+            )
+            raise _no_column(table, [pattern], option, remedy, columns)
         matching += matched
     return list(dict.fromkeys(matching))
-
-
-def _no_column_for(option: str, table: _Table, name: str, columns: Sequence[str]) -> DataError:
-    return DataError(
-        f"{table.name}: the table has no column '{name}' for {option}{did_you_mean(name, columns)} Add it, a "
-        f"feature with empty cells for missing values, or correct {option}, in a run data.{option}. A column "
-        "with a role, or in data.keep or data.ignore, is no feature."
-    )
 
 
 # ---- Data sets and features in tables.
@@ -446,7 +439,7 @@ def read_table(
     categorical: Sequence[str] = (),
     keep: Sequence[str] = (),
     ignore: Sequence[str] = (),
-    categories: Categories | None = None,
+    categories: Mapping[str, Sequence[str]] | None = None,
     sort_queries: bool = False,
     whole_labels: bool = False,
 ) -> RankingDataset:
@@ -467,8 +460,8 @@ def read_table(
             categoricals. Texts in `MISSING` are missing values.
         keep: names or patterns of columns that are no features, for metrics and slices; see `Judgments.kept`.
         ignore: names or patterns of columns that are not read.
-        categories: those of the training data, or the path of its store; a category that it does not have
-            becomes a missing value, and is counted in the log. None: the categories of this table.
+        categories: those of the training data; a category that it does not have becomes a missing value, and
+            is counted in the log. None: the categories of this table.
         sort_queries: group scattered rows by query, in the order of each query's first row; `file_rows` of
             the data set then has the original row of each document.
         whole_labels: reject labels that are not whole numbers.
@@ -480,31 +473,33 @@ def read_table(
     """
     check_option("sort_queries", sort_queries, bool)
     check_option("whole_labels", whole_labels, bool)
-    columns = {"label": label, "query": query, "document": document, "weight": weight, "position": position}
-    given = {**columns, "split_by": split_by, "group_by": group_by}
-    tables = _open(source)
-    known = codes_of(categories)
-    named = (features, feature_names, categorical, keep, ignore)
-    chosen = _columns_of(tables[0], given, num_features, known, *named, required=("label", "query"))
-    roles = chosen.roles
-    rows = _read(tables, chosen)
-    queries = rows.ids(roles["query"])
-    rows.check(roles["query"], np.array([query != "" for query in queries]), "every row needs a query id")
+    roles: dict[str, Any] = {
+        "label": label,
+        "query": query,
+        "document": document,
+        "weight": weight,
+        "position": position,
+    }
+    roles |= {"split_by": split_by, "group_by": group_by}
+    named = (features, feature_names, categorical, keep, ignore, categories)
+    rows = _rows_of(source, num_features, *named, **roles)
+    queries = rows.ids(rows.roles["query"])
+    rows.check(rows.roles["query"], [query != "" for query in queries], "every row needs a query id")
     gathered = gather(queries, sort_queries, rows.location)
     parts: dict[str, Any] = {
-        field: gathered.take(_values(rows, role, roles[role], whole_labels))
+        field: gathered.take(_values(rows, role, rows.roles[role], whole_labels))
         for role, (field, _) in _FIELDS.items()
-        if role in roles
+        if role in rows.roles
     }
-    in_order = {name: known[name] if name in known else rows.categories(name) for name in chosen.categorical}
+    matrix, in_order = _features(rows)
     return RankingDataset(
         query_start=gathered.query_start,
         query_ids=gathered.query_ids,
         file_rows=gathered.file_rows,
-        feature_names=tuple(chosen.features),
-        features=cast(Features, CheckedFeatures(gathered.take(_features(rows, chosen.features, in_order)))),
+        feature_names=tuple(rows.features),
+        features=cast(Features, CheckedFeatures(gathered.take(matrix))),
         categories=in_order,
-        kept={name: gathered.take(rows.kept(name)) for name in chosen.kept},
+        kept={name: gathered.take(rows.kept(name)) for name in rows.keep},
         **parts,
     )
 
@@ -513,21 +508,12 @@ RankingDataset.from_frame = staticmethod(read_table)
 
 
 def read_table_features(
-    source: pd.DataFrame | str | Path | Sequence[str | Path],
-    num_features: int | None = None,
-    *,
-    features: Sequence[str] | None = None,
-    feature_names: Sequence[str] | None = None,
-    categorical: Sequence[str] = (),
-    keep: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    categories: Categories | None = None,
-    **columns: str | None,
+    source: pd.DataFrame | str | Path | Sequence[str | Path], num_features: int | None = None, **options: Any
 ) -> Features:
     """Reads the features of a table, which needs no column of any role.
 
     Args:
-        columns: role -> column, as in `read_table`; these columns are no features, and are not read.
+        options: options of `read_table`, by name. Columns with a role are no features, and are not read.
 
     Returns:
         (D, F), the documents in the order of the rows; the features in the order of `feature_names`, else of
@@ -540,34 +526,25 @@ def read_table_features(
     >>> read_table_features(pd.DataFrame({"query_id": ["a", "b"], "bm25": [0.5, 1.5]})).tolist()
     [[0.5], [1.5]]
     """
-    tables = _open(source)
-    given = dict.fromkeys(ROLES) | columns
-    known = codes_of(categories)
-    there = {role: name for role, name in given.items() if name in (None, *tables[0].columns)}
-    named = (features, feature_names, categorical, keep, ignore)
-    chosen = _columns_of(tables[0], there, num_features, known, *named)
-    rows = _read(tables, replace(chosen, roles={}, kept=()))
-    in_order = {name: known[name] if name in known else rows.categories(name) for name in chosen.categorical}
-    return _features(rows, chosen.features, in_order)
+    return _features(replace(_rows_of(source, num_features, required=(), **options), roles={}, keep=()))[0]
 
 
-def read_beside(path: Path, keep: Sequence[str] = (), **roles: str | None) -> dict[str, NDArray[Any]]:
+def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:
     """Reads what is written beside scores, as far as a table has it: query_id, document_id, kept columns.
 
     Args:
-        keep: as in `read_table`.
-        roles: "query", "document" -> column; None: the name in `ROLES` that the table has.
+        options: as in `read_table_features`.
 
     Returns:
         Name -> (D,) ids, or values of a kept column, in the order of the rows.
     """
-    (table,) = tables = _open(path)
-    there = {role: name for role, name in roles.items() if name in (None, *table.columns)}
-    kept = _matching(table, "keep", keep, table.columns, False)
-    by_role = _columns_of_roles(table, there, kept)
-    rows = _read(tables, _Columns(by_role, (), (), kept))
-    ids = {ROLES[role][0]: np.array(rows.ids(column)) for role, column in by_role.items()}
-    return {**ids, **{name: rows.kept(name) for name in kept}}
+    rows = _rows_of(path, required=(), **options)
+    ids = {role: rows.roles[role] for role in ("query", "document") if role in rows.roles}
+    rows = replace(rows, roles=ids, features=(), categories={})
+    return {
+        **{ROLES[role][0]: np.array(rows.ids(column)) for role, column in ids.items()},
+        **{name: rows.kept(name) for name in rows.keep},
+    }
 
 
 def read_texts(path: Path, names: Mapping[str, Sequence[str]]) -> dict[str, NDArray[np.str_]]:
@@ -609,27 +586,19 @@ def write_frame(frame: pd.DataFrame, path: Path) -> None:
             frame.to_csv(stream, index=False, lineterminator="\r\n")
 
 
-def _read(tables: Sequence[_Table], columns: _Columns) -> _Rows:
-    as_text = ("query", "document", *SPLIT_ROLES)
-    texts = [column for role, column in columns.roles.items() if role in as_text]
-    numbers = [column for column in columns.roles.values() if column not in texts]
-    texts += columns.categorical
-    numbers += [column for column in (*columns.features, *columns.kept) if column not in texts]
-    rows = _Rows(tables, [table.read(texts, numbers) for table in tables])
-    for table, frame in zip(tables, rows.frames, strict=True):
-        if frame.empty:
-            raise DataError(f"{table.name}: the table has no rows; a data set needs at least one document.")
-    return rows
+def _features(rows: _Rows) -> tuple[Features, dict[str, tuple[str, ...]]]:
+    """Returns the (D, F) features, and the categories in the order of their codes."""
+    from pandas.api.types import is_numeric_dtype
 
-
-def _features(rows: _Rows, names: Sequence[str], categories: Mapping[str, tuple[str, ...]]) -> Features:
-    features = np.empty((len(rows), len(names)), dtype=np.float32)
-    unseen = {}
-    texts = [name for name in names if name not in categories and rows.is_text(name)]
+    features = np.empty((len(rows), len(rows.features)), dtype=np.float32)
+    categories, unseen = {}, {}
+    numeric = {name for name in rows.features if is_numeric_dtype(rows.frames[0][name])}
+    texts = [name for name in rows.features if name not in {*numeric, *rows.categories}]
     listed = ",".join(texts[:_SHOWN]) + (",..." if len(texts) > _SHOWN else "")
-    for number, column in enumerate(names):
-        if column in categories:
-            features[:, number], unseen[column] = rows.codes(column, categories[column])
+    for number, column in enumerate(rows.features):
+        if column in rows.categories:
+            features[:, number], in_order, unseen[column] = rows.codes(column)
+            categories[column] = tuple(in_order)
             continue
         values = rows.numbers(
             column,
@@ -645,12 +614,12 @@ def _features(rows: _Rows, names: Sequence[str], categories: Mapping[str, tuple[
             ~np.isinf(features[:, number]),
             "features must be finite in float32. Rescale the feature, and leave missing values empty",
         )
-    if any(unseen.values()):
-        counts = ", ".join(f"{column} in {count} documents" for column, count in unseen.items() if count)
+    counts = ", ".join(f"{column} in {count} documents" for column, count in unseen.items() if count)
+    if counts:
         log.warning(
             f"{rows.tables[0].name}: categories that training does not have are missing values: {counts}"
         )
-    return features
+    return features, categories
 
 
 _FIELDS = {
@@ -684,19 +653,6 @@ def _values(rows: _Rows, role: str, column: str, whole_labels: bool) -> NDArray[
 # ---- Columns by which queries are split: the time of a query, and its group of near-duplicates.
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SplitColumns:
-    """Values of the columns by which queries are split; None if a column is not set.
-
-    Attributes:
-        times: query id -> the latest time of its rows, a number or a date.
-        groups: query id -> group.
-    """
-
-    times: Mapping[str, Any] | None = None
-    groups: Mapping[str, str] | None = None
-
-
 def read_split_columns(
     source: pd.DataFrame | str | Path | Sequence[str | Path],
     *,
@@ -704,8 +660,12 @@ def read_split_columns(
     split_by: str | None = None,
     group_by: str | None = None,
     features: Sequence[str] | None = None,
-) -> SplitColumns:
+) -> dict[str, dict[str, Any]]:
     """Reads the columns of a table by which its queries are split; the arguments are those of `read_table`.
+
+    Returns:
+        With split_by "times": query id -> the latest time of its rows, a number or a date; with group_by
+        "groups": query id -> group.
 
     Raises:
         DataError: A column is missing, or a value is; a value is neither a number nor a date; or a query is
@@ -713,13 +673,14 @@ def read_split_columns(
     """
     tables = _open(source)
     given = {"query": query, "split_by": split_by, "group_by": group_by}
-    roles = _columns_of_roles(tables[0], given, features or (), required=("query",))
-    rows = _read(tables, _Columns(roles, (), (), ()))
-    queries = rows.ids(roles["query"])
-    return SplitColumns(
-        times=_latest_times(rows, queries, roles["split_by"]) if "split_by" in roles else None,
-        groups=_groups(rows, queries, roles["group_by"]) if "group_by" in roles else None,
-    )
+    rows = _Rows(tables, _columns_of_roles(tables[0], given, features or (), required=("query",)))
+    queries = rows.ids(rows.roles["query"])
+    readers = {"split_by": ("times", _latest_times), "group_by": ("groups", _groups)}
+    return {
+        name: read(rows, queries, rows.roles[role])
+        for role, (name, read) in readers.items()
+        if role in rows.roles
+    }
 
 
 def _latest_times(rows: _Rows, queries: Sequence[str], column: str) -> dict[str, Any]:
@@ -729,11 +690,11 @@ def _latest_times(rows: _Rows, queries: Sequence[str], column: str) -> dict[str,
     """
     import pandas as pd
 
-    cells = pd.Series(rows.cells(column), dtype=object)
+    cells = rows.cells(column)
     numbers, valid = _numbers(cells)
     times: pd.Series[Any] = pd.Series(numbers)
     if valid[0]:
-        valid &= np.isfinite(numbers)
+        valid = valid & np.isfinite(numbers)
     else:
         times = pd.to_datetime(cells.map(str), format="ISO8601", utc=True, errors="coerce")
         valid = times.notna().to_numpy()
@@ -746,6 +707,24 @@ def _latest_times(rows: _Rows, queries: Sequence[str], column: str) -> dict[str,
     return cast("dict[str, Any]", times.groupby(np.array(queries)).max().to_dict())
 
 
+def _groups(rows: _Rows, queries: Sequence[str], column: str) -> dict[str, str]:
+    """Returns query id -> group."""
+    # pandas writes 7.0 for the group 7 if the column once had missing values.
+    groups = rows.cells(column).map(str).str.strip().str.removesuffix(".0")
+    rows.check(
+        column,
+        ~groups.str.lower().isin(MISSING),
+        "every query needs a group. A query without near-duplicates is a group, such as its id",
+    )
+    rows.check(
+        column,
+        groups == groups.groupby(np.array(queries)).transform("first"),
+        "an earlier row of the query has another group. Give all rows of a query the same group, or choose "
+        "another column with data.group_by",
+    )
+    return dict(zip(queries, groups, strict=True))
+
+
 def gap_between(gap: str | float, times: Mapping[str, Any]) -> Any:
     """Returns a gap in the units of times: 7d, 12h and 2w between dates, 7 between numbers.
 
@@ -754,47 +733,26 @@ def gap_between(gap: str | float, times: Mapping[str, Any]) -> Any:
     """
     import pandas as pd
 
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw]?)", str(gap))
-    units: dict[str, Any] = {"h": "h", "d": "D", "w": "W"}
-    is_of_dates = isinstance(next(iter(times.values())), pd.Timestamp)
-    if match is None or bool(match[2]) != is_of_dates:
-        form = "dates: write 12h, 7d or 2w" if is_of_dates else "numbers: write a number of 0 or more"
+    kind: Callable[[str], Any] = float
+    units, form = "", "numbers: write a number of 0 or more"
+    if isinstance(next(iter(times.values())), pd.Timestamp):
+        kind, units, form = pd.Timedelta, "[hdw]", "dates: write 12h, 7d or 2w"
+    if re.fullmatch(rf"\d+(\.\d+)?{units}", str(gap)) is None:
         raise ConfigError(f"data.gap is {gap!r}; the times of data.split_by are {form}.")
-    number = float(match[1])
-    return pd.Timedelta(number, units[match[2]]) if is_of_dates else number
+    return kind(str(gap).replace("d", "D").replace("w", "W"))
 
 
 def spans_of(
     splits: Mapping[str, RankingDataset | None], times: Mapping[str, Any]
 ) -> dict[str, tuple[str, str]]:
     """Returns split -> first and last time of its queries, as text."""
-    of_splits = {
-        name: [times[query_id] for query_id in split.query_ids.tolist()]
-        for name, split in splits.items()
-        if split is not None
-    }
-    return {name: (_time_text(min(each)), _time_text(max(each))) for name, each in of_splits.items()}
+    spans = {}
+    for name, split in splits.items():
+        if split is not None:
+            of_split = [times[query_id] for query_id in split.query_ids.tolist()]
+            spans[name] = (_time_text(min(of_split)), _time_text(max(of_split)))
+    return spans
 
 
 def _time_text(time: Any) -> str:
     return f"{time:.15g}" if isinstance(time, float) else f"{time:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
-
-
-def _groups(rows: _Rows, queries: Sequence[str], column: str) -> dict[str, str]:
-    """Returns query id -> group."""
-    # pandas writes 7.0 for the group 7 if the column once had missing values.
-    groups = [str(cell).strip().removesuffix(".0") for cell in rows.cells(column)]
-    rows.check(
-        column,
-        np.array([group.lower() not in MISSING for group in groups]),
-        "every query needs a group. A query without near-duplicates is a group, such as its id",
-    )
-    group_of: dict[str, str] = {}
-    same = [group_of.setdefault(query, group) == group for query, group in zip(queries, groups, strict=True)]
-    rows.check(
-        column,
-        np.array(same),
-        "an earlier row of the query has another group. Give all rows of a query the same group, or choose "
-        "another column with data.group_by",
-    )
-    return group_of

@@ -17,7 +17,6 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -425,8 +424,6 @@ def _load_and_fit(
     if splits.num_in_gaps:
         log.log(level, "%s: data.gap leaves out %s queries", experiment.model, f"{splits.num_in_gaps:,}")
     log.log(level, "%s: fitting on %s, %s", experiment.model, on, by)
-    if note := experiment.source.note(splits.train.feature_names):
-        _log_once(note)
     load = load_average()
     if load is not None and load >= begun.threads + 1:
         log.log(level, "the load average is %.1f: other processes may slow down the fit on %s", load, by)
@@ -476,12 +473,6 @@ def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, 
         resampled = resampled.in_memory(keep_sparse) if in_memory else resampled
     seconds["load"] += loading
     return resampled, {"resample": drawn}
-
-
-@cache
-def _log_once(note: str) -> None:
-    """Logs a sentence on the data for the first of the runs of this process."""
-    log.info(note)
 
 
 def _scored(dataset: RankingDataset, scores: Scores) -> ScoredSplit:

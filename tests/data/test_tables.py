@@ -162,8 +162,8 @@ def test_a_wrong_value_is_named_with_its_row_and_column(
 @pytest.mark.parametrize(
     ("dropped", "options", "parts"),
     [
-        ("label", {}, ["label or relevance", "label=COLUMN", "predict", "read_features"]),
-        ("query_id", {}, ["query_id or qid", "query=COLUMN", "'label', 'bm25'"]),
+        ("label", {}, ["'label' or 'relevance'", "label=COLUMN", "predict", "read_features"]),
+        ("query_id", {}, ["'query_id' or 'qid'", "query=COLUMN", "'label', 'bm25'"]),
         ("", {"label": "lable"}, ["lable", "'label'?", "'query_id'"]),
         ("", {"features": ["bm25"], "group_by": "bm25"}, ["'bm25'", "role"]),
         ("", {"feature_names": ("bm52",)}, ["'bm52'", "'bm25'?"]),
@@ -222,7 +222,7 @@ def test_a_file_that_is_no_table_is_named(tmp_path: Path, name: str) -> None:
 
 MISTAKES: list[tuple[str, list[Any]]] = [
     ("label,query_id,a\n1,7,3,0.5\n0,7,5,0.1\n", [":", "3 columns", "1,7,3,0.5", "as many cells"]),
-    ("label;query_id;a\n1;q;1\n", [":", "label or relevance", "'label;query_id;a'", "commas"]),
+    ("label;query_id;a\n1;q;1\n", [":", "'label' or 'relevance'", "'label;query_id;a'", "commas"]),
     ("\n\nlabel,query_id,a\n\n1,q,1\n\n-1,q,2\n", [":7:", -1, "'label'", "0 or more"]),
     ('label,query_id,a\n1,"x\ny",1\n-1,q,2\n', [":4:", -1, "'label'"]),
     ("label,query_id,a\n1,q,1\ngood,q,2\n", [":3:", "'label'", "'good'", "not a number"]),
