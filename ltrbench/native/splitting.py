@@ -951,9 +951,8 @@ def category_order(sums: Histogram, docs_per_hessian: float, terms: SplitTerms) 
     # Integers first, because most bins of a small leaf are empty.
     least_hessian = int((terms.min_docs_of_category - 0.5) / docs_per_hessian) - 1
     for b in range(1, len(sums)):
-        if sums[b] & 0xFFFFFFFF < least_hessian:
-            continue
-        if _estimated(sums[b], docs_per_hessian) >= terms.min_docs_of_category:
+        is_large = sums[b] & 0xFFFFFFFF >= least_hessian
+        if is_large and _estimated(sums[b], docs_per_hessian) >= terms.min_docs_of_category:
             used[num_used] = b
             keys[num_used] = _gradient(sums[b]) / (_hessian(sums[b]) + terms.cat_smooth)
             num_used += 1
