@@ -217,7 +217,7 @@ def read_model_file(path: Path, remedy: str = "Check the path of the model file"
         remedy: what to do if the file cannot be read, for messages.
 
     Raises:
-        ResultError: The file cannot be read, has an unsupported format, or is not complete.
+        ResultError: The file cannot be read, has an unsupported format or categories, or is not complete.
     """
     content = read_bytes(path, remedy, MOST_MODEL_BYTES)
     other = next((name for name, beginning in _OTHERS.items() if beginning.match(content)), None)
@@ -230,15 +230,16 @@ def read_model_file(path: Path, remedy: str = "Check the path of the model file"
         )
     try:
         model = kind.read(content)
-        if categorical := categorical_features(model.trees):
-            raise ValueError(
-                f"it splits the features {categorical} (from 0) by sets of categories, whose codes may not "
-                "be those of the data; train such a model here, with data.categorical"
-            )
     except (ValueError, KeyError, IndexError, TypeError, RecursionError, ElementTree.ParseError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error).partition("\n")[0]
         raise ResultError(
             f"{path} is no complete model file of {kind.library}: {reason}. {SUPPORTED}; save the "
             "model again."
         ) from error
+    if categorical := categorical_features(model.trees):
+        names = model.feature_names or tuple(map(str, range(model.num_features)))
+        raise ResultError(
+            f"{path} cannot be imported: it splits {', '.join(names[each] for each in categorical)} by sets "
+            "of categories, whose codes may not be those of the data. Train the model with data.categorical."
+        )
     return ModelFile(path, kind.library, kind.ending, content, model)

@@ -4,10 +4,11 @@ The score of a document x is, with leaf_t(x) the value of its leaf in tree t,
 
     base_score + sum over t of weight_t leaf_t(x)
 
-The representation is exact: it states which comparison a split makes, where missing values and zeros go, and
-in which dtype thresholds are compared and values are summed. An adapter's `trees` translates its library's
-model; `ensemble_scores` computes the scores, and tests/rankers/test_conformance.py compares them
-with `predict`. `uniform` converts trees to the form in which they are shown and compared.
+The representation is exact: it states which comparison a split makes or which categories go left, where
+missing values and zeros go, and in which dtype thresholds are compared and values are summed. An adapter's
+`trees` translates its library's model; `ensemble_scores` computes the scores, and
+tests/rankers/test_conformance.py compares them with `predict`. `uniform` converts trees to the
+form in which they are shown and compared.
 """
 
 from __future__ import annotations

@@ -90,19 +90,17 @@ def _lines(ensemble: Ensemble, feature_names: Sequence[str], name: str) -> Itera
         roots.append(str(numbers[0]))
         inner = ~tree.is_leaf
         columns = [tree.missing_left, tree.zero_missing, numbers[tree.left], numbers[tree.right]]
-        is_categorical = np.isnan(tree.threshold)
         if has_categories:
             of_nodes = [words_of(of_words(row)).tolist() if row.any() else [] for row in tree.categories]
             counts = np.array(list(map(len, of_nodes)))
             columns += [num_words + np.cumsum(counts) - counts, counts]
             num_words += int(counts.sum())
             words += [", ".join(map(hex, of_node)) for of_node in of_nodes if of_node]
-        thresholds = np.where(is_categorical, 0, tree.threshold)[inner]
-        literals = _literals(float32_thresholds(thresholds, ensemble.comparison))
+        thresholds = _literals(float32_thresholds(tree.threshold[inner], ensemble.comparison))
         rows = zip(*(column[inner].astype(int).tolist() for column in (tree.feature, *columns)), strict=True)
         nodes += [
             f"{{{feature}, {threshold}, {', '.join(map(str, rest))}}}"
-            for threshold, (feature, *rest) in zip(literals, rows, strict=True)
+            for threshold, (feature, *rest) in zip(thresholds, rows, strict=True)
         ]
         values = weighted_values(tree, weighted.weight, ensemble.score_dtype)
         leaves += _literals(values[tree.is_leaf])
@@ -131,7 +129,9 @@ def _literals(numbers: NDArray[np.floating[Any]]) -> Iterator[str]:
     """
     suffix = "f" if numbers.dtype == np.float32 else ""
     for number in numbers.tolist():
-        if np.isinf(number):
+        if np.isnan(number):
+            yield "NAN"
+        elif np.isinf(number):
             yield "INFINITY" if number > 0 else "-INFINITY"
         else:
             yield re.sub(r"\.?0*p", "p", number.hex()) + suffix
@@ -191,16 +191,14 @@ struct node {
 """
 
 _CATEGORIES = """\
-    /* A split with num_words > 0 has categories instead of a threshold: a code goes left if its bit is 1 in
-       words[first], ..., words[first + num_words - 1]; the code of a category is its position, from 0. */
+    /* A split with the threshold NAN has categories: a code goes left if its bit is 1 in words[first], ...,
+       words[first + num_words - 1]; the code of a category is its position, from 0. */
     int32_t first, num_words;
 """
 _CATEGORY_TEST = """
-            if (at->num_words && !is_missing) {
-                const int32_t code = value >= 0 && value < 32 * at->num_words ? (int32_t)value : -1;
-                const int is_code = code >= 0 && (float)code == value;
-                const int is_in = is_code && ((words[at->first + code / 32] >> (code % 32)) & 1);
-                n = is_in ? at->left : at->right;
+            if (value >= 0 && value < 32 * at->num_words) {
+                const int32_t code = (int32_t)value;
+                n = code == value && ((words[at->first + code / 32] >> code % 32) & 1) ? at->left : at->right;
                 continue;
             }"""
 

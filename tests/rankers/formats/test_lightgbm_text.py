@@ -162,7 +162,7 @@ def test_categories_of_lightgbm_are_written_again_byte_for_byte_but_not_imported
     every = np.stack([[*range(100), MISSING], rng.integers(0, 70, 101)], axis=1).astype(np.float32)
     np.testing.assert_array_equal(ensemble_scores(model.trees, every), raw(booster, every))
     (tmp_path / "model.txt").write_text(text)
-    with pytest.raises(ResultError, match=naming("model.txt", "0", "data.categorical")):
+    with pytest.raises(ResultError, match=naming("model.txt", "shop", "data.categorical")):
         read_model_file(tmp_path / "model.txt")
 
 
