@@ -8,9 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import fake_targets
+import lightgbm as lgb
+import numpy as np
 import pytest
+from shop_log import shop_log
 
+import ltrbench
 from ltrbench.cli import main
+from ltrbench.data.sources import TableFiles
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.experiment import Experiment, run
 from ltrbench.rankers import Ranker
@@ -93,6 +98,22 @@ def test_a_refusal_leaves_only_the_certificate(ship: Ship, native: Path, tmp_pat
     # The certificate of a refused model makes way for the next attempt.
     assert ship(*words)[0] == 0
     assert names_in(tmp_path / "shipped") == {*WRITTEN, CERTIFICATE_FILE}
+
+
+@pytest.mark.slow
+def test_columns_json_of_a_shipped_model_has_the_codes_of_its_categories(ship: Ship, tmp_path: Path) -> None:
+    log = shop_log(num_queries=60, num_brands=50)[["query_id", "label", "text_match", "brand"]]
+    log.to_parquet(tmp_path / "log.parquet")
+    source = TableFiles(train="log.parquet", name="log", categorical=["brand"])
+    experiment = Experiment(model="native", ranker=NativeRanker(num_trees=5), source=source, importance=None)
+    path = run(experiment, tmp_path / "run").path
+    code, text = ship(path, "--to", "solr", "--output", "shipped")
+    assert (code, "solr" in text, "brand" in text) == (2, True, True), text
+    assert ship(path, "--to", "lightgbm", "--output", "shipped")[0] == 0
+    codes = read(tmp_path / "shipped", "columns.json")["categories"]["brand"]
+    encoded = log.assign(brand=log.brand.map(codes.index))[["text_match", "brand"]].astype(np.float32)
+    booster = lgb.Booster(model_file=tmp_path / "shipped" / "model.txt")
+    np.testing.assert_array_equal(booster.predict(encoded, raw_score=True), ltrbench.load(path).predict(log))
 
 
 @pytest.mark.parametrize(
