@@ -242,11 +242,7 @@ class Judgments:
 
     def _set(self, name: str, value: object) -> None:
         # The caller's array stays writable; the runs of a process share their data sets.
-        if isinstance(value, np.ndarray):
-            value = read_only(value)
-        elif name == "kept":
-            value = {key: read_only(values) for key, values in cast("dict[str, Any]", value).items()}
-        object.__setattr__(self, name, value)
+        object.__setattr__(self, name, read_only(value) if isinstance(value, np.ndarray) else value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Arrays are writable after unpickling; their values were checked before.
@@ -278,17 +274,14 @@ class Judgments:
         Raises:
             DataError: The data have no such column.
         """
-        if name == "query_id":
-            return self.query_ids[self.query_of_document]
-        if name == "document_id" and self.document_ids is not None:
-            return self.document_ids
-        if name not in self.columns:
+        known = self.beside if name in ("query_id", "document_id") else self.columns
+        if name not in known:
             raise DataError(
                 f"the data have no column '{name}'{did_you_mean(name, self.columns)} A column of a table is "
                 f"kept with data.keep=[{name}] (in Python keep=[...]); documents have ids if the file has "
                 "them."
             )
-        return self.columns[name]
+        return known[name]
 
     @property
     def num_documents(self) -> int:
@@ -422,7 +415,9 @@ class RankingDataset(Judgments):
                 raise DataError(f"categories: there is no feature '{name}'{did_you_mean(name, names)}")
             _check_no_repeat(f"categories['{name}']", np.array(categories), "remove one of them")
             if not is_checked:
-                _check_codes(name, self._codes(name), len(categories))
+                codes, highest = self._codes(name), len(categories) - 1
+                valid = np.isnan(codes) | ((codes == np.floor(codes)) & (codes >= 0) & (codes <= highest))
+                _check(f"feature '{name}'", codes, valid, f"a code from 0 to {highest}, or NaN for missing")
 
     def _facts(self) -> dict[str, object]:
         facts = super()._facts()
@@ -459,7 +454,7 @@ class RankingDataset(Judgments):
         known = {ROLES[role][0]: values for role, values in by_role.items() if values is not None}
         features = pd.DataFrame(as_array(self.features), columns=list(self.feature_names))
         for name, categories in self.categories.items():
-            codes = np.nan_to_num(features[name].to_numpy(), nan=-1).astype(np.int64)
+            codes = features[name].fillna(-1).astype(np.int64)
             features[name] = pd.Categorical.from_codes(codes, pd.Index(categories, dtype=object))
         return pd.concat([pd.DataFrame(known), features, pd.DataFrame(dict(self.kept))], axis=1)
 
@@ -649,14 +644,8 @@ def _check(name: str, values: NDArray[Any], valid: NDArray[np.bool_], expected: 
 def _kept(name: str, value: ArrayLike, count: int) -> NDArray[Any]:
     """Returns the (D,) values of a kept column: texts, or numbers as float64."""
     if np.asarray(value).dtype.kind in "UOM":
-        return _texts(f"kept['{name}']", value, count)
-    return _as_array(f"kept['{name}']", value, np.float64, count)
-
-
-def _check_codes(name: str, codes: NDArray[np.float32], num_categories: int) -> None:
-    """Raises DataError unless the (D,) values of a categorical feature are codes or NaN."""
-    valid = np.isnan(codes) | ((codes == np.floor(codes)) & (codes >= 0) & (codes < num_categories))
-    _check(f"feature '{name}'", codes, valid, f"a code from 0 to {num_categories - 1}, or NaN for missing")
+        return read_only(_texts(f"kept['{name}']", value, count))
+    return read_only(_as_array(f"kept['{name}']", value, np.float64, count))
 
 
 def _texts(name: str, value: ArrayLike, count: int) -> NDArray[np.str_]:

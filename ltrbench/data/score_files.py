@@ -163,13 +163,7 @@ _TABLE = {
 
 def _rows_of_table(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yields the rows of a table of scores as the columns of a TREC run."""
-    columns = read_texts(path, _TABLE)
-    for name in _TABLE:
-        if name not in columns:
-            raise DataError(
-                f"{path}: the table has no column {' or '.join(_TABLE[name])}; add it to the scores."
-            )
-    for row, (query, document, score) in enumerate(zip(*columns.values(), strict=True), 1):
+    for row, (query, document, score) in enumerate(zip(*read_texts(path, _TABLE), strict=True), 1):
         yield f"{path}: row {row}", [str(query), "Q0", str(document), "0", str(score), "table"]
 
 

@@ -52,7 +52,7 @@ from ltrbench.data.tables import (
     read_split_columns,
     read_table,
     read_table_features,
-    spans_of,
+    span_of,
 )
 from ltrbench.errors import ConfigError, DataError, did_you_mean, require, require_choice
 from ltrbench.measure import without_password
@@ -240,8 +240,9 @@ class SplitSource(DataSource):
             train, valid = hold_out(VALID, self.valid_share)
         facts: dict[str, Any] = {"rule": "; ".join([*rules, *how])}
         if times is not None:
-            facts["spans"] = spans_of({"train": train, VALID: valid, TEST: test}, times)
-            used = {query for split in (train, valid, test) if split for query in split.query_ids.tolist()}
+            splits = {"train": train, VALID: valid, TEST: test}
+            facts["spans"] = {name: span_of(split, times) for name, split in splits.items() if split}
+            used = {query for split in splits.values() if split for query in split.query_ids.tolist()}
             last = max(times[query] for query in test.query_ids.tolist())
             facts["num_in_gaps"] = sum(query not in used and time <= last for query, time in times.items())
         return Splits(sample_queries(train, self.subset, self.split_seed), valid, test, **facts)
@@ -510,13 +511,9 @@ class StoreFiles(FileSource):
     """
 
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
-        return read_store(
-            self.existing(key),
-            None if train is None else train.num_features,
-            feature_names=None if train is None else train.feature_names,
-            categories=None if train is None else train.categories,
-            whole_labels=self.whole_labels,
-        )
+        names = () if train is None else ("num_features", "feature_names", "categories")
+        options: dict[str, Any] = {name: getattr(train, name) for name in names}
+        return read_store(self.existing(key), **options, whole_labels=self.whole_labels)
 
 
 # ---- Readers of data: stores, tables and LETOR text, chosen by the path.

@@ -43,7 +43,7 @@ class Splits:
     rule: str = field(default="", kw_only=True)
     spans: Mapping[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)
     num_in_gaps: int = field(default=0, kw_only=True)
-    _weight_scale: float = field(init=False, repr=False, default=1.0)
+    _mean_weight: float = field(init=False, repr=False, default=1.0)  # of train as it was given
 
     def __post_init__(self) -> None:
         for name, split in self:
@@ -54,7 +54,7 @@ class Splits:
                 )
         _check_no_leak(self)
         weights = self.train.query_weights
-        object.__setattr__(self, "_weight_scale", 1.0 if weights is None else 1.0 / weights.mean())
+        object.__setattr__(self, "_mean_weight", 1.0 if weights is None else weights.mean())
         object.__setattr__(self, "train", self.train.with_mean_weight_one())
 
     def whole(self) -> Splits:
@@ -67,29 +67,23 @@ class Splits:
         parts = {name: split for name, split in self if name == "train" or split.labels.any()}
         ids = [split.query_ids for split in parts.values()]
         if len(np.unique(np.concatenate(ids))) < sum(map(len, ids)):
-            named = zip(parts, ids, strict=True)
-            ids = [
-                of_part if name == "train" else np.char.add(of_part, f"#{name}") for name, of_part in named
-            ]
-        # The weights of train were scaled when the splits were made.
-        weights = [
-            split.weight_of_document * (1.0 if name == "train" else self._weight_scale)
-            for name, split in parts.items()
-        ]
-        has_weights = any(split.query_weights is not None for split in parts.values())
+            ids[1:] = [np.char.add(split.query_ids, f"#{name}") for name, split in [*parts.items()][1:]]
 
-        def joined(column: str) -> NDArray[Any] | None:
-            values = [getattr(split, column) for split in parts.values()]
+        def joined(field: str) -> Any:
+            values = [getattr(split, field) for split in parts.values()]
             return None if any(value is None for value in values) else np.concatenate(values)
 
+        weights = joined("weight_of_document")
+        weights[: self.train.num_documents] *= self._mean_weight
+        has_weights = any(split.query_weights is not None for split in parts.values())
         every = self.train.with_fields(
             features=CheckedFeatures(stacked([split.features for split in parts.values()])),
             labels=joined("labels"),
-            query_start=np.cumsum([0, *np.concatenate([split.query_sizes for split in parts.values()])]),
+            query_start=np.cumsum([0, *joined("query_sizes")]),
             query_ids=np.concatenate(ids),
             document_ids=joined("document_ids"),
             query_weights=None,
-            document_weights=np.concatenate(weights) if has_weights else None,
+            document_weights=weights if has_weights else None,
             positions=joined("positions"),
             file_rows=None,
             kept={
@@ -98,11 +92,7 @@ class Splits:
                 if all(name in split.kept for split in parts.values())
             },
         ).with_mean_weight_one()
-        splits = copy.copy(self)  # these queries have been checked
-        of_whole: dict[str, Any] = {"train": every, "valid": None, "test": every, "rule": "", "spans": {}}
-        for name, value in of_whole.items():
-            object.__setattr__(splits, name, value)
-        return splits
+        return self._replaced(train=every, valid=None, test=every, rule="", spans={})
 
     def in_memory(self, keep_sparse: bool = False) -> Splits:
         """Returns the splits with the features of each as one array; self if they are arrays already.
@@ -116,10 +106,13 @@ class Splits:
         in_memory = {name: split.in_memory(keep_sparse) for name, split in self}
         if all(in_memory[name] is split for name, split in self):
             return self
+        return self._replaced(**in_memory)
+
+    def _replaced(self, **changes: Any) -> Splits:
         # A copy, because these splits have been checked.
         splits = copy.copy(self)
-        for name, split in in_memory.items():
-            object.__setattr__(splits, name, split)
+        for name, value in changes.items():
+            object.__setattr__(splits, name, value)
         return splits
 
     def __iter__(self) -> Iterator[tuple[str, RankingDataset]]:
@@ -235,9 +228,9 @@ def take_window(
     """
     time_of_query = _times_of_units(dataset, times, groups)
     in_order = sorted(Counter(time_of_query).items())
-    shares = np.cumsum([num_queries for _, num_queries in in_order]) / len(time_of_query)
-    starts = [int(np.abs(shares - part / (num_folds + 1)).argmin()) + 1 for part in range(1, num_folds + 1)]
-    if len(set(starts)) < num_folds or starts[-1] == len(in_order):
+    sizes, parts = [num_queries for _, num_queries in in_order], range(1, num_folds + 1)
+    starts = [_num_closest(sizes, part / (num_folds + 1)) for part in parts] if len(sizes) > 1 else []
+    if len(set(starts)) < num_folds:
         raise DataError(
             f"cv={num_folds} cv_split=forward: the {dataset.num_queries} queries have {len(in_order)} "
             f"different times, which do not divide them into {num_folds + 1} parts of about equal size. Set "
@@ -264,8 +257,7 @@ def _divided(
 ) -> tuple[RankingDataset, RankingDataset]:
     """Returns the queries at least `gap` before `begin`, and those from `begin` to before `end`."""
     is_taken = np.array([begin <= time and (end is None or time < end) for time in time_of_query])
-    is_earlier = np.array([time < begin for time in time_of_query])
-    is_rest = is_earlier if gap is None else np.array([time <= begin - gap for time in time_of_query])
+    is_rest = np.array([time < begin if gap is None else time <= begin - gap for time in time_of_query])
     if not is_rest.any():
         raise DataError(
             f"data.gap: no query is that long before {name}, which begins at {begin}; set a smaller gap."

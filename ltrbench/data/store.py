@@ -387,15 +387,12 @@ def read_store(
 
 
 def read_store_features(
-    path: str | Path | Sequence[str | Path],
-    num_features: int | None = None,
-    *,
-    feature_names: Sequence[str] | None = None,
-    categories: Mapping[str, Sequence[str]] | None = None,
+    path: str | Path | Sequence[str | Path], num_features: int | None = None, **options: Any
 ) -> Features:
     """Reads the (D, F) features of a store in the order of the file from which it was built.
 
-    The options are those of `read_store`.
+    Args:
+        options: options of `read_store`, by name.
 
     Returns:
         A matrix that is read by blocks, or SparseRows if the store has sparse features.
@@ -403,7 +400,7 @@ def read_store_features(
     Raises:
         DataError: as `read_store`.
     """
-    dataset = read_store(path, num_features, feature_names=feature_names, categories=categories)
+    dataset = read_store(path, num_features, **options)
     if dataset.file_rows is None:
         return dataset.features
     rows = dataset.to_file_order(np.arange(dataset.num_documents))
@@ -441,33 +438,28 @@ def dataset_of(
         features = SparseRows(starts, **stored, num_features=len(names), absent=absent)
         if columns is not None:
             features = SparseRows.from_scipy(features.to_scipy()[:, columns], absent)
-    ids = {name: _joined(shards, name) for name in ("query_ids", "document_ids")}
     arrays: dict[str, Any] = {
         "features": CheckedFeatures(features),
         "labels": _joined(shards, "labels"),
         "query_start": _joined_starts(shards, "query_start"),
-        **{name: None if values is None else _text(values) for name, values in ids.items()},
+        "query_ids": _joined(shards, "query_ids"),
+        "document_ids": _joined(shards, "document_ids"),
         "document_weights": _joined(shards, "weights"),
         "positions": _joined(shards, "positions"),
         "file_rows": _file_rows(stores),
+        "kept": {name: _joined(shards, f"{KEPT}{number}") for number, name in enumerate(manifest.kept)},
+        "categories": manifest.categories,
     }
     taken = names if columns is None else [names[column] for column in columns]
-    kept = {name: _joined(shards, f"{KEPT}{number}") for number, name in enumerate(manifest.kept)}
-    return RankingDataset(
-        feature_names=tuple(taken),
-        categories={name: tuple(each) for name, each in manifest.categories.items()},
-        kept={name: _text(cast(Any, values)) for name, values in kept.items()},
-        **arrays,
-    )
-
-
-def _text(values: NDArray[Any]) -> NDArray[Any]:
-    return decoded(values) if values.dtype.kind == "S" else values
+    return RankingDataset(feature_names=tuple(taken), **arrays)
 
 
 def _joined(shards: Sequence[Shard], name: str) -> NDArray[Any] | None:
-    """Returns an array of all shards in memory; None if they do not have it."""
-    return np.concatenate([shard[name].read() for shard in shards]) if name in shards[0] else None
+    """Returns an array of all shards in memory, bytes as text; None if they do not have it."""
+    if name not in shards[0]:
+        return None
+    values = np.concatenate([shard[name].read() for shard in shards])
+    return decoded(values) if values.dtype.kind == "S" else values
 
 
 def _joined_starts(shards: Sequence[Shard], name: str) -> NDArray[np.int64]:

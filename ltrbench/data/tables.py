@@ -99,9 +99,7 @@ class _Rows:
         frames = [table.read(texts, [name for name in columns if name not in texts]) for table in self.tables]
         for table, frame in zip(self.tables, frames, strict=True):
             if len(frame) == 0:
-                raise DataError(
-                    f"{table.name}: the table has no rows; a data set needs at least one document."
-                )
+                raise DataError(f"{table.name}: the table has no rows; write at least one document.")
         return frames
 
     def __len__(self) -> int:
@@ -547,20 +545,25 @@ def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:
     }
 
 
-def read_texts(path: Path, names: Mapping[str, Sequence[str]]) -> dict[str, NDArray[np.str_]]:
+def read_texts(path: Path, names: Mapping[str, Sequence[str]]) -> list[NDArray[np.str_]]:
     """Reads columns of a table as text.
 
     Args:
-        names: key -> possible names of its column, the first of which that the table has is read.
+        names: use of a column -> its possible names, the first of which that the table has is read.
 
     Returns:
-        Key -> (D,) texts, in the order of the rows; without keys whose column the table does not have.
+        (D,) texts of each column, in the order of the rows.
+
+    Raises:
+        DataError: The table cannot be read, or does not have a column.
     """
     (table,) = _open(path)
-    given = {key: [name for name in of_key if name in table.columns] for key, of_key in names.items()}
-    columns = {key: of_key[0] for key, of_key in given.items() if of_key}
-    frame = table.read(list(columns.values()), ())
-    return {key: frame[column].astype(str).to_numpy(np.str_) for key, column in columns.items()}
+    columns = [next(filter(table.columns.__contains__, of_use), "") for of_use in names.values()]
+    for use, column in zip(names, columns, strict=True):
+        if not column:
+            raise _no_column(table, names[use], use, "Add it", table.columns)
+    frame = table.read(columns, ())
+    return [frame[column].astype(str).to_numpy(np.str_) for column in columns]
 
 
 def write_table(dataset: RankingDataset, path: str | Path) -> None:
@@ -654,14 +657,12 @@ def _values(rows: _Rows, role: str, column: str, whole_labels: bool) -> NDArray[
 
 
 def read_split_columns(
-    source: pd.DataFrame | str | Path | Sequence[str | Path],
-    *,
-    query: str | None = None,
-    split_by: str | None = None,
-    group_by: str | None = None,
-    features: Sequence[str] | None = None,
+    source: str | Path | Sequence[str | Path], features: Sequence[str] | None = None, **roles: str | None
 ) -> dict[str, dict[str, Any]]:
     """Reads the columns of a table by which its queries are split; the arguments are those of `read_table`.
+
+    Args:
+        roles: "query", "split_by" and "group_by" -> column.
 
     Returns:
         With split_by "times": query id -> the latest time of its rows, a number or a date; with group_by
@@ -672,24 +673,21 @@ def read_split_columns(
             in two groups.
     """
     tables = _open(source)
-    given = {"query": query, "split_by": split_by, "group_by": group_by}
-    rows = _Rows(tables, _columns_of_roles(tables[0], given, features or (), required=("query",)))
-    queries = rows.ids(rows.roles["query"])
-    readers = {"split_by": ("times", _latest_times), "group_by": ("groups", _groups)}
-    return {
-        name: read(rows, queries, rows.roles[role])
-        for role, (name, read) in readers.items()
-        if role in rows.roles
-    }
+    columns = _columns_of_roles(tables[0], roles, features or (), required=("query",))
+    rows = _Rows(tables, columns)
+    queries = rows.ids(columns["query"])
+    times = {"times": _latest_times(rows, queries)} if "split_by" in columns else {}
+    return times | ({"groups": _groups(rows, queries)} if "group_by" in columns else {})
 
 
-def _latest_times(rows: _Rows, queries: Sequence[str], column: str) -> dict[str, Any]:
+def _latest_times(rows: _Rows, queries: Sequence[str]) -> dict[str, Any]:
     """Returns query id -> the latest time of its rows, so that no row of an earlier query is later.
 
     The times of a column are all numbers, or all dates in ISO 8601; those without a zone are in UTC.
     """
     import pandas as pd
 
+    column = rows.roles["split_by"]
     cells = rows.cells(column)
     numbers, valid = _numbers(cells)
     times: pd.Series[Any] = pd.Series(numbers)
@@ -707,8 +705,9 @@ def _latest_times(rows: _Rows, queries: Sequence[str], column: str) -> dict[str,
     return cast("dict[str, Any]", times.groupby(np.array(queries)).max().to_dict())
 
 
-def _groups(rows: _Rows, queries: Sequence[str], column: str) -> dict[str, str]:
+def _groups(rows: _Rows, queries: Sequence[str]) -> dict[str, str]:
     """Returns query id -> group."""
+    column = rows.roles["group_by"]
     # pandas writes 7.0 for the group 7 if the column once had missing values.
     groups = rows.cells(column).map(str).str.strip().str.removesuffix(".0")
     rows.check(
@@ -742,16 +741,10 @@ def gap_between(gap: str | float, times: Mapping[str, Any]) -> Any:
     return kind(str(gap).replace("d", "D").replace("w", "W"))
 
 
-def spans_of(
-    splits: Mapping[str, RankingDataset | None], times: Mapping[str, Any]
-) -> dict[str, tuple[str, str]]:
-    """Returns split -> first and last time of its queries, as text."""
-    spans = {}
-    for name, split in splits.items():
-        if split is not None:
-            of_split = [times[query_id] for query_id in split.query_ids.tolist()]
-            spans[name] = (_time_text(min(of_split)), _time_text(max(of_split)))
-    return spans
+def span_of(split: RankingDataset, times: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns the first and the last time of the queries of a split, as text."""
+    of_split = [times[query_id] for query_id in split.query_ids.tolist()]
+    return _time_text(min(of_split)), _time_text(max(of_split))
 
 
 def _time_text(time: Any) -> str:

@@ -674,13 +674,13 @@ def _leaks(dataset: RankingDataset) -> Iterator[str]:
     random = ndcg(np.zeros(sample.num_documents))
     for feature, values in zip(sample.feature_names, features.T, strict=True):
         distinct, codes = np.unique(values, return_inverse=True)
-        pairs = len(np.unique(codes * len(labels) + np.searchsorted(labels, sample.labels)))
-        if len(distinct) > 1 and pairs == len(labels):
-            yield f"The feature {feature} is a function of the label. {_LEFT_OUT}"
-            continue
+        pairs = np.unique(codes * len(labels) + np.searchsorted(labels, sample.labels))
         usual = int(np.argmax(np.bincount(codes)))
         rest = sample.labels[codes != usual]
-        if len(rest) >= _FEWEST_ROWS and (rest == rest[0]).all() and (sample.labels == rest[0]).mean() < 0.5:
+        is_one = len(rest) >= _FEWEST_ROWS and (rest == rest[0]).all()
+        if len(distinct) > 1 and len(pairs) == len(labels):
+            yield f"The feature {feature} is a function of the label. {_LEFT_OUT}"
+        elif is_one and (sample.labels == rest[0]).mean() < 0.5:
             other = f"All {len(rest)} documents in which {feature} is not {distinct[usual]:g}"
             yield f"{other} have the label {rest[0]:g}. {_LEFT_OUT}"
         elif feature not in dataset.categories:

@@ -135,7 +135,7 @@ def evaluate(
     rankings = _rank(dataset, scores, requests.values())
     per_query, weightings, means, skipped = {}, {}, {}, {}
     for name, (metric, cutoff, of_metric) in requests.items():
-        values = _values_of(name, metric, rankings[_policy(metric, of_metric)], cutoff, of_metric)
+        values = _values_of(name, metric, rankings[_policy(metric, of_metric)], scores, cutoff, of_metric)
         is_defined = ~np.isnan(values)
         filled = np.where(is_defined, values, of_metric.no_relevant.value_of_query)
         per_query[name] = _rounded(filled, of_metric.value_dtype).astype(float)
@@ -147,7 +147,7 @@ def evaluate(
 
 
 def _values_of(
-    name: str, metric: Metric, ranking: Ranking, cutoff: int | None, convention: Convention
+    name: str, metric: Metric, ranking: Ranking, scores: Scores, cutoff: int | None, convention: Convention
 ) -> PerQuery:
     """Returns (Q,) values, NaN for a query without a relevant document.
 
@@ -160,11 +160,14 @@ def _values_of(
     except Exception as error:
         if metric.function.__module__.startswith("ltrbench."):
             raise
+        # The first query on which it fails alone is named.
+        for first, end in itertools.pairwise(judgments.query_start if judgments.num_queries > 1 else ()):
+            rows = np.arange(first, end)
+            evaluate(left_out_judgments(judgments, rows)[1], np.asarray(scores)[rows], [name], convention)
         kind = type(error) if isinstance(error, LtrbenchError) else ConfigError
-        raise kind(
-            f"the metric {name} ({_place_of(metric, error)}) failed on "
-            f"{_failing(metric, ranking, cutoff, convention)}: {type(error).__name__}: {error}"
-        ) from error
+        which = f"query {judgments.query_ids[0]}" if judgments.num_queries == 1 else "the queries together"
+        place, cause = _place_of(metric, error), f"{type(error).__name__}: {error}"
+        raise kind(f"the metric {name} ({place}) failed on {which}: {cause}") from error
     is_numeric = values.dtype.kind in "biuf"
     if values.shape != (judgments.num_queries,) or not is_numeric or np.isinf(values).any():
         raise ConfigError(
@@ -180,20 +183,6 @@ def _place_of(metric: Metric, error: Exception) -> str:
     name, file = full_name(metric.function), metric.function.__code__.co_filename
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return f"{name}, {file}:{lines[-1]}" if lines else name
-
-
-def _failing(metric: Metric, ranking: Ranking, cutoff: int | None, convention: Convention) -> str:
-    """Returns the first query on which a metric fails alone, for a message."""
-    for query, (first, end) in enumerate(itertools.pairwise(ranking.position_start.tolist())):
-        row, next_row = ranking.judgments.query_start[query : query + 2]
-        _, judgments = left_out_judgments(ranking.judgments, np.arange(row, next_row))
-        ties = ranking.tie_start[(ranking.tie_start >= first) & (ranking.tie_start < end)] - first
-        alone = Ranking(judgments, ranking.order[first:end] - row, np.array([0, end - first]), ties)
-        try:
-            metric.function(alone, cutoff, convention)
-        except Exception:
-            return f"query {judgments.query_ids[0]}"
-    return "the queries together"
 
 
 class _Request(NamedTuple):

@@ -122,8 +122,8 @@ def test_scores_in_a_table_join_by_query_and_document_whatever_their_order(
 @pytest.mark.parametrize(
     ("content", "names", "parts"),
     [
-        ("query_id,document_id\n1,a\n", True, ["", "no column score"]),
-        ("query_id,score\n1,2\n", True, ["", "document_id or docid"]),
+        ("query_id,document_id\n1,a\n", True, ["", "no column 'score'"]),
+        ("query_id,score\n1,2\n", True, ["", "'document_id' or 'docid'"]),
         ("qid,docid,score\nq0,a,high\n", True, [": row 1", "'high'"]),
         ("qid,docid,score\nq0,a,1\nq0,b,\n", True, [": row 2", "''", "below all other"]),
         ("qid,docid,score\nq0,a,1\nq0,a,2\n", True, [": row 2", "'a'", "query 'q0'", "Keep one"]),
