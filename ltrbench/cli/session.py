@@ -362,7 +362,7 @@ class Session:
         # Imported late, so that --help prints without delay.
         from ltrbench.compare.final import refuse_part
 
-        words = ["register", str(best.run.path), name, "--anyway"]
+        words = ["sync", str(best.run.path), "--register", name, "--anyway"]
         refuse_part(best.run, "registered", f"register it with {PROGRAM} {shlex.join(words)}")
         self.registered = f"{tracker.register(name, best.run, best.reason)} ({best.reason})"
 

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 from ltrbench.compare.cells import settings_of_model
 from ltrbench.compare.comparison import Comparison, ModelRow, best_by_validation
-from ltrbench.errors import ConfigError, ResultError, did_you_mean
+from ltrbench.errors import ResultError, require_choice
 from ltrbench.runs.record import Run
+from ltrbench.tables import format_number
 
 _MOST_FOLDERS = 3
 """Maximum number of folders in a command."""
@@ -77,33 +78,25 @@ def final_fit(
         **{"runs": [str(other.path) for other in alike], "trees": trees, "scale": scale},
         **{"metric": metric, "estimate": value, "low": low, "high": high},
     }
-    scaled = "" if count_queries is None else f" times {scale:.3g}, all queries over training queries"
-    runs = f"{len(trees)} run{'s' * (len(trees) != 1)}"
-    numbers = f"the median of {runs} ({', '.join(map(str, trees))}){scaled}"
+    notes = [f"Final model, trained on all labelled queries. Settings: those of {run.path} ({reason})."]
+    if trees:
+        scaled = "" if count_queries is None else f" times {scale:.3g}, all queries over training queries"
+        numbers = f"the median over the runs ({', '.join(map(str, trees))}){scaled}"
+        notes.append(f"Number of trees: {num_trees}, {numbers}, rounded up.")
     bounds = "" if low is None else f" (95 % interval {low:.4f} to {high:.4f})"
-    estimate = "not known" if value is None else f"{value:.4f}{bounds}"
-    return FinalFit(
-        run,
-        num_trees,
-        record,
-        (
-            f"Final model, trained on all labelled queries. Settings: those of {run.path} ({reason}).",
-            *([f"Number of trees: {num_trees}, {numbers}, rounded up."] if trees else []),
-            "It has no test score of its own. Estimate from the comparison, for models trained on a part of "
-            f"the data: {metric} {estimate}.",
-        ),
+    notes.append(
+        "It has no test score. Estimate from the comparison, for models trained on a part of the data: "
+        f"{metric} {format_number(value, '.4f')}{bounds}."
     )
+    return FinalFit(run, num_trees, record, tuple(notes))
 
 
 def _choice(comparison: Comparison, model: str | None) -> tuple[Run, ModelRow, str]:
     """Returns the best run by validation among the rows of a name, its row and the reason; a single row needs
     no validation."""
     labels = [row.label for row in comparison.rows]
+    require_choice("model", model, [*dict.fromkeys([*labels, *(row.model for row in comparison.rows)])])
     rows = [row for row in comparison.rows if model in (None, row.label, row.model)]
-    rows = [row for row in rows if row.label == model] or rows
-    if not rows:
-        meant = did_you_mean(str(model), labels)
-        raise ConfigError(f"no row or model is '{model}'{meant} The rows are {', '.join(labels)}.")
     choice = best_by_validation(replace(comparison, rows=tuple(rows)))
     if choice is not None:
         return choice.run, choice.row, choice.reason

@@ -70,38 +70,36 @@ def train_and_compare(
         ResultError: The folder contains runs, and `overwrite` is false.
         ConfigError, DataError: A setting or the data are invalid.
     """
-    path = Path(folder or tempfile.mkdtemp(prefix="ltrbench-"))
-    for earlier in path.glob(f"*/{RESULT_FILE}"):
-        if earlier.parent.name.isdecimal():
-            if not overwrite:
-                raise ResultError(
-                    f"{path} has runs. Set overwrite=True to replace them, or choose another folder."
-                )
-            shutil.rmtree(earlier.parent)
-    numbers = range(1, replicates + 1)
-    resamples = [TrainingResample(number=replicates, index=number) for number in numbers]
+    resamples = [TrainingResample(number=replicates, index=index) for index in range(1, replicates + 1)]
+    source = InMemory(name=name, train=train, valid=valid, test=test)
     experiments = [
         Experiment(
             model=model,
-            ranker=replace(
-                ranker, seed=int(seed) if resample is None else resample.seed_of_ranker(int(seed))
-            ),
-            source=InMemory(name=name, train=train, valid=valid, test=test),
+            ranker=replace(ranker, seed=seed if resample is None else resample.seed_of_ranker(seed)),
+            source=source,
             resample=resample,
             metrics=tuple(metrics),
         )
         for model, ranker in rankers.items()
-        for seed in ([ranker.seed] if seeds is None else seeds)
+        for seed in map(int, [ranker.seed] if seeds is None else seeds)
         for resample in resamples or (None,)
     ]
-    with _shown():
-        runs = [
-            run(experiment, path / str(number), on_progress=Lines(experiment.model))
-            for number, experiment in enumerate(experiments)
-        ]
-    (comparison,) = compare(runs, settings)
-    if folder is None:
-        weakref.finalize(comparison, shutil.rmtree, path, ignore_errors=True)
+    with contextlib.ExitStack() as temporary:
+        path = Path(folder or temporary.enter_context(tempfile.TemporaryDirectory(prefix="ltrbench-")))
+        earlier = [file.parent for file in path.glob(f"*/{RESULT_FILE}") if file.parent.name.isdecimal()]
+        if earlier and not overwrite:
+            raise ResultError(
+                f"{path} has runs. Set overwrite=True to replace them, or choose another folder."
+            )
+        for run_folder in earlier:
+            shutil.rmtree(run_folder)
+        with _shown():
+            runs = [
+                run(experiment, path / str(number), on_progress=Lines(experiment.model))
+                for number, experiment in enumerate(experiments)
+            ]
+        (comparison,) = compare(runs, settings)
+        weakref.finalize(comparison, temporary.pop_all().close)
     return comparison
 
 

@@ -13,7 +13,7 @@ import click
 MODULE_OF = {
     **dict.fromkeys(("aa", "compare", "reproduce"), "comparisons"),
     **dict.fromkeys(("conventions", "data", "evaluate", "inspect"), "data"),
-    **dict.fromkeys(("final", "register"), "final"),
+    "final": "final",
     **dict.fromkeys(("explain", "glossary", "walkthrough"), "explain"),
     **dict.fromkeys(("export", "import", "predict", "serve", "ship", "show", "trees", "ui"), "runs"),
     **dict.fromkeys(("resume", "status", "sync"), "sweeps"),

@@ -1,32 +1,19 @@
-"""Verbs on the model that is deployed: `final`, `register`."""
+"""The verb `final`: trains the model that is deployed."""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ltrbench.cli.console import PATH, PLUGIN_OPTION, echo, showing, wrapped
-from ltrbench.cli.session import Store, mirror, recorded_store
-from ltrbench.cli.verbs.runs import (
-    ANYWAY_OPTION,
-    RANKER_OPTION,
-    class_of_model,
-    in_its_folder,
-    load_splits,
-    source_of,
-)
-from ltrbench.cli.verbs.sweeps import store_of
+from ltrbench.cli.session import mirror, recorded_store
+from ltrbench.cli.verbs.runs import RANKER_OPTION, class_of_model, in_its_folder, load_splits, source_of
 from ltrbench.errors import ConfigError
-from ltrbench.runs.record import class_and_folder_of_model, find_runs, holds_runs, read_run
+from ltrbench.runs.record import find_runs, holds_runs
 
-if TYPE_CHECKING:
-    from ltrbench.tracking.mlflow import MLflowTracker
-
-_FINAL_FOLDER = "final"
 _OF_A_PART = ("cv", "replicates", "search", "executor", "distributed", "register")
 """Settings of a command that do not apply to a final model."""
 
@@ -70,7 +57,7 @@ def final_verb(
     from ltrbench.rankers import BoostingRanker, Ranker
     from ltrbench.rankers.importance import ImportanceSettings
 
-    folder = (folders[0] / _FINAL_FOLDER if output is None else output).absolute()
+    folder = folders[0] / "final" if output is None else output
     if holds_runs(folder):
         raise ConfigError(f"{folder} already has a run; name another folder with --output, or delete it.")
     runs = find_runs(folders)
@@ -96,47 +83,14 @@ def final_verb(
         final=fit.record,
         notes=fit.notes,
     )
+    absolute = folder.absolute()
     with in_its_folder(fit.run), showing("auto", result.model) as on_progress:
-        final = run_experiment(experiment, folder, on_progress=on_progress)
+        final = run_experiment(experiment, absolute, on_progress=on_progress)
     for note in fit.notes:
         echo(wrapped(f"- {note}", "  "))
-    shown = shlex.quote(str(output or folders[0] / _FINAL_FOLDER))
-    echo(f"Ship it: python -m ltrbench ship {shown} --to TARGET --output shipped")
+    echo(f"Ship it: python -m ltrbench ship {shlex.quote(str(folder))} --to TARGET --output shipped")
     if (store := recorded_store(runs)) is not None:
-        mirror(_tracker(store), None, [final])
+        # Imported late, because MLflow takes seconds.
+        from ltrbench.tracking.mlflow import MLflowTracker
 
-
-def _tracker(store: Store) -> MLflowTracker:
-    # Imported late, because MLflow takes seconds.
-    from ltrbench.tracking.mlflow import MLflowTracker
-
-    return MLflowTracker(uri=store.uri, experiment=store.experiment)
-
-
-# ---- The verb `register`: names the model of a run in the registry of MLflow.
-
-
-@click.command("register")
-@click.argument("run", type=PATH)
-@click.argument("name")
-@ANYWAY_OPTION
-def register_verb(run: Path, name: str, anyway: bool) -> None:
-    """Registers the model of the finished RUN as the next version of NAME, with the alias champion.
-
-    The run is stored in MLflow first, if it is not there yet. To register the best model of a sweep that
-    trained on all training queries, set register=NAME in its command.
-
-    \b
-        python -m ltrbench register multirun/2026-01-31/12-00-00/final shop
-    """
-    from ltrbench.compare.final import refuse_part
-
-    finished = read_run(run)
-    if not anyway:
-        refuse_part(finished, "registered")
-    class_and_folder_of_model(finished)  # refuses a run without a model
-    tracker = _tracker(store_of([finished]))
-    tracker.open(None)
-    tracker.log(finished)
-    reason = finished.result.final.get("reason", "named in the command")
-    echo(f"{tracker.register(name, finished, reason)} ({tracker.where})")
+        mirror(MLflowTracker(uri=store.uri, experiment=store.experiment), None, [final])

@@ -23,9 +23,10 @@ from ltrbench.cli.session import (
     recorded_store,
     run_command,
 )
+from ltrbench.cli.verbs.runs import ANYWAY_OPTION
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.folders import searching_only
-from ltrbench.runs.record import Run, find_runs_and_trials
+from ltrbench.runs.record import Run, class_and_folder_of_model, find_runs_and_trials, read_run
 from ltrbench.runs.writing import holder
 from ltrbench.sweep.plan import (
     CHOSEN_WITH,
@@ -236,7 +237,15 @@ _DEFAULT = Store("sqlite:///mlflow.db", "ltrbench")
     "--uri", help="Tracking store; default: the store that the runs recorded, or sqlite:///mlflow.db."
 )
 @click.option("--experiment", help="MLflow experiment; default: the one that the runs recorded, or ltrbench.")
-def sync_verb(folder: Path, uri: str | None, experiment: str | None) -> None:
+@click.option(
+    "--register",
+    metavar="NAME",
+    help="Register the model of the run in DIR as the next version of NAME, with the alias champion.",
+)
+@ANYWAY_OPTION
+def sync_verb(
+    folder: Path, uri: str | None, experiment: str | None, register: str | None, anyway: bool
+) -> None:
     """Stores the runs and the trials of searches in DIR in MLflow, each exactly once.
 
     DIR is the folder of a run or of a sweep, or contains several of them. Runs that are stored already stay
@@ -244,11 +253,21 @@ def sync_verb(folder: Path, uri: str | None, experiment: str | None) -> None:
     parent run of a sweep gets the comparison and the status of the sweep. A command that runs jobs of the
     sweep with tracking stores them itself; sync then waits for a minute at most.
 
+    To register the best model of a sweep that trained on all training queries, set register=NAME in its
+    command.
+
     \b
         python -m ltrbench sync multirun/2026-01-31/12-00-00
+        python -m ltrbench sync multirun/2026-01-31/12-00-00/final --register shop
     """
+    from ltrbench.compare.final import refuse_part
     from ltrbench.tracking.mlflow import MLflowTracker
 
+    if register is not None:
+        chosen = read_run(folder)
+        if not anyway:
+            refuse_part(chosen, "registered")
+        class_and_folder_of_model(chosen)  # refuses a run without a model
     runs = find_runs_and_trials([folder])
     store = store_of(runs)
     tracker = MLflowTracker(uri=uri or store.uri, experiment=experiment or store.experiment)
@@ -262,6 +281,9 @@ def sync_verb(folder: Path, uri: str | None, experiment: str | None) -> None:
         f"{tracker.num_stored} of them new",
         err=True,
     )
+    if register is not None:
+        reason = chosen.result.final.get("reason", "named in the command")
+        echo(f"{tracker.register(register, chosen, reason)} ({tracker.where})")
 
 
 def store_of(runs: Sequence[Run]) -> Store:

@@ -73,7 +73,7 @@ def of_part(folder: Path, *words: str, resample: bool = False) -> Callable[[], o
 
 @pytest.mark.parametrize("resample", [False, True])
 @pytest.mark.parametrize(
-    "words", [("ship", "--to", "xgboost", "--output", "new"), ("serve",), ("register", "shop")], ids=str
+    "words", [("ship", "--to", "xgboost", "--output", "new"), ("serve",), ("sync", "--register", "shop")]
 )
 def test_a_model_of_a_part_is_not_deployed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], resample: bool
@@ -169,7 +169,7 @@ def test_from_a_table_by_cross_validation_to_the_model_that_is_deployed(tmp_path
     assert "study/final" in joined  # a line below the table
 
     run("ship", "study/final", "--to", "xgboost", "--output", "shipped", folder=tmp_path)
-    registered = run("register", "study/final", "shop", folder=tmp_path).stdout
+    registered = run("sync", "study/final", "--register", "shop", folder=tmp_path).stdout
     assert "models:/shop@champion is version 1" in registered
     assert ("native on table", "FINISHED") in statuses(tmp_path)
     with pytest.raises(LtrbenchError, match=naming("study/final", "test", "study/")):
