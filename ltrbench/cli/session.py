@@ -363,7 +363,7 @@ class Session:
         from ltrbench.compare.final import refuse_part
 
         words = ["sync", str(best.run.path), "--register", name, "--anyway"]
-        refuse_part(best.run, "registered", f"register it with {PROGRAM} {shlex.join(words)}")
+        refuse_part(best.run, "registered", otherwise=f"register it with {PROGRAM} {shlex.join(words)}")
         self.registered = f"{tracker.register(name, best.run, best.reason)} ({best.reason})"
 
     @property

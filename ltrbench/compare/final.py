@@ -127,14 +127,15 @@ def _folder_of(run: Run) -> Path:
     return next((folder for folder in run.path.parents if folder.name == name), run.path.parent)
 
 
-def refuse_part(run: Run, purpose: str, otherwise: str = "add --anyway") -> None:
+def refuse_part(run: Run, purpose: str, anyway: bool = False, otherwise: str = "add --anyway") -> None:
     """Raises ResultError if a run trained on a resample or on a fold of a cross-validation.
 
     Args:
         purpose: what is refused, such as "shipped".
-        otherwise: how to do it nevertheless.
+        anyway: refuse nothing.
+        otherwise: how to do it nevertheless, for the message.
     """
-    if run.result.part:
+    if run.result.part and not anyway:
         raise ResultError(
             f"{run.path} is not {purpose}: it was trained on {run.result.part}, without the other queries. "
             "Train the chosen settings on all labelled queries with "

@@ -10,11 +10,11 @@ features are attributes, too. Other attributes come from a table of the user wit
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
+from statistics import mode
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,18 +94,14 @@ def column_of_queries(judgments: Judgments, name: str) -> NDArray[Any]:
     Numbers are means over the documents that have one. Texts, and numbers that a query lacks, are the most
     frequent value of its documents, of several the first; missing values are "missing".
     """
-    values, starts = judgments.column(name), judgments.query_start
+    values, starts = judgments.column(name), judgments.query_start[:-1]
     if values.dtype.kind == "f":
         known = ~np.isnan(values)
-        counts = np.add.reduceat(known.astype(np.float64), starts[:-1])
+        counts = np.add.reduceat(known.astype(np.float64), starts)
         if counts.all():
-            means: NDArray[np.float64] = np.add.reduceat(np.where(known, values, 0), starts[:-1]) / counts
-            return means
+            return np.asarray(np.add.reduceat(np.where(known, values, 0), starts) / counts)
         values = np.where(known, values.astype(str), "")
-    texts = [
-        Counter(values[first:end].tolist()).most_common(1)[0][0] for first, end in itertools.pairwise(starts)
-    ]
-    return np.array([text or "missing" for text in texts])
+    return np.array([mode(of_query.tolist()) or "missing" for of_query in np.split(values, starts[1:])])
 
 
 Given = Mapping[str, Mapping[str, str]]
@@ -201,31 +197,29 @@ def slices(comparison: Comparison, names: Sequence[str], given: Given | None = N
         ConfigError: An attribute is unknown.
         DataError: A test query has no value of an attribute of the user.
     """
-    sliced: list[Slice] = []
-    columns = comparison.queries.judgments[0].columns if comparison.queries else {}
-    known = [*ATTRIBUTES, *(given or {}), *columns]
+    queries, sliced = comparison.queries, list[Slice]()
+    if queries is None:
+        return sliced
+    known = [*ATTRIBUTES, *(given or {}), *queries.judgments[0].columns]
     for name in names:
-        if name not in known and comparison.queries is not None:
+        if name not in known:
             raise ConfigError(
                 f"queries have no attribute '{name}'{did_you_mean(name, known)} Known attributes: "
                 f"{', '.join(known)}; add others as a CSV table with --attributes FILE, or train with the "
                 f"column of a table in data.keep."
             )
-        if comparison.queries is not None:
-            values = _values(comparison, comparison.queries, name, given or {})
-            sliced += [
-                _slice(comparison, comparison.queries, name, kind, inside) for kind, inside in _kinds(values)
-            ]
+        kinds = _kinds(_values(comparison, queries, name, given or {}))
+        sliced += [_slice(comparison, queries, name, kind, inside) for kind, inside in kinds]
     return sliced
 
 
 def _values(comparison: Comparison, queries: PairedQueries, name: str, given: Given) -> NDArray[Any]:
     """Returns the values of an attribute, (Q,): numbers, or texts if not all are numbers."""
-    if name not in given and name not in ATTRIBUTES:
-        return queries.of_query([column_of_queries(judgments, name) for judgments in queries.judgments])
-    if name not in given:
+    if name in ATTRIBUTES and name not in given:
         convention = comparison.settings.convention.of(parse_metric(comparison.metric)[0])
         return queries.of_query([ATTRIBUTES[name](judgments, convention) for judgments in queries.judgments])
+    if name not in given:
+        return queries.of_query([column_of_queries(judgments, name) for judgments in queries.judgments])
     ids = queries.of_query([judgments.query_ids for judgments in queries.judgments]).tolist()
     missing = [query_id for query_id in ids if query_id not in given[name]]
     if missing:

@@ -154,35 +154,33 @@ def _values_of(
     Raises:
         ConfigError: If the function, of a plug-in, fails, or does not return one number or NaN per query.
     """
-    judgments = ranking.judgments
+    judgments, full = ranking.judgments, full_name(metric.function)
+    num_queries = judgments.num_queries
     try:
         values = np.asarray(metric.function(ranking, cutoff, convention))
     except Exception as error:
-        if metric.function.__module__.startswith("ltrbench."):
+        if full.startswith("ltrbench."):
             raise
         # The first query on which it fails alone is named.
-        for first, end in itertools.pairwise(judgments.query_start if judgments.num_queries > 1 else ()):
+        for first, end in itertools.pairwise(judgments.query_start if num_queries > 1 else ()):
             rows = np.arange(first, end)
             evaluate(left_out_judgments(judgments, rows)[1], np.asarray(scores)[rows], [name], convention)
         kind = type(error) if isinstance(error, LtrbenchError) else ConfigError
-        which = f"query {judgments.query_ids[0]}" if judgments.num_queries == 1 else "the queries together"
-        place, cause = _place_of(metric, error), f"{type(error).__name__}: {error}"
-        raise kind(f"the metric {name} ({place}) failed on {which}: {cause}") from error
+        which = f"query {judgments.query_ids[0]}" if num_queries == 1 else "the queries together"
+        # The first frame is this function, and the second the metric.
+        place = traceback.extract_tb(error.__traceback__)[:2][-1]
+        raise kind(
+            f"the metric {name} ({full}, {place.filename}:{place.lineno}) failed on {which}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
     is_numeric = values.dtype.kind in "biuf"
-    if values.shape != (judgments.num_queries,) or not is_numeric or np.isinf(values).any():
+    if values.shape != (num_queries,) or not is_numeric or np.isinf(values).any():
         raise ConfigError(
-            f"the metric {name} ({full_name(metric.function)}) returned an array of shape {values.shape} and "
-            f"type {values.dtype}; it must return shape ({judgments.num_queries},): one finite number per "
-            "query, or NaN for a query without a relevant document."
+            f"the metric {name} ({full}) returned an array of shape {values.shape} and type {values.dtype}; "
+            f"it must return shape ({num_queries},): one finite number per query, or NaN for a query without "
+            "a relevant document."
         )
     return values.astype(np.float64, copy=False)
-
-
-def _place_of(metric: Metric, error: Exception) -> str:
-    """Returns the name of a metric's function, and the last line of its file that the error passed."""
-    name, file = full_name(metric.function), metric.function.__code__.co_filename
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    return f"{name}, {file}:{lines[-1]}" if lines else name
 
 
 class _Request(NamedTuple):

@@ -15,14 +15,13 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.blocks import gather
-from ltrbench.data.dataset import ROLES, is_id
+from ltrbench.data.dataset import ROLES
 from ltrbench.data.features import SparseRows, as_array
 from ltrbench.data.tables import read_table, read_table_features
 from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
@@ -48,9 +47,6 @@ class Estimator:
 
     feature_names: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = {}
-
-    reads_blocks: ClassVar[bool]
-    reads_sparse: ClassVar[bool]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -181,8 +177,8 @@ def _knowing_columns(load: classmethod[Any, Any, Any]) -> Any:
         ranker, path = load.__func__(cls, folder), folder / COLUMNS_FILE
         if path.exists():
             columns = read_json(path)
-            error = type_error({"columns": columns}, {"columns": dict[str, list[str] | dict[str, list[str]]]})
-            if error or columns.keys() != {"feature_names", "categories"}:
+            types = {"feature_names": list[str], "categories": dict[str, list[str]]}
+            if not isinstance(columns, dict) or columns.keys() != types.keys() or type_error(columns, types):
                 raise ResultError(f"{path} has no names and categories of features. Copy the folder again.")
             ranker.feature_names = tuple(columns["feature_names"])
             ranker.categories = {name: tuple(each) for name, each in columns["categories"].items()}
@@ -237,44 +233,36 @@ def dataset_of(
             "number of rows of each query; or let X be a DataFrame with a column qid or query_id. "
             "scikit-learn passes qid to score only after sklearn.set_config(enable_metadata_routing=True)."
         )
+    table: Any = X if hasattr(X, "shape") else np.asarray(X)
     if group is not None:
         sizes = np.asarray(group, dtype=np.int64)
         qid = np.repeat(np.arange(1, len(sizes) + 1), sizes)
-    table = X if hasattr(X, "shape") else np.asarray(X)
-    weights = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)}
-    rows = {"y": np.asarray(y), "qid" if group is None else "sum of group": np.asarray(qid), **weights}
+    rows = {"y": np.asarray(y), "qid" if group is None else "sum of group": np.asarray(qid)}
+    if sample_weight is not None:
+        rows["sample_weight"] = np.asarray(sample_weight)
     for name, values in rows.items():
         if values.shape != table.shape[:1]:
             raise DataError(f"{name} has the shape {values.shape}, but X has {table.shape[0]} rows.")
-    labels, ids, *_ = rows.values()
-    if _is_frame(X):
-        dtypes = X.dtypes.drop(of_query).items()
-        with_categories = [name for name, dtype in dtypes if str(dtype) == "category"]
-        names = X.columns.drop(of_query).map(str) if like is None else like.feature_names
-        columns = {f"{name} of fit or score": values for name, values in rows.items()}
-        label, query, weight = (*columns, None)[:3]
-        return read_table(
-            _by_name(X, names).assign(**columns),
-            label=label,
-            query=query,
-            weight=weight,
-            features=[*names],
-            categorical=[*categorical, *with_categories] if like is None else (),
-            categories=None if like is None else like.categories,
-            sort_queries=True,
-        )
-    queries = gather([str(each) if is_id(each) else "" for each in ids.tolist()], True, "row {}".format)
-    if "" in queries.query_ids:
-        raise DataError("qid has a missing value; an id is a string or a number. Remove the row.")
-    features = queries.take(table.tocsr() if hasattr(table, "tocsr") else table)
-    return RankingDataset(
-        features=cast(Any, SparseRows.from_scipy(features) if hasattr(features, "tocsr") else features),
-        labels=queries.take(labels),
-        document_weights=queries.take(weights["sample_weight"]) if weights else None,
-        query_start=queries.query_start,
-        query_ids=queries.query_ids,
-        file_rows=queries.file_rows,
-    )
+    # Imported here, because pandas takes half a second, too long for --help.
+    import pandas as pd
+
+    columns = {f"{name} of fit or score": values for name, values in rows.items()}
+    options: dict[str, Any] = dict(zip(("label", "query", "weight"), columns, strict=False))
+    options["sort_queries"] = True
+    if not _is_frame(X):
+        # A table of the rows alone, because a sparse matrix may have millions of columns.
+        data = read_table(pd.DataFrame({**columns, "1": 0.0}), features=["1"], **options)
+        in_order = slice(None) if data.file_rows is None else data.file_rows
+        is_sparse = hasattr(table, "tocsr")
+        features = SparseRows.from_scipy(table.tocsr()[in_order]) if is_sparse else table[in_order]
+        return data.with_fields(features=features, feature_names=())
+    names = [*map(str, X.columns.drop(of_query))] if like is None else [*like.feature_names]
+    frame = _by_name(X, names)
+    if like is None:
+        options["categorical"] = [*categorical, *frame.select_dtypes("category").columns]
+    else:
+        options["categories"] = like.categories
+    return read_table(frame.assign(**columns), features=names, **options)
 
 
 def _by_name(frame: Any, names: Collection[str]) -> Any:

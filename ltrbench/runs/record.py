@@ -579,17 +579,15 @@ class Run:
         return self._stored(split, judgments)
 
     def _stored(self, split: str, judgments: Judgments | None) -> ScoredSplit:
-        columns = ("scores", "query_keys", "file_rows")
-        wanted = columns if judgments is not None else (*columns, *(item.name for item in fields(Judgments)))
+        prefix, columns = f"{split}_", ("scores", "query_keys", "file_rows")
+        wanted = {*columns, *([] if judgments is not None else [item.name for item in fields(Judgments)])}
+
+        def is_wanted(name: str) -> bool:
+            return name.startswith(prefix) and name.removeprefix(prefix).partition("/")[0] in wanted
+
         path = self.path / SCORES_FILE
-        names = {f"{split}_{name}" for name in wanted}
-        kept = f"{split}_{KEPT}"
-        stored = load_npz(
-            path,
-            is_wanted=lambda name: name in names or (judgments is None and name.startswith(kept)),
-            remedy=RUN_REMEDY,
-        )
-        arrays: dict[str, Any] = {name.removeprefix(f"{split}_"): array for name, array in stored.items()}
+        stored = load_npz(path, is_wanted=is_wanted, remedy=RUN_REMEDY)
+        arrays: dict[str, Any] = {name.removeprefix(prefix): array for name, array in stored.items()}
         if not {"scores", "query_keys"} <= arrays.keys():
             raise ResultError(f"{path} has no scores or query keys of '{split}'. {RUN_REMEDY}.")
         scores, query_keys, file_rows = (arrays.pop(name, None) for name in columns)

@@ -10,7 +10,7 @@ import click
 
 from ltrbench.cli.console import PATH, PLUGIN_OPTION, echo, showing, wrapped
 from ltrbench.cli.session import mirror, recorded_store
-from ltrbench.cli.verbs.runs import RANKER_OPTION, class_of_model, in_its_folder, load_splits, source_of
+from ltrbench.cli.verbs.runs import RANKER_OPTION, in_its_folder, load_model, load_splits, source_of
 from ltrbench.errors import ConfigError
 from ltrbench.runs.record import find_runs, holds_runs
 
@@ -64,7 +64,7 @@ def final_verb(
     count = (lambda run: load_splits(run, all_queries=True).train.num_queries) if scale_trees else None
     fit = final_fit(compare(runs, Settings(metric=metric)), name, count)
     result = fit.run.result
-    class_of_model(fit.run, ranker)  # refuses a class that the user does not name
+    load_model(fit.run, ranker)  # refuses a class that the user does not name
     fitted = build(result.settings, "model", Ranker)
     fitted = replace(fitted, seed=int(result.config.get("seed", result.seed)))
     if isinstance(fitted, BoostingRanker) and fit.num_trees is not None:

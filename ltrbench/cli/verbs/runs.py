@@ -153,18 +153,7 @@ _FOR_TABLES_ONLY = ("published", "fetch")
 
 
 def load_model(run: Run, named: str | None) -> Ranker:
-    """Loads the model of a run.
-
-    Raises:
-        ConfigError, ResultError: as `class_of_model`.
-    """
-    ranker, folder = class_of_model(run, named)
-    return ranker.load(folder)
-
-
-def class_of_model(run: Run, named: str | None) -> tuple[type[Ranker], Path]:
-    """Returns the class of the model of a run, and the folder of its files. The class must be part of
-    ltrbench, or be given in `named`.
+    """Loads the model of a run. The class of the model must be part of ltrbench, or be given in `named`.
 
     Raises:
         ResultError: The run failed, or has no model because its scores were imported or it is a trial.
@@ -180,7 +169,7 @@ def class_of_model(run: Run, named: str | None) -> tuple[type[Ranker], Path]:
             f"a run folder is not executed by default; if you trust the class, add --ranker {target}."
         )
     ranker: type[Ranker] = find_class(target, Ranker, "--ranker" if named else "model")
-    return ranker, folder
+    return ranker.load(folder)
 
 
 def load_splits(run: Run, all_queries: bool = False) -> Splits:
@@ -661,8 +650,7 @@ def ship_verb(
     run, reason = _best_run(folder) if best else (read_run(folder), "")
     if reason:
         echo(f"{run.path}: {reason}")
-    if not anyway:
-        refuse_part(run, "shipped")
+    refuse_part(run, "shipped", anyway)
     model = load_model(run, ranker)
     compared = _data(run, model, data, reading)
     try:
@@ -825,8 +813,7 @@ def serve_verb(
     from ltrbench.serve import is_loopback, listen, ranking_app, run_service, url_of, warm_up
 
     finished = read_run(run)
-    if not anyway:
-        refuse_part(finished, "served")
+    refuse_part(finished, "served", anyway)
     model = loaded_model(finished, load_model(finished, ranker))
     with listen(host, port) as listener:
         warm_up(model)

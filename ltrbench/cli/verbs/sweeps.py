@@ -265,8 +265,7 @@ def sync_verb(
 
     if register is not None:
         chosen = read_run(folder)
-        if not anyway:
-            refuse_part(chosen, "registered")
+        refuse_part(chosen, "registered", anyway)
         class_and_folder_of_model(chosen)  # refuses a run without a model
     runs = find_runs_and_trials([folder])
     store = store_of(runs)
