@@ -589,19 +589,16 @@ class RankingDataset(Judgments):
         query_start = np.concatenate([[0], np.cumsum(sizes)])
         # Each row keeps its offset within its query.
         rows = np.arange(query_start[-1]) + np.repeat(self.query_start[chosen] - query_start[:-1], sizes)
-        taken = RankingDataset(
+        of_documents = ("labels", "document_ids", "document_weights", "positions")
+        arrays = {name: getattr(self, name) for name in of_documents}
+        taken = self.with_fields(
             features=_checked(take_rows(self.features, rows)),
-            labels=self.labels[rows],
             query_start=query_start,
             query_ids=self.query_ids[chosen] if query_ids is None else np.asarray(query_ids),
-            document_ids=None if self.document_ids is None else self.document_ids[rows],
             query_weights=None if self.query_weights is None else self.query_weights[chosen],
-            document_weights=None if self.document_weights is None else self.document_weights[rows],
-            positions=None if self.positions is None else self.positions[rows],
-            feature_names=self.feature_names,
             file_rows=None if self.file_rows is None else np.argsort(np.argsort(self.file_rows[rows])),
             kept={name: values[rows] for name, values in self.kept.items()},
-            categories=self.categories,
+            **{name: values[rows] for name, values in arrays.items() if values is not None},
         )
         if "query_keys" in self.__dict__ and query_ids is None:
             taken.__dict__["query_keys"] = read_only(self.query_keys[chosen])

@@ -50,12 +50,9 @@ def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
     for text, first_line in [(sys.stdin.buffer.read(), 1)] if is_standard else read_blocks(Path(path)):
         for number, line in enumerate(text.decode(errors="backslashreplace").split("\n"), first_line):
             if columns := line.split():
-                by_tabs = line.strip().split("\t")
                 # Between tabs a query may have blanks.
-                has_tabs = len(by_tabs) in _COLUMNS and all(
-                    len(column.split()) == 1 for column in by_tabs[1:]
-                )
-                yield f"{name}:{number}", by_tabs if has_tabs else columns
+                by_tabs = [column.strip() for column in line.strip().split("\t")]
+                yield f"{name}:{number}", by_tabs if len(by_tabs) in _COLUMNS else columns
 
 
 def _score(text: str, location: str, expected: str) -> float:

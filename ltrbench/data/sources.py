@@ -223,8 +223,7 @@ class SplitSource(DataSource):
 
         def hold_out(name: str, share: float) -> tuple[RankingDataset, RankingDataset]:
             if name == self._split_of_folds and self.cv is not None and self.fold is not None:
-                order = " in order of time" * (times is not None)
-                rules.append(f"{name}: each of {self.cv} folds{order}")
+                rules.append(f"{name}: each of {self.cv} folds" + " in order of time" * (times is not None))
                 if times is not None:
                     return take_window(train, times, self.fold, self.cv, groups, gap)
                 return take_fold(train, self.fold, self.cv, self.split_seed, groups)

@@ -481,11 +481,9 @@ def _file_rows(stores: Sequence[Sequence[Shard]]) -> NDArray[np.int64] | None:
 
 def _check_alike(stores: Sequence[Path], manifests: Sequence[Manifest]) -> None:
     """Raises DataError if stores of one split have other features or arrays."""
+    alike = {"absent", "feature_names", "categories", "kept"}
     layouts = [
-        (
-            *(manifest.absent, manifest.feature_names, manifest.categories, manifest.kept),
-            manifest.shards[0].arrays.keys() - {"file_rows"},
-        )
+        (manifest.model_dump(include=alike), manifest.shards[0].arrays.keys() - {"file_rows"})
         for manifest in manifests
     ]
     odd = next((number for number, layout in enumerate(layouts) if layout != layouts[0]), None)

@@ -119,13 +119,12 @@ class _Rows:
             cell = repr(self.cells(column).tolist()[row])[:60]
             raise DataError(f"{self.location(row)}: column '{column}' is {cell}; {expected}.")
 
-    def cells(self, column: str, dtype: type | None = object) -> pd.Series[Any]:
-        """Returns the (D,) cells of a column; dtype None: as they were read."""
+    def cells(self, column: str) -> pd.Series[Any]:
+        """Returns the (D,) cells of a column."""
         import pandas as pd
 
         parts = [frame[column] for frame in self.frames]
-        cells = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
-        return cells if dtype is None else cells.astype(dtype)
+        return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
 
     def ids(self, column: str) -> list[str]:
         cells = self.cells(column).tolist()
@@ -138,17 +137,17 @@ class _Rows:
 
     def numbers(self, column: str, expected: str) -> NDArray[np.float64]:
         """Returns the (D,) numbers of a column; missing values are NaN."""
-        numbers, valid = _numbers(self.cells(column, None))
+        numbers, valid = _numbers(self.cells(column))
         self.check(column, valid, f"this is not a number: {expected}")
         return numbers
 
-    def codes(self, column: str) -> tuple[NDArray[np.float64], Sequence[str], int]:
-        """Returns the (D,) codes of a column, its categories, and the number of cells with another category,
-        whose code is NaN.
+    def codes(self, column: str) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+        """Returns the (D,) codes of a column, and its categories.
 
-        Categories that are not given are in the order of the pandas categories, else sorted.
+        Categories that are not given are in the order of the pandas categories, else sorted. Cells with other
+        categories are counted in the log.
         """
-        cells = self.cells(column, None)
+        cells = self.cells(column)
         has_order = str(cells.dtype) == "category"
         numbers, distinct = cells.factorize(sort=has_order)
         # The last one is for the number -1, a missing value.
@@ -162,13 +161,18 @@ class _Rows:
         code_of = {text: code for code, text in enumerate(categories)}
         codes = np.array([np.nan if text is None else code_of.get(text, np.nan) for text in texts])
         is_unseen = np.array([text is not None and text not in code_of for text in texts])
-        return codes[numbers], categories, int(is_unseen[numbers].sum())
+        if is_unseen.any():
+            log.warning(
+                f"{self.tables[0].name}: {column} in {is_unseen[numbers].sum()} documents is a category that "
+                "training does not have, a missing value"
+            )
+        return codes[numbers], tuple(categories)
 
     def kept(self, column: str) -> NDArray[Any]:
         """Returns the (D,) values of a kept column: numbers, or texts if a cell is no number."""
         import pandas as pd
 
-        cells = self.cells(column, None)
+        cells = self.cells(column)
         if pd.api.types.infer_dtype(cells, skipna=True) in _NUMBERS:
             return _numbers(cells)[0]
         texts = cells.astype(object).where(cells.notna(), "").map(str)
@@ -471,14 +475,8 @@ def read_table(
     """
     check_option("sort_queries", sort_queries, bool)
     check_option("whole_labels", whole_labels, bool)
-    roles: dict[str, Any] = {
-        "label": label,
-        "query": query,
-        "document": document,
-        "weight": weight,
-        "position": position,
-    }
-    roles |= {"split_by": split_by, "group_by": group_by}
+    columns = {"label": label, "query": query, "document": document, "weight": weight, "position": position}
+    roles: dict[str, Any] = {**columns, "split_by": split_by, "group_by": group_by}
     named = (features, feature_names, categorical, keep, ignore, categories)
     rows = _rows_of(source, num_features, *named, **roles)
     queries = rows.ids(rows.roles["query"])
@@ -594,14 +592,13 @@ def _features(rows: _Rows) -> tuple[Features, dict[str, tuple[str, ...]]]:
     from pandas.api.types import is_numeric_dtype
 
     features = np.empty((len(rows), len(rows.features)), dtype=np.float32)
-    categories, unseen = {}, {}
-    numeric = {name for name in rows.features if is_numeric_dtype(rows.frames[0][name])}
-    texts = [name for name in rows.features if name not in {*numeric, *rows.categories}]
+    categories = {}
+    others = [name for name in rows.features if name not in rows.categories]
+    texts = [name for name in others if not is_numeric_dtype(rows.frames[0][name])]
     listed = ",".join(texts[:_SHOWN]) + (",..." if len(texts) > _SHOWN else "")
     for number, column in enumerate(rows.features):
         if column in rows.categories:
-            features[:, number], in_order, unseen[column] = rows.codes(column)
-            categories[column] = tuple(in_order)
+            features[:, number], categories[column] = rows.codes(column)
             continue
         values = rows.numbers(
             column,
@@ -616,11 +613,6 @@ def _features(rows: _Rows) -> tuple[Features, dict[str, tuple[str, ...]]]:
             column,
             ~np.isinf(features[:, number]),
             "features must be finite in float32. Rescale the feature, and leave missing values empty",
-        )
-    counts = ", ".join(f"{column} in {count} documents" for column, count in unseen.items() if count)
-    if counts:
-        log.warning(
-            f"{rows.tables[0].name}: categories that training does not have are missing values: {counts}"
         )
     return features, categories
 
@@ -688,7 +680,7 @@ def _latest_times(rows: _Rows, queries: Sequence[str]) -> dict[str, Any]:
     import pandas as pd
 
     column = rows.roles["split_by"]
-    cells = rows.cells(column)
+    cells = rows.cells(column).astype(object)
     numbers, valid = _numbers(cells)
     times: pd.Series[Any] = pd.Series(numbers)
     if valid[0]:
@@ -709,7 +701,7 @@ def _groups(rows: _Rows, queries: Sequence[str]) -> dict[str, str]:
     """Returns query id -> group."""
     column = rows.roles["group_by"]
     # pandas writes 7.0 for the group 7 if the column once had missing values.
-    groups = rows.cells(column).map(str).str.strip().str.removesuffix(".0")
+    groups = rows.cells(column).astype(object).map(str).str.strip().str.removesuffix(".0")
     rows.check(
         column,
         ~groups.str.lower().isin(MISSING),
