@@ -13,7 +13,7 @@ from messages import naming
 from omegaconf import DictConfig
 from paths import CONF
 
-from ltrbench.data.sources import DataSource, LetorFiles, TableFiles, read_data
+from ltrbench.data.sources import DataSource, LetorFiles, read_data
 from ltrbench.data.store import write_store
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, DataError
@@ -96,20 +96,6 @@ VERSIONS = {"raw": {"train": "train.txt"}, "scaled": {"train": "train.txt"}}
 def test_settings_that_exclude_each_other_are_named(settings: dict[str, Any], parts: list[str]) -> None:
     with pytest.raises(ConfigError, match=naming(*parts)):
         LetorFiles(name="mine", train="train.txt", **settings)
-
-
-def test_tables_have_the_features_of_the_training_table_by_name(tmp_path: Path) -> None:
-    (tmp_path / "train.csv").write_text(
-        "qid,label,bm25,clicks\n" + "".join(f"{q},1,{q},2\n" for q in range(5))
-    )
-    (tmp_path / "test.csv").write_text("clicks,qid,label,bm25\n7,9,0,8\n")
-    source = TableFiles(name="mine", train=f"{tmp_path}/train.csv", test=f"{tmp_path}/test.csv")
-    splits = source.load()
-    assert splits.test.features.tolist() == [[8, 7]]
-    assert {split.feature_names for _, split in splits} == {("bm25", "clicks")}
-    (tmp_path / "test.csv").write_text("qid,label,bm25\n9,0,8\n")
-    with pytest.raises(DataError, match=naming("test.csv:", "'clicks'", "Add it")):
-        source.load()
 
 
 # Readers

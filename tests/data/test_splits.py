@@ -301,12 +301,10 @@ def test_every_query_of_train_and_valid_is_a_gap_before_the_next_split(
     # Test begins at time 8, with 6 and 7 in the gap; valid, a fifth of 0 to 5, at 5, with 3 and 4 in the gap.
     assert [ids(split) for _, split in splits] == [["0", "1", "2"], ["5"], ["8", "9"]]
     assert splits.num_in_gaps == 4
-    assert splits.spans == {name: (str(times[a]), str(times[b])) for name, a, b in SPANS}
+    ends = {"train": (0, 2), "valid": (5, 5), "test": (8, 9)}
+    assert splits.spans == {name: (str(times[a]), str(times[b])) for name, (a, b) in ends.items()}
     with pytest.raises(DataError, match=naming("data.gap", "before valid", "smaller")):
         load(train, split_by="date", gap=str(gap).replace("3", "6").replace("72", "144"))
-
-
-SPANS = (("train", 0, 2), ("valid", 5, 5), ("test", 8, 9))
 
 
 def test_folds_in_order_of_time_train_on_earlier_queries_only(write: Write) -> None:
@@ -339,10 +337,12 @@ def test_folds_in_order_of_time_train_on_earlier_queries_only(write: Write) -> N
         ({"split_by": "date", "gap": "7"}, ["data.gap", "'7'", "7d"]),
         ({"split_by": "date", "gap": "a week"}, ["data.gap", "'a week'", "7d"]),
         ({"split_by": "bm25", "gap": "7d"}, ["data.gap", "'7d'", "numbers"]),
+        ({"split_by": "date", "cv": 5, "fold": 1}, ["split_by=date", "cv_split=forward", "data.train"]),
+        ({"split_by": "date", "test": "x.csv"}, ["split_by=date", "data.valid", "data.test"]),
     ],
     ids=str,
 )
-def test_settings_of_time_without_times_or_units_are_refused(
+def test_settings_of_time_that_do_not_fit_are_refused(
     write: Write, settings: dict[str, Any], parts: list[str]
 ) -> None:
     with pytest.raises(ConfigError, match=naming(*parts)):
@@ -360,12 +360,6 @@ def test_a_group_in_two_files_is_a_leak(write: Write) -> None:
     write(test.drop(columns="cluster"), "test.csv")
     with pytest.raises(DataError, match=naming("test.csv", "'cluster'", "group_by")):
         load(train, test=path, group_by="cluster", valid_share=0)
-
-
-def test_a_split_by_time_excludes_folds_and_files_of_other_splits() -> None:
-    for excluded in ({"cv": 5, "fold": 1}, {"valid": "x.csv"}, {"test": "x.csv"}):
-        with pytest.raises(ConfigError, match=naming("split_by=date", "cv_split=forward", "data.train")):
-            TableFiles(name="mine", train="train.csv", split_by="date", **excluded)
 
 
 # Training on resamples of the training queries: the draw, the record, and the sweep.

@@ -11,16 +11,13 @@ import pandas as pd
 import pytest
 
 from ltrbench.cli.verbs.runs import load_model, options_as_trained
-from ltrbench.compare import Settings, compare, slices
+from ltrbench.compare import compare, slices
 from ltrbench.compare.groups import column_of_queries
 from ltrbench.data import Judgments, RankingDataset, read_table
 from ltrbench.data.sources import StoreFiles, TableFiles, read_features
 from ltrbench.data.store import write_store
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.experiment import Experiment, run
-from ltrbench.metrics import evaluate, functions
-from ltrbench.rankers import EarlyStopping, Ranker
-from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.runs.record import read_run
 
@@ -45,47 +42,18 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "table.csv"
 
 
-@pytest.fixture
-def revenue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A metric that reads ids, a kept column and a categorical feature."""
-    monkeypatch.setitem(functions.METRICS, "revenue", functions.Metric(_revenue))
-
-
-def _revenue(ranking: functions.Ranking, k: int | None, convention: object) -> Any:
-    of_brand = ranking.column("brand") != "new"
-    named = np.char.startswith(ranking.column("query_id"), "red") & (ranking.column("document_id") != "")
-    return ranking.sum_first(ranking.column("revenue") * np.where(of_brand & named, 1.0, 0.5), k)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("revenue")
-def test_a_run_folder_has_the_columns_for_other_metrics_and_for_slices(table: Path, tmp_path: Path) -> None:
+def test_a_run_folder_has_the_columns_for_metrics_slices_and_files(table: Path, tmp_path: Path) -> None:
     source = TableFiles(name="shop", train=str(table), categorical=CATEGORICAL, keep=KEEP)
-    rankers: dict[str, Ranker] = {
-        "random": RandomRanker(),
-        "native": NativeRanker(
-            num_trees=4, documents_per_tree=0.5, early_stopping=EarlyStopping(metric="revenue@2", patience=2)
-        ),
-    }
-    runs = [
-        run(Experiment(model=model, ranker=ranker, source=source, metrics=("revenue@3",)), tmp_path / model)
-        for model, ranker in rankers.items()
-    ]
-    test = source.load().test
-    for each in runs:
-        scored = read_run(each.path).scored("test")
-        assert scored.judgments.columns.keys() == {"brand", *KEEP}
-        for name in (*scored.judgments.columns, "query_id", "document_id"):
-            np.testing.assert_array_equal(scored.judgments.column(name), test.column(name))
-        assert (
-            evaluate(test, scored.scores, ["revenue@3"]).means["revenue@3"]
-            == (each.result.metrics["test/revenue@3"])
-        )
-        # A file with some of the categories gets the codes of training.
-        (part := tmp_path / "part.csv").write_text("bm25,brand\n0.5,ä\n0.5,none\n")
-        options = options_as_trained(each, load_model(each, None), part, ())
-        np.testing.assert_array_equal(read_features(part, **options), [[0.5, 2], [0.5, np.nan]])
-    comparison = compare(runs, settings=Settings(metric="revenue@1"))[0]
+    done = run(Experiment(model="random", ranker=RandomRanker(), source=source), tmp_path / "run")
+    test, judgments = source.load().test, read_run(done.path).scored("test").judgments
+    assert judgments.columns.keys() == {"brand", *KEEP}
+    for name in (*judgments.columns, "query_id", "document_id"):
+        np.testing.assert_array_equal(judgments.column(name), test.column(name))
+    # A file with some of the categories gets the codes of training.
+    (part := tmp_path / "part.csv").write_text("bm25,brand\n0.5,ä\n0.5,none\n")
+    options = options_as_trained(done, load_model(done, None), part, ())
+    np.testing.assert_array_equal(read_features(part, **options), [[0.5, 2], [0.5, np.nan]])
+    comparison = compare([done])[0]
     sizes = {item.name: item.num_queries for item in slices(comparison, ["market"])}
     assert sizes == Counter(column_of_queries(test, "market"))
     with pytest.raises(ConfigError, match=r"brnd.*'brand'"):
@@ -110,7 +78,7 @@ def test_every_split_has_the_codes_of_the_training_file_also_from_the_cache_and_
     table: Path, tmp_path: Path
 ) -> None:
     rows = pd.read_csv(table, keep_default_na=False)
-    parts = {"train": rows[:100], "test": rows[100:]}
+    parts = {"train": rows[:100], "test": rows.iloc[100:, ::-1]}  # columns are matched by name
     paths: dict[str, Any] = {name: str(tmp_path / f"{name}.csv") for name in parts}
     for name, part in parts.items():
         part.to_csv(paths[name], index=False)
@@ -118,6 +86,7 @@ def test_every_split_has_the_codes_of_the_training_file_also_from_the_cache_and_
     source = TableFiles(name="shop", **paths, **options, cache=str(tmp_path / "cache"))
     first, second = source.load(), source.load()
     assert first.test.categories == first.train.categories == {"brand": ("b c", "ä")}
+    assert {split.feature_names for _, split in first} == {("bm25", "brand")}
     assert first.test.column("brand").tolist() == parts["test"]["brand"].replace("new", "").tolist()
     stores: dict[str, Any] = {name: str(tmp_path / f"{name}.store") for name in parts}
     for name, store in stores.items():

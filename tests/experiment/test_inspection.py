@@ -80,10 +80,7 @@ def test_documents_labels_and_queries_are_counted() -> None:
     assert (report.documents, report.queries, report.features) == (6, 3, 5)
     assert report.labels == {"0": 2, "1": 3, "2": 1}
     assert (report.without_relevant, report.only_relevant, report.single_document) == (1, 1, 1)
-    assert report.query_sizes["0"] == 1
-    assert report.query_sizes["0.5"] == 2
-    assert report.query_sizes["1"] == 3
-    assert report.query_sizes["mean"] == 6 / 3
+    assert [report.query_sizes[name] for name in ("0", "0.5", "1", "mean")] == [1, 2, 3, 6 / 3]
     assert report.fingerprint == DATA.fingerprint
 
 

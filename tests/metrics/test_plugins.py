@@ -148,7 +148,7 @@ def test_a_metric_of_kept_columns_and_ids_works_from_the_run_to_the_report(folde
     }
     pd.DataFrame(columns).to_parquet("shop.parquet")
     reading = {"keep": "[euro,product]", "split_by": "date"}
-    words = "model=native model.queries_per_tree=0.5 params.num_trees=3 data=table data.train=shop.parquet"
+    words = "model=native model.documents_per_tree=0.5 params.num_trees=3 data=table data.train=shop.parquet"
     words += " data.gap=2d plugins=[shop_metrics] metrics=[revenue@2] early_stopping.metric=revenue@2"
     words += " importance.metric=revenue@2"
     data = [f"data.{name}={value}" for name, value in reading.items()]
