@@ -206,7 +206,6 @@ class CatBoostRanker(LibraryRanker):
             label=data.labels,
             group_id=data.query_of_document,
             group_weight=weights_of_documents(data) if self._loss == YETIRANK else None,
-            feature_names=written_names(data.feature_names),
             thread_count=self._threads,
         )
 
@@ -214,23 +213,17 @@ class CatBoostRanker(LibraryRanker):
         sparse = self._sparse_form(data.features)
         if sparse is not None:
             return sparse
-        names = written_names(data.feature_names) or data.feature_names
-        return _with_categories(as_array(data.features), data.categorical_features, names)
+        return _with_categories(as_array(data.features), data.categorical_features)
 
     def _num_features(self, model: cb.CatBoost) -> int:
         return len(model.feature_names_)
-
-    def _without_names(self, model: cb.CatBoost) -> cb.CatBoost:
-        unnamed = model.copy()
-        unnamed.set_feature_names([""] * self._num_features(model))
-        return unnamed
 
     def _sparse_form(self, features: AnyFeatures) -> Any | None:
         sparse = super()._sparse_form(features)
         return None if sparse is None else sparse.copy()  # CatBoost refuses read-only arrays
 
     def _scores(self, model: cb.CatBoost, features: Any) -> NDArray[np.float64]:
-        features = _with_categories(features, model.get_cat_feature_indices(), model.feature_names_)
+        features = _with_categories(features, model.get_cat_feature_indices())
         return np.asarray(model.predict(features, thread_count=self._threads))
 
     def _shap_values(self, model: cb.CatBoost, features: Features) -> NDArray[np.float64] | None:
@@ -240,16 +233,18 @@ class CatBoostRanker(LibraryRanker):
         if -1 in (self.monotone or {}).values() or "trees" in json.loads(_exported(model, "json")):
             return None
         categorical = model.get_cat_feature_indices()
-        rows = _with_categories(features, categorical, model.feature_names_)
-        pool = cb.Pool(rows, cat_features=categorical)
+        pool = cb.Pool(_with_categories(features, categorical), cat_features=categorical)
         values = model.get_feature_importance(pool, type="ShapValues", thread_count=self._threads)
         return np.asarray(values, dtype=np.float64)
 
     def _to_bytes(self, model: cb.CatBoost) -> bytes:
-        return _exported(model, "cbm")
+        names = written_names(self.feature_names)
+        return _exported(model if names is None else _named(model, names), "cbm")
 
     def _from_bytes(self, content: bytes) -> cb.CatBoost:
-        return cb.CatBoost().load_model(blob=content)
+        model = cb.CatBoost().load_model(blob=content)
+        # CatBoost would compare names with those of its input.
+        return _named(model, [""] * self._num_features(model))
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         """Returns the number of splits per feature; a level of a symmetric tree counts once, and a split on a
@@ -402,7 +397,13 @@ def _exported(model: cb.CatBoost, file_format: str) -> bytes:
         return path.read_bytes()
 
 
-def _with_categories(features: Features, categorical: Collection[int], names: Sequence[str]) -> Any:
+def _named(model: cb.CatBoost, names: Sequence[str]) -> cb.CatBoost:
+    copied = model.copy()
+    copied.set_feature_names(names)
+    return copied
+
+
+def _with_categories(features: Features, categorical: Collection[int]) -> Any:
     """Returns the features, as a DataFrame with whole numbers if some of them are categorical; -1 stands for
     a missing category, because CatBoost accepts no NaN there."""
     if not categorical:
@@ -410,9 +411,8 @@ def _with_categories(features: Features, categorical: Collection[int], names: Se
     # Imported here, because pandas takes half a second, too long for --help.
     import pandas as pd
 
-    columns: dict[str, NDArray[Any]] = dict(zip(names, features.T, strict=True))
-    for feature in categorical:
-        columns[names[feature]] = np.nan_to_num(features[:, feature], nan=-1).astype(np.int32)
+    columns = dict(enumerate(features.T))
+    columns |= {f: np.nan_to_num(features[:, f], nan=-1).astype(np.int32) for f in categorical}
     return pd.DataFrame(columns)
 
 

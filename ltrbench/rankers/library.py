@@ -101,11 +101,6 @@ class LibraryRanker(BoostingRanker):
     def _scores(self, model: Any, features: Features) -> NDArray[np.floating[Any]]:
         """Returns (D,) scores of (D, F) features, D > 0."""
 
-    def _without_names(self, model: Any) -> Any:
-        """Returns the model, or a copy without names of features that the library would compare with those of
-        its input: MLflow passes arrays."""
-        return model
-
     def _sparse_form(self, features: AnyFeatures) -> Any | None:
         """Returns sparse features in a form that `_scores` accepts; None: they are passed as dense blocks."""
         return csr_with_absent(features, self.absent_value)
@@ -259,7 +254,7 @@ class LibraryRanker(BoostingRanker):
         return self.reads_blocks or (self.reads_sparse and is_sparse(features))
 
     def library_model(self) -> tuple[str, object]:
-        return self.packages[0], self._without_names(check_fitted(self._model))
+        return self.packages[0], check_fitted(self._model)
 
     def save(self, folder: Path) -> None:
         write_model(folder, self, self.model_file, self._to_bytes(check_fitted(self._model)))

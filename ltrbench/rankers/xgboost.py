@@ -358,9 +358,7 @@ class XGBoostRanker(LibraryRanker):
             num_iterations = self._boost(grow, scores_of, *matrices, monitor)
             kept = monitor.best_iteration or booster.num_boosted_rounds()
             # A slice holds only the kept trees, and releases the training data.
-            model = self._with_threads(booster[:kept])
-            model.feature_names = written_names(train.feature_names, forbidden="[]<")
-            return model, kept, num_iterations
+            return self._with_threads(booster[:kept]), kept, num_iterations
 
     def _train_matrix(self, train: RankingDataset, folder: Path | None) -> xgb.DMatrix:
         if "tree_method" not in self.extra:
@@ -385,35 +383,32 @@ class XGBoostRanker(LibraryRanker):
     def _num_features(self, model: xgb.Booster) -> int:
         return model.num_features()
 
-    def _without_names(self, model: xgb.Booster) -> xgb.Booster:
-        unnamed = self._with_threads(model.copy())
-        unnamed.feature_names = None
-        return unnamed
-
     def _scores(self, model: xgb.Booster, features: Any) -> NDArray[np.float32]:
         if isinstance(features, np.ndarray):
             scores: NDArray[np.float32] = model.inplace_predict(features, predict_type="margin")
             return scores
         # In place, XGBoost visits every cell of a sparse row: 20 times slower with 10^6 features [measured].
-        matrix = xgb.DMatrix(features, nthread=self._threads)
-        return model.predict(matrix, output_margin=True, validate_features=False)
+        return model.predict(xgb.DMatrix(features, nthread=self._threads), output_margin=True)
 
     def _shap_values(self, model: xgb.Booster, features: Features) -> NDArray[np.float64]:
         """Returns XGBoost's TreeSHAP values, whose expected scores weight the branches of a tree by sums of
         hessians; the other backends weight them by document counts."""
         matrix = xgb.DMatrix(features, nthread=self._threads, feature_types=model.feature_types)
-        values = model.predict(matrix, pred_contribs=True, validate_features=False)
-        return np.asarray(values, dtype=np.float64)
+        return np.asarray(model.predict(matrix, pred_contribs=True), dtype=np.float64)
 
     def _to_bytes(self, model: xgb.Booster) -> bytes:
-        return bytes(model.save_raw("ubj"))
+        named = model.copy()
+        named.feature_names = written_names(self.feature_names, forbidden="[]<")
+        return bytes(named.save_raw("ubj"))
 
     def _from_bytes(self, content: bytes) -> xgb.Booster:
-        return self._with_threads(xgb.Booster(model_file=bytearray(content)))
+        booster = self._with_threads(xgb.Booster(model_file=bytearray(content)))
+        booster.feature_names = None  # XGBoost would compare names with those of its input
+        return booster
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         booster: xgb.Booster = check_fitted(self._model)
-        names = booster.feature_names or [f"f{feature}" for feature in range(booster.num_features())]
+        names = [f"f{feature}" for feature in range(booster.num_features())]
         return {
             kind: np.array([of_feature.get(name, 0.0) for name in names], dtype=np.float64)
             for kind, of_feature in (
