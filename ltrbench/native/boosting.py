@@ -698,7 +698,7 @@ def boost(
     objective = objective or prepare(train, settings.objective)
     signs = None
     if settings.splits.monotone:
-        signs = monotone_signs(train.feature_names, settings.splits.monotone)
+        signs = monotone_signs(train.feature_names, settings.splits.monotone, train.categories)
     grower = Grower(binned, settings.num_leaves, settings.splits, settings.growth, signs, placement.team)
     document_weights = train.weight_of_document.copy()
     sampler = Sampler(train, settings.sampling, rng, placement)

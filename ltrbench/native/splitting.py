@@ -36,7 +36,7 @@ In identifiers, a `cut` is a candidate split, and a `Split` is the result of the
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -782,11 +782,13 @@ class Constraints(NamedTuple):
     high: float
 
 
-def monotone_signs(feature_names: Sequence[str], monotone: Mapping[str, int]) -> Signs:
+def monotone_signs(
+    feature_names: Sequence[str], monotone: Mapping[str, int], categorical: Collection[str] = ()
+) -> Signs:
     """Returns the (F,) signs of the features, given signs by feature name.
 
     Raises:
-        ConfigError: If no feature has one of the names.
+        ConfigError: If no feature has one of the names, or it is categorical.
 
     >>> monotone_signs(["bm25", "age"], {"age": -1}).tolist()
     [0, -1]
@@ -796,6 +798,11 @@ def monotone_signs(feature_names: Sequence[str], monotone: Mapping[str, int]) ->
         if name not in feature_names:
             raise ConfigError(
                 f"monotone.{name} is {sign}, but no feature has that name{did_you_mean(name, feature_names)}"
+            )
+        if name in categorical:
+            raise ConfigError(
+                f"monotone.{name} is {sign}, but the categories of this feature have no order. Remove "
+                "the constraint, or read the column as a number."
             )
         signs[list(feature_names).index(name)] = sign
     return signs

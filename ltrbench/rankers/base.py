@@ -757,22 +757,12 @@ class BoostingRanker(Ranker):
             self.monotone = {str(name): sign for name, sign in self.monotone.items()}
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
-        if train is not None:
-            yield from self._refused_constraints(train)
         least = self.min_docs_in_leaf
         if train is not None and least is not None and train.num_documents < 2 * least:
             yield Finding(
                 Severity.CAUTION,
                 f"min_docs_in_leaf is {least}, but the training set has {train.num_documents} documents, so "
                 "no tree can be split. Set params.min_docs_in_leaf to at most half that number.",
-            )
-
-    def _refused_constraints(self, train: RankingDataset) -> Iterator[Finding]:
-        for name in sorted(train.categories.keys() & (self.monotone or {})):
-            yield Finding(
-                Severity.REFUSED,
-                f"monotone.{name} is set, but the categories of the feature '{name}' have no order. Remove "
-                "the constraint, or read the column as a number.",
             )
 
     def clean_copy(self) -> Self:

@@ -161,8 +161,8 @@ class CatBoostRanker(LibraryRanker):
     def _boosted(
         self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
     ) -> tuple[cb.CatBoost, int, int]:
-        parameters = self._parameters(float(train.weight_of_document.mean()))
-        parameters |= self._monotone_signs(train.feature_names)
+        mean_weight = float(train.weight_of_document.mean())
+        parameters = {**self._parameters(mean_weight), **self._monotone_signs(train)}
         pool = self._train_pool(train)
         if monitor.wants_scores:
             valid_pool = None if valid is None else self._pool(valid)

@@ -316,18 +316,19 @@ class LibraryRanker(BoostingRanker):
                 parameters[spec.names.split()[0]] = value
         return parameters
 
-    def _monotone_signs(self, feature_names: Sequence[str]) -> dict[str, Any]:
+    def _monotone_signs(self, train: RankingDataset) -> dict[str, Any]:
         """Returns the library's parameter of the monotone constraints, F signs; empty without constraints.
 
         Raises:
-            ConfigError: No feature has the name of a constraint.
+            ConfigError: No feature has the name of a constraint, or it is categorical.
         """
         if not self.monotone:
             return {}
         # Imported here, because it needs numba.
         from ltrbench.native.splitting import monotone_signs
 
-        return {"monotone_constraints": monotone_signs(feature_names, self.monotone).tolist()}
+        signs = monotone_signs(train.feature_names, self.monotone, train.categories)
+        return {"monotone_constraints": signs.tolist()}
 
     @contextlib.contextmanager
     def _refusing_extra(self) -> Iterator[None]:

@@ -346,8 +346,8 @@ class LightGBMRanker(LibraryRanker):
     ) -> FitCurve:
         check_threads(workers, self.num_threads)
         with self._refusing_extra():
-            names = train.shards[0].dataset.feature_names
-            model = fit_on_workers(workers, train, self.num_trees, self._parameters_of(names))
+            parameters = self._parameters_of(train.shards[0].dataset)
+            model = fit_on_workers(workers, train, self.num_trees, parameters)
         self._model = lgb.Booster(model_str=model)
         self.summary = FitSummary(self._model.current_iteration(), self.num_trees)
         return [], {}  # lightgbm.dask reports no scores during a fit
@@ -363,7 +363,7 @@ class LightGBMRanker(LibraryRanker):
             )
         with self._refusing_extra():
             train_set = self._dataset(train)
-            booster = lgb.Booster(self._parameters_of(train.feature_names), train_set)
+            booster = lgb.Booster(self._parameters_of(train), train_set)
         valid_set = None
         if valid is not None and monitor.wants_scores:
             valid_set = self._dataset(valid, reference=train_set)
@@ -393,11 +393,11 @@ class LightGBMRanker(LibraryRanker):
             position=data.positions if learns_bias and reference is None else None,
             categorical_feature=list(data.categorical_features) or "auto",
             reference=reference,
-            params=self._parameters_of(data.feature_names),
+            params=self._parameters_of(data),
         )
 
-    def _parameters_of(self, feature_names: Sequence[str]) -> dict[str, Any]:
-        return {**self.library_parameters(), **self._monotone_signs(feature_names)}
+    def _parameters_of(self, data: RankingDataset) -> dict[str, Any]:
+        return {**self.library_parameters(), **self._monotone_signs(data)}
 
     def _num_features(self, model: lgb.Booster) -> int:
         return model.num_feature()

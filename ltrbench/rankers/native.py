@@ -409,8 +409,6 @@ class NativeRanker(NativeSettings):
         valid_features = None
         if monitor.wants_scores and valid is not None:
             valid_features = check_blocks(valid.features, train.num_features)
-        for refusal in self._refused_constraints(train):
-            raise DataError(refusal.sentence)
         start = self._model_to_continue(train)
         correction = self._correction(train, placement)
         if correction is not None and start is not None and start.position_factors:

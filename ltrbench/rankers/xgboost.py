@@ -341,9 +341,8 @@ class XGBoostRanker(LibraryRanker):
                 valid_matrix = self._valid_matrix(valid)
             # For a matrix in the booster's cache, a prediction evaluates only the newest tree.
             cached = [matrix for matrix in (train_matrix, valid_matrix) if isinstance(matrix, xgb.DMatrix)]
-            signs = self._monotone_signs(train.feature_names).items()
-            parameters = {**self._parameters(scale), **{name: tuple(values) for name, values in signs}}
-            booster = xgb.Booster(parameters, cached)
+            signs = {name: tuple(values) for name, values in self._monotone_signs(train).items()}
+            booster = xgb.Booster({**self._parameters(scale), **signs}, cached)
 
             def grow(iteration: int) -> int:
                 booster.update(train_matrix, iteration - 1)

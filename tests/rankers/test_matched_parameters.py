@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 from paths import CONF
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, DataError
+from ltrbench.errors import ConfigError
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.library import LibraryRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -125,7 +125,7 @@ def test_scores_are_monotone_in_a_constrained_feature_given_by_name(
     with pytest.raises(ConfigError, match=naming("monotone.prize", "'price'")):
         replace(model, monotone={"prize": sign}).fit(data)
     categories = {"price": tuple(map(str, range(12)))}
-    with pytest.raises(DataError, match=naming("monotone.price", "no order")):
+    with pytest.raises(ConfigError, match=naming("monotone.price", "no order")):
         replace(model, monotone={"price": sign}).fit(data.with_fields(categories=categories))
     ranker.save(tmp_path)
     loaded = type(ranker).load(tmp_path)
