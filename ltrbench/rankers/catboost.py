@@ -196,24 +196,20 @@ class CatBoostRanker(LibraryRanker):
         rows = (row for _, block in row_blocks(train.features) for row in block)
         if all(np.array_equal(row, first, equal_nan=True) for row in rows):
             # CatBoost refuses data in which no feature varies; with missing values it learns the score 0.
-            return self._pool(train, np.full(train.features.shape, np.nan, dtype=np.float32))
+            unknown = np.full(train.features.shape, np.nan, dtype=np.float32)
+            return self._pool(train.with_fields(features=unknown, categories={}))
         return self._pool(train)
 
-    def _pool(self, data: RankingDataset, features: Features | None = None) -> cb.Pool:
+    def _pool(self, data: RankingDataset) -> cb.Pool:
+        features, categorical = self._sparse_form(data.features), data.categorical_features
         return cb.Pool(
-            self._as_input(data) if features is None else features,
-            cat_features=list(data.categorical_features) if features is None else None,
+            _with_categories(as_array(data.features), categorical) if features is None else features,
+            cat_features=list(categorical),
             label=data.labels,
             group_id=data.query_of_document,
             group_weight=weights_of_documents(data) if self._loss == YETIRANK else None,
             thread_count=self._threads,
         )
-
-    def _as_input(self, data: RankingDataset) -> Any:
-        sparse = self._sparse_form(data.features)
-        if sparse is not None:
-            return sparse
-        return _with_categories(as_array(data.features), data.categorical_features)
 
     def _num_features(self, model: cb.CatBoost) -> int:
         return len(model.feature_names_)

@@ -21,7 +21,6 @@ from ltrbench.statistics.paired import (
 )
 from ltrbench.statistics.repeated import (
     FEWEST_REPLICATES,
-    ROPE,
     Design,
     Inference,
     corrected_resampled_t,
@@ -36,7 +35,6 @@ __all__ = [
     "BETTER",
     "FEWEST_REPLICATES",
     "LEVEL",
-    "ROPE",
     "SCOPES",
     "TESTS",
     "WORSE",

@@ -23,7 +23,6 @@ from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.estimator import dataset_of
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.rankers.xgboost import XGBoostRanker
 
 # The checks know no queries: these rankers take all rows as one.
 
@@ -38,10 +37,7 @@ class _Native(NativeRanker): ...
 class _LightGBM(LightGBMRanker): ...
 
 
-class _XGBoost(XGBoostRanker): ...
-
-
-KINDS = (_Native, _LightGBM, _XGBoost)
+KINDS = (_Native, _LightGBM)
 for kind in KINDS:
     for name in ("fit", "score"):
         setattr(kind, name, _of_one_query(getattr(kind, name)))

@@ -18,7 +18,7 @@ from served_runs import NAMES, NamedFeatures, finished_run, native_run, small_mo
 
 import ltrbench
 from ltrbench.data.features import SparseRows
-from ltrbench.errors import ConfigError, DataError
+from ltrbench.errors import ConfigError
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
@@ -67,13 +67,6 @@ def test_a_loaded_model_gives_the_scores_of_its_run(ranker: Ranker, tmp_path: Pa
 )
 def test_columns_of_any_frame_are_the_columns_of_the_array(frame: Any) -> None:
     np.testing.assert_array_equal(small_model().predict(frame), small_model().predict(TEST.features))
-
-
-def test_columns_are_found_by_name() -> None:
-    reordered = frame_of((NAMES[1], NAMES[0], *NAMES[2:])).assign(more="text")
-    np.testing.assert_array_equal(small_model().predict(reordered), small_model().predict(TEST.features))
-    with pytest.raises(DataError, match=naming(NAMES[0])):
-        small_model().predict(reordered.drop(columns=NAMES[0]))
 
 
 def test_code_that_a_run_folder_names_is_not_imported(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -26,8 +25,6 @@ from ltrbench.errors import LtrbenchError
 from ltrbench.runs import find_runs, load, read_run
 from ltrbench.runs.record import Run
 from ltrbench.runs.writing import rewrite_result
-
-Refused = tuple[str, Callable[[Path], object], list[str]]
 
 
 def runs_of(folder: Path, trees: list[int], model: str = "native", **fields: Any) -> list[Run]:
@@ -59,62 +56,47 @@ def test_the_trees_are_the_median_of_the_runs_with_the_chosen_settings_rounded_u
     assert final_fit(compare(tuned)).num_trees == ceil((10 + 40) / 2)
 
 
-def of_part(folder: Path, *words: str, resample: bool = False) -> Callable[[], object]:
-    """Returns a call of a verb with a run that trained on fold 2 of 3, or on resample 1 of 5."""
-    (made,) = runs_of(folder, [5], data_settings={"cv": 3}, ranker={})
+@pytest.mark.parametrize(
+    ("words", "resample"),
+    [
+        (("ship", "--to", "xgboost", "--output", "new"), False),
+        (("serve",), True),
+        (("sync", "--register", "shop"), False),
+    ],
+)
+def test_a_model_of_a_part_is_not_deployed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], resample: bool
+) -> None:
+    (made,) = runs_of(tmp_path, [5], data_settings={"cv": 3}, ranker={})
     data = {**made.result.data, "fold": 2}
     if resample:
         drawn = {"kind": "bootstrap", "share": 1.0, "number": 5, "index": 1, "seed": 0}
         data["resample"] = {**drawn, "train": "all", "queries": 90}
     rewrite_result(made, replace(made.result, data=data))
     verb, *options = words
-    return lambda: main([verb, str(made.path), *options])
-
-
-@pytest.mark.parametrize("resample", [False, True])
-@pytest.mark.parametrize(
-    "words", [("ship", "--to", "xgboost", "--output", "new"), ("serve",), ("sync", "--register", "shop")]
-)
-def test_a_model_of_a_part_is_not_deployed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], resample: bool
-) -> None:
-    assert of_part(tmp_path, *words, resample=resample)() == 2
+    assert main([verb, str(made.path), *options]) == 2
     part = "resample 1 of 5" if resample else "fold 2 of 3"
     command = shlex.join(["final", str(tmp_path / "study"), "--model", "native"])
     printed = capsys.readouterr().err
-    assert naming_in(printed, tmp_path / "study/native1", part, command, "--anyway")
+    assert all(text in printed for text in (str(made.path), part, command, "--anyway"))
     # The run of these tests has no model, which is the next thing that is noticed.
-    of_part(tmp_path / "again", *words, "--anyway", resample=resample)()
-    assert naming_in(capsys.readouterr().err, "no model")
+    main([verb, str(made.path), *options, "--anyway"])
+    assert "no model" in capsys.readouterr().err
 
 
-def naming_in(text: str, *parts: object) -> bool:
-    return all(str(part) in text for part in parts)
-
-
-REFUSED: list[Refused] = [
-    ("name", lambda folder: final_fit(compare(runs_of(folder, [1])), "nativ"), ["'nativ'", "native"]),
-    (
-        "no validation",
-        lambda folder: final_fit(compare([*runs_of(folder, [1]), *runs_of(folder, [1], "xgboost")])),
-        ["validation", "--model", "native, xgboost"],
-    ),
-    ("imported", lambda folder: final_fit(compare(runs_of(folder, [1], ranker={}))), ["native", "--model"]),
-    (
-        "two data sets",
-        lambda folder: final_fit(compare([*runs_of(folder, [1]), *runs_of(folder / "b", [1], name="other")])),
-        ["toy, other"],
-    ),
-]
-
-
-@pytest.mark.parametrize(("case", "call", "parts"), REFUSED, ids=[case for case, *_ in REFUSED])
-def test_a_choice_that_cannot_be_made_is_refused(
-    tmp_path: Path, case: str, call: Callable[[Path], object], parts: list[str]
-) -> None:
-    del case
-    with pytest.raises(LtrbenchError, match=naming(*parts)):
-        call(tmp_path)
+def test_a_choice_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    natives, others = runs_of(tmp_path, [1]), runs_of(tmp_path, [1], "xgboost")
+    imported = runs_of(tmp_path / "imported", [1], ranker={})
+    elsewhere = runs_of(tmp_path / "elsewhere", [1], name="other")
+    cases: list[tuple[list[Run], str | None, list[str]]] = [
+        (natives, "nativ", ["'nativ'", "native"]),
+        ([*natives, *others], None, ["validation", "--model", "native, xgboost"]),
+        (imported, None, ["native", "--model"]),
+        ([*natives, *elsewhere], None, ["toy, other"]),
+    ]
+    for runs, model, parts in cases:
+        with pytest.raises(LtrbenchError, match=naming(*parts)):
+            final_fit(compare(runs), model)
 
 
 def shop() -> pd.DataFrame:
