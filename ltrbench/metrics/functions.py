@@ -257,7 +257,6 @@ class Metric:
 _SHARE = (0.0, 1.0)
 """Bounds of most metrics."""
 _ROPE_OF_A_SHARE = 0.005
-"""Half the width of the region of practical equivalence: users do not notice such a difference."""
 
 METRICS: dict[str, Metric] = {}
 ALIASES = {"ap": "map"}

@@ -21,6 +21,7 @@ from ltrbench.statistics.paired import (
 )
 from ltrbench.statistics.repeated import (
     FEWEST_REPLICATES,
+    ROPE,
     Design,
     Inference,
     corrected_resampled_t,
@@ -35,6 +36,7 @@ __all__ = [
     "BETTER",
     "FEWEST_REPLICATES",
     "LEVEL",
+    "ROPE",
     "SCOPES",
     "TESTS",
     "WORSE",

@@ -346,6 +346,9 @@ def _check(shares: PerQuery, *models: ReplicateValues) -> None:
 # The differences of the folds are not independent, because any two folds share most of their training
 # queries. Both tests increase the standard error of the mean accordingly.
 
+ROPE = 0.005
+"""Half the width of the region of practical equivalence, in NDCG: users do not notice such a difference."""
+
 _SAME_DIFFERENCE = "the same difference in every fold"
 
 
@@ -403,7 +406,9 @@ def corrected_resampled_t(differences: Sequence[float], test_share: float) -> Fo
     return FoldTest(mean, Interval(mean - half, mean + half, "corrected-t"), p_value, degrees)
 
 
-def bayesian_correlated_t(differences: Sequence[float], test_share: float, rope: float) -> RopeProbabilities:
+def bayesian_correlated_t(
+    differences: Sequence[float], test_share: float, rope: float = ROPE
+) -> RopeProbabilities:
     """Computes the Bayesian correlated t test.
 
     (Benavoli, Corani, Demsar and Zaffalon, 2017, JMLR 18, section 3.1.) With a flat prior the posterior of
