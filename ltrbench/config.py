@@ -308,6 +308,9 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
         return built_class(**vars(OmegaConf.to_object(typed)))
     except OmegaConfBaseException as error:
         where = getattr(error, "full_key", None)
+        if where in settings and "ListConfig" in str(error):
+            value = settings[where]
+            raise ConfigError(f"{key}.{where} is {value!r}; write a list: {key}.{where}=[{value}].") from None
         raise ConfigError(f"{key}.{where or target}: {_first_line(error)}.") from None
     except ConfigError as error:
         message = str(error)

@@ -41,6 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench import __version__
+from ltrbench.data.tables import category_text
 from ltrbench.runs import LoadedModel
 from ltrbench.shapes import Features
 
@@ -157,9 +158,9 @@ async def _disconnected(_: Request, __: Exception) -> Response:
 # ---- Reads the JSON of a request, and checks it.
 #
 # `features` has a value for every feature of the model: by name, or as a list in the order of the model. null
-# is a missing value. Of a categorical feature, the value is a text or a whole number, and a category that
-# training did not have is missing. A name that is absent is refused: in a LETOR file it would mean 0, in a
-# table a missing value, and the model scores these differently.
+# is a missing value. Of a categorical feature, the value is a text, a whole number or a boolean, and a
+# category that training did not have is missing. A name that is absent is refused: in a LETOR file it would
+# mean 0, in a table a missing value, and the model scores these differently.
 
 Identifier = str | int
 """Identifier of a query or of a document, which the answer repeats unchanged."""
@@ -265,9 +266,9 @@ class RequestReader:
                 place, f"has {len(values)} values; the model has {len(self.feature_names)} features"
             )
         for f, codes in self._codes.items():
-            if type(values[f]) not in (str, int, type(None)):
-                raise _refusal(self._place(features, place, f), "must be a text or a whole number")
-            values[f] = codes.get(str(values[f]))
+            if type(values[f]) not in (str, int, bool, type(None)):
+                raise _refusal(self._place(features, place, f), "must be a text, a whole number or a boolean")
+            values[f] = codes.get(category_text(values[f]) or "")
         if not _KINDS_OF_VALUES.issuperset(map(type, values)):
             wrong = next(f for f, value in enumerate(values) if type(value) not in _KINDS_OF_VALUES)
             raise _refusal(

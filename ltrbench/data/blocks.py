@@ -17,7 +17,7 @@ import os
 import secrets
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -302,12 +302,12 @@ def as_paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
     return [Path(given)] if isinstance(given, (str, Path)) else [Path(path) for path in given]
 
 
-_KINDS: dict[type, str] = {bool: "true or false", int: "a whole number", list: "a list of names"}
+_KINDS = {bool: "true or false", int: "a whole number", list: "a list of names", dict: "a mapping"}
 
 
 def check_option(name: str, value: object, kind: type) -> None:
     """Raises ConfigError if an option is not of this type; a list may be any sequence but a string."""
-    accepted: Any = {int: numbers.Integral, list: Sequence}.get(kind, kind)
+    accepted: Any = {int: numbers.Integral, list: Sequence, dict: Mapping}.get(kind, kind)
     is_other = isinstance(value, str) or (isinstance(value, bool) and kind is not bool)
     if is_other or not isinstance(value, accepted):
         raise ConfigError(f"{name} is {value!r}; it must be {_KINDS[kind]}.")

@@ -181,7 +181,7 @@ class _Rows:
         return texts.to_numpy(np.str_)
 
 
-_NUMBERS = ("integer", "floating", "boolean", "decimal", "mixed-integer-float")
+_NUMBERS = ("integer", "floating", "boolean", "decimal", "mixed-integer-float", "empty")
 
 
 def category_text(cell: object) -> str | None:
@@ -189,8 +189,8 @@ def category_text(cell: object) -> str | None:
     text = str(cell)
     if text.strip().lower() in MISSING:
         return None
-    # pandas writes 7.0 for the category 7 if the column has missing values.
-    return re.sub(r"^(-?\d+)\.0$", r"\1", text)
+    # pandas writes 7.0 for the category 7 if the column has missing values, and True for true.
+    return text.lower() if text in ("True", "False") else re.sub(r"^(-?\d+)\.0$", r"\1", text)
 
 
 def _numbers(cells: pd.Series[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -363,10 +363,16 @@ def _rows_of(
         check_option("feature_names", feature_names, list)
     tables, known, is_training = _open(source), categories or {}, feature_names is None
     table = tables[0]
+    if categories is not None:
+        check_option("categories", categories, dict)
+        categorical = categorical if is_training else ()  # another setting does not change those of training
     kept = _matching(table, "keep", keep, table.columns, bool(required))
     aside = {*kept, *_matching(table, "ignore", ignore, table.columns, is_training)}
     no_role = {column for column in aside if ROLE_OF_NAME.get(column) not in ("label", "query")}
+    no_role -= {column for column in kept if ROLE_OF_NAME.get(column) == "document"}
     by_role = _columns_of_roles(table, dict.fromkeys(ROLES) | roles, {*(features or ()), *no_role}, required)
+    # Metrics and predictions have the ids anyway.
+    kept = [column for column in kept if column not in {"query_id", "document_id"} & {*by_role.values()}]
     left = [column for column in table.columns if column not in {*by_role.values(), *aside}]
     of_categories = [
         *_matching(table, "categorical", categorical, left, is_training),
@@ -413,10 +419,13 @@ def _matching(
         is_name = pattern in columns
         matched = [pattern] if is_name else [column for column in columns if fnmatchcase(column, pattern)]
         if must_match and not matched:
-            remedy = (
-                f"Add it, a feature with empty cells for missing values, or correct {option}, in a run "
-                f"data.{option}; a column with a role, or in data.keep or data.ignore, is no feature"
-            )
+            if pattern in table.columns:
+                raise DataError(
+                    f"{table.name}: column '{pattern}' is in {option}, but has a role or is in keep or "
+                    f"ignore, too. Remove it from one of them (in a run data.{option}); metrics and slices "
+                    "also read categorical features."
+                )
+            remedy = f"Add it, its cells may be empty, or correct {option} (in a run data.{option})"
             raise _no_column(table, [pattern], option, remedy, columns)
         matching += matched
     return list(dict.fromkeys(matching))
@@ -561,7 +570,7 @@ def read_texts(path: Path, names: Mapping[str, Sequence[str]]) -> list[NDArray[n
         if not column:
             raise _no_column(table, names[use], use, "Add it", table.columns)
     frame = table.read(columns, ())
-    return [frame[column].astype(str).to_numpy(np.str_) for column in columns]
+    return [frame[column].astype(str).fillna("").to_numpy(np.str_) for column in columns]
 
 
 def write_table(dataset: RankingDataset, path: str | Path) -> None:

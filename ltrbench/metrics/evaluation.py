@@ -165,13 +165,13 @@ def _values_of(
         for first, end in itertools.pairwise(judgments.query_start if num_queries > 1 else ()):
             rows = np.arange(first, end)
             evaluate(left_out_judgments(judgments, rows)[1], np.asarray(scores)[rows], [name], convention)
-        kind = type(error) if isinstance(error, LtrbenchError) else ConfigError
+        is_ours = isinstance(error, LtrbenchError)
+        text = str(error) if is_ours else f"{type(error).__name__}: {error}"
         which = f"query {judgments.query_ids[0]}" if num_queries == 1 else "the queries together"
         # The first frame is this function, and the second the metric.
         place = traceback.extract_tb(error.__traceback__)[:2][-1]
-        raise kind(
-            f"the metric {name} ({full}, {place.filename}:{place.lineno}) failed on {which}: "
-            f"{type(error).__name__}: {error}"
+        raise (type(error) if is_ours else ConfigError)(
+            f"the metric {name} ({full}, {place.filename}:{place.lineno}) failed on {which}: {text}"
         ) from error
     is_numeric = values.dtype.kind in "biuf"
     if values.shape != (num_queries,) or not is_numeric or np.isinf(values).any():

@@ -99,6 +99,7 @@ class Ranking:
 
         This is the expected value at a position if all orders of tied documents are equally likely.
         """
+        values = _numbers(values)
         if not self.has_ties:
             return values
         from ltrbench.metrics.kernels import run_means
@@ -113,7 +114,12 @@ class Ranking:
         Args:
             factors: (largest query,), factor of the value at each rank.
         """
-        return sum_queries(*first_of_queries(values, self.position_start, k), factors)
+        return sum_queries(*first_of_queries(_numbers(values), self.position_start, k), factors)
+
+
+def _numbers(values: NDArray[Any]) -> NDArray[Any]:
+    # Of a column with texts, the error names the first one that is no number.
+    return values.astype(np.float64) if values.dtype.kind == "U" else values
 
 
 def first_of_queries(

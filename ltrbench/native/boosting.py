@@ -890,11 +890,11 @@ def _growth_compiled_beside(num_threads: int) -> Iterator[None]:
         yield
 
 
-def compile_growth(growth: str = "best_first") -> GrownTree:
+def compile_growth(growth: str = "best_first", l1: float = 0.0) -> GrownTree:
     """Grows a tree without running the earlier stages; compiles the kernels that this needs. Those of several
-    members are those of `depth_wise` growth."""
+    members are those of `depth_wise` growth, and those of monotone constraints are those of an l1 penalty."""
     quantised, features = quantise(np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4)), np.ones(1, dtype=np.bool_)
-    grower = Grower(_two_bins(), 3, LOOSE_SPLITS, growth)
+    grower = Grower(_two_bins(), 3, replace(LOOSE_SPLITS, l1=l1), growth)
     return grower.grow(quantised, np.arange(4, dtype=np.uint32), features)
 
 

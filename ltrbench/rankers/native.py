@@ -572,6 +572,9 @@ class NativeRanker(NativeSettings):
         num_threads = resolve_threads(self.num_threads)
         with threads(num_threads):
             compile_engine(objective_of(self), self._correction(four_documents()), num_threads)
+            l1 = 0.1 if self.monotone or self.l1 else 0.0
+            if l1 or self.growth != "best_first" or self.cut_without_gain or self.features_per_split != 1:
+                compile_growth("depth_wise", l1)
 
     def warm_up_sparse(self) -> None:
         """Compiles the kernels that only sparse features use."""

@@ -117,6 +117,9 @@ def test_scores_in_a_table_join_by_query_and_document_whatever_their_order(
     np.testing.assert_array_equal(matched.scores, scores)
     (note,) = matched.notes
     assert re.search(naming("8 of 16", "test", "ignored"), note)
+    write_frame(frame.assign(score=frame.score.where(np.arange(8) != 1)), tmp_path / f"scores.{ending}")
+    with pytest.raises(DataError, match=naming("row 2", "''", "below all other")):
+        read_score_file(tmp_path / f"scores.{ending}")
 
 
 @pytest.mark.parametrize(

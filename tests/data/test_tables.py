@@ -63,7 +63,7 @@ SHOP: dict[str, Any] = {
     "revenue": [2.5, np.nan, 0.0],
     "title": ["lamp, red", None, "ü"],
 }
-CATEGORIES = {"brand": ("a", "b"), "size": ("S", "L"), "shop": ("9", "10"), "sold": ("False", "True")}
+CATEGORIES = {"brand": ("a", "b"), "size": ("S", "L"), "shop": ("9", "10"), "sold": ("false", "true")}
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", None])
@@ -96,6 +96,7 @@ def test_other_splits_have_the_codes_of_training_and_new_categories_are_counted(
 ) -> None:
     options: Any = {"feature_names": ("brand", "bm25"), "categories": {"brand": ("b", "a")}}
     table = frame(brand=["new", "a", "b"])
+    options["categorical"] = ["bm25"]  # changes nothing that training has defined
     for features in (read_table(table, **options).features, read_table_features(table, **options)):
         np.testing.assert_array_equal(features[:, 0], [np.nan, 1, 0])
     assert caplog.text.count("brand in 1 documents") == 2
@@ -113,6 +114,13 @@ def test_listed_features_are_taken_in_their_order_and_the_others_left() -> None:
     read = read_table(frame(url=["x", "y", "z"], clicks=[7, 8, 9]), features=["clicks", "bm25"])
     assert read.feature_names == ("clicks", "bm25")
     assert read.features.tolist() == [[7, 0.5], [8, 1.5], [9, 2.5]]
+
+
+def test_kept_ids_stay_ids_and_a_kept_column_without_values_has_numbers() -> None:
+    read = read_table(frame(document_id=[7, 8, 9], revenue=[None] * 3), keep=["document_id", "revenue"])
+    assert read.column("document_id").tolist() == ["7", "8", "9"]
+    np.testing.assert_array_equal(read.kept["revenue"], [np.nan] * 3)
+    assert read.document_ids is not None
 
 
 def test_scattered_queries_are_refused_or_brought_together_in_the_order_of_their_rows() -> None:
@@ -172,8 +180,9 @@ def test_a_wrong_value_is_named_with_its_row_and_column(
         ("", {"sort_queries": "no"}, ["sort_queries is 'no'", "must be"]),
         ("", {"features": ["bm5*"]}, ["'bm5*'", "feature"]),
         ("", {"keep": ["revenu"]}, ["'revenu'", "data.keep"]),
-        ("", {"keep": ["bm25"], "features": ["bm25"]}, ["'bm25'", "data.keep"]),
-        ("", {"categorical": ["brand"]}, ["'brand'", "feature"]),
+        ("", {"keep": ["bm25"], "features": ["bm25"]}, ["'bm25'", "features", "keep", "Remove"]),
+        ("", {"categories": "train.store"}, ["categories is 'train.store'", "a mapping"]),
+        ("", {"categorical": ["brand"]}, ["'brand'", "data.categorical"]),
         ("", {"ignore": "bm25"}, ["ignore is 'bm25'", "a list"]),
     ],
 )

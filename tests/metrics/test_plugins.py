@@ -107,6 +107,14 @@ def test_an_error_in_a_plugin_names_its_line_the_metric_and_the_query() -> None:
     load_plugins(["lab_metrics"], "plugins")
     with pytest.raises(ConfigError, match=naming("top_gain@3", f"{path}:9", "query 2", "KeyError")):
         evaluate(JUDGMENTS, TIED, ["top_gain@3"])
+    plugin(
+        "texts",
+        f"{head}    return ranking.sum_first(ranking.column('query_id'), k)\n".replace("top_gain", "t"),
+    )
+    load_plugins(["texts"], "plugins")
+    ids = replace(JUDGMENTS, query_ids=np.array(["1", "12,5"]))
+    with pytest.raises(ConfigError, match=naming("t@3", "query 12,5", "'12,5'")):
+        evaluate(ids, TIED, ["t@3"])
 
 
 def test_the_region_of_equivalence_is_that_of_the_metric_or_none() -> None:

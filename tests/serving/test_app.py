@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import naming
 from served_runs import NAMES, small_model
 
 from ltrbench.serve import RefusedRequestError, RequestReader, ranking_app
@@ -147,6 +148,15 @@ def test_a_wrong_request_is_refused_with_the_place_of_the_error(body: bytes, sta
     assert (refused.value.status, refused.value.place) == (status, place)
     assert 0 < len(str(refused.value)) < 300
     assert status == 400 or place in str(refused.value)
+
+
+def test_a_category_is_a_text_a_number_or_a_boolean_and_others_are_missing() -> None:
+    reader = RequestReader(("sold", "shop"), 4, {"sold": ("false", "true"), "shop": ("9", "10")})
+    values = [[True, 10], ["True", "10"], [None, "new"]]
+    read = reader.read(body_of(*({"id": d, "features": each} for d, each in enumerate(values))))
+    np.testing.assert_array_equal(read.features, [[1, 1], [1, 1], [np.nan, np.nan]])
+    with pytest.raises(RefusedRequestError, match=naming("features[1]", "whole number")):
+        reader.read(body_of({"id": 0, "features": [True, 9.5]}))
 
 
 def test_features_by_name_and_as_a_list_are_the_same() -> None:

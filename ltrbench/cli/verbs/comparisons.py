@@ -199,9 +199,10 @@ def compare_verb(
 ) -> None:
     """Compares the finished runs in and below the folders DIR..., from their stored scores.
 
-    NAME=FILE adds another system, evaluated like the runs. FILE has one score per line in the order of the
-    data rows, the output of RankLib's -score, or a TREC run; or it is a model of LightGBM,
-    XGBoost or RankLib as in the verb import. {fold}, {seed}, {data} and {split} in its name are filled in.
+    NAME=FILE adds another system, evaluated like the runs. FILE is a CSV or Parquet table with the columns
+    query_id, document_id and score; or it has one score per line in the order of the data rows, the output of
+    RankLib's -score, or a TREC run; or it is a model of LightGBM, XGBoost or RankLib as in the verb import.
+    {fold}, {seed}, {data} and {split} in its name are filled in.
 
     \b
         python -m ltrbench compare multirun --metric ndcg@5

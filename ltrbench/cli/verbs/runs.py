@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from ltrbench.data.sources import DataSource
     from ltrbench.rankers.importance import Importances
     from ltrbench.runs import RunResult
+    from ltrbench.runs.record import ScoredSplit
     from ltrbench.shipping.certificate import Certificate
     from ltrbench.shipping.shipment import AnswerCheck, ShippedData
     from ltrbench.shipping.target import Target
@@ -88,7 +89,8 @@ def export_verb(run: Path, kind: str, metric: str, output: Path | None) -> None:
         qrels        query 0 document label: the judgments for a trec-run
         ranklib-idv  NDCG@10   query   value: one metric per query, as written by RankLib's -idv
         scores       one score per line, in the order of the data rows
-        csv          a table with ids, kept columns, label and score: read by compare
+        csv          a table with ids, kept columns, label and score: read by compare; an --output that ends
+                     in .parquet is Parquet
 
     Documents are named by their ids; if the data has no ids, by their row, counted from 1, with a note on
     standard error. Scores are written with full precision.
@@ -98,6 +100,9 @@ def export_verb(run: Path, kind: str, metric: str, output: Path | None) -> None:
     """
     finished = read_run(run)
     with naming(finished):
+        if kind == "csv" and output is not None and output.suffix.lower() == ".parquet":
+            _frame(finished.scored("test")).to_parquet(output, index=False)
+            return
         lines = _lines_of_metric(finished, metric) if kind == "ranklib-idv" else _lines(finished, kind)
         write_output("".join(lines), output)
 
@@ -111,14 +116,18 @@ def _lines(run: Run, kind: str) -> Iterable[str]:
         in_file = scored.scores if rows is None else scored.scores[np.argsort(rows)]
         return (f"{score!r}\n" for score in in_file.tolist())
     if kind == "csv":
-        frame = as_frame({**scored.judgments.beside, "label": scored.judgments.labels}, scored.scores)
-        return [(frame if rows is None else frame.iloc[np.argsort(rows)]).to_csv(index=False)]
+        return [_frame(scored).to_csv(index=False)]
     names, reason = document_names(scored.judgments, scored.file_rows)
     if reason:
         echo(f"documents are named by their row, counted from 1: {reason}.", err=True)
     if kind == "qrels":
         return qrels_lines(scored.judgments, names)
     return trec_run_lines(scored.judgments, scored.scores, names, run.result.model)
+
+
+def _frame(scored: ScoredSplit) -> pd.DataFrame:
+    frame = as_frame({**scored.judgments.beside, "label": scored.judgments.labels}, scored.scores)
+    return frame if scored.file_rows is None else frame.iloc[np.argsort(scored.file_rows)]
 
 
 def _lines_of_metric(run: Run, metric: str) -> Iterable[str]:
