@@ -156,8 +156,7 @@ def data_section(shown: Shown) -> Section:
     cells = {item.cell: item for row in shown.comparison.rows for item in row.evaluated}
     runs = [item.run for item in cells.values()]
     rules = dict.fromkeys(run.result.data.get("rule", "") for run in runs)
-    has_times = any("span" in split for run in runs for split in _facts(run).values())
-    splits = [row for run in runs for row in _splits(run, with_span=has_times)]
+    splits = [row for run in runs for row in _splits(run)]
     judged = [item.judgments for item in cells.values()]
     lead = (
         "Runs with the same fingerprint of a split have the same documents in it. Labels and sizes are those "
@@ -165,8 +164,7 @@ def data_section(shown: Shown) -> Section:
     )
     forms = {"split": None, "documents": COUNT, "queries": COUNT, "features": COUNT}
     counted = dict.fromkeys(("one document", "equal labels"), COUNT)
-    texts = dict.fromkeys((*(["time"] * has_times), "fingerprint"))
-    columns = columns_of({**forms, "queries without relevant": share, **counted, **texts})
+    columns = columns_of({**forms, "queries without relevant": share, **counted, "fingerprint": None})
     views: list[View] = [Prose(f"Rule of the splits: {rule}.") for rule in rules if rule]
     views += [Table(columns, splits, "Splits", "compact"), _grades(judged), _sizes(judged)]
     asked = [item for item in shown.slices if item.attribute not in ATTRIBUTES]
@@ -174,24 +172,19 @@ def data_section(shown: Shown) -> Section:
     return Section("data", "Data card", lead, views, ("fingerprint", "skipped queries"))
 
 
-def _facts(run: Run) -> dict[str, Mapping[str, Any]]:
-    """Returns split -> its record, for the splits of a run."""
+def _splits(run: Run) -> list[TableRow]:
     data = run.result.data
-    return {split: data[split] for split in DATA_SPLITS if (data.get(split) or {}).get("fingerprint")}
-
-
-def _splits(run: Run, with_span: bool) -> list[TableRow]:
-    fold = "" if run.result.data.get("fold") is None else f" of fold {run.result.data['fold']}"
+    fold = "" if data.get("fold") is None else f" of fold {data['fold']}"
+    splits = {split: data[split] for split in DATA_SPLITS if (data.get(split) or {}).get("fingerprint")}
     names = ("documents", "queries", "features", "queries_without_relevant_document")
     return [
         [
-            f"{split}{fold}",
+            TableCell(f"{split}{fold}", note=" to ".join(facts.get("span", ()))),
             *(facts.get(name) for name in names),
             *(_counted(facts, name) for name in ("queries_with_one_document", "queries_with_equal_labels")),
-            *([" to ".join(facts.get("span", ()))] if with_span else []),
             TableCell(facts["fingerprint"], facts["fingerprint"][:SHOWN_DIGITS]),
         ]
-        for split, facts in _facts(run).items()
+        for split, facts in splits.items()
     ]
 
 

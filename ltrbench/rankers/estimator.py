@@ -24,7 +24,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.dataset import ROLES
 from ltrbench.data.features import SparseRows, as_array
 from ltrbench.data.tables import read_table, read_table_features
-from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
+from ltrbench.errors import DataError, ResultError, require_choice
 from ltrbench.metrics import evaluate
 from ltrbench.settings import changed
 from ltrbench.untrusted import read_json, type_error
@@ -73,10 +73,8 @@ class Estimator:
         Raises:
             ConfigError: A parameter does not exist, or a value is invalid; no parameter is changed.
         """
-        known = self.get_params()
         for name in params:
-            if name not in known:
-                raise ConfigError(f"there is no parameter '{name}'{did_you_mean(name, known)}")
+            require_choice("the name of a parameter", name, self.get_params())
         replace(self, **params)  # type: ignore[type-var]  # checks the values
         vars(self).update(params)
         return self
