@@ -187,13 +187,12 @@ class SplitSource(DataSource):
                 f"cv is {self.cv}, but no fold is set; choose the test fold with data.fold=1 to {self.cv}, "
                 "or add -m to run all folds."
             )
-        if self.fold is not None and num_folds is None:
-            raise ConfigError(
-                f"data.fold is {self.fold}, but {self.name} has no folds; remove data.fold, or set cv to the "
-                "number of cross-validation folds."
-            )
         if self.fold is not None and not 1 <= self.fold <= (num_folds or 0):
-            raise ConfigError(f"data.fold is {self.fold}, but the folds are 1 to {num_folds}; choose one.")
+            known = f"the folds 1 to {num_folds}" if num_folds else "no folds"
+            raise ConfigError(
+                f"data.fold is {self.fold}, but {self.name} has {known}; choose one of them, remove "
+                "data.fold, or set cv to the number of cross-validation folds."
+            )
 
     def complete(
         self,

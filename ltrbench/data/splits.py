@@ -65,19 +65,20 @@ class Splits:
         test get the name of their split, as in "12#test".
         """
         parts = {name: split for name, split in self if name == "train" or split.labels.any()}
-        ids = [split.query_ids for split in parts.values()]
+        judged = parts.values()
+        ids = [split.query_ids for split in judged]
         if len(np.unique(np.concatenate(ids))) < sum(map(len, ids)):
             ids[1:] = [np.char.add(split.query_ids, f"#{name}") for name, split in [*parts.items()][1:]]
 
         def joined(field: str) -> Any:
-            values = [getattr(split, field) for split in parts.values()]
+            values = [getattr(split, field) for split in judged]
             return None if any(value is None for value in values) else np.concatenate(values)
 
         weights = joined("weight_of_document")
         weights[: self.train.num_documents] *= self._mean_weight
-        has_weights = any(split.query_weights is not None for split in parts.values())
+        has_weights = any(split.query_weights is not None for split in judged)
         every = self.train.with_fields(
-            features=CheckedFeatures(stacked([split.features for split in parts.values()])),
+            features=CheckedFeatures(stacked([split.features for split in judged])),
             labels=joined("labels"),
             query_start=np.cumsum([0, *joined("query_sizes")]),
             query_ids=np.concatenate(ids),
@@ -86,11 +87,7 @@ class Splits:
             document_weights=weights if has_weights else None,
             positions=joined("positions"),
             file_rows=None,
-            kept={
-                name: np.concatenate([split.kept[name] for split in parts.values()])
-                for name in self.train.kept
-                if all(name in split.kept for split in parts.values())
-            },
+            kept={name: np.concatenate([split.kept[name] for split in judged]) for name in self.train.kept},
         ).with_mean_weight_one()
         return self._replaced(train=every, valid=None, test=every, rule="", spans={})
 

@@ -492,7 +492,7 @@ def read_table(
     rows.check(rows.roles["query"], [query != "" for query in queries], "every row needs a query id")
     gathered = gather(queries, sort_queries, rows.location)
     parts: dict[str, Any] = {
-        field: gathered.take(_values(rows, role, rows.roles[role], whole_labels))
+        field: gathered.take(_values(rows, role, whole_labels))
         for role, (field, _) in _FIELDS.items()
         if role in rows.roles
     }
@@ -638,11 +638,11 @@ _FIELDS = {
 """Role -> field of RankingDataset, and what a cell must be."""
 
 
-def _values(rows: _Rows, role: str, column: str, whole_labels: bool) -> NDArray[Any]:
+def _values(rows: _Rows, role: str, whole_labels: bool) -> NDArray[Any]:
     """Returns the (D,) values of a role."""
+    column, (_, expected) = rows.roles[role], _FIELDS[role]
     if role == "document":
         return np.array(rows.ids(column))
-    _, expected = _FIELDS[role]
     numbers = rows.numbers(column, expected)
     is_whole = numbers == np.floor(numbers)
     # Above 2^53 a double does not represent every whole number.
