@@ -52,6 +52,9 @@ _METHODS = {
     "corrected-t": "corrected resampled t over folds",
 }
 
+_ENOUGH = 10
+"""Number of trainings from which there is no note on rare failures."""
+
 
 def family_of(comparison: Comparison) -> str:
     """Returns the family of claims in words: its pairs and its metrics."""
@@ -69,6 +72,7 @@ def all_notes(comparison: Comparison) -> list[Note]:
     sentences = {
         "simultaneous interval": about_intervals,
         "claim": about_claims,
+        "scope": about_few_trainings,
         "effective number of queries": about_weights,
         "minimum detectable difference": about_power,
     }
@@ -105,6 +109,24 @@ def about_claims(comparison: Comparison) -> str:
     return (
         f"Claims: {equivalent}better or worse if {'it' if regions else 'the interval'} excludes 0; else "
         f"undecided. Claims are about {listed(metrics)} only; all other columns are descriptive."
+    )
+
+
+def about_few_trainings(comparison: Comparison) -> str:
+    """Returns that claims on few trainings do not cover rare failures; empty without such claims."""
+    pairs = [pair for pair in comparison.claims if pair.inference is not None and pair.claim != UNDECIDED]
+    claimed = {label for pair in pairs for label in (pair.a, pair.b)}
+    queries = comparison.queries
+    counts = [
+        sum(len(of_cell.keys) for of_cell in of_row)
+        for label, of_row in (() if queries is None else zip(queries.labels, queries.trainings, strict=True))
+        if label in claimed and not any(of_cell.is_imported or of_cell.is_constant for of_cell in of_row)
+    ]
+    if min(counts, default=_ENOUGH) >= _ENOUGH:
+        return ""
+    return (
+        f"Claims rest on {min(counts)} trainings of a model: a rare failure, such as one in ten, may be "
+        f"missing among them. {_ENOUGH} or more are safer."
     )
 
 
@@ -340,7 +362,7 @@ def _decision(comparison: Comparison, models: Sequence[str], considered: Sequenc
     if not models:
         return _Decision("No model is recommended.")
     of_models = [pair for pair in comparison.family if {pair.a, pair.b} & {*models}]
-    if len(considered) > 1 and any(pair.scope == MODELS for pair in of_models):
+    if len(considered) > 1 and any(pair.inference is None for pair in of_models):
         return _Decision(
             "No model is recommended: one training is no basis for choosing a method.",
             models,
@@ -440,13 +462,25 @@ def _certainty(comparison: Comparison) -> str:
     count = 0 if comparison.queries is None else comparison.queries.distinct.num_queries
     decided = [pair for pair in comparison.family if pair.interval is not None]
     scopes = {pair.scope for pair in decided}
+    words = "; ".join(words for scope, words in SCOPES.items() if scope in scopes)
     trainings = listed(list(dict.fromkeys(comparison.replicates.values())))
     together = f" over {family_of(comparison)} together" if len(decided) > 1 else ""
     return (
-        f"How sure: 95 % confidence{together}; scope: "
-        f"{listed([words for scope, words in SCOPES.items() if scope in scopes])}. Data: {count:,} test "
-        f"queries; trainings: {trainings}."
+        f"How sure: 95 % confidence{together}; scope{_training_sets(comparison)}: {words}. "
+        f"Data: {count:,} test queries; trainings: {trainings}."
     )
+
+
+def _training_sets(comparison: Comparison) -> str:
+    """Returns text such as " (500 training queries, subsample of 50 %)"; empty if they are not known."""
+    runs = [run for row in comparison.rows for run in row.runs if run.result.params != IMPORTED]
+    sizes = {int(run.result.data.get("train", {}).get("queries") or 0) for run in runs} - {0}
+    if not sizes:
+        return ""
+    resamples = [resample_of(run) or {} for run in runs]
+    kinds = {f"{resample['kind']} of {100 * resample['share']:g} %" for resample in resamples if resample}
+    span = " to ".join(f"{size:,}" for size in sorted({min(sizes), max(sizes)}))
+    return f" ({', '.join([f'{span} training queries', *sorted(kinds)])})"
 
 
 # ---- Next step if there is no claim about the methods: the command that would allow one.

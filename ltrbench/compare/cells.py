@@ -29,7 +29,7 @@ from ltrbench.data.sources import FORWARD
 from ltrbench.errors import ConfigError, UndefinedMetricError, require
 from ltrbench.metrics import DEFAULT, Convention, Evaluation, evaluate, parse_metric, rope_of
 from ltrbench.metrics.evaluation import check_defined
-from ltrbench.runs.record import Run, ScoredSplit, naming
+from ltrbench.runs.record import IMPORTED, Run, ScoredSplit, naming
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import PairedSample
 from ltrbench.statistics.claims import LATER, METHODS
@@ -105,6 +105,8 @@ _NOT_OF_THE_DOCUMENTS = {"_target_", "name", "root", "obtain", "published", "fet
 # The value of a setting that a search chose, and of a setting of a search that a run does not have: it
 # differs from no other value.
 _ANY = object()
+# In the label of an imported model.
+_MARK = "(imported)"
 
 _Item = TypeVar("_Item")
 _Key = TypeVar("_Key")
@@ -219,7 +221,10 @@ def settings_of_model(run: Run) -> dict[str, Any]:
 
 
 def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Returns row label -> runs; a label is the model's name and the settings that vary between its runs."""
+    """Returns row label -> runs; a label is the model's name and the settings that vary between its runs.
+
+    The label of an imported model says so, as in "production (imported)".
+    """
     label_of_run: dict[int, str] = {}
     for model, of_model in grouped(runs, lambda run: run.result.model).items():
         settings = _settings_of_rows(of_model)
@@ -233,6 +238,8 @@ def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
                 if params in (None, rival.result.params)
             ]
             words = [] if params is None else [f"params={params}"]
+            if run.result.params == IMPORTED:
+                words = [_MARK]
             label_of_run[id(run)] = " ".join([model, *words, *_varied(of_run, rivals)])
     return grouped(runs, lambda run: label_of_run[id(run)])
 
@@ -562,6 +569,8 @@ class Trainings:
         seconds: Mean wall time of a run with one training, and of its search if each training has another
             one; 0 if not available. It is for estimates, to which runs that shared the machine contribute.
         search_seeds: Seeds of the searches that chose the settings; empty for an untuned row.
+        is_imported: Whether the scores, or some of those that were fused, were imported: it is not known what
+            the model was trained on.
     """
 
     values: NDArray[np.float64]
@@ -571,6 +580,7 @@ class Trainings:
     ranker_class: str
     seconds: float
     search_seeds: frozenset[int]
+    is_imported: bool
 
     def values_of(self, keys: Iterable[int]) -> NDArray[np.float64]:
         """Returns the values of the trainings with these keys, (len(keys), Q)."""
@@ -727,6 +737,8 @@ def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
             sum(_seconds(run.run, search_seeds, len(row.cells)) for run in runs) for runs in by_key.values()
         ),
         search_seeds=search_seeds,
+        # The name of a fusion has the labels of its members.
+        is_imported=_MARK in row.label,
     )
 
 

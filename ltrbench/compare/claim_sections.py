@@ -78,7 +78,7 @@ def pairs_section(shown: Shown) -> Section | None:
 
 
 _ABOUT_TESTS = (
-    "p-values and intervals of single pairs of trained models; no claim rests on them. The randomisation "
+    "p-values of single pairs of trained models; no claim rests on them. The randomisation "
     "test assumes that, without a difference, both signs of a query's difference are equally likely; the t "
     "test that the mean is close to normal; Wilcoxon's that differences are symmetric about their median."
 )
@@ -115,7 +115,7 @@ def _tests(comparison: Comparison) -> Table:
     rows: list[TableRow] = [
         [
             TableCell(minus(pair.a, pair.b), note=pair.statistics.note),
-            TableCell(pair.statistics.difference, note=between(pair.statistics.interval)),
+            pair.statistics.difference,
             *(pair.statistics.p_values[test] for test in TESTS),
             *(pair.p_adjusted["holm"][test] for test in TESTS),
             pair.statistics.effect_size,
@@ -137,31 +137,31 @@ def folds_section(shown: Shown) -> Section | None:
         return None
     rope = comparison.settings.rope_of(comparison.metric)
     lead = (
-        "Each fold counts once. The corrected resampled t test accounts for the training queries that folds "
-        "share. Claims use it for all pairs together, with the variance of the seeds added; each row of this "
-        "table is for a single pair. The Bayesian correlated t test gives the probabilities that the "
-        f"first method is worse, practically equal (within ±{rope:g} {comparison.metric}), or better."
+        "Description of each pair alone, without the correction for the number of pairs and without the "
+        "variance of seeds; the column claim has both. Each fold counts once: p-value of the corrected "
+        "resampled t test, and probabilities (P) of the Bayesian correlated t test that the difference is "
+        f"below, within or above ±{rope:g} {comparison.metric}."
     )
-    hint = "With its corrected 95 % interval."
     columns = [
         TableColumn("pair", left=True),
-        TableColumn("difference over folds", DIFFERENCE, hint=hint, with_notes=True),
-        TableColumn("p", p_value, hint="Corrected resampled t test, unadjusted."),
-        TableColumn("worse", share),
-        TableColumn("equal", share, hint=f"Within ±{rope:g}."),
-        TableColumn("better", share),
+        TableColumn("claim", left=True, hint=f"Over {family_of(comparison)}."),
+        TableColumn("difference over folds", DIFFERENCE),
+        TableColumn("p, uncorrected", p_value, hint="Corrected resampled t test of this pair alone."),
+        TableColumn("P(below)", share),
+        TableColumn(f"P(within ±{rope:g})", share),
+        TableColumn("P(above)", share),
     ]
-    parts = shown.pair_tables("Inference for the methods", columns, _over_folds)
+    parts = shown.pair_tables("Each pair alone", columns, _over_folds)
     return Section("folds", "Over folds", lead, parts, ("tests over folds",))
 
 
 def _over_folds(pair: Pair) -> TableRow:
     name = minus(pair.a, pair.b)
     if pair.over_folds is None:
-        return [name, *[None] * 5]
+        return [name, *[None] * 6]
     test, bayes = pair.over_folds.frequentist, pair.over_folds.bayesian
-    difference = TableCell(test.difference, note=between(test.interval))
-    return [TableCell(name, note=test.note), difference, test.p_value, bayes.left, bayes.within, bayes.right]
+    probabilities = (bayes.left, bayes.within, bayes.right)
+    return [TableCell(name, note=test.note), pair.claim, test.difference, test.p_value, *probabilities]
 
 
 # ---- Section on power: minimum detectable differences, and the data they need.

@@ -77,7 +77,16 @@ from ltrbench.statistics import (
     simultaneous_intervals,
     system_intervals,
 )
-from ltrbench.statistics.claims import METHODS, MODELS, RETRAINED, RETUNED, TUNED_METHODS, UNDECIDED, holm
+from ltrbench.statistics.claims import (
+    METHODS,
+    MODELS,
+    RETRAINED,
+    RETUNED,
+    TUNED_METHODS,
+    UNDECIDED,
+    holm,
+    with_imported,
+)
 from ltrbench.statistics.repeated import (
     FoldTest,
     RopeProbabilities,
@@ -91,7 +100,8 @@ from ltrbench.tables import one_line
 #
 # The scope follows from what varied between the runs: only queries, also seeds, or also training sets
 # (folds, or resamples of the training queries). If the replicates of tuned rows have searches with
-# different seeds, the variance of tuning is a part of theirs, and the scope says so.
+# different seeds, the variance of tuning is a part of theirs, and the scope says so. An imported model was
+# not trained again: the scope of its pairs says so, and that of two imported models is these models.
 # `ltrbench.statistics.repeated` has the formulas.
 
 _WITH_TUNING = {RETRAINED: RETUNED, METHODS: TUNED_METHODS}
@@ -112,7 +122,11 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
         scope, inference = _on_one_split(of_a, of_b, queries.distinct.weights)
     tuned = [row for row in (a, b) if is_tuned(queries, row)]
     tuned_again = bool(tuned) and all(is_tuned_again(queries, row) for row in tuned)
-    return _WITH_TUNING.get(scope, scope) if tuned_again else scope, inference
+    scope = _WITH_TUNING.get(scope, scope) if tuned_again else scope
+    imported = [queries.trainings[row][0].is_imported for row in (a, b)]
+    if all(imported):
+        return MODELS, inference
+    return with_imported(scope) if any(imported) and scope != MODELS else scope, inference
 
 
 def is_tuned(queries: PairedQueries, row: int) -> bool:
@@ -413,7 +427,7 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
     among pairs of trained models, by Bonferroni otherwise.
     """
     level = LEVEL / len(settings.claimed_metrics)
-    of_models = [pair for pair in family if pair.scope == MODELS]
+    of_models = [pair for pair in family if pair.inference is None]
     index_pairs = [(queries.labels.index(pair.a), queries.labels.index(pair.b)) for pair in of_models]
     by_queries = simultaneous_intervals(
         queries.distinct,

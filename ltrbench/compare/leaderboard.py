@@ -159,7 +159,7 @@ def _columns(comparison: Comparison) -> list[Column]:
     declared = [name for name in others if name in comparison.declared]
     values = {row.label: values_of(comparison, row) for row in comparison.rows}
     scopes = {row.to_baseline.scope for row in comparison.rows if row.to_baseline is not None}
-    scope = f" ({SCOPES[scopes.pop()]})" if len(scopes) == 1 else ""
+    scope = f" ({_short(scopes.pop())})" if len(scopes) == 1 else ""
     bars = _bars(comparison.rows)
 
     def value(name: str) -> Callable[[ModelRow], CellValue]:
@@ -178,7 +178,7 @@ def _columns(comparison: Comparison) -> list[Column]:
         return difference_cell(row.to_baseline)
 
     def claim(pair: Pair) -> TableCell:
-        return TableCell(pair.claim, note="" if scope else f"({SCOPES[pair.scope]})")
+        return TableCell(pair.claim, note="" if scope else f"({_short(pair.scope)})")
 
     def cost(term: str, form: Form, cell: Callable[[ModelRow], Cell], optional: bool = True) -> Column:
         return Column(term, TableColumn(term, form), cell, optional=optional, is_cost=True)
@@ -222,6 +222,11 @@ def _columns(comparison: Comparison) -> list[Column]:
         for item in columns
         if not item.optional or any(item.cell(row) is not None for row in comparison.rows)
     ]
+
+
+def _short(scope: str) -> str:
+    """Returns the name of a scope for a column; the paragraphs above the table have the full name."""
+    return SCOPES[scope].replace(" of this collection", "")
 
 
 def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:

@@ -43,13 +43,21 @@ SCOPES = {
     MODELS: "these trained models",
     RETRAINED: "trained again on these queries",
     RETUNED: "trained and tuned again on these queries",
-    METHODS: "trained on other queries",
-    TUNED_METHODS: "trained and tuned again on other queries",
+    METHODS: "trained on other queries of this collection",
+    TUNED_METHODS: "trained and tuned again on other queries of this collection",
     LATER: "trained on earlier queries, tested on later queries",
 }
 """Scope -> name in sentences and tables. `MODELS`: queries vary, training does not. `RETRAINED`: queries and
 training randomness (seeds) vary. `METHODS`: queries and training sets vary. `LATER`: they vary in order of
 time. `RETUNED` and `TUNED_METHODS`: the searches that chose the settings have several seeds as well."""
+
+
+def with_imported(scope: str) -> str:
+    """Returns the scope of a claim about a trained and an imported model, which was not trained again."""
+    return f"{scope}, imported"
+
+
+SCOPES |= {with_imported(scope): f"{words}, against imported scores" for scope, words in SCOPES.items()}
 
 
 def claim_of(interval: Interval | None, rope: float) -> str:

@@ -13,13 +13,15 @@ from scipy import stats
 from toy_runs import mentions
 
 from ltrbench.compare import Comparison, Settings, render, verdict
+from ltrbench.compare.advice import all_notes, recommend
 from ltrbench.compare.comparison import QUERIES as OF_QUERIES
 from ltrbench.compare.comparison import SEEDS as OF_SEEDS
 from ltrbench.compare.comparison import Need, Pair
 from ltrbench.compare.leaderboard import comparisons_as_json
 from ltrbench.runs import Run
+from ltrbench.runs.record import IMPORTED
 from ltrbench.statistics import SCOPES, fewest, independent_replicates, resampling_factor, shared_replicates
-from ltrbench.statistics.claims import LATER, METHODS, MODELS, RETRAINED
+from ltrbench.statistics.claims import LATER, METHODS, MODELS, RETRAINED, with_imported
 from ltrbench.statistics.repeated import design_of_replicates
 
 
@@ -58,6 +60,8 @@ def test_resampled_training_sets_speak_of_the_methods(tmp_path: Path, kind: str)
     assert (pair.scope, pair.inference.method) == (METHODS, "resampled-t")
     assert pair.inference.standard_error == pytest.approx(expected.standard_error)
     assert SCOPES[METHODS] in render(comparison)
+    # 90 queries in each training set of the toy runs.
+    assert mentions(recommend(comparison).certainty, "90 training queries", kind, "50 %")
 
 
 def test_the_difference_is_over_the_resamples_that_its_interval_is_over(tmp_path: Path) -> None:
@@ -112,6 +116,44 @@ def test_folds_speak_of_the_methods_and_seeds_within_them_add_to_the_error(tmp_p
         )
         within += (found.parts.training + found.parts.training_by_query) / 25
     assert several.inference.standard_error == pytest.approx(np.sqrt(corrected**2 + within))
+
+
+def test_imported_scores_are_marked_and_no_claim_is_about_their_method(tmp_path: Path) -> None:
+    """The numbers are those of models that were trained here."""
+
+    def compared(*imported: str) -> Comparison:
+        skills = {"native": 1.0, "old": 0.5, "production": 3.0}
+        of_models = (
+            folds(
+                tmp_path / f"{len(imported)}",
+                model,
+                (1,),
+                skill=skill,
+                **({"params": IMPORTED} if model in imported else {}),
+            )
+            for model, skill in skills.items()
+        )
+        return only([run for runs in of_models for run in runs])
+
+    trained, mixed = compared(), compared("old", "production")
+    assert [pair.interval for pair in mixed.pairs] == [pair.interval for pair in trained.pairs]
+    assert [pair.claim for pair in mixed.pairs] == [pair.claim for pair in trained.pairs]
+    assert [pair.scope for pair in mixed.pairs] == [*[with_imported(METHODS)] * 2, MODELS]
+    assert [row.label for row in mixed.rows] == ["native", "old (imported)", "production (imported)"]
+    assert mentions(recommend(mixed).headline, "Take production (imported)")
+
+
+def test_claims_on_fewer_than_ten_trainings_say_that_rare_failures_may_be_missing(tmp_path: Path) -> None:
+    def notes(seeds: tuple[int, ...]) -> list[str]:
+        models = {"native": 9.0, "xgboost": 0.1}
+        runs = [runs_of(tmp_path, model, seeds, skill=skill) for model, skill in models.items()]
+        comparison = only([run for of_model in runs for run in of_model])
+        assert pair_of(comparison).claim == "better"
+        return [note.sentence for note in all_notes(comparison) if note.term == "scope"]
+
+    assert notes(tuple(range(10))) == []
+    (note,) = notes(SEEDS)
+    assert mentions(note, f"{len(SEEDS)} trainings", "10 or more")
 
 
 def test_more_pairs_or_metrics_in_the_family_widen_every_interval(tmp_path: Path) -> None:

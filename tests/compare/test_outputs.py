@@ -317,9 +317,11 @@ def test_p_values_against_a_baseline_are_adjusted_over_fewer_pairs_than_over_all
     assert two_pair.p_adjusted["holm"]["randomisation"] == pytest.approx(2 * p_value)
 
 
-def test_a_second_table_has_the_chances_over_folds(tmp_path: Path) -> None:
+def test_a_second_table_has_the_chances_over_folds_beside_the_claim(tmp_path: Path) -> None:
     comparison = comparison_of(tmp_path)
-    bayes = comparison.rows[2].to_baseline.over_folds.bayesian
+    pair = comparison.rows[2].to_baseline
+    bayes = pair.over_folds.bayesian
     rows = [line for line in render(comparison).splitlines() if line.startswith("| random_ \N{MINUS SIGN}")]
     cells = [cell.strip() for cell in rows[0].split("|")]
+    assert cells[2] == pair.claim
     assert cells[-4:-1] == [f"{100 * value:.1f} %" for value in (bayes.left, bayes.within, bayes.right)]
