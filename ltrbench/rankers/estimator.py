@@ -266,14 +266,7 @@ def dataset_of(
 def _by_name(frame: Any, names: Collection[str]) -> Any:
     """Returns the columns of a DataFrame with these names; other columns are ignored."""
     frame = frame.set_axis(frame.columns.map(str), axis=1)
-    missing = [name for name in names if name not in frame.columns]
-    if missing:
-        raise DataError(
-            f"the DataFrame has no column for {len(missing)} of {len(names)} features of the training data: "
-            f"{', '.join(missing)[:200]}. Add them, with NaN for missing values, or pass an array with the "
-            "columns of the training data."
-        )
-    return frame[[*names]]
+    return frame.loc[:, frame.columns.isin([*names])]
 
 
 def _is_frame(X: Any) -> bool:  # noqa: N803
