@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import html
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import ltrbench
 from ltrbench.compare import Comparison, compare
 from ltrbench.compare.training import InMemory
 from ltrbench.data.synthetic import make_synthetic
-from ltrbench.errors import ResultError
+from ltrbench.errors import LtrbenchError, ResultError
 from ltrbench.experiment import Experiment, run
 from ltrbench.statistics.claims import METHODS
 
@@ -31,7 +32,11 @@ def _values(comparison: Comparison) -> list[object]:
 
 
 @pytest.mark.slow
-def test_rankers_are_compared_like_their_runs_and_the_folder_goes_with_the_comparison(tmp_path: Path) -> None:
+def test_rankers_are_compared_like_their_runs_and_the_folder_goes_with_the_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     source = InMemory(name="data", train=TRAIN, valid=None, test=TEST)
     runs = [
         run(Experiment(model=name, ranker=ranker, source=source), tmp_path / name)
@@ -39,8 +44,7 @@ def test_rankers_are_compared_like_their_runs_and_the_folder_goes_with_the_compa
     ]
     comparison = compare(RANKERS, TRAIN, TEST)
     assert _values(comparison) == _values(compare(runs)[0])
-    folder = comparison.rows[0].runs[0].path.parent
-    assert folder.exists()
+    assert comparison.rows[0].runs[0].path.parent.parent == temporary
     assert (
         ltrbench.load(comparison.row("native").runs[0].path).predict(TEST.features).shape == TEST.labels.shape
     )
@@ -50,8 +54,10 @@ def test_rankers_are_compared_like_their_runs_and_the_folder_goes_with_the_compa
     shown = html.unescape(report._repr_html_().split('"')[1])
     assert shown.replace('<base href="about:srcdoc">', "") == report.html
     del comparison
+    with pytest.raises(LtrbenchError):
+        compare(RANKERS, TRAIN, TRAIN)
     gc.collect()
-    assert not folder.exists()
+    assert not [*temporary.iterdir()]
 
 
 @pytest.mark.slow
