@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from command_line import run, statuses
 from messages import naming
+from shop_log import shop_log
 from toy_runs import search_record, write
 
 from ltrbench.cli import main
@@ -99,31 +100,14 @@ def test_a_choice_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
             final_fit(compare(runs), model)
 
 
-def shop() -> pd.DataFrame:
-    """40 queries of 8 products with ids and two features, of which price has the labels."""
-    rng = np.random.default_rng(0)
-    price = rng.normal(size=320)
-    columns = {
-        "label": np.digitize(price + rng.normal(size=320) / 3, [0, 1]),
-        "query_id": np.repeat([f"red shoes {number}" for number in range(40)], 8),
-        "document_id": [f"d{row}" for row in range(320)],
-    }
-    return pd.DataFrame({**columns, "price": price, "noise": rng.normal(size=320), "shop": "x"})
-
-
 @pytest.mark.slow
 def test_from_a_table_by_cross_validation_to_the_model_that_is_deployed(tmp_path: Path) -> None:
-    shop().to_csv(tmp_path / "shop.csv", index=False)
-    data = (
-        "data=table",
-        "data.train=shop.csv",
-        "cv=3",
-        "data.keep=[shop]",
-        "params.num_trees=12",
-        "params.min_docs_in_leaf=5",
-    )
+    beside, features = ["query_id", "document_id", "device"], ["text_match", "stock"]
+    shop = shop_log(40, 8)[[*beside, "label", *features]]
+    shop.to_csv(tmp_path / "shop.csv", index=False)
+    data = "data=table data.train=shop.csv cv=3 data.keep=[device] params.num_trees=12"
     models = ("model=native,single_feature", "early_stopping.patience=2", "importance=null")
-    compared = run(*data, *models, "-m", "hydra.sweep.dir=study", folder=tmp_path).stdout
+    compared = run(*data.split(), *models, "-m", "hydra.sweep.dir=study", folder=tmp_path).stdout
     (command,) = [line.strip() for line in compared.splitlines() if " final " in line]
     words = shlex.split(command)[3:]
     assert words[:2] == ["final", "study"]
@@ -137,10 +121,8 @@ def test_from_a_table_by_cross_validation_to_the_model_that_is_deployed(tmp_path
     assert final.final["low"] < final.final["estimate"] < final.final["high"]
     run("predict", "study/final", "shop.csv", "--output", "scores.parquet", folder=tmp_path)
     scored = pd.read_parquet(tmp_path / "scores.parquet")
-    features = shop()[["price", "noise"]]
-    np.testing.assert_array_equal(scored["score"], load(tmp_path / "study/final").predict(features))
-    beside = ["query_id", "document_id", "shop"]
-    assert scored[beside].equals(shop()[beside].astype("str"))
+    np.testing.assert_array_equal(scored["score"], load(tmp_path / "study/final").predict(shop[features]))
+    assert scored[beside].equals(shop[beside].astype("str"))
     run("export", "study/0", "--format", "csv", "--output", "fold.csv", folder=tmp_path)
     exported = pd.read_csv(tmp_path / "fold.csv")
     assert [*exported] == [*beside, "label", "score"]
