@@ -148,6 +148,10 @@ class _Rows:
         categories are counted in the log.
         """
         cells = self.cells(column)
+        nested = (
+            [isinstance(cell, list | dict | np.ndarray) for cell in cells] if cells.dtype == object else []
+        )
+        self.check(column, np.logical_not(nested), "a category is a text, a whole number or a boolean")
         has_order = str(cells.dtype) == "category"
         numbers, distinct = cells.factorize(sort=has_order)
         # The last one is for the number -1, a missing value.

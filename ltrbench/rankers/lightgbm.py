@@ -177,7 +177,9 @@ def fit_on_workers(
     if any(shard.dataset.query_weights is not None for shard in train.shards):
         names.append("sample_weight")
     arrays = {name: _array(workers, train, name) for name in names}
-    if categorical := list(train.shards[0].dataset.categorical_features):
+    data = train.shards[0].dataset
+    # lightgbm.dask fails if a categorical feature has no category.
+    if categorical := [f for f in data.categorical_features if data.categories[data.feature_names[f]]]:
         arrays["categorical_feature"] = categorical
     # lightgbm.dask prints how it chooses ports, and always warns of n_jobs, which has a default.
     with (

@@ -149,6 +149,7 @@ def test_features_alone_need_no_label_and_no_query(absent: list[str]) -> None:
         ({"label": [0, np.nan, 1]}, ["row 2:", "nan", "'label'", "remove documents"]),
         ({"label": [0, 1, -1]}, ["row 3:", -1, "'label'", "0 or more"]),
         ({"label": [np.inf, 1, 1]}, ["row 1:", "inf", "'label'", "finite"]),
+        ({"label": [0, 1, 2], "brand": ["a", ["b"], None]}, ["row 2:", "'brand'", "['b']", "a text"]),
         ({"bm25": [0, "x", 1]}, ["row 2:", "'bm25'", "'x'", "not a number", "data.categorical", "split_by"]),
         ({"bm25": [1e39, 1, 0]}, ["row 1:", "'bm25'", "1e+39", "float32", "Rescale"]),
         ({"query_id": [1, None, 2]}, ["row 2:", "'query_id'", "nan", "an id", "remove the row"]),
@@ -164,7 +165,7 @@ def test_a_wrong_value_is_named_with_its_row_and_column(
 ) -> None:
     label = "grade" if "grade" in columns else None
     with pytest.raises(DataError, match=naming(*parts)):
-        read_table(frame(**columns), label=label, whole_labels=True)
+        read_table(frame(**columns), label=label, whole_labels=True, categorical=[*{"brand"} & {*columns}])
 
 
 @pytest.mark.parametrize(
