@@ -92,7 +92,7 @@ def column_of_queries(judgments: Judgments, name: str) -> NDArray[Any]:
     """Returns one value of a column for each query, (Q,).
 
     Numbers are means over the documents that have one. Texts, and numbers that a query lacks, are the most
-    frequent value of its documents, of several the first; missing values are "missing".
+    frequent value of these documents, of several the first; "missing" if no document has one.
     """
     values, starts = judgments.column(name), judgments.query_start[:-1]
     if values.dtype.kind == "f":
@@ -101,7 +101,8 @@ def column_of_queries(judgments: Judgments, name: str) -> NDArray[Any]:
         if counts.all():
             return np.asarray(np.add.reduceat(np.where(known, values, 0), starts) / counts)
         values = np.where(known, values.astype(str), "")
-    return np.array([mode(of_query.tolist()) or "missing" for of_query in np.split(values, starts[1:])])
+    split = np.split(values, starts[1:])
+    return np.array([mode([*filter(None, of_query.tolist())] or ["missing"]) for of_query in split])
 
 
 Given = Mapping[str, Mapping[str, str]]

@@ -69,7 +69,7 @@ def test_a_column_has_one_value_per_query_the_mean_or_the_most_frequent() -> Non
     judgments = Judgments(labels=np.zeros(6), query_start=np.array([0, 3, 5, 6]), kept=kept)
     assert column_of_queries(judgments, "price").tolist() == [1.5, 4, 7]
     assert column_of_queries(judgments, "brand").tolist() == ["a", "d", "missing"]
-    assert column_of_queries(judgments, "stock").tolist() == ["2.0", "missing", "missing"]
+    assert column_of_queries(judgments, "stock").tolist() == ["2.0", "4.0", "missing"]
     with pytest.raises(DataError, match=r"'brnd'.*'brand'.*data.keep"):
         judgments.column("brnd")
 
