@@ -626,7 +626,12 @@ def _reader_with(
             "stores, tables with the extension .csv or .parquet, or LETOR text."
         )
     known = _options(reader)
-    options = {name: each for name, each in options.items() if name != "categories" or name in known}
+    options = {name: each for name, each in options.items() if each or name != "categories" or name in known}
+    if "categories" in options.keys() - known:
+        texts = ", ".join(options["categories"])
+        raise DataError(
+            f"{paths[0]}: LETOR text has no categories, but training has those of {texts}; write a table."
+        )
     for name in options:
         if name not in known:
             raise ConfigError(
