@@ -29,6 +29,7 @@ from ltrbench.data.dataset import ROLES, RankingDataset
 from ltrbench.data.letor import companions_of, read_letor, read_letor_features
 from ltrbench.data.splits import (
     Splits,
+    check_files,
     check_no_shared_group,
     sample_queries,
     split_latest,
@@ -219,6 +220,7 @@ class SplitSource(DataSource):
         """
 
         rules = []
+        given = {"train": train, VALID: valid, TEST: test}
 
         def hold_out(name: str, share: float) -> tuple[RankingDataset, RankingDataset]:
             if name == self._split_of_folds and self.cv is not None and self.fold is not None:
@@ -237,6 +239,8 @@ class SplitSource(DataSource):
         if valid is None and (self.valid_share != 0 or (self.cv is not None and self.cv_split == VALID)):
             train, valid = hold_out(VALID, self.valid_share)
         facts: dict[str, Any] = {"rule": "; ".join([*rules, *how])}
+        if facts["rule"]:
+            check_files({name: split for name, split in given.items() if split is not None})
         if times is not None:
             splits = {"train": train, VALID: valid, TEST: test}
             facts["spans"] = {name: span_of(split, times) for name, split in splits.items() if split}

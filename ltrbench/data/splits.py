@@ -7,6 +7,7 @@ near-duplicates.
 from __future__ import annotations
 
 import copy
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,12 @@ from numpy.typing import NDArray
 from ltrbench.data.dataset import QueryKeys, RankingDataset, content_keys
 from ltrbench.data.features import CheckedFeatures, stacked
 from ltrbench.errors import DataError, require, require_choice
+
+log = logging.getLogger("ltrbench")
+
+_MAX_SHARED = 10
+"""Maximum number of queries with a document that is evidence of near-duplicates: more are common documents,
+such as rows of zeros."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,8 @@ class Splits:
                     "splits must have the same features."
                 )
         _check_no_leak(self)
+        if not self.rule:  # otherwise the files were checked before queries were held out
+            check_files(dict(self))
         weights = self.train.query_weights
         object.__setattr__(self, "_mean_weight", 1.0 if weights is None else weights.mean())
         object.__setattr__(self, "train", self.train.with_mean_weight_one())
@@ -125,8 +134,8 @@ def split_queries(
 ) -> tuple[RankingDataset, RankingDataset]:
     """Holds out a share of the queries: returns (remaining queries, held-out queries), in file order.
 
-    Queries with identical judged lists stay together and count once. With groups, whole groups are held out,
-    with a number of queries close to the share.
+    Queries with identical judged lists stay together and count once; near-duplicates stay together. With
+    groups, whole groups are held out, with a number of queries close to the share.
 
     Args:
         share: share of the queries to hold out, above 0 and below 1; rounded to whole queries, at least one
@@ -344,35 +353,43 @@ def check_no_shared_group(groups: Mapping[str, Mapping[str, str] | None]) -> Non
 def _shuffled_units(
     dataset: RankingDataset, seed: int, groups: Mapping[str, str] | None
 ) -> list[NDArray[np.int64]]:
-    """Returns the shuffled queries, with queries that stay together in one array."""
+    """Returns the shuffled queries, with queries that stay together in one array.
+
+    Near-duplicates are in the array of the first of them. The arrays of the others are empty, unless there
+    are groups, so that all other queries are split as if there were no near-duplicates.
+    """
     require("data.split_seed", seed, at_least=0)
     unit_of_query = _units(dataset, groups).tolist()
-    queries_of_unit: dict[int, list[int]] = {}
+    place_of_query: list[Any] = unit_of_query if groups is not None else dataset.query_keys.tolist()
+    place_of_unit: dict[int, Any] = {}
+    queries_of_place: dict[Any, list[int]] = {}
     for query in np.random.default_rng(seed).permutation(dataset.num_queries).tolist():
-        queries_of_unit.setdefault(unit_of_query[query], []).append(query)
-    return [np.array(queries, dtype=np.int64) for queries in queries_of_unit.values()]
+        queries_of_place.setdefault(place_of_query[query], [])
+        place = place_of_unit.setdefault(unit_of_query[query], place_of_query[query])
+        queries_of_place[place].append(query)
+    return [np.array(queries, dtype=np.int64) for queries in queries_of_place.values()]
 
 
 def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> NDArray[np.int64]:
     """Returns the (Q,) number of the unit of each query: the queries of a unit stay together.
 
-    Queries with identical judged lists are in one unit, because they would leak across splits. Queries of one
-    group are too, and units that share a query are one.
+    Queries with identical judged lists are in one unit, because they would leak across splits. So are
+    near-duplicates and queries of one group, and units that share a query are one.
     """
     _, number_of_list = np.unique(dataset.query_keys, return_inverse=True)
-    if groups is None:
+    near = number_of_list[near_duplicates([dataset])]
+    if groups is None and not near.size:
         return number_of_list
-    # Imported here, because only groups need it, and reading data should not wait for it.
+    # Imported here, because few data sets need it, and reading data should not wait for it.
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    _, number_of_group = np.unique(_of_queries("groups", groups, dataset), return_inverse=True)
+    of_queries = range(dataset.num_queries) if groups is None else _of_queries("groups", groups, dataset)
+    _, number_of_group = np.unique(of_queries, return_inverse=True)
     # A graph of lists and groups, in which each query connects its list with its group.
     num_queries = dataset.num_queries
-    edges = coo_array(
-        (np.ones(num_queries), (number_of_list, num_queries + number_of_group)),
-        shape=(2 * num_queries, 2 * num_queries),
-    )
+    ends = np.concatenate([near, np.stack([number_of_list, num_queries + number_of_group], axis=1)])
+    edges = coo_array((np.ones(len(ends)), tuple(ends.T)), shape=(2 * num_queries, 2 * num_queries))
     _, component = connected_components(edges, directed=False)
     units: NDArray[np.int64] = component[number_of_list]
     return units
@@ -415,6 +432,53 @@ def _check_share(share: float, name: str) -> None:
         )
 
 
+def near_duplicates(parts: Sequence[RankingDataset]) -> NDArray[np.int64]:
+    """Returns the (P, 2) pairs of queries that share most of their documents, up to rounding.
+
+    A pair shares more than half of the different documents (`RankingDataset.rounded_keys`) of its shorter
+    query. In addition, fewer than 0.001 such pairs would be expected if documents were in queries by chance,
+    each at its frequency: equal documents of short queries, of few queries, or of features with few values
+    are not enough. Among 100 queries about 5 equal documents are, among 10,000 about 3. Documents in more
+    than `_MAX_SHARED` queries do not count.
+
+    Args:
+        parts: data sets, whose queries are numbered one after the other.
+    """
+    num_queries = sum(part.num_queries for part in parts)
+    keys = np.concatenate([part.rounded_keys for part in parts])
+    queries = np.repeat(np.arange(num_queries), np.concatenate([part.query_sizes for part in parts]))
+    order = np.argsort(keys)
+    is_repeat = np.concatenate([[False], keys[order[1:]] == keys[order[:-1]]])
+    # Documents whose key occurs again: few, so that only they are sorted by query.
+    rows = np.sort(order[is_repeat | np.roll(is_repeat, -1)])
+    rows = rows[np.argsort(keys[rows], kind="stable")]
+    keys, of_rows = keys[rows], queries[rows]
+    is_other = np.diff(keys, prepend=0) != 0
+    is_first = is_other | (np.diff(of_rows, prepend=-1) != 0)
+    num_different = np.bincount(queries) - np.bincount(of_rows[~is_first], minlength=num_queries)
+    queries = of_rows[is_first]
+    starts = np.flatnonzero(is_other[is_first])
+    counts = np.diff(starts, append=len(queries))
+    is_shared = (counts > 1) & (counts <= _MAX_SHARED)
+    starts, counts = starts[is_shared], counts[is_shared]
+    pairs, others = [], []
+    for one, two in combinations(range(counts.max(initial=0)), 2):
+        of_both = starts[counts > two]
+        pairs.append(queries[of_both + one] * num_queries + queries[of_both + two])
+        others.append(counts[counts > two] - 1)
+    if not pairs:
+        return np.empty((0, 2), dtype=np.int64)
+    codes, pair, num_shared = np.unique(np.concatenate(pairs), return_inverse=True, return_counts=True)
+    evidence = np.bincount(pair, np.log(num_queries / np.concatenate(others)))
+    ends: NDArray[np.int64] = np.stack(np.divmod(codes, num_queries), axis=1)
+    num_shorter = num_different[ends].min(axis=1)
+    # Logarithm of the number of pairs of queries, times the 2^n sets of documents that can be shared.
+    chances = 2 * np.log(num_queries) + num_shorter * np.log(2)
+    is_near = (2 * num_shared > num_shorter) & (evidence > chances + np.log(1000))
+    near: NDArray[np.int64] = ends[is_near]
+    return near
+
+
 def _check_no_leak(splits: Splits) -> None:
     """Raises DataError if a query is in two splits, under the same id or under different ids.
 
@@ -434,6 +498,49 @@ def _check_no_leak(splits: Splits) -> None:
                 f"query {query_id} of {name} is in {other_name} as query {other_id}, with the same "
                 f"documents: {other_name} would leak into {name}. Remove the query from one of the two files."
             )
+
+
+def check_files(files: Mapping[str, RankingDataset]) -> None:
+    """Raises DataError if queries of two files are near-duplicates or have the same id.
+
+    The same id is no evidence if both files number their queries from 1; then it is a warning. Data without
+    ids are numbered as well.
+
+    Args:
+        files: name of the split -> its queries, before any are held out.
+    """
+    for (name, split), (other_name, other) in combinations(files.items(), 2):
+        near = near_duplicates([split, other])
+        near = near[(near[:, 0] < split.num_queries) & (near[:, 1] >= split.num_queries)]
+        if near.size:
+            pairs = np.concatenate([split.query_ids, other.query_ids])[near].tolist()
+            raise DataError(
+                f"{name} and {other_name} have {len(near)} pairs of near-duplicate queries "
+                f"({_first_three([f'{one} and {two}' for one, two in pairs])}): most of their documents have "
+                f"equal labels, and equal features up to rounding, so that {other_name} would leak into "
+                f"{name}. Remove these queries from one of the two files, or list both files in data.train, "
+                "whose splits keep near-duplicates together."
+            )
+        same = split.query_ids[np.isin(split.query_ids, other.query_ids)].tolist()
+        shared = f"{len(same)} query ids are in {name} and in {other_name} ({_first_three(same)})"
+        ids = [split.query_ids.tolist(), other.query_ids.tolist()]
+        if same and not all(map(_are_numbered, ids)):
+            raise DataError(
+                f"{shared}: {other_name} would leak into {name}. Move all documents of a query to one file; "
+                "if they are different queries, give them different ids."
+            )
+        counted = [[str(number + 1) for number in range(len(each))] for each in ids]
+        if same and (ids != counted or len(ids[0]) == len(ids[1])):
+            log.warning("%s; this is a leak unless each file numbers its own queries.", shared)
+
+
+def _first_three(texts: Sequence[str]) -> str:
+    return "; ".join([*texts[:3], *["..."] * (len(texts) > 3)])
+
+
+def _are_numbered(ids: Sequence[str]) -> bool:
+    """Whether the ids are numbers that begin near 1 and have few gaps."""
+    return all(each.isdecimal() for each in ids) and max(map(int, ids)) <= 2 * len(ids)
 
 
 def _keys_without_labels(dataset: RankingDataset, queries: NDArray[np.int64]) -> QueryKeys:

@@ -18,8 +18,9 @@ from messages import naming
 
 from ltrbench.data import RankingDataset, Splits, TrainingResample, folds, split_latest, split_queries
 from ltrbench.data.features import SparseRows
+from ltrbench.data.letor import read_letor
 from ltrbench.data.sources import TableFiles
-from ltrbench.data.splits import take_fold
+from ltrbench.data.splits import near_duplicates, take_fold
 from ltrbench.data.synthetic import Synthetic, make_synthetic
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.runs import find_runs
@@ -133,6 +134,78 @@ def test_every_query_is_in_one_fold_and_queries_of_one_judged_list_in_the_same(
     assert sorted(tested, key=int) == whole.query_ids.tolist()
     rest, taken = split_queries(whole, share, seed, "test")
     Splits(rest, None, taken)
+
+
+def random_queries(seed: int, num_queries: int = 60, levels: int = 2**20) -> RankingDataset:
+    """Returns queries of 6 to 19 documents with 12 features, of which a third are 0, with `levels` values."""
+    rng = np.random.default_rng(seed)
+    starts = np.concatenate([[0], np.cumsum(rng.integers(6, 20, num_queries))])
+    values = rng.integers(0, levels, (starts[-1], 12)) / 1000
+    return RankingDataset(
+        features=np.where(rng.random(values.shape) < 1 / 3, 0, values).astype(np.float32),
+        labels=rng.integers(0, 3, starts[-1]).astype(np.float64),
+        query_start=starts,
+        query_ids=np.array([f"{seed}-{number}" for number in range(num_queries)]),
+    )
+
+
+def with_noise(copied: RankingDataset, relative: float, absolute: float) -> RankingDataset:
+    noise = np.random.default_rng(0).standard_normal((2, *copied.features.shape))
+    features = copied.features * (1 + relative * noise[0]) + absolute * noise[1]
+    return copied.with_fields(
+        features=features.astype(np.float32), query_ids=np.char.add("noisy ", copied.query_ids)
+    )
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("relative", "absolute"), [(1e-6, 0), (0, 1e-6), (1e-5, 1e-6), (1e-4, 0)])
+def test_noisy_copies_of_queries_are_refused_in_two_files_and_stay_together_in_the_splits_of_one(
+    relative: float, absolute: float, sparse: bool
+) -> None:
+    train, test = random_queries(1), random_queries(2)
+    copies = with_noise(test.take_queries(np.arange(0, 60, 6)), relative, absolute)
+    leaking = Splits(train, None, copies).whole().train
+    if sparse:
+        leaking = leaking.with_fields(features=SparseRows.of(leaking.features))
+    first = ("noisy 2-0 and 2-0", "noisy 2-6 and 2-6", "noisy 2-12 and 2-12; ...")
+    with pytest.raises(DataError, match=naming("train", "test", "10 pairs", *first, "leak", "Remove")):
+        Splits(leaking, None, test)
+    unique = Splits(train, None, test).whole().train
+    whole = Splits(unique, None, copies, rule="not checked").whole().train
+    for fold in range(1, 6):
+        for rest, taken in (take_fold(whole, fold, 5, 0), split_queries(whole, fold / 6, fold, "test")):
+            assert not set(ids(rest)) & {query_id.removeprefix("noisy ") for query_id in ids(taken)}
+            assert not set(ids(taken)) & {query_id.removeprefix("noisy ") for query_id in ids(rest)}
+            assert rest.num_queries + taken.num_queries == 130
+
+
+@given(seed=st.integers(0, 2**32), levels=st.integers(2, 100), num_features=st.integers(1, 12))
+@settings(deadline=None)
+def test_queries_of_few_different_documents_are_no_near_duplicates(
+    seed: int, levels: int, num_features: int
+) -> None:
+    drawn = random_queries(seed, 80, levels)
+    features = drawn.features[:, :num_features]
+    assert not near_duplicates([drawn.with_fields(features=features, feature_names=())]).size
+
+
+def test_a_published_fold_has_no_near_duplicates(letor_data: Callable[[str], Path]) -> None:
+    parts = [read_letor(letor_data("MQ2008") / "Fold1" / f"{name}.txt") for name in ("train", "vali", "test")]
+    assert not near_duplicates(parts).size
+    Splits(*parts)
+
+
+def test_an_id_in_two_files_is_refused_unless_each_file_numbers_its_queries(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    named = [dataset(3).with_fields(query_ids=np.array(each)) for each in (["a", "b", "c"], ["c", "d", "b"])]
+    others = dataset(3, first=3)
+    with pytest.raises(DataError, match=naming("2 query ids", "train", "test", "b; c", "different ids")):
+        Splits(named[0], None, others.with_fields(query_ids=named[1].query_ids))
+    Splits(dataset(3, first=1), None, dataset(2, first=4).with_fields(query_ids=np.array(["1", "2"])))
+    assert not caplog.records  # data without ids are numbered, too
+    Splits(dataset(4, first=1), None, dataset(3, first=5).with_fields(query_ids=np.array(["2", "4", "6"])))
+    assert "2 query ids are in train and in test (2; 4)" in caplog.text
 
 
 # Splits of tables by a column: by time, and by groups of queries that stay together.
