@@ -15,6 +15,7 @@ from ltrbench.compare.cells import Settings
 from ltrbench.compare.comparison import Comparison, compare
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.sources import DataSource
+from ltrbench.data.splits import check_files
 from ltrbench.errors import ResultError
 from ltrbench.experiment import Experiment, run
 from ltrbench.experiment.loading import Lines
@@ -33,7 +34,9 @@ class InMemory(DataSource):
     test: RankingDataset
 
     def load(self) -> Splits:
-        return Splits(self.train, self.valid, self.test)
+        splits = Splits(self.train, self.valid, self.test)
+        check_files({"train": self.train, "valid": self.valid, "test": self.test})
+        return splits
 
 
 def train_and_compare(

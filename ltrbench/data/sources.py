@@ -239,15 +239,15 @@ class SplitSource(DataSource):
         if valid is None and (self.valid_share != 0 or (self.cv is not None and self.cv_split == VALID)):
             train, valid = hold_out(VALID, self.valid_share)
         facts: dict[str, Any] = {"rule": "; ".join([*rules, *how])}
-        if facts["rule"]:
-            check_files({name: split for name, split in given.items() if split is not None})
         if times is not None:
             splits = {"train": train, VALID: valid, TEST: test}
             facts["spans"] = {name: span_of(split, times) for name, split in splits.items() if split}
             used = {query for split in splits.values() if split for query in split.query_ids.tolist()}
             last = max(times[query] for query in test.query_ids.tolist())
             facts["num_in_gaps"] = sum(query not in used and time <= last for query, time in times.items())
-        return Splits(sample_queries(train, self.subset, self.split_seed), valid, test, **facts)
+        checked = Splits(sample_queries(train, self.subset, self.split_seed), valid, test, **facts)
+        check_files(given)
+        return checked
 
     @property
     def _split_of_folds(self) -> str:

@@ -60,8 +60,6 @@ class Splits:
                     "splits must have the same features."
                 )
         _check_no_leak(self)
-        if not self.rule:  # otherwise the files were checked before queries were held out
-            check_files(dict(self))
         weights = self.train.query_weights
         object.__setattr__(self, "_mean_weight", 1.0 if weights is None else weights.mean())
         object.__setattr__(self, "train", self.train.with_mean_weight_one())
@@ -500,47 +498,44 @@ def _check_no_leak(splits: Splits) -> None:
             )
 
 
-def check_files(files: Mapping[str, RankingDataset]) -> None:
+def check_files(files: Mapping[str, RankingDataset | None]) -> None:
     """Raises DataError if queries of two files are near-duplicates or have the same id.
 
-    The same id is no evidence if both files number their queries from 1; then it is a warning. Data without
-    ids are numbered as well.
+    The same id is no evidence if one of the files numbers its queries from 1, as the other may do as well;
+    then it is a warning.
 
     Args:
-        files: name of the split -> its queries, before any are held out.
+        files: name of the split -> its queries, before any are held out; None: no file.
     """
-    for (name, split), (other_name, other) in combinations(files.items(), 2):
+    given = [(name, split) for name, split in files.items() if split is not None]
+    for (name, split), (other_name, other) in combinations(given, 2):
         near = near_duplicates([split, other])
         near = near[(near[:, 0] < split.num_queries) & (near[:, 1] >= split.num_queries)]
         if near.size:
             pairs = np.concatenate([split.query_ids, other.query_ids])[near].tolist()
+            listed = "; ".join([f"{one} and {two}" for one, two in pairs[:3]] + ["..."] * (len(pairs) > 3))
             raise DataError(
-                f"{name} and {other_name} have {len(near)} pairs of near-duplicate queries "
-                f"({_first_three([f'{one} and {two}' for one, two in pairs])}): most of their documents have "
-                f"equal labels, and equal features up to rounding, so that {other_name} would leak into "
-                f"{name}. Remove these queries from one of the two files, or list both files in data.train, "
-                "whose splits keep near-duplicates together."
+                f"{name} and {other_name} have {len(pairs)} pairs of near-duplicate queries ({listed}): most "
+                f"of their documents have equal labels and features, up to rounding, so that {other_name} "
+                f"would leak into {name}. Remove these queries from one of the two files, or list both files "
+                "in data.train, whose splits keep near-duplicates together."
             )
         same = split.query_ids[np.isin(split.query_ids, other.query_ids)].tolist()
-        shared = f"{len(same)} query ids are in {name} and in {other_name} ({_first_three(same)})"
-        ids = [split.query_ids.tolist(), other.query_ids.tolist()]
-        if same and not all(map(_are_numbered, ids)):
+        shared = f"{name} and {other_name} have {len(same)} common query ids ({'; '.join(same[:3])})"
+        numbers = [_largest_per_query(each.query_ids.tolist()) for each in (split, other)]
+        if same and min(numbers) > 2:
             raise DataError(
                 f"{shared}: {other_name} would leak into {name}. Move all documents of a query to one file; "
                 "if they are different queries, give them different ids."
             )
-        counted = [[str(number + 1) for number in range(len(each))] for each in ids]
-        if same and (ids != counted or len(ids[0]) == len(ids[1])):
-            log.warning("%s; this is a leak unless each file numbers its own queries.", shared)
+        # Data without ids are numbered from 1 without gaps, and need no warning.
+        if same and (max(numbers) > 1 or split.num_queries == other.num_queries):
+            log.warning("%s: a leak, unless each file numbers its own queries.", shared)
 
 
-def _first_three(texts: Sequence[str]) -> str:
-    return "; ".join([*texts[:3], *["..."] * (len(texts) > 3)])
-
-
-def _are_numbered(ids: Sequence[str]) -> bool:
-    """Whether the ids are numbers that begin near 1 and have few gaps."""
-    return all(each.isdecimal() for each in ids) and max(map(int, ids)) <= 2 * len(ids)
+def _largest_per_query(ids: Sequence[str]) -> float:
+    """Returns the largest number, divided by the number of queries: 1 for 1, 2, ...; infinity for texts."""
+    return max(map(int, ids)) / len(ids) if all(each.isdecimal() for each in ids) else np.inf
 
 
 def _keys_without_labels(dataset: RankingDataset, queries: NDArray[np.int64]) -> QueryKeys:

@@ -20,7 +20,7 @@ from ltrbench.data import RankingDataset, Splits, TrainingResample, folds, split
 from ltrbench.data.features import SparseRows
 from ltrbench.data.letor import read_letor
 from ltrbench.data.sources import TableFiles
-from ltrbench.data.splits import near_duplicates, take_fold
+from ltrbench.data.splits import check_files, near_duplicates, take_fold
 from ltrbench.data.synthetic import Synthetic, make_synthetic
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.runs import find_runs
@@ -169,9 +169,9 @@ def test_noisy_copies_of_queries_are_refused_in_two_files_and_stay_together_in_t
         leaking = leaking.with_fields(features=SparseRows.of(leaking.features))
     first = ("noisy 2-0 and 2-0", "noisy 2-6 and 2-6", "noisy 2-12 and 2-12; ...")
     with pytest.raises(DataError, match=naming("train", "test", "10 pairs", *first, "leak", "Remove")):
-        Splits(leaking, None, test)
+        check_files({"train": leaking, "valid": None, "test": test})
     unique = Splits(train, None, test).whole().train
-    whole = Splits(unique, None, copies, rule="not checked").whole().train
+    whole = Splits(unique, None, copies).whole().train
     for fold in range(1, 6):
         for rest, taken in (take_fold(whole, fold, 5, 0), split_queries(whole, fold / 6, fold, "test")):
             assert not set(ids(rest)) & {query_id.removeprefix("noisy ") for query_id in ids(taken)}
@@ -192,20 +192,22 @@ def test_queries_of_few_different_documents_are_no_near_duplicates(
 def test_a_published_fold_has_no_near_duplicates(letor_data: Callable[[str], Path]) -> None:
     parts = [read_letor(letor_data("MQ2008") / "Fold1" / f"{name}.txt") for name in ("train", "vali", "test")]
     assert not near_duplicates(parts).size
-    Splits(*parts)
+    check_files(dict(zip(("train", "valid", "test"), parts, strict=True)))
 
 
 def test_an_id_in_two_files_is_refused_unless_each_file_numbers_its_queries(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    named = [dataset(3).with_fields(query_ids=np.array(each)) for each in (["a", "b", "c"], ["c", "d", "b"])]
-    others = dataset(3, first=3)
-    with pytest.raises(DataError, match=naming("2 query ids", "train", "test", "b; c", "different ids")):
-        Splits(named[0], None, others.with_fields(query_ids=named[1].query_ids))
-    Splits(dataset(3, first=1), None, dataset(2, first=4).with_fields(query_ids=np.array(["1", "2"])))
+    def check(*of_file: list[str]) -> None:
+        parts = [dataset(len(each)).with_fields(query_ids=np.array(each)) for each in of_file]
+        check_files({"train": parts[0], "valid": None, "test": parts[1]})
+
+    with pytest.raises(DataError, match=naming("train", "test", "2 common", "b; c", "different ids")):
+        check(["a", "b", "c"], ["c", "d", "b"])
+    check(["1", "2", "3", "4"], ["1", "2", "3"])
     assert not caplog.records  # data without ids are numbered, too
-    Splits(dataset(4, first=1), None, dataset(3, first=5).with_fields(query_ids=np.array(["2", "4", "6"])))
-    assert "2 query ids are in train and in test (2; 4)" in caplog.text
+    check(["1", "2", "3", "4"], ["2", "9"])
+    assert "train and test have 1 common query ids (2)" in caplog.text
 
 
 # Splits of tables by a column: by time, and by groups of queries that stay together.
