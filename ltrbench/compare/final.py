@@ -88,7 +88,8 @@ def final_fit(
         "It has no test score. Estimate from the comparison, for models trained on a part of the data: "
         f"{metric} {format_number(value, '.4f')}{bounds}."
     )
-    return FinalFit(run, num_trees, record, tuple(notes))
+    failed = [note.sentence for note in comparisons[0].note_entries if note.term == "failed runs"]
+    return FinalFit(run, num_trees, record, (*notes, *failed))
 
 
 def _choice(comparison: Comparison, model: str | None) -> tuple[Run, ModelRow, str]:

@@ -31,6 +31,7 @@ class RandomRanker(Ranker):
 
     is_yardstick: ClassVar[bool] = True
     reads_blocks: ClassVar[bool] = True
+    reads_categories: ClassVar[bool] = True  # as values without order
 
     def __post_init__(self) -> None:
         super().__post_init__()
