@@ -354,7 +354,8 @@ def _shuffled_units(
     """Returns the shuffled queries, with queries that stay together in one array.
 
     Near-duplicates are in the array of the first of them. The arrays of the others are empty, unless there
-    are groups, so that all other queries are split as if there were no near-duplicates.
+    are groups or more than a tenth are empty, so that all other queries are split as if there were no
+    near-duplicates.
     """
     require("data.split_seed", seed, at_least=0)
     unit_of_query = _units(dataset, groups).tolist()
@@ -365,7 +366,9 @@ def _shuffled_units(
         queries_of_place.setdefault(place_of_query[query], [])
         place = place_of_unit.setdefault(unit_of_query[query], place_of_query[query])
         queries_of_place[place].append(query)
-    return [np.array(queries, dtype=np.int64) for queries in queries_of_place.values()]
+    units = [np.array(queries, dtype=np.int64) for queries in queries_of_place.values()]
+    different = [unit for unit in units if unit.size]
+    return units if len(different) >= 0.9 * len(units) else different
 
 
 def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> NDArray[np.int64]:
@@ -468,12 +471,11 @@ def near_duplicates(parts: Sequence[RankingDataset]) -> NDArray[np.int64]:
         return np.empty((0, 2), dtype=np.int64)
     codes, pair, num_shared = np.unique(np.concatenate(pairs), return_inverse=True, return_counts=True)
     evidence = np.bincount(pair, np.log(num_queries / np.concatenate(others)))
-    ends: NDArray[np.int64] = np.stack(np.divmod(codes, num_queries), axis=1)
+    ends = np.stack(np.divmod(codes, num_queries), axis=1)
     num_shorter = num_different[ends].min(axis=1)
     # Logarithm of the number of pairs of queries, times the 2^n sets of documents that can be shared.
     chances = 2 * np.log(num_queries) + num_shorter * np.log(2)
-    is_near = (2 * num_shared > num_shorter) & (evidence > chances + np.log(1000))
-    near: NDArray[np.int64] = ends[is_near]
+    near: NDArray[np.int64] = ends[(2 * num_shared > num_shorter) & (evidence > chances + np.log(1000))]
     return near
 
 
