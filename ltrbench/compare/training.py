@@ -7,7 +7,7 @@ import logging
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,7 +55,8 @@ def train_and_compare(
 ) -> Comparison:
     """Trains copies of the rankers on the same queries, and compares them on the test queries.
 
-    The progress is logged. Where the log is not configured, as in a notebook, it goes to standard error.
+    The progress is logged, and shown as a bar if tqdm is installed. Where the log is not configured, as in a
+    notebook, it goes to standard error.
 
     Args:
         rankers: name in tables -> ranker, which stays unfitted.
@@ -96,14 +97,27 @@ def train_and_compare(
             )
         for run_folder in earlier:
             shutil.rmtree(run_folder)
-        with _shown():
+        with _shown(), _with_bar(experiments) as shown:
             runs = [
                 run(experiment, path / str(number), on_progress=Lines(experiment.model))
-                for number, experiment in enumerate(experiments)
+                for number, experiment in enumerate(shown)
             ]
         (comparison,) = compare(runs, settings)
         weakref.finalize(comparison, temporary.pop_all().close)
     return comparison
+
+
+@contextlib.contextmanager
+def _with_bar(experiments: Sequence[Experiment]) -> Iterator[Iterable[Experiment]]:
+    """Provides the experiments, with a progress bar in notebooks and terminals if tqdm is installed."""
+    try:
+        from tqdm.auto import tqdm
+        from tqdm.contrib.logging import logging_redirect_tqdm
+    except ImportError:
+        yield experiments
+        return
+    with logging_redirect_tqdm([log]):
+        yield tqdm(experiments, unit="fit", disable=None)
 
 
 @contextlib.contextmanager
