@@ -358,7 +358,7 @@ class Table:
         """Returns header and rows as CSV, numbers in full precision; empty if not available.
 
         >>> Table.of(["model", "ndcg@10"], [["=1+1", 0.12345], ["random", None]], ".2f").csv()
-        "model,ndcg@10\\n'=1+1,0.12345\\nrandom,\\n"
+        'model,ndcg@10\\n=1+1,0.12345\\nrandom,\\n'
         """
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

@@ -52,7 +52,7 @@ def test_markdown_and_latex_have_numbers_in_the_format_of_their_column() -> None
 def test_csv_and_json_have_raw_values_and_nothing_where_there_is_none() -> None:
     assert list(csv.reader(TABLE.csv().splitlines())) == [
         ["model", "ndcg@10"],
-        ["'=native", "0.12345"],
+        ["=native", "0.12345"],
         ["<b>", ""],
     ]
     assert TABLE.records() == [{"model": "=native", "ndcg@10": 0.12345}, {"model": "<b>", "ndcg@10": None}]
