@@ -69,7 +69,7 @@ class Splits:
 
         The test set is the same data set: the saved model is checked on it, and it gives no metric. A split
         whose labels are all 0 is not judged, and left out. If ids repeat between splits, those of valid and
-        test get the name of their split, as in "12#test".
+        test get the name of their split, as in "12#test". Kept columns that a split lacks are left out.
         """
         parts = {name: split for name, split in self if name == "train" or split.labels.any()}
         judged = parts.values()
@@ -94,7 +94,11 @@ class Splits:
             document_weights=weights if has_weights else None,
             positions=joined("positions"),
             file_rows=None,
-            kept={name: np.concatenate([split.kept[name] for split in judged]) for name in self.train.kept},
+            kept={
+                name: np.concatenate([split.kept[name] for split in judged])
+                for name in self.train.kept
+                if all(name in split.kept for split in judged)
+            },
         ).with_mean_weight_one()
         return self._replaced(train=every, valid=None, test=every, rule="", spans={})
 

@@ -43,7 +43,7 @@ def final_verb(
     The settings are those of the best model by validation, or of --model. The fit has the queries of train,
     valid and test, and no early stopping: the number of trees is the median over the runs of these settings
     (folds, resamples, seeds), rounded up. The final run has no test score; its record has the estimate of the
-    comparison. It is a run for show, predict, ship, serve and register, and no comparison contains it.
+    comparison. It is a run for show, predict, ship, serve and sync, and no comparison contains it.
 
     \b
         python -m ltrbench final multirun/2026-01-31/12-00-00
