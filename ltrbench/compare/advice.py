@@ -1,14 +1,12 @@
-"""What to do: methods in words, the verdict, the recommendation and the next step.
+"""What to do: methods in words, the verdict and the recommendation.
 
 The statistical methods of a comparison in words, as notes of the group "Claims".
 """
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,24 +15,22 @@ from ltrbench.compare.cells import (
     DataCell,
     EvaluatedRow,
     Note,
-    first_by,
-    fold_of,
     grouped,
-    replicate_of,
     resample_of,
+    tuned_once,
 )
-from ltrbench.compare.comparison import QUERIES, Need, Pair, Power, against, is_tuned, is_tuned_again
+from ltrbench.compare.comparison import Pair, against
 from ltrbench.compare.fairness import (
     best_on_validation,
-    distinct_searches,
     seen_by_choice,
     stopped_on_test,
     values_on_validation,
 )
 from ltrbench.compare.final import final_command
+from ltrbench.compare.planning import QUERIES, Need, NextStep, Power
 from ltrbench.rankers.importance import YARDSTICKS
-from ltrbench.runs.record import FUSED, IMPORTED, Run, as_products, quoted
-from ltrbench.statistics import BETTER, FEWEST_REPLICATES, SCOPES, WORSE
+from ltrbench.runs.record import IMPORTED
+from ltrbench.statistics import BETTER, SCOPES, WORSE
 from ltrbench.statistics.claims import EQUIVALENT, MODELS, UNDECIDED
 from ltrbench.tables import listed
 
@@ -233,25 +229,13 @@ def about_training(comparison: Comparison) -> str:
 
 def about_tuning(comparison: Comparison) -> str:
     """Returns which models were tuned with one search seed only; empty if there are none."""
-    labels = tuned_once(comparison)
+    labels = tuned_once(comparison.queries)
     if not labels:
         return ""
     return (
         f"Tuning was not repeated: {listed(labels)} {'has' if len(labels) == 1 else 'have'} one search seed, "
         "so that no claim covers the variation between searches."
     )
-
-
-def tuned_once(comparison: Comparison) -> list[str]:
-    """Returns the labels of the paired rows that were tuned, but not again with other search seeds."""
-    queries = comparison.queries
-    if queries is None:
-        return []
-    return [
-        label
-        for number, label in enumerate(queries.labels)
-        if is_tuned(queries, number) and not is_tuned_again(queries, number)
-    ]
 
 
 # ---- Recommendation: which model to take, and how certain that is.
@@ -483,73 +467,6 @@ def _training_sets(comparison: Comparison) -> str:
     return f" ({', '.join([f'{span} training queries', *sorted(kinds)])})"
 
 
-# ---- Next step if there is no claim about the methods: the command that would allow one.
-#
-# It trains every model on resamples of the training queries; or with more seeds, each of which tunes again.
-# Its time is estimated from the times that the runs recorded.
-
-_NUM_RESAMPLES = 5
-_NUM_SEARCHES = FEWEST_REPLICATES  # a search takes as long as all of its trials
-_TO_RESAMPLE = (
-    "Training was not repeated often enough for claims about the methods. Train every model on "
-    f"{_NUM_RESAMPLES} resamples of the training queries"
-)
-_TO_TUNE_AGAIN = (
-    f"Tuning was not repeated. Train and tune with {_NUM_SEARCHES} seeds for claims that cover the variation "
-    "between searches"
-)
-_TO_DEPLOY = "To deploy a model, train its settings on all labelled queries"
-_REPEATED = "multirun/repeated"  # folder of several commands, so that their runs are compared
-_OF_A_RESAMPLE = ("replicates", "replicates.number", "replicates.index")
-
-
-@dataclass(frozen=True)
-class NextStep:
-    """A command that would allow a claim.
-
-    Attributes:
-        command: Shell command; empty for runs made from Python and for imported scores.
-        seconds: Estimated time of the command.
-        reason: Why there is no claim about the methods, and what the command does.
-    """
-
-    command: str
-    seconds: float
-    reason: str
-
-    @property
-    def sentence(self) -> str:
-        """The reason with the estimated time, to be followed by the command."""
-        time = f" ({about(self.seconds)})" if self.seconds else ""
-        return f"{self.reason}{time}{':' if self.command else '.'}"
-
-
-def next_step(comparison: Comparison) -> NextStep | None:
-    """Returns the step to a claim about the methods.
-
-    None if training and tuning were repeated often enough, even if pairs are undecided; also if untuned rows
-    have several test or training sets, or only some rows were trained on resamples.
-    """
-    queries = comparison.queries
-    if queries is None or any(cell.train is None for cell in queries.cells):
-        return None
-    rows = [comparison.row(label).runs for label in queries.labels]
-    resampled = {resample_of(runs[0]) is not None for runs in rows}
-    runs = [_one_a_fold(row) for row in rows]
-    if tuned_once(comparison) and not any(resampled):
-        # Each seed repeats the search of a tuned row.
-        present = sorted({run.result.seed for row in rows for run in row})
-        seeds = [*present, *range(present[-1] + 1, present[-1] + 1 + _NUM_SEARCHES)][:_NUM_SEARCHES]
-        overrides = [_without(run, ("seed", "search.seed")) for row in runs for run in row]
-        jobs = [[*of_run, f"seed={seed}"] for of_run in overrides for seed in seeds]
-        return _step(runs, jobs, _NUM_SEARCHES, _TO_TUNE_AGAIN)
-    has_enough = not any(_lacks_replicates(pair) for pair in comparison.family)
-    if has_enough or len(queries.cells) > 1 or len(resampled) > 1:
-        return None
-    jobs = [[*_without(run, _OF_A_RESAMPLE), f"replicates={_NUM_RESAMPLES}"] for row in runs for run in row]
-    return _step(runs, jobs, _NUM_RESAMPLES, _TO_RESAMPLE)
-
-
 def final_step(comparison: Comparison) -> NextStep | None:
     """Returns the step after the last comparison: the command that trains the model to deploy; None if no
     model was trained here."""
@@ -560,57 +477,4 @@ def final_step(comparison: Comparison) -> NextStep | None:
     recommended = recommend(comparison)
     named = [label for label in (recommended.models if recommended else labels) if label in labels]
     command = final_command([run for runs in rows for run in runs], named[0] if named else None)
-    return NextStep(command, 0.0, _TO_DEPLOY)
-
-
-def about(seconds: float) -> str:
-    """Returns a duration in words.
-
-    >>> about(0.2), about(41.3), about(170), about(7000)
-    ('about 1 second', 'about 41 seconds', 'about 3 minutes', 'about 2 hours')
-    """
-    units = (("hour", 3600), ("minute", 60), ("second", 1))
-    unit, size = next((unit for unit in units if seconds >= 1.5 * unit[1]), units[-1])
-    count = max(round(seconds / size), 1)
-    return f"about {count} {unit}{'s' * (count > 1)}"
-
-
-def _lacks_replicates(pair: Pair) -> bool:
-    """Returns whether training was not repeated, or not often enough for an interval."""
-    if pair.inference is None:
-        return True
-    too_few = any(1 < number < FEWEST_REPLICATES for number in pair.inference.num_replicates)
-    return pair.interval is None and too_few
-
-
-def _step(rows: Sequence[Sequence[Run]], jobs: Iterable[Sequence[str]], number: int, reason: str) -> NextStep:
-    """Returns the step whose jobs train each run of the rows `number` times; without a command if a run has
-    none."""
-    results = [run.result for row in rows for run in row]
-    searches = [search for row in rows for search in distinct_searches(row)]
-    seconds = sum(result.total_seconds for result in results)
-    seconds += sum(search.get("seconds", 0.0) for search in searches)
-    # --config-dir only adds names, so that runs without it are unchanged.
-    flags = {tuple(result.flags) for result in results} - {()}
-    started_in = {result.started_in for result in results}
-    is_derived = any(item.overrides is None or item.params in (IMPORTED, FUSED) for item in results)
-    if is_derived or len(started_in) > 1 or len(flags) > 1:
-        return NextStep("", number * seconds, reason)
-    products = as_products(dict.fromkeys(map(tuple, jobs)))
-    into = [f"hydra.sweep.dir={quoted(_REPEATED)}"] if len(products) > 1 else []
-    words = [["python", "-m", "ltrbench", *sum(flags, ()), *product, "-m", *into] for product in products]
-    folder = Path(started_in.pop())
-    if folder.is_dir() and not folder.samefile(Path.cwd()):
-        words.insert(0, ["cd", str(folder)])
-    return NextStep(" && ".join(map(shlex.join, words)), number * seconds, reason)
-
-
-def _one_a_fold(runs: Iterable[Run]) -> list[Run]:
-    """Returns the run with the first resample and seed of each fold."""
-    in_order = sorted(runs, key=lambda run: (replicate_of(run).resample or 0, run.result.seed))
-    return [*first_by(in_order, fold_of).values()]
-
-
-def _without(run: Run, keys: Iterable[str]) -> list[str]:
-    """Returns the overrides of a run without these keys."""
-    return [line for line in run.result.overrides or () if line.partition("=")[0].lstrip("+~") not in keys]
+    return NextStep(command, 0.0, "To deploy a model, train its settings on all labelled queries")

@@ -818,6 +818,27 @@ def pair_queries(rows: Sequence[EvaluatedRow], metric: str) -> PairedQueries | N
     )
 
 
+def is_tuned(queries: PairedQueries, row: int) -> bool:
+    """Returns whether searches chose the settings of a row."""
+    return all(of_cell.search_seeds for of_cell in queries.trainings[row])
+
+
+def is_tuned_again(queries: PairedQueries, row: int) -> bool:
+    """Returns whether a row has searches with several seeds in each cell."""
+    return all(len(of_cell.search_seeds) > 1 for of_cell in queries.trainings[row])
+
+
+def tuned_once(queries: PairedQueries | None) -> list[str]:
+    """Returns the labels of the paired rows that were tuned, but not again with other search seeds."""
+    if queries is None:
+        return []
+    return [
+        label
+        for number, label in enumerate(queries.labels)
+        if is_tuned(queries, number) and not is_tuned_again(queries, number)
+    ]
+
+
 def _test_share(runs: Sequence[Run]) -> float | None:
     sizes = []
     for run in runs:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from ltrbench.compare.advice import family_of
 from ltrbench.compare.cells import EvaluatedRow, PairedQueries, pair_queries
-from ltrbench.compare.comparison import QUERIES, Pair, Power, against, decided, infer
+from ltrbench.compare.comparison import Pair, against, decided, infer
 from ltrbench.compare.groups import CHOSEN, InSlice, across, interactions
 from ltrbench.compare.leaderboard import between, columns_of_report, emphasis_of, leaderboard, wins_cell
+from ltrbench.compare.planning import QUERIES, Power
 from ltrbench.compare.views import Bullets, Chapter, Figures, Folded, Prose, Section, Shown, View, drawn
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.metrics import PRESETS, Convention, parse_metric

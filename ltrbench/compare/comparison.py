@@ -9,7 +9,6 @@ again. P-values and `Pair.statistics` describe the trained models.
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,6 +37,8 @@ from ltrbench.compare.cells import (
     group_by_data_set,
     group_runs,
     grouped,
+    is_tuned,
+    is_tuned_again,
     newest_runs,
     pair_queries,
     replicate_of,
@@ -51,25 +52,22 @@ from ltrbench.compare.fairness import (
     values_on_validation,
     warnings,
 )
+from ltrbench.compare.planning import Power, power_of
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, require_choice
-from ltrbench.metrics import bounds_of
 from ltrbench.runs.record import FINISHED, IMPORTED, MODEL_FOLDER, Run, RunResult, refuse_trial
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import (
     BETTER,
-    FEWEST_REPLICATES,
     LEVEL,
     TESTS,
     WORSE,
-    Design,
     Inference,
     Interval,
     PairStatistics,
     claim_of,
     compare_pairs,
     corrected_resampled_t,
-    fewest,
     fold_replicates,
     independent_replicates,
     resampling_factor,
@@ -91,8 +89,6 @@ from ltrbench.statistics.repeated import (
     FoldTest,
     RopeProbabilities,
     bayesian_correlated_t,
-    design_of_folds,
-    design_of_replicates,
 )
 from ltrbench.tables import one_line
 
@@ -127,16 +123,6 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
     if all(imported):
         return MODELS, inference
     return with_imported(scope) if any(imported) and scope != MODELS else scope, inference
-
-
-def is_tuned(queries: PairedQueries, row: int) -> bool:
-    """Returns whether searches chose the settings of a row."""
-    return all(of_cell.search_seeds for of_cell in queries.trainings[row])
-
-
-def is_tuned_again(queries: PairedQueries, row: int) -> bool:
-    """Returns whether a row has searches with several seeds in each cell."""
-    return all(len(of_cell.search_seeds) > 1 for of_cell in queries.trainings[row])
 
 
 def of_distinct_queries(queries: PairedQueries, row: int) -> Trainings:
@@ -194,139 +180,6 @@ def _infer_over_folds(queries: PairedQueries, a: int, b: int) -> Inference:
         folds.append(alone if within is None else within)
         query_parts.append(alone.parts.query)
     return fold_replicates(folds, query_parts, queries.test_share)
-
-
-# ---- Power: the minimum detectable difference of a pair, and the data that a smaller difference needs.
-
-QUERIES, SEEDS, RESAMPLES, FOLDS = "queries", "seeds", "resamples", "folds"
-
-
-@dataclass(frozen=True)
-class Need:
-    """The number of queries, seeds, resamples or folds that detects a difference, all else unchanged.
-
-    Attributes:
-        kind: "queries", "seeds", "resamples" (of the training queries) or "folds".
-        present: The present number; the larger one if the two models differ.
-        number: The minimum that detects the difference; None if no number is enough.
-        seconds: Estimated wall time of the additional trainings, one after another; None for queries, which
-            need judgments, if no number is enough, and if the time of a training is not known.
-    """
-
-    kind: str
-    present: int
-    number: int | None
-    seconds: float | None = None
-
-
-@dataclass(frozen=True)
-class Power:
-    """Power of a pair. It follows from the standard error of the difference, not from the difference.
-
-    Attributes:
-        detectable: Minimum detectable difference (80 % power) in the scope of the pair, at the level of the
-            pair in its family; None if the error is not known, or if the metric cannot differ so much.
-        detect: The difference named by the user.
-        needs: One need per kind for `detect`; empty if none is named or the error is not known.
-        cheapest: Kind of the need with the shortest time; queries if nothing else is enough. None if the data
-            are enough, nothing is enough, or the times are not known.
-    """
-
-    detectable: float | None = None
-    detect: float | None = None
-    needs: tuple[Need, ...] = ()
-    cheapest: str | None = None
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether the present data detect the difference named by the user."""
-        return self.detectable is not None and self.detect is not None and self.detectable <= self.detect
-
-
-def power_of(queries: PairedQueries, pair: Pair, detect: float | None, level: float) -> Power:
-    """Returns the power of a pair, from the error that its claim uses.
-
-    Args:
-        detect: Difference to compute needs for; None for no needs.
-        level: Level of the test of this pair: that of the family, divided by its number of claims.
-    """
-    rows = [queries.labels.index(label) for label in (pair.a, pair.b)]
-    trainings = [of_cell for row in rows for of_cell in queries.trainings[row]]
-    design = _design(trainings, pair.statistics, pair.inference, queries.test_share)
-    if design is None:
-        return Power(None, detect)
-    detectable = design.detectable(level=level)
-    low, high = bounds_of(pair.metric) or (-math.inf, math.inf)
-    means = [float(queries.sample.means[row]) for row in rows]
-    # How far a mean can be from one of these means.
-    largest = max(max(mean - low, high - mean) for mean in means)
-    power = Power(detectable if detectable <= largest else None, detect)
-    if detect is None:
-        return power
-    power = replace(power, needs=_needs(design, trainings, detect, level))
-    return power if power.is_enough else replace(power, cheapest=_cheapest(power.needs))
-
-
-def _design(
-    trainings: Sequence[Trainings],
-    statistics: PairStatistics,
-    inference: Inference | None,
-    test_share: float | None,
-) -> Design | None:
-    """Returns the design of the experiment; None if the error is not known, or 0, which no study has."""
-    if inference is None:
-        error, num_queries = statistics.standard_error, statistics.num_queries
-        return Design(num_queries, error**2 * num_queries) if error else None
-    if not inference.standard_error:
-        return None
-    resample = trainings[0].resample
-    is_over_folds = inference.parts.fold is not None
-    number = (
-        max(len(of_cell.keys) for of_cell in trainings) if is_over_folds else max(inference.num_replicates)
-    )
-    correction = 0.0
-    if resample is not None:
-        correction = resampling_factor(resample["kind"], number, resample["share"]) - 1 / number
-    if is_over_folds:
-        return design_of_folds(inference, test_share or 0.0, number, correction)
-    return design_of_replicates(inference, correction)
-
-
-def _needs(design: Design, trainings: Sequence[Trainings], detect: float, level: float) -> tuple[Need, ...]:
-    """Returns the needs; of trainings only if they were repeated, otherwise their variance is not known."""
-    number = fewest(lambda queries: replace(design, num_queries=queries), detect, level=level)
-    needs = [Need(QUERIES, design.num_queries, number)]
-    if design.training + design.by_query > 0:
-        kind = SEEDS if trainings[0].resample is None else RESAMPLES
-        number = fewest(
-            lambda count: replace(design, num_trainings=count), detect, FEWEST_REPLICATES, level=level
-        )
-        # A model whose seeds change nothing has one training and needs no others.
-        missing = [
-            max((number or 0) - len(of_cell.keys), 0) if len(of_cell.keys) > 1 else 0 for of_cell in trainings
-        ]
-        needs.append(Need(kind, design.num_trainings, number, _seconds(number, missing, trainings)))
-    if design.num_folds > 1:
-        number = fewest(lambda folds: replace(design, num_folds=folds), detect, level=level)
-        more = max((number or 0) - design.num_folds, 0) / design.num_folds
-        missing_folds = [more * len(of_cell.keys) for of_cell in trainings]
-        needs.append(Need(FOLDS, design.num_folds, number, _seconds(number, missing_folds, trainings)))
-    return tuple(needs)
-
-
-def _seconds(number: int | None, missing: Sequence[float], trainings: Sequence[Trainings]) -> float | None:
-    """Returns the time of the missing trainings; None if one has no time, or no number is enough."""
-    if number is None or not all(of_cell.seconds for of_cell in trainings):
-        return None
-    return sum(count * of_cell.seconds for count, of_cell in zip(missing, trainings, strict=True))
-
-
-def _cheapest(needs: Sequence[Need]) -> str | None:
-    trained = [need for need in needs if need.kind != QUERIES and need.number is not None]
-    if not trained:
-        return next((need.kind for need in needs if need.number is not None), None)
-    times = {need.kind: need.seconds for need in trained if need.seconds is not None}
-    return min(times, key=times.__getitem__) if len(times) == len(trained) else None
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ltrbench.compare.advice import claim_with_scope, family_of, next_step, recommend, verdict
+from ltrbench.compare.advice import claim_with_scope, family_of, recommend, verdict
 from ltrbench.compare.cells import DATA_SPLITS, EvaluatedRun
 from ltrbench.compare.fairness import search_totals
 from ltrbench.compare.groups import Slice, across, interactions
+from ltrbench.compare.planning import next_step
 from ltrbench.compare.views import Shown
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.runs.record import TIMES

@@ -34,7 +34,6 @@ from ltrbench.compare.advice import (
     about_tuning,
     all_notes,
     final_step,
-    next_step,
     recommend,
     verdict,
 )
@@ -43,6 +42,7 @@ from ltrbench.compare.claim_sections import data_sets_chapters
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.groups import ATTRIBUTES, Slice, slices
 from ltrbench.compare.leaderboard import MAIN_COLUMNS, columns_of_tables, leaderboard
+from ltrbench.compare.planning import next_step
 from ltrbench.compare.run_sections import grouped_notes
 from ltrbench.compare.views import (
     Chapter,

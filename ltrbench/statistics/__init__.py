@@ -1,7 +1,8 @@
 """Statistics on per-query values: arrays in, frozen results out; independent of runs, models and files.
 
     paired     values of systems on the same queries: difference, intervals, resampling, tests, effect size
-    repeated   repeated training: folds, seeds, resampled training sets; power
+    repeated   repeated training: folds, seeds, resampled training sets
+    planning   minimum detectable difference, and the data that a difference needs
     claims     claims and their scopes; multiplicity; data sets, groups of queries, risk, searches
 
 A result that cannot be computed is None, with the reason, never NaN. docs/concepts/statistics.md explains
@@ -19,13 +20,12 @@ from ltrbench.statistics.paired import (
     simultaneous_intervals,
     system_intervals,
 )
+from ltrbench.statistics.planning import Design, fewest
 from ltrbench.statistics.repeated import (
     FEWEST_REPLICATES,
     ROPE,
-    Design,
     Inference,
     corrected_resampled_t,
-    fewest,
     fold_replicates,
     independent_replicates,
     resampling_factor,

@@ -14,15 +14,16 @@ from toy_runs import mentions
 
 from ltrbench.compare import Comparison, Settings, render, verdict
 from ltrbench.compare.advice import all_notes, recommend
-from ltrbench.compare.comparison import QUERIES as OF_QUERIES
-from ltrbench.compare.comparison import SEEDS as OF_SEEDS
-from ltrbench.compare.comparison import Need, Pair
+from ltrbench.compare.comparison import Pair
 from ltrbench.compare.leaderboard import comparisons_as_json
+from ltrbench.compare.planning import QUERIES as OF_QUERIES
+from ltrbench.compare.planning import SEEDS as OF_SEEDS
+from ltrbench.compare.planning import Need
 from ltrbench.runs import Run
 from ltrbench.runs.record import IMPORTED
 from ltrbench.statistics import SCOPES, fewest, independent_replicates, resampling_factor, shared_replicates
 from ltrbench.statistics.claims import LATER, METHODS, MODELS, RETRAINED, with_imported
-from ltrbench.statistics.repeated import design_of_replicates
+from ltrbench.statistics.planning import design_of_replicates
 
 
 def test_seeds_of_two_libraries_are_independent_trainings(tmp_path: Path) -> None:

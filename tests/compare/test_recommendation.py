@@ -18,7 +18,8 @@ from paths import USER_BACKEND
 from toy_runs import judgments, mentions, write
 
 from ltrbench.compare import Comparison, Settings, compare, render
-from ltrbench.compare.advice import NextStep, Recommendation, next_step, recommend
+from ltrbench.compare.advice import Recommendation, recommend
+from ltrbench.compare.planning import NextStep, next_step
 from ltrbench.compare.report import as_page, chapters_of
 from ltrbench.runs import Run, find_runs
 from ltrbench.statistics import BETTER

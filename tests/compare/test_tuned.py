@@ -15,7 +15,8 @@ from claim_cases import only
 from toy_runs import SPACE, mentions, searched, tuned, write
 
 from ltrbench.compare import Comparison, Settings, render, verdict
-from ltrbench.compare.advice import next_step, recommend
+from ltrbench.compare.advice import recommend
+from ltrbench.compare.planning import next_step
 from ltrbench.compare.report import as_latex
 from ltrbench.compare.run_sections import search_section, settings_section
 from ltrbench.compare.tuning import Tuning, tunings

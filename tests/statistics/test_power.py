@@ -21,7 +21,8 @@ from ltrbench.statistics import (
     shared_replicates,
 )
 from ltrbench.statistics.paired import Differing
-from ltrbench.statistics.repeated import VarianceParts, design_of_folds, design_of_replicates
+from ltrbench.statistics.planning import design_of_folds, design_of_replicates
+from ltrbench.statistics.repeated import VarianceParts
 
 DRAWS = 2000
 
