@@ -21,6 +21,7 @@ import yaml  # type: ignore[import-untyped]
 from ltrbench.config import find_class
 from ltrbench.errors import ConfigError
 from ltrbench.folders import conf_dir
+from ltrbench.native.objectives.base import Objective
 from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.base import SHARED
 
@@ -30,8 +31,8 @@ _COLUMN = 24  # of comments beside their settings
 
 
 def files() -> list[Path]:
-    """Returns the YAMLs of the rankers, without presets, and the values of the shared parameters."""
-    models = [path for path in conf_dir().glob("model/*.yaml") if "_target_" in path.read_text()]
+    """Returns the YAMLs of rankers (not presets) and objectives, and the values of the shared parameters."""
+    models = [path for path in conf_dir().glob("model/**/*.yaml") if "_target_" in path.read_text()]
     return [*sorted(models), conf_dir() / "params/matched.yaml"]
 
 
@@ -42,7 +43,8 @@ def written(path: Path) -> str:
     if given is None:  # the values of the shared parameters
         blocks = [_lines(BoostingRanker, set(SHARED), yaml.safe_load(below) or {})]
     else:
-        kind = find_class(given["_target_"], Ranker, path.stem)
+        base: type[Any] = Objective if path.parent.name == "objective" else Ranker
+        kind = find_class(given["_target_"], base, path.stem)
         names = {field.name for field in fields(kind) if field.init} - set(given)
         own = [base for base in reversed(kind.__mro__) if not issubclass(BoostingRanker, base)]
         blocks = [_lines(base, names, {}) for base in own]

@@ -27,6 +27,7 @@ from ltrbench.experiment import Experiment, Study
 from ltrbench.folders import conf_dir, import_user_module
 from ltrbench.measure import plain, without_password
 from ltrbench.metrics import DEFAULT, load_plugins
+from ltrbench.native.objectives.base import Objective
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.base import SHARED
 from ltrbench.rankers.importance import ImportanceSettings
@@ -301,11 +302,20 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
     for name in settings:
         if name not in known:
             raise ConfigError(f"{key}.{name}: {target} has no field '{name}'{did_you_mean(str(name), known)}")
+    objectives = {
+        name: build({f"{key}.{name}": value}, f"{key}.{name}", Objective)
+        for name, value in settings.items()
+        if isinstance(value, Mapping) and Objective in _types(built_class, name)
+    }
     try:
         defaults = _defaults(built_class)
-        changed = {name: value for name, value in settings.items() if not _same(value, defaults[name])}
+        changed = {
+            name: value
+            for name, value in settings.items()
+            if name not in objectives and not _same(value, defaults[name])
+        }
         typed = OmegaConf.merge(_schema(built_class, frozenset(changed)), changed)
-        return built_class(**vars(OmegaConf.to_object(typed)))
+        return built_class(**vars(OmegaConf.to_object(typed)), **objectives)
     except OmegaConfBaseException as error:
         where = getattr(error, "full_key", None)
         if where in settings and "ListConfig" in str(error):
@@ -315,6 +325,11 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
     except ConfigError as error:
         message = str(error)
         raise ConfigError(message if message.startswith(f"{key}.") else f"{key}: {message}") from None
+
+
+def _types(built_class: Any, name: str) -> tuple[Any, ...]:
+    """Returns the members of the union that a field is declared as."""
+    return typing.get_args(typing.get_type_hints(built_class)[name])
 
 
 @functools.cache
@@ -337,7 +352,12 @@ def _schema(built_class: Any, names: frozenset[str]) -> DictConfig:
     types = typing.get_type_hints(built_class)
     wanted = [item for item in dataclasses.fields(built_class) if item.name in names]
     columns = [
-        (item.name, types[item.name], field(default=item.default, default_factory=item.default_factory))
+        # OmegaConf has no union of a string and a class; `_instance` builds the class.
+        (
+            item.name,
+            str if Objective in typing.get_args(types[item.name]) else types[item.name],
+            field(default=item.default, default_factory=item.default_factory),
+        )
         for item in wanted
     ]
     schema = OmegaConf.structured(dataclasses.make_dataclass(built_class.__name__, columns, kw_only=True))

@@ -65,8 +65,9 @@ def _read_config_file(path: Path, place: Path) -> ConfigFile:
     lines = text.splitlines()
     group = place.parent.as_posix() if len(place.parts) > 1 else ""
     intro = _intro(lines)
-    is_global = intro[:1] == ["@package _global_"]
-    prefix = "" if is_global or not group else f"{group.replace('/', '.')}."
+    has_package = intro[:1] and intro[0].startswith("@package ")
+    package = intro[0].removeprefix("@package ") if has_package else group.replace("/", ".")
+    prefix = "" if package in ("", "_global_") else f"{package}."
     node = yaml.compose(text)
     assert isinstance(node, yaml.MappingNode)
     keys = list(_keys(node, text, len(intro), prefix))
@@ -74,7 +75,7 @@ def _read_config_file(path: Path, place: Path) -> ConfigFile:
     return ConfigFile(
         group=group,
         name=path.stem,
-        intro="\n".join(intro[is_global:]),
+        intro="\n".join(intro[bool(has_package) :]),
         target=value_of.get(f"{prefix}_target_"),
         bases=tuple(_bases(yaml.safe_load(text).get("defaults", []))) if group else (),
         keys=tuple(key for key in keys if key.name not in (f"{prefix}_target_", f"{prefix}defaults")),

@@ -50,7 +50,8 @@ from ltrbench.native.bins import (
 from ltrbench.native.forest import Forest, add_binned_scores, add_scores, add_stored_scores, plant
 from ltrbench.native.growing import ORDERS, Grower, GrownTree, grow_best_first
 from ltrbench.native.histogram import quantise, sums_by_leaf
-from ltrbench.native.objectives.lambdas import Objective, ObjectiveSettings, prepare
+from ltrbench.native.objectives.base import PreparedObjective
+from ltrbench.native.objectives.lambdas import ObjectiveSettings, prepare
 from ltrbench.native.objectives.pairs import PairSettings
 from ltrbench.native.sparse import bin_sparse, takes_less_memory
 from ltrbench.native.splitting import SplitSettings, monotone_signs, newton_step
@@ -669,7 +670,7 @@ def boost(
     valid_features: AnyFeatures | None = None,
     on_iteration: WatchIteration | None = None,
     start: Forest | None = None,
-    objective: Objective | None = None,
+    objective: PreparedObjective | None = None,
     placement: Placement | None = None,
 ) -> BoostedTrees:
     """Fits the trees of a LambdaMART model, one per iteration, up to `num_trees`.
@@ -695,7 +696,7 @@ def boost(
     draws = placement.draws(rng)
     features = _stored_or_same(train.features)
     binned = _binned(features, settings, rng, placement, train.categorical_features)
-    objective = objective or prepare(train, settings.objective)
+    objective = objective or prepare(train, settings.objective, placement)
     signs = None
     if settings.splits.monotone:
         signs = monotone_signs(train.feature_names, settings.splits.monotone, train.categories)
@@ -850,7 +851,9 @@ def four_sparse_documents() -> RankingDataset:
     return replace(data, features=sparse)
 
 
-def compile_engine(objective: ObjectiveSettings, correction: Objective | None, num_threads: int) -> None:
+def compile_engine(
+    objective: ObjectiveSettings, correction: PreparedObjective | None, num_threads: int
+) -> None:
     """Compiles the engine, or loads the machine code from the cache.
 
     Args:
@@ -864,13 +867,13 @@ def compile_engine(objective: ObjectiveSettings, correction: Objective | None, n
     _fit(four_documents(), settings, correction)
 
 
-def compile_sparse_engine(objective: ObjectiveSettings, correction: Objective | None) -> None:
+def compile_sparse_engine(objective: ObjectiveSettings, correction: PreparedObjective | None) -> None:
     """Compiles what a fit to sparse features and its predictions need in addition to `compile_engine`."""
     settings = BoostingSettings(num_trees=1, num_leaves=3, objective=objective, splits=LOOSE_SPLITS)
     _fit(four_sparse_documents(), settings, correction)
 
 
-def _fit(data: RankingDataset, settings: BoostingSettings, correction: Objective | None) -> None:
+def _fit(data: RankingDataset, settings: BoostingSettings, correction: PreparedObjective | None) -> None:
     # With a sample, scores are computed from bins or stored values, as those of validation documents.
     sampled = replace(settings, sampling=SamplingSettings(documents_per_tree=0.5))
     for each in (settings, sampled):

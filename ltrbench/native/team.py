@@ -64,6 +64,9 @@ class DocumentDraws(Protocol):
     def random(self, size: Any, /) -> Any:
         """Returns uniform random numbers in [0, 1); the first dimension is that of documents."""
 
+    def integers(self, high: int, /) -> Any:
+        """Returns one random integer from 0 to below `high`, the same for every member."""
+
 
 @dataclass(frozen=True, eq=False)
 class Placement:
@@ -161,3 +164,6 @@ class _DrawsHere:
     def random(self, size: int | tuple[int, ...], /) -> NDArray[np.float64]:
         further = () if isinstance(size, int) else size[1:]
         return self._rng.random((self._placement.num_documents, *further))[self._placement.rows]
+
+    def integers(self, high: int, /) -> Any:
+        return self._rng.integers(high)

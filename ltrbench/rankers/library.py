@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, csr_of, is_sparse, row_blocks
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
+from ltrbench.native.objectives.base import Objective, objective_of_record, record_of
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
     OF_EVERY_RANKER,
@@ -429,7 +430,10 @@ def weights_of_documents(data: RankingDataset) -> NDArray[np.float64] | None:
 def write_model(folder: Path, ranker: BoostingRanker, model_file: str, model: bytes) -> None:
     """Writes the library's model file, and the settings into `SETTINGS_FILE`."""
     (folder / model_file).write_bytes(model)
-    settings = {"ranker": dataclasses.asdict(ranker), "model_digest": model_digest(model)}
+    objectives = {
+        name: record_of(value) for name, value in vars(ranker).items() if isinstance(value, Objective)
+    }
+    settings = {"ranker": dataclasses.asdict(ranker) | objectives, "model_digest": model_digest(model)}
     # A setting may be a NumPy number, as from `np.arange`.
     text = json.dumps(settings, indent=2, default=lambda number: number.item())
     (folder / SETTINGS_FILE).write_text(text + "\n")
@@ -462,6 +466,8 @@ def read_model(folder: Path, kind: type[RankerT], model_file: str) -> tuple[Rank
 def _ranker_of(kind: type[RankerT], settings: Mapping[str, Any]) -> RankerT:
     fields = dict(settings)
     summary, stopping = fields.pop("summary"), fields.pop("early_stopping")
+    if isinstance(fields.get("objective"), Mapping):
+        fields["objective"] = objective_of_record(fields["objective"])
     if error := type_error(fields, types_of(kind)):
         raise TypeError(error)
     rule = None

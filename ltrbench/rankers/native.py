@@ -22,6 +22,7 @@ from ltrbench.data.features import csr_of, row_blocks
 from ltrbench.distributed import PlacedShards, QueryShard
 from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError, require, require_choice
 from ltrbench.folders import conf_dir, settings_in
+from ltrbench.measure import plain
 from ltrbench.metrics import DEFAULT, Convention
 from ltrbench.metrics.conventions import TableGain, exponential_gain, linear_gain
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, bits_of, tree_of
@@ -42,6 +43,7 @@ from ltrbench.native.boosting import (
     four_sparse_documents,
 )
 from ltrbench.native.forest import Forest, add_scores, add_stored_scores, first_flaw
+from ltrbench.native.objectives.base import Objective
 from ltrbench.native.objectives.lambdas import (
     CrossEntropy,
     ObjectiveSettings,
@@ -139,6 +141,8 @@ def engine_settings(ranker: NativeSettings) -> BoostingSettings:
 
 def objective_of(ranker: NativeSettings) -> ObjectiveSettings:
     """Returns the settings of the objective that the trees are fitted to."""
+    if isinstance(ranker.objective, Objective):
+        return ranker.objective
     if ranker.objective == "xendcg":
         return CrossEntropy()
     if ranker.objective == "mart":
@@ -180,6 +184,7 @@ def draws_at_random(ranker: NativeSettings, num_documents: int) -> bool:
         or ranker.drop_rate > 0
         or ranker.pairs_per_document is not None
         or ranker.objective == "xendcg"
+        or (isinstance(ranker.objective, Objective) and ranker.objective.draws)
     )
 
 
@@ -200,6 +205,8 @@ def flat_settings(settings: Any) -> dict[str, Any]:
         if isinstance(value, Convention):
             described = value.describe()
             flat |= {policy: described[policy] for policy in ("gain", "discount")}
+        elif isinstance(value, Objective):
+            flat[name] = plain(value)
         elif is_dataclass(value):
             flat |= flat_settings(value)
         else:
@@ -231,9 +238,9 @@ def _check_objective(ranker: NativeSettings) -> None:
             "labels, and set gain=exponential."
         )
     metric = parse_layout(ranker.metric)[0]
-    chosen = {"objective": ranker.objective, "metric": metric, "position_bias": ranker.position_bias}
+    chosen = {"objective": str(ranker.objective), "metric": metric, "position_bias": ranker.position_bias}
     check_effects(ranker, chosen)
-    if ranker.truncation is not None and ranker.objective in ("xendcg", "mart"):
+    if ranker.truncation is not None and ranker.objective not in ("lambdarank", "ranknet"):
         raise ConfigError(
             f"truncation is {ranker.truncation}, but has no effect with objective={ranker.objective}; set "
             "truncation=null, or objective to lambdarank or ranknet."
@@ -287,7 +294,9 @@ def departures(ranker: NativeSettings) -> tuple[str, ...]:
     unset = tuple(name for name in unset_fields(ranker) if name != "truncation" or truncates(ranker))
     names = changed(ranker, ObjectiveOptions, PairOptions)
     lambdas = [name for name in names if name not in ("objective", "metric")]
-    trained_on = f"lambdarank on {ranker.metric}" if ranker.objective == "lambdarank" else ranker.objective
+    trained_on = (
+        f"lambdarank on {ranker.metric}" if ranker.objective == "lambdarank" else str(ranker.objective)
+    )
     is_another = ranker.objective != "lambdarank" or parse_layout(ranker.metric)[0] != "ndcg"
     sentences = {
         f"LightGBM's defaults are used for {', '.join(unset)}.": bool(unset),
@@ -457,7 +466,10 @@ class NativeRanker(NativeSettings):
             mirrored = self.position_bias_cost == "mirrored"
             norm = float(self.position_bias_norm)
             return UnbiasedPairs(train, objective_of(self), norm, mirrored, placement)
-        objective, learning_rate = prepare(train, objective_of(self)), engine_settings(self).learning_rate
+        objective, learning_rate = (
+            prepare(train, objective_of(self), placement),
+            engine_settings(self).learning_rate,
+        )
         return AdditiveBias(objective, train, learning_rate, self.position_bias_l2, placement)
 
     def _model_to_continue(self, train: RankingDataset) -> Self | None:

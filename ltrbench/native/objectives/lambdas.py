@@ -41,6 +41,7 @@ from ltrbench.data import Judgments, RankingDataset
 from ltrbench.metrics import DEFAULT
 from ltrbench.metrics.conventions import Gain, exponential_gain, logarithmic_discount
 from ltrbench.metrics.evaluation import check_defined
+from ltrbench.native.objectives.base import Objective, PreparedObjective, Queries, prepare_objective
 from ltrbench.native.objectives.pairs import (
     FLOAT32_OFFSET,
     ORDERS_OF_TIES,
@@ -54,7 +55,7 @@ from ltrbench.native.objectives.pairs import (
     pairwise_lambdas,
     parse_layout,
 )
-from ltrbench.native.team import DocumentDraws
+from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.settings import changed, part
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 
@@ -452,16 +453,10 @@ def _sum_in_order(values: Values) -> float:
 #     PairSettings   lambdarank on the change of a metric, in every dialect, and ranknet
 #     CrossEntropy   xendcg
 #     SquaredError   mart
+#     Objective      all others: a class in a file of this folder, or outside the package
 #
 # If the kernel of this file supports the settings of pairs, as with native's defaults, it is used;
-# otherwise the kernel of `pairs.py`. To add an objective, add a settings class here and a line in
-# `prepare`. A new metric for lambdarank is one function in `pairs.py`.
-
-Queries = NDArray[np.int64] | None  # indices of the queries to compute, ascending; None: all
-
-Objective = Callable[[Values, Queries, DocumentDraws], tuple[Gradients, Hessians]]
-"""((D,) scores, queries to compute, random numbers) -> (D,) gradients and (D,) hessians, 0 outside these
-queries."""
+# otherwise the kernel of `pairs.py`. A new metric for lambdarank is one function in `pairs.py`.
 
 
 @dataclass(frozen=True)
@@ -477,11 +472,16 @@ class SquaredError:
     """
 
 
-ObjectiveSettings = PairSettings | CrossEntropy | SquaredError
+ObjectiveSettings = PairSettings | CrossEntropy | SquaredError | Objective
 
 
-def prepare(train: RankingDataset, settings: ObjectiveSettings) -> Objective:
+def prepare(
+    train: RankingDataset, settings: ObjectiveSettings, placement: Placement | None = None
+) -> PreparedObjective:
     """Returns the objective of these settings for a data set.
+
+    Args:
+        placement: where the queries are in the whole training set; None: they are all.
 
     Raises:
         ConfigError: If the metric is not available as an objective.
@@ -494,6 +494,8 @@ def prepare(train: RankingDataset, settings: ObjectiveSettings) -> Objective:
             return _cross_entropy(train)
         case SquaredError():
             return _squared_error(train)
+        case Objective():
+            return prepare_objective(settings, train, placement)
     return _fast_pairs(train, settings) if fast_kernel_computes(settings) else _all_pairs(train, settings)
 
 
@@ -511,6 +513,8 @@ def check_labels(judgments: Judgments, settings: ObjectiveSettings) -> None:
         case CrossEntropy():
             # Its phi are NDCG's gains, apart from the random draw.
             check_defined("ndcg", None, DEFAULT, judgments)
+        case Objective():
+            settings.check(judgments.labels, judgments.query_start)
 
 
 def fast_kernel_computes(settings: PairSettings) -> bool:
@@ -523,7 +527,7 @@ def fast_kernel_computes(settings: PairSettings) -> bool:
     return is_free and settings.convention.discount is logarithmic_discount
 
 
-def _fast_pairs(train: RankingDataset, settings: PairSettings) -> Objective:
+def _fast_pairs(train: RankingDataset, settings: PairSettings) -> PreparedObjective:
     fast = part(settings, LambdaSettings, truncation=_depth(train, settings))
     data = ndcg_data(train, fast.truncation, settings.convention.of("ndcg").gain)
     order = any_order(data)
@@ -534,7 +538,7 @@ def _fast_pairs(train: RankingDataset, settings: PairSettings) -> Objective:
     return objective
 
 
-def _all_pairs(train: RankingDataset, settings: PairSettings) -> Objective:
+def _all_pairs(train: RankingDataset, settings: PairSettings) -> PreparedObjective:
     pairs, num_draws = prepare_pairs(train, settings), settings.pairs_per_document or 0
 
     def objective(scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
@@ -596,7 +600,7 @@ def _depth(train: RankingDataset, settings: PairSettings) -> int:
     return longest if settings.truncation is None else settings.truncation
 
 
-def _cross_entropy(train: RankingDataset) -> Objective:
+def _cross_entropy(train: RankingDataset) -> PreparedObjective:
     query_start, grades = train.query_start.copy(), np.exp2(train.labels)
     weights = train.weight_of_document.copy()
 
@@ -607,7 +611,7 @@ def _cross_entropy(train: RankingDataset) -> Objective:
     return objective
 
 
-def _squared_error(train: RankingDataset) -> Objective:
+def _squared_error(train: RankingDataset) -> PreparedObjective:
     labels, weights = train.labels, train.weight_of_document
 
     def objective(scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:

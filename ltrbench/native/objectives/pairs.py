@@ -35,6 +35,7 @@ from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.metrics import DEFAULT, Convention, evaluate, parse_metric, rank
 from ltrbench.metrics.conventions import Denominator, Ties
 from ltrbench.metrics.evaluation import check_defined
+from ltrbench.native.objectives.base import Objective, name_or_objective
 from ltrbench.settings import check, setting
 from ltrbench.shapes import Labels, PerQuery, QueryStart, Scores, Values
 
@@ -64,7 +65,9 @@ OF_ERR = {**OF_LAMBDARANK, "metric": ("err",)}
 class ObjectiveOptions:
     """The objective, and the metric of lambdarank."""
 
-    objective: str = setting("lambdarank", choices=("lambdarank", "ranknet", "xendcg", "mart"))
+    objective: str | Objective = setting(
+        "lambdarank", refuse=name_or_objective("lambdarank", "ranknet", "xendcg", "mart")
+    )
     """lambdarank: pairs weighted by their change of `metric`; ranknet: equal weights; xendcg; mart. With
     equal weights (XGBoost's rank:pairwise), the bottom of a list matters as much as the top. xendcg is the
     cross entropy of whole lists (LightGBM's rank_xendcg), which uses no pairs and is cheaper; mart is the

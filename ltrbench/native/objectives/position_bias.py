@@ -43,7 +43,8 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.metrics.conventions import logarithmic_discount
 from ltrbench.native.histogram import sum_by_group
-from ltrbench.native.objectives.lambdas import Objective, ObjectiveSettings, Queries, prepare_pairs
+from ltrbench.native.objectives.base import PreparedObjective, Queries
+from ltrbench.native.objectives.lambdas import ObjectiveSettings, prepare_pairs
 from ltrbench.native.objectives.pairs import LEAST_RATIO, PairCorrection, PairSettings, logistic, pair_lambdas
 from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.settings import setting
@@ -94,7 +95,7 @@ class AdditiveBias:
 
     def __init__(
         self,
-        objective: Objective,
+        objective: PreparedObjective,
         train: RankingDataset,
         learning_rate: float,
         l2: float,
@@ -228,7 +229,7 @@ class UnbiasedPairs:
 
 
 BiasCorrection = AdditiveBias | UnbiasedPairs
-"""An `Objective` that also estimates position bias; each call is one iteration."""
+"""A `PreparedObjective` that also estimates position bias; each call is one iteration."""
 
 
 def correctable(settings: ObjectiveSettings) -> PairSettings:

@@ -1,0 +1,218 @@
+"""The form of an objective: one dataclass with its settings and one function to gradients and hessians.
+
+To add an objective, derive a dataclass from `Objective` in a file of its own, here or in a module of yours,
+and add conf/model/objective/NAME.yaml; docs/tasks/adding-an-objective.md has an example. `query_kernels.py`
+compiles objectives that are a function of one query. The pairs of `pairs.py`, xendcg and mart are older than
+this form; `lambdas.py` prepares them. This file does not import numba, because every ranker imports it.
+
+Shapes: D documents and Q queries, of which q are computed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError, require_choice
+from ltrbench.measure import plain
+from ltrbench.native.team import DocumentDraws, Placement
+from ltrbench.settings import Check, changed, check
+from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
+from ltrbench.untrusted import type_error, types_of
+
+Queries = NDArray[np.int64] | None  # indices of the queries to compute, ascending; None: all
+
+PreparedObjective = Callable[[Values, Queries, DocumentDraws], tuple[Gradients, Hessians]]
+"""((D,) scores, queries to compute, random numbers) -> (D,) gradients and (D,) hessians, 0 outside these
+queries. Each call is one iteration."""
+
+
+class ObjectiveData(NamedTuple):
+    """The data that an objective sees: whole queries, whose documents are adjacent rows.
+
+    Attributes:
+        labels: (D,).
+        weights: (D,), weight of each document; a query weight is the weight of each of its documents.
+        query_start: (Q + 1,), first row of each query, followed by D.
+        queries: (Q,), number of each query in the whole training set, for random numbers.
+    """
+
+    labels: Labels
+    weights: NDArray[np.float64]
+    query_start: QueryStart
+    queries: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, data: RankingDataset, placement: Placement | None = None) -> ObjectiveData:
+        """Returns the data of all queries of a data set, which may be a part of the whole training set."""
+        numbers = np.arange(data.num_queries) if placement is None else placement.queries
+        # Copies, because kernels are compiled again for read-only arrays.
+        labels, weights = data.labels.copy(), data.weight_of_document.copy()
+        return cls(labels, weights, data.query_start.copy(), numbers)
+
+    def take(self, queries: NDArray[np.int64]) -> tuple[NDArray[np.int64], ObjectiveData]:
+        """Returns the rows and the data of the queries with these indices."""
+        starts, ends = self.query_start[queries], self.query_start[queries + 1]
+        query_start = np.concatenate([[0], np.cumsum(ends - starts)])
+        rows = np.arange(query_start[-1]) + np.repeat(starts - query_start[:-1], ends - starts)
+        data = ObjectiveData(self.labels[rows], self.weights[rows], query_start, self.queries[queries])
+        return rows, data
+
+
+@dataclass(kw_only=True)
+class Objective(ABC):
+    """An objective: settings, and the function from scores to gradients and hessians.
+
+    Settings are fields with a string below each, declared with `ltrbench.settings.setting`. Random numbers
+    must be a function of (seed, number of the query in `data.queries`, index), as those of
+    `query_kernels.draw`, so that a model depends neither on threads nor on workers.
+    """
+
+    is_loss: ClassVar[bool]
+    """Whether the gradients are the derivative of `loss`; otherwise they are lambdas."""
+    source: ClassVar[str]
+    """Publication or code that defines the objective."""
+
+    @property
+    def draws(self) -> bool:
+        """Whether these settings use random numbers; a subclass may write `draws = True` instead."""
+        return False
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def check(self, labels: Labels, query_start: QueryStart) -> None:  # noqa: B027 - most accept all labels
+        """Raises DataError for labels that the objective does not accept, with value, place and remedy."""
+
+    @abstractmethod
+    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
+        """Returns the (D,) gradients and (D,) hessians, with weights.
+
+        Args:
+            scores: (D,).
+            seed: seed of the random numbers of this iteration, at least 0; 0 if `draws` is false.
+        """
+
+    def loss(self, scores: Values, data: ObjectiveData, seed: int) -> float:
+        """Returns the loss of all queries, if there is one; only tests need it."""
+        raise NotImplementedError(f"{type(self).__name__} has no loss.")
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)}" for name in changed(self, type(self)))
+        return type(self).__name__ + (f"({values})" if values else "")
+
+
+def prepare_objective(
+    objective: Objective, train: RankingDataset, placement: Placement | None = None
+) -> PreparedObjective:
+    """Returns an objective for a data set.
+
+    Args:
+        placement: where the queries are in the whole training set; None: they are all.
+
+    Raises:
+        DataError: The objective is not defined for the labels.
+    """
+    objective.check(train.labels, train.query_start)
+    everything = ObjectiveData.of(train, placement)
+
+    def compute(scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
+        seed = int(rng.integers(2**63 - 1)) if objective.draws else 0
+        if queries is None:
+            return _checked(
+                objective, objective.gradients(scores, everything, seed), train, np.arange(len(scores))
+            )
+        rows, data = everything.take(queries)
+        both = np.zeros((2, len(scores)))
+        both[:, rows] = _checked(objective, objective.gradients(scores[rows], data, seed), train, rows)
+        return both[0], both[1]
+
+    return compute
+
+
+def _checked(
+    objective: Objective, computed: object, train: RankingDataset, rows: NDArray[np.int64]
+) -> tuple[Gradients, Hessians]:
+    """Returns gradients and hessians as float64; raises ConfigError if they have a wrong shape or value."""
+    name, shape = type(objective).__name__, (2, len(rows))
+    try:
+        both = np.asarray(computed, dtype=np.float64)
+    except (TypeError, ValueError):
+        both = np.empty(0)
+    if both.shape != shape:
+        lengths = [np.shape(part) for part in computed] if isinstance(computed, tuple) else computed
+        raise ConfigError(
+            f"{name}.gradients returned {lengths}, but must return two arrays, gradients and hessians, of "
+            f"the shape ({len(rows)},), one value per document. Correct {type(objective).__module__}."
+        )
+    is_wrong = ~np.isfinite(both)
+    is_wrong[1] |= both[1] < 0
+    if is_wrong.any():
+        kind, place = (int(index[0]) for index in np.nonzero(is_wrong))
+        row = int(rows[place])
+        query = train.query_ids[train.query_of_document[row]]
+        raise ConfigError(
+            f"{name}.gradients returned the {('gradient', 'hessian')[kind]} {both[kind, place]} for row "
+            f"{row} (query {query}, label {train.labels[row]:g}), but gradients must be finite, and hessians "
+            f"not negative. Correct {type(objective).__module__}."
+        )
+    return both[0], both[1]
+
+
+@dataclass(kw_only=True)
+class UnknownObjective(Objective):
+    """Objective of a saved model whose module is not imported: the model predicts, but cannot be fitted."""
+
+    recorded: dict[str, Any]
+    """As `record_of` returns it."""
+
+    is_loss = False
+    source = "a saved model"
+
+    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
+        target = self.recorded["_target_"]
+        raise ConfigError(
+            f"the objective of this model is {target}, which only you may import. Import its module before "
+            "you load the model."
+        )
+
+
+def record_of(objective: Objective) -> Any:
+    """Returns the class and the settings of an objective as JSON values, for `objective_of_record`."""
+    return objective.recorded if isinstance(objective, UnknownObjective) else plain(objective)
+
+
+def objective_of_record(recorded: Mapping[str, Any]) -> Objective:
+    """Returns the objective of a saved model; only modules of ltrbench are imported.
+
+    Raises:
+        TypeError, KeyError, ConfigError: It is not the record of an objective.
+    """
+    settings = dict(recorded)
+    module, _, name = str(settings.pop("_target_")).rpartition(".")
+    if module.startswith(f"{__package__}."):
+        importlib.import_module(module)
+    kind = getattr(sys.modules.get(module), name, None)
+    if not (isinstance(kind, type) and issubclass(kind, Objective)):
+        return UnknownObjective(recorded=dict(recorded))
+    if error := type_error(settings, types_of(kind)):
+        raise TypeError(f"{name}: {error}")
+    return kind(**settings)
+
+
+def name_or_objective(*names: str) -> Check:
+    """Returns the check of a setting that is one of these names or an `Objective`."""
+
+    def refuse(setting: str, value: object) -> None:
+        if not isinstance(value, Objective):
+            require_choice(setting, str(value), names)
+
+    return refuse

@@ -1,0 +1,91 @@
+"""Kernels that new objectives share: the loop over queries, and random numbers.
+
+An objective that is one function of a query decorates this function with `for_each_query`:
+
+    @for_each_query
+    def centred(scores, labels, weights, seed, query, settings, gradients, hessians):
+        mean = 0.0
+        for i in range(len(scores)):
+            ...
+            gradients[i], hessians[i] = ..., ...
+
+`centred(scores, data, seed, settings)` then returns the gradients and hessians of all queries, which are
+computed in parallel. All arrays are (n,), the documents of one query; `gradients` and `hessians` are 0 at the
+beginning. `settings` is a tuple of numbers or a NamedTuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numba
+import numpy as np
+
+from ltrbench.compilation import kernel, parallel_kernel
+from ltrbench.native.objectives.base import ObjectiveData
+from ltrbench.shapes import Gradients, Hessians, Values
+
+QueryFunction = Callable[[Values, Values, Values, int, int, Any, Values, Values], None]
+"""(scores, labels, weights, seed of the iteration, number of the query, settings, gradients, hessians) ->
+None; writes the last two."""
+
+
+def for_each_query(
+    one_query: QueryFunction,
+) -> Callable[[Values, ObjectiveData, int, Any], tuple[Gradients, Hessians]]:
+    """Compiles the function of one query, and returns the function of all queries."""
+    # A copy of the loop with the function as a global: numba does not cache loops with it as an argument.
+    loop = FunctionType(
+        _loop.__code__, {"numba": numba, "one_query": kernel(one_query), "__name__": __name__}
+    )
+    loop.__qualname__ = f"{one_query.__module__}.{one_query.__qualname__}"
+    compiled: Any = parallel_kernel(loop)
+
+    def all_queries(
+        scores: Values, data: ObjectiveData, seed: int, settings: Any
+    ) -> tuple[Gradients, Hessians]:
+        gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
+        compiled(np.asarray(scores, dtype=np.float64), data, seed, settings, gradients, hessians)
+        return gradients, hessians
+
+    return all_queries
+
+
+def _loop(
+    scores: Values, data: ObjectiveData, seed: int, settings: Any, gradients: Gradients, hessians: Hessians
+) -> None:
+    for q in numba.prange(len(data.queries)):
+        first, end = data.query_start[q], data.query_start[q + 1]
+        one_query(  # type: ignore[name-defined]  # noqa: F821 - a global of each copy
+            scores[first:end],
+            data.labels[first:end],
+            data.weights[first:end],
+            seed,
+            data.queries[q],
+            settings,
+            gradients[first:end],
+            hessians[first:end],
+        )
+
+
+@kernel
+def draw(seed: int, query: int, index: int) -> float:
+    """Returns a uniform random number in (0, 1), a function of its arguments alone.
+
+    Steele, Lea and Flood, 2014, "Fast Splittable Pseudorandom Number Generators": the finalizer of
+    SplitMix64, applied to each argument.
+    """
+    bits = _mixed(np.uint64(seed))
+    bits = _mixed(bits ^ np.uint64(query))
+    bits = _mixed(bits ^ np.uint64(index))
+    return (np.float64(bits >> np.uint64(12)) + 0.5) * 2.0**-52
+
+
+@kernel
+def _mixed(bits: Any) -> Any:
+    bits += np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

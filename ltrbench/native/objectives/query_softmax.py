@@ -1,0 +1,71 @@
+"""QuerySoftMax: cross entropy between the labels of a query and the softmax of its scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ltrbench.native.objectives.base import Objective, ObjectiveData
+from ltrbench.native.objectives.query_kernels import for_each_query
+from ltrbench.settings import part, setting
+from ltrbench.shapes import Gradients, Hessians, Values
+
+
+class _Settings(NamedTuple):
+    beta: float
+    softmax_lambda: float
+
+
+@dataclass(kw_only=True)
+class QuerySoftMax(Objective):
+    """With the weights w, the labels l and S = sum w_i l_i of a query:
+
+        p_i   = w_i exp(beta s_i) / sum_j w_j exp(beta s_j)
+        loss  = -sum w_i l_i log(p_i / w_i)
+        g_i   = beta (S p_i - w_i l_i)
+        h_i   = beta S (beta p_i (1 - p_i) + softmax_lambda)
+
+    A query without a relevant document has no gradients.
+    """
+
+    beta: float = setting(1.0, above=0)
+    """Factor of the scores in the softmax (CatBoost's beta). A larger value makes the softmax steeper."""
+    softmax_lambda: float = setting(0.01, at_least=0)
+    """Regularisation, added to hessians (CatBoost's lambda). It keeps steps small where p is near 0 or 1."""
+
+    is_loss = True
+    source = "CatBoost, TQuerySoftMaxError::CalcDersForSingleQuery in error_functions.cpp"
+
+    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
+        return _query_softmax(scores, data, seed, part(self, _Settings))
+
+    def loss(self, scores: Values, data: ObjectiveData, seed: int) -> float:
+        starts, scaled = data.query_start[:-1], self.beta * scores
+        query = np.repeat(np.arange(len(starts)), np.diff(data.query_start))
+        log_sum = np.log(np.add.reduceat(data.weights * np.exp(scaled), starts))
+        return float((data.weights * data.labels * (log_sum[query] - scaled)).sum())
+
+
+@for_each_query
+def _query_softmax(
+    scores: Values,
+    labels: Values,
+    weights: Values,
+    seed: int,
+    query: int,
+    settings: _Settings,
+    gradients: Values,
+    hessians: Values,
+) -> None:
+    beta, highest = settings.beta, scores.max()
+    relevance, total = 0.0, 0.0
+    for i in range(len(scores)):
+        relevance += weights[i] * labels[i]
+        gradients[i] = weights[i] * np.exp(beta * (scores[i] - highest))
+        total += gradients[i]
+    for i in range(len(scores)):
+        p = gradients[i] / total
+        gradients[i] = beta * (relevance * p - weights[i] * labels[i])
+        hessians[i] = beta * relevance * (beta * p * (1.0 - p) + settings.softmax_lambda)
