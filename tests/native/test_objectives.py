@@ -1,0 +1,217 @@
+"""The contract of every objective in conf/model/objective, and trees of CatBoost for its losses without noise.
+
+A YAML is enough for a new objective to be tested. Properties that it does not have are in the sets below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml  # type: ignore[import-untyped]
+from engine_cases import COMPILED
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ltrbench.compilation import threads
+from ltrbench.config import find_class
+from ltrbench.data import RankingDataset
+from ltrbench.errors import DataError
+from ltrbench.folders import conf_dir
+from ltrbench.native.objectives.base import Objective, ObjectiveData, prepare_objective
+from ltrbench.native.objectives.query_rmse import QueryRMSE
+from ltrbench.native.objectives.query_softmax import QuerySoftMax
+from ltrbench.native.team import Alone, Placement
+from ltrbench.rankers.native import NativeRanker
+
+
+def _objectives() -> Mapping[str, type[Objective]]:
+    given = {
+        path.stem: yaml.safe_load(path.read_text()) for path in conf_dir().glob("model/objective/[a-z]*.yaml")
+    }
+    known = {name: str(item["_target_"]) for name, item in sorted(given.items()) if item["_target_"] != "???"}
+    return {name: find_class(target, Objective, name) for name, target in known.items()}
+
+
+OBJECTIVES = _objectives()
+
+OTHER_SETTINGS: dict[str, list[dict[str, Any]]] = {
+    "query_softmax": [{"softmax_lambda": 0.0, "beta": 2.0}],
+}
+"""Settings to test besides the defaults."""
+
+NOT_THE_SECOND_DERIVATIVE = {"query_rmse"}
+"""Objectives whose hessian is not the second derivative of the loss."""
+NOT_ZERO_SUM: set[str] = set()
+"""Objectives whose gradients do not sum to 0 in a query."""
+
+CASES = [
+    pytest.param(name, kind(**changed), id="-".join([name, *map(str, changed.values())]))
+    for name, kind in OBJECTIVES.items()
+    for changed in [{}, *OTHER_SETTINGS.get(name, [])]
+]
+every_objective = pytest.mark.parametrize(("name", "objective"), CASES)
+
+
+def accepted_labels(objective: Objective, grades: NDArray[np.float64], query_start: NDArray[np.int64]) -> Any:
+    """Returns grades from 0 to 4, or the probabilities or binary labels that the objective needs instead."""
+    for labels in (grades, grades / 4, (grades > 1).astype(np.float64)):
+        try:
+            objective.check(labels, query_start)
+        except DataError:
+            continue
+        return labels
+    raise AssertionError(f"{objective} accepts none of the labels.")
+
+
+def made_up(
+    objective: Objective, seed: int, spread: float = 2.0
+) -> tuple[RankingDataset, NDArray[np.float64]]:
+    """Returns queries of 1 to 6 documents, with weights, and scores of which some are tied."""
+    rng = np.random.default_rng(seed)
+    query_start = np.concatenate([[0], np.cumsum([1, *rng.integers(1, 7, 5)])])
+    num_documents = int(query_start[-1])
+    grades = rng.integers(0, 5, num_documents).astype(np.float64)
+    data = RankingDataset(
+        features=rng.normal(size=(num_documents, 3)).astype(np.float32),
+        labels=accepted_labels(objective, grades, query_start),
+        query_start=query_start,
+        query_weights=rng.uniform(0.5, 2.0, 6),
+    )
+    return data, np.round(rng.normal(size=num_documents) * spread, rng.integers(0, 3))
+
+
+@pytest.mark.slow
+@every_objective
+@settings(max_examples=200)
+@given(seed=st.integers(0, 2**32))
+def test_gradients_are_the_derivative_of_the_loss_and_hessians_the_second(
+    name: str, objective: Objective, seed: int
+) -> None:
+    if not objective.is_loss:
+        with pytest.raises(NotImplementedError):
+            objective.loss(np.zeros(0), ObjectiveData.of(made_up(objective, seed)[0]), 0)
+        return
+    data, scores = made_up(objective, seed)
+    fixed, step = ObjectiveData.of(data), 1e-5
+    steps = step * np.eye(len(scores))
+
+    def gradients(at: NDArray[np.float64]) -> NDArray[np.float64]:
+        return objective.gradients(at, fixed, 7)[0]
+
+    rise = [objective.loss(scores + e, fixed, 7) - objective.loss(scores - e, fixed, 7) for e in steps]
+    bend = [(gradients(scores + e) - gradients(scores - e))[i] for i, e in enumerate(steps)]
+    g, h = objective.gradients(scores, fixed, 7)
+    size = 1e-6 * (1 + np.abs(g).max() + np.abs(h).max())
+    np.testing.assert_allclose(g, np.array(rise) / (2 * step), rtol=1e-6, atol=size)
+    if isinstance(objective, QuerySoftMax):  # whose regularisation is not in its loss
+        relevance = np.add.reduceat(fixed.weights * fixed.labels, fixed.query_start[:-1])
+        h = h - objective.beta * objective.softmax_lambda * np.repeat(relevance, data.query_sizes)
+    if name not in NOT_THE_SECOND_DERIVATIVE:
+        np.testing.assert_allclose(h, np.array(bend) / (2 * step), rtol=1e-5, atol=size)
+
+
+@every_objective
+def test_gradients_depend_on_the_query_alone(name: str, objective: Objective) -> None:
+    data, scores = made_up(objective, 1)
+    whole, order = ObjectiveData.of(data), np.array([4, 0, 5, 3, 2, 1])
+    expected = objective.gradients(scores, whole, 3)
+    with threads(1):
+        alone = objective.gradients(scores, whole, 3)
+    rows, shuffled = whole.take(order)
+    for every, single, part in zip(
+        expected, alone, objective.gradients(scores[rows], shuffled, 3), strict=True
+    ):
+        np.testing.assert_array_equal(single, every)
+        np.testing.assert_array_equal(part, every[rows])
+    if name not in NOT_ZERO_SUM:
+        sums = np.add.reduceat(expected[0], whole.query_start[:-1])
+        np.testing.assert_allclose(sums, 0, atol=1e-9 * (1 + np.abs(expected[0]).max()))
+    other_seed = objective.gradients(scores, whole, 4)
+    assert objective.draws != np.array_equal(expected, other_seed)
+    doubled = objective.gradients(scores, whole._replace(weights=2 * whole.weights), 3)
+    np.testing.assert_allclose(doubled, 2 * np.array(expected), rtol=1e-9, atol=1e-12)
+
+
+class _OneOfTwo(Alone):
+    size = 2
+
+
+@every_objective
+def test_two_workers_and_samples_of_queries_see_the_gradients_of_one_process(
+    name: str, objective: Objective
+) -> None:
+    data, scores = made_up(objective, 2)
+    g, h = prepare_objective(objective, data)(scores, None, np.random.default_rng(5))
+    for queries in (np.array([0, 3, 4]), np.array([1, 2, 5])):
+        rows = np.isin(data.query_of_document, queries)
+        sampled = prepare_objective(objective, data)(scores, queries, np.random.default_rng(5))
+        np.testing.assert_array_equal(sampled, [g * rows, h * rows])
+        placement = Placement(_OneOfTwo(), queries, data.query_sizes)
+        worker = prepare_objective(objective, data.take_queries(queries), placement)
+        draws = placement.draws(np.random.default_rng(5))
+        np.testing.assert_array_equal(worker(scores[rows], None, draws), [g[rows], h[rows]])
+
+
+@every_objective
+def test_gradients_are_finite_for_distant_scores_and_for_queries_without_relevance(
+    name: str, objective: Objective
+) -> None:
+    data, scores = made_up(objective, 3, spread=1e3)
+    prepare_objective(objective, data)(scores, None, np.random.default_rng(0))  # raises ConfigError if not
+    irrelevant = ObjectiveData.of(data)._replace(labels=np.zeros(data.num_documents))
+    assert np.isfinite(objective.gradients(scores, irrelevant, 0)).all()
+
+
+@COMPILED
+@every_objective
+def test_native_fits_saves_and_loads_every_objective(name: str, objective: Objective, tmp_path: Path) -> None:
+    data, _ = made_up(objective, 4)
+    ranker = NativeRanker(objective=objective, num_trees=2, min_docs_in_leaf=1).fit(data)
+    ranker.save(tmp_path)
+    loaded = NativeRanker.load(tmp_path)
+    assert loaded.objective == objective
+    np.testing.assert_array_equal(loaded.predict(data.features), ranker.predict(data.features))
+
+
+# ---- CatBoost: its leaves, with Newton steps by our gradients, give its scores.
+
+
+@pytest.mark.parametrize("query_weights", [[1.0, 1.0, 1.0], [1.0, 2.0, 0.5]])
+@pytest.mark.parametrize(
+    ("loss", "objective"),
+    [
+        ("QueryRMSE", QueryRMSE()),
+        ("QuerySoftMax", QuerySoftMax()),
+        ("QuerySoftMax:lambda=0.1;beta=2", QuerySoftMax(softmax_lambda=0.1, beta=2.0)),
+    ],
+)
+def test_three_trees_agree_with_catboost(loss: str, objective: Objective, query_weights: list[float]) -> None:
+    catboost = pytest.importorskip("catboost")
+    features = np.array([[int(bit) for bit in f"{number:03b}"] for number in (0, 2, 4, 6, 1, 5, 7, 7)])
+    data = RankingDataset(
+        features=features.astype(np.float32),
+        labels=np.array([0.0, 2.0, 1.0, 0.0, 3.0, 0.0, 1.0, 2.0]),
+        query_start=np.array([0, 3, 4, 8]),
+        query_weights=np.array(query_weights),
+    )
+    weights = data.weight_of_document
+    pool = catboost.Pool(
+        data.features, data.labels, group_id=data.query_of_document, group_weight=weights, weight=None
+    )
+    plain = {
+        **{"loss_function": loss, "iterations": 3, "depth": 3, "learning_rate": 1, "l2_leaf_reg": 0},
+        **{"boosting_type": "Plain", "bootstrap_type": "No", "random_strength": 0, "thread_count": 1},
+        **{"leaf_estimation_method": "Newton", "leaf_estimation_iterations": 1},
+        **{"boost_from_average": False, "verbose": False, "allow_writing_files": False},
+    }
+    model = catboost.CatBoost(plain).fit(pool)
+    scores = np.zeros(data.num_documents)
+    for tree, leaf in enumerate(model.calc_leaf_indexes(pool).T.astype(np.int64)):
+        g, h = (np.bincount(leaf, part) for part in objective.gradients(scores, ObjectiveData.of(data), 0))
+        scores = scores - np.divide(g, h, out=np.zeros_like(g), where=h > 0)[leaf]
+        np.testing.assert_allclose(model.predict(pool, ntree_end=tree + 1), scores, rtol=0, atol=1e-9)
