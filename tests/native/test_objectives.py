@@ -1,4 +1,4 @@
-"""The contract of every objective in conf/model/objective, and trees of CatBoost for its losses without noise.
+"""The contract of every objective in conf/model/objective, and trees of CatBoost for losses without noise.
 
 A YAML is enough for a new objective to be tested. Properties that it does not have are in the sets below.
 """
