@@ -29,6 +29,7 @@ from ltrbench.data.sources import FORWARD
 from ltrbench.errors import ConfigError, UndefinedMetricError, require
 from ltrbench.metrics import DEFAULT, Convention, Evaluation, evaluate, parse_metric, rope_of
 from ltrbench.metrics.evaluation import check_defined
+from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs.record import IMPORTED, Run, ScoredSplit, naming
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import PairedSample
@@ -571,6 +572,7 @@ class Trainings:
         search_seeds: Seeds of the searches that chose the settings; empty for an untuned row.
         is_imported: Whether the scores, or some of those that were fused, were imported: it is not known what
             the model was trained on.
+        is_yardstick: Whether the model is a yardstick, such as a random ranker.
     """
 
     values: NDArray[np.float64]
@@ -581,6 +583,7 @@ class Trainings:
     seconds: float
     search_seeds: frozenset[int]
     is_imported: bool
+    is_yardstick: bool
 
     def values_of(self, keys: Iterable[int]) -> NDArray[np.float64]:
         """Returns the values of the trainings with these keys, (len(keys), Q)."""
@@ -631,6 +634,15 @@ class PairedQueries:
         """Whether a query is in two cells."""
         keys_of_cell = [self.query_keys[inside] for inside in self.counting_cells.values()]
         return bool((times_in_sets(keys_of_cell) > 1).any())
+
+    @cached_property
+    def means_of_cells(self) -> NDArray[np.float64]:
+        """(M, C), mean of each row in each of `counting_cells`."""
+        values, weights = self.sample.values, self.sample.weights
+        cells = self.counting_cells.values()
+        return np.stack(
+            [np.average(values[:, inside], axis=1, weights=weights[inside]) for inside in cells], axis=1
+        )
 
     def of_query(self, values_of_cell: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Returns (Q,) values, given one array per cell with a value for each query of its judgments."""
@@ -739,6 +751,7 @@ def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
         search_seeds=search_seeds,
         # The name of a fusion has the labels of its members.
         is_imported=_MARK in row.label,
+        is_yardstick=first.result.model in YARDSTICKS,
     )
 
 

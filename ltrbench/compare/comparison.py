@@ -85,10 +85,14 @@ from ltrbench.statistics.claims import (
     holm,
     with_imported,
 )
+from ltrbench.statistics.paired import DECIMALS
 from ltrbench.statistics.repeated import (
     FoldTest,
     RopeProbabilities,
+    SharedVariance,
     bayesian_correlated_t,
+    shared_variance,
+    with_shared_variance,
 )
 from ltrbench.tables import one_line
 
@@ -277,8 +281,10 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
     """Returns the same pairs, with simultaneous intervals, claims, power and adjusted p-values over them.
 
     The error level is divided by the number of metrics that carry claims, and then among the pairs: by max-T
-    among pairs of trained models, by Bonferroni otherwise.
+    among pairs of trained models, by `quantile_of` among pairs that share a variance over folds, by
+    Bonferroni otherwise.
     """
+    family = _with_shared_variance(family, queries)
     level = LEVEL / len(settings.claimed_metrics)
     of_models = [pair for pair in family if pair.inference is None]
     index_pairs = [(queries.labels.index(pair.a), queries.labels.index(pair.b)) for pair in of_models]
@@ -307,6 +313,29 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
     )
 
 
+def _with_shared_variance(family: Sequence[Pair], queries: PairedQueries) -> Sequence[Pair]:
+    """Returns the pairs; over folds, the pairs of at least three comparable rows share a variance.
+
+    Yardsticks and imported rows keep a variance for each pair, because they may vary much more or less than
+    the other rows. Rows with the same means count once.
+    """
+    if not are_folds(queries) or queries.test_share is None:
+        return family
+    kept = [not (row[0].is_yardstick or row[0].is_imported) for row in queries.trainings]
+    pool = set(itertools.compress(queries.labels, kept))
+    means = np.unique(np.round(queries.means_of_cells[kept], DECIMALS), axis=0)
+    if len(means) < 3:
+        return family
+    num_pairs = sum({pair.a, pair.b} <= pool for pair in family)
+    shared = SharedVariance(shared_variance(means), len(means), num_pairs)
+    return [
+        replace(pair, inference=with_shared_variance(pair.inference, shared, queries.test_share))
+        if pair.inference is not None and {pair.a, pair.b} <= pool
+        else pair
+        for pair in family
+    ]
+
+
 def against(pairs: Sequence[Pair], base: str) -> tuple[Pair, ...]:
     """Returns each other row minus `base`, given pairs in any direction."""
     return tuple(pair if pair.b == base else pair.turned() for pair in pairs if base in (pair.a, pair.b))
@@ -316,11 +345,7 @@ def _test_over_folds(queries: PairedQueries, a: int, b: int, rope: float) -> Ove
     """Returns the fold tests, with the mean difference of each fold as one value; None without folds."""
     if not are_folds(queries) or queries.test_share is None:
         return None
-    values, weights = queries.sample.values, queries.sample.weights
-    differences = [
-        float(np.average(values[a, inside] - values[b, inside], weights=weights[inside]))
-        for inside in queries.counting_cells.values()
-    ]
+    differences = (queries.means_of_cells[a] - queries.means_of_cells[b]).tolist()
     return OverFolds(
         frequentist=corrected_resampled_t(differences, queries.test_share),
         bayesian=bayesian_correlated_t(differences, queries.test_share, rope),

@@ -409,7 +409,10 @@ def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
 
 
 def _pair_record(comparison: Comparison, pair: Pair) -> dict[str, Any]:
-    statistics = pair.statistics
+    statistics, over_folds = pair.statistics, _fields(pair.over_folds)
+    if over_folds is not None:
+        # `interval` is the only interval of a pair.
+        del over_folds["frequentist"]["interval"]
     return {
         "data": comparison.data,
         "a": pair.a,
@@ -422,13 +425,11 @@ def _pair_record(comparison: Comparison, pair: Pair) -> dict[str, Any]:
         "interval": _ends(pair.interval),
         "interval_method": None if pair.interval is None else pair.interval.method,
         "inference": _fields(pair.inference),
-        "models_interval": _ends(statistics.interval),
-        "models_interval_method": None if statistics.interval is None else statistics.interval.method,
         "p_value": dict(statistics.p_values),
         "p_adjusted": {name: dict(values) for name, values in pair.p_adjusted.items()},
         **{name: getattr(statistics, name) for name in _OF_QUERIES},
         "note": statistics.note,
-        "over_folds": _fields(pair.over_folds),
+        "over_folds": over_folds,
         "power": asdict(pair.power),
     }
 

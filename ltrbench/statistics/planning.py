@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from scipy.special import nctdtrinc, stdtrit
+from scipy.special import nctdtrinc
 
 from ltrbench.statistics.paired import LEVEL
-from ltrbench.statistics.repeated import Inference
+from ltrbench.statistics.repeated import Inference, SharedVariance, quantile_of
 
 POWER = 0.8
 _MOST = 10**12
@@ -43,6 +43,7 @@ class Design:
             to 2 if both models have their own trainings.
         is_pooled: whether trainings and queries have pooled degrees of freedom (Satterthwaite, 1946), or
             separate ones.
+        shared: the variance over folds that other pairs share, as in `Inference`; None if it is not shared.
     """
 
     num_queries: int
@@ -56,6 +57,7 @@ class Design:
     test_share: float = 0.0
     degrees_of_trainings: float = 1.0
     is_pooled: bool = False
+    shared: SharedVariance | None = None
 
     @property
     def standard_error(self) -> float:
@@ -65,7 +67,8 @@ class Design:
     def degrees(self) -> tuple[tuple[float, float], ...]:
         """(share, degrees of freedom) of each part of V, as in `Inference.degrees`."""
         if self.num_folds > 1:
-            return ((1.0, self.num_folds - 1),)
+            num_models = 2 if self.shared is None else self.shared.num_models
+            return ((1.0, (self.num_folds - 1) * (num_models - 1)),)
         parts = [
             (self._of_trainings, self.degrees_of_trainings * (self.num_trainings - 1)),
             (self._of_queries, self.num_queries - 1),
@@ -86,15 +89,15 @@ class Design:
         return (self.correction + 1 / self.num_trainings) * of_one / self.num_folds
 
     def detectable(self, power: float = POWER, level: float = LEVEL) -> float:
-        """Returns the true difference that the unadjusted two-sided test detects with the given power.
+        """Returns the true difference that the interval of a pair at `level` detects with the given power.
 
         It is sum_i share_i delta_i SE. delta_i is the noncentrality at which Student's t with the degrees of
-        freedom of part i exceeds its quantile at 1 - level / 2 with probability `power` (Cohen, 1988,
+        freedom of part i exceeds `quantile_of` the interval with probability `power` (Cohen, 1988,
         chapter 2; rejections on the wrong side are neglected). The mean over parts corresponds to the mean of
         quantiles in the interval: in a simulation the power is 80 to 81 %, with 3 trainings or more.
         """
         noncentrality = sum(
-            share * float(nctdtrinc(free, 1 - power, stdtrit(free, 1 - level / 2)))
+            share * float(nctdtrinc(free, 1 - power, quantile_of(free, level, self.shared)))
             for share, free in self.degrees
         )
         return noncentrality * self.standard_error
@@ -162,6 +165,7 @@ def design_of_folds(
         num_folds=num_folds,
         fold=variance - of_queries,
         test_share=test_share,
+        shared=inference.shared,
     )
 
 

@@ -7,6 +7,7 @@ shares (Q,), the share of each query in a mean, which sum to 1.
     independent_replicates    each model has its own trainings, as with seeds of two libraries
     shared_replicates         models share each training: a seed that draws the same sample, or a resample
     fold_replicates           folds of a cross-validation, with seeds within folds
+    with_shared_variance      the same, with a variance over folds that several models share
 
 Sources: Obuchowski and Rockette (1995), Communications in Statistics 24; Gallas (2006), Academic Radiology
 13; Hillis (2007), Statistics in Medicine 26; for retrieval Voorhees, Samarov and Soboroff (2017), TOIS 36(2).
@@ -18,10 +19,11 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import ndtr, stdtr, stdtrit
 
 from ltrbench.errors import ConfigError
 from ltrbench.shapes import PerQuery
@@ -70,6 +72,21 @@ class VarianceParts:
 
 
 @dataclass(frozen=True)
+class SharedVariance:
+    """Variance over folds of the difference of two models, pooled over M models.
+
+    Attributes:
+        variance: `shared_variance` of the models.
+        num_models: M.
+        num_pairs: number of pairs that are decided together with this variance.
+    """
+
+    variance: float
+    num_models: int
+    num_pairs: int
+
+
+@dataclass(frozen=True)
 class Inference:
     """Mean difference of method a minus method b, with its standard error.
 
@@ -81,9 +98,10 @@ class Inference:
         num_replicates: number of replicates of a and of b; over folds, the number of folds for both.
         num_queries: Q.
         parts: parts of the squared standard error.
-        method: name of the interval: mrmc-t, paired-mrmc-t, resampled-t or corrected-t.
+        method: name of the interval: mrmc-t, paired-mrmc-t, resampled-t, corrected-t or shared-corrected-t.
         differing: queries with a difference of the means over trainings.
         note: reason why the standard error is None, "identical", or empty.
+        shared: the variance that other pairs share; None if the variance is that of the pair.
     """
 
     difference: float
@@ -95,11 +113,12 @@ class Inference:
     method: str
     differing: Differing
     note: str = ""
+    shared: SharedVariance | None = None
 
     def interval(self, level: float) -> Interval | None:
         """Returns difference -+ sum_i share_i t(degrees_i) SE, at confidence 1 - level; None without SE.
 
-        If few queries differ, it is the interval of `Differing`.
+        If few queries differ, it is the interval of `Differing`. With a shared variance t is `quantile_of`.
 
         The mean of t quantiles is from Cochran and Cox (1957, "Experimental Designs", section 4.14). With one
         part it is Student's interval.
@@ -108,7 +127,7 @@ class Inference:
             return None
         if self.differing.are_few:
             return self.differing.interval(level)
-        quantile = sum(share * float(stdtrit(degrees, 1 - level / 2)) for share, degrees in self.degrees)
+        quantile = sum(share * quantile_of(degrees, level, self.shared) for share, degrees in self.degrees)
         half = quantile * self.standard_error
         return Interval(self.difference - half, self.difference + half, self.method)
 
@@ -231,7 +250,7 @@ def fold_replicates(folds: Sequence[Inference], query_parts: Sequence[float], te
     between = (1 / num_folds + test_share) * _variance(values)
     query = min(sum(query_parts) / num_folds**2, between)
     error = float(np.sqrt(between + within))
-    note = "" if error else "the same difference in every fold" if values.any() else IDENTICAL
+    note = "" if error else _SAME_DIFFERENCE if values.any() else IDENTICAL
     if num_folds < FEWEST_REPLICATES:
         note = f"{num_folds} folds; a claim needs {FEWEST_REPLICATES}"
     counts = [fold.differing for fold in folds]
@@ -251,6 +270,84 @@ def fold_replicates(folds: Sequence[Inference], query_parts: Sequence[float], te
         ),
         note=note,
     )
+
+
+def shared_variance(values: NDArray[np.float64]) -> float:
+    """Returns the variance over folds of the difference of two models, pooled over M models, (M, J).
+
+        s^2 = 2 / ((M - 1) (J - 1)) sum_mj (x_mj - mean_j x_mj - mean_m x_mj + mean_mj x_mj)^2
+
+    It is twice the mean square of the interaction of model and fold, and the mean over all pairs of models of
+    the variance of their differences.
+    """
+    centred = values - values.mean(axis=0)
+    return float(2 * centred.var(axis=1, ddof=1).sum() / (len(values) - 1))
+
+
+def with_shared_variance(inference: Inference, shared: SharedVariance, test_share: float) -> Inference:
+    """Returns an inference of `fold_replicates` with var_j(d_j) replaced by max(var_j(d_j), s^2).
+
+    The degrees of freedom are those of s^2, (M - 1) (J - 1). The larger variance limits false claims about a
+    model that varies more than the others (results/calibration).
+
+    Args:
+        shared: has s^2.
+        test_share: as in `fold_replicates`.
+    """
+    parts, num_folds = inference.parts, inference.num_replicates[0]
+    fold = max((1 / num_folds + test_share) * shared.variance - parts.query, parts.fold or 0.0)
+    parts = replace(parts, fold=fold)
+    note = "" if inference.note == _SAME_DIFFERENCE else inference.note
+    return replace(
+        inference,
+        standard_error=math.sqrt(parts.total) if note in ("", IDENTICAL) else None,
+        degrees=((1.0, (num_folds - 1) * (shared.num_models - 1)),),
+        parts=parts,
+        method="shared-corrected-t",
+        note=note,
+        shared=shared,
+    )
+
+
+def quantile_of(degrees: float, level: float, shared: SharedVariance | None = None) -> float:
+    """Returns the half-width of the interval of one pair, in standard errors.
+
+    It is Student's quantile at 1 - level / 2. With a shared variance it is the smaller of this and Tukey's
+    (1953): that of the studentised range at 1 - num_pairs level, divided by sqrt(2), which is valid for all
+    pairs of the M models together.
+    """
+    student = float(stdtrit(degrees, 1 - level / 2))
+    if shared is None:
+        return student
+    of_range = studentised_range(level * shared.num_pairs, shared.num_models, degrees)
+    return min(student, of_range / math.sqrt(2))
+
+
+@lru_cache(maxsize=4096)
+def studentised_range(level: float, num_models: int, degrees: float) -> float:
+    """Returns the quantile at 1 - level of the studentised range of M normal values.
+
+        P(range < q) = E_s M integral phi(z) (Phi(z) - Phi(z - q s))^(M - 1) dz
+
+    for s^2 = chi^2(degrees) / degrees. Both integrals are sums at equal steps of z and log s, which converge
+    fast because the integrands vanish at both ends. scipy.stats.studentized_range needs 0.2 s for a value.
+    """
+    z = np.linspace(-8, 8, 81)
+    # log s has the density exp(degrees (u - exp(2 u) / 2)); e^-40 of its maximum is left out.
+    width = math.sqrt(40 / degrees)
+    log_s = np.linspace(-width - 40 / degrees, width, 120)
+    density = np.exp(degrees * (log_s - np.expm1(2 * log_s) / 2))
+    step = num_models * (z[1] - z[0]) / math.sqrt(2 * math.pi)
+    outer = step * np.exp(-(z**2) / 2) * (density / density.sum())[:, np.newaxis]
+    s = np.exp(log_s)[:, np.newaxis]
+    # The quantile is between those of one pair and of all pairs by Bonferroni.
+    num_pairs = num_models * (num_models - 1) / 2
+    low, high = (math.sqrt(2) * float(stdtrit(degrees, 1 - level / 2 / n)) for n in (1, num_pairs))
+    while high - low > 1e-11 * high:
+        middle = (low + high) / 2
+        inside = float((outer * (ndtr(z) - ndtr(z - middle * s)) ** (num_models - 1)).sum())
+        low, high = (middle, high) if inside < 1 - level else (low, middle)
+    return high
 
 
 def _two_way(

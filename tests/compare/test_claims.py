@@ -120,7 +120,7 @@ def test_folds_speak_of_the_methods_and_seeds_within_them_add_to_the_error(tmp_p
 
 
 def test_imported_scores_are_marked_and_no_claim_is_about_their_method(tmp_path: Path) -> None:
-    """The numbers are those of models that were trained here."""
+    """The differences are those of models that were trained here."""
 
     def compared(*imported: str) -> Comparison:
         skills = {"native": 1.0, "old": 0.5, "production": 3.0}
@@ -137,8 +137,10 @@ def test_imported_scores_are_marked_and_no_claim_is_about_their_method(tmp_path:
         return only([run for runs in of_models for run in runs])
 
     trained, mixed = compared(), compared("old", "production")
-    assert [pair.interval for pair in mixed.pairs] == [pair.interval for pair in trained.pairs]
-    assert [pair.claim for pair in mixed.pairs] == [pair.claim for pair in trained.pairs]
+    assert [pair.difference for pair in mixed.pairs] == [pair.difference for pair in trained.pairs]
+    # An imported row shares no variance, so that each pair has its own.
+    assert {pair.interval.method for pair in trained.pairs} == {"shared-corrected-t"}
+    assert {pair.interval.method for pair in mixed.pairs} == {"corrected-t"}
     assert [pair.scope for pair in mixed.pairs] == [*[with_imported(METHODS)] * 2, MODELS]
     assert [row.label for row in mixed.rows] == ["native", "old (imported)", "production (imported)"]
     assert mentions(recommend(mixed).headline, "Take production (imported)")
