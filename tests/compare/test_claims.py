@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from claim_cases import QUERIES, SEEDS, deterministic, folds, only, pair_of, resampled, runs_of, values_of
-from scipy import stats
 from toy_runs import mentions
 
 from ltrbench.compare import Comparison, Settings, render, verdict
@@ -91,7 +90,7 @@ def test_models_with_different_training_sets_say_nothing_about_training(tmp_path
     assert (pair.scope, pair.inference) == (MODELS, None)
 
 
-def test_folds_speak_of_the_methods_and_seeds_within_them_add_to_the_error(tmp_path: Path) -> None:
+def test_folds_speak_of_the_methods(tmp_path: Path) -> None:
     once = pair_of(only([*folds(tmp_path / "1", "native", (1,)), *folds(tmp_path / "1", "other", (1,))]))
     assert once.scope == METHODS
     assert once.inference is not None
@@ -102,21 +101,6 @@ def test_folds_speak_of_the_methods_and_seeds_within_them_add_to_the_error(tmp_p
     source = {"class": "ltrbench.data.sources.TableFiles", "fields": {"cv_split": "forward"}}
     of_time = [folds(tmp_path / "2", model, (1,), source=source) for model in ("native", "other")]
     assert pair_of(only([run for runs in of_time for run in runs])) == replace(once, scope=LATER)
-    seeds = only([*folds(tmp_path / "3", "native", SEEDS), *folds(tmp_path / "3", "other", SEEDS)])
-    several = pair_of(seeds)
-    interval = several.over_folds.frequentist.interval
-    corrected = (interval.high - interval.low) / 2 / stats.t.ppf(0.975, 4)
-    # W_j / J^2 of each fold, from independent seeds.
-    within = 0.0
-    for number in range(5):
-        shares = np.full(int((seeds.queries.cell_of_query == number).sum()), 1.0)
-        found = independent_replicates(
-            seeds.queries.trainings[0][number].values,
-            seeds.queries.trainings[1][number].values,
-            shares / shares.sum(),
-        )
-        within += (found.parts.training + found.parts.training_by_query) / 25
-    assert several.inference.standard_error == pytest.approx(np.sqrt(corrected**2 + within))
 
 
 def test_imported_scores_are_marked_and_no_claim_is_about_their_method(tmp_path: Path) -> None:

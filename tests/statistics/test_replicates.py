@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy import stats
 
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import (
@@ -95,38 +94,6 @@ def test_the_variance_is_that_of_the_split_plot_designs_mean_squares(num_trainin
     expected = 2 / (num_trainings * num_queries) * (training + max(query - both, 0))
     assert squared(inference) == pytest.approx(expected)
     assert inference.difference == pytest.approx(a.mean() - b.mean())
-
-
-def test_the_degrees_of_freedom_have_a_term_for_each_models_trainings_and_one_for_queries() -> None:
-    a, b, num_queries = trained(4, 30, seed=1), trained(6, 30, seed=2), 30
-    inference = independent_replicates(a, b, equal(num_queries))
-    of_a, of_b = (model.mean(axis=1).var(ddof=1) / len(model) for model in (a, b))
-    of_queries = squared(inference) - of_a - of_b
-    assert of_queries > 0
-    degrees = squared(inference) ** 2 / (of_a**2 / 3 + of_b**2 / 5 + of_queries**2 / (num_queries - 1))
-    ((_, num_degrees),) = inference.degrees
-    assert num_degrees == pytest.approx(degrees)
-    interval = inference.interval(0.05)
-    half = stats.t.ppf(0.975, degrees) * inference.standard_error
-    assert (interval.low, interval.high) == pytest.approx(
-        (inference.difference - half, inference.difference + half)
-    )
-
-
-@pytest.mark.parametrize("factor", [None, 1.2])
-def test_shared_trainings_are_compared_by_the_variance_of_their_differences(factor: float | None) -> None:
-    a, b, num_queries = trained(4, 25, seed=3), trained(4, 25, seed=4), 25
-    inference = shared_replicates(a, b, equal(num_queries), factor)
-    scale, differences = factor or 1 / 4, a - b
-    of_training = scale * differences.mean(axis=1).var(ddof=1)
-    centred = differences - differences.mean(axis=0)
-    of_both = scale * sum(row.var(ddof=1) / num_queries for row in centred) / 3
-    of_queries = max(differences.mean(axis=0).var(ddof=1) / num_queries - of_both, 0)
-    assert squared(inference) == pytest.approx(of_training + of_queries)
-    interval = inference.interval(0.05)
-    quantile = of_training * stats.t.ppf(0.975, 3) + of_queries * stats.t.ppf(0.975, num_queries - 1)
-    half = quantile / squared(inference) * inference.standard_error
-    assert interval.high - interval.low == pytest.approx(2 * half)
 
 
 @settings(max_examples=60, deadline=None)
