@@ -97,7 +97,7 @@ def train_and_compare(
             )
         for run_folder in earlier:
             shutil.rmtree(run_folder)
-        with _shown(), _with_bar(experiments) as shown:
+        with _progress(experiments) as shown:
             runs = [
                 run(experiment, path / str(number), on_progress=Lines(experiment.model))
                 for number, experiment in enumerate(shown)
@@ -108,27 +108,22 @@ def train_and_compare(
 
 
 @contextlib.contextmanager
-def _with_bar(experiments: Sequence[Experiment]) -> Iterator[Iterable[Experiment]]:
-    """Provides the experiments, with a progress bar in notebooks and terminals if tqdm is installed."""
-    try:
-        from tqdm.auto import tqdm
-        from tqdm.contrib.logging import logging_redirect_tqdm
-    except ImportError:
-        yield experiments
-        return
-    with logging_redirect_tqdm([log]):
-        yield tqdm(experiments, unit="fit", disable=None)
-
-
-@contextlib.contextmanager
-def _shown() -> Iterator[None]:
-    """Prints the log of ltrbench to standard error, unless the process shows it already."""
+def _progress(experiments: Sequence[Experiment]) -> Iterator[Iterable[Experiment]]:
+    """Provides the experiments, with a bar in notebooks and terminals if tqdm is installed, and prints the
+    log of ltrbench to standard error, unless the process shows it already."""
     handler, level = logging.StreamHandler(), log.level
     if not log.isEnabledFor(logging.INFO):
         log.addHandler(handler)
         log.setLevel(logging.INFO)
+    shown, redirected = experiments, contextlib.nullcontext()
+    with contextlib.suppress(ImportError):
+        from tqdm.auto import tqdm
+        from tqdm.contrib.logging import logging_redirect_tqdm
+
+        shown, redirected = tqdm(experiments, unit="fit", disable=None), logging_redirect_tqdm([log])
     try:
-        yield
+        with redirected:
+            yield shown
     finally:
         log.setLevel(level)
         log.removeHandler(handler)

@@ -25,7 +25,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ltrbench.data.blocks import as_paths, without_compression_ending
-from ltrbench.data.dataset import ROLES, RankingDataset
+from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.letor import companions_of, read_letor, read_letor_features
 from ltrbench.data.splits import (
     Splits,
@@ -180,14 +180,12 @@ class SplitSource(DataSource):
                 f"the column of the times of data=table ({getattr(self, 'split_by', None) or 'null'})."
             )
         require("cv", self.cv, at_least=2)
-        self._check_fold(self.cv)
-
-    def _check_fold(self, num_folds: int | None) -> None:
         if self.cv is not None and self.fold is None:
             raise ConfigError(
                 f"cv is {self.cv}, but no fold is set; choose the test fold with data.fold=1 to {self.cv}, "
                 "or add -m to run all folds."
             )
+        num_folds = getattr(self, "num_folds", None) or self.cv
         if self.fold is not None and not 1 <= self.fold <= (num_folds or 0):
             known = f"the folds 1 to {num_folds}" if num_folds else "no folds"
             raise ConfigError(
@@ -298,11 +296,8 @@ class FileSource(SplitSource):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.version or self.versions) and self.version not in self.versions:
-            raise ConfigError(
-                f"data.version is {self.version}, but {self.name} has the versions "
-                f"{', '.join(self.versions) or 'null'}; set one of them."
-            )
+        if self.version or self.versions:
+            require_choice("data.version", self.version or "null", self.versions or ["null"])
         given = {key: getattr(self, key) for key in ("train", VALID, TEST)}
         for key, paths in given.items():
             listed = paths if isinstance(paths, list) else [paths]
@@ -317,9 +312,6 @@ class FileSource(SplitSource):
                 f"cv is {self.cv}, but {self.name} has published folds or a {name} set; remove cv, "
                 f"or set data.num_folds=null and data.{name}=null."
             )
-
-    def _check_fold(self, num_folds: int | None) -> None:
-        super()._check_fold(num_folds if self.num_folds is None else self.num_folds)
 
     def load(self) -> Splits:
         """Reads the files; the training file determines the features.
@@ -492,13 +484,9 @@ class TableFiles(FileSource):
         return splits
 
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
-        lists = ("features", "categorical", "keep", "ignore")
-        fields = (*ROLES, *SPLIT_ROLES, *lists, "sort_queries", "whole_labels")
-        options = {
-            "feature_names": None if train is None else train.feature_names,
-            "categories": None if train is None else train.categories,
-            **{name: getattr(self, name) for name in fields},
-        }
+        options = {name: getattr(self, name) for name in _options(read_table) if hasattr(self, name)}
+        for name in ("feature_names", "categories"):
+            options[name] = None if train is None else getattr(train, name)
         return self.read_through_cache(self.existing(key), read_table, options)
 
 
@@ -557,7 +545,7 @@ def read_data(
         DataError: The file cannot be read.
     """
     reader, known = _reader_with(path, feature_names, options)
-    if scratch is not None and reader is read_letor:
+    if reader is read_letor:
         known["scratch"] = scratch
     return reader(path, num_features, **known)
 
@@ -620,36 +608,30 @@ def _reader_with(
     options: Mapping[str, Any],
 ) -> tuple[Callable[..., RankingDataset], dict[str, Any]]:
     """Returns the reader of all paths, and its options, with `feature_names` if it uses them."""
-    paths = as_paths(given)
-    readers = [_reader(path) for path in paths]
-    reader = readers[0]
-    odd = next((path for path, other in zip(paths, readers, strict=True) if other is not reader), None)
-    if odd is not None:
-        raise DataError(
-            f"{odd}: this is not of the format of {paths[0]}; use one format for all files of a split: "
-            "stores, tables with the extension .csv or .parquet, or LETOR text."
-        )
-    known = _options(reader)
-    options = {name: each for name, each in options.items() if each or name != "categories" or name in known}
-    if "categories" in options.keys() - known:
-        texts = ", ".join(options["categories"])
-        raise DataError(
-            f"{paths[0]}: LETOR text has no categories, but training has those of {texts}; write a table."
-        )
-    for name in options:
-        if name not in known:
-            raise ConfigError(
-                f"{paths[0]}: {reader.__name__} has no option '{name}'{did_you_mean(name, known)} The "
-                "options of a store are those with which `python -m ltrbench data build` reads its source."
+    first, *others = as_paths(given)
+    reader = _reader(first)
+    for path in others:
+        if _reader(path) is not reader:
+            raise DataError(
+                f"{path}: this is not of the format of {first}; use one format for all files of a split: "
+                "stores, tables with the extension .csv or .parquet, or LETOR text."
             )
-    is_file = isinstance(feature_names, (str, Path))
-    if is_file and reader is not read_letor:
-        raise ConfigError(
-            f"{paths[0]}: feature_names={feature_names} is an option for LETOR text; this file has the names "
-            "of its features. Remove the option."
-        )
-    is_used = feature_names is not None and (is_file or reader is not read_letor)
-    return reader, {**options, **({"feature_names": feature_names} if is_used else {})}
+    options = {**options, "feature_names": feature_names}
+    if reader is read_letor:
+        # Its features have numbers; a path is that of a file of names.
+        options["feature_names"] = feature_names if isinstance(feature_names, str | Path) else None
+        if categories := options.pop("categories", None):
+            raise DataError(
+                f"{first}: LETOR text has no categories, but training has those of {', '.join(categories)}; "
+                "write a table."
+            )
+    for name in options:
+        if name not in (known := _options(reader)):
+            raise ConfigError(
+                f"{first}: {reader.__name__} has no option '{name}'{did_you_mean(name, known)} A store has "
+                "the options with which `python -m ltrbench data build` read its source."
+            )
+    return reader, options
 
 
 def files_of(path: Path) -> list[Path]:

@@ -147,30 +147,29 @@ class _Rows:
         Categories that are not given are in the order of the pandas categories, else sorted. Cells with other
         categories are counted in the log.
         """
+        import pandas as pd
+
         cells = self.cells(column)
-        nested = (
-            [isinstance(cell, list | dict | np.ndarray) for cell in cells] if cells.dtype == object else []
-        )
-        self.check(column, np.logical_not(nested), "a category is a text, a whole number or a boolean")
+        if cells.dtype == object:
+            is_one = [*map(pd.api.types.is_hashable, cells)]
+            self.check(column, is_one, "a category is a text, a whole number or a boolean")
         has_order = str(cells.dtype) == "category"
         numbers, distinct = cells.factorize(sort=has_order)
         # The last one is for the number -1, a missing value.
-        texts = [*map(category_text, distinct), None]
+        texts = pd.Index([*map(category_text, distinct), None], dtype=object)
         categories = self.categories[column]
         if categories is None:
-            categories = [*dict.fromkeys(text for text in texts if text is not None)]
+            categories = texts.dropna().unique().tolist()
             if not has_order:
                 are_numbers = all(map(str.isdecimal, categories))  # 9 before 10
                 categories.sort(key=lambda text: (len(text) if are_numbers else 0, text))
-        code_of = {text: code for code, text in enumerate(categories)}
-        codes = np.array([np.nan if text is None else code_of.get(text, np.nan) for text in texts])
-        is_unseen = np.array([text is not None and text not in code_of for text in texts])
-        if is_unseen.any():
+        codes = pd.Index(categories, dtype=object).get_indexer(texts)
+        if num_unseen := ((codes < 0) & texts.notna())[numbers].sum():
             log.warning(
-                f"{self.tables[0].name}: {column} in {is_unseen[numbers].sum()} documents is a category that "
-                "training does not have, a missing value"
+                f"{self.tables[0].name}: {column} in {num_unseen} documents is a category that training does "
+                "not have, a missing value"
             )
-        return codes[numbers], tuple(categories)
+        return np.where(codes < 0, np.nan, codes)[numbers], tuple(categories)
 
     def kept(self, column: str) -> NDArray[Any]:
         """Returns the (D,) values of a kept column: numbers, or texts if a cell is no number."""
@@ -363,13 +362,12 @@ def _rows_of(
     Raises:
         DataError: A column is missing, is no feature of the training data, or is unlikely to be a feature.
     """
-    if feature_names is not None:
-        check_option("feature_names", feature_names, list)
+    check_option("feature_names", feature_names or [], list)
+    check_option("categories", categories or {}, dict)
     tables, known, is_training = _open(source), categories or {}, feature_names is None
     table = tables[0]
-    if categories is not None:
-        check_option("categories", categories, dict)
-        categorical = categorical if is_training else ()  # another setting does not change those of training
+    if categories is not None and not is_training:
+        categorical = ()  # another setting does not change those of training
     kept = _matching(table, "keep", keep, table.columns, bool(required))
     aside = {*kept, *_matching(table, "ignore", ignore, table.columns, is_training)}
     no_role = {column for column in aside if ROLE_OF_NAME.get(column) not in ("label", "query")}

@@ -41,10 +41,7 @@ from ltrbench.rankers.library import (
     SHARED_FIELDS,
     LibraryRanker,
     given,
-    metrics_are_off,
-    refuse_unknown,
     unset_fields,
-    varying_weights,
     weights_of_documents,
     written_names,
 )
@@ -116,8 +113,8 @@ class CatBoostRanker(LibraryRanker):
     packages = ("catboost",)
     reads_sparse = True
     model_file = "model.cbm"
+    metric_names = "eval_metric custom_metric metric_period"
     refused_names: ClassVar[Mapping[str, str]] = {
-        "eval_metric custom_metric metric_period": metrics_are_off("CatBoost"),
         "logging_level verbose silent": (
             "CatBoost's output is off, because ltrbench reports the progress; remove it"
         ),
@@ -143,7 +140,7 @@ class CatBoostRanker(LibraryRanker):
                 "of adding it, so small leaves step in the wrong direction. Set l2=0, or loss=YetiRank "
                 "with truncation=null."
             )
-        refuse_unknown("CatBoost", self.extra, _parameter_names())
+        self._refuse_unknown(_parameter_names())
 
     def _chosen(self) -> dict[str, Any]:
         implied = {"grow_policy": "Lossguide"} if self.num_leaves and self.grow_policy is None else {}
@@ -289,9 +286,14 @@ class CatBoostRanker(LibraryRanker):
         }
 
     def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
-        yield from varying_weights(self.library, train)
-        if self._loss == LAMBDAMART:
-            yield from _differing_weights(train)
+        yield from self._varying_weights(train)
+        weights = train.query_weights
+        if self._loss == LAMBDAMART and weights is not None and (weights != weights[0]).any():
+            yield Finding(
+                Severity.REFUSED,
+                f"query_weights are between {weights.min()} and {weights.max()}, but CatBoost's LambdaMart "
+                "ignores weights. Set loss=YetiRank with truncation=null, or use another model.",
+            )
 
     def library_parameters(self) -> dict[str, Any]:
         """Returns the parameters, with the loss split into its name and its options, such as
@@ -462,17 +464,6 @@ def _tree(root: dict[str, Any], features: list[dict[str, Any]]) -> Node:
         return InnerNode(feature["flat_feature_index"], threshold_at_most(border), missing_left, *children)
 
     return tree_of(root, read)
-
-
-def _differing_weights(train: RankingDataset) -> Iterator[Finding]:
-    """Yields a refusal if query weights differ, because LambdaMart ignores weights."""
-    weights = train.query_weights
-    if weights is not None and (weights != weights[0]).any():
-        yield Finding(
-            Severity.REFUSED,
-            f"query_weights are between {weights.min()} and {weights.max()}, but CatBoost's LambdaMart "
-            "ignores weights. Set loss=YetiRank with truncation=null, or use another model.",
-        )
 
 
 @functools.cache

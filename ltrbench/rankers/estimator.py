@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.dataset import ROLES
-from ltrbench.data.features import SparseRows, as_array
+from ltrbench.data.features import FeatureMatrix, SparseRows, as_array, is_sparse
 from ltrbench.data.tables import read_table, read_table_features
 from ltrbench.errors import DataError, ResultError, require_choice
 from ltrbench.metrics import evaluate
@@ -131,8 +131,8 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
             train, rows = dataset_of(train, y, **rows), {}
             if valid is not None and not isinstance(valid, RankingDataset):
                 valid = dataset_of(valid[0], valid[1], qid=(*valid, None)[2], like=train)
-            if not self.reads_blocks:
-                train, valid = (data and data.in_memory(self.reads_sparse) for data in (train, valid))
+        if not self.reads_blocks:
+            train, valid = (data and data.in_memory(self.reads_sparse) for data in (train, valid))
         fitted = fit(self, train, valid, on_iteration, **rows)
         self.feature_names, self.categories = train.feature_names, train.categories
         return fitted
@@ -152,7 +152,9 @@ def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
             features = read_table_features(frame, features=names, categories=self.categories)
         elif hasattr(features, "tocsr"):
             features = SparseRows.from_scipy(features)
-            features = features if self.reads_blocks or self.reads_sparse else as_array(features)
+        if isinstance(features, FeatureMatrix):
+            is_read = self.reads_blocks or (self.reads_sparse and is_sparse(features))
+            features = features if is_read else as_array(features)
         return method(self, features)
 
     return of_table

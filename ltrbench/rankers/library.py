@@ -15,7 +15,7 @@ import dataclasses
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, FeatureMatrix, csr_of, is_sparse, row_blocks
+from ltrbench.data.features import AnyFeatures, FeatureMatrix, csr_of, row_blocks
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.native.objectives.base import Objective, objective_of_record, record_of
 from ltrbench.rankers.base import (
@@ -39,7 +39,6 @@ from ltrbench.rankers.base import (
     OnIteration,
     Severity,
     check_blocks,
-    check_features,
     check_fitted,
     read_model_json,
     refuse,
@@ -78,6 +77,8 @@ class LibraryRanker(BoostingRanker):
     """Name of the model file that `save` writes."""
     absent_value: ClassVar[float] = 0.0
     """Value that the library gives to the cells that a sparse row does not store."""
+    metric_names: ClassVar[str]
+    """The library's parameters of metrics, separated by blanks."""
     refused_names: ClassVar[Mapping[str, str]]
     """Further parameters that are not allowed in `extra`, separated by blanks -> remedy."""
 
@@ -165,16 +166,52 @@ class LibraryRanker(BoostingRanker):
 
     def _refuse_collisions(self) -> None:
         """Raises ConfigError if `extra` contains a parameter that a field or the adapter itself sets."""
-        refused = {name: remedy for names, remedy in self.refused_names.items() for name in names.split()}
+        metrics = (
+            f"{self.library}'s metrics are off, because ltrbench evaluates all backends with the same "
+            "metrics; set metrics instead"
+        )
+        remedies = {self.metric_names: metrics, **self.refused_names}
+        refused = {name: remedy for names, remedy in remedies.items() for name in names.split()}
         for field, spec in self._in_library():
             refused |= dict.fromkeys(spec.names.split(), f"set the field {field} instead")
         for name in self.extra:
             if name in refused:
                 raise ConfigError(f"extra.{name} cannot be set: {refused[name]}.")
 
+    def _refuse_unknown(self, known: Collection[str]) -> None:
+        """Raises ConfigError if `extra` contains a name that the library would silently ignore."""
+        for name in self.extra:
+            if name not in known:
+                raise ConfigError(
+                    f"extra.{name} has no effect in {self.library}{did_you_mean(name, known)} Use the main "
+                    f"name from the documentation of {self.library}, not an alias."
+                )
+
+    @abstractmethod
     def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
         """Yields the refusals and cautions about a training set."""
-        yield from ()
+
+    def _refused_labels(self, labels: Labels, wrong: NDArray[np.bool_], remedy: str) -> Iterator[Finding]:
+        """Yields a refusal of the first wrong label, if any.
+
+        Args:
+            wrong: (D,), True for labels that the library does not accept.
+            remedy: end of the sentence: the accepted labels and the remedy.
+        """
+        for label, row in zip(labels[wrong][:1], np.flatnonzero(wrong), strict=False):
+            yield Finding(Severity.REFUSED, f"labels[{row}] is {label}; {remedy}")
+
+    def _varying_weights(self, train: RankingDataset) -> Iterator[Finding]:
+        """Yields a refusal if weights vary within a query, because the library has one weight per query."""
+        if train.document_weights is None:
+            return
+        changes = np.diff(train.document_weights) * (np.diff(train.query_of_document) == 0)
+        query = train.query_ids[train.query_of_document[np.flatnonzero(changes)[0]]]
+        yield Finding(
+            Severity.REFUSED,
+            f"the documents of query {query} have different weights, but {self.library} has one weight per "
+            "query. Use equal weights within each query, or use model=lightgbm or model=native.",
+        )
 
     @property
     def _threads(self) -> int:
@@ -186,8 +223,6 @@ class LibraryRanker(BoostingRanker):
         valid: RankingDataset | None = None,
         on_iteration: OnIteration | None = None,
     ) -> Self:
-        if not self._reads(train.features):
-            train, valid = train.in_memory(), None if valid is None else valid.in_memory()
         refuse(self, train)
         monitor = self.monitor(valid, on_iteration)
         self._model, num_trees, num_iterations = self._boosted(train, valid, monitor)
@@ -221,7 +256,7 @@ class LibraryRanker(BoostingRanker):
 
     def predict(self, features: AnyFeatures) -> NDArray[np.floating[Any]]:
         model = check_fitted(self._model)
-        features = self._checked(features, self._num_features(model))
+        features = check_blocks(features, self._num_features(model))
         if not len(features):
             return np.empty(0, dtype=self.score_dtype)
         if not isinstance(features, FeatureMatrix):
@@ -237,7 +272,7 @@ class LibraryRanker(BoostingRanker):
     def contributions(self, features: AnyFeatures) -> NDArray[np.float64] | None:
         model = check_fitted(self._model)
         num_features = self._num_features(model)
-        features = self._checked(features, num_features)
+        features = check_blocks(features, num_features)
         contributions = np.empty((len(features), num_features + 1))
         for start, block in row_blocks(features):
             of_block = self._shap_values(model, block)
@@ -245,14 +280,6 @@ class LibraryRanker(BoostingRanker):
                 return None
             contributions[start : start + len(block)] = of_block
         return contributions
-
-    def _checked(self, features: AnyFeatures, num_features: int) -> AnyFeatures:
-        check = check_blocks if self._reads(features) else check_features
-        return check(features, num_features)
-
-    def _reads(self, features: AnyFeatures) -> bool:
-        """Returns whether the ranker reads these features even if they are not one array."""
-        return self.reads_blocks or (self.reads_sparse and is_sparse(features))
 
     def library_model(self) -> tuple[str, object]:
         return self.packages[0], check_fitted(self._model)
@@ -375,51 +402,6 @@ def given(parameters: Mapping[str, Any]) -> dict[str, Any]:
     {'eta': 0.2}
     """
     return {name: value for name, value in parameters.items() if value is not None}
-
-
-def refuse_unknown(library: str, extra: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Raises ConfigError if `extra` contains a name that the library would silently ignore."""
-    names = set(known)
-    for name in extra:
-        if name not in names:
-            close = did_you_mean(name, names)
-            raise ConfigError(
-                f"extra.{name} has no effect in {library}{close} Use the parameter's main name from the "
-                f"documentation of {library}, not an alias."
-            )
-
-
-def metrics_are_off(library: str) -> str:
-    """Returns the remedy for the library's parameters of metrics."""
-    return (
-        f"{library}'s metrics are off, because ltrbench evaluates all backends with the same metrics; set "
-        "metrics instead"
-    )
-
-
-def refused_labels(labels: Labels, wrong: NDArray[np.bool_], remedy: str) -> Iterator[Finding]:
-    """Yields a refusal of the first wrong label, if any.
-
-    Args:
-        wrong: (D,), True for labels that the library does not accept.
-        remedy: end of the sentence: the accepted labels and the remedy.
-    """
-    rows = np.flatnonzero(wrong)
-    if rows.size:
-        yield Finding(Severity.REFUSED, f"labels[{rows[0]}] is {labels[rows[0]]}; {remedy}")
-
-
-def varying_weights(library: str, train: RankingDataset) -> Iterator[Finding]:
-    """Yields a refusal if weights vary within a query, because the library has one weight per query."""
-    if train.document_weights is None:
-        return
-    changes = np.diff(train.document_weights) * (np.diff(train.query_of_document) == 0)
-    query = train.query_ids[train.query_of_document[np.flatnonzero(changes)[0]]]
-    yield Finding(
-        Severity.REFUSED,
-        f"the documents of query {query} have different weights, but {library} has one weight per query. Use "
-        "equal weights within each query, or use model=lightgbm or model=native.",
-    )
 
 
 def weights_of_documents(data: RankingDataset) -> NDArray[np.float64] | None:

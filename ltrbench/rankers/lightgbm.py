@@ -56,9 +56,6 @@ from ltrbench.rankers.base import (
 from ltrbench.rankers.library import (
     LibraryRanker,
     csr_with_absent,
-    metrics_are_off,
-    refuse_unknown,
-    refused_labels,
     weights_of_documents,
 )
 from ltrbench.settings import samples, setting
@@ -293,10 +290,8 @@ class LightGBMRanker(LibraryRanker):
     reads_blocks = True
     is_repeatable_on_workers: ClassVar[bool] = False
     model_file = "model.txt"
+    metric_names = "metric metrics metric_types eval_at ndcg_eval_at ndcg_at map_eval_at map_at"
     refused_names: ClassVar[Mapping[str, str]] = {
-        "metric metrics metric_types eval_at ndcg_eval_at ndcg_at map_eval_at map_at": metrics_are_off(
-            "LightGBM"
-        ),
         "categorical_feature": "name the columns in data.categorical",
         "data group_column header ignore_column label_column parser_config_file "
         "pre_partition precise_float_parser two_round valid weight_column": (
@@ -315,7 +310,7 @@ class LightGBMRanker(LibraryRanker):
             self._check_extra()
 
     def _check_extra(self) -> None:
-        refuse_unknown("LightGBM", self.extra, _parameter_names())
+        self._refuse_unknown(_parameter_names())
         if self.extra.get("boosting") == "dart" and self.early_stopping is not None:
             raise ConfigError(
                 "extra.boosting is dart, which rescales earlier trees, so early stopping cannot return to an "
@@ -468,7 +463,7 @@ class LightGBMRanker(LibraryRanker):
 
     def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
         highest = HIGHEST_GRADE if self.label_gain is None else len(self.label_gain) - 1
-        yield from refused_labels(
+        yield from self._refused_labels(
             train.labels,
             (train.labels % 1 != 0) | (train.labels > highest),
             f"LightGBM accepts only the grades 0, 1, ..., {highest}. Map the labels to these grades; "

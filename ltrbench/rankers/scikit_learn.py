@@ -207,7 +207,6 @@ class SklearnRanker(Ranker):
         on_iteration: OnIteration | None = None,
     ) -> Self:
         del valid, on_iteration  # a regressor has no iterations to monitor
-        train = train.in_memory()
         refuse(self, train)
         threads = resolve_threads(self.num_threads)
         try:

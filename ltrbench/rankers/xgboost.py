@@ -60,10 +60,7 @@ from ltrbench.rankers.library import (
     LibraryRanker,
     csr_with_absent,
     given,
-    metrics_are_off,
-    refused_labels,
     unset_fields,
-    varying_weights,
     written_names,
 )
 from ltrbench.settings import samples, setting
@@ -271,8 +268,8 @@ class XGBoostRanker(LibraryRanker):
     packages = ("xgboost",)
     reads_blocks = True
     model_file = "model.ubj"
+    metric_names = "eval_metric disable_default_eval_metric"
     refused_names: ClassVar[Mapping[str, str]] = {
-        "eval_metric disable_default_eval_metric": metrics_are_off("XGBoost"),
         "num_parallel_tree": "every backend grows one tree per iteration; set the field num_trees instead",
         "num_class": "a ranker has one score per document; remove it",
         "validate_parameters": "misspelt parameters are always refused; remove it",
@@ -439,15 +436,15 @@ class XGBoostRanker(LibraryRanker):
         }
 
     def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
-        yield from self._refused_labels(train.labels)
-        yield from varying_weights(self.library, train)
+        yield from self._refused_grades(train.labels)
+        yield from self._varying_weights(train)
         if self.lambdarank_unbiased:
             yield from _other_order_shown(train)
         else:
             yield from unused_positions(train, "model.lambdarank_unbiased=true")
         yield from _absent_zeros(train.features)
 
-    def _refused_labels(self, labels: Labels) -> Iterator[Finding]:
+    def _refused_grades(self, labels: Labels) -> Iterator[Finding]:
         if self.objective == "map":
             wrong, allowed = labels * (labels - 1) != 0, "objective=map accepts only the labels 0 and 1"
             remedy = "Map the labels to 0 and 1, or set objective=ndcg."
@@ -458,7 +455,7 @@ class XGBoostRanker(LibraryRanker):
             remedy = "Map the labels to these grades, or set ndcg_exp_gain=false."
         else:
             return
-        yield from refused_labels(labels, wrong, f"{allowed}. {remedy}")
+        yield from self._refused_labels(labels, wrong, f"{allowed}. {remedy}")
 
     def library_parameters(self) -> dict[str, Any]:
         return self._parameters(weight_scale=1.0)

@@ -610,14 +610,6 @@ CERTIFIED, REFUSED, NOT_VERIFIED = "certified", "refused", "not verified"
 
 
 @dataclass(frozen=True)
-class ProbeCoverage:
-    """How many of the model's splits (feature and threshold) the rows test."""
-
-    splits: int
-    tested: int
-
-
-@dataclass(frozen=True)
 class Limit:
     """A kind of values that the engine cannot treat as the model does.
 
@@ -644,7 +636,7 @@ class Certificate:
         comparison: on the data; None: not verified.
         absent: on the data with missing values in place of zeros; None: not possible in the engine.
         probes: kind -> rows of this kind, without those that a limit explains.
-        coverage: of the probe rows.
+        num_splits, num_tested: different splits of the model, and those that the probe rows test.
         limits: kind -> limit.
         offset: constant that the engine adds to all scores, as the target declares it.
         unexplained: rows of the documents whose scores differ by more than rounding, without those that a
@@ -659,7 +651,8 @@ class Certificate:
     comparison: RankingComparison | None = None
     absent: RankingComparison | None = None
     probes: Mapping[str, KindOfProbe] = field(default_factory=dict)
-    coverage: ProbeCoverage = ProbeCoverage(0, 0)
+    num_splits: int = 0
+    num_tested: int = 0
     limits: Mapping[str, Limit] = field(default_factory=dict)
     offset: float = 0.0
     unexplained: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -700,7 +693,8 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
             "rounding": dict(zip(("formula", "source"), rounding, strict=True)),
         }
         kinds = {kind: asdict(rows) for kind, rows in certificate.probes.items()}
-        content["probes"] = {**vars(certificate.coverage), "kinds": kinds}
+        numbers = {"splits": certificate.num_splits, "tested": certificate.num_tested}
+        content["probes"] = {**numbers, "kinds": kinds}
     return {name: finite_json(value) for name, value in content.items()}
 
 
@@ -876,7 +870,8 @@ def certify(
         comparison=compare_scores(data, *on_data[:3], convention),
         absent=absent,
         probes=kinds,
-        coverage=ProbeCoverage(probes.num_splits, probes.num_tested),
+        num_splits=probes.num_splits,
+        num_tested=probes.num_tested,
         limits={
             kind: _limit(kind, export, model, data, int((differing & (probes.kinds == kind)).sum()))
             for kind in export.limits

@@ -146,17 +146,11 @@ def shipped_model(run: Run, ranker: Ranker) -> ShippedModel:
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", run.result.model)[:100]
     name = name if name[:1].isalpha() else "ltrbench"
     scorer = Linear(ranker.weights) if isinstance(ranker, SingleFeatureRanker) else ranker.trees()
-    return ShippedModel(
-        name, tuple(names), scorer, train.get("has_missing_values"), categories=ranker.categories
-    )
+    return ShippedModel(name, tuple(names), scorer, train.get("has_missing_values"), ranker.categories)
 
 
 def check_categories(model: ShippedModel, target: Target) -> None:
-    """Checks that a target can hold the splits of a model by sets of categories.
-
-    Raises:
-        ConfigError: It cannot; the message names the features.
-    """
+    """Raises ConfigError if a target cannot hold the splits of a model by sets of categories."""
     categorical = categorical_features(model.scorer) if isinstance(model.scorer, Ensemble) else ()
     if categorical and not target.holds_categories:
         names = ", ".join(model.feature_names[feature] for feature in categorical)
@@ -261,8 +255,8 @@ def _verdict(certificate: Certificate) -> str:
     how = "a simulator of " if certificate.engine.is_simulated else ""
     return (
         f"Checked with {how}{certificate.engine.name}: the rankings of {len(comparison.changed_queries)} of "
-        f"{comparison.queries} queries changed beyond ties, and {certificate.coverage.tested} of "
-        f"{certificate.coverage.splits} splits were tested at their thresholds."
+        f"{comparison.queries} queries changed beyond ties, and {certificate.num_tested} of "
+        f"{certificate.num_splits} splits were tested at their thresholds."
     )
 
 
@@ -319,7 +313,7 @@ def ship(
         raise ConfigError(f"--to {target.name}: {error}") from error
     convention = PRESETS.get(str(run.result.convention.get("name")), DEFAULT)
     certificate = certify(model, ranker.predict, data.dataset, export, engine, convention, tolerance)
-    files: Mapping[str, bytes] = {}
+    files: dict[str, bytes] = {}
     if certificate.status != REFUSED:
         rows, requests = checked_rows(model, target, export, engine, ranker.predict, data.dataset)
         files = {
@@ -327,13 +321,10 @@ def ship(
             UPLOAD_FILE: f"{export.request.rstrip()}\n".encode(),
             README_FILE: ("\n\n".join(readme(model, target, export, certificate, requests)) + "\n").encode(),
             CHECK_FILE: json_bytes(finite_json(rows)),
-            **(
-                {COLUMNS_FILE: (run.path / MODEL_FOLDER / COLUMNS_FILE).read_bytes()}
-                if model.categories
-                else {}
-            ),
             **(requests.files if requests else {}),
         }
+        if model.categories:
+            files[COLUMNS_FILE] = (run.path / MODEL_FOLDER / COLUMNS_FILE).read_bytes()
     about = {
         "target": {
             "name": target.name,

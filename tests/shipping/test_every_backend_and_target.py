@@ -118,7 +118,7 @@ def test_a_model_is_certified_or_refused_for_a_stated_limit(
     assert not certificate.comparison.changed_queries
     assert certificate.unexplained.size == 0
     assert certificate.absent is None or not certificate.absent.changed_queries
-    assert certificate.coverage.tested == certificate.coverage.splits
+    assert certificate.num_tested == certificate.num_splits
     assert {limit for limit, rows in certificate.probes.items() if rows.differing} <= set(export.limits)
 
 

@@ -59,7 +59,7 @@ def test_a_model_with_categories_is_certified_or_refused_by_name(
     certificate = certify(model, ranker.predict, log(), export, target.engine(model, export))
     assert certificate.status == CERTIFIED, certificate.reason
     assert certificate.unexplained.size == 0
-    assert certificate.coverage.tested == certificate.coverage.splits
+    assert certificate.num_tested == certificate.num_splits
     assert all(certificate.probes[kind].tested for kind in (IN_SET, NOT_IN_SET, UNKNOWN))
     assert not any(rows.differing for rows in certificate.probes.values())
     assert " in {brand" in "\n".join(as_lines(ranker.trees(), model.feature_names, model.categories))
