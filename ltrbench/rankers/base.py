@@ -716,7 +716,7 @@ class BoostingRanker(Ranker):
         at_least=1,
         lightgbm=In("lambdarank_truncation_level", only_with={"objective": ("lambdarank",)}),
         xgboost=In(only_with={"lambdarank_pair_method": ("topk",)}),
-        catboost=In(only_with={"loss": ("LambdaMart",)}),
+        catboost=In(only_with={"loss": ("LambdaMart",), "metric": ("NDCG", "DCG")}),
     )
     """Number of top ranks: a pair counts only if one of its documents is among them, as in LightGBM."""
     # Any, because the command line reads a name of digits as a number.

@@ -3,12 +3,14 @@
 CatBoost's LambdaMart has LightGBM's gradients and hessians: on one binary feature, which has only one
 possible split, it grows the native engine's trees. The choice of splits differs: CatBoost uses no hessians
 for it, and has no minimum per leaf; its min_data_in_leaf only prevents a smaller leaf from being split again.
-YetiRank, CatBoost's default, is another loss.
+YetiRank, CatBoost's default, and the other ranking losses are other losses. QueryCrossEntropy is not among
+them: CatBoost trains it on a GPU only.
 
 Many settings are refused because of the signs of LambdaMart's derivatives (error_functions.cpp, and observed
 with CatBoost 1.2.10). Both derivatives have the opposite sign of every other loss, which cancels only in a
 Newton step -G / -H. With l2_leaf_reg the step is G / (H - l2), in the wrong direction in a leaf with H < l2;
-with the gradient method every step is in the wrong direction. LambdaMart also ignores query weights.
+with the gradient method every step is in the wrong direction. LambdaMart and StochasticRank also ignore query
+weights. StochasticRank with metric=MRR and `top` ends the process with a segmentation fault.
 
 CatBoost passes its running scores (float64) only to an `eval_metric` written in Python. It cannot remove
 trees of Lossguide afterwards, but it can keep the trees up to the best value of that metric. `_Watcher` is
@@ -25,7 +27,7 @@ import inspect
 import json
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -53,36 +55,123 @@ try:
 except ImportError as error:
     raise ImportError("model=catboost needs CatBoost: pip install 'ltrbench[catboost]'") from error
 
-LAMBDAMART, YETIRANK = "LambdaMart", "YetiRank"
+LAMBDAMART, YETIRANK, STOCHASTIC, SOFTMAX = "LambdaMart", "YetiRank", "StochasticRank", "QuerySoftMax"
+_YETIRANKS, _PAIRLOGITS = (YETIRANK, "YetiRankPairwise"), ("PairLogit", "PairLogitPairwise")
+_PAIRWISE = (_YETIRANKS[1], _PAIRLOGITS[1])
+"""Losses whose trees are chosen by the pairs; CatBoost grows them only as symmetric trees."""
+_NOT_PAIRWISE = (LAMBDAMART, YETIRANK, STOCHASTIC, "QueryRMSE", SOFTMAX, "PairLogit")
+LOSSES = (*_NOT_PAIRWISE, *_PAIRWISE)
 MAX_DEPTH = 16
 """Maximum depth of a tree; CatBoost silently reduces a greater depth to this."""
 MAX_BINS = 65536
 
+_MODES = ("Classic", "DCG", "NDCG", "MRR", "ERR", "MAP")
+_METRICS = ("NDCG", "DCG", "MRR", "ERR", "MAP", "PFound", "FilteredDCG")
+_DCG = {"mode": ("DCG", "NDCG"), "metric": ("NDCG", "DCG", "FilteredDCG")}
+_WITH_CUTOFF = {"mode": _MODES[1:], "metric": (*_DCG["metric"], "ERR", "PFound")}
+
 _OF_LAMBDAMART = {"loss": (LAMBDAMART,)}
-_OF_YETIRANK = {"loss": (YETIRANK,)}
-"""What the settings of a loss depend on."""
+_OF_YETIRANK = {"loss": _YETIRANKS}
+_OF_STOCHASTIC = {"loss": (STOCHASTIC,)}
+_OF_YETIRANK_AND_STOCHASTIC = {"loss": (*_YETIRANKS, STOCHASTIC)}
+_DEFAULT_OF: dict[str, tuple[str, tuple[str, ...]]] = {
+    "mode": ("Classic", _YETIRANKS),
+    "noise": ("Gumbel", _YETIRANKS),
+    "metric": ("NDCG", (LAMBDAMART, STOCHASTIC)),
+    "leaf_estimation_method": ("Gradient", (SOFTMAX,)),
+}
+"""What the settings of a loss depend on; the defaults of such settings, and the losses that have them."""
+
+
+def _check_neighbors(name: str, value: int | None) -> None:
+    if value is not None and value != -1 and value < 1:
+        raise ConfigError(f"{name} is {value}; set it to at least 1, or to -1 for all documents below.")
 
 
 @dataclass(kw_only=True)
 class CatBoostRanker(LibraryRanker):
-    """CatBoost's LambdaMart or YetiRank. Only YetiRank uses query weights."""
+    """CatBoost's ranking losses. LambdaMart and StochasticRank do not use query weights."""
 
-    loss: str | None = setting(None, choices=(LAMBDAMART, YETIRANK), names="loss_function objective")
-    """LambdaMart or YetiRank; None: LambdaMart if a shared parameter is set, else YetiRank. LambdaMart, the
-    loss of the other backends: pairs weighted by their change of NDCG, with truncation; YetiRank, CatBoost's
-    default: pairs of neighbours in random orders near the model's order, which requires truncation=null."""
-    sigma: float = setting(1.0, above=0, only_with=_OF_LAMBDAMART)
-    """LambdaMart: slope of the logistic function of a pair's score difference."""
+    loss: str | None = setting(None, choices=LOSSES, names="loss_function objective")
+    """LambdaMart, YetiRank or another ranking loss; None: LambdaMart if a shared parameter is set, else
+    YetiRank. LambdaMart, the loss of the other backends: pairs weighted by their change of `metric`, with
+    truncation; all others require truncation=null. YetiRank, CatBoost's default: pairs of neighbours in
+    random orders near the model's order. StochasticRank: smoothed `metric`. QueryRMSE: squared error after
+    the best shift of a query. QuerySoftMax: cross entropy with the softmax of a query. PairLogit: all pairs
+    of different labels, with equal weights. YetiRankPairwise and PairLogitPairwise also choose splits by
+    pairs: slower, symmetric trees only."""
+    metric: str | None = setting(None, choices=_METRICS, only_with={"loss": (LAMBDAMART, STOCHASTIC)})
+    """LambdaMart, StochasticRank: NDCG, DCG, MRR, ERR, MAP, PFound or FilteredDCG; None: NDCG. LambdaMart
+    lacks the last two, StochasticRank lacks MAP. ERR and PFound take labels as probabilities."""
+    sigma: float = setting(1.0, above=0, only_with={"loss": (LAMBDAMART, STOCHASTIC)})
+    """LambdaMart: slope of the logistic function of a pair's score difference; StochasticRank: standard
+    deviation of the noise."""
     norm: bool = setting(True, only_with=_OF_LAMBDAMART)
     """LambdaMart: the same as LightGBM's lambdarank_norm. It divides the weight of a pair by 0.01 + |score
     difference|, and scales the gradients of a query by log2(1 + S) / S, where S is the sum of the gradients
     of its pairs."""
-    exponential_gain: bool = setting(True, only_with=_OF_LAMBDAMART)
+    exponential_gain: bool = setting(True, only_with={**_OF_LAMBDAMART, "metric": _DCG["metric"]})
     """LambdaMart: gain of a label: 2^label - 1; false: the label itself."""
     permutations: int | None = setting(None, at_least=1, only_with=_OF_YETIRANK)
     """YetiRank: number of random orders drawn per query and iteration; None: 10."""
-    decay: float | None = setting(None, at_least=0, at_most=1, only_with=_OF_YETIRANK)
-    """YetiRank: factor of the weight of a pair per rank; None: 0.85."""
+    decay: float | None = setting(
+        None,
+        at_least=0,
+        at_most=1,
+        only_with={**_OF_YETIRANK_AND_STOCHASTIC, "mode": ("Classic",), "metric": ("PFound",)},
+    )
+    """YetiRank: factor of the weight of a pair per rank; None: 0.85. It applies to mode=Classic, and to
+    StochasticRank with metric=PFound."""
+    mode: str | None = setting(None, choices=_MODES, only_with=_OF_YETIRANK)
+    """YetiRank: weight of a pair: Classic, or change of DCG, NDCG, MRR, ERR or MAP; None: Classic. ERR takes
+    labels as probabilities."""
+    noise: str | None = setting(None, choices=("Gumbel", "Gauss", "No"), only_with=_OF_YETIRANK)
+    """YetiRank: noise of the scores in a random order: Gumbel, Gauss or No; None: Gumbel. In CatBoost's
+    code, Gumbel is logistic noise."""
+    noise_power: float | None = setting(None, above=0, only_with={**_OF_YETIRANK, "noise": ("Gauss",)})
+    """YetiRank: standard deviation of the Gaussian noise; None: 1."""
+    num_neighbors: int | None = setting(
+        None, refuse=_check_neighbors, only_with={**_OF_YETIRANK, "mode": _MODES[1:]}
+    )
+    """YetiRank: number of documents below that a document is paired with; -1: all; None: 1."""
+    top: int | None = setting(None, at_least=1, only_with={**_OF_YETIRANK_AND_STOCHASTIC, **_WITH_CUTOFF})
+    """YetiRank, StochasticRank: cutoff of the metric; None: no cutoff. LambdaMart has truncation instead."""
+    dcg_type: str | None = setting(
+        None, choices=("Base", "Exp"), only_with={**_OF_YETIRANK_AND_STOCHASTIC, **_DCG}
+    )
+    """YetiRank, StochasticRank: gain in DCG: Base, the label, or Exp, 2^label - 1; None: Base."""
+    dcg_denominator: str | None = setting(
+        None,
+        choices=("LogPosition", "Position"),
+        only_with={"loss": (LAMBDAMART, *_OF_YETIRANK_AND_STOCHASTIC["loss"]), **_DCG},
+    )
+    """Divisor in DCG: LogPosition, log2(1 + rank), or Position; None: LogPosition, but Position for
+    FilteredDCG."""
+    num_estimations: int | None = setting(None, at_least=1, only_with=_OF_STOCHASTIC)
+    """StochasticRank: number of random orders per query and iteration; None: 1."""
+    mu: float | None = setting(None, at_least=0, only_with=_OF_STOCHASTIC)
+    """StochasticRank: reduces the score of a document by sigma mu label, so that ties are resolved against
+    the model; None: 0."""
+    nu: float | None = setting(None, above=0, only_with=_OF_STOCHASTIC)
+    """StochasticRank: constant added to the norm of the scores in lambda_reg's projection; None: 0.01."""
+    lambda_reg: float | None = setting(
+        None, at_least=0, only_with={"loss": (STOCHASTIC, SOFTMAX), "leaf_estimation_method": ("Newton",)}
+    )
+    """StochasticRank: share of the gradient along the scores that is removed; QuerySoftMax: added to
+    hessians; None: 1, or 0.01 for QuerySoftMax, where it applies to leaf_estimation_method=Newton."""
+    beta: float | None = setting(None, above=0, only_with={"loss": (SOFTMAX,)})
+    """QuerySoftMax: factor of the scores; None: 1."""
+    max_pairs: int | None = setting(None, at_least=1, only_with={"loss": _PAIRLOGITS})
+    """PairLogit: maximum number of pairs of a query, drawn at random; None: all."""
+    leaf_estimation_method: str | None = setting(
+        None,
+        choices=("Newton", "Gradient"),
+        only_with={"loss": ("QueryRMSE", SOFTMAX, "PairLogit")},
+        names="leaf_estimation_method",
+    )
+    """Values of leaves: Newton, -G / H, or Gradient, -G / number of documents; None: Gradient for
+    QuerySoftMax, else Newton. The other losses have one method: Gradient for StochasticRank and the pairwise
+    losses, Newton for LambdaMart and YetiRank."""
     grow_policy: str | None = setting(
         None, choices=("SymmetricTree", "Depthwise", "Lossguide"), names="grow_policy"
     )
@@ -90,7 +179,9 @@ class CatBoostRanker(LibraryRanker):
     symmetric tree has one split per level."""
     depth: int | None = setting(None, at_least=1, at_most=MAX_DEPTH, names="depth max_depth")
     """Maximum depth of a tree; None: 16, CatBoost's limit, if num_leaves is set, else 6."""
-    score_function: str | None = setting(None, choices=("L2", "Cosine"), names="score_function")
+    score_function: str | None = setting(
+        None, choices=("L2", "Cosine"), only_with={"loss": _NOT_PAIRWISE}, names="score_function"
+    )
     """Score of a split: L2 or Cosine; None: L2 if num_leaves is set, else Cosine. L2 is G_L^2 / n_L + G_R^2 /
     n_R with the numbers of documents n; Cosine is the cosine of gradients and leaf values."""
     random_strength: float | None = setting(None, at_least=0, names="random_strength")
@@ -100,7 +191,7 @@ class CatBoostRanker(LibraryRanker):
         None, choices=("No", "Bernoulli", "MVS", "Bayesian"), names="bootstrap_type"
     )
     """Sampling of documents: No, Bernoulli, MVS or Bayesian; None: No (with subsample: Bernoulli) if a shared
-    parameter is set, else MVS."""
+    parameter is set, else MVS (Bernoulli with pairwise losses)."""
     subsample: float | None = setting(
         None, above=0, at_most=1, only_with={"bootstrap_type": ("Bernoulli", "MVS")}, names="subsample"
     )
@@ -127,8 +218,6 @@ class CatBoostRanker(LibraryRanker):
         ),
         "boosting_type": "ordered boosting shuffles the queries and their scores; remove it",
         "allow_const_label": "equal labels are always allowed; remove it",
-        "leaf_estimation_method": "LambdaMart steps in the wrong direction with any method but Newton, and "
-        "YetiRank has no other; remove it",
     }
 
     def __post_init__(self) -> None:
@@ -140,11 +229,22 @@ class CatBoostRanker(LibraryRanker):
                 "of adding it, so small leaves step in the wrong direction. Set l2=0, or loss=YetiRank "
                 "with truncation=null."
             )
+        lacked = {LAMBDAMART: _METRICS[5:], STOCHASTIC: ("MAP",)}.get(self._loss, ())
+        if self.metric in lacked:
+            choices = " or ".join(name for name in _METRICS if name not in lacked)
+            raise ConfigError(f"metric is {self.metric}, which {self._loss} lacks; set metric to {choices}.")
+        if self._loss in _PAIRWISE and (self.num_leaves or self.grow_policy not in (None, "SymmetricTree")):
+            raise ConfigError(
+                f"num_leaves is {self.num_leaves} and grow_policy is {self.grow_policy}, but CatBoost grows "
+                f"only symmetric trees with loss={self._loss}. Set both to null, or loss to "
+                f"{self._loss.removesuffix('Pairwise')}."
+            )
         self._refuse_unknown(_parameter_names())
 
     def _chosen(self) -> dict[str, Any]:
         implied = {"grow_policy": "Lossguide"} if self.num_leaves and self.grow_policy is None else {}
-        return {**super()._chosen(), **implied, "loss": self._loss}
+        defaults = {name: value for name, (value, losses) in _DEFAULT_OF.items() if self._loss in losses}
+        return {**defaults, **super()._chosen(), **implied, "loss": self._loss}
 
     @property
     def _matched(self) -> bool:
@@ -155,10 +255,14 @@ class CatBoostRanker(LibraryRanker):
     def _loss(self) -> str:
         return self.loss or (LAMBDAMART if self._matched else YETIRANK)
 
+    @property
+    def _uses_weights(self) -> bool:
+        return self._loss not in (LAMBDAMART, STOCHASTIC)
+
     def _boosted(
         self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
     ) -> tuple[cb.CatBoost, int, int]:
-        mean_weight = float(train.weight_of_document.mean())
+        mean_weight = float(train.weight_of_document.mean()) if self._uses_weights else 1.0
         parameters = {**self._parameters(mean_weight), **self._monotone_signs(train)}
         pool = self._train_pool(train)
         if monitor.wants_scores:
@@ -204,7 +308,7 @@ class CatBoostRanker(LibraryRanker):
             cat_features=list(categorical),
             label=data.labels,
             group_id=data.query_of_document,
-            group_weight=weights_of_documents(data) if self._loss == YETIRANK else None,
+            group_weight=weights_of_documents(data) if self._uses_weights else None,
             thread_count=self._threads,
         )
 
@@ -280,7 +384,7 @@ class CatBoostRanker(LibraryRanker):
             f"The depth of a tree is at most {MAX_DEPTH}, CatBoost's limit.": self.num_leaves is not None,
             "Bin edges differ from other backends: CatBoost bins features by its own algorithm.": True,
             "Missing values are treated as lower than every other value of the feature.": True,
-            "The loss is YetiRank, not LambdaMART; truncation is not applied.": self._loss == YETIRANK,
+            f"The loss is {self._loss}, not LambdaMART; truncation is not applied.": self._loss != LAMBDAMART,
             "Samples differ from other backends: CatBoost randomises documents, features or split scores by "
             "its own algorithm.": sampled,
         }
@@ -288,12 +392,17 @@ class CatBoostRanker(LibraryRanker):
     def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
         yield from self._varying_weights(train)
         weights = train.query_weights
-        if self._loss == LAMBDAMART and weights is not None and (weights != weights[0]).any():
+        if not self._uses_weights and weights is not None and (weights != weights[0]).any():
             yield Finding(
                 Severity.REFUSED,
-                f"query_weights are between {weights.min()} and {weights.max()}, but CatBoost's LambdaMart "
+                f"query_weights are between {weights.min()} and {weights.max()}, but CatBoost's {self._loss} "
                 "ignores weights. Set loss=YetiRank with truncation=null, or use another model.",
             )
+        for name in ("mode", "metric"):
+            value, labels = getattr(self, name), train.labels
+            if value in ("ERR", "PFound"):
+                remedy = f"{name}={value} takes probabilities from 0 to 1; scale them, or set {name}=NDCG."
+                yield from self._refused_labels(labels, (labels < 0) | (labels > 1), remedy)
 
     def library_parameters(self) -> dict[str, Any]:
         """Returns the parameters, with the loss split into its name and its options, such as
@@ -327,11 +436,21 @@ class CatBoostRanker(LibraryRanker):
 
     def _loss_options(self) -> dict[str, Any]:
         """Returns what follows the name of the loss, as in LambdaMart:metric=NDCG;top=30."""
-        options: dict[str, Any] = {"permutations": self.permutations, "decay": self.decay}
         if self._loss == LAMBDAMART:
             gain = "Exp" if self.exponential_gain else "Base"
-            options = {"metric": "NDCG", "type": gain, "sigma": self.sigma, "norm": str(self.norm).lower()}
-            options["top"] = self.truncation
+            options = {"metric": self.metric or "NDCG", "type": gain, "sigma": self.sigma}
+            options |= {"norm": str(self.norm).lower(), "top": self.truncation}
+            return given({**options, "denominator": self.dcg_denominator})
+        names = {"lambda_reg": "lambda"}
+        if self._loss == STOCHASTIC:
+            names |= {"dcg_type": "type", "dcg_denominator": "denominator"}
+        options = {
+            names.get(item.name, item.name): getattr(self, item.name)
+            for item in fields(self)
+            if self._loss in item.metadata.get("only_with", {}).get("loss", ()) and not item.metadata["in"]
+        }
+        if self._loss == STOCHASTIC:
+            options["metric"] = self.metric or "NDCG"
         return given(options)
 
 

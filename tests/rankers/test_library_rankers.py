@@ -23,7 +23,7 @@ from ltrbench.errors import ConfigError, DataError
 from ltrbench.models.trees import ensemble_scores
 from ltrbench.rankers import EarlyStopping, Iteration
 from ltrbench.rankers.base import departures_of
-from ltrbench.rankers.catboost import CatBoostRanker
+from ltrbench.rankers.catboost import LOSSES, CatBoostRanker
 from ltrbench.rankers.library import LibraryRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
@@ -137,7 +137,21 @@ EACH_ALONE: list[tuple[Kind, dict[str, Any], dict[str, Any]]] = [
     (CAT, LAMBDAMART, {"score_function": "Cosine", "random_strength": 2.0, "subsample": 0.5, "rsm": 0.5}),
     (CAT, LAMBDAMART, {"bootstrap_type": "Bayesian", "extra": {"min_data_in_leaf": 100}}),
     (CAT, LAMBDAMART | {"num_leaves": None}, {"grow_policy": "Depthwise"}),
-    (CAT, YETIRANK, {"permutations": 2, "decay": 0.5, "l2": 5.0, "seed": 1}),
+    (CAT, YETIRANK, {"permutations": 2, "decay": 0.5, "l2": 5.0, "seed": 1, "noise": "No", "mode": "MAP"}),
+    (CAT, YETIRANK | {"mode": "NDCG"}, {"num_neighbors": -1, "top": 2, "dcg_type": "Exp"}),
+    (CAT, YETIRANK | {"mode": "DCG"}, {"dcg_denominator": "Position"}),
+    (CAT, YETIRANK | {"noise": "Gauss"}, {"noise_power": 2.0}),
+    (CAT, LAMBDAMART | {"truncation": None}, {"metric": "MRR", "dcg_denominator": "Position"}),
+    (
+        CAT,
+        {"loss": "StochasticRank"},
+        {"metric": "MRR", "sigma": 2.0, "top": 2, "num_estimations": 3, "mu": 0.5},
+    ),
+    (CAT, {"loss": "StochasticRank"}, {"dcg_type": "Exp", "dcg_denominator": "Position"}),
+    (CAT, {"loss": "StochasticRank"}, {"nu": 1.0, "lambda_reg": 0.5}),
+    (CAT, {"loss": "QuerySoftMax"}, {"leaf_estimation_method": "Newton", "beta": 2.0}),
+    (CAT, {"loss": "QuerySoftMax", "leaf_estimation_method": "Newton"}, {"lambda_reg": 0.5}),
+    (CAT, {"loss": "PairLogit"}, {"max_pairs": 3}),
 ]
 
 
@@ -158,6 +172,16 @@ def test_contributions_and_trees_add_up_to_scores_in_every_kind_of_boosting(boos
     contributions, scores = ranker.contributions(data.features), ranker.predict(data.features)
     np.testing.assert_allclose(contributions.sum(axis=1), scores, atol=1e-10)
     np.testing.assert_allclose(ensemble_scores(ranker.trees(), data.features), scores, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_of_catboost_ranks_relevant_documents_higher_and_is_repeatable(loss: str) -> None:
+    data = graded(num_queries=30)
+    ranker = fitted(CAT, data, loss=loss)
+    scores = ranker.predict(data.features)
+    assert scores[data.labels >= 2].mean() > scores[data.labels == 0].mean()
+    assert loss in ranker.library_parameters()["loss_function"]
+    np.testing.assert_array_equal(scores_of(CAT, data, loss=loss, num_threads=2), scores)
 
 
 # Weights and positions
@@ -224,6 +248,7 @@ def test_the_monitor_gets_the_scores_of_the_current_trees(kind: Kind, fields: di
         (XGB, {}, [0, 1, 0.5], ("labels[2] is 0.5", "0, 1, ..., 31", "ndcg_exp_gain=false")),
         (XGB, {}, [0, 32, 1], ("labels[1] is 32.0", "0, 1, ..., 31", "ndcg_exp_gain=false")),
         (XGB, {"objective": "map"}, [0, 1, 2], ("labels[2] is 2.0", "objective=map", "objective=ndcg")),
+        (CAT, {"mode": "ERR"}, [0, 1, 2], ("labels[2] is 2.0", "from 0 to 1", "mode=NDCG")),
     ],
 )
 def test_labels_that_the_library_does_not_accept_are_named(
@@ -259,7 +284,27 @@ REFUSED: list[tuple[Kind, dict[str, Any], tuple[object, ...]]] = [
     (CAT, {"l2": 1.0}, ("l2 is 1.0", "LambdaMart", "Set l2=0", "loss=YetiRank")),
     (CAT, {"loss": "YetiRank", "sigma": 2.0}, ("sigma is 2.0", "set sigma=1.0", "loss to LambdaMart")),
     (CAT, {"subsample": 0.5, "bootstrap_type": "No"}, ("subsample is 0.5", "bootstrap_type to Bernoulli")),
-    (CAT, {"extra": {"leaf_estimation_method": "Gradient"}}, ("extra.leaf_estimation_method", "Newton")),
+    (CAT, {"leaf_estimation_method": "Gradient"}, ("leaf_estimation_method is Gradient", "loss=YetiRank")),
+    (CAT, {"mode": "PFound"}, ("mode is 'PFound'", "NDCG")),
+    (CAT, {"noise": "Gaus"}, ("noise is 'Gaus'", "'Gauss'")),
+    (CAT, {"noise_power": 2.0}, ("noise_power is 2.0", "noise=Gumbel", "noise to Gauss")),
+    (CAT, {"top": 3}, ("top is 3", "mode=Classic", "mode to DCG")),
+    (CAT, {"mode": "NDCG", "top": 0}, ("top is 0", "at least 1")),
+    (CAT, {"mode": "NDCG", "num_neighbors": 0}, ("num_neighbors is 0", "-1")),
+    (CAT, {"mode": "NDCG", "decay": 0.5}, ("decay is 0.5", "mode to Classic")),
+    # CatBoost ends the process with a segmentation fault.
+    (
+        CAT,
+        {"loss": "StochasticRank", "metric": "MRR", "top": 3},
+        ("top is 3", "metric=MRR", "metric to NDCG"),
+    ),
+    (CAT, {"loss": "StochasticRank", "metric": "MAP"}, ("metric is MAP", "StochasticRank", "NDCG")),
+    (
+        CAT,
+        {"loss": "QuerySoftMax", "lambda_reg": 0.5},
+        ("lambda_reg is 0.5", "leaf_estimation_method to Newton"),
+    ),
+    (CAT, {"loss": "PairLogitPairwise", "num_leaves": 31}, ("num_leaves is 31", "symmetric", "PairLogit.")),
     (CAT, {"extra": {"model_size_regg": 1}}, ("extra.model_size_regg", "CatBoost", "'model_size_reg'")),
 ]
 
