@@ -5,6 +5,7 @@ The study uses the same code as a comparison, on data with a known true differen
     trained_models   trained models, on queries drawn from a population and on differences hard to judge
     two_way          methods, with variation of training and of queries
     linear_learner   resampled training sets and folds, with a learner that is linear in its data
+    families         several methods over folds, with a variance that they share
     rates            counts with upper bounds, and their tables
 """
 
@@ -22,7 +23,7 @@ from ltrbench.data.sources import DataSource
 from ltrbench.experiment import Study, publish_study
 from ltrbench.metrics import DEFAULT
 from ltrbench.rankers import Ranker
-from results.calibration import linear_learner, two_way
+from results.calibration import families, linear_learner, two_way
 from results.calibration.rates import RateRow, Tables, recorded, rendered
 from results.calibration.trained_models import (
     DIFFERENCES,
@@ -82,12 +83,14 @@ class Calibration(Study):
         tables[SHARED_TRAINING] = [shared_training(size, simulation) for size in sizes]
         log.info("calibration: methods, by resampled training sets and folds")
         tables |= linear_learner.linear_learner_tables(simulation)
+        log.info("calibration: families of methods over folds")
+        tables |= families.family_tables(simulation)
         tables = self._of_trained_models(population(self.seed)) | tables
         how = (
             f"Trained models: {self.num_studies} studies a figure, {self.num_draws} draws a study. Methods: "
-            f"{self.num_repeated} studies a figure, {self.num_repeated // 2} of families, resampled training "
-            f"sets and folds. Seed {self.seed}. environment.json has the count behind each figure "
-            "of methods, and an upper bound of it."
+            f"{self.num_repeated} studies a figure, {self.num_repeated // 2} of families on one split, "
+            f"resampled training sets and folds of two methods. Seed {self.seed}. environment.json has the "
+            "count behind each figure of methods, and an upper bound of it."
         )
         return publish_study(
             Path(self.output),

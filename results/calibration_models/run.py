@@ -3,8 +3,8 @@
 Each model is used in one draw of one row, so the draws of a rate are independent given the data.
 
     one method against itself    a sampling ranker with other seeds; trained again on these queries
-    exchangeable methods         halves of features with the same distribution, on a new training set for each
-                                 draw, resampled; trained on other queries
+    exchangeable methods         parts of the features with the same distribution, on a new training set for
+                                 each draw, resampled or over folds; trained on other queries
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from ltrbench.statistics import (
 from ltrbench.statistics.paired import excludes, student_intervals
 from ltrbench.statistics.repeated import ReplicateValues
 from ltrbench.tables import assignments
+from results.calibration.families import family_rates, folds_name
 from results.calibration.linear_learner import resampled, resampling_name
 from results.calibration.rates import (
     RateRow,
@@ -63,6 +64,7 @@ _METRIC = "ndcg@10"
 SAME_METHOD = "One method against itself, trained with other seeds: false claims at 5 %"
 EXCHANGEABLE = "Exchangeable methods, one training set resampled: false claims at 5 %"
 EXCHANGEABLE_FOLDS = "Exchangeable methods, folds of one data set: false claims at 5 %"
+FAMILIES = "Families of exchangeable methods, folds of one data set: false claims, and differences found"
 CLAIMS = ("claimed", "claimed, and not equivalent")
 OVER_QUERIES = ("queries only, means of R models", "queries only, one model each")
 NAIVE, NOT_CORRECTED = "1/R instead", "not corrected"
@@ -124,6 +126,21 @@ class ExchangeableFolds:
 
 
 @dataclass(kw_only=True)
+class ExchangeableFamily(ExchangeableFolds):
+    """A row of several exchangeable methods over the folds of repeated cross-validations.
+
+    Args:
+        methods: M; a draw trains M J models in each cross-validation.
+        repeats: number of cross-validations, each with another split of the same queries.
+        difference: true difference of two methods that is added for the power.
+    """
+
+    methods: int
+    repeats: int
+    difference: float
+
+
+@dataclass(kw_only=True)
 class ModelCalibration(Study):
     """Counts false claims, and writes the table.
 
@@ -134,6 +151,7 @@ class ModelCalibration(Study):
         same_method: rows of one method against itself, with the model `sampling`.
         exchangeable: rows of exchangeable methods, with the model `plain`.
         folds: rows of exchangeable methods over folds.
+        families: rows of several exchangeable methods over folds.
         seed: seed of data, draws and models.
     """
 
@@ -143,6 +161,7 @@ class ModelCalibration(Study):
     same_method: list[SameMethod]
     exchangeable: list[Exchangeable]
     folds: list[ExchangeableFolds]
+    families: list[ExchangeableFamily]
     seed: int
 
     def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
@@ -203,7 +222,17 @@ class ModelCalibration(Study):
             log.info("calibration: %s", folds)
             rng = np.random.default_rng([self.seed, number, 2])
             over_folds.append(_exchangeable_folds(folds, rankers[PLAIN], self.num_documents, rng))
-        return {SAME_METHOD: same, EXCHANGEABLE: halves, EXCHANGEABLE_FOLDS: over_folds}
+        families: list[RateRow] = []
+        for number, family in enumerate(self.families):
+            log.info("calibration: %s", family)
+            rng = np.random.default_rng([self.seed, number, 3])
+            families.append(_exchangeable_family(family, rankers[PLAIN], self.num_documents, rng))
+        return {
+            SAME_METHOD: same,
+            EXCHANGEABLE: halves,
+            EXCHANGEABLE_FOLDS: over_folds,
+            FAMILIES: families,
+        }
 
 
 def _shown(ranker: BoostingRanker) -> dict[str, object]:
@@ -247,10 +276,10 @@ def _exchangeable(case: Exchangeable, ranker: BoostingRanker, num_documents: int
 
     def judged() -> Iterator[Mapping[str, bool]]:
         for _ in range(case.draws):
-            train, test = (two_halves(size, num_documents, rng) for size in (case.num_train, case.num_test))
+            train, test = (views(size, num_documents, rng) for size in (case.num_train, case.num_test))
             resamples = resampled(case.kind, case.share, case.trainings, case.num_train, rng)
             fitted = [
-                (replace(ranker).fit(half(train, method, queries)), half(test, method))
+                (replace(ranker).fit(part_of(train, method, queries)), part_of(test, method))
                 for method in (0, 1)
                 for queries in resamples
             ]
@@ -271,9 +300,10 @@ def _exchangeable_folds(
 
     def judged() -> Iterator[Mapping[str, bool]]:
         for _ in range(case.draws):
-            data = two_halves(case.num_queries, num_documents, rng)
+            data = views(case.num_queries, num_documents, rng)
             parts = np.array_split(np.arange(case.num_queries), case.num_folds)
-            folds = [_fold(ranker, data, part) for part in parts]
+            values = [_values_in_fold(ranker, data, part, 2)[:, np.newaxis] for part in parts]
+            folds = [independent_replicates(a, b, equal_shares(a.shape[1])) for a, b in values]
             inference = fold_replicates(folds, [fold.parts.query for fold in folds], test_share)
             (plain,) = student_intervals(PairedSample.of(np.array([fold.difference for fold in folds])))
             yield _verdicts(inference) | {NOT_CORRECTED: excludes(plain)}
@@ -282,12 +312,29 @@ def _exchangeable_folds(
     return what | rates(judged())
 
 
-def _fold(ranker: BoostingRanker, data: RankingDataset, test: NDArray[np.int64]) -> Inference:
+def _values_in_fold(
+    ranker: BoostingRanker, data: RankingDataset, test: NDArray[np.int64], methods: int
+) -> ReplicateValues:
+    """Returns (methods, Q), one training of each method on the queries outside the fold."""
     train = np.setdiff1d(np.arange(data.num_queries), test)
-    a, b = _values(
-        [(replace(ranker).fit(half(data, method, train)), half(data, method, test)) for method in (0, 1)]
-    )[:, np.newaxis]
-    return independent_replicates(a, b, equal_shares(a.shape[1]))
+    models = [replace(ranker).fit(part_of(data, method, train)) for method in range(methods)]
+    return _values([(model, part_of(data, method, test)) for method, model in enumerate(models)])
+
+
+def _exchangeable_family(
+    case: ExchangeableFamily, ranker: BoostingRanker, num_documents: int, rng: Generator
+) -> RateRow:
+    def draws() -> Iterator[NDArray[np.float64]]:
+        for _ in range(case.draws):
+            data = views(case.num_queries, num_documents, rng, case.methods)
+            orders = [rng.permutation(case.num_queries) for _ in range(case.repeats)]
+            folds = [part for order in orders for part in np.array_split(order, case.num_folds)]
+            values = [_values_in_fold(ranker, data, part, case.methods).mean(axis=1) for part in folds]
+            yield np.stack(values, axis=1)
+
+    what: RateRow = {"methods": case.methods, "folds": folds_name(case.num_folds, case.repeats)}
+    what |= {"queries": case.num_queries, "draws": case.draws, "difference": str(case.difference)}
+    return what | family_rates(draws(), 1 / (case.num_folds - 1), case.difference)
 
 
 def _what(num_train: object, num_test: object, trainings: int, draws: int) -> dict[str, object]:
@@ -315,9 +362,9 @@ def _verdicts(inference: Inference) -> dict[str, bool]:
 
 
 GRADES = (1.2, 2.4, 3.6)
-"""Minimum relevance of the grades 1, 2 and 3 in `two_halves`."""
-FEATURES_OF_HALF = 5
-"""Number of features of each half in `two_halves`."""
+"""Minimum relevance of the grades 1, 2 and 3 in `views`."""
+FEATURES_OF_PART = 5
+"""Number of features of each part in `views`."""
 
 
 @dataclass(frozen=True)
@@ -341,28 +388,28 @@ class Pool:
         return self.data.take_queries(train), self.data.take_queries(test)
 
 
-def two_halves(num_queries: int, num_documents: int, rng: Generator) -> RankingDataset:
-    """Returns queries with two halves of features of the same distribution: noisy views of one relevance.
+def views(num_queries: int, num_documents: int, rng: Generator, number: int = 2) -> RankingDataset:
+    """Returns queries with parts of features of the same distribution: noisy views of one relevance.
 
-    Methods that use different halves are equally good on average, but differ on one training set and on one
+    Methods that use different parts are equally good on average, but differ on one training set and on one
     query.
 
         relevance = t + max(t, 0) u + s + e      topic t, authority u: standard normal; s: effect of the query
-        features of a half: t, t, u, u and t + u, each with independent noise
+        features of a part: t, t, u, u and t + u, each with independent noise
     """
     shape = num_queries * num_documents
     topic, authority, judgment = rng.normal(size=(3, shape))
     level = np.repeat(rng.normal(size=num_queries), num_documents)
     relevance = topic + np.maximum(topic, 0) * authority + level + 0.5 * judgment
-    seen = np.stack([topic, topic, authority, authority, topic + authority] * 2, axis=1)
+    seen = np.stack([topic, topic, authority, authority, topic + authority] * number, axis=1)
     features = seen + rng.normal(size=seen.shape)
     labels = np.searchsorted(GRADES, relevance).astype(np.float64)
     return _dataset(features, labels, np.full(num_queries, num_documents))
 
 
-def half(data: RankingDataset, number: int, queries: NDArray[np.int64] | None = None) -> RankingDataset:
-    """Returns one half of the features, 0 or 1, of all or the given queries, which may repeat."""
-    features = data.features[:, number * FEATURES_OF_HALF : (number + 1) * FEATURES_OF_HALF]
+def part_of(data: RankingDataset, number: int, queries: NDArray[np.int64] | None = None) -> RankingDataset:
+    """Returns one part of the features, by its number, of all or the given queries, which may repeat."""
+    features = data.features[:, number * FEATURES_OF_PART : (number + 1) * FEATURES_OF_PART]
     if queries is None:
         return _dataset(features, data.labels, data.query_sizes)
     rows = np.concatenate([np.arange(data.query_start[q], data.query_start[q + 1]) for q in queries])

@@ -15,7 +15,7 @@ from ltrbench.data.sources import LetorFiles
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.statistics import LEVEL, TESTS, independent_replicates
 from ltrbench.statistics.paired import excludes
-from results.calibration import linear_learner, two_way
+from results.calibration import families, linear_learner, two_way
 from results.calibration.rates import Rate, equal_shares
 from results.calibration.run import Calibration
 from results.calibration.trained_models import (
@@ -35,6 +35,7 @@ from results.calibration_models.run import (
     EXCHANGEABLE_FOLDS,
     SAME_METHOD,
     Exchangeable,
+    ExchangeableFamily,
     ExchangeableFolds,
     ModelCalibration,
     SameMethod,
@@ -110,7 +111,7 @@ def test_the_study_writes_each_rate_into_its_table(tmp_path: Path) -> None:
     )
     text = study.run({}, {}).read_text()
     tables = rates_in(tmp_path)
-    assert text.count("\n## ") == len(tables) == 4 + 5 + 2 + 2
+    assert text.count("\n## ") == len(tables) == 4 + 5 + 2 + 3
     assert text.count(f"| {SKEWED} ") == 2
     assert [len(rows) for rows in list(tables.values())[:4]] == [2, 2, 2, 1]
     (first, *_) = tables[two_way.INDEPENDENT]
@@ -132,11 +133,15 @@ def test_trained_models_are_counted_with_draws_and_bounds(tmp_path: Path) -> Non
         ],
         exchangeable=[Exchangeable(num_train=30, num_test=20, kind="bootstrap", trainings=3, draws=2)],
         folds=[ExchangeableFolds(num_queries=40, num_folds=4, draws=2)],
+        families=[
+            ExchangeableFamily(num_queries=40, num_folds=4, draws=2, methods=3, repeats=2, difference=0.1)
+        ],
         seed=1,
     )
     absent = LetorFiles(name="absent", train=str(tmp_path / "no.txt"), test=str(tmp_path / "no.txt"))
     text = study.run(models, {"absent": absent}).read_text()
-    (same, _), (exchangeable,), (folds,) = rates_in(tmp_path).values()
+    (same, _), (exchangeable,), (folds,), (family,) = rates_in(tmp_path).values()
+    assert (family["methods"], family["folds"], family[families.SHARED]["draws"]) == (3, "4 x 2", 2)
     for row in (same, exchangeable, folds):
         assert all(row[column]["draws"] == row["draws"] == 2 for column in CLAIMS)
     assert (same["training queries"], same["test queries"], same["R"]) == (30, 20, 3)
