@@ -139,9 +139,9 @@ def folds_section(shown: Shown) -> Section | None:
     rope = comparison.settings.rope_of(comparison.metric)
     lead = (
         "Description of each pair alone, with its own variance, and without the correction for the number of "
-        "pairs and the variance of seeds; claims follow from other intervals. Each fold counts once: p-value of the corrected "
-        "resampled t test, and probabilities (P) of the Bayesian correlated t test that the difference is "
-        f"below, within or above ±{rope:g} {comparison.metric}."
+        "pairs and the variance of seeds; claims follow from other intervals. Each fold counts once: p-value "
+        "of the corrected resampled t test, and probabilities (P) of the Bayesian correlated t test that the "
+        f"difference is below, within or above ±{rope:g} {comparison.metric}."
     )
     columns = [
         TableColumn("pair", left=True),
