@@ -19,10 +19,10 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from ltrbench.data import TrainingResample
-from ltrbench.data.sources import TEST, DataSource
+from ltrbench.data.sources import FORWARD, TEST, VALID, DataSource
 from ltrbench.data.splits import BOOTSTRAP
 from ltrbench.distributed import Distribution, OneProcess
-from ltrbench.errors import ConfigError, did_you_mean, require_choice
+from ltrbench.errors import ConfigError, did_you_mean, require, require_choice
 from ltrbench.experiment import Experiment, Study
 from ltrbench.folders import conf_dir, import_user_module
 from ltrbench.measure import plain, without_password
@@ -87,6 +87,7 @@ class Config:
     num_threads: int = MISSING
     cv: int | None = None
     cv_split: str = TEST
+    cv_repeats: int = 1
     replicates: Replicates | None = field(default_factory=Replicates)
     study: dict[str, Any] | None = None
 
@@ -158,6 +159,7 @@ def build_experiment(
                 "(for the publisher's folds use data.fold=1,2,3,4,5 -m), or read your files with data=letor "
                 "or data=table."
             )
+    _check_repeats(settings, str(choices["data"]))
     ranker, resample = build(settings, "model", Ranker), _resample(settings["replicates"])
     if settings["search"] is not None:
         _check_search(build(settings, "search", Search), ranker)
@@ -178,6 +180,26 @@ def build_experiment(
         config=plain(settings),
         distributed=None if settings["distributed"] is None else build(settings, "distributed", Distribution),
     )
+
+
+def _check_repeats(settings: Mapping[str, Any], name: str) -> None:
+    """Raises ConfigError if the folds of a cross-validation cannot be drawn again, or there are none."""
+    repeats, data = settings.get("cv_repeats", 1), settings["data"]
+    require("cv_repeats", repeats, at_least=1)
+    reason = {
+        FORWARD: "cv_split is forward, and windows of time cannot be drawn again. Leave out cv_repeats",
+        VALID: "cv_split is valid: its folds share one test set, which another data.split_seed would change. "
+        "Leave out cv_repeats, and repeat the training with seed=0,1,2",
+    }.get(data.get("cv_split", TEST), "")
+    if data.get("cv") is None:
+        reason = f"data={name} has no folds, because cv is null. Set cv=5, or leave out cv_repeats"
+    if data.get("num_folds"):
+        reason = (
+            f"data={name} has published folds, which cannot be drawn again. Leave out cv_repeats, or list "
+            "the files of one fold in data.train of data=letor, with cv=5"
+        )
+    if repeats > 1 and reason:
+        raise ConfigError(f"cv_repeats is {repeats}, but {reason}.")
 
 
 def _check_search(search: Search, ranker: Ranker) -> None:

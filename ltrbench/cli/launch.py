@@ -55,7 +55,7 @@ log = logging.getLogger("ltrbench")
 RESAMPLE = "replicates.index"
 """The setting that chooses a resample."""
 
-_FOLD, _ALL_FOLDS = "data.fold", "data.fold=all"
+_FOLD, _ALL_FOLDS, _SPLIT = "data.fold", "data.fold=all", "data.split_seed"
 
 _SHORT_FORMS = (
     (re.compile(r"^(\+{0,2}replicates)=(?=[-+\d])"), r"\1.number="),
@@ -442,15 +442,19 @@ def _folder_of(loader: ConfigLoader, master: DictConfig, overrides: Sequence[str
 
 
 def with_all_jobs(words: list[str], config: Any) -> list[str]:
-    """Returns the overrides of a sweep, with its folds and resamples listed.
+    """Returns the overrides of a sweep, with its folds, their repeats, and resamples listed.
 
     Adds all folds of `cv` unless the command chooses folds, replaces `data.fold=all` by all folds of the data
-    set, and adds all resamples of `replicates` unless one is chosen.
+    set, adds the `cv_repeats` values of `data.split_seed` from the configured one upwards unless the command
+    lists several, and adds all resamples of `replicates` unless one is chosen.
 
-    >>> config = OmegaConf.create({"data": {}, "replicates": {"number": 2, "index": None}})
+    >>> config = OmegaConf.create({"data": {}, "cv_repeats": 1, "replicates": {"number": 2, "index": None}})
     >>> with_all_jobs(["data=letor", "cv=3"], config)
     ['data=letor', 'cv=3', 'data.fold=1,2,3', 'replicates.index=1,2']
-    >>> config = OmegaConf.create({"data": {"num_folds": 3}, "replicates": None})
+    >>> config = OmegaConf.create({"data": {"cv": 2, "split_seed": 7}, "cv_repeats": 2, "replicates": None})
+    >>> with_all_jobs(["cv=2", "cv_repeats=2", "data.split_seed=7"], config)
+    ['cv=2', 'cv_repeats=2', 'data.fold=1,2', 'data.split_seed=7,8']
+    >>> config = OmegaConf.create({"data": {"num_folds": 3}, "cv_repeats": 1, "replicates": None})
     >>> with_all_jobs(["data.fold=all", "data=mq2008"], config)
     ['data=mq2008', 'data.fold=1,2,3']
     >>> with_all_jobs(["data.fold=all", "data.fold=2"], config)
@@ -475,6 +479,11 @@ def with_all_jobs(words: list[str], config: Any) -> list[str]:
         # An invalid number of folds is reported by the check of the job.
         if _FOLD not in given and (cv := given.get("cv", "")).isdecimal() and int(cv) > 1:
             words = [*words, _listed(_FOLD, int(cv))]
+    first = config.data.get("split_seed", 0)
+    # Without folds the check of the job refuses `cv_repeats`.
+    if config.data.get("cv") and config.cv_repeats > 1 and given.get(_SPLIT, str(first)) == str(first):
+        words = [word for word in words if not word.lstrip("+~").startswith(f"{_SPLIT}=")]
+        words = [*words, _listed(_SPLIT, config.cv_repeats, first)]
     replicates = config.replicates
     number = None if replicates is None or replicates.index is not None else replicates.number
     if number is not None and number > 1 and RESAMPLE not in given:
@@ -482,8 +491,8 @@ def with_all_jobs(words: list[str], config: Any) -> list[str]:
     return words
 
 
-def _listed(key: str, number: int) -> str:
-    return f"{key}={','.join(str(index) for index in range(1, number + 1))}"
+def _listed(key: str, number: int, first: int = 1) -> str:
+    return f"{key}={','.join(str(index) for index in range(first, first + number))}"
 
 
 def swept_settings(jobs: Sequence[Sequence[str]]) -> dict[str, list[str]]:

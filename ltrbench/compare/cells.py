@@ -3,8 +3,9 @@
 A table holds the runs on one data set with one set of splits. A row is a model, or a model with its settings
 if its runs have different settings. The settings that a search chose distinguish no rows: a tuned row is a
 model with its search, whatever setting each fold chose. A cell is a fold with the fingerprints of its
-training, validation and test sets. The runs of a row in one cell are its replicates: they differ in the seed,
-or in the resample of the training queries.
+training, validation and test sets. In a repeated cross-validation each fold of each repeat is a cell, and all
+of them are in one table. The runs of a row in one cell are its replicates: they differ in the seed, or in the
+resample of the training queries.
 
 `evaluate_rows` evaluates the runs of each row on test under the convention of the comparison; metrics that a
 run reported are not used. `arrange` selects the rows that can be paired, and `pair_queries` returns their
@@ -127,7 +128,7 @@ def first_by(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key,
 
 
 class DataCell(NamedTuple):
-    """Data set, fold, and fingerprints of the splits; None if not available.
+    """Data set, fold, fingerprints of the splits, and `RunResult.repeat`; None if not available.
 
     For a run on a resample, `train` is the training set that was resampled.
     """
@@ -137,11 +138,27 @@ class DataCell(NamedTuple):
     train: str | None
     valid: str | None
     test: str | None
+    repeat: int | None = None
 
     @property
     def of_test(self) -> DataCell:
         """Returns the cell without its training and validation sets."""
         return self._replace(train=None, valid=None)
+
+    @property
+    def fingerprints(self) -> dict[str, str | None]:
+        """Fingerprint of each split."""
+        return dict(zip(DATA_SPLITS, (self.train, self.valid, self.test), strict=True))
+
+    @property
+    def words(self) -> str:
+        """The fold, such as "fold 1 of data.split_seed=7"; empty without folds."""
+        return "" if self.fold is None else describe_cells([self])
+
+    @property
+    def number(self) -> tuple[int | None, int | None]:
+        """Number of the fold, and its repeat."""
+        return self.fold, self.repeat
 
 
 class Replicate(NamedTuple):
@@ -178,7 +195,7 @@ def group_runs(runs: Sequence[Run]) -> list[GroupedRuns]:
     """Returns one table per data set, and per setting of the data that changes its documents.
 
     Fingerprints decide: runs on the same documents are in one table, whatever the paths and names of the
-    files.
+    files. The repeats of a cross-validation are in one table if all other settings of the data are equal.
     """
     tables: dict[str, list[Run]] = {}
     for data_set in group_by_data_set(runs):
@@ -200,7 +217,9 @@ def _settings_of_cells(runs: Sequence[Run]) -> dict[DataCell, list[str]]:
     if len({cell.fold for cell in first}) == len(first):
         return {cell: [] for cell in first}
     has_folds = any(cell.fold is not None for cell in first)
-    excluded = _NOT_OF_THE_DOCUMENTS | (_OF_A_FOLD if has_folds else set())
+    is_repeated = None not in {cell.repeat for cell in first}
+    of_a_fold = {"fold", "split_seed"} if is_repeated else _OF_A_FOLD if has_folds else set()
+    excluded = _NOT_OF_THE_DOCUMENTS | of_a_fold
     settings = {cell: _settings_of(run, "data", excluded) for cell, run in first.items()}
     rivals = list(settings.values())
     return {cell: [f"data.{word}" for word in _varied(of_cell, rivals)] for cell, of_cell in settings.items()}
@@ -294,10 +313,9 @@ def is_per_fold(run: Run) -> bool:
     return run.result.search.get("choose") == "per_fold"
 
 
-def fold_of(run: Run) -> int | None:
-    """Returns the number of the fold; None without folds."""
-    fold: int | None = run.result.data.get("fold")
-    return fold
+def fold_of(run: Run) -> tuple[int | None, int | None]:
+    """Returns the number of the fold, None without folds, and `RunResult.repeat`."""
+    return run.result.data.get("fold"), run.result.repeat
 
 
 def _has_params(run: Run) -> bool:
@@ -353,7 +371,7 @@ def cell_of(run: Run) -> DataCell:
     data = run.result.data
     train, valid, test = (data.get(split, {}).get("fingerprint") for split in DATA_SPLITS)
     whole_train = data.get("resample", {}).get("train", train)
-    return DataCell(str(data["name"]), data.get("fold"), whole_train, valid, test)
+    return DataCell(str(data["name"]), data.get("fold"), whole_train, valid, test, run.result.repeat)
 
 
 def test_cell_of(run: Run) -> DataCell:
@@ -362,11 +380,20 @@ def test_cell_of(run: Run) -> DataCell:
 
 
 def describe_cells(cells: Sequence[DataCell]) -> str:
-    """Returns the folds of the cells as text, such as "folds 1, 3", or "the test set"."""
-    folds = [str(cell.fold) for cell in cells if cell.fold is not None]
-    if len(folds) == len(cells):
-        return f"fold{'s' * (len(folds) > 1)} {', '.join(folds)}"
-    return "the test set" if len(cells) == 1 else f"{len(cells)} of the test sets"
+    """Returns the folds of the cells as text, such as "folds 1, 3", or "the test set".
+
+    >>> describe_cells([DataCell("mine", fold, None, None, None, 7) for fold in (1, 3)])
+    'folds 1, 3 of data.split_seed=7'
+    """
+    if any(cell.fold is None for cell in cells):
+        return "the test set" if len(cells) == 1 else f"{len(cells)} of the test sets"
+    return listed(
+        [
+            f"fold{'s' * (len(of_repeat) > 1)} {', '.join(str(cell.fold) for cell in of_repeat)}"
+            + (f" of data.split_seed={repeat}" if repeat is not None else "")
+            for repeat, of_repeat in grouped(cells, lambda cell: cell.repeat).items()
+        ]
+    )
 
 
 # ---- Settings of a comparison.
@@ -454,6 +481,20 @@ def times_in_sets(keys_of_set: Sequence[QueryKeys]) -> NDArray[np.int64]:
     """Returns the number of sets that contain it, for each distinct query of one or more sets."""
     _, times = np.unique(np.concatenate([np.unique(keys) for keys in keys_of_set]), return_counts=True)
     return times
+
+
+def reasons_against_folds(keys_of_cell: Mapping[DataCell, QueryKeys]) -> list[str]:
+    """Returns why test sets are not the folds of a cross-validation, repeated or not; empty if they are."""
+    known = [cell.train for cell in keys_of_cell if cell.train is not None]
+    repeats = grouped(keys_of_cell, lambda cell: cell.repeat).values()
+    keys_of_repeats = [[keys_of_cell[cell] for cell in cells] for cells in repeats]
+    common = sum(int((times_in_sets(keys) > 1).sum()) for keys in keys_of_repeats)
+    first, *others = map(np.concatenate, keys_of_repeats)
+    reasons = ["Folds have the same training set"] if len(set(known)) < len(known) else []
+    reasons += [f"The test sets of folds have {common:,} queries in common"] if common else []
+    if not all(np.isin(first, keys).any() for keys in others):
+        reasons.append("Repeats of the cross-validation have no query in common")
+    return reasons
 
 
 def clustered(sample: PairedSample, keys: QueryKeys) -> PairedSample:
@@ -630,10 +671,24 @@ class PairedQueries:
         return {int(number): self.cell_of_query == number for number in np.unique(self.cell_of_query)}
 
     @cached_property
-    def repeats_queries(self) -> bool:
-        """Whether a query is in two cells."""
-        keys_of_cell = [self.query_keys[inside] for inside in self.counting_cells.values()]
-        return bool((times_in_sets(keys_of_cell) > 1).any())
+    def are_folds(self) -> bool:
+        """Whether the cells are the folds of a cross-validation, repeated or not: they have numbers and
+        different training sets, and the test sets of a repeat have no common query."""
+        keys = {self.cells[number]: self.query_keys[inside] for number, inside in self.counting_cells.items()}
+        return (
+            all(cell.fold is not None for cell in self.cells)
+            and len({cell.number for cell in self.cells}) == len(self.cells)
+            # The training set is None if models have different ones.
+            and all(cell.train is not None for cell in self.cells)
+            and not reasons_against_folds(keys)
+            and self.test_share is not None
+            and len(keys) > 1
+        )
+
+    @property
+    def times_counted(self) -> float:
+        """Mean number of cells that a query is in: the number of repeats of a cross-validation."""
+        return len(self.query_keys) / self.distinct.num_queries
 
     @cached_property
     def means_of_cells(self) -> NDArray[np.float64]:

@@ -407,7 +407,7 @@ def queries_section(shown: Shown) -> Section | None:
 def _differences(queries: PairedQueries, a: str, b: str) -> NDArray[np.float64]:
     """Returns row a minus row b, (Q,)."""
     rows = [(queries.labels.index(a), queries.labels.index(b))]
-    values: NDArray[np.float64] = queries.sample.differences(rows).values[0]
+    values: NDArray[np.float64] = queries.distinct.differences(rows).values[0]
     return values
 
 
@@ -418,10 +418,12 @@ def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> list
     won = [number for number in best.tolist() if differences[number] > 0]
     convention = shown.comparison.settings.convention.of(parse_metric(shown.comparison.metric)[0])
 
+    firsts = np.sort(np.unique(queries.query_keys, return_index=True)[1])
+
     def row(number: int) -> TableRow:
-        cell, query = queries.cell_of_query[number], queries.query_in_cell[number]
+        cell, query = queries.cell_of_query[firsts[number]], queries.query_in_cell[firsts[number]]
         judgments, fold = queries.judgments[cell], queries.cells[cell].fold
-        values = [float(queries.sample.values[queries.labels.index(a), number]) for a in (winner, loser)]
+        values = [float(queries.distinct.values[queries.labels.index(a), number]) for a in (winner, loser)]
         start, end = judgments.query_start[query : query + 2]
         relevant = int((judgments.labels[start:end] >= convention.relevance_threshold).sum())
         name = TableCell(str(judgments.query_ids[query]), note="" if fold is None else f"fold {fold}")
@@ -514,7 +516,7 @@ def risk_section(shown: Shown) -> Section | None:
         return None
     baseline = comparison.baseline
     base = queries.labels.index(baseline) if baseline in queries.labels else None
-    of_alpha = [risks(queries.sample, base, alpha) for alpha in _ALPHAS]
+    of_alpha = [risks(queries.distinct, base, alpha) for alpha in _ALPHAS]
     of_label = dict(zip(queries.labels, zip(*of_alpha, strict=True), strict=True))
     kinds = {"URisk": DIFFERENCE, "TRisk": SIGNED, "GeoRisk": QUALITY}
     columns = [

@@ -114,7 +114,7 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
     `statistics.simultaneous_intervals` over queries decide.
     """
     scope, inference = MODELS, None
-    if are_folds(queries):
+    if queries.are_folds:
         scope, inference = queries.scope_of_folds, _infer_over_folds(queries, a, b)
     # Models with different training sets allow no claim about training on either of them.
     elif len(queries.cells) == 1 and queries.cells[0].train is not None:
@@ -138,22 +138,6 @@ def of_distinct_queries(queries: PairedQueries, row: int) -> Trainings:
     return replace(trainings, values=clustered(sample, queries.query_keys).values)
 
 
-def are_folds(queries: PairedQueries) -> bool:
-    """Returns whether the cells are folds: different numbers and training sets, and no common test query."""
-    folds = {cell.fold for cell in queries.cells} - {None}
-    training_sets = {cell.train for cell in queries.cells}
-    return (
-        len(folds) > 1
-        and len(folds) == len(queries.cells)
-        # The training set is None if models have different ones.
-        and None not in training_sets
-        and len(training_sets) == len(queries.cells)
-        and not queries.repeats_queries
-        and queries.test_share is not None
-        and len(queries.counting_cells) > 1
-    )
-
-
 def _on_one_split(a: Trainings, b: Trainings, shares: PerQuery) -> tuple[str, Inference | None]:
     if a.resample is not None or b.resample is not None:
         common = sorted(set(a.keys) & set(b.keys))
@@ -172,7 +156,7 @@ def _on_one_split(a: Trainings, b: Trainings, shares: PerQuery) -> tuple[str, In
 
 
 def _infer_over_folds(queries: PairedQueries, a: int, b: int) -> Inference:
-    assert queries.test_share is not None  # checked by `are_folds`
+    assert queries.test_share is not None  # checked by `queries.are_folds`
     folds, query_parts = [], []
     # Folds in which no query counts are left out.
     for number, inside in queries.counting_cells.items():
@@ -183,7 +167,7 @@ def _infer_over_folds(queries: PairedQueries, a: int, b: int) -> Inference:
         alone = independent_replicates(of_a.values.mean(axis=0)[None], of_b.values.mean(axis=0)[None], shares)
         folds.append(alone if within is None else within)
         query_parts.append(alone.parts.query)
-    return fold_replicates(folds, query_parts, queries.test_share)
+    return fold_replicates(folds, query_parts, queries.test_share, queries.times_counted)
 
 
 @dataclass(frozen=True)
@@ -319,7 +303,7 @@ def _with_shared_variance(family: Sequence[Pair], queries: PairedQueries) -> Seq
     Yardsticks and imported rows keep a variance for each pair, because they may vary much more or less than
     the other rows. Rows with the same means count once.
     """
-    if not are_folds(queries) or queries.test_share is None:
+    if not queries.are_folds or queries.test_share is None:
         return family
     kept = [not (row[0].is_yardstick or row[0].is_imported) for row in queries.trainings]
     pool = set(itertools.compress(queries.labels, kept))
@@ -343,7 +327,7 @@ def against(pairs: Sequence[Pair], base: str) -> tuple[Pair, ...]:
 
 def _test_over_folds(queries: PairedQueries, a: int, b: int, rope: float) -> OverFolds | None:
     """Returns the fold tests, with the mean difference of each fold as one value; None without folds."""
-    if not are_folds(queries) or queries.test_share is None:
+    if not queries.are_folds or queries.test_share is None:
         return None
     differences = (queries.means_of_cells[a] - queries.means_of_cells[b]).tolist()
     return OverFolds(
@@ -375,24 +359,27 @@ def replicate_counts(rows: Sequence[EvaluatedRow]) -> dict[str, str]:
     runs = [run for row in rows for run in row.runs]
     # Imported scores have the seed of the run that they replace.
     seeds = {run.result.seed for run in runs if run.result.params != IMPORTED}
-    num_folds = len({fold_of(run) for run in runs})
-    return {row.label: _of_row(row, seeds, num_folds) for row in rows}
+    num_folds, num_repeats = (len(set(of_runs)) for of_runs in zip(*map(fold_of, runs), strict=True))
+    return {row.label: _of_row(row, seeds, num_folds, num_repeats) for row in rows}
 
 
-def _of_row(row: EvaluatedRow, seeds: set[int], num_folds: int) -> str:
-    """Returns the factors of the number of runs of a row, such as 5 folds x 3 seeds.
+def _of_row(row: EvaluatedRow, seeds: set[int], num_folds: int, num_repeats: int) -> str:
+    """Returns the factors of the number of runs of a row, such as 5 folds x 2 repeats x 3 seeds.
 
     Args:
         seeds: Seeds of all rows.
-        num_folds: Number of folds of all rows.
+        num_folds, num_repeats: Numbers of folds and of repeats of a cross-validation, of all rows.
     """
     training_sets = grouped(row.runs, lambda run: (fold_of(run), replicate_of(run).resample))
     num_seeds = [len({run.result.seed for run in runs}) for runs in training_sets.values()]
     num_resamples = Counter(fold for fold, resample in training_sets if resample is not None)
+    folds_of_repeat = Counter(repeat for _, repeat in {fold for fold, _ in training_sets})
     is_imported = all(run.result.params == IMPORTED for run in row.runs) and max(num_seeds) == 1
     parts = []
     if num_folds > 1:
-        parts.append(_count([len({fold for fold, _ in training_sets})], num_folds, "fold"))
+        parts.append(_count([*folds_of_repeat.values()], num_folds, "fold"))
+    if num_repeats > 1:
+        parts.append(_count([len(folds_of_repeat)], num_repeats, "repeat"))
     if num_resamples and not is_imported:
         planned = max(run.result.data["resample"]["number"] for run in row.runs)
         parts.append(_count([*num_resamples.values()], planned, "resample"))
@@ -758,9 +745,10 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
     run = row.runs[number]
     reason = f"{best}: {'best ' * (len(validated) > 1)}validation {comparison.metric}, {mean:.4f}"
     if len(row.runs) > 1:
-        fold = "" if fold_of(run) is None else f"fold={fold_of(run)} "
+        of_fold = zip(("fold", "split_seed"), fold_of(run), strict=True)
+        where = "".join(f"{key}={value} " for key, value in of_fold if value is not None)
         reason += (
-            f", the mean of {len(row.runs)} runs; the best run is {fold}seed={run.result.seed}, "
+            f", the mean of {len(row.runs)} runs; the best run is {where}seed={run.result.seed}, "
             f"{validated[best][number]:.4f}"
         )
     seen = seen_by_choice([item for row in rows for item in row.evaluated]) if len(validated) > 1 else ""

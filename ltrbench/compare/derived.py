@@ -377,8 +377,8 @@ def _groups(members: Mapping[str, Sequence[Run]]) -> tuple[list[tuple[Run, dict[
 
 def _name_of(run: Run) -> str:
     """Returns the data set and the fold of a run."""
-    data = run.result.data
-    return str(data["name"]) if data.get("fold") is None else f"{data['name']} fold {data['fold']}"
+    cell = cell_of(run)
+    return f"{cell.data} {cell.words}".rstrip()
 
 
 def _fused(method: str, like: Run, members: Mapping[str, Run], lacking: Sequence[str], fusing: Fusing) -> Run:
@@ -433,7 +433,7 @@ def _has_valid(run: Run) -> bool:
 # The trees of a model are applied to the data of the run, which are loaded again. A written run has the
 # model: it can predict, be shown as trees, and be shipped.
 
-_PLACEHOLDERS = ("data", "fold", "seed", "split")
+_PLACEHOLDERS = ("data", "fold", "seed", "split", "split_seed")
 
 LoadSplits = Callable[[Run], Splits]
 """Loads the data of a run again; called only for models."""
@@ -443,9 +443,9 @@ LoadSplits = Callable[[Run], Splits]
 class Import:
     """A system, and its file of scores or its model.
 
-    The name of the file may contain `{data}`, `{fold}`, `{seed}` and `{split}`, which are replaced by those
-    of an existing run. With `{split}` the scores of the validation set are read as well, if the file exists,
-    so that weights can be learned on them.
+    The name of the file may contain `{data}`, `{fold}`, `{split_seed}` (of a cross-validation), `{seed}` and
+    `{split}`, which are replaced by those of an existing run. With `{split}` the scores of the validation set
+    are read as well, if the file exists, so that weights can be learned on them.
 
     Attributes:
         name: Name in tables.
@@ -477,8 +477,12 @@ class Import:
 
     def file(self, like: Run, split: str) -> Path:
         """Returns the file with the scores of a split for the data of a run."""
-        data, seed = like.result.data, like.result.seed
-        return Path(self.pattern.format(data=data["name"], fold=data.get("fold"), seed=seed, split=split))
+        cell, seed = cell_of(like), like.result.seed
+        return Path(
+            self.pattern.format(
+                data=cell.data, fold=cell.fold, split_seed=cell.repeat, seed=seed, split=split
+            )
+        )
 
 
 def import_runs(system: Import, runs: Sequence[Run], load_splits: LoadSplits) -> list[Run]:

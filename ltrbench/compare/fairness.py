@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from ltrbench.compare.cells import (
-    DATA_SPLITS,
     ON_BACKENDS,
     ON_CLAIMS,
     ON_CONVENTIONS,
@@ -31,9 +30,11 @@ from ltrbench.compare.cells import (
     GroupedRuns,
     Note,
     cell_of,
+    describe_cells,
     first_by,
     grouped,
     is_per_fold,
+    reasons_against_folds,
     replicate_of,
     times_in_sets,
 )
@@ -64,7 +65,8 @@ def mismatches(tables: Sequence[GroupedRuns]) -> list[str]:
         of_label = grouped(runs, lambda item: item[0])
         cells_of = {label: {cell for _, _, cell in items} for label, items in of_label.items()}
         for (a, table_a, of_a), (b, table_b, of_b) in itertools.combinations(runs, 2):
-            are_apart = table_a == table_b or not cells_of[a] & cells_of[b]
+            is_one_table = table_a == table_b and of_a.repeat == of_b.repeat
+            are_apart = is_one_table or not cells_of[a] & cells_of[b]
             if of_a.fold == of_b.fold and of_a != of_b and are_apart:
                 sentence = _difference(a, of_a, b, of_b)
                 sentence += f" They are {table_a} and {table_b}." if table_a != table_b else ""
@@ -74,10 +76,11 @@ def mismatches(tables: Sequence[GroupedRuns]) -> list[str]:
 
 def _difference(a: str, of_a: DataCell, b: str, of_b: DataCell) -> str:
     fold = "" if of_a.fold is None else f" fold {of_a.fold},"
+    others = of_b.fingerprints
     differing = [
-        f"{split} {(one or 'none')[:SHOWN_DIGITS]} and {(other or 'none')[:SHOWN_DIGITS]}"
-        for split, one, other in zip(DATA_SPLITS, of_a[2:], of_b[2:], strict=True)
-        if one != other
+        f"{split} {(one or 'none')[:SHOWN_DIGITS]} and {(others[split] or 'none')[:SHOWN_DIGITS]}"
+        for split, one in of_a.fingerprints.items()
+        if one != others[split]
     ]
     return f"{of_a.data},{fold} {a} and {b}: the fingerprints of {', '.join(differing)} differ."
 
@@ -142,14 +145,20 @@ def _about_test_sets(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator
             f"documents and labels) {num_queries:,} times; each counts once in tests."
         )
         yield Note(ON_DATA, "repeated queries", sentence)
-    trains = {item.cell.fold: item.cell.train for item in evaluated if item.cell.fold is not None}
-    if len(trains) < 2:
+    keys_of_fold = {cell: keys for cell, keys in keys_of_cell.items() if cell.fold is not None}
+    if len(keys_of_fold) < 2:
         return
-    keys_of_fold = [keys for cell, keys in keys_of_cell.items() if cell.fold is not None]
-    common = int((times_in_sets(keys_of_fold) > 1).sum())
-    known = [train for train in trains.values() if train is not None]
-    reasons = ["Folds have the same training set"] if len(set(known)) < len(known) else []
-    reasons += [f"The test sets of folds have {common:,} queries in common"] if common else []
+    for repeat in grouped(keys_of_fold, lambda cell: cell.repeat).values():
+        present = {cell.fold for cell in repeat}
+        lacking = first_by(
+            (cell for cell in keys_of_fold if cell.fold not in present), lambda cell: cell.fold
+        )
+        if lacking:
+            cells = describe_cells([cell._replace(repeat=repeat[0].repeat) for cell in lacking.values()])
+            sentence = f"There is no run on {cells}: its queries count in the other repeats only."
+            yield Note(ON_DATA, "missing runs", sentence)
+    trains = {item.cell.of_test: item.cell for item in evaluated}
+    reasons = reasons_against_folds({trains[cell]: keys for cell, keys in keys_of_fold.items()})
     if reasons:
         sentence = (
             f"{'. '.join(reasons)}: they are not folds of a cross-validation, and claims are about these "
@@ -256,7 +265,8 @@ def _about_choice_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
 
 
 def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> str:
-    """Returns which validation queries are test queries of other folds, in words; empty if none are."""
+    """Returns which validation queries are test queries of other folds or repeats, in words; empty if none
+    are."""
     first = first_by(evaluated, lambda item: item.cell)
     folds = {cell: item for cell, item in first.items() if cell.fold is not None}
     valid_keys: dict[DataCell, QueryKeys] = {}
@@ -265,18 +275,19 @@ def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> str:
             # Not every run has scores of the validation set.
             with suppress(ResultError):
                 valid_keys[item.cell] = item.run.scored("valid").query_keys
-    leaking = [
+    leaking = dict.fromkeys(
         str(one.fold)
         for one, keys in valid_keys.items()
         if any(
-            one.fold != other.fold and np.isin(keys, item.query_keys).any() for other, item in folds.items()
+            one.number != other.number and np.isin(keys, item.query_keys).any()
+            for other, item in folds.items()
         )
-    ]
+    )
     if not leaking:
         return ""
     return (
-        f"validation queries of fold{'s' * (len(leaking) > 1)} {listed(leaking)} are test queries of other "
-        "folds, so that one setting chosen by the validation of all folds has seen test data"
+        f"validation queries of fold{'s' * (len(leaking) > 1)} {listed([*leaking])} are test queries of "
+        "other folds, so that one setting chosen by the validation of all folds has seen test data"
     )
 
 

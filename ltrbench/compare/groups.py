@@ -32,7 +32,7 @@ from ltrbench.compare.cells import (
     newest_runs,
     pair_queries,
 )
-from ltrbench.compare.comparison import are_folds, of_distinct_queries
+from ltrbench.compare.comparison import of_distinct_queries
 from ltrbench.compare.derived import default_metric
 from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
 from ltrbench.metrics import Convention, parse_metric
@@ -486,8 +486,10 @@ def row_against_itself(
             f"{len(keys)} replicate{'s' * (len(keys) != 1)}; at least {FEWEST_TO_HALVE} are needed. Train "
             f"with replicates={FEWEST_TO_HALVE}{more}"
         )
-    elif len(queries.cells) > 1 and not are_folds(queries):
+    elif len(queries.cells) > 1 and not queries.are_folds:
         reason = f"{len(queries.cells)} test sets that are not folds of a cross-validation"
+    elif queries.distinct is not queries.sample and len(queries.cells) > 1:
+        reason = "repeats of a cross-validation; name the runs of one data.split_seed"
     else:
         reason = unknown_spread(queries.sample)
     halved = None if reason else _halved(queries, keys, metric, settings, num_halvings)

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ltrbench.compare.advice import claim_with_scope, family_of, recommend, verdict
-from ltrbench.compare.cells import DATA_SPLITS, EvaluatedRun
+from ltrbench.compare.cells import EvaluatedRun
 from ltrbench.compare.fairness import search_totals
 from ltrbench.compare.groups import Slice, across, interactions
 from ltrbench.compare.planning import next_step
@@ -373,9 +373,10 @@ def _run_record(comparison: Comparison, row: ModelRow, evaluated: EvaluatedRun) 
         "label": row.label,
         "data": comparison.data,
         "fold": result.data.get("fold"),
+        "split_seed": result.repeat,
         "resample": result.data.get("resample"),
         "seed": result.seed,
-        "fingerprints": dict(zip(DATA_SPLITS, evaluated.cell[2:], strict=True)),
+        "fingerprints": evaluated.cell.fingerprints,
         "metrics": {**result.metrics, **computed},
         "seconds": dict(result.seconds),
         "shared_machine": result.shared_machine,

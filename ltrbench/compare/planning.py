@@ -37,15 +37,17 @@ from ltrbench.statistics.planning import design_of_folds, design_of_replicates
 if TYPE_CHECKING:
     from ltrbench.compare.comparison import Comparison, Pair
 
-QUERIES, SEEDS, RESAMPLES, FOLDS = "queries", "seeds", "resamples", "folds"
+QUERIES, SEEDS, RESAMPLES = "queries", "seeds", "resamples"
+FOLDS, REPEATS = "folds", "repeats"
 
 
 @dataclass(frozen=True)
 class Need:
-    """The number of queries, seeds, resamples or folds that detects a difference, all else unchanged.
+    """The number of queries, trainings, folds or repeats that detects a difference, all else unchanged.
 
     Attributes:
-        kind: "queries", "seeds", "resamples" (of the training queries) or "folds".
+        kind: "queries", "seeds", "resamples" (of the training queries), "folds" or "repeats" (of a
+            cross-validation).
         present: The present number; the larger one if the two models differ.
         number: The minimum that detects the difference; None if no number is enough.
         seconds: Estimated wall time of the additional trainings, one after another; None for queries, which
@@ -91,7 +93,7 @@ def power_of(queries: PairedQueries, pair: Pair, detect: float | None, level: fl
     """
     rows = [queries.labels.index(label) for label in (pair.a, pair.b)]
     trainings = [of_cell for row in rows for of_cell in queries.trainings[row]]
-    design = _design(trainings, pair.statistics, pair.inference, queries.test_share)
+    design = _design(trainings, pair.statistics, pair.inference, queries)
     if design is None:
         return Power(None, detect)
     detectable = design.detectable(level=level)
@@ -102,7 +104,8 @@ def power_of(queries: PairedQueries, pair: Pair, detect: float | None, level: fl
     power = Power(detectable if detectable <= largest else None, detect)
     if detect is None:
         return power
-    power = replace(power, needs=_needs(design, trainings, detect, level))
+    repeats = None if any(cell.repeat is None for cell in queries.cells) else round(queries.times_counted)
+    power = replace(power, needs=_needs(design, trainings, detect, level, repeats))
     return power if power.is_enough else replace(power, cheapest=_cheapest(power.needs))
 
 
@@ -110,7 +113,7 @@ def _design(
     trainings: Sequence[Trainings],
     statistics: PairStatistics,
     inference: Inference | None,
-    test_share: float | None,
+    queries: PairedQueries,
 ) -> Design | None:
     """Returns the design of the experiment; None if the error is not known, or 0, which no study has."""
     if inference is None:
@@ -127,12 +130,20 @@ def _design(
     if resample is not None:
         correction = resampling_factor(resample["kind"], number, resample["share"]) - 1 / number
     if is_over_folds:
-        return design_of_folds(inference, test_share or 0.0, number, correction)
+        return design_of_folds(
+            inference, queries.test_share or 0.0, number, correction, queries.times_counted
+        )
     return design_of_replicates(inference, correction)
 
 
-def _needs(design: Design, trainings: Sequence[Trainings], detect: float, level: float) -> tuple[Need, ...]:
-    """Returns the needs; of trainings only if they were repeated, otherwise their variance is not known."""
+def _needs(
+    design: Design, trainings: Sequence[Trainings], detect: float, level: float, repeats: int | None
+) -> tuple[Need, ...]:
+    """Returns the needs; of trainings only if they were repeated, otherwise their variance is not known.
+
+    Args:
+        repeats: Number of repeats of a cross-validation; None for folds that cannot be drawn again.
+    """
     number = fewest(lambda queries: replace(design, num_queries=queries), detect, level=level)
     needs = [Need(QUERIES, design.num_queries, number)]
     if design.training + design.by_query > 0:
@@ -146,10 +157,15 @@ def _needs(design: Design, trainings: Sequence[Trainings], detect: float, level:
         ]
         needs.append(Need(kind, design.num_trainings, number, _seconds(number, missing, trainings)))
     if design.num_folds > 1:
-        number = fewest(lambda folds: replace(design, num_folds=folds), detect, level=level)
-        more = max((number or 0) - design.num_folds, 0) / design.num_folds
+        kind, present, size = FOLDS, design.num_folds, 1
+        if repeats is not None:
+            kind, present, size = REPEATS, repeats, round(design.num_folds / repeats)
+        number = fewest(
+            lambda count: replace(design, num_folds=count * size), detect, 1 + (size == 1), level=level
+        )
+        more = max((number or 0) - present, 0) / present
         missing_folds = [more * len(of_cell.keys) for of_cell in trainings]
-        needs.append(Need(FOLDS, design.num_folds, number, _seconds(number, missing_folds, trainings)))
+        needs.append(Need(kind, present, number, _seconds(number, missing_folds, trainings)))
     return tuple(needs)
 
 

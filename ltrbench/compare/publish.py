@@ -207,16 +207,21 @@ def _per_query(comparisons: Sequence[Comparison]) -> Table:
                 for query_id, value in zip(item.judgments.query_ids.tolist(), per_query, strict=True):
                     key = (comparison.data, item.cell, query_id)
                     values.setdefault(key, {})[_column(row, item.run)] = value
+    are_repeated = len({cell.repeat for _, cell, _ in values}) > 1
     rows: list[TableRow] = [
-        [data, cell.fold, query_id, *(format_number(of_run.get(name), ".6f", missing="") for name in columns)]
+        [
+            *(data, cell.fold, *[cell.repeat] * are_repeated, query_id),
+            *(format_number(of_run.get(name), ".6f", missing="") for name in columns),
+        ]
         for (data, cell, query_id), of_run in values.items()
     ]
-    header = ["data", "fold", "query_id", *(f"{name} {comparisons[0].metric}" for name in columns)]
+    of_cell = ["data", "fold", *["split_seed"] * are_repeated, "query_id"]
+    header = [*of_cell, *(f"{name} {comparisons[0].metric}" for name in columns)]
     return Table.of(header, rows)
 
 
 def _column(row: ModelRow, run: Run) -> str:
-    """Returns the column of a run; folds share a column, because a query is in one fold."""
+    """Returns the column of a run; folds share a column, because a query is in one fold of a repeat."""
     resample, seed = replicate_of(run)
     words = [row.label, *([] if resample is None else [f"resample={resample}"])]
     # The seed is named only if a resample has several: resamples alone have different seeds, too

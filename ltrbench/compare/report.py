@@ -121,13 +121,13 @@ def _chapter(comparison: Comparison, name: str, given: Sequence[Slice]) -> Chapt
     missing = [attribute for attribute in ATTRIBUTES if attribute not in {item.attribute for item in given}]
     shown = Shown(comparison, [*given, *slices(replace(comparison, settings=settings), missing)])
     results = [run.result for row in comparison.rows for run in row.runs]
-    folds = {result.data.get("fold") for result in results} - {None}
+    folds, repeats = _folds(comparison)
     facts = {
         "metric": comparison.metric,
         "convention": comparison.settings.convention.name,
         "models": f"{len(comparison.rows):,}",
         "queries": "" if comparison.queries is None else f"{comparison.queries.distinct.num_queries:,}",
-        "folds": f"{len(folds):,}" if folds else "",
+        "folds": f"{len(folds):,}{repeats}" if folds else "",
         "runs": f"{len(results):,}",
         "trainings": ", ".join(dict.fromkeys(comparison.replicates.values())),
     }
@@ -386,14 +386,22 @@ def _title(comparison: Comparison) -> str:
     return f"{comparison.data}: test {comparison.metric} and others, {_counts(comparison)}"
 
 
+def _folds(comparison: Comparison) -> tuple[set[int], str]:
+    """Returns the numbers of the folds, and " x 2 repeats"; the latter empty without repeats."""
+    cells = {item.cell for row in comparison.rows for item in row.evaluated}
+    repeats = {cell.repeat for cell in cells}
+    folds = {cell.fold for cell in cells if cell.fold is not None}
+    return folds, f" x {len(repeats)} repeats" if len(repeats) > 1 else ""
+
+
 def _counts(comparison: Comparison) -> str:
-    folds = {item.cell.fold for row in comparison.rows for item in row.evaluated} - {None}
+    folds, repeats = _folds(comparison)
     queries = 0 if comparison.queries is None else comparison.queries.distinct.num_queries
     parts = []
     if len(folds) == 1:
         parts.append(f"fold {next(iter(folds))}")
     elif folds:
-        parts.append(f"mean over {len(folds)} folds")
+        parts.append(f"mean over {len(folds)} folds{repeats}")
     if queries and len(comparison.rows) > 1:
         parts.append(f"differences over {queries} queries{' of all folds' if len(folds) > 1 else ''}")
     return ", ".join(parts) or "one model"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ltrbench.compare.advice import all_notes
-from ltrbench.compare.cells import DATA_SPLITS, Note, by_group, describe_cells, flatten
+from ltrbench.compare.cells import DATA_SPLITS, Note, by_group, cell_of, describe_cells, flatten
 from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
 from ltrbench.compare.groups import ATTRIBUTES, Slice
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
@@ -173,8 +173,8 @@ def data_section(shown: Shown) -> Section:
 
 
 def _splits(run: Run) -> list[TableRow]:
-    data = run.result.data
-    fold = "" if data.get("fold") is None else f" of fold {data['fold']}"
+    data, words = run.result.data, cell_of(run).words
+    fold = f" of {words}" if words else ""
     splits = {split: data[split] for split in DATA_SPLITS if (data.get(split) or {}).get("fingerprint")}
     names = ("documents", "queries", "features", "queries_without_relevant_document")
     return [
@@ -484,7 +484,7 @@ def _chosen(item: Tuning) -> Table:
     default = _setting_cells(first, first["default"])
     rows: list[TableRow] = [["default", None, item.default_value, None, *default]]
     for search in item.searches:
-        fold = "" if search.fold is None else f"fold {search.fold}, "
+        fold = f"{search.fold}, " if search.fold else ""
         name, chosen, cheapest = f"{fold}seed {search.record['seed']}", search.chosen, search.cheapest
         of_trial = [None, None] if chosen is None else [chosen.value, chosen.iterations]
         settings = _setting_cells(search.record, search.record["settings"])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ltrbench.compare.cells import first_by, fold_of, grouped, is_per_fold
+from ltrbench.compare.cells import cell_of, first_by, grouped, is_per_fold
 from ltrbench.compare.comparison import Comparison, ModelRow, Pair, against
 from ltrbench.compare.fairness import identity_of_search
 from ltrbench.metrics import DEFAULT
@@ -34,12 +34,12 @@ class SearchedRun:
     """One search.
 
     Attributes:
-        fold: Fold that it chose settings for; None without folds, and for a search over all folds.
+        fold: Fold that it chose settings for, in words; empty without folds, and for a search over all folds.
         record: `RunResult.search`.
         trials: All trials, in the order of their numbers; empty if they are not recorded.
     """
 
-    fold: int | None
+    fold: str
     record: Mapping[str, Any]
     trials: tuple[TrialRow, ...]
 
@@ -172,7 +172,7 @@ def tunings(comparison: Comparison) -> list[Tuning]:
 def _tuning(comparison: Comparison, row: ModelRow) -> Tuning:
     searched_runs = first_by((run for run in row.runs if run.result.search), identity_of_search).values()
     searches = tuple(
-        SearchedRun(fold_of(run) if is_per_fold(run) else None, run.result.search, tuple(run.trials()))
+        SearchedRun(cell_of(run).words if is_per_fold(run) else "", run.result.search, tuple(run.trials()))
         for run in searched_runs
     )
     metric = str(searches[0].record["metric"])
@@ -199,9 +199,9 @@ def _tuning(comparison: Comparison, row: ModelRow) -> Tuning:
     )
 
 
-def _over_folds(trial_of_fold: Iterable[tuple[int | None, TrialRow | None]]) -> float | None:
+def _over_folds(trial_of_fold: Iterable[tuple[str, TrialRow | None]]) -> float | None:
     """Returns the mean over folds of the means over searches; None if a search has no such trial."""
-    values: dict[int | None, list[float]] = {}
+    values: dict[str, list[float]] = {}
     for fold, trial in trial_of_fold:
         if trial is None:
             return None

@@ -54,7 +54,7 @@ from ltrbench.untrusted import (
 Overrides = tuple[str, ...]
 
 
-SETTINGS_OF_COMMAND = ("executor", "progress", "register", "tracking")
+SETTINGS_OF_COMMAND = ("cv_repeats", "executor", "progress", "register", "tracking")
 """Settings of a whole command, which cannot change a result: a job with other values is the same job."""
 
 
@@ -372,6 +372,14 @@ class RunResult:
             return f"resample {resample['index']} of {resample['number']}"
         is_fold = data.get("cv") is not None and self.data.get("fold") is not None
         return f"fold {self.data['fold']} of {data['cv']}" if is_fold else ""
+
+    @property
+    def repeat(self) -> int | None:
+        """Seed of the division into folds, of a fold of a cross-validation by random queries; otherwise
+        None."""
+        data = self.settings.get("data", {})
+        is_random = data.get("cv") is not None and data.get("cv_split", "test") == "test"
+        return data.get("split_seed") if is_random and self.data.get("fold") is not None else None
 
     @property
     def command(self) -> tuple[str, ...] | None:

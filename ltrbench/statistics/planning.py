@@ -136,7 +136,11 @@ def design_of_replicates(inference: Inference, correction: float = 0.0) -> Desig
 
 
 def design_of_folds(
-    inference: Inference, test_share: float, num_trainings: int = 1, correction: float = 0.0
+    inference: Inference,
+    test_share: float,
+    num_trainings: int = 1,
+    correction: float = 0.0,
+    times: float = 1.0,
 ) -> Design:
     """Returns the design of `fold_replicates`, V = (1/J + n_test/n_train) s^2 + sum_j W_j / J^2.
 
@@ -152,10 +156,11 @@ def design_of_folds(
     Args:
         num_trainings: number of trainings of a model in each fold.
         correction: see `Design`.
+        times: see `fold_replicates`.
     """
     parts, num_folds = inference.parts, inference.num_replicates[0]
     variance = (parts.query + (parts.fold or 0.0)) / (1 / num_folds + test_share)
-    of_queries = min(parts.query * num_folds, variance)
+    of_queries = min(parts.query * num_folds / times, variance)
     return Design(
         num_queries=inference.num_queries,
         query=of_queries * inference.num_queries,

@@ -227,13 +227,16 @@ def resampling_factor(kind: str, num_resamples: int, share: float = 1.0) -> floa
     return 1 / num_resamples + share / (1 - share)
 
 
-def fold_replicates(folds: Sequence[Inference], query_parts: Sequence[float], test_share: float) -> Inference:
+def fold_replicates(
+    folds: Sequence[Inference], query_parts: Sequence[float], test_share: float, times: float = 1.0
+) -> Inference:
     """Corrected resampled t test with the variance of seeds within folds (Nadeau and Bengio, 2003).
 
         V = (1/J + n_test/n_train) var_j(d_j) + sum_j W_j / J^2
 
     for the differences d_j of J folds and the variance W_j of the trainings within fold j, with J - 1 degrees
-    of freedom. var_j already contains a part of the W_j, so V is conservative.
+    of freedom. var_j already contains a part of the W_j, so V is conservative. J counts the folds of all
+    repeats of a cross-validation (Bouckaert and Frank, 2004, PAKDD, section 3.2).
 
     Assumes that test queries matter more than training sets: folds share most of their training queries, and
     hardly show the variation of training sets. If that variation dominates, false claims are frequent
@@ -243,12 +246,14 @@ def fold_replicates(folds: Sequence[Inference], query_parts: Sequence[float], te
         folds: inference within each fold, from its trainings; a single training adds no W_j.
         query_parts: (J,), squared standard error over the queries of each fold.
         test_share: n_test / n_train, in queries.
+        times: mean number of folds that a query is in: the number of repeats. Repeats have no new queries,
+            and do not reduce the variance over queries.
     """
     values = np.array([fold.difference for fold in folds])
     num_folds = len(folds)
     within = sum(fold.parts.training + fold.parts.training_by_query for fold in folds) / num_folds**2
     between = (1 / num_folds + test_share) * _variance(values)
-    query = min(sum(query_parts) / num_folds**2, between)
+    query = min(times * sum(query_parts) / num_folds**2, between)
     error = float(np.sqrt(between + within))
     note = "" if error else _SAME_DIFFERENCE if values.any() else IDENTICAL
     if num_folds < FEWEST_REPLICATES:
@@ -259,12 +264,12 @@ def fold_replicates(folds: Sequence[Inference], query_parts: Sequence[float], te
         standard_error=error if note in ("", IDENTICAL) else None,
         degrees=((1.0, num_folds - 1),),
         num_replicates=(num_folds, num_folds),
-        num_queries=sum(fold.num_queries for fold in folds),
+        num_queries=round(sum(fold.num_queries for fold in folds) / times),
         parts=VarianceParts(query, within, 0.0, between - query),
         method="corrected-t",
         differing=Differing(
-            num_queries=sum(count.num_queries for count in counts),
-            num_differing=sum(count.num_differing for count in counts),
+            num_queries=sum(count.num_queries for count in counts) / times,
+            num_differing=sum(count.num_differing for count in counts) / times,
             share=sum(count.share for count in counts) / num_folds,
             largest=max(count.largest for count in counts),
         ),

@@ -219,8 +219,9 @@ def read_job(path: Path) -> Job:
         raise ResultError(
             f"{path}: {'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}. {_REMEDY}."
         ) from None
-    # Older plans lack cv_split, of which only data.cv_split is read.
-    absent = [item.name for item in fields(Config) if item.name not in (*job.settings, "cv_split")]
+    # Older plans lack cv_split, of which only data.cv_split is read, and cv_repeats, which lists jobs.
+    known = (*job.settings, "cv_split", "cv_repeats")
+    absent = [item.name for item in fields(Config) if item.name not in known]
     for is_wrong, reason in (
         (version != _FORMAT, f"format is {version!r}; {_FORMAT} was expected"),
         (absent, f"settings lack {', '.join(absent)}"),

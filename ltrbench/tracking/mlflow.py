@@ -544,7 +544,7 @@ _CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}
 
 # Settings in the name of a single run, beside its model and its data set.
 _NAMES = {"replicates.index": "resample"}  # short names of settings whose last part is unclear
-_IN_NAMES = re.compile(r"(params|model|data\.fold|seed|cv)(\.|$)")
+_IN_NAMES = re.compile(r"(params|model|data\.fold|data\.split_seed|seed|cv)(\.|$)")
 
 
 def run_name(result: RunResult) -> str:
@@ -656,6 +656,7 @@ def run_tags(run: Run, parent: str) -> dict[str, str]:
         "params": result.params,
         "data": data.get("name"),
         "fold": data.get("fold"),
+        "split_seed": result.repeat,
         "convention": result.convention.get("name"),
         "command": command(result),
         "folder": run.path,

@@ -150,7 +150,7 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
     "--detect",
     type=float,
     metavar="D",
-    help="Report the queries, seeds or folds needed to detect a difference D.",
+    help="Report the queries, seeds, folds or repeats needed to detect a difference D.",
 )
 @click.option(
     "--rope",
@@ -202,7 +202,7 @@ def compare_verb(
     NAME=FILE adds another system, evaluated like the runs. FILE is a CSV or Parquet table with the columns
     query_id, document_id and score; or it has one score per line in the order of the data rows, the output of
     RankLib's -score, or a TREC run; or it is a model of LightGBM, XGBoost or RankLib as in the verb import.
-    {fold}, {seed}, {data} and {split} in its name are filled in.
+    {fold}, {split_seed}, {seed}, {data} and {split} in its name are filled in.
 
     \b
         python -m ltrbench compare multirun --metric ndcg@5

@@ -14,7 +14,7 @@ from ltrbench.cli.verbs.runs import RANKER_OPTION, in_its_folder, load_model, lo
 from ltrbench.errors import ConfigError
 from ltrbench.runs.record import find_runs, holds_runs
 
-_OF_A_PART = ("cv", "replicates", "search", "executor", "distributed", "register")
+_OF_A_PART = ("cv", "cv_repeats", "replicates", "search", "executor", "distributed", "register")
 """Settings of a command that do not apply to a final model."""
 
 

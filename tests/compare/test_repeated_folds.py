@@ -1,0 +1,132 @@
+"""A repeated cross-validation is one table: its interval, its queries, and what must not leak."""
+
+# mypy: strict-optional=False
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import run
+from composed_jobs import composed
+from messages import naming
+from scipy import stats
+from toy_runs import judgments, mentions, write
+
+from ltrbench.compare import Settings, compare
+from ltrbench.compare.fairness import seen_by_choice
+from ltrbench.errors import LtrbenchError
+from ltrbench.metrics import evaluate
+from ltrbench.runs import find_runs
+from ltrbench.runs.record import Run
+from ltrbench.statistics.claims import METHODS
+
+SWEEP = "model=native,random data.num_queries=60 cv=3 seed=0,1,2 params.num_trees=3 tracking=none"
+SWEEP += " importance=null metrics=ndcg@10 num_threads=1 hydra.sweep.dir=s -m"
+
+
+def expected(runs: list[Run]) -> tuple[np.ndarray, dict[str, float]]:
+    """Returns difference, low and high of native minus random, and query -> its mean difference."""
+    sizes: list[float] = []
+    means: dict[Any, Any] = {}
+    queries: dict[str, float] = {}
+    for item in runs:
+        fields, scored = item.result.source["fields"], item.scored("test")
+        values = evaluate(scored.judgments, scored.scores, ["ndcg@10"]).per_query["ndcg@10"]
+        cell = (fields["split_seed"], fields["fold"])
+        means.setdefault(cell, {}).setdefault(item.result.model, []).append(values.mean())
+        sign = {"native": 1, "random": -1}[item.result.model]
+        for key, value in zip(scored.query_keys.tolist(), values / len(values), strict=True):
+            queries[key] = queries.get(key, 0.0) + sign * value
+        sizes.append(item.result.data["test"]["queries"] / item.result.data["train"]["queries"])
+    num = len(means)
+    differences = [np.mean(of["native"]) - np.mean(of["random"]) for of in means.values()]
+    # Seeds change nothing in native.
+    within = sum(np.var(of["random"], ddof=1) / 3 for of in means.values()) / num**2
+    error = np.sqrt((1 / num + np.mean(sizes)) * np.var(differences, ddof=1) + within)
+    half = stats.t.ppf(0.975, num - 1) * error
+    return np.mean(differences) + np.array([0, -half, half]), queries
+
+
+@pytest.mark.slow
+def test_repeats_are_one_table_with_the_corrected_interval_and_each_query_once(tmp_path: Path) -> None:
+    run(*SWEEP.split(), folder=tmp_path)
+    first = {item.path: item.result.started for item in find_runs([tmp_path / "s"])}
+    run(*SWEEP.split(), "cv_repeats=2", folder=tmp_path)
+    runs = find_runs([tmp_path / "s"])
+    # The finished folds were not trained again.
+    assert first.items() <= {item.path: item.result.started for item in runs}.items()
+    for lacking, folds in ((None, "3 folds"), (3, "2 to 3 of 3 folds")):
+        for item in runs:
+            if item.result.repeat == 1 and item.result.data["fold"] == lacking:
+                shutil.rmtree(item.path)
+        runs = find_runs([tmp_path / "s"])
+        (comparison,) = compare(runs, Settings(baseline="random"))
+        (pair,) = comparison.family
+        numbers, queries = expected(runs)
+        assert (pair.difference, pair.interval.low, pair.interval.high) == pytest.approx(numbers, abs=1e-9)
+        assert (pair.scope, comparison.replicates["random"]) == (METHODS, f"{folds} x 2 repeats x 3 seeds")
+        of_queries, wins = pair.statistics, sum(value > 1e-12 for value in queries.values())
+        assert (of_queries.num_queries, of_queries.wins) == (len(queries), wins)
+        notes = [note for note in comparison.notes if mentions(note, "no run", "fold 3 of data.split_seed=1")]
+        assert len(notes) == (lacking is not None)
+    # A search that chooses for all folds would see test queries of other folds and repeats.
+    searched = [*SWEEP.split(), "cv_repeats=2", "search=random", "search.choose=across"]
+    assert "search.choose=per_fold" in run(*searched, folder=tmp_path, check=2).stderr
+
+
+def repeated(
+    folder: Path, model: str, split_seeds: tuple[int, ...], train: str = "all.txt", **fields: Any
+) -> list[Run]:
+    """Two folds for each split seed; the second repeat has the queries of the first in the other fold."""
+    return [
+        write(
+            folder / f"{model}{seed}{fold}",
+            model,
+            fold=fold,
+            judged=judgments((fold + seed) % 2),
+            validated=judgments((fold + seed + 1) % 2),
+            train=f"{train} {seed} {fold}",
+            data_settings={"cv": 2, "split_seed": seed, "train": train},
+            **fields,
+        )
+        for seed in split_seeds
+        for fold in (1, 2)
+    ]
+
+
+def test_repeats_of_other_queries_or_of_other_files_are_not_mixed(tmp_path: Path) -> None:
+    both = [*repeated(tmp_path, "native", (0, 1)), *repeated(tmp_path, "other", (0, 1), skill=0.1)]
+    # Fold 1 of the one repeat is validated by queries that it tests in the other.
+    assert mentions(seen_by_choice(compare([both[0], both[2]])[0].rows[0].evaluated), "of fold 1 are test")
+    (comparison,) = compare(both, Settings(detect=1e-3))
+    needs = comparison.pairs[0].power.needs
+    assert [(need.kind, need.present) for need in needs] == [("queries", 58), ("repeats", 2)]
+    (note,) = (note for note in comparison.notes if mentions(note, "distinct queries"))
+    assert mentions(note, "58 distinct", "116 times")
+    with pytest.raises(LtrbenchError, match=naming("toy, fold 1", "native and other", "--allow-mismatch")):
+        compare([*repeated(tmp_path / "a", "native", (0,)), *repeated(tmp_path / "a", "other", (1,))])
+    another = repeated(tmp_path / "b", "native", (1,), train="b.txt")
+    files = [*repeated(tmp_path / "b", "native", (0,)), *another]
+    assert [table.data for table in compare(files)] == ["toy data.train=all.txt", "toy data.train=b.txt"]
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        ("cv_repeats=2", ("cv_repeats is 2", "cv is null", "cv=5")),
+        ("cv_repeats=2 data=mq2008", ("cv_repeats is 2", "mq2008", "published folds", "data=letor")),
+        ("cv=3 data.fold=1 cv_repeats=0", ("cv_repeats is 0", "at least 1")),
+        ("cv=3 data.fold=1 cv_repeats=2 cv_split=valid", ("2, but", "valid", "test set", "seed=0,1")),
+        (
+            "data=table data.train=a.csv data.split_by=day data.fold=1 cv=3 cv_repeats=2 cv_split=forward",
+            ("cv_repeats is 2", "forward", "Leave out cv_repeats"),
+        ),
+    ],
+)
+def test_folds_that_cannot_be_drawn_again_are_refused(words: str, parts: tuple[str, ...]) -> None:
+    with pytest.raises(LtrbenchError, match=naming(*parts)):
+        composed(*words.split())
