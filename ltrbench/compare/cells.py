@@ -228,6 +228,8 @@ def _settings_of_cells(runs: Sequence[Run]) -> dict[DataCell, list[str]]:
 def _settings_of(run: Run, part: str, excluded: Collection[str]) -> dict[str, Any]:
     """Returns full name -> value of the settings in the part "model" or "data" of a run."""
     settings = flatten(run.result.settings.get(part, {}))
+    if "objective._target_" in settings:
+        settings["objective"] = settings.pop("objective._target_").rpartition(".")[2]
     return {
         key: value
         for key, value in settings.items()
@@ -351,6 +353,8 @@ def _varied(settings: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]]) ->
         if any(
             _ANY not in (rival.get(key), settings[key]) and rival.get(key) != settings[key]
             for rival in rivals
+            # The settings of an objective belong to it alone.
+            if key in rival or not key.startswith("objective.")
         )
     ]
 

@@ -455,7 +455,7 @@ def is_plugin_version(version: str) -> bool:
 def _load(name: str, option: str) -> None:
     num_metrics = len(METRICS)
     try:
-        import_user_module(name)
+        module = import_user_module(name)
     except (Exception, SystemExit) as error:
         here = [path.stem for path in Path.cwd().glob("*.py")]
         missing = "." if name in here else did_you_mean(Path(name).stem, here)
@@ -464,7 +464,8 @@ def _load(name: str, option: str) -> None:
             "Give the name of a module in the current folder or the environment (LTRBENCH_DEBUG=1 shows the "
             "traceback)."
         ) from error
-    if len(METRICS) == num_metrics and name not in plugin_versions():
+    has_class = any(isinstance(value, type) and value.__module__ == name for value in vars(module).values())
+    if len(METRICS) == num_metrics and name not in plugin_versions() and not has_class:
         log.warning(
             "%s: the module %s defines no metric; decorate its functions with @metric(NAME).", option, name
         )

@@ -715,7 +715,7 @@ class BoostingRanker(Ranker):
         None,
         at_least=1,
         lightgbm=In("lambdarank_truncation_level", only_with={"objective": ("lambdarank",)}),
-        xgboost=In(only_with={"lambdarank_pair_method": ("topk",)}),
+        xgboost=In(only_with={"lambdarank_pair_method": ("topk",), "objective": ("ndcg", "map", "pairwise")}),
         catboost=In(only_with={"loss": ("LambdaMart",), "metric": ("NDCG", "DCG")}),
     )
     """Number of top ranks: a pair counts only if one of its documents is among them, as in LightGBM."""

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, csr_of, row_blocks
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
-from ltrbench.native.objectives.base import Objective, objective_of_record, record_of
+from ltrbench.native.objectives.base import Objective, objective_of_record, prepare_objective, record_of
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
     OF_EVERY_RANKER,
@@ -145,7 +145,28 @@ class LibraryRanker(BoostingRanker):
 
     def _chosen(self) -> dict[str, Any]:
         """Returns the settings that others depend on; None is not among them, because it fits any other."""
-        return {name: value for name, value in vars(self).items() if isinstance(value, str)}
+        return {name: str(value) for name, value in vars(self).items() if isinstance(value, str | Objective)}
+
+    @property
+    def _own_objective(self) -> Objective | None:
+        """The objective, if it is not one of the library."""
+        objective = getattr(self, "objective", None)
+        return objective if isinstance(objective, Objective) else None
+
+    def _gradients_of(self, train: RankingDataset) -> Callable[[Scores, Any], Any] | None:
+        """Returns the function from (D,) scores and a data set of the library to (D,) gradients and hessians;
+        None if the objective is one of the library."""
+        if self._own_objective is None:
+            return None
+        compute, rng = prepare_objective(self._own_objective, train), np.random.default_rng(self.seed)
+        return lambda scores, _: compute(scores.astype(np.float64), None, rng)
+
+    def check_distributed(self) -> None:
+        if self._own_objective is not None:
+            raise ConfigError(
+                f"objective is {self._own_objective}, but the distributed fit of {self.library} supports "
+                "only its own objectives. Fit in one process with distributed=none, or use model=native."
+            )
 
     @classmethod
     def _in_library(cls) -> Iterator[tuple[str, In]]:
@@ -302,12 +323,13 @@ class LibraryRanker(BoostingRanker):
         return ranker
 
     def warm_up(self) -> None:
-        """Starts the library's threads with a fit and a prediction on 40 documents."""
-        # 40 documents are enough for a split under the default parameters of every library.
-        features = np.arange(40, dtype=np.float32).reshape(40, 1)
-        labels, query_start = (features[:, 0] >= 20).astype(np.float64), np.array([0, 40])
+        """Starts the library's threads with a fit and a prediction on 80 documents."""
+        # 80 documents are enough for a split under the default parameters of every library.
+        features = np.arange(80, dtype=np.float32).reshape(80, 1)
+        labels, query_start = (features[:, 0] >= 40).astype(np.float64), np.array([0, 80])
         tiny = RankingDataset(features=features, labels=labels, query_start=query_start)
-        type(self)(num_trees=1, num_threads=self.num_threads).fit(tiny).predict(features)
+        own: Any = {} if self._own_objective is None else {"objective": self._own_objective}
+        type(self)(num_trees=1, num_threads=self.num_threads, **own).fit(tiny).predict(features)
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         for sentence in self._all_departures():
@@ -331,7 +353,8 @@ class LibraryRanker(BoostingRanker):
         """Returns the library's parameters for the settings; settings that are None are omitted.
 
         Args:
-            weight: factor of the weights of the data, for the conversion to the library's units.
+            weight: factor of the weights of the data, for the conversion to the units of the library's
+                objectives.
             implied: settings that other settings imply, and those that depend on the machine.
         """
         values = {"num_threads": self._threads, **implied}
@@ -339,7 +362,7 @@ class LibraryRanker(BoostingRanker):
         for name, spec in self._in_library():
             value = values.get(name, getattr(self, name))
             if spec.names and spec.is_passed and value is not None:
-                if spec.convert is not None and name not in implied:
+                if spec.convert is not None and name not in implied and self._own_objective is None:
                     value = spec.convert(value, weight)
                 parameters[spec.names.split()[0]] = value
         return parameters

@@ -43,6 +43,7 @@ from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array, row_blo
 from ltrbench.distributed import PlacedShards, held
 from ltrbench.models.lightgbm_files import parse_lightgbm_text, tree_of_lightgbm
 from ltrbench.models.trees import Ensemble
+from ltrbench.native.objectives.base import Objective, name_or_objective
 from ltrbench.rankers.base import (
     Finding,
     FitCurve,
@@ -245,9 +246,9 @@ class LightGBMRanker(LibraryRanker):
     The weight of a query is the weight of each of its documents; weights may vary within a query.
     """
 
-    objective: str = setting(
+    objective: str | Objective = setting(
         "lambdarank",
-        choices=("lambdarank", "rank_xendcg"),
+        refuse=name_or_objective("lambdarank", "rank_xendcg"),
         names="objective objective_type app application loss num_class num_classes",
     )
     """lambdarank: pairs weighted by their change of NDCG; rank_xendcg: cross entropy, without pairs.
@@ -318,6 +319,7 @@ class LightGBMRanker(LibraryRanker):
             )
 
     def check_distributed(self) -> None:
+        super().check_distributed()
         alone = "or fit in one process with distributed=none"
         for name, reason in {
             "early_stopping": "has no early stopping (issue 3712 of LightGBM)",
@@ -366,9 +368,11 @@ class LightGBMRanker(LibraryRanker):
             valid_set = self._dataset(valid, reference=train_set)
             booster.add_valid(valid_set, "valid")
 
+        gradients = self._gradients_of(train)
+
         def grow(_: int) -> int:
             # LightGBM drops a tree without a split; with sampling, the next tree may have one.
-            booster.update()
+            booster.update(fobj=gradients)
             return booster.current_iteration()
 
         def scores_of(data: lgb.Dataset) -> Scores:
@@ -438,6 +442,7 @@ class LightGBMRanker(LibraryRanker):
         return (
             samples(self)
             or self.objective == "rank_xendcg"
+            or (self._own_objective is not None and self._own_objective.draws)
             or not self.deterministic
             or num_documents > MOST_DOCUMENTS_BINNED
             or not self.extra.keys() <= _WITHOUT_SEED
@@ -459,13 +464,14 @@ class LightGBMRanker(LibraryRanker):
             "algorithm.": samples(self),
             "The objective is rank_xendcg (cross entropy), not LambdaMART on NDCG; truncation is not "
             "applied.": self.objective == "rank_xendcg",
+            f"The objective is {self.objective}, not LambdaMART on NDCG.": self._own_objective is not None,
         }
 
     def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
         highest = HIGHEST_GRADE if self.label_gain is None else len(self.label_gain) - 1
         yield from self._refused_labels(
             train.labels,
-            (train.labels % 1 != 0) | (train.labels > highest),
+            (self._own_objective is None) & ((train.labels % 1 != 0) | (train.labels > highest)),
             f"LightGBM accepts only the grades 0, 1, ..., {highest}. Map the labels to these grades; "
             "label_gain sets the gain of each grade.",
         )
@@ -474,7 +480,7 @@ class LightGBMRanker(LibraryRanker):
 
     def library_parameters(self) -> dict[str, Any]:
         return {
-            **self._under_library_names(),
+            **self._under_library_names(objective=self.objective if self._own_objective is None else "none"),
             # Otherwise LightGBM times both methods of building histograms, and uses the faster one.
             "force_col_wise": self.deterministic and "force_row_wise" not in self.extra,
             "metric": "none",

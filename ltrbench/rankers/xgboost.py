@@ -42,6 +42,7 @@ from ltrbench.distributed import PlacedShards, QueryShard
 from ltrbench.measure import available_bytes
 from ltrbench.models.trees import Ensemble
 from ltrbench.models.xgboost_files import read_xgboost
+from ltrbench.native.objectives.base import Objective, name_or_objective
 from ltrbench.native.team import Team
 from ltrbench.rankers.base import (
     Finding,
@@ -219,6 +220,10 @@ MOST_UNEQUAL = 1.02
 HIGHEST_GRADE_OF_GAIN = 31
 """Highest label for XGBoost's exponential gain, 2^l - 1."""
 
+_OBJECTIVES = ("ndcg", "map", "pairwise")
+_PAIRS = {"objective": _OBJECTIVES}
+"""What a setting of the pairs of documents depends on."""
+
 _WITHOUT_SEED = {"alpha", "reg_alpha"}
 """Parameters of `extra` that are known not to draw random numbers."""
 
@@ -227,27 +232,29 @@ _WITHOUT_SEED = {"alpha", "reg_alpha"}
 class XGBoostRanker(LibraryRanker):
     """XGBoost's LambdaMART. XGBoost scales the query weights to a mean of 1."""
 
-    objective: str = setting("ndcg", choices=("ndcg", "map", "pairwise"), names="objective")
+    objective: str | Objective = setting("ndcg", refuse=name_or_objective(*_OBJECTIVES), names="objective")
     """Weight of a pair: ndcg or map (labels 0 and 1 only): its change of the metric; pairwise: 1."""
     lambdarank_pair_method: str | None = setting(
-        None, choices=("topk", "mean"), names="lambdarank_pair_method"
+        None, choices=("topk", "mean"), names="lambdarank_pair_method", only_with=_PAIRS
     )
     """topk: pairs with a document in the top ranks; mean: pairs drawn at random; None: topk. The draws did
     not change with the seed in tests."""
     lambdarank_num_pair_per_sample: int | None = setting(
-        None, at_least=1, names="lambdarank_num_pair_per_sample"
+        None, at_least=1, names="lambdarank_num_pair_per_sample", only_with=_PAIRS
     )
     """mean: number of pairs drawn per document; topk: number of top ranks, also set by `truncation`."""
-    lambdarank_normalization: bool = setting(True, names="lambdarank_normalization")
+    lambdarank_normalization: bool = setting(True, names="lambdarank_normalization", only_with=_PAIRS)
     """Scales the gradients of a query, one half of LightGBM's lambdarank_norm. topk: by log2(1 + S) / S,
     where S is the sum of the gradients of its pairs; mean: by 1 / number of pairs."""
-    lambdarank_score_normalization: bool = setting(True, names="lambdarank_score_normalization")
+    lambdarank_score_normalization: bool = setting(
+        True, names="lambdarank_score_normalization", only_with=_PAIRS
+    )
     """Divides the weight of a pair by 0.01 + |score difference|, the other half."""
-    lambdarank_unbiased: bool = setting(False, names="lambdarank_unbiased")
+    lambdarank_unbiased: bool = setting(False, names="lambdarank_unbiased", only_with=_PAIRS)
     """Learns position biases from clicks; documents of a query must be in the order shown."""
-    lambdarank_bias_norm: float = setting(1.0, at_least=0, names="lambdarank_bias_norm")
+    lambdarank_bias_norm: float = setting(1.0, at_least=0, names="lambdarank_bias_norm", only_with=_PAIRS)
     """Regularisation of the position biases: a bias is raised to the power 1 / (1 + norm)."""
-    ndcg_exp_gain: bool = setting(True, names="ndcg_exp_gain")
+    ndcg_exp_gain: bool = setting(True, names="ndcg_exp_gain", only_with=_PAIRS)
     """Gain of a label: 2^label - 1; false: the label itself."""
     grow_policy: str | None = setting(None, choices=("depthwise", "lossguide"), names="grow_policy")
     """depthwise or lossguide; None: lossguide if num_leaves is set, else XGBoost's default."""
@@ -341,8 +348,10 @@ class XGBoostRanker(LibraryRanker):
             signs = {name: tuple(values) for name, values in self._monotone_signs(train).items()}
             booster = xgb.Booster({**self._parameters(scale), **signs}, cached)
 
+            gradients = self._gradients_of(train)
+
             def grow(iteration: int) -> int:
-                booster.update(train_matrix, iteration - 1)
+                booster.update(train_matrix, iteration - 1, gradients)
                 return iteration
 
             def scores_of(matrix: _Matrix) -> Scores:
@@ -422,6 +431,7 @@ class XGBoostRanker(LibraryRanker):
     def seed_matters(self, num_documents: int) -> bool:
         # mean draws pairs; other versions of XGBoost may use the seed for it.
         draws = samples(self) or self.lambdarank_pair_method == "mean"
+        draws = draws or (self._own_objective is not None and self._own_objective.draws)
         return draws or not self.extra.keys() <= _WITHOUT_SEED
 
     def _departures(self) -> dict[str, bool]:
@@ -432,8 +442,11 @@ class XGBoostRanker(LibraryRanker):
             "Scores are float32, so more documents have equal scores than with float64.": True,
             "Samples differ from other backends: XGBoost samples documents and features by its own "
             "algorithm.": samples(self),
-            f"The objective is rank:{self.objective}, not LambdaMART on NDCG.": self.objective != "ndcg",
+            f"The objective is {self._objective_name()}, not LambdaMART on NDCG.": self.objective != "ndcg",
         }
+
+    def _objective_name(self) -> str:
+        return f"rank:{self.objective}" if self._own_objective is None else str(self.objective)
 
     def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
         yield from self._refused_grades(train.labels)
@@ -471,7 +484,11 @@ class XGBoostRanker(LibraryRanker):
             objective=f"rank:{self.objective}",
         )
         # Scores start at 0 in every backend; XGBoost's default only shifts all scores by a constant.
-        start = {} if unset_fields(self) == SHARED_FIELDS else {"base_score": 0.0}
+        start: dict[str, Any] = {} if unset_fields(self) == SHARED_FIELDS else {"base_score": 0.0}
+        if self._own_objective is not None:
+            names = [name for name in parameters if not name.startswith(("lambdarank_", "ndcg_"))]
+            parameters = {name: parameters[name] for name in names}
+            start = {"objective": "reg:squarederror", "base_score": 0.0}
         no_metrics = {"disable_default_eval_metric": True}
         return {**parameters, **start, **no_metrics, **self.extra}
 

@@ -42,6 +42,7 @@ from ltrbench.experiment import Experiment, settings_without_seed
 from ltrbench.experiment.loading import load_once
 from ltrbench.measure import now, plain, versions, without_password
 from ltrbench.metrics.evaluation import plugin_versions
+from ltrbench.native.objectives.base import Objective
 from ltrbench.runs.record import FAILED as FAILED  # a state of a job too
 from ltrbench.runs.record import (
     FINISHED,
@@ -254,7 +255,8 @@ def key_of(
         choices: config group -> name of the chosen YAML.
         splits: the data; the error message if the data cannot be loaded.
     """
-    code = _code_of(type(experiment.ranker), type(experiment.source))
+    objectives = {type(value) for value in vars(experiment.ranker).values() if isinstance(value, Objective)}
+    code = _code_of(type(experiment.ranker), type(experiment.source), *objectives)
     packages = [*experiment.ranker.packages]
     if settings["search"] is not None:
         search = find_class(str(settings["search"]["_target_"]), Search, "search")

@@ -5,7 +5,8 @@ A YAML is enough for a new objective to be tested. Properties that it does not h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ import yaml  # type: ignore[import-untyped]
 from engine_cases import COMPILED
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import naming
 from numpy.typing import NDArray
 
 from ltrbench.compilation import threads
 from ltrbench.config import find_class
 from ltrbench.data import RankingDataset
-from ltrbench.errors import DataError
+from ltrbench.errors import ConfigError, DataError
 from ltrbench.folders import conf_dir
 from ltrbench.native.objectives.base import Objective, ObjectiveData, prepare_objective
 from ltrbench.native.objectives.query_rmse import QueryRMSE
@@ -30,11 +32,9 @@ from ltrbench.rankers.native import NativeRanker
 
 
 def _objectives() -> Mapping[str, type[Objective]]:
-    given = {
-        path.stem: yaml.safe_load(path.read_text()) for path in conf_dir().glob("model/objective/[a-z]*.yaml")
-    }
-    known = {name: str(item["_target_"]) for name, item in sorted(given.items()) if item["_target_"] != "???"}
-    return {name: find_class(target, Objective, name) for name, target in known.items()}
+    paths = sorted(conf_dir().glob("model/objective/[a-z]*.yaml"))
+    targets = {path.stem: yaml.safe_load(path.read_text()).get("_target_", "???") for path in paths}
+    return {name: find_class(target, Objective, name) for name, target in targets.items() if target != "???"}
 
 
 OBJECTIVES = _objectives()
@@ -176,6 +176,87 @@ def test_native_fits_saves_and_loads_every_objective(name: str, objective: Objec
     loaded = NativeRanker.load(tmp_path)
     assert loaded.objective == objective
     np.testing.assert_array_equal(loaded.predict(data.features), ranker.predict(data.features))
+
+
+# ---- LightGBM and XGBoost: the same objective trains them.
+
+
+@pytest.mark.slow
+def test_native_lightgbm_and_xgboost_see_the_same_gradients() -> None:
+    pytest.importorskip("lightgbm")
+    pytest.importorskip("xgboost")
+    from ltrbench.rankers.lightgbm import LightGBMRanker
+    from ltrbench.rankers.xgboost import XGBoostRanker
+
+    seen: list[NDArray[np.float64]] = []
+
+    @dataclass(kw_only=True)
+    class Noisy(QuerySoftMax):
+        draws = True
+
+        def gradients(self, scores: Any, data: ObjectiveData, seed: int) -> Any:
+            labels = data.labels + np.random.default_rng(seed).random(len(scores))
+            computed = super().gradients(scores, data._replace(labels=labels), seed)
+            seen.append(np.array(computed))
+            return computed
+
+    rng = np.random.default_rng(0)
+    features = rng.integers(0, 2, (200, 3)).astype(np.float32)  # so that all choose the same bins
+    data = RankingDataset(
+        features=features,
+        labels=rng.integers(0, 2, 200) + features.sum(axis=1),
+        query_start=np.arange(0, 201, 10),
+        query_weights=rng.uniform(0.5, 2.0, 20),
+    )
+    shared: dict[str, Any] = {
+        "num_trees": 2,
+        "num_leaves": 4,
+        "l2": 1.0,
+        "min_sum_hessian": 1e-3,
+        "seed": 3,
+        "learning_rate": 0.5,
+    }
+    every = []
+    for kind in (NativeRanker, LightGBMRanker, XGBoostRanker):
+        min_docs: dict[str, Any] = {} if kind is XGBoostRanker else {"min_docs_in_leaf": 1}
+        ranker = kind(objective=Noisy(beta=2.0), **shared, **min_docs)
+        seen.clear()
+        scores = ranker.fit(data).predict(features)
+        every.append((*seen, scores))
+        assert ranker.seed_matters(len(features))
+    for first, second, scores in every[1:]:
+        np.testing.assert_array_equal(first, every[0][0])
+        np.testing.assert_allclose(second, every[0][1], rtol=0, atol=1e-5)  # float32 scores of XGBoost
+        np.testing.assert_allclose(scores, every[0][2], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("computed", "named"),
+    [
+        (lambda n: (np.full(n, np.nan), np.ones(n)), ("gradient nan", "row 0", "query", "Correct")),
+        (lambda n: (np.zeros(n), np.full(n, -1.0)), ("hessian -1", "row 0", "not negative")),
+        (lambda n: (np.zeros(n - 1), np.ones(n)), ("(19,)", "shape (20,)", "Correct")),
+        (lambda n: np.zeros(n), ("ndarray", "two arrays")),
+    ],
+)
+def test_wrong_gradients_of_a_plugin_are_refused_in_the_first_iteration(
+    computed: Callable[[int], Any], named: tuple[str, ...]
+) -> None:
+    class Wrong(QueryRMSE):
+        def gradients(self, scores: Any, data: ObjectiveData, seed: int) -> Any:
+            return computed(len(scores))
+
+    data = RankingDataset(
+        features=np.eye(20, 3, dtype=np.float32), labels=np.ones(20), query_start=np.array([0, 20])
+    )
+    with pytest.raises(ConfigError, match=naming("Wrong", *named)):
+        NativeRanker(objective=Wrong(), num_trees=1).fit(data)
+
+
+@pytest.mark.parametrize("settings", [{"truncation": 3}, {"sigma": 2.0}, {"metric": "map"}])
+def test_settings_of_pairs_are_refused_with_another_objective(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=naming(*settings, "QueryRMSE", "lambdarank")):
+        NativeRanker(objective=QueryRMSE(), **settings)
 
 
 # ---- CatBoost: its leaves, with Newton steps by our gradients, give its scores.

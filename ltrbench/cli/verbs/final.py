@@ -54,6 +54,7 @@ def final_verb(
     from ltrbench.config import build
     from ltrbench.experiment import Experiment
     from ltrbench.experiment import run as run_experiment
+    from ltrbench.native.objectives.base import UnknownObjective
     from ltrbench.rankers import BoostingRanker, Ranker
     from ltrbench.rankers.importance import ImportanceSettings
 
@@ -64,7 +65,13 @@ def final_verb(
     count = (lambda run: load_splits(run, all_queries=True).train.num_queries) if scale_trees else None
     fit = final_fit(compare(runs, Settings(metric=metric)), name, count)
     result = fit.run.result
-    load_model(fit.run, ranker)  # refuses a class that the user does not name
+    loaded = load_model(fit.run, ranker)  # refuses a class that the user does not name
+    if isinstance(objective := getattr(loaded, "objective", None), UnknownObjective):
+        module = objective.recorded["_target_"].rpartition(".")[0]
+        raise ConfigError(
+            f"the objective of {fit.run.path} is in the module {module}. Code named in a run folder is not "
+            f"executed by default; if you trust the module, add --plugin {module}."
+        )
     fitted = build(result.settings, "model", Ranker)
     fitted = replace(fitted, seed=int(result.config.get("seed", result.seed)))
     if isinstance(fitted, BoostingRanker) and fit.num_trees is not None:

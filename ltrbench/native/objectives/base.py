@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, require_choice
+from ltrbench.folders import conf_dir
 from ltrbench.measure import plain
 from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.settings import Check, changed, check
@@ -148,9 +149,9 @@ def _checked(
     except (TypeError, ValueError):
         both = np.empty(0)
     if both.shape != shape:
-        lengths = [np.shape(part) for part in computed] if isinstance(computed, tuple) else computed
+        shapes = [np.shape(part) for part in computed] if isinstance(computed, tuple) else type(computed)
         raise ConfigError(
-            f"{name}.gradients returned {lengths}, but must return two arrays, gradients and hessians, of "
+            f"{name}.gradients returned {shapes}, but must return two arrays, gradients and hessians, of "
             f"the shape ({len(rows)},), one value per document. Correct {type(objective).__module__}."
         )
     is_wrong = ~np.isfinite(both)
@@ -212,6 +213,11 @@ def name_or_objective(*names: str) -> Check:
     """Returns the check of a setting that is one of these names or an `Objective`."""
 
     def refuse(setting: str, value: object) -> None:
+        if (conf_dir() / f"model/objective/{value}.yaml").exists():
+            raise ConfigError(
+                f"{setting} is {value}, which has settings of its own; set model/objective={value}, with a "
+                "slash, or pass an object of its class in Python."
+            )
         if not isinstance(value, Objective):
             require_choice(setting, str(value), names)
 

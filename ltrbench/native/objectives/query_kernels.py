@@ -11,7 +11,7 @@ An objective that is one function of a query decorates this function with `for_e
 
 `centred(scores, data, seed, settings)` then returns the gradients and hessians of all queries, which are
 computed in parallel. All arrays are (n,), the documents of one query; `gradients` and `hessians` are 0 at the
-beginning. `settings` is a tuple of numbers or a NamedTuple.
+beginning. `settings` is a tuple of numbers.
 """
 
 from __future__ import annotations

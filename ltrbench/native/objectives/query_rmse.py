@@ -32,19 +32,12 @@ class QueryRMSE(Objective):
 
 @for_each_query
 def _query_rmse(
-    scores: Values,
-    labels: Values,
-    weights: Values,
-    seed: int,
-    query: int,
-    settings: Any,
-    gradients: Values,
-    hessians: Values,
+    s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
 ) -> None:
     total, weight = 0.0, 0.0
-    for i in range(len(scores)):
-        total += weights[i] * (labels[i] - scores[i])
+    for i in range(len(s)):
+        total += weights[i] * (labels[i] - s[i])
         weight += weights[i]
-    for i in range(len(scores)):
-        gradients[i] = weights[i] * (total / weight - (labels[i] - scores[i]))
-        hessians[i] = weights[i]
+    for i in range(len(s)):
+        g[i] = weights[i] * (total / weight - (labels[i] - s[i]))
+        h[i] = weights[i]

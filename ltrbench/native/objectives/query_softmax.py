@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ltrbench.native.objectives.base import Objective, ObjectiveData
 from ltrbench.native.objectives.query_kernels import for_each_query
-from ltrbench.settings import part, setting
+from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Values
-
-
-class _Settings(NamedTuple):
-    beta: float
-    softmax_lambda: float
 
 
 @dataclass(kw_only=True)
@@ -39,7 +34,7 @@ class QuerySoftMax(Objective):
     source = "CatBoost, TQuerySoftMaxError::CalcDersForSingleQuery in error_functions.cpp"
 
     def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
-        return _query_softmax(scores, data, seed, part(self, _Settings))
+        return _query_softmax(scores, data, seed, (float(self.beta), float(self.softmax_lambda)))
 
     def loss(self, scores: Values, data: ObjectiveData, seed: int) -> float:
         starts, scaled = data.query_start[:-1], self.beta * scores
@@ -50,22 +45,15 @@ class QuerySoftMax(Objective):
 
 @for_each_query
 def _query_softmax(
-    scores: Values,
-    labels: Values,
-    weights: Values,
-    seed: int,
-    query: int,
-    settings: _Settings,
-    gradients: Values,
-    hessians: Values,
+    s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
 ) -> None:
-    beta, highest = settings.beta, scores.max()
-    relevance, total = 0.0, 0.0
-    for i in range(len(scores)):
+    beta, softmax_lambda = settings
+    highest, relevance, total = s.max(), 0.0, 0.0
+    for i in range(len(s)):
         relevance += weights[i] * labels[i]
-        gradients[i] = weights[i] * np.exp(beta * (scores[i] - highest))
-        total += gradients[i]
-    for i in range(len(scores)):
-        p = gradients[i] / total
-        gradients[i] = beta * (relevance * p - weights[i] * labels[i])
-        hessians[i] = beta * relevance * (beta * p * (1.0 - p) + settings.softmax_lambda)
+        g[i] = weights[i] * np.exp(beta * (s[i] - highest))
+        total += g[i]
+    for i in range(len(s)):
+        p = g[i] / total
+        g[i] = beta * (relevance * p - weights[i] * labels[i])
+        h[i] = beta * relevance * (beta * p * (1.0 - p) + softmax_lambda)
