@@ -22,7 +22,7 @@ from ltrbench.statistics import (
 )
 from ltrbench.statistics.paired import Differing
 from ltrbench.statistics.planning import design_of_folds, design_of_replicates
-from ltrbench.statistics.repeated import VarianceParts
+from ltrbench.statistics.repeated import SharedVariance, VarianceParts, with_shared_variance
 
 DRAWS = 2000
 
@@ -84,6 +84,7 @@ def test_a_design_has_the_error_and_the_degrees_of_its_inference(seed: int) -> N
     factor = resampling_factor("bootstrap", 4)
     folds = [of_fold(value, within=0.01) for value in (0.2, 0.5, 0.1)]
     over_folds = fold_replicates(folds, [0.003] * 3, 0.25)
+    shared = with_shared_variance(over_folds, SharedVariance(0.1, num_models=4, num_pairs=6), 0.25)
     own_trainings = independent_replicates(a, b, shares)
     shared_seeds, resamples = shared_replicates(a, b, shares), shared_replicates(a, b, shares, factor)
     for inference, design in [
@@ -91,6 +92,7 @@ def test_a_design_has_the_error_and_the_degrees_of_its_inference(seed: int) -> N
         (shared_seeds, design_of_replicates(shared_seeds)),
         (resamples, design_of_replicates(resamples, factor - 1 / 4)),
         (over_folds, design_of_folds(over_folds, 0.25, num_trainings=6)),
+        (shared, design_of_folds(shared, 0.25, num_trainings=6)),
     ]:
         assert design.standard_error == pytest.approx(inference.standard_error)
         assert np.array(design.degrees) == pytest.approx(np.array(inference.degrees))
