@@ -449,37 +449,26 @@ def near_duplicates(parts: Sequence[RankingDataset]) -> NDArray[np.int64]:
     Args:
         parts: data sets, whose queries are numbered one after the other.
     """
-    num_queries = sum(part.num_queries for part in parts)
+    # Imported here, because it takes a tenth of a second, too long for --help.
+    from scipy.sparse import csr_array
+
+    sizes = np.concatenate([part.query_sizes for part in parts])
+    queries = np.repeat(np.arange(len(sizes)), sizes)
     keys = np.concatenate([part.rounded_keys for part in parts])
-    queries = np.repeat(np.arange(num_queries), np.concatenate([part.query_sizes for part in parts]))
-    order = np.argsort(keys)
-    is_repeat = np.concatenate([[False], keys[order[1:]] == keys[order[:-1]]])
-    # Documents whose key occurs again: few, so that only they are sorted by query.
-    rows = np.sort(order[is_repeat | np.roll(is_repeat, -1)])
-    rows = rows[np.argsort(keys[rows], kind="stable")]
-    keys, of_rows = keys[rows], queries[rows]
-    is_other = np.diff(keys, prepend=0) != 0
-    is_first = is_other | (np.diff(of_rows, prepend=-1) != 0)
-    num_different = np.bincount(queries) - np.bincount(of_rows[~is_first], minlength=num_queries)
-    queries = of_rows[is_first]
-    starts = np.flatnonzero(is_other[is_first])
-    counts = np.diff(starts, append=len(queries))
+    _, documents = np.unique(keys, return_inverse=True)
+    has = csr_array((np.ones(len(keys)), (queries, documents)))
+    has.data[:] = 1  # also for a document that a query has several times
+    num_different, counts = has.sum(axis=1), has.sum(axis=0)
     is_shared = (counts > 1) & (counts <= _MAX_SHARED)
-    starts, counts = starts[is_shared], counts[is_shared]
-    pairs, others = [], []
-    for one, two in combinations(range(counts.max(initial=0)), 2):
-        of_both = starts[counts > two]
-        pairs.append(queries[of_both + one] * num_queries + queries[of_both + two])
-        others.append(counts[counts > two] - 1)
-    if not pairs:
-        return np.empty((0, 2), dtype=np.int64)
-    codes, pair, num_shared = np.unique(np.concatenate(pairs), return_inverse=True, return_counts=True)
-    evidence = np.bincount(pair, np.log(num_queries / np.concatenate(others)))
-    ends = np.stack(np.divmod(codes, num_queries), axis=1)
-    num_shorter = num_different[ends].min(axis=1)
+    has, counts = has[:, is_shared], counts[is_shared]
+    num_shared = (has @ has.T).tocoo()
+    evidence = ((has * np.log(len(sizes) / (counts - 1))) @ has.T).tocoo()
+    pairs = np.stack([num_shared.row, num_shared.col], axis=1).astype(np.int64)
+    num_shorter = num_different[pairs].min(axis=1)
     # Logarithm of the number of pairs of queries, times the 2^n sets of documents that can be shared.
-    chances = 2 * np.log(num_queries) + num_shorter * np.log(2)
-    near: NDArray[np.int64] = ends[(2 * num_shared > num_shorter) & (evidence > chances + np.log(1000))]
+    chances = 2 * np.log(len(sizes)) + num_shorter * np.log(2)
+    is_near = (2 * num_shared.data > num_shorter) & (evidence.data > chances + np.log(1000))
+    near: NDArray[np.int64] = np.unique(pairs[is_near & (pairs[:, 0] < pairs[:, 1])], axis=0)
     return near
 
 
