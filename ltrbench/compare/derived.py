@@ -608,7 +608,8 @@ def _of_model(system: Import, like: Run, splits: Splits, folder: Path) -> tuple[
     _check_fingerprints(like, splits)
     file = read_model_file(system.file(like, "test"))
     matched = match_features(file, splits.test.feature_names, system.features)
-    ranker = ImportedRanker.of(file, matched.columns, splits.test.num_features)
+    test = splits.test
+    ranker = ImportedRanker.of(file, matched.columns, test.num_features, test.feature_names, test.categories)
     num_trees = len(ranker.trees().trees)
     scored = {
         name: ScoredSplit(split, ranker.predict(split.features), split.query_keys, split.file_rows)

@@ -12,7 +12,8 @@ and dtype the format has. Readers rely on complete files: load only models that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ltrbench.models.trees import Ensemble
 
@@ -25,8 +26,11 @@ class ReadModel:
         trees: its trees, in the arithmetic of the library that wrote the file.
         feature_names: names of its features; empty if the file has only numbers.
         num_features: number of features, or one more than the highest feature of a split.
+        categories: categorical feature -> texts of its categories in the order of their codes, as far as the
+            file has them.
     """
 
     trees: Ensemble
     feature_names: tuple[str, ...]
     num_features: int
+    categories: Mapping[int, Sequence[str | None]] = field(default_factory=dict)

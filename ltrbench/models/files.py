@@ -217,7 +217,8 @@ def read_model_file(path: Path, remedy: str = "Check the path of the model file"
         remedy: what to do if the file cannot be read, for messages.
 
     Raises:
-        ResultError: The file cannot be read, has an unsupported format or categories, or is not complete.
+        ResultError: The file cannot be read, has an unsupported format, is not complete, or splits by
+            categories of which it has only codes.
     """
     content = read_bytes(path, remedy, MOST_MODEL_BYTES)
     other = next((name for name, beginning in _OTHERS.items() if beginning.match(content)), None)
@@ -236,10 +237,11 @@ def read_model_file(path: Path, remedy: str = "Check the path of the model file"
             f"{path} is no complete model file of {kind.library}: {reason}. {SUPPORTED}; save the "
             "model again."
         ) from error
-    if categorical := categorical_features(model.trees):
+    if coded := [each for each in categorical_features(model.trees) if each not in model.categories]:
         names = model.feature_names or tuple(map(str, range(model.num_features)))
         raise ResultError(
-            f"{path} cannot be imported: it splits {', '.join(names[each] for each in categorical)} by sets "
-            "of categories, whose codes may not be those of the data. Train the model with data.categorical."
+            f"{path} cannot be imported: it splits {', '.join(names[each] for each in coded)} by sets of "
+            "categories, but has only their codes. Train on a DataFrame with pandas categoricals, or here "
+            "with data.categorical."
         )
     return ModelFile(path, kind.library, kind.ending, content, model)

@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.data.tables import category_text
 from ltrbench.errors import ConfigError
 from ltrbench.models import ReadModel
 from ltrbench.models.trees import (
@@ -271,9 +272,13 @@ def read_lightgbm_text(content: bytes) -> ReadModel:
         raise ValueError(f"feature_names has {len(names)} names, not one more than max_feature_idx")
     if any(tree.is_linear for tree in trees):
         raise ValueError("its trees have linear models in their leaves; train without linear_tree")
-    return ReadModel(
-        Ensemble(tuple(map(tree_of_lightgbm, trees)), threshold_dtype="float64"), names, len(names)
-    )
+    ensemble = Ensemble(tuple(map(tree_of_lightgbm, trees)), threshold_dtype="float64")
+    # The categorical features, and the categories of a DataFrame; other ones have only codes.
+    match = re.search(rb"\[categorical_feature: ([\d,]+)\].*\npandas_categorical:(\[.*)", content, re.DOTALL)
+    features, texts = ([*map(int, match[1].split(b","))], json.loads(match[2])) if match else ([], [])
+    are_all = len(features) == len(texts)
+    categories = {f: [*map(category_text, each)] for f, each in zip(features, texts, strict=False) if are_all}
+    return ReadModel(ensemble, names, len(names), categories)
 
 
 def tree_of_lightgbm(tree: LightGBMTree, weight: float = 1.0) -> WeightedTree:

@@ -381,8 +381,11 @@ class FlatTree(NamedTuple):
         return is_leaf
 
 
-def flat(root: Node) -> FlatTree:
+def flat(root: Node, num_words: int = 0) -> FlatTree:
     """Returns the nodes of a tree as arrays, each before its children, and left before right.
+
+    Args:
+        num_words: minimum of W.
 
     >>> flat(InnerNode(3, 0.5, True, left=Leaf(-1.0), right=Leaf(2.0))).value
     array([ 0., -1.,  2.])
@@ -401,7 +404,7 @@ def flat(root: Node) -> FlatTree:
         missing_left=np.zeros(len(nodes), dtype=np.bool_),
         zero_missing=np.zeros(len(nodes), dtype=np.bool_),
         value=np.zeros(len(nodes)),
-        categories=np.zeros((len(nodes), max(map(len, words.values()), default=0)), dtype=np.uint32),
+        categories=np.zeros((len(nodes), max(num_words, *map(len, words.values()), 0)), dtype=np.uint32),
     )
     for number, of_node in words.items():
         tree.categories[number, : len(of_node)] = of_node

@@ -17,11 +17,13 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.data.tables import category_text
 from ltrbench.models import ReadModel
 from ltrbench.models.trees import (
     Ensemble,
@@ -31,9 +33,12 @@ from ltrbench.models.trees import (
     Node,
     WeightedTree,
     bits_of,
+    categorical_features,
+    codes_of,
     float32_texts,
     float32_trees,
     nested_text,
+    of_words,
     parse_float32,
     rounded_to_float32,
     splits_of,
@@ -216,6 +221,7 @@ def write_xgboost_json(ensemble: Ensemble, feature_names: Sequence[str]) -> byte
         ConfigError: A leaf value or the base score is beyond float32.
     """
     names = list(feature_names)
+    categorical = categorical_features(ensemble)
     base_score = rounded_to_float32(np.array([ensemble.base_score]), "the base score")
     trees = [_arrays(number, tree, len(names)) for number, tree in enumerate(xgboost_trees(ensemble))]
     forest = {
@@ -227,7 +233,7 @@ def write_xgboost_json(ensemble: Ensemble, feature_names: Sequence[str]) -> byte
     learner = {
         "attributes": {},
         "feature_names": names,
-        "feature_types": ["float"] * len(names),
+        "feature_types": ["c" if feature in categorical else "float" for feature in range(len(names))],
         "gradient_booster": {"model": forest, "name": "gbtree"},
         "learner_model_param": {
             "base_score": float32_texts(base_score)[0],
@@ -270,13 +276,28 @@ def read_xgboost(content: bytes) -> ReadModel:
     )
     base_score = _base_score(str(parameters["base_score"]), learner["objective"]["name"])
     ensemble = Ensemble(trees, base_score, comparison="<", score_dtype="float32")
-    return ReadModel(ensemble, tuple(learner.get("feature_names", [])), int(parameters["num_feature"]))
+    names, num_features = tuple(learner.get("feature_names", [])), int(parameters["num_feature"])
+    texts = enumerate(map(_texts_of, forest.get("cats", {}).get("enc", ())))
+    return ReadModel(ensemble, names, num_features, {feature: each for feature, each in texts if each})
+
+
+def _texts_of(encoding: Mapping[str, Any]) -> list[str | None]:
+    """Returns the texts of the categories of a feature: numbers, or the bytes of all texts."""
+    values, ends = encoding["values"], encoding.get("offsets")
+    if ends is None:
+        return [*map(category_text, values)]
+    return [bytes(byte % 256 for byte in values[a:b]).decode() for a, b in pairwise(ends)]
 
 
 def _arrays(number: int, tree: FlatTree, num_features: int) -> dict[str, Any]:
     """Returns a tree as arrays over its N nodes. XGBoost predicts with `left_children + 1` instead of
     `right_children`, so the right child follows the left one."""
+    is_set = np.isnan(tree.threshold)
+    sides = np.where(is_set, (tree.right, tree.left), (tree.left, tree.right))
+    tree = tree._replace(left=sides[0], right=sides[1], missing_left=tree.missing_left ^ is_set)
     order = breadth_first(tree)
+    nodes_of_sets = np.flatnonzero(is_set[order])
+    sets = [codes_of(of_words(words)) for words in tree.categories[order[nodes_of_sets]]]
     num_nodes, is_leaf, values = len(order), tree.is_leaf[order], tree.value[order]
     inner = np.flatnonzero(~is_leaf)
     left_children, parents = np.full(num_nodes, _NO_CHILD), np.full(num_nodes, _NO_PARENT)
@@ -285,19 +306,19 @@ def _arrays(number: int, tree: FlatTree, num_features: int) -> dict[str, Any]:
     zeros = [0.0] * num_nodes
     return {
         "base_weights": _numbers(values),
-        "categories": [],
-        "categories_nodes": [],
-        "categories_segments": [],
-        "categories_sizes": [],
+        "categories": [code for codes in sets for code in codes],
+        "categories_nodes": nodes_of_sets.tolist(),
+        "categories_segments": [sum(map(len, sets[:number])) for number in range(len(sets))],
+        "categories_sizes": [*map(len, sets)],
         "default_left": tree.missing_left[order].astype(int).tolist(),
         "id": number,
         "left_children": left_children.tolist(),
         "loss_changes": zeros,
         "parents": parents.tolist(),
         "right_children": np.where(is_leaf, _NO_CHILD, left_children + 1).tolist(),
-        "split_conditions": _numbers(np.where(is_leaf, values, tree.threshold[order])),
+        "split_conditions": _numbers(np.where(is_leaf, values, np.nan_to_num(tree.threshold[order]))),
         "split_indices": np.where(is_leaf, 0, tree.feature[order]).tolist(),
-        "split_type": [0] * num_nodes,
+        "split_type": is_set[order].astype(int).tolist(),
         "sum_hessian": zeros,
         "tree_param": {
             "num_deleted": "0",

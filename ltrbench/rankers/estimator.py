@@ -174,17 +174,23 @@ def _with_columns(save: Callable[..., None]) -> Callable[..., None]:
 def _knowing_columns(load: classmethod[Any, Any, Any]) -> Any:
     @functools.wraps(load.__func__)
     def load_with_columns(cls: Any, folder: Path) -> Any:
-        ranker, path = load.__func__(cls, folder), folder / COLUMNS_FILE
-        if path.exists():
-            columns = read_json(path)
-            types = {"feature_names": list[str], "categories": dict[str, list[str]]}
-            if not isinstance(columns, dict) or columns.keys() != types.keys() or type_error(columns, types):
-                raise ResultError(f"{path} has no names and categories of features. Copy the folder again.")
-            ranker.feature_names = tuple(columns["feature_names"])
-            ranker.categories = {name: tuple(each) for name, each in columns["categories"].items()}
+        ranker = load.__func__(cls, folder)
+        names, categories = read_columns(folder)
+        if names:
+            ranker.feature_names, ranker.categories = names, categories
         return ranker
 
     return classmethod(load_with_columns)
+
+
+def read_columns(folder: Path) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """Returns names and categories of the features in the folder of a model; empty without `COLUMNS_FILE`."""
+    if not (path := folder / COLUMNS_FILE).exists():
+        return (), {}
+    columns, types = read_json(path), {"feature_names": list[str], "categories": dict[str, list[str]]}
+    if not isinstance(columns, dict) or columns.keys() != types.keys() or type_error(columns, types):
+        raise ResultError(f"{path} has no names and categories of features. Copy the folder again.")
+    return tuple(columns["feature_names"]), {name: tuple(of) for name, of in columns["categories"].items()}
 
 
 _WRAPPERS: Mapping[str, Callable[[Any], Any]] = {

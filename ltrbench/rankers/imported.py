@@ -18,7 +18,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import kernel, parallel_kernel, threads
+from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel, threads
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, require_choice
@@ -27,11 +27,15 @@ from ltrbench.models.trees import (
     LARGEST_ZERO,
     Ensemble,
     FlatTree,
+    InnerNode,
     base_score_as_tree,
+    bits_of,
     flat,
+    splits_of,
     used_features,
     weighted_values,
     with_splits,
+    words_of,
 )
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
@@ -43,6 +47,7 @@ from ltrbench.rankers.base import (
     read_model_json,
     resolve_threads,
 )
+from ltrbench.rankers.estimator import read_columns
 from ltrbench.rankers.library import model_digest
 from ltrbench.shapes import Features
 
@@ -211,7 +216,8 @@ class FlatTrees(NamedTuple):
 def flat_trees(ensemble: Ensemble) -> FlatTrees:
     """Returns the nodes of all trees as arrays."""
     weighted = base_score_as_tree(ensemble).trees
-    trees = [flat(tree.root) for tree in weighted]
+    largest = max((split.categories or 0 for split in splits_of(ensemble)), default=0)
+    trees = [flat(tree.root, num_words=len(words_of(largest))) for tree in weighted]
     sizes = [len(tree.feature) for tree in trees]
     roots = np.cumsum([0, *sizes[:-1]])
     shift = np.repeat(roots, sizes)
@@ -269,12 +275,21 @@ def _one_block(
                 x = np.float64(features[document, np.uint64(nodes.feature[node])])
                 if x != x or (nodes.zero_missing[node] and abs(x) <= LARGEST_ZERO):
                     goes_left = nodes.missing_left[node]
+                elif nodes.threshold[node] != nodes.threshold[node]:
+                    goes_left = _is_in(nodes.categories[node], x)
                 elif is_strict:
                     goes_left = x < nodes.threshold[node]
                 else:
                     goes_left = x <= nodes.threshold[node]
                 node = np.uint64(nodes.left[node] if goes_left else nodes.right[node])
             scores[document] += nodes.value[node]
+
+
+@inlined_kernel
+def _is_in(words: NDArray[np.uint32], x: float) -> bool:
+    """Returns whether a value is the code of a category of a set."""
+    code = np.int64(x) if 0 <= x < 32 * len(words) else -1
+    return code == x and (words[code >> 5] >> np.uint32(code & 31)) & np.uint32(1) == 1
 
 
 SETTINGS_FILE_OF_IMPORT = "imported.json"
@@ -309,21 +324,51 @@ class ImportedRanker(Ranker):
     """
 
     reads_blocks: ClassVar[bool] = True
+    reads_categories: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._held: _Held | None = None
 
     @classmethod
-    def of(cls, file: ModelFile, columns: Mapping[int, int], num_columns: int) -> Self:
+    def of(
+        cls,
+        file: ModelFile,
+        columns: Mapping[int, int],
+        num_columns: int,
+        feature_names: Sequence[str] = (),
+        categories: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Self:
         """Returns a ranker with the model of a file.
 
         Args:
             columns: feature of the model -> column of the data, from 0, for all features that a split uses.
             num_columns: number of columns of the data.
+            feature_names: (F,), names of the columns.
+            categories: categorical column -> its categories, in the order of their codes in the data. Those
+                that the model does not know are missing values.
+
+        Raises:
+            DataError: A feature has categories in the model, but not in the data.
         """
         ranker = cls()
-        trees = with_splits(file.model.trees, lambda node: replace(node, feature=columns[node.feature]))
+        ranker.feature_names, ranker.categories = tuple(feature_names), categories or {}
+
+        def of_data(node: InnerNode) -> InnerNode:
+            column, bits = columns[node.feature], node.categories
+            if bits is not None:
+                if (name := ranker.feature_names[column]) not in ranker.categories:
+                    raise DataError(
+                        f"{file.path} splits '{name}' by sets of categories, but it is no categorical "
+                        f"feature of the data. Name a run with data.categorical=[{name}]."
+                    )
+                code_of = {text: code for code, text in enumerate(file.model.categories[node.feature])}
+                codes = [code_of.get(text) for text in ranker.categories[name]]
+                is_left = [node.missing_left if code is None else bits >> code & 1 for code in codes]
+                bits = bits_of(np.flatnonzero(is_left))
+            return replace(node, feature=column, categories=bits)
+
+        trees = with_splits(file.model.trees, of_data)
         ranker._held = _Held(file, dict(columns), num_columns, trees, flat_trees(trees))
         ranker.summary = FitSummary(num_trees=len(trees.trees))
         return ranker
@@ -402,4 +447,4 @@ class ImportedRanker(Ranker):
             raise ResultError(
                 f"{path} does not have a column of the data for each feature of the model. {_IMPORT_AGAIN}."
             )
-        return cls.of(file, columns, content["num_columns"])
+        return cls.of(file, columns, content["num_columns"], *read_columns(folder))

@@ -156,7 +156,8 @@ def check_categories(model: ShippedModel, target: Target) -> None:
         names = ", ".join(model.feature_names[feature] for feature in categorical)
         raise ConfigError(
             f"--to {target.name} cannot hold the splits of {names} by sets of categories. Choose --to c, "
-            "--to lightgbm or --to treelite, use the verb serve, or train without these features."
+            "--to lightgbm, --to treelite or --to xgboost, use the verb serve, or train without these "
+            "features."
         )
 
 

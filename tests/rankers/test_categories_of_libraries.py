@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
+from messages import naming
 from shop_log import shop_log
 
 from ltrbench.data import RankingDataset
+from ltrbench.errors import DataError
+from ltrbench.models.files import read_model_file
 from ltrbench.rankers import BoostingRanker
 from ltrbench.rankers.base import check_saved
 from ltrbench.rankers.catboost import CatBoostRanker
+from ltrbench.rankers.imported import ImportedRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 
@@ -33,55 +37,54 @@ def train(log: pd.DataFrame) -> RankingDataset:
     return RankingDataset.from_frame(log, features=[*NUMBERS, *CATEGORIES], categorical=CATEGORIES)
 
 
-def as_numbers_32(log: pd.DataFrame) -> pd.DataFrame:
+def table(log: pd.DataFrame) -> pd.DataFrame:
     return log[[*NUMBERS, *CATEGORIES]].astype(dict.fromkeys(NUMBERS, np.float32))
 
 
-def scores_of_lightgbm(
-    ranker: BoostingRanker, log: pd.DataFrame, sizes: NDArray[np.int64]
-) -> NDArray[np.floating]:
+Model = tuple[Callable[[pd.DataFrame], Any], Callable[[Path], Any] | None]
+"""Scores of the library for a table, and how it saves its model, if the file can be imported."""
+
+
+def lightgbm_model(ranker: BoostingRanker, log: pd.DataFrame, sizes: Any) -> Model:
     import lightgbm as lgb
 
     parameters = ranker.library_parameters()
-    data = lgb.Dataset(as_numbers_32(log), log.label, group=sizes, params=parameters)
-    return np.asarray(lgb.train(parameters, data, ranker.num_trees).predict(as_numbers_32(log)))
+    data = lgb.Dataset(table(log), log.label, group=sizes, params=parameters)
+    booster = lgb.train(parameters, data, ranker.num_trees)
+    return booster.predict, booster.save_model
 
 
-def scores_of_xgboost(
-    ranker: BoostingRanker, log: pd.DataFrame, sizes: NDArray[np.int64]
-) -> NDArray[np.floating]:
+def xgboost_model(ranker: BoostingRanker, log: pd.DataFrame, sizes: Any) -> Model:
     import xgboost as xgb
 
-    data = xgb.QuantileDMatrix(as_numbers_32(log), log.label, group=sizes, enable_categorical=True)
+    data = xgb.QuantileDMatrix(table(log), log.label, group=sizes, enable_categorical=True)
     booster = xgb.train(ranker.library_parameters(), data, ranker.num_trees)
-    return booster.predict(data, output_margin=True)
+
+    def predict(rows: pd.DataFrame) -> Any:
+        return booster.predict(xgb.DMatrix(rows, enable_categorical=True), output_margin=True)
+
+    return predict, booster.save_model
 
 
-def scores_of_catboost(
-    ranker: BoostingRanker, log: pd.DataFrame, sizes: NDArray[np.int64]
-) -> NDArray[np.floating]:
+def catboost_model(ranker: BoostingRanker, log: pd.DataFrame, sizes: Any) -> Model:
     import catboost as cb
 
-    texts = {name: log[name].astype(object).fillna("missing") for name in CATEGORIES}
-    features = as_numbers_32(log).assign(**texts)
-    pool = cb.Pool(
-        features, log.label, cat_features=CATEGORIES, group_id=np.repeat(np.arange(len(sizes)), sizes)
-    )
+    def as_text(rows: pd.DataFrame) -> pd.DataFrame:
+        return rows.assign(**{name: rows[name].astype(object).fillna("missing") for name in CATEGORIES})
+
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    pool = cb.Pool(as_text(table(log)), log.label, cat_features=CATEGORIES, group_id=groups)
     model = cb.CatBoost({**ranker._parameters(1.0)}).fit(pool)  # type: ignore[attr-defined]
-    return np.asarray(model.predict(features))
+    return lambda rows: model.predict(as_text(rows)), None
 
 
 @pytest.mark.parametrize(
     ("kind", "plain"),
-    [
-        (LightGBMRanker, scores_of_lightgbm),
-        (XGBoostRanker, scores_of_xgboost),
-        (CatBoostRanker, scores_of_catboost),
-    ],
+    [(LightGBMRanker, lightgbm_model), (XGBoostRanker, xgboost_model), (CatBoostRanker, catboost_model)],
 )
-def test_scores_equal_those_of_the_library_to_the_bit(
+def test_scores_equal_those_of_the_library_to_the_bit_also_of_its_imported_file(
     kind: type[BoostingRanker],
-    plain: Callable[..., NDArray[np.floating]],
+    plain: Callable[..., Model],
     log: pd.DataFrame,
     train: RankingDataset,
     tmp_path: Path,
@@ -89,11 +92,27 @@ def test_scores_equal_those_of_the_library_to_the_bit(
     ranker = kind(num_trees=10, learning_rate=0.1, num_leaves=15, num_threads=2)
     ranker.fit(train, train.take_queries(range(20)))
 
-    scores = ranker.predict(train.features)
+    scores, (predict, save) = ranker.predict(train.features), plain(ranker, log, train.query_sizes)
 
-    assert np.array_equal(scores, plain(ranker, log, train.query_sizes))
+    assert np.array_equal(scores, predict(table(log)))
     ranker.save(tmp_path)
     check_saved(ranker, tmp_path, train.features, scores)
     # Splits on categories: another order of the codes would not change an engine that reads them as such.
     splits = ranker.importance()["split"]
     assert (splits[list(train.categorical_features)] > 0).any()
+    if save is None:
+        return
+    # The data have other categories than the model, in another order.
+    others = log.assign(brand=log.brand.astype(object))
+    others.loc[::5, "brand"] = "a new one"
+    data = RankingDataset.from_frame(others, features=[*NUMBERS, *CATEGORIES], categorical=CATEGORIES)
+    known = others.brand.where(others.brand.isin(log.brand.cat.categories)).astype(log.brand.dtype)
+    save(tmp_path / "model.json")
+    file, identity = read_model_file(tmp_path / "model.json"), {f: f for f in range(6)}
+    imported = ImportedRanker.of(file, identity, 6, data.feature_names, data.categories)
+    assert np.array_equal(imported.predict(data.features), predict(table(others.assign(brand=known))))
+    (tmp_path / "imported").mkdir()
+    imported.save(tmp_path / "imported")
+    check_saved(imported, tmp_path / "imported", data.features, imported.predict(data.features))
+    with pytest.raises(DataError, match=naming("model.json", "data.categorical=[")):
+        ImportedRanker.of(file, identity, 6, data.feature_names, {})

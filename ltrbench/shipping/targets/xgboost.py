@@ -22,6 +22,7 @@ class XGBoostTarget(Target):
     """XGBoost 2.0 and newer reads the file; scores are float32."""
 
     name = "xgboost"
+    holds_categories = True
 
     def export(self, model: ShippedModel) -> Export:
         trees = model.trees(self.name)
