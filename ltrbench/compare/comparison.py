@@ -417,7 +417,6 @@ class ModelRow(EvaluatedRow):
         metrics: Name -> mean over cells of the mean over queries; None if no query counts.
         interval: 95 % interval of the mean of the primary metric; None for a row that is not paired.
         to_baseline: This row minus the baseline; None for the baseline and for a row that is not paired.
-        to_best: Interval of this row minus the best row, simultaneous over all pairs; None for the best row.
         seconds: Kind of time -> mean over the runs that did not share the machine with another job; empty if
             all did.
         peak_memory_mb, trees, model_mb: Means over the runs that have a value; None if no run has one.
@@ -426,7 +425,6 @@ class ModelRow(EvaluatedRow):
     metrics: Mapping[str, float | None]
     interval: Interval | None
     to_baseline: Pair | None
-    to_best: Interval | None
     seconds: Mapping[str, float]
     peak_memory_mb: float | None
     trees: float | None
@@ -618,7 +616,7 @@ def _compare_on(
         settings=settings,
         baseline=base,
         best=best,
-        rows=tuple(_rows(counted, queries, pairs, base, best, settings)),
+        rows=tuple(_rows(counted, queries, pairs, base, settings)),
         pairs=pairs,
         queries=queries,
         note_entries=(
@@ -638,7 +636,6 @@ def _rows(
     queries: PairedQueries | None,
     pairs: Sequence[Pair],
     base: str,
-    best: str | None,
     settings: Settings,
 ) -> list[ModelRow]:
     intervals: dict[str, Interval | None] = {}
@@ -647,7 +644,6 @@ def _rows(
         of_rows = system_intervals(queries.distinct)
         intervals = dict(zip(queries.labels, of_rows, strict=True))
         to_base = {pair.a: pair for pair in against(_family(pairs, queries, base, settings), base)}
-    to_best = {} if best is None else {pair.a: pair.interval for pair in against(pairs, best)}
     rows = []
     for group in groups:
         results = [run.result for run in group.runs]
@@ -657,7 +653,6 @@ def _rows(
             metrics={name: group.mean(name) for name in group.evaluated[0].evaluation.means},
             interval=intervals.get(group.label),
             to_baseline=to_base.get(group.label),
-            to_best=to_best.get(group.label),
             seconds=_mean_seconds(results),
             peak_memory_mb=_mean_known(result.peak_memory_mb for result in results),
             trees=_mean_known(result.best_iteration for result in results),

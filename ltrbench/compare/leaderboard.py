@@ -403,7 +403,6 @@ def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
         "scope": values["scope"],
         "claim": values["claim"],
         "num_queries": values["num_queries"] or 0,
-        "difference_to_best_interval": _ends(row.to_best),
         "seconds": dict(row.seconds),
         **{name: values[name] for name in ("peak_memory_mb", "model_mb", "trees")},
     }
