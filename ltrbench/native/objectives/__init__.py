@@ -5,6 +5,8 @@ In reading order:
     base           the form of an objective: one dataclass in one file, here or outside the package
     query_kernels  the loop over queries, and random numbers, for objectives in this form
     query_*        objectives in this form
+    yetirank       YetiRank and YetiLoss, with their specification
+    stochastic_rank  smoothed DCG and NDCG
     lambdas        gradients and hessians of NDCG, with the fast kernel for default settings; cross entropy
                    of whole lists; `prepare`, which returns every objective
     pairs          dialects of implementations; the specification of the lambdas of one query, pair by pair;

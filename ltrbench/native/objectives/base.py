@@ -25,7 +25,7 @@ from ltrbench.errors import ConfigError, require_choice
 from ltrbench.folders import conf_dir
 from ltrbench.measure import plain
 from ltrbench.native.team import DocumentDraws, Placement
-from ltrbench.settings import Check, changed, check
+from ltrbench.settings import Check, changed, check, check_effects
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 from ltrbench.untrusted import type_error, types_of
 
@@ -89,6 +89,7 @@ class Objective(ABC):
 
     def __post_init__(self) -> None:
         check(self)
+        check_effects(self, {name: value for name, value in vars(self).items() if isinstance(value, str)})
 
     def check(self, labels: Labels, query_start: QueryStart) -> None:  # noqa: B027 - most accept all labels
         """Raises DataError for labels that the objective does not accept, with value, place and remedy."""

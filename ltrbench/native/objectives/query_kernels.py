@@ -25,6 +25,7 @@ import numpy as np
 
 from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.native.objectives.base import ObjectiveData
+from ltrbench.native.objectives.lambdas import sort_by_score
 from ltrbench.shapes import Gradients, Hessians, Values
 
 QueryFunction = Callable[[Values, Values, Values, int, int, Any, Values, Values], None]
@@ -81,6 +82,39 @@ def draw(seed: int, query: int, index: int) -> float:
     bits = _mixed(bits ^ np.uint64(query))
     bits = _mixed(bits ^ np.uint64(index))
     return (np.float64(bits >> np.uint64(12)) + 0.5) * 2.0**-52
+
+
+@kernel
+def draw_normal(seed: int, query: int, index: int) -> float:
+    """Returns a standard normal random number, a function of its arguments alone (Box and Muller, 1958)."""
+    radius = np.sqrt(-2.0 * np.log(draw(seed, query, 2 * index)))
+    normal: float = radius * np.cos(2.0 * np.pi * draw(seed, query, 2 * index + 1))
+    return normal
+
+
+@kernel
+def gains_and_discounts(
+    labels: Values, is_exponential: bool, is_normalized: bool, top: int
+) -> tuple[Values, Values]:
+    """Returns the (n,) gains of DCG, and its (n,) discounts by rank, which are 0 below `top`.
+
+    Args:
+        is_exponential: whether the gain of a label is 2^label - 1 instead of the label.
+        is_normalized: whether gains are divided by the best DCG, as in NDCG.
+    """
+    n, best = len(labels), 0.0
+    gains, discounts, order = np.empty(n), np.zeros(n), np.empty(n, dtype=np.uint32)
+    for i in range(n):
+        gains[i] = np.exp2(labels[i]) - 1.0 if is_exponential else labels[i]
+        order[i] = i
+    if is_normalized:
+        sort_by_score(gains, order)
+    for rank in range(min(n, top)):
+        discounts[rank] = 1.0 / np.log2(rank + 2.0)
+        best += gains[order[rank]] * discounts[rank]
+    if is_normalized and best > 0.0:
+        gains /= best
+    return gains, discounts
 
 
 @kernel
