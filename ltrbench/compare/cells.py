@@ -156,7 +156,7 @@ class DataCell(NamedTuple):
         return "" if self.fold is None else describe_cells([self])
 
     @property
-    def number(self) -> tuple[int | None, int | None]:
+    def fold_and_repeat(self) -> tuple[int | None, int | None]:
         """Number of the fold, and its repeat."""
         return self.fold, self.repeat
 
@@ -670,6 +670,12 @@ class PairedQueries:
         return clustered(self.sample, self.query_keys)
 
     @cached_property
+    def first_of_distinct(self) -> NDArray[np.intp]:
+        """Index of the first value in `sample` of each query of `distinct`."""
+        firsts: NDArray[np.intp] = np.sort(np.unique(self.query_keys, return_index=True)[1])
+        return firsts
+
+    @cached_property
     def counting_cells(self) -> dict[int, NDArray[np.bool_]]:
         """Index of a cell -> (Q,), whether a query is in it; only cells in which a query counts."""
         return {int(number): self.cell_of_query == number for number in np.unique(self.cell_of_query)}
@@ -681,7 +687,7 @@ class PairedQueries:
         keys = {self.cells[number]: self.query_keys[inside] for number, inside in self.counting_cells.items()}
         return (
             all(cell.fold is not None for cell in self.cells)
-            and len({cell.number for cell in self.cells}) == len(self.cells)
+            and len({cell.fold_and_repeat for cell in self.cells}) == len(self.cells)
             # The training set is None if models have different ones.
             and all(cell.train is not None for cell in self.cells)
             and not reasons_against_folds(keys)

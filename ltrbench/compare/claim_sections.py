@@ -418,10 +418,9 @@ def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> list
     won = [number for number in best.tolist() if differences[number] > 0]
     convention = shown.comparison.settings.convention.of(parse_metric(shown.comparison.metric)[0])
 
-    firsts = np.sort(np.unique(queries.query_keys, return_index=True)[1])
-
     def row(number: int) -> TableRow:
-        cell, query = queries.cell_of_query[firsts[number]], queries.query_in_cell[firsts[number]]
+        first = queries.first_of_distinct[number]
+        cell, query = queries.cell_of_query[first], queries.query_in_cell[first]
         judgments, fold = queries.judgments[cell], queries.cells[cell].fold
         values = [float(queries.distinct.values[queries.labels.index(a), number]) for a in (winner, loser)]
         start, end = judgments.query_start[query : query + 2]

@@ -279,7 +279,7 @@ def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> str:
         str(one.fold)
         for one, keys in valid_keys.items()
         if any(
-            one.number != other.number and np.isin(keys, item.query_keys).any()
+            one.fold_and_repeat != other.fold_and_repeat and np.isin(keys, item.query_keys).any()
             for other, item in folds.items()
         )
     )
