@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import fields
+from typing import Any
 
 import ltrbench
 from docs.macros.tables import code, table
 from docs.macros.yamls import config_files
 from docs.settings import field_docstrings
-from ltrbench.rankers import BoostingRanker, Ranker
+from ltrbench.config import find_class
+from ltrbench.native.objectives.base import Objective
+from ltrbench.rankers import BoostingRanker
 
 
 def reference(package: str) -> str:
@@ -52,13 +55,24 @@ def _backend(target: str) -> str:
     return f"{about}\n\n{table(['setting', 'meaning'], rows)}" if rows else about
 
 
-def own_settings(kind: type[Ranker]) -> dict[str, str]:
-    """Returns field -> meaning, for the fields that a ranker's class and its bases add to the contract."""
+def own_settings(kind: type[Any]) -> dict[str, str]:
+    """Returns field -> meaning, for the fields that a class adds to the contract of rankers or objectives."""
     bases = [base for base in reversed(kind.__mro__) if not issubclass(BoostingRanker, base)]
     names = {field.name for field in fields(kind)}
     return {
         name: meaning for base in bases for name, meaning in field_docstrings(base).items() if name in names
     }
+
+
+def objectives() -> str:
+    """Returns a table of the objectives of conf/model/objective."""
+    rows = []
+    for item in config_files():
+        if item.group == "model/objective" and str(item.target).startswith("ltrbench."):
+            kind = find_class(str(item.target), Objective, item.name)
+            settings = ", ".join(code(name) for name in own_settings(kind))
+            rows.append([code(item.name), settings, "loss" if kind.is_loss else "lambdas", kind.source])
+    return table(["`model/objective`", "settings", "gradients of", "source"], rows)
 
 
 def evaluator_keys() -> str:
