@@ -105,6 +105,14 @@ class Objective(ABC):
 
     def loss(self, scores: Values, data: ObjectiveData, seed: int) -> float:
         """Returns the loss of all queries, if there is one; only tests need it."""
+        total = 0.0
+        for first, end, query in zip(data.query_start[:-1], data.query_start[1:], data.queries, strict=True):
+            rows = slice(first, end)
+            total += self.loss_of_query(scores[rows], data.labels[rows], data.weights[rows], seed, query)
+        return total
+
+    def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
+        """Returns the loss of one query of n documents, whose number is `query`; arrays are (n,)."""
         raise NotImplementedError(f"{type(self).__name__} has no loss.")
 
     def __str__(self) -> str:

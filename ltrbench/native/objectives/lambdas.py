@@ -187,21 +187,19 @@ def _one_query(
     """Computes the pairs of one upper rank i at a time; local arrays are in the order of ranks."""
     n, sigma = len(scores), settings.sigma
     sort_by_score(scores, order)
-    s, gain = _gather(scores, order), _gather(gains, order)
+    s, gain = gather(scores, order), gather(gains, order)
     memory = np.zeros((5, n))  # at once, which takes less time for short queries
     g, h, lambda_sums, push, curvature = memory[0], memory[1], memory[2], memory[3], memory[4]
     # The divisor of delta is offset + slope * distance: both cases without a branch.
     distances_count = settings.normalize_distance and s[0] != s[n - 1]
     offset, slope = (FLOAT32_OFFSET, 1.0) if distances_count else (1.0, 0.0)
-    base, exp_s = 0, _exponentials(s, s[0], sigma)
+    base, exp_s = 0, exponentials(s, s[0], sigma)
     # Ranks from num_paired on have equal gains, usually 0: their pairs with each other are 0.
     num_paired = n
     while num_paired > 0 and gain[num_paired - 1] == gain[n - 1]:
         num_paired -= 1
     for i in range(min(settings.truncation, num_paired)):
-        if sigma * (s[base] - s[i]) > 300.0:
-            # exp underflows at a distance of 745 from the base: rank i becomes the base for the ranks below.
-            base, exp_s = i, _exponentials(s, s[i], sigma)
+        base, exp_s = rebased(s, i, sigma, base, exp_s)
         end = n
         if gain[i] == gain[n - 1]:
             # Whole groups of four, so that `_sum` adds in the same order.
@@ -268,7 +266,15 @@ def _merge_sort(scores: Values, order: RankOrder) -> None:
 
 
 @kernel
-def _gather(values: Values, order: RankOrder) -> Values:
+def order_of(scores: Values) -> RankOrder:
+    """Returns the (n,) rows by descending score; tied documents keep the order of rows."""
+    order = np.arange(len(scores)).astype(np.uint32)
+    _merge_sort(scores, order)
+    return order
+
+
+@kernel
+def gather(values: Values, order: RankOrder) -> Values:
     """Returns values[order]; a loop, because NumPy's indexing takes seconds to compile."""
     gathered = np.empty(len(order))
     for i in range(len(order)):
@@ -277,12 +283,23 @@ def _gather(values: Values, order: RankOrder) -> Values:
 
 
 @kernel
-def _exponentials(scores: Values, base: float, sigma: float) -> Values:
+def exponentials(scores: Values, base: float, sigma: float) -> Values:
     """Returns exp(sigma * (s_j - base)) of every rank j, at most 1."""
-    exponentials = np.empty(len(scores))
+    e = np.empty(len(scores))
     for j in range(len(scores)):
-        exponentials[j] = np.exp(min(sigma * (scores[j] - base), 0.0))
-    return exponentials
+        e[j] = np.exp(min(sigma * (scores[j] - base), 0.0))
+    return e
+
+
+@kernel
+def rebased(scores: Values, i: int, sigma: float, base: int, e: Values) -> tuple[int, Values]:
+    """Returns a base for rank i and the ranks below, and their exponentials.
+
+    exp underflows at a distance of 745 from the base: rank i then becomes the base.
+    """
+    if sigma * (scores[base] - scores[i]) > 300.0:
+        return i, exponentials(scores, scores[i], sigma)
+    return base, e
 
 
 @kernel

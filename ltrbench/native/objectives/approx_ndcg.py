@@ -1,0 +1,98 @@
+"""ApproxNDCG: NDCG of smooth ranks.
+
+Qin, Liu and Li, 2010, "A General Approximation Framework for Direct Optimization of Information Retrieval
+Measures" (Information Retrieval 13); Bruch, Zoghi, Bendersky and Najork, 2019, "Revisiting Approximate Metric
+Optimization in the Age of Deep Neural Networks" (SIGIR). TF-Ranking (`ApproxNDCGLoss`), RAX (`approx_t12n` of
+`ndcg_metric`) and allRank (approxNDCG.py) have this formula, with different temperatures t. With G_i =
+(2^label_i - 1) / max_dcg and the weight a_i of a document:
+
+    q_ij = 1 / (1 + exp((s_i - s_j) / t))               for j != i: near 1 if j is far above i
+    r_i  = 1 + sum over j of q_ij                       smooth rank
+    loss = - sum of a_i G_i / log2(1 + r_i)
+    c_i  = a_i G_i / (ln 2 (1 + r_i) log2(1 + r_i)^2)   derivative of the loss with respect to r_i
+    g_i  = sum over j of (c_j - c_i) q_ij (1 - q_ij) / t
+    h_i  = sum over j of |c_j - c_i| q_ij (1 - q_ij) / t^2
+
+The gradient is exact. The second derivative is often negative; h is a positive substitute, in the form of
+LambdaMART's hessian. It is an upper bound of the size of the second derivative if c is fixed, because that of
+q_ij is at most q_ij (1 - q_ij) / t^2. The cost for a query of n documents is O(n^2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ltrbench.errors import ConfigError
+from ltrbench.native.objectives.base import Objective, ObjectiveData
+from ltrbench.native.objectives.lambdaloss import check_gains, discount, normalised_gains, num_paired
+from ltrbench.native.objectives.lambdas import exponentials, gather, order_of, rebased
+from ltrbench.native.objectives.pairs import logistic
+from ltrbench.native.objectives.query_kernels import for_each_query
+from ltrbench.settings import setting
+from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
+
+
+@dataclass(kw_only=True)
+class ApproxNDCG(Objective):
+    """ApproxNDCG: NDCG of smooth ranks; the module has the formulas."""
+
+    temperature: float | None = setting(None, above=0)
+    """Score difference over which ranks are smooth; required: 0.1 in TF-Ranking, 1 in RAX and allRank."""
+
+    is_loss = True
+    source = "Qin, Liu and Li, 2010; Bruch et al., 2019 (SIGIR); TF-Ranking, RAX, allRank"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.temperature is None:
+            raise ConfigError(
+                "The objective approx_ndcg needs a temperature, for which there is no common default; set "
+                "model.objective.temperature=0.1 as in TF-Ranking, or 1 as in RAX and allRank."
+            )
+
+    def check(self, labels: Labels, query_start: QueryStart) -> None:
+        check_gains(labels, query_start)
+
+    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
+        longest = int(np.diff(data.query_start).max())
+        return _approx_ndcg(scores, data, seed, (float(self.temperature or 0.0), _discounts(longest)))
+
+    def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
+        # q_ii is 1 / 2, but does not count.
+        r = 0.5 + logistic(scores[:, None] - scores, 1.0 / (self.temperature or 0.0)).sum(axis=1)
+        return float(-(weights * normalised_gains(labels, _discounts(len(labels)))) @ discount(r))
+
+
+def _discounts(longest: int) -> Values:
+    return discount(np.arange(longest) + 1.0)
+
+
+@for_each_query
+def _approx_ndcg(
+    s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
+) -> None:
+    order, n, (t, discounts) = order_of(s), len(s), settings
+    gain = gather(weights * normalised_gains(labels, discounts), order)
+    s = gather(s, order)
+    r, last = np.ones(n), num_paired(gain)
+    base, e = 0, exponentials(s, s[0], 1.0 / t)
+    for i in range(last):
+        base, e = rebased(s, i, 1.0 / t, base, e)
+        for j in range(i + 1, n if gain[i] > 0.0 else last):
+            q = e[j] / (e[i] + e[j])
+            r[i] += q
+            r[j] += 1.0 - q
+    c = gain / (np.log(2.0) * (1.0 + r) * np.log2(1.0 + r) ** 2)
+    base, e = 0, exponentials(s, s[0], 1.0 / t)
+    for i in range(last):
+        base, e = rebased(s, i, 1.0 / t, base, e)
+        for j in range(i + 1, n if gain[i] > 0.0 else last):
+            q = e[j] / (e[i] + e[j])
+            slope = (c[j] - c[i]) * q * (1.0 - q) / t
+            g[order[i]] += slope
+            g[order[j]] -= slope
+            h[order[i]] += abs(slope) / t
+            h[order[j]] += abs(slope) / t

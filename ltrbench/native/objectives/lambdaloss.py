@@ -1,0 +1,205 @@
+"""LambdaLoss: pairs weighted by a bound on NDCG, in the three formulas that libraries have under this name.
+
+Wang, Li, Golbandi, Bendersky and Najork, 2018, "The LambdaLoss Framework for Ranking Metric Optimization"
+(CIKM). Ranks r start at 1, D(r) = 1 / log2(1 + r), G = 2^label - 1, T is the truncation, max_dcg is the best
+DCG at T, n is the number of documents of the query, and a_i is the weight of a document:
+
+    u    = D(|r_i - r_j|) - D(|r_i - r_j| + 1)     NDCG-Loss2
+    v    = |D(r_i) - D(r_j)|                       LambdaRank
+    loss = c * sum of a_i w_ij log(1 + exp(-sigma (s_i - s_j)))     over i and j with label i > label j
+
+    variant     weighting   c         w_ij                                      pairs with a truncation
+    tf_ranking  ndcg2       n         |G_i - G_j| ((1 - f) u + f v) / max_dcg   min r <= T; in v, D = 0 below
+    rax         ndcg2       n         |G_i - G_j| u / max_dcg                   all; if max r > T,
+                dcg2        n         |G_i - G_j| u                             u / (1 - D(max r))
+    allrank     ndcg2       1 / ln 2  |G_i - G_j| u / max_dcg                   max r <= T
+                ndcg2++     1 / ln 2  |G_i - G_j| (mu u + v) / max_dcg          max r <= T
+                ndcg1       1 / ln 2  G_i D(r_i) / max_dcg, over all i != j     max r <= T
+                lambdarank  1 / ln 2  |G_i - G_j| v / max_dcg                   max r <= T
+                ranknet     1 / ln 2  1                                         max r <= T
+
+f is smooth_fraction. The code: TF-Ranking (`DCGLambdaWeight` of `create_ndcg_lambda_weight`, in
+`PairwiseLogisticLoss`), RAX 0.4 (`dcg2_lambdaweight`, in `pairwise_logistic_loss`, summed) and allRank
+(lambdaLoss.py, summed, with log2). allRank's ndcg1 also has the pairs i = j, which are constant. allRank
+clips probabilities at 1e-10, so that a pair far in the wrong order has no gradient; here it has one.
+
+The weights treat ranks as constants: the gradient is that of the loss with fixed ranks, of which it is the
+exact gradient, and h is the exact diagonal of its hessian. The cost for a query of n documents is O(n^2) or,
+with a truncation, O(n T) in tf_ranking and O(T^2) in allrank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ltrbench.compilation import kernel
+from ltrbench.data import Judgments
+from ltrbench.errors import require_choice
+from ltrbench.metrics import DEFAULT
+from ltrbench.metrics.evaluation import check_defined
+from ltrbench.native.objectives.base import Objective, ObjectiveData
+from ltrbench.native.objectives.lambdas import exponentials, gather, order_of, rebased
+from ltrbench.native.objectives.pairs import Pairs
+from ltrbench.native.objectives.query_kernels import for_each_query
+from ltrbench.settings import check_effects, setting
+from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Scores, Values
+
+WEIGHTINGS = {
+    "tf_ranking": ("ndcg2",),
+    "rax": ("ndcg2", "dcg2"),
+    "allrank": ("ndcg2", "ndcg2++", "ndcg1", "lambdarank", "ranknet"),
+}
+"""Variant -> weightings that its library has."""
+
+
+@dataclass(kw_only=True)
+class LambdaLoss(Objective):
+    """LambdaLoss: a bound on NDCG as a weighted sum over pairs; the module has the formulas."""
+
+    variant: str = setting("tf_ranking", choices=tuple(WEIGHTINGS))
+    """Library whose formula it is: tf_ranking, rax or allrank."""
+    weighting: str = setting("ndcg2")
+    """Weight of a pair: ndcg2; rax also: dcg2; allrank also: ndcg2++, ndcg1, lambdarank or ranknet."""
+    smooth_fraction: float = setting(0.0, at_least=0, at_most=1, only_with={"variant": ("tf_ranking",)})
+    """tf_ranking: share of LambdaRank's weight in the weight of a pair; the rest is that of NDCG-Loss2."""
+    mu: float = setting(10.0, at_least=0, only_with={"weighting": ("ndcg2++",)})
+    """ndcg2++: factor of NDCG-Loss2's weight, to which LambdaRank's is added."""
+    sigma: float = setting(1.0, above=0)
+    """Slope of the logistic function of a pair's score difference (1 / TF-Ranking's temperature)."""
+    truncation: int | None = setting(None, at_least=1)
+    """Number of top ranks (topn, allRank's k), by the rule of the variant; null: all ranks."""
+
+    is_loss = True
+    source = "Wang et al., 2018 (CIKM); TF-Ranking, RAX, allRank"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice(f"weighting with variant={self.variant}", self.weighting, WEIGHTINGS[self.variant])
+        check_effects(self, {"variant": self.variant, "weighting": self.weighting})
+
+    def check(self, labels: Labels, query_start: QueryStart) -> None:
+        check_gains(labels, query_start)
+
+    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
+        return _lambdaloss(scores, data, seed, self._by_ranks(int(np.diff(data.query_start).max())))
+
+    def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
+        return self.fixed_loss(scores, weights[:, None] * self.pair_weights(labels, scores))
+
+    def fixed_loss(self, scores: Values, weights: Pairs) -> float:
+        """Returns the loss of one query with the fixed (n, n) c a_i w_ij, and so with fixed ranks."""
+        return float((weights * np.logaddexp(0.0, self.sigma * (scores - scores[:, None]))).sum())
+
+    def pair_weights(self, labels: Labels, scores: Scores) -> Pairs:
+        """Returns the (n, n) c w_ij of one query: the specification of the kernel."""
+        n, cutoff, f = len(labels), self.truncation or len(labels), self.smooth_fraction
+        r = np.empty(n)
+        r[np.argsort(-scores, kind="stable")] = np.arange(1, n + 1)
+        distance, upper, lower = (pair(r[:, None], r) for pair in (np.subtract, np.minimum, np.maximum))
+        # Pairs i = j have no weight, because their labels are equal; any distance serves for them.
+        distance = np.maximum(np.abs(distance), 1.0)
+        at_rank = discount(r) * ((r <= cutoff) | (self.variant != "tf_ranking"))
+        u, v = discount(distance) - discount(distance + 1.0), np.abs(at_rank[:, None] - at_rank)
+        is_pair, gains = labels[:, None] > labels, normalised_gains(labels, self._ideal(n))
+        change = is_pair * (gains[:, None] - gains)
+        if self.variant == "tf_ranking":
+            return np.asarray(n * change * ((1.0 - f) * u + f * v) * (upper <= cutoff))
+        if self.variant == "rax":
+            return np.asarray(n * change * u / (1.0 - np.where(lower > cutoff, discount(lower), 0.0)))
+        w = {
+            "ndcg2": change * u,
+            "ndcg2++": change * (self.mu * u + v),
+            "ndcg1": (gains * at_rank)[:, None] * (1.0 - np.eye(n)),
+            "lambdarank": change * v,
+            "ranknet": is_pair,
+        }[self.weighting]
+        return np.asarray(w * (lower <= cutoff) / np.log(2.0))
+
+    def _ideal(self, longest: int) -> Values:
+        """Returns D of each rank above T, which normalise gains; none if gains are not normalised."""
+        return discount(np.arange(longest) + 1.0)[: 0 if self.weighting == "dcg2" else self.truncation]
+
+    def _by_ranks(self, longest: int) -> tuple[Any, ...]:
+        """Returns the settings of the kernel; its ranks and distances of ranks are indices of arrays."""
+        cutoff, d = self.truncation or longest, discount(np.arange(longest + 1) + 1.0)
+        u, at_rank, of_lower = np.append(0.0, d[:-1] - d[1:]), d[:-1].copy(), np.ones(longest)
+        of_u, of_v, c, num_upper = 1.0, 0.0, 0.0, longest
+        if self.variant == "tf_ranking":
+            of_u, of_v, num_upper = 1.0 - self.smooth_fraction, self.smooth_fraction, cutoff
+            at_rank[cutoff:] = 0.0
+        elif self.variant == "rax":
+            of_lower[cutoff:] /= 1.0 - at_rank[cutoff:]
+        else:
+            c, of_lower = 1.0 / np.log(2.0), of_lower[:cutoff]
+            of_u, of_v = {"ndcg2": (1.0, 0.0), "ndcg2++": (self.mu, 1.0)}.get(self.weighting, (0.0, 1.0))
+        kind = {"ndcg1": 1, "ranknet": 2}.get(self.weighting, 0)
+        return self.sigma, c, kind, num_upper, self._ideal(longest), of_u * u, of_v * at_rank, of_lower
+
+
+def check_gains(labels: Labels, query_start: QueryStart) -> None:
+    """Raises DataError if a label has no gain 2^label - 1 or an infinite one."""
+    check_defined("ndcg", None, DEFAULT, Judgments(labels=labels, query_start=query_start))
+
+
+def discount(ranks: Any) -> Values:
+    """Returns D(r) of ranks that start at 1."""
+    return np.asarray(1.0 / np.log2(1.0 + ranks))
+
+
+@kernel
+def normalised_gains(labels: Labels, ideal: Values) -> Values:
+    """Returns the (n,) G / max_dcg of one query, or G if no document is relevant or there are no discounts.
+
+    Args:
+        labels: (n,).
+        ideal: D of each rank that counts in max_dcg.
+    """
+    gains, order, max_dcg = np.exp2(labels) - 1.0, order_of(labels), 0.0
+    for i in range(min(len(labels), len(ideal))):
+        max_dcg += gains[order[i]] * ideal[i]
+    return gains / max_dcg if max_dcg > 0.0 else gains
+
+
+@kernel
+def num_paired(gain: Values) -> int:
+    """Returns the number of ranks down to the last with a gain; documents below it form no pairs."""
+    n = len(gain)
+    while n > 0 and gain[n - 1] == 0.0:
+        n -= 1
+    return n
+
+
+@for_each_query
+def _lambdaloss(
+    s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
+) -> None:
+    sigma, c, kind, num_upper, ideal, by_distance, by_rank, of_lower = settings
+    order, n = order_of(s), len(s)
+    gain, a = gather(normalised_gains(labels, ideal), order), gather(weights, order)
+    s = gather(s, order)
+    factor = sigma * (c if c > 0.0 else n)
+    base, e = 0, exponentials(s, s[0], sigma)
+    num_lower, last = min(n, len(of_lower)), num_paired(gain)
+    for i in range(min(num_upper, num_lower, last)):
+        base, e = rebased(s, i, sigma, base, e)
+        g_i, h_i = 0.0, 0.0
+        for j in range(i + 1, num_lower if gain[i] > 0.0 else min(num_lower, last)):
+            if kind == 1:
+                up, down = gain[i] * by_rank[i], gain[j] * by_rank[j]
+            else:
+                change = gain[i] - gain[j]
+                if kind == 2:
+                    change = np.sign(change)
+                else:
+                    change *= (by_distance[j - i] + by_rank[i] - by_rank[j]) * of_lower[j]
+                up, down = max(change, 0.0), max(-change, 0.0)
+            up, down, p = factor * a[i] * up, factor * a[j] * down, e[j] / (e[i] + e[j])
+            push, curvature = up * p - down * (1.0 - p), sigma * (up + down) * p * (1.0 - p)
+            g_i, h_i = g_i + push, h_i + curvature
+            g[order[j]] += push
+            h[order[j]] += curvature
+        g[order[i]] -= g_i
+        h[order[i]] += h_i
