@@ -604,14 +604,14 @@ def _mirror_comparison(tracker: Tracker, runs: Sequence[Run]) -> None:
 
 
 def compared(runs: Sequence[Run]) -> list[Comparison]:
-    """Compares the finished runs, if there are any; if they cannot be compared, logs a warning."""
+    """Compares the finished runs, if there are any, as a look; if they cannot be compared, logs a warning."""
     if not any(run.result.is_compared for run in runs):
         return []
     # Imported late, so that --help prints without delay.
-    from ltrbench.compare import compare
+    from ltrbench.sweep.ledger import compare_sweeps
 
     with _warning("no comparison is available"):
-        return compare(runs)
+        return compare_sweeps(runs)
     return []
 
 

@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from ltrbench.compare.cells import (
+    LOOK,
     ON_CLAIMS,
     DataCell,
     EvaluatedRow,
@@ -86,10 +87,10 @@ def about_intervals(comparison: Comparison) -> str:
         return f"{differences} They have no interval, and there are no claims."
     methods = " and ".join(_METHODS.get(method, method) for method in sorted(used))
     if len(comparison.claims) == 1:
-        return f"{differences} The interval has 95 % confidence ({methods})."
+        return f"{differences} The interval has {comparison.settings.confidence} confidence ({methods})."
     return (
-        f"{differences} Their intervals are simultaneous: 95 % confidence over {family_of(comparison)} "
-        f"together ({methods})."
+        f"{differences} Their intervals are simultaneous: {comparison.settings.confidence} confidence over "
+        f"{family_of(comparison)} together ({methods})."
     )
 
 
@@ -172,11 +173,13 @@ def _need(need: Need, power: Power) -> str:
 
 
 def verdict(comparison: Comparison) -> str:
-    """Returns the claims on each row against the best row, or against the named baseline."""
+    """Returns the claims on each row against the best row, or against the named baseline, and their level."""
     if comparison.best is None:
         return "No two rows can be paired: nothing is claimed about differences."
     known = sorted({pair.reason for pair in comparison.family if pair.reason})
     reasons = listed(known or [f"{comparison.baseline} is left out of paired tests"])
+    if any(pair.withheld for pair in comparison.family):
+        reasons += "; finish the sweep with `resume`, or name your reason with `compare --selected REASON`"
     if all(pair.interval is None for pair in comparison.family):
         return f"Nothing is claimed about differences: {reasons}."
     base, sentences = comparison.baseline, [f"Against {comparison.baseline}, in {comparison.metric}."]
@@ -192,8 +195,9 @@ def verdict(comparison: Comparison) -> str:
             sentence = f"{in_metric}{SCOPES[scope]}{aside}: {claims}."
             sentences.append(f"{sentence[0].upper()}{sentence[1:]}")
     if known:
-        sentences.append(f"Undecided because of too few data: {reasons}.")
-    return " ".join(filter(None, [*sentences, about_tuning(comparison)]))
+        sentences.append(f"Undecided for this reason: {reasons}.")
+    looks = [note.sentence for note in comparison.note_entries if note.term == LOOK]
+    return " ".join(filter(None, [*looks, *sentences, about_tuning(comparison)]))
 
 
 def claim_with_scope(pair: Pair) -> str:
@@ -451,8 +455,10 @@ def _certainty(comparison: Comparison) -> str:
     words = "; ".join(words for scope, words in SCOPES.items() if scope in scopes)
     trainings = listed(list(dict.fromkeys(comparison.replicates.values())))
     together = f" over {family_of(comparison)} together" if len(decided) > 1 else ""
+    rare = " (few trainings: rare failures may be missing)" if about_few_trainings(comparison) else ""
     return (
-        f"How sure: 95 % confidence{together}; scope{_training_sets(comparison)}: {words}. "
+        f"How sure: {comparison.settings.confidence} confidence{together}; "
+        f"scope{_training_sets(comparison)}: {words}{rare}. "
         f"Data: {count:,} test queries; trainings: {trainings}."
     )
 

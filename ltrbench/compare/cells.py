@@ -33,7 +33,7 @@ from ltrbench.metrics.evaluation import check_defined
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs.record import IMPORTED, Run, ScoredSplit, naming
 from ltrbench.shapes import PerQuery
-from ltrbench.statistics import PairedSample
+from ltrbench.statistics import LEVEL, PairedSample
 from ltrbench.statistics.claims import LATER, METHODS
 from ltrbench.tables import listed
 
@@ -47,6 +47,9 @@ ON_CLAIMS, ON_CONVENTIONS, ON_BACKENDS = "Claims", "Conventions", "Differences b
 ON_COSTS, ON_DATA = "Costs", "Data and runs"
 GROUPS = (ON_CLAIMS, ON_CONVENTIONS, ON_BACKENDS, ON_COSTS, ON_DATA)
 """The headings of the groups, in the order in which they are shown."""
+
+LOOK = "look"
+"""Term of notes on looks and on selected trainings, which the verdict repeats."""
 
 
 @dataclass(frozen=True)
@@ -422,6 +425,8 @@ class Settings:
         rope: Half the width of the region of practical equivalence, in units of the claimed metrics, which
             must declare the same one; None for the region that each metric declares.
         detect: Difference whose required number of queries, seeds or folds is computed; None for none.
+        level: Error level of all claims of the comparison together. Divide it by the number of comparisons of
+            the same runs that you make; the command line does so (`ltrbench.sweep.ledger`).
         num_draws: Number of draws of the bootstrap and of the randomisation test.
         seed: Seed of both.
     """
@@ -433,6 +438,7 @@ class Settings:
     allow_mismatch: bool = False
     rope: float | None = None
     detect: float | None = None
+    level: float = LEVEL
     num_draws: int = 10_000
     seed: int = 0
 
@@ -443,6 +449,7 @@ class Settings:
                 parse_metric(name)
         for name, value in (("rope", self.rope), ("detect", self.detect)):
             require(name, value, above=0)
+        require("level", self.level, above=0, at_most=0.5)
         for name in filter(None, self.claimed_metrics):
             self.rope_of(name)
 
@@ -463,6 +470,11 @@ class Settings:
                 f"equivalence {declared} (0: none). Leave out rope, or declare it: @metric(NAME, rope=2.0)."
             )
         return self.rope
+
+    @property
+    def confidence(self) -> str:
+        """The confidence of the simultaneous intervals, such as "95 %"."""
+        return f"{100 * (1 - self.level):.3g} %"
 
     @property
     def names_baseline(self) -> bool:

@@ -68,8 +68,9 @@ def pairs_section(shown: Shown) -> Section | None:
     if not comparison.pairs:
         return None
     lead = (
-        f"{comparison.metric} of the row minus that of the column, with the claim of the simultaneous 95 % "
-        f"interval over {family_of(comparison)}. ▲ and ▼ mark the claims better and worse."
+        f"{comparison.metric} of the row minus that of the column, with the claim of the simultaneous "
+        f"{comparison.settings.confidence} interval over {family_of(comparison)}. ▲ and ▼ mark the claims "
+        "better and worse."
     )
     if len(comparison.family) < len(comparison.pairs):
         lead += " Nothing is claimed about the other pairs."

@@ -59,7 +59,6 @@ from ltrbench.runs.record import FINISHED, IMPORTED, MODEL_FOLDER, Run, RunResul
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import (
     BETTER,
-    LEVEL,
     TESTS,
     WORSE,
     Inference,
@@ -197,6 +196,7 @@ class Pair:
         inference: Inference of the claim if training was repeated; otherwise None.
         interval: Simultaneous interval of the difference over the family; None if not available.
         claim: "better", "worse", "equivalent" or "undecided".
+        withheld: Why there is no claim although the data are enough; empty if nothing withholds it.
         power: What the data could detect, at the level of the claim.
         p_adjusted: "holm" -> test -> p-value of `statistics`, adjusted for the family.
         over_folds: Fold tests; None with fewer than two folds.
@@ -212,6 +212,7 @@ class Pair:
     power: Power = field(default_factory=Power)
     interval: Interval | None = None
     claim: str = UNDECIDED
+    withheld: str = ""
     p_adjusted: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 
     @property
@@ -224,7 +225,7 @@ class Pair:
         """Why there is no interval; empty if there is one."""
         if self.interval is not None:
             return ""
-        return self.statistics.note if self.inference is None else self.inference.note
+        return self.withheld or (self.statistics.note if self.inference is None else self.inference.note)
 
     def turned(self) -> Pair:
         """Returns row `b` minus row `a`."""
@@ -269,7 +270,7 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
     Bonferroni otherwise.
     """
     family = _with_shared_variance(family, queries)
-    level = LEVEL / len(settings.claimed_metrics)
+    level = settings.level / len(settings.claimed_metrics)
     of_models = [pair for pair in family if pair.inference is None]
     index_pairs = [(queries.labels.index(pair.a), queries.labels.index(pair.b)) for pair in of_models]
     by_queries = simultaneous_intervals(
@@ -283,6 +284,9 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
     intervals = [
         known[pair.a, pair.b] if pair.inference is None else pair.inference.interval(level / len(family))
         for pair in family
+    ]
+    intervals = [
+        None if pair.withheld else interval for pair, interval in zip(family, intervals, strict=True)
     ]
     adjusted = {test: holm([pair.statistics.p_values[test] for pair in family]) for test in TESTS}
     return tuple(
@@ -628,6 +632,34 @@ def _compare_on(
         ),
         published=Published(**published) if published else None,
         declared=declared,
+    )
+
+
+def with_level(
+    comparison: Comparison, withheld: Mapping[str, str], level: float, notes: Sequence[Note] = ()
+) -> Comparison:
+    """Returns the comparison with all claims decided again at a level, and with further notes.
+
+    Args:
+        withheld: Label of a row -> why its pairs carry no claim.
+        level: As `Settings.level`.
+    """
+    settings, queries = replace(comparison.settings, level=level), comparison.queries
+
+    def again(family: Sequence[Pair], queries: PairedQueries | None) -> tuple[Pair, ...]:
+        reasons = [withheld.get(pair.a) or withheld.get(pair.b) or pair.withheld for pair in family]
+        marked = [replace(pair, withheld=reason) for pair, reason in zip(family, reasons, strict=True)]
+        return () if queries is None else decided(marked, queries, settings)
+
+    paired = [row for row in comparison.rows if queries is not None and row.label in queries.labels]
+    pairs = again(comparison.pairs, queries)
+    rows = _rows(comparison.rows, queries, pairs, comparison.baseline, settings)
+    declared = {
+        name: again(family, pair_queries(paired, name)) for name, family in comparison.declared.items()
+    }
+    notes = (*notes, *comparison.note_entries)
+    return replace(
+        comparison, settings=settings, rows=tuple(rows), pairs=pairs, note_entries=notes, declared=declared
     )
 
 

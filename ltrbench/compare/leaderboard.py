@@ -187,7 +187,7 @@ def _columns(comparison: Comparison) -> list[Column]:
     def seconds(kind: str, form: Form, optional: bool = False) -> Column:
         return cost(f"{TIMES[kind]} s", form, lambda row: row.seconds.get(kind), optional)
 
-    header = f"difference to {comparison.baseline} [95 % interval]"
+    header = f"difference to {comparison.baseline} [{comparison.settings.confidence} interval]"
     interval = TableColumn("interval", left=True, sortable=False)
     claims = TableColumn(f"claim{scope}", left=True, with_notes=True)
     detectable = TableColumn("detectable", QUALITY)
@@ -317,6 +317,7 @@ def comparisons_as_json(
             }
             for comparison in comparisons
         ],
+        "level": first.settings.level,
         "draws": {"number": first.settings.num_draws, "seed": first.settings.seed},
         "verdicts": {comparison.data: verdict(comparison) for comparison in comparisons},
         "runs": [_run_record(comparison, row, item) for comparison, row in rows for item in row.evaluated],

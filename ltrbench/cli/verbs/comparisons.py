@@ -160,6 +160,12 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
     "metrics between 0 and 1.",
 )
 @click.option(
+    "--looks", type=click.IntRange(1), default=1, metavar="N", help="Declare N looks, with claims at 5 %/N."
+)
+@click.option(
+    "--selected", metavar="REASON", default="", help="Make claims although planned trainings are left out."
+)
+@click.option(
     "--allow-mismatch",
     is_flag=True,
     help="Also compare runs on different data or splits; the table has a note.",
@@ -192,6 +198,8 @@ def compare_verb(
     rrf_k: float,
     detect: float | None,
     rope: float | None,
+    looks: int,
+    selected: str,
     allow_mismatch: bool,
     columns: str,
     as_object: bool,
@@ -209,10 +217,11 @@ def compare_verb(
         python -m ltrbench compare multirun 'ranklib=scores/fold{fold}.txt' --fuse rrf,zscore
         python -m ltrbench compare multirun --baseline lightgbm --slice query_size,num_relevant --output OUT
     """
-    from ltrbench.compare import Settings, compare, read_attributes, slices
+    from ltrbench.compare import Settings, read_attributes, slices
     from ltrbench.compare.leaderboard import MAIN_COLUMNS, comparisons_as_json
     from ltrbench.compare.publish import publish
     from ltrbench.compare.report import render_all
+    from ltrbench.sweep.ledger import compare_sweeps
 
     compare_settings = Settings(
         metric=metric,
@@ -226,7 +235,7 @@ def compare_verb(
     given = {} if attributes is None else read_attributes(attributes)
     runs = _find(sources)
     runs += _fused(runs, compare_settings, _names(fuse), _names(fuse_of), rrf_k)
-    comparisons = compare(runs, compare_settings)
+    comparisons = compare_sweeps(runs, compare_settings, declared=looks, selected=selected)
     by_kind = {item.data: slices(item, _names(sliced), given) for item in comparisons}
     if as_object:
         echo_json(comparisons_as_json(comparisons, by_kind))

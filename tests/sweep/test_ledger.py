@@ -1,0 +1,135 @@
+# mypy: strict-optional=False
+"""Looks at a sweep: what counts as a new one, the level of its claims, and trainings that are left out."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claim_cases import QUERIES
+from command_line import TINY, run
+from messages import naming
+from plan_cases import job, numbered
+from toy_runs import mentions, write
+
+from ltrbench.compare import Comparison, Settings, compare, render, verdict
+from ltrbench.errors import ResultError
+from ltrbench.metrics import preset
+from ltrbench.runs.record import find_runs
+from ltrbench.statistics import LEVEL
+from ltrbench.statistics.claims import UNDECIDED
+from ltrbench.sweep.ledger import LEDGER_FILE, compare_sweeps, read_ledger
+from ltrbench.sweep.plan import plan_jobs, read_plan
+
+MODELS = ("native", "lightgbm", "xgboost")
+
+
+def sweep_of(folder: Path, seeds: Iterable[int]) -> Path:
+    """Plans and runs jobs of three models, or the jobs that are missing."""
+    drafts = [job(f"model={model}", f"seed={seed}") for model in MODELS for seed in seeds]
+    (folder / "plan").mkdir(parents=True, exist_ok=True)
+    for planned in plan_jobs(read_plan(folder), drafts, numbered):
+        if not (folder / planned.folder).exists():
+            model, seed = (override.partition("=")[2] for override in planned.overrides)
+            skill = 1.0 + 0.5 * MODELS.index(model)
+            write(folder / planned.folder, model, seed=int(seed), skill=skill, fold=None, counted=QUERIES)
+    return folder
+
+
+def compared(*folders: Path, declared: int = 1, selected: str = "", **settings: Any) -> Comparison:
+    chosen = Settings(**settings, num_draws=200)
+    (comparison,) = compare_sweeps(find_runs(folders), chosen, declared, selected)
+    return comparison
+
+
+@pytest.mark.slow
+def test_the_level_falls_with_every_other_look_at_the_same_runs(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path / "s", (1, 2, 3))
+    first = compared(sweep)
+    assert (first.settings.level, len(read_ledger(sweep))) == (LEVEL, 1)
+    # Not another look: the same one again, without a model, and with another region of equivalence.
+    for again in (compared(sweep), compared(*(sweep / str(n) for n in range(6))), compared(sweep, rope=0.01)):
+        assert again.settings.level == LEVEL
+    looks: list[dict[str, Any]] = [
+        {"metric": "ndcg@5"},
+        {"family": ("ndcg@5", "ndcg@10")},
+        {"convention": preset("lightgbm")},
+        {"baseline": "native"},
+    ]
+    for number, settings in enumerate(looks, start=2):
+        comparison = compared(sweep, **settings)
+        assert comparison.settings.level == LEVEL / number
+        direct = compare(find_runs([sweep]), replace(comparison.settings, level=LEVEL / number))
+        assert comparison.claims == direct[0].claims
+        assert [row.to_baseline for row in comparison.rows] == [row.to_baseline for row in direct[0].rows]
+    longer = compared(sweep_of(sweep, (1, 2, 3, 4, 5)))
+    assert longer.settings.level == LEVEL / 6
+    # The first look is part of the same family, and every output states the level.
+    assert mentions(verdict(longer), "6 of 6", "0.83 %", "ndcg@5")
+    assert mentions(render(longer), "99.2 %")
+
+
+def test_declared_looks_share_the_level_and_several_ledgers_are_joined(tmp_path: Path) -> None:
+    a, b = sweep_of(tmp_path / "a", (1, 2, 3)), sweep_of(tmp_path / "b", (4, 5, 6))
+    assert compared(a, declared=2).settings.level == LEVEL / 2
+    assert compared(a, metric="ndcg@5").settings.level == LEVEL / 2
+    assert compared(a, b).settings.level == LEVEL / 3
+    assert [len(read_ledger(folder)) for folder in (a, b)] == [3, 1]
+
+
+def test_a_row_without_some_of_its_planned_trainings_carries_no_claim(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path / "s", (1, 2, 3, 4, 5))
+    of_native = [job.folder for job in read_plan(sweep).jobs.values() if "model=native" in job.overrides]
+    for folder in of_native[2:4]:
+        shutil.rmtree(sweep / folder)
+    partial = compared(sweep)
+    for pair in partial.pairs:
+        is_partial = "native" in (pair.a, pair.b)
+        assert (pair.interval is None) == is_partial
+        assert mentions(pair.reason, *["2 of 5", "native", "seed 3", "seed 4"] * is_partial)
+        assert pair.claim == UNDECIDED or not is_partial
+    assert mentions(verdict(partial), "resume", "--selected")
+    selected = compared(sweep, selected="they crashed")
+    assert all(pair.interval for pair in selected.pairs)
+    assert mentions(verdict(selected), "they crashed", "2 of 5", "seed 3")
+    assert selected.settings.level == LEVEL / 2
+    # A comparison of fewer models is deliberate.
+    others = [sweep / job.folder for job in read_plan(sweep).jobs.values() if job.folder not in of_native]
+    assert all(pair.interval for pair in compared(*others).pairs)
+
+
+def test_a_look_that_cannot_be_recorded_is_shown_with_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_of(tmp_path / "s", (1, 2, 3))
+    opened = Path.open
+
+    def refuse(path: Path, *args: Any, **options: Any) -> Any:
+        if path.name == LEDGER_FILE:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return opened(path, *args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", refuse)
+        assert mentions(compared(sweep).notes, sweep, "Read-only file system")
+    (sweep / LEDGER_FILE).write_text("{}\n")
+    with pytest.raises(ResultError, match=naming(sweep / LEDGER_FILE, "Delete")):
+        compared(sweep)
+
+
+@pytest.mark.slow
+def test_commands_write_nothing_but_the_ledger(tmp_path: Path) -> None:
+    run(*TINY, "model=random,single_feature", "seed=1,2,3", "hydra.sweep.dir=s", "-m", folder=tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    done = run("compare", "s", "--metric", "map", "--json", folder=tmp_path)
+    assert json.loads(done.stdout)["level"] == LEVEL / 2
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    changed = [path.name for path in after if after[path] != before.get(path)]
+    assert changed == [LEDGER_FILE]
+    assert len(read_ledger(tmp_path / "s")) == 2
