@@ -28,7 +28,7 @@ from ltrbench.compare.fairness import (
     values_on_validation,
 )
 from ltrbench.compare.final import final_command
-from ltrbench.compare.planning import QUERIES, Need, NextStep, Power
+from ltrbench.compare.planning import NextStep
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs.record import IMPORTED
 from ltrbench.statistics import BETTER, SCOPES, WORSE
@@ -148,25 +148,18 @@ def about_power(comparison: Comparison) -> str:
         return ""
     return (
         f"Needed to detect {comparison.settings.detect:g} against {comparison.baseline}, with 80 % power at "
-        f"the level of the claims and everything else unchanged: {'; '.join(needs)}."
+        "the level of a further look, from the estimated variances to their upper limits: "
+        f"{'; '.join(needs)}."
     )
 
 
 def _needs(pair: Pair) -> str:
-    """Returns text such as "native: 14 seeds (cheapest, about 35 s of training) or 2,300 queries"."""
+    """Returns text such as "native: 4 to 9 repeats x 3 seeds or 2,300 queries"."""
     if pair.power.is_enough:
         return f"{pair.a}: no more data"
-    return f"{pair.a}: {' or '.join(_need(need, pair.power) for need in pair.power.needs)}"
-
-
-def _need(need: Need, power: Power) -> str:
-    if need.number is None:
-        return f"(more {need.kind} alone are not enough)"
-    notes = ["cheapest"] * (need.kind == power.cheapest != QUERIES)
-    if need.seconds is not None:
-        notes.append(f"about {need.seconds:,.{int(need.seconds < 10)}f} s of training")
-    count = f"{need.number:,} {need.kind}"
-    return f"{count} ({', '.join(notes)})" if notes else count
+    queries, *study = pair.power.needs
+    numbers = [" x ".join(map(str, study)), "" if queries.note else str(queries)]
+    return f"{pair.a}: {' or '.join(filter(None, numbers))}{f' ({queries.note})' * bool(queries.note)}"
 
 
 # ---- Verdict: the claims of a comparison in a few sentences, each with its scope.

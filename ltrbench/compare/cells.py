@@ -424,7 +424,7 @@ class Settings:
         allow_mismatch: Whether runs on different data or splits may be in one table.
         rope: Half the width of the region of practical equivalence, in units of the claimed metrics, which
             must declare the same one; None for the region that each metric declares.
-        detect: Difference whose required number of queries, seeds or folds is computed; None for none.
+        detect: Difference for which repeats, seeds or queries are planned; None for none.
         level: Error level of all claims of the comparison together. Divide it by the number of comparisons of
             the same runs that you make; the command line does so (`ltrbench.sweep.ledger`).
         num_draws: Number of draws of the bootstrap and of the randomisation test.
@@ -624,8 +624,8 @@ class Trainings:
         resample: Kind of resampling, without the number of the resample; None without resampling.
         is_constant: Whether several seeds gave the same scores, which count as one training.
         ranker_class: Class of the trained ranker.
-        seconds: Mean wall time of a run with one training, and of its search if each training has another
-            one; 0 if not available. It is for estimates, to which runs that shared the machine contribute.
+        seconds: Mean wall time of a run with one training, and of its search; 0 if not available. It is for
+            estimates, to which runs that shared the machine contribute.
         search_seeds: Seeds of the searches that chose the settings; empty for an untuned row.
         is_imported: Whether the scores, or some of those that were fused, were imported: it is not known what
             the model was trained on.
@@ -822,9 +822,7 @@ def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
         resample=resample,
         is_constant=is_constant,
         ranker_class=str(first.result.ranker.get("class", first.result.model)),
-        seconds=fmean(
-            sum(_seconds(run.run, search_seeds, len(row.cells)) for run in runs) for runs in by_key.values()
-        ),
+        seconds=fmean(sum(_seconds(run.run, len(row.cells)) for run in runs) for runs in by_key.values()),
         search_seeds=search_seeds,
         # The name of a fusion has the labels of its members.
         is_imported=_MARK in row.label,
@@ -832,11 +830,10 @@ def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
     )
 
 
-def _seconds(run: Run, search_seeds: Collection[int], num_cells: int) -> float:
-    """Returns the time of a run, with its part of its search if a further training needs another search."""
-    search = run.result.search if len(search_seeds) > 1 else {}
+def _seconds(run: Run, num_cells: int) -> float:
+    """Returns the time of a run, with its part of its search."""
     shared_by = 1 if is_per_fold(run) else num_cells
-    return run.result.total_seconds + float(search.get("seconds", 0.0)) / shared_by
+    return run.result.total_seconds + float(run.result.search.get("seconds", 0.0)) / shared_by
 
 
 def arrange(rows: list[EvaluatedRow]) -> tuple[list[EvaluatedRow], list[EvaluatedRow], list[Note]]:

@@ -16,7 +16,7 @@ from ltrbench.compare.cells import EvaluatedRow, PairedQueries, pair_queries
 from ltrbench.compare.comparison import Pair, against, decided, infer
 from ltrbench.compare.groups import CHOSEN, InSlice, across, interactions
 from ltrbench.compare.leaderboard import between, columns_of_report, emphasis_of, leaderboard, wins_cell
-from ltrbench.compare.planning import QUERIES, Power
+from ltrbench.compare.planning import Power
 from ltrbench.compare.views import Bullets, Chapter, Figures, Folded, Prose, Section, Shown, View, drawn
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.metrics import PRESETS, Convention, parse_metric
@@ -29,13 +29,11 @@ from ltrbench.tables import (
     DIFFERENCE,
     QUALITY,
     SIGNED,
-    STRONG,
     Table,
     TableCell,
     TableColumn,
     TableRow,
     columns_of,
-    format_duration,
     format_number,
     listed,
     minus,
@@ -182,8 +180,8 @@ def power_section(shown: Shown) -> Section | None:
     )
     if detect is not None:
         lead += (
-            f" The columns for {detect:g} give the numbers that detect this difference, with everything else "
-            "unchanged, and the time of the additional trainings, one after another."
+            f" The columns for {detect:g} give the numbers that detect this difference at the level of a "
+            "further look, from the estimated variances to their upper limits: queries alone, or the others."
         )
     needs = dict.fromkeys((f"{kind} for {detect:g}" for kind in kinds), COUNT)
     columns = columns_of({"pair": None, "minimum detectable difference": QUALITY, **needs})
@@ -203,13 +201,7 @@ def power_section(shown: Shown) -> Section | None:
 
 def _need(power: Power, kind: str) -> TableCell:
     need = next((need for need in power.needs if need.kind == kind), None)
-    if need is None:
-        return TableCell()
-    is_cheapest = need.number is not None and kind == power.cheapest != QUERIES
-    time = f"about {format_duration(need.seconds)}" if need.seconds and need.number is not None else ""
-    note = ", ".join(filter(None, [f"now {need.present:,}", time, "cheapest" * is_cheapest]))
-    text = "no number" if need.number is None else None
-    return TableCell(need.number, text, note, STRONG if is_cheapest else "")
+    return TableCell() if need is None else TableCell(need.high, str(need), f"now {need.present:,}")
 
 
 # ---- Section "Under every convention": means and claims of the same scores under each library's

@@ -294,7 +294,7 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
             pair,
             interval=interval,
             claim=claim_of(interval, settings.rope_of(pair.metric)),
-            power=power_of(queries, pair, settings.detect, level / len(family)),
+            power=power_of(queries, pair, settings, level / len(family)),
             p_adjusted={"holm": {test: of_pairs[number] for test, of_pairs in adjusted.items()}},
         )
         for number, (pair, interval) in enumerate(zip(family, intervals, strict=True))

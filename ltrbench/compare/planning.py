@@ -1,19 +1,23 @@
-"""Power of a comparison, and the next step: the data that a smaller difference needs, and commands.
+"""Power of a comparison, and the next step: the study that a smaller difference needs, and commands.
 
-Power is the minimum detectable difference of a pair, and the data that a smaller difference needs.
+Power is the minimum detectable difference of a pair, and the numbers that a given difference needs: of
+queries alone, or of repeats of a cross-validation, seeds or resamples together. A number is a range, from the
+estimated variances to their upper limits. The next step is the command that runs the study.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ltrbench.compare.cells import (
     PairedQueries,
+    Settings,
     Trainings,
     first_by,
     fold_of,
@@ -21,43 +25,67 @@ from ltrbench.compare.cells import (
     resample_of,
     tuned_once,
 )
-from ltrbench.compare.fairness import distinct_searches
 from ltrbench.metrics import bounds_of
 from ltrbench.runs.record import FUSED, IMPORTED, Run, as_products, quoted
-from ltrbench.statistics import (
-    FEWEST_REPLICATES,
-    Design,
-    Inference,
-    PairStatistics,
-    fewest,
-    resampling_factor,
-)
-from ltrbench.statistics.planning import design_of_folds, design_of_replicates
+from ltrbench.statistics import LEVEL, Design, Inference, PairStatistics, fewest, resampling_factor
+from ltrbench.statistics.claims import BETTER, UNDECIDED, WORSE
+from ltrbench.statistics.planning import LIMIT, design_of_folds, design_of_replicates
+from ltrbench.statistics.repeated import FEWEST_REPLICATES
 
 if TYPE_CHECKING:
     from ltrbench.compare.comparison import Comparison, Pair
 
-QUERIES, SEEDS, RESAMPLES = "queries", "seeds", "resamples"
-FOLDS, REPEATS = "folds", "repeats"
+QUERIES, REPEATS, SEEDS, RESAMPLES = "queries", "repeats", "seeds", "resamples"
+
+MOST = {REPEATS: 10, SEEDS: 30, RESAMPLES: 20}
+"""The largest numbers that a plan considers."""
+
+_KNOWN = 10
+"""Degrees of freedom from which a variance over trainings can show that more queries are not enough."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """The number of queries, trainings, folds or repeats that detects a difference, all else unchanged.
+    """The number of queries, repeats, seeds or resamples that detects a difference with 80 % power.
 
     Attributes:
-        kind: "queries", "seeds", "resamples" (of the training queries), "folds" or "repeats" (of a
-            cross-validation).
-        present: The present number; the larger one if the two models differ.
-        number: The minimum that detects the difference; None if no number is enough.
-        seconds: Estimated wall time of the additional trainings, one after another; None for queries, which
-            need judgments, if no number is enough, and if the time of a training is not known.
+        kind: "queries", "repeats" (of a cross-validation), "seeds" or "resamples" (of the training queries).
+        present: The present number.
+        low: The number from the estimated variances; None if no number is enough.
+        high: The number from the upper limits of the variances (`Design.at_limit`); None if no number is.
+        note: Why there is no number of queries; empty if there is one.
     """
 
     kind: str
     present: int
-    number: int | None
-    seconds: float | None = None
+    low: int | None
+    high: int | None
+    note: str = ""
+
+    def __str__(self) -> str:
+        """Returns text such as "4 to 9 repeats", or the note.
+
+        >>> print(Need(REPEATS, 1, 4, None), Need(QUERIES, 90, 400, None), sep=", ")
+        4 to more than 10 repeats, 400 or more queries
+        """
+        if self.note:
+            return self.note
+        if self.kind == QUERIES and self.high is None:
+            return f"{self.low:,} or more {self.kind}"
+        ends = [f"{end:,}" if end else f"more than {MOST[self.kind]}" for end in (self.low, self.high)]
+        return f"{' to '.join(dict.fromkeys(ends))} {self.kind}"
+
+
+class PlannedPair(NamedTuple):
+    """What the plan of a pair depends on.
+
+    Attributes:
+        design: The present study, with the estimated variances.
+        level: Level of the pair in a further look at its sweep.
+    """
+
+    design: Design
+    level: float
 
 
 @dataclass(frozen=True)
@@ -68,45 +96,46 @@ class Power:
         detectable: Minimum detectable difference (80 % power) in the scope of the pair, at the level of the
             pair in its family; None if the error is not known, or if the metric cannot differ so much.
         detect: The difference named by the user.
-        needs: One need per kind for `detect`; empty if none is named or the error is not known.
-        cheapest: Kind of the need with the shortest time; queries if nothing else is enough. None if the data
-            are enough, nothing is enough, or the times are not known.
+        needs: For `detect`: the queries alone, with everything else unchanged; and the repeats, seeds or
+            resamples of the cheapest study on these queries. Empty if none is named, or the error is not
+            known.
+        planned: None if the error is not known.
     """
 
     detectable: float | None = None
     detect: float | None = None
     needs: tuple[Need, ...] = ()
-    cheapest: str | None = None
+    planned: PlannedPair | None = None
 
     @property
     def is_enough(self) -> bool:
         """Whether the present data detect the difference named by the user."""
-        return self.detectable is not None and self.detect is not None and self.detectable <= self.detect
+        return any(need.high is not None and need.high <= need.present for need in self.needs[:1])
 
 
-def power_of(queries: PairedQueries, pair: Pair, detect: float | None, level: float) -> Power:
+def power_of(queries: PairedQueries, pair: Pair, settings: Settings, level: float) -> Power:
     """Returns the power of a pair, from the error that its claim uses.
 
     Args:
-        detect: Difference to compute needs for; None for no needs.
         level: Level of the test of this pair: that of the family, divided by its number of claims.
     """
     rows = [queries.labels.index(label) for label in (pair.a, pair.b)]
     trainings = [of_cell for row in rows for of_cell in queries.trainings[row]]
     design = _design(trainings, pair.statistics, pair.inference, queries)
     if design is None:
-        return Power(None, detect)
+        return Power(None, settings.detect)
     detectable = design.detectable(level=level)
     low, high = bounds_of(pair.metric) or (-math.inf, math.inf)
     means = [float(queries.sample.means[row]) for row in rows]
     # How far a mean can be from one of these means.
     largest = max(max(mean - low, high - mean) for mean in means)
-    power = Power(detectable if detectable <= largest else None, detect)
-    if detect is None:
-        return power
-    repeats = None if any(cell.repeat is None for cell in queries.cells) else round(queries.times_counted)
-    power = replace(power, needs=_needs(design, trainings, detect, level, repeats))
-    return power if power.is_enough else replace(power, cheapest=_cheapest(power.needs))
+    # The study that follows is a further look at the sweep: LEVEL / k becomes LEVEL / (k + 1).
+    planned = PlannedPair(design, level / (1 + settings.level / LEVEL))
+    needs: tuple[Need, ...] = ()
+    if settings.detect is not None:
+        study = _cheapest(queries, [planned], settings.detect)
+        needs = (queries_needed(planned, settings.detect), *study.needs)
+    return Power(detectable if detectable <= largest else None, settings.detect, needs, planned)
 
 
 def _design(
@@ -136,58 +165,98 @@ def _design(
     return design_of_replicates(inference, correction)
 
 
-def _needs(
-    design: Design, trainings: Sequence[Trainings], detect: float, level: float, repeats: int | None
-) -> tuple[Need, ...]:
-    """Returns the needs; of trainings only if they were repeated, otherwise their variance is not known.
+def queries_needed(planned: PlannedPair, detect: float) -> Need:
+    """Returns the number of queries that detects a difference, with everything else unchanged."""
+    design, level = planned
 
-    Args:
-        repeats: Number of repeats of a cross-validation; None for folds that cannot be drawn again.
+    def number(variances: Design) -> int | None:
+        return fewest(lambda queries: replace(variances, num_queries=queries), detect, level=level)
+
+    low, note = number(design), ""
+    if low is None and design.training_degrees >= _KNOWN and number(design.at_limit(1 - LIMIT)) is None:
+        note = "more queries alone are not enough"
+    elif low is None:
+        count = f"{design.num_folds} folds" if design.num_folds > 1 else f"{design.num_trainings} trainings"
+        note = f"the number of queries cannot be estimated from {count}"
+    return Need(QUERIES, design.num_queries, low, number(design.at_limit()), note)
+
+
+class _Study(NamedTuple):
+    """The cheapest study that detects a difference; the largest one if none is enough.
+
+    Attributes:
+        numbers: "repeats", and "seeds" or "resamples", if it can be changed -> its number.
+        needs: One for each of `numbers`.
+        smallest: The difference that it detects with the upper limits of the variances.
     """
-    number = fewest(lambda queries: replace(design, num_queries=queries), detect, level=level)
-    needs = [Need(QUERIES, design.num_queries, number)]
-    if design.training + design.by_query > 0:
-        kind = SEEDS if trainings[0].resample is None else RESAMPLES
-        number = fewest(
-            lambda count: replace(design, num_trainings=count), detect, FEWEST_REPLICATES, level=level
+
+    numbers: Mapping[str, int]
+    needs: tuple[Need, ...]
+    smallest: float
+
+
+def _cheapest(queries: PairedQueries, pairs: Sequence[PlannedPair], detect: float) -> _Study:
+    """Returns the cheapest study of all rows, with the present trainings, in which each pair detects the
+    difference."""
+    present = _present(queries)
+    ranges = [range(number, max(MOST[kind], number) + 1) for kind, number in present.items()]
+    studies = [dict(zip(present, numbers, strict=True)) for numbers in itertools.product(*ranges)]
+    studies.sort(key=lambda numbers: (_seconds(queries, numbers), math.prod(numbers.values())))
+
+    def smallest(numbers: Mapping[str, int], pairs: Iterable[PlannedPair]) -> float:
+        """Returns the smallest difference that all pairs detect."""
+        return max(
+            replace(
+                design,
+                num_folds=design.num_folds * numbers.get(REPEATS, 1) // present.get(REPEATS, 1),
+                num_trainings=numbers.get(SEEDS) or numbers.get(RESAMPLES) or design.num_trainings,
+            ).detectable(level=level)
+            for design, level in pairs
         )
-        # A model whose seeds change nothing has one training and needs no others.
-        missing = [
-            max((number or 0) - len(of_cell.keys), 0) if len(of_cell.keys) > 1 else 0 for of_cell in trainings
-        ]
-        needs.append(Need(kind, design.num_trainings, number, _seconds(number, missing, trainings)))
-    if design.num_folds > 1:
-        kind, present, size = FOLDS, design.num_folds, 1
-        if repeats is not None:
-            kind, present, size = REPEATS, repeats, round(design.num_folds / repeats)
-        number = fewest(
-            lambda count: replace(design, num_folds=count * size), detect, 1 + (size == 1), level=level
-        )
-        more = max((number or 0) - present, 0) / present
-        missing_folds = [more * len(of_cell.keys) for of_cell in trainings]
-        needs.append(Need(kind, present, number, _seconds(number, missing_folds, trainings)))
-    return tuple(needs)
+
+    limits = [PlannedPair(design.at_limit(), level) for design, level in pairs]
+    low, high = (
+        next((numbers for numbers in studies if smallest(numbers, variances) <= detect), dict[str, int]())
+        for variances in (pairs, limits)
+    )
+    needs = tuple(Need(kind, number, low.get(kind), high.get(kind)) for kind, number in present.items())
+    numbers = high or studies[-1]
+    return _Study(numbers, needs, smallest(numbers, limits))
 
 
-def _seconds(number: int | None, missing: Sequence[float], trainings: Sequence[Trainings]) -> float | None:
-    """Returns the time of the missing trainings; None if one has no time, or no number is enough."""
-    if number is None or not all(of_cell.seconds for of_cell in trainings):
-        return None
-    return sum(count * of_cell.seconds for count, of_cell in zip(missing, trainings, strict=True))
+def _present(queries: PairedQueries) -> dict[str, int]:
+    """Returns "repeats", and "seeds" or "resamples", if it can be changed -> the present number.
+
+    Folds can be drawn again if they are those of a random cross-validation. Trainings can be added if there
+    are several, because their variance is not known otherwise.
+    """
+    repeats, present = {cell.repeat for cell in queries.cells}, {}
+    if queries.are_folds and None not in repeats:
+        present[REPEATS] = len(repeats)
+    num_trainings = max(len(of_cell.keys) for row in queries.trainings for of_cell in row)
+    is_resampled = queries.trainings[0][0].resample is not None
+    if num_trainings > 1 and not (queries.are_folds and is_resampled):
+        present[RESAMPLES if is_resampled else SEEDS] = num_trainings
+    return present
 
 
-def _cheapest(needs: Sequence[Need]) -> str | None:
-    trained = [need for need in needs if need.kind != QUERIES and need.number is not None]
-    if not trained:
-        return next((need.kind for need in needs if need.number is not None), None)
-    times = {need.kind: need.seconds for need in trained if need.seconds is not None}
-    return min(times, key=times.__getitem__) if len(times) == len(trained) else None
+def _seconds(queries: PairedQueries, numbers: Mapping[str, int]) -> float:
+    """Returns the time of all trainings with these numbers; 0 if it is not known."""
+    times = [
+        # A model whose seeds change nothing needs one training on each fold.
+        sum(of_cell.seconds for of_cell in row)
+        * (1 if row[0].is_constant else numbers.get(SEEDS) or numbers.get(RESAMPLES) or len(row[0].keys))
+        for row in queries.trainings
+    ]
+    num_repeats = len({cell.repeat for cell in queries.cells})
+    return sum(times) * numbers.get(REPEATS, num_repeats) / num_repeats if all(times) else 0.0
 
 
-# ---- Next step if there is no claim about the methods: the command that would allow one.
+# ---- Next step: the command of the study that would allow a claim, or decide.
 #
-# It trains every model on resamples of the training queries; or with more seeds, each of which tunes again.
-# Its time is estimated from the times that the runs recorded.
+# If training was not repeated, it trains every model on resamples of the training queries; or with more
+# seeds, each of which tunes again. If pairs are undecided, it extends the present study, in the folder of its
+# sweep if all runs are in one. Its time is estimated from the times that the runs recorded.
 
 _NUM_RESAMPLES = 5
 _NUM_SEARCHES = FEWEST_REPLICATES  # a search takes as long as all of its trials
@@ -196,8 +265,8 @@ _TO_RESAMPLE = (
     f"{_NUM_RESAMPLES} resamples of the training queries"
 )
 _TO_TUNE_AGAIN = (
-    f"Tuning was not repeated. Train and tune with {_NUM_SEARCHES} seeds for claims that cover the variation "
-    "between searches"
+    "Tuning was not repeated. Train and tune with {} seeds for claims that cover the variation between "
+    "searches"
 )
 _REPEATED = "multirun/repeated"  # folder of several commands, so that their runs are compared
 _OF_A_RESAMPLE = ("replicates", "replicates.number", "replicates.index")
@@ -225,9 +294,10 @@ class NextStep:
 
 
 def next_step(comparison: Comparison) -> NextStep | None:
-    """Returns the step to a claim about the methods.
+    """Returns the step to a claim about the methods, or to a decision between models.
 
-    None if training and tuning were repeated often enough, even if pairs are undecided; also if untuned rows
+    None if training and tuning were repeated often enough, and all pairs are decided of models that are not
+    worse than another one; or if no further training on these queries can be planned. Also if untuned rows
     have several test or training sets, or only some rows were trained on resamples.
     """
     queries = comparison.queries
@@ -235,19 +305,85 @@ def next_step(comparison: Comparison) -> NextStep | None:
         return None
     rows = [comparison.row(label).runs for label in queries.labels]
     resampled = {resample_of(runs[0]) is not None for runs in rows}
-    runs = [_one_a_fold(row) for row in rows]
-    if tuned_once(queries) and not any(resampled):
+    pairs = _undecided(comparison, queries)
+    detect = comparison.settings.detect or 2 * comparison.settings.rope_of(comparison.metric)
+    study = _cheapest(queries, pairs, detect) if pairs else _Study({}, (), 0.0)
+    if tuned_once(queries) and not any(resampled) and REPEATS not in study.numbers:
         # Each seed repeats the search of a tuned row.
-        present = sorted({run.result.seed for row in rows for run in row})
-        seeds = [*present, *range(present[-1] + 1, present[-1] + 1 + _NUM_SEARCHES)][:_NUM_SEARCHES]
-        overrides = [_without(run, ("seed", "search.seed")) for row in runs for run in row]
-        jobs = [[*of_run, f"seed={seed}"] for of_run in overrides for seed in seeds]
-        return _step(runs, jobs, _NUM_SEARCHES, _TO_TUNE_AGAIN)
-    has_enough = not any(_lacks_replicates(pair) for pair in comparison.family)
-    if has_enough or len(queries.cells) > 1 or len(resampled) > 1:
-        return None
-    jobs = [[*_without(run, _OF_A_RESAMPLE), f"replicates={_NUM_RESAMPLES}"] for row in runs for run in row]
-    return _step(runs, jobs, _NUM_RESAMPLES, _TO_RESAMPLE)
+        number = max(_NUM_SEARCHES, study.numbers.get(SEEDS, 0))
+        seeds = _continued((run.result.seed for runs in rows for run in runs), number)
+        seconds = _seconds(queries, {SEEDS: number})
+        return _step(rows, {"search.seed"}, {"seed": seeds}, seconds, _TO_TUNE_AGAIN.format(number))
+    if any(_lacks_replicates(pair) for pair in comparison.family):
+        if len(queries.cells) > 1 or len(resampled) > 1:
+            return None
+        seconds = _seconds(queries, {RESAMPLES: _NUM_RESAMPLES})
+        return _step(rows, _OF_A_RESAMPLE, {"replicates": [_NUM_RESAMPLES]}, seconds, _TO_RESAMPLE)
+    return _extension(queries, rows, study, len(pairs), detect) if study.numbers else None
+
+
+def _undecided(comparison: Comparison, queries: PairedQueries) -> list[PlannedPair]:
+    """Returns the undecided pairs with an interval; without yardsticks, imported models, and models that are
+    worse than another one."""
+    left_out = {
+        label
+        for label, (first, *_) in zip(queries.labels, queries.trainings, strict=True)
+        if first.is_yardstick or first.is_imported
+    }
+    left_out |= {pair.b for pair in comparison.family if pair.claim == BETTER}
+    left_out |= {pair.a for pair in comparison.family if pair.claim == WORSE}
+    return [
+        pair.power.planned
+        for pair in comparison.family
+        if pair.claim == UNDECIDED and pair.interval is not None and not {pair.a, pair.b} & left_out
+        if pair.inference is not None and pair.power.planned is not None
+    ]
+
+
+def _extension(
+    queries: PairedQueries, rows: Sequence[Sequence[Run]], study: _Study, num_pairs: int, detect: float
+) -> NextStep | None:
+    """Returns the step that extends the present study, with the folder of its sweep if there is one."""
+    undecided = f"{num_pairs} pairs are undecided" if num_pairs > 1 else "One pair is undecided"
+    numbers, present = study.numbers, {need.kind: need.present for need in study.needs}
+    size, lacking = " x ".join(map(str, study.needs)), ""
+    if study.smallest > detect:
+        size = " x ".join(f"{number} {kind}" for kind, number in numbers.items())
+        lacking = f"Detecting {detect:g} needs more than {size}. " * bool(detect)
+        detect = study.smallest
+    if numbers == present:
+        enough = f"although these data detect {detect:g} with 80 % power; for a smaller one, add --detect"
+        return None if detect == study.smallest else NextStep("", 0.0, f"{undecided}, {enough}")
+    runs = [run for of_row in rows for run in of_row]
+    folder, added = _sweep_of(runs), dict[str, list[int]]()
+    if REPEATS in numbers:
+        added["data.split_seed"] = _continued((run.result.repeat or 0 for run in runs), numbers[REPEATS])
+    if SEEDS in numbers:
+        added["seed"] = _continued((run.result.seed for run in runs), numbers[SEEDS])
+    if RESAMPLES in numbers:
+        first, last = present[RESAMPLES] + 1 if folder else 1, numbers[RESAMPLES]
+        added |= {"replicates": [last], "replicates.index": [*range(first, last + 1)]}
+    removed = ["cv_repeats", "replicates.index", *(_OF_A_RESAMPLE if RESAMPLES in numbers else ())]
+    seconds = _seconds(queries, numbers) - (_seconds(queries, present) if folder else 0.0)
+    reason = f"{undecided}. {lacking}With 80 % power, {size} detect a true difference of {detect:.2g}"
+    return _step(rows, removed, added, seconds, reason, folder)
+
+
+def _continued(present: Iterable[int], number: int) -> list[int]:
+    """Returns the first seeds in order, continued to a number of them.
+
+    >>> _continued([4, 2], 4), _continued([4, 2], 1)
+    ([2, 4, 5, 6], [2])
+    """
+    seeds = sorted({*present})
+    return [*seeds, *range(seeds[-1] + 1, seeds[-1] + 1 + number)][:number]
+
+
+def _sweep_of(runs: Sequence[Run]) -> str:
+    """Returns the folder of the sweep of all runs, as its command named it; empty if they are not in one."""
+    sweep = runs[0].result.sweep or ""
+    folder = Path(runs[0].result.started_in, sweep).resolve()
+    return sweep if all(folder in run.path.resolve().parents for run in runs) else ""
 
 
 def about(seconds: float) -> str:
@@ -270,26 +406,42 @@ def _lacks_replicates(pair: Pair) -> bool:
     return pair.interval is None and too_few
 
 
-def _step(rows: Sequence[Sequence[Run]], jobs: Iterable[Sequence[str]], number: int, reason: str) -> NextStep:
-    """Returns the step whose jobs train each run of the rows `number` times; without a command if a run has
-    none."""
-    results = [run.result for row in rows for run in row]
-    searches = [search for row in rows for search in distinct_searches(row)]
-    seconds = sum(result.total_seconds for result in results)
-    seconds += sum(search.get("seconds", 0.0) for search in searches)
+def _step(
+    rows: Sequence[Sequence[Run]],
+    removed: Iterable[str],
+    added: Mapping[str, Sequence[int]],
+    seconds: float,
+    reason: str,
+    folder: str = "",
+) -> NextStep:
+    """Returns the step that trains the rows with other overrides; without a command if a run has none.
+
+    Args:
+        removed: Names of overrides to leave out.
+        added: Name of an override -> its values, each with each of the others.
+        folder: Folder of the sweep; empty for a new one.
+    """
+    firsts = [run for runs in rows for run in _one_a_fold(runs)]
+    results = [run.result for run in firsts]
     # --config-dir only adds names, so that runs without it are unchanged.
     flags = {tuple(result.flags) for result in results} - {()}
     started_in = {result.started_in for result in results}
     is_derived = any(item.overrides is None or item.params in (IMPORTED, FUSED) for item in results)
     if is_derived or len(started_in) > 1 or len(flags) > 1:
-        return NextStep("", number * seconds, reason)
-    products = as_products(dict.fromkeys(map(tuple, jobs)))
-    into = [f"hydra.sweep.dir={quoted(_REPEATED)}"] if len(products) > 1 else []
+        return NextStep("", seconds, reason)
+    jobs = [
+        (*_without(run, {*removed, *added}), *values)
+        for run in firsts
+        for values in itertools.product(*([f"{key}={value}" for value in added[key]] for key in added))
+    ]
+    products = as_products(dict.fromkeys(jobs))
+    folder = folder or (_REPEATED if len(products) > 1 else "")
+    into = [f"hydra.sweep.dir={quoted(folder)}"] if folder else []
     words = [["python", "-m", "ltrbench", *sum(flags, ()), *product, "-m", *into] for product in products]
-    folder = Path(started_in.pop())
-    if folder.is_dir() and not folder.samefile(Path.cwd()):
-        words.insert(0, ["cd", str(folder)])
-    return NextStep(" && ".join(map(shlex.join, words)), number * seconds, reason)
+    start = Path(started_in.pop())
+    if start.is_dir() and not start.samefile(Path.cwd()):
+        words.insert(0, ["cd", str(start)])
+    return NextStep(" && ".join(map(shlex.join, words)), seconds, reason)
 
 
 def _one_a_fold(runs: Iterable[Run]) -> list[Run]:

@@ -1,7 +1,9 @@
 """Minimum detectable difference of a study, and the queries, trainings or folds that a difference needs.
 
 For planning, with a difference that matters. The power at the observed difference is not computed, because it
-restates the p-value (Hoenig and Heisey, 2001).
+restates the p-value (Hoenig and Heisey, 2001). The variances of a pilot study are uncertain: a study that is
+planned from their estimates has less power than planned in most cases. Plans therefore use upper confidence
+limits (Kupper and Hafner, 1989, The American Statistician 43; Browne, 1995, Statistics in Medicine 14).
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from scipy.special import nctdtrinc
+from scipy.special import chdtri, nctdtrinc
 
 from ltrbench.statistics.paired import LEVEL
 from ltrbench.statistics.repeated import Inference, SharedVariance, quantile_of
 
 POWER = 0.8
+LIMIT = 0.8
+"""One-sided confidence of the limits of variances."""
 _MOST = 10**12
 
 
@@ -80,6 +84,13 @@ class Design:
         return tuple((variance / total, free) for variance, free in parts)
 
     @property
+    def training_degrees(self) -> float:
+        """Degrees of freedom of the variance over folds, or without folds over trainings."""
+        if self.num_folds > 1:
+            return self.degrees[0][1]
+        return self.degrees_of_trainings * (self.num_trainings - 1)
+
+    @property
     def _of_queries(self) -> float:
         return (1 / self.num_folds + self.test_share) * (self.fold + self.query / self.num_queries)
 
@@ -87,6 +98,34 @@ class Design:
     def _of_trainings(self) -> float:
         of_one = self.training + self.by_query / self.num_queries
         return (self.correction + 1 / self.num_trainings) * of_one / self.num_folds
+
+    def at_limit(self, confidence: float = LIMIT) -> Design:
+        """Returns the design with one-sided confidence limits of its variances; lower ones below 0.5.
+
+            nu s^2 / chi^2(nu),   the quantile of chi^2 at 1 - confidence
+
+        The degrees of freedom nu are those of the design, which must be the one that estimated the variances.
+        Over folds the variance over queries, which many queries estimate, has no limit of its own.
+        """
+
+        def limit(variance: float, degrees: float) -> float:
+            return variance * degrees / float(chdtri(degrees, confidence)) if variance else 0.0
+
+        of_queries = self.query / self.num_queries
+        if self.num_folds > 1:
+            between = limit(self.fold + of_queries, self.training_degrees)
+            of_queries, fold = min(of_queries, between), max(between - of_queries, 0.0)
+            degrees = self.num_folds * (self.num_trainings - 1.0)
+        else:
+            of_queries, fold = limit(of_queries, self.num_queries - 1), 0.0
+            degrees = self.training_degrees
+        return replace(
+            self,
+            query=of_queries * self.num_queries,
+            fold=fold,
+            training=limit(self.training, degrees),
+            by_query=limit(self.by_query, degrees),
+        )
 
     def detectable(self, power: float = POWER, level: float = LEVEL) -> float:
         """Returns the true difference that the interval of a pair at `level` detects with the given power.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import subprocess
 import sys
@@ -12,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claim_cases import SEEDS, folds, only, resampled, runs_of
+from claim_cases import SEEDS, folds, only, runs_of
 from command_line import run
+from composed_jobs import drafted
 from paths import USER_BACKEND
 from toy_runs import judgments, mentions, write
 
+from ltrbench.cli.launch import flags_and_overrides
 from ltrbench.compare import Comparison, Settings, compare, render
 from ltrbench.compare.advice import Recommendation, recommend
 from ltrbench.compare.planning import NextStep, next_step
@@ -153,13 +156,58 @@ def test_training_once_asks_for_five_resamples_of_every_model(tmp_path: Path) ->
     assert step.seconds == pytest.approx(5 * (1.0 + 0.1 + 2.0 + 0.1))
 
 
-def test_repeated_training_needs_no_step_even_where_it_is_undecided(tmp_path: Path) -> None:
-    seeds = only([*runs_of(tmp_path, "native"), *runs_of(tmp_path, "xgboost", skill=0.99)])
-    assert {(pair.scope, pair.claim) for pair in seeds.family} == {(RETRAINED, "undecided")}
-    resamples = only([run for model in ("a", "b") for run in resampled(tmp_path, model, (1, 2, 3))])
-    of_folds = only([*folds(tmp_path, "c", (1,)), *folds(tmp_path, "d", (1,))])
-    one_row = only(runs_of(tmp_path / "1", "native", (1,)))
-    assert [next_step(item) for item in (seeds, resamples, of_folds, one_row)] == [None] * 4
+def test_undecided_models_are_trained_with_as_many_seeds_as_the_plan_needs(tmp_path: Path) -> None:
+    runs = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "xgboost", skill=0.99)]
+    (pair,) = only(runs).family
+    assert (pair.scope, pair.claim) == (RETRAINED, UNDECIDED)
+    settings = Settings(detect=0.99 * pair.power.planned.design.detectable(level=pair.power.planned.level))
+    need = only(runs, settings).family[0].power.needs[1]
+    step = step_of(runs, settings)
+    seeds = ",".join(map(str, range(1, need.high + 1)))
+    assert words_of(step)[3:] == ["model=native,xgboost", f"seed={seeds}", "-m"]
+    assert mentions(step.reason, f"{need.low} to {need.high} seeds", f"{settings.detect:.2g}")
+    assert step.seconds == pytest.approx(
+        need.high / len(SEEDS) * sum(run.result.total_seconds for run in runs)
+    )
+
+
+def test_only_models_drive_a_plan_and_only_with_trainings_whose_variance_is_known(tmp_path: Path) -> None:
+    yardstick = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "random", skill=0.99)]
+    published_folds = [*folds(tmp_path, "c", (1,)), *folds(tmp_path, "d", (1,))]
+    one_row = runs_of(tmp_path / "1", "native", (1,))
+    assert [next_step(only(runs)) for runs in (yardstick, published_folds, one_row)] == [None] * 3
+
+
+@pytest.mark.slow
+def test_the_command_of_a_plan_repeats_the_folds_in_the_folder_of_their_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runs = [
+        write(
+            tmp_path / "s" / f"{model}{fold}",
+            model,
+            fold=fold,
+            data_settings={"cv": 5, "split_seed": 0},
+            overrides=(f"model={model}", "cv=5", "tracking=none", f"data.fold={fold}"),
+            sweep="s",
+            started_in=str(tmp_path),
+            skill=skill,
+        )
+        for model, skill in (("native", 1.0), ("xgboost", 0.99))
+        for fold in range(1, 6)
+    ]
+    *words, is_sweep, folder = words_of(step_of(runs))[3:]
+    assert (is_sweep, folder) == ("-m", "hydra.sweep.dir=s")
+    of_key = dict(word.split("=") for word in flags_and_overrides(words)[1])
+    assert (of_key["data.fold"], of_key["data.split_seed"][:4]) == ("1,2,3,4,5", "0,1,")
+    last = of_key["data.split_seed"].rpartition(",")[2]
+    of_key |= {"data.fold": "1", "data.split_seed": f"0,{last}"}
+    jobs = itertools.product(*([f"{key}={value}" for value in of_key[key].split(",")] for key in of_key))
+    # The runs of the first repeat are jobs of the command, so that they are kept.
+    assert {drafted(*runs[number].result.overrides).digest for number in (0, 5)} < {
+        drafted(*job).digest for job in jobs
+    }
 
 
 def executed(step: NextStep, folder: Path) -> None:

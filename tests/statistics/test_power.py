@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import stats
 
 from ltrbench.statistics import (
+    LEVEL,
     Design,
     Inference,
     fewest,
@@ -22,7 +24,7 @@ from ltrbench.statistics import (
 )
 from ltrbench.statistics.paired import Differing
 from ltrbench.statistics.planning import design_of_folds, design_of_replicates
-from ltrbench.statistics.repeated import SharedVariance, VarianceParts, with_shared_variance
+from ltrbench.statistics.repeated import SharedVariance, VarianceParts, shared_variance, with_shared_variance
 
 DRAWS = 2000
 
@@ -112,3 +114,53 @@ def test_the_fewest_is_where_a_search_through_all_numbers_ends(
     every = (number for number in range(3, 500) if design_with(number).detectable() <= difference)
     first = next(every, None)
     assert number == first or (first is None and (number is None or number >= 500))
+
+
+# Plans. A study is planned from the first of its folds or seeds, which it contains. Four models are compared;
+# the first is better than the second by the planned difference.
+
+MODELS, FOLDS, TEST_SHARE, PAIRS = 4, 5, 0.25, 6
+LEVEL_OF_PAIR = LEVEL / 2 / PAIRS  # of the second look
+
+
+def over_folds(values: NDArray[np.float64]) -> Inference:
+    """Inference of the first model minus the second from values (M, J), with the shared variance."""
+    folds = [of_fold(difference) for difference in values[0] - values[1]]
+    shared = SharedVariance(shared_variance(values), MODELS, PAIRS)
+    return with_shared_variance(fold_replicates(folds, [0.0] * len(folds), TEST_SHARE), shared, TEST_SHARE)
+
+
+def planned_over_folds(rng: np.random.Generator, difference: float) -> Inference | None:
+    """A difference has the variance 1 over folds, and that of a common part, which no repeat reduces."""
+    common = np.sqrt(TEST_SHARE / 2) * rng.normal(size=(MODELS, 1))
+    values = common + np.sqrt(1 / 2) * rng.normal(size=(MODELS, 10 * FOLDS))
+    values[0] += difference
+    limit = design_of_folds(over_folds(values[:, :FOLDS]), TEST_SHARE).at_limit()
+    repeats = fewest(
+        lambda number: replace(limit, num_folds=FOLDS * number), difference, 1, level=LEVEL_OF_PAIR
+    )
+    return None if repeats is None or repeats > 10 else over_folds(values[:, : FOLDS * repeats])
+
+
+def planned_by_seeds(rng: np.random.Generator, difference: float) -> Inference | None:
+    shares, of_query = np.full(200, 1 / 200), difference + 0.15 * rng.normal(size=200)
+    a, b = 0.01 * rng.normal(size=(2, 30, 1)) + 0.1 * rng.normal(size=(2, 30, 200))
+    a += of_query
+    limit = design_of_replicates(independent_replicates(a[:3], b[:3], shares)).at_limit()
+    seeds = fewest(lambda number: replace(limit, num_trainings=number), difference, 3, level=LEVEL_OF_PAIR)
+    return None if seeds is None or seeds > 30 else independent_replicates(a[:seeds], b[:seeds], shares)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("planned", "difference"),
+    [(planned_over_folds, 2.0), (planned_over_folds, 2.5), (planned_by_seeds, 0.05)],
+)
+def test_seven_of_ten_planned_studies_are_decided(
+    planned: Callable[[np.random.Generator, float], Inference | None], difference: float
+) -> None:
+    rng = np.random.default_rng(0)
+    studies = [study for _ in range(800) if (study := planned(rng, difference)) is not None]
+    intervals = [study.interval(LEVEL_OF_PAIR) for study in studies]
+    assert len(studies) > 100
+    assert np.mean([interval is not None and interval.low > 0 for interval in intervals]) >= 0.7

@@ -150,7 +150,7 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
     "--detect",
     type=float,
     metavar="D",
-    help="Report the queries, seeds, folds or repeats needed to detect a difference D.",
+    help="Plan the repeats, seeds or resamples, or the queries, that detect a difference D.",
 )
 @click.option(
     "--rope",
